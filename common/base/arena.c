@@ -1,0 +1,144 @@
+#include "common/base/arena.h"
+
+#include <stdarg.h>
+
+enum {
+    ARENA_ALIGN = 16,
+    ARENA_BLOCK_BYTES = 8 * 1024, /* a request's odds and ends fit one block */
+    ARENA_BLOCK_MAX_BYTES = 1024 * 1024,
+};
+
+struct block {
+    struct block *next;
+    size_t size, used;
+    _Alignas(ARENA_ALIGN) uint8_t bytes[];
+};
+
+struct fg_arena {
+    struct block *blocks; /* newest first; only the newest is filled */
+    size_t used_bytes, limit_bytes;
+};
+
+struct fg_arena *fg_arena_create(size_t limit_bytes)
+{
+    struct fg_arena *arena = fg_new(struct fg_arena);
+
+    arena->limit_bytes = limit_bytes;
+    return arena;
+}
+
+static void free_until(struct fg_arena *arena, const struct block *keep)
+{
+    while (arena->blocks != keep) {
+        struct block *next = arena->blocks->next;
+
+        free(arena->blocks);
+        arena->blocks = next;
+    }
+}
+
+void fg_arena_destroy(struct fg_arena *arena)
+{
+    if (arena == NULL)
+        return;
+    free_until(arena, NULL);
+    free(arena);
+}
+
+void fg_arena_reset(struct fg_arena *arena)
+{
+    struct block *first = arena->blocks;
+
+    while (first != NULL && first->next != NULL)
+        first = first->next;
+    free_until(arena, first);
+    if (first != NULL)
+        first->used = 0;
+    arena->used_bytes = 0;
+}
+
+static struct block *block_add(struct fg_arena *arena, size_t size)
+{
+    size_t grown = arena->blocks == NULL ? ARENA_BLOCK_BYTES : arena->blocks->size * 2;
+    struct block *block;
+
+    grown = FG_MAX(FG_MIN(grown, ARENA_BLOCK_MAX_BYTES), size);
+    block = fg_malloc(sizeof *block + grown);
+    block->size = grown;
+    block->used = 0;
+    block->next = arena->blocks;
+    arena->blocks = block;
+    return block;
+}
+
+void *fg_arena_alloc(struct fg_arena *arena, size_t size)
+{
+    struct block *block = arena->blocks;
+    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    void *ptr;
+
+    if (rounded < size || rounded > arena->limit_bytes - arena->used_bytes)
+        return NULL;
+    if (block == NULL || rounded > block->size - block->used)
+        block = block_add(arena, rounded);
+    ptr = block->bytes + block->used;
+    block->used += rounded;
+    arena->used_bytes += rounded;
+    return ptr;
+}
+
+void *fg_arena_calloc(struct fg_arena *arena, size_t count, size_t size)
+{
+    size_t bytes;
+    void *ptr;
+
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    ptr = fg_arena_alloc(arena, bytes);
+    return ptr == NULL ? NULL : memset(ptr, 0, bytes);
+}
+
+struct fg_slice fg_arena_copy(struct fg_arena *arena, struct fg_slice bytes)
+{
+    void *ptr = fg_arena_alloc(arena, bytes.len);
+
+    if (ptr == NULL)
+        return fg_bytes(NULL, 0);
+    if (bytes.len > 0)
+        memcpy(ptr, bytes.ptr, bytes.len);
+    return fg_bytes(ptr, bytes.len);
+}
+
+char *fg_arena_text(struct fg_arena *arena, struct fg_slice bytes)
+{
+    char *text = bytes.len == SIZE_MAX ? NULL : fg_arena_alloc(arena, bytes.len + 1);
+
+    if (text == NULL)
+        return NULL;
+    if (bytes.len > 0)
+        memcpy(text, bytes.ptr, bytes.len);
+    text[bytes.len] = '\0';
+    return text;
+}
+
+char *fg_arena_printf(struct fg_arena *arena, const char *fmt, ...)
+{
+    va_list args, again;
+    char *text;
+
+    va_start(args, fmt);
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    fg_assert(len >= 0);
+    text = fg_arena_alloc(arena, (size_t)len + 1);
+    if (text != NULL)
+        (void)vsnprintf(text, (size_t)len + 1, fmt, again);
+    va_end(again);
+    return text;
+}
+
+size_t fg_arena_used_bytes(const struct fg_arena *arena)
+{
+    return arena->used_bytes;
+}

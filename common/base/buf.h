@@ -1,0 +1,139 @@
+/*
+ * A buffer is bytes that we own, growing up to a cap it was born with (as curl's dynbuf). Appending past
+ * the cap sets `full` and appends nothing from then on: write straight through, look once at the end.
+ */
+#ifndef FG_COMMON_BASE_BUF_H
+#define FG_COMMON_BASE_BUF_H
+
+#include <string.h>
+
+#include "common/base/slice.h"
+
+struct fg_buf {
+    uint8_t *ptr;
+    size_t len;
+    size_t cap;       /* bytes allocated */
+    size_t max_bytes; /* never more than this */
+    bool full;        /* something did not fit; what is here is cut short */
+};
+
+/* In place. Nothing is allocated before the first byte. */
+void fg_buf_init(struct fg_buf *buf, size_t max_bytes);
+void fg_buf_done(struct fg_buf *buf);
+
+/* Makes room for len more bytes; false (and full) when they exceed the cap. */
+bool fg_buf_reserve(struct fg_buf *buf, size_t len);
+
+void fg_buf_append_slow(struct fg_buf *buf, const void *bytes, size_t len);
+void fg_buf_printf(struct fg_buf *buf, const char *fmt, ...) fg_printf(2, 3);
+
+/* Forgets the content, keeps the memory. */
+static inline void fg_buf_clear(struct fg_buf *buf)
+{
+    buf->len = 0;
+    buf->full = false;
+}
+
+static inline struct fg_slice fg_buf_slice(const struct fg_buf *buf)
+{
+    return fg_bytes(buf->ptr, buf->len);
+}
+
+static inline void fg_buf_append(struct fg_buf *buf, const void *bytes, size_t len)
+{
+    if (len <= buf->cap - buf->len && !buf->full) {
+        if (len > 0)
+            memcpy(buf->ptr + buf->len, bytes, len);
+        buf->len += len;
+    } else {
+        fg_buf_append_slow(buf, bytes, len);
+    }
+}
+
+static inline void fg_buf_put(struct fg_buf *buf, struct fg_slice bytes)
+{
+    fg_buf_append(buf, bytes.ptr, bytes.len);
+}
+
+static inline void fg_buf_puts(struct fg_buf *buf, const char *text)
+{
+    fg_buf_append(buf, text, strlen(text));
+}
+
+static inline void fg_buf_putc(struct fg_buf *buf, uint8_t byte)
+{
+    fg_buf_append(buf, &byte, 1);
+}
+
+/* LEB128, as protobuf's varints. At most ten bytes. */
+static inline void fg_buf_varint(struct fg_buf *buf, uint64_t value)
+{
+    uint8_t bytes[10];
+    size_t n = 0;
+
+    while (value >= 0x80) {
+        bytes[n++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    bytes[n++] = (uint8_t)value;
+    fg_buf_append(buf, bytes, n);
+}
+
+/* Signed numbers near zero stay short: 0, -1, 1, -2 become 0, 1, 2, 3 (protobuf's sint64). */
+static inline uint64_t fg_zigzag(int64_t value)
+{
+    return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+}
+
+static inline int64_t fg_unzigzag(uint64_t value)
+{
+    return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
+}
+
+static inline void fg_buf_zigzag(struct fg_buf *buf, int64_t value)
+{
+    fg_buf_varint(buf, fg_zigzag(value));
+}
+
+/* A varint length, then the bytes. */
+static inline void fg_buf_lenbytes(struct fg_buf *buf, struct fg_slice bytes)
+{
+    fg_buf_varint(buf, bytes.len);
+    fg_buf_put(buf, bytes);
+}
+
+/* Fixed-width integers: le on disk and wire, be in keys that have to sort. */
+static inline void fg_buf_le32(struct fg_buf *buf, uint32_t value)
+{
+    uint8_t b[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),
+                    (uint8_t)(value >> 24)};
+
+    fg_buf_append(buf, b, sizeof b);
+}
+
+static inline void fg_buf_le64(struct fg_buf *buf, uint64_t value)
+{
+    fg_buf_le32(buf, (uint32_t)value);
+    fg_buf_le32(buf, (uint32_t)(value >> 32));
+}
+
+static inline void fg_buf_be16(struct fg_buf *buf, uint16_t value)
+{
+    uint8_t b[2] = {(uint8_t)(value >> 8), (uint8_t)value};
+
+    fg_buf_append(buf, b, sizeof b);
+}
+
+static inline void fg_buf_be32(struct fg_buf *buf, uint32_t value)
+{
+    fg_buf_be16(buf, (uint16_t)(value >> 16));
+    fg_buf_be16(buf, (uint16_t)value);
+}
+
+static inline void fg_buf_be64(struct fg_buf *buf, uint64_t value)
+{
+    fg_buf_be32(buf, (uint32_t)(value >> 32));
+    fg_buf_be32(buf, (uint32_t)value);
+}
+
+#endif

@@ -1,0 +1,94 @@
+#include "common/base/cursor.h"
+
+uint64_t fg_cur_varint_slow(struct fg_cur *cur)
+{
+    uint64_t value = 0;
+
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        uint8_t byte = fg_cur_u8(cur);
+
+        if (shift == 63 && byte > 1)
+            break;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return cur->bad ? 0 : value;
+    }
+    fg_cur_fail(cur);
+    return 0;
+}
+
+static uint64_t fixed_le(struct fg_cur *cur, unsigned bytes)
+{
+    struct fg_slice in = fg_cur_take(cur, bytes);
+    uint64_t value = 0;
+
+    for (size_t i = in.len; i > 0; i--)
+        value = value << 8 | in.ptr[i - 1];
+    return value;
+}
+
+static uint64_t fixed_be(struct fg_cur *cur, unsigned bytes)
+{
+    struct fg_slice in = fg_cur_take(cur, bytes);
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < in.len; i++)
+        value = value << 8 | in.ptr[i];
+    return value;
+}
+
+uint32_t fg_cur_le32(struct fg_cur *cur)
+{
+    return (uint32_t)fixed_le(cur, 4);
+}
+
+uint64_t fg_cur_le64(struct fg_cur *cur)
+{
+    return fixed_le(cur, 8);
+}
+
+uint16_t fg_cur_be16(struct fg_cur *cur)
+{
+    return (uint16_t)fixed_be(cur, 2);
+}
+
+uint32_t fg_cur_be32(struct fg_cur *cur)
+{
+    return (uint32_t)fixed_be(cur, 4);
+}
+
+uint64_t fg_cur_be64(struct fg_cur *cur)
+{
+    return fixed_be(cur, 8);
+}
+
+uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes)
+{
+    uint64_t count = fg_cur_varint(cur);
+
+    if (count > cur->left / min_bytes) {
+        fg_cur_fail(cur);
+        return 0;
+    }
+    return count;
+}
+
+void fg_pb_skip(struct fg_cur *cur, uint64_t tag)
+{
+    switch (tag & 7) {
+    case FG_PB_VARINT:
+        (void)fg_cur_varint(cur);
+        break;
+    case FG_PB_I64:
+        (void)fg_cur_take(cur, 8);
+        break;
+    case FG_PB_LEN:
+        (void)fg_cur_lenbytes(cur);
+        break;
+    case FG_PB_I32:
+        (void)fg_cur_take(cur, 4);
+        break;
+    default:
+        fg_cur_fail(cur);
+    }
+}

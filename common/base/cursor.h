@@ -1,0 +1,111 @@
+/*
+ * A cursor reads bytes from outside. Its error is sticky: read straight through, look at `bad` once at
+ * the end. After an error every read gives zero and fg_cur_more() says false, so loops end.
+ * Nobody does pointer arithmetic on input except this file.
+ *
+ * The fg_pb_ functions read the protobuf wire format ("Encoding" in the protobuf documentation); groups
+ * (wire types 3 and 4), long gone from the format, count as errors.
+ */
+#ifndef FG_COMMON_BASE_CURSOR_H
+#define FG_COMMON_BASE_CURSOR_H
+
+#include "common/base/slice.h"
+
+struct fg_cur {
+    const uint8_t *ptr;
+    size_t left; /* bytes not read yet; 0 after an error */
+    bool bad;
+};
+
+static inline struct fg_cur fg_cur(struct fg_slice in)
+{
+    return (struct fg_cur){in.ptr, in.len, false};
+}
+
+static inline bool fg_cur_more(const struct fg_cur *cur)
+{
+    return cur->left > 0;
+}
+
+static inline void fg_cur_fail(struct fg_cur *cur)
+{
+    cur->bad = true;
+    cur->left = 0;
+}
+
+/* Ends the reading and says whether all was well: nothing bad, nothing left over. */
+static inline bool fg_cur_end(const struct fg_cur *cur)
+{
+    return !cur->bad && cur->left == 0;
+}
+
+static inline uint8_t fg_cur_u8(struct fg_cur *cur)
+{
+    if (cur->left == 0) {
+        fg_cur_fail(cur);
+        return 0;
+    }
+    cur->left--;
+    return *cur->ptr++;
+}
+
+uint64_t fg_cur_varint_slow(struct fg_cur *cur);
+
+/* LEB128 of at most ten bytes; more, or bits beyond 64, is bad. */
+static inline uint64_t fg_cur_varint(struct fg_cur *cur)
+{
+    if (cur->left > 0 && *cur->ptr < 0x80) {
+        cur->left--;
+        return *cur->ptr++;
+    }
+    return fg_cur_varint_slow(cur);
+}
+
+static inline int64_t fg_cur_zigzag(struct fg_cur *cur)
+{
+    uint64_t value = fg_cur_varint(cur);
+
+    return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
+}
+
+/* The next len bytes, borrowed from the input. */
+static inline struct fg_slice fg_cur_take(struct fg_cur *cur, uint64_t len)
+{
+    struct fg_slice taken = {NULL, 0};
+
+    if (len > cur->left) {
+        fg_cur_fail(cur);
+        return taken;
+    }
+    taken = fg_bytes(cur->ptr, (size_t)len);
+    cur->ptr += len;
+    cur->left -= (size_t)len;
+    return taken;
+}
+
+/* A varint length, then that many bytes. */
+static inline struct fg_slice fg_cur_lenbytes(struct fg_cur *cur)
+{
+    return fg_cur_take(cur, fg_cur_varint(cur));
+}
+
+uint32_t fg_cur_le32(struct fg_cur *cur);
+uint64_t fg_cur_le64(struct fg_cur *cur);
+uint16_t fg_cur_be16(struct fg_cur *cur);
+uint32_t fg_cur_be32(struct fg_cur *cur);
+uint64_t fg_cur_be64(struct fg_cur *cur);
+
+/*
+ * A count of elements that need at least min_bytes each: more than the input can hold is bad, so that
+ * nobody asks memory for a number that a stranger chose.
+ */
+uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes);
+
+enum fg_pb_type { FG_PB_VARINT = 0, FG_PB_I64 = 1, FG_PB_LEN = 2, FG_PB_I32 = 5 };
+
+#define FG_PB_TAG(field, type) (((uint64_t)(field) << 3) | (uint64_t)(type))
+
+/* Skips the value of a tag that was just read; an unknown wire type is bad. */
+void fg_pb_skip(struct fg_cur *cur, uint64_t tag);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * Content hashes: XXH3 by way of libxxhash. Ids of strings, frames, stacks and profiles are 128 bits, so
+ * that equal content has an equal id on every machine and different content practically never.
+ */
+#ifndef FG_COMMON_BASE_HASH_H
+#define FG_COMMON_BASE_HASH_H
+
+#include "common/base/slice.h"
+
+/* 128 bits: an id or a sum of ids. Compared and summed as one little number. */
+struct fg_id {
+    uint64_t lo, hi;
+};
+
+enum { FG_ID_BYTES = 16 };
+
+struct fg_id fg_hash128(struct fg_slice bytes);
+uint64_t fg_hash64(struct fg_slice bytes);
+
+/* seed separates domains: the same bytes as a label set and as a stack have nothing in common. */
+struct fg_id fg_hash128_seed(struct fg_slice bytes, uint64_t seed);
+
+/* Mixes a 64-bit number into a well spread one (the finaliser of SplitMix64). */
+static inline uint64_t fg_mix64(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static inline bool fg_id_eq(struct fg_id a, struct fg_id b)
+{
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+static inline bool fg_id_is_zero(struct fg_id a)
+{
+    return (a.lo | a.hi) == 0;
+}
+
+static inline int fg_id_cmp(struct fg_id a, struct fg_id b)
+{
+    if (a.hi != b.hi)
+        return a.hi < b.hi ? -1 : 1;
+    return (a.lo > b.lo) - (a.lo < b.lo);
+}
+
+/* Sum modulo 2^128: the digest of a set of ids, whatever their order (protocol.md, digests). */
+static inline struct fg_id fg_id_add(struct fg_id a, struct fg_id b)
+{
+    struct fg_id sum = {a.lo + b.lo, a.hi + b.hi};
+
+    sum.hi += sum.lo < a.lo;
+    return sum;
+}
+
+static inline struct fg_id fg_id_sub(struct fg_id a, struct fg_id b)
+{
+    struct fg_id rest = {a.lo - b.lo, a.hi - b.hi};
+
+    rest.hi -= a.lo < b.lo;
+    return rest;
+}
+
+/* Sixteen bytes, little-endian, lo first. */
+void fg_id_put(uint8_t out[FG_ID_BYTES], struct fg_id id);
+struct fg_id fg_id_get(const uint8_t in[FG_ID_BYTES]);
+
+#endif

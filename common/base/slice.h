@@ -1,0 +1,95 @@
+/*
+ * A slice is bytes that somebody else owns: a pointer and a length, passed by value. It is valid as long
+ * as its owner says. Not NUL-terminated.
+ */
+#ifndef FG_COMMON_BASE_SLICE_H
+#define FG_COMMON_BASE_SLICE_H
+
+#include <string.h>
+
+#include "common/base/def.h"
+
+struct fg_slice {
+    const uint8_t *ptr; /* may be NULL only when len is 0 */
+    size_t len;
+};
+
+static inline struct fg_slice fg_bytes(const void *ptr, size_t len)
+{
+    return (struct fg_slice){ptr, len};
+}
+
+static inline struct fg_slice fg_cstr(const char *text)
+{
+    return fg_bytes(text, strlen(text));
+}
+
+/* A literal's length without counting it: FG_LIT("abc"). */
+#define FG_LIT(text)                                                                               \
+    (struct fg_slice)                                                                              \
+    {                                                                                              \
+        (const uint8_t *)("" text), sizeof(text) - 1                                               \
+    }
+
+static inline bool fg_slice_eq(struct fg_slice a, struct fg_slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static inline bool fg_slice_is(struct fg_slice a, const char *text)
+{
+    return fg_slice_eq(a, fg_cstr(text));
+}
+
+/* Bytewise order; a prefix comes first. */
+static inline int fg_slice_cmp(struct fg_slice a, struct fg_slice b)
+{
+    size_t common = FG_MIN(a.len, b.len);
+    int order = common == 0 ? 0 : memcmp(a.ptr, b.ptr, common);
+
+    if (order != 0)
+        return order;
+    return (a.len > b.len) - (a.len < b.len);
+}
+
+static inline bool fg_slice_starts(struct fg_slice a, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return a.len >= len && (len == 0 || memcmp(a.ptr, prefix, len) == 0);
+}
+
+static inline bool fg_slice_ends(struct fg_slice a, const char *suffix)
+{
+    size_t len = strlen(suffix);
+
+    return a.len >= len && (len == 0 || memcmp(a.ptr + (a.len - len), suffix, len) == 0);
+}
+
+/* from and len are cut to what there is. */
+static inline struct fg_slice fg_slice_sub(struct fg_slice a, size_t from, size_t len)
+{
+    from = FG_MIN(from, a.len);
+    return fg_bytes(a.ptr == NULL ? NULL : a.ptr + from, FG_MIN(len, a.len - from));
+}
+
+/* Position of the byte, or SIZE_MAX. */
+static inline size_t fg_slice_find(struct fg_slice a, uint8_t byte)
+{
+    const uint8_t *hit = a.len == 0 ? NULL : memchr(a.ptr, byte, a.len);
+
+    return hit == NULL ? SIZE_MAX : (size_t)(hit - a.ptr);
+}
+
+/* Position of the text, or SIZE_MAX. */
+static inline size_t fg_slice_search(struct fg_slice a, const char *text)
+{
+    const uint8_t *hit = a.len == 0 ? NULL : memmem(a.ptr, a.len, text, strlen(text));
+
+    return hit == NULL ? SIZE_MAX : (size_t)(hit - a.ptr);
+}
+
+/* For printf: "%.*s" with FG_S(slice). */
+#define FG_S(slice) (int)FG_MIN((slice).len, (size_t)INT32_MAX), (const char *)(slice).ptr
+
+#endif

@@ -1,0 +1,241 @@
+#include "common/base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <strings.h>
+
+bool fg_parse_u64(struct fg_slice text, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (text.len == 0)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned digit = (unsigned)text.ptr[i] - '0';
+
+        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value))
+            return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool fg_parse_i64(struct fg_slice text, int64_t *ret_value)
+{
+    bool negative = text.len > 0 && text.ptr[0] == '-';
+    bool sign = negative || (text.len > 0 && text.ptr[0] == '+');
+    uint64_t value;
+
+    if (!fg_parse_u64(fg_slice_sub(text, sign ? 1 : 0, text.len), &value))
+        return false;
+    if (value > (uint64_t)INT64_MAX + (negative ? 1 : 0))
+        return false;
+    *ret_value = negative ? (int64_t)(0 - value) : (int64_t)value;
+    return true;
+}
+
+bool fg_parse_f64(struct fg_slice text, double *ret_value)
+{
+    char copy[64];
+    char *end;
+
+    if (text.len == 0 || text.len >= sizeof copy)
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (strchr("+-.0123456789eE", text.ptr[i]) == NULL || text.ptr[i] == '\0')
+            return false;
+    memcpy(copy, text.ptr, text.len);
+    copy[text.len] = '\0';
+    double value = strtod(copy, &end);
+    if (end != copy + text.len || !isfinite(value))
+        return false;
+    *ret_value = value;
+    return true;
+}
+
+static int hex_digit(uint8_t c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool fg_parse_hex(struct fg_slice text, uint8_t *out, size_t len)
+{
+    if (text.len != 2 * len)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        int high = hex_digit(text.ptr[2 * i]), low = hex_digit(text.ptr[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+void fg_buf_hex(struct fg_buf *buf, const uint8_t *bytes, size_t len)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < len; i++) {
+        fg_buf_putc(buf, (uint8_t)digits[bytes[i] >> 4]);
+        fg_buf_putc(buf, (uint8_t)digits[bytes[i] & 15]);
+    }
+}
+
+void fg_buf_u64(struct fg_buf *buf, uint64_t value)
+{
+    uint8_t digits[20];
+    size_t at = sizeof digits;
+
+    do {
+        digits[--at] = (uint8_t)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    fg_buf_append(buf, digits + at, sizeof digits - at);
+}
+
+void fg_buf_i64(struct fg_buf *buf, int64_t value)
+{
+    if (value < 0)
+        fg_buf_putc(buf, '-');
+    fg_buf_u64(buf, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+/*
+ * Length of the UTF-8 sequence at the start of the text, or 0 when it is not one: no overlong forms, no
+ * surrogates, nothing above U+10FFFF (RFC 3629, 4).
+ */
+static size_t utf8_sequence(struct fg_slice text)
+{
+    const uint8_t *p = text.ptr;
+    size_t len;
+
+    if (p[0] < 0x80)
+        return 1;
+    len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || len > text.len)
+        return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+bool fg_utf8_valid(struct fg_slice text)
+{
+    size_t at = 0;
+
+    while (at < text.len) {
+        uint64_t word;
+
+        /* Eight bytes of ASCII at once: nearly all names are. */
+        if (text.len - at >= sizeof word) {
+            memcpy(&word, text.ptr + at, sizeof word);
+            if ((word & 0x8080808080808080u) == 0) {
+                at += sizeof word;
+                continue;
+            }
+        }
+        size_t len = utf8_sequence(fg_slice_sub(text, at, text.len));
+        if (len == 0)
+            return false;
+        at += len;
+    }
+    return true;
+}
+
+static bool json_plain(uint8_t c)
+{
+    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != 0x7f;
+}
+
+static size_t json_special(struct fg_buf *buf, struct fg_slice rest)
+{
+    uint8_t c = rest.ptr[0];
+    size_t len = utf8_sequence(rest);
+
+    if (c == '"' || c == '\\') {
+        fg_buf_putc(buf, '\\');
+        fg_buf_putc(buf, c);
+    } else if (c == '\n') {
+        fg_buf_puts(buf, "\\n");
+    } else if (c == '\t') {
+        fg_buf_puts(buf, "\\t");
+    } else if (c == '\r') {
+        fg_buf_puts(buf, "\\r");
+    } else if (len == 0) {
+        fg_buf_puts(buf, "\\ufffd"); /* the replacement character, as Go's encoder writes */
+        return 1;
+    } else if (len == 1) {
+        fg_buf_printf(buf, "\\u%04x", c);
+    } else {
+        fg_buf_append(buf, rest.ptr, len);
+    }
+    return len == 0 ? 1 : len;
+}
+
+void fg_buf_json(struct fg_buf *buf, struct fg_slice text)
+{
+    size_t at = 0;
+
+    while (at < text.len) {
+        size_t end = at;
+
+        while (end < text.len && json_plain(text.ptr[end]))
+            end++;
+        fg_buf_append(buf, text.ptr + at, end - at);
+        at = end;
+        if (at < text.len)
+            at += json_special(buf, fg_slice_sub(text, at, text.len));
+    }
+}
+
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';
+}
+
+struct fg_slice fg_trim(struct fg_slice text)
+{
+    while (text.len > 0 && is_blank(text.ptr[0]))
+        text = fg_slice_sub(text, 1, text.len);
+    while (text.len > 0 && is_blank(text.ptr[text.len - 1]))
+        text.len--;
+    return text;
+}
+
+bool fg_slice_is_nocase(struct fg_slice a, const char *text)
+{
+    return a.len == strlen(text) && (a.len == 0 || strncasecmp((const char *)a.ptr, text, a.len) == 0);
+}
+
+size_t fg_edit_distance(struct fg_slice a, struct fg_slice b)
+{
+    enum { LONGEST = 127 }; /* names are shorter; what is longer is "far away" */
+    size_t row[LONGEST + 1];
+
+    if (a.len > LONGEST || b.len > LONGEST)
+        return FG_MAX(a.len, b.len);
+    for (size_t j = 0; j <= b.len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            size_t above = row[j];
+            size_t changed = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
+
+            row[j] = FG_MIN(FG_MIN(above, row[j - 1]) + 1, changed);
+            diagonal = above;
+        }
+    }
+    return row[b.len];
+}

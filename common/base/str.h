@@ -1,0 +1,36 @@
+/* Numbers and text: what the C library does only with NUL-terminated strings and silent overflow. */
+#ifndef FG_COMMON_BASE_STR_H
+#define FG_COMMON_BASE_STR_H
+
+#include "common/base/buf.h"
+#include "common/base/slice.h"
+
+/* The whole slice is one decimal number, optionally with a sign for int; false for anything else. */
+bool fg_parse_u64(struct fg_slice text, uint64_t *ret_value) fg_must_check;
+bool fg_parse_i64(struct fg_slice text, int64_t *ret_value) fg_must_check;
+
+/* The whole slice is a decimal fraction as strtod reads it, without hex, inf and nan. */
+bool fg_parse_f64(struct fg_slice text, double *ret_value) fg_must_check;
+
+/* Exactly len bytes out of 2 * len hexadecimal digits of either case. */
+bool fg_parse_hex(struct fg_slice text, uint8_t *out, size_t len) fg_must_check;
+void fg_buf_hex(struct fg_buf *buf, const uint8_t *bytes, size_t len); /* lower case */
+
+void fg_buf_u64(struct fg_buf *buf, uint64_t value); /* decimal; much faster than printf */
+void fg_buf_i64(struct fg_buf *buf, int64_t value);
+
+/* The inside of a JSON string: quotes not included, control and invalid UTF-8 bytes made harmless. */
+void fg_buf_json(struct fg_buf *buf, struct fg_slice text);
+
+bool fg_utf8_valid(struct fg_slice text);
+
+/* Without the blanks, tabs and line ends around it. */
+struct fg_slice fg_trim(struct fg_slice text);
+
+/* ASCII letters of either case count as equal. */
+bool fg_slice_is_nocase(struct fg_slice a, const char *text);
+
+/* How many single-byte edits (insert, delete, change) lead from a to b; for "did you mean". */
+size_t fg_edit_distance(struct fg_slice a, struct fg_slice b);
+
+#endif

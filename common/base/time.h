@@ -1,0 +1,48 @@
+/*
+ * Time. Wall time is nanoseconds since 1970 UTC (_wall_ns, or _ns in data that came from outside);
+ * monotonic time (_mono_ns) is for deadlines. The two never meet in one expression.
+ *
+ * The clock is one of the four interfaces between our logic and the world: what decides takes a clock,
+ * so that tests and the simulator can drive it.
+ */
+#ifndef FG_COMMON_BASE_TIME_H
+#define FG_COMMON_BASE_TIME_H
+
+#include "common/base/def.h"
+
+#define FG_MS_NS     INT64_C(1000000)
+#define FG_SECOND_NS INT64_C(1000000000)
+#define FG_MINUTE_NS (60 * FG_SECOND_NS)
+#define FG_HOUR_NS   (60 * FG_MINUTE_NS)
+
+struct fg_clock {
+    const struct fg_clock_ops *ops;
+};
+
+struct fg_clock_ops {
+    int64_t (*wall_ns)(struct fg_clock *clock);
+    int64_t (*mono_ns)(struct fg_clock *clock);
+};
+
+/* The machine's own clock; one for the process, any thread. */
+struct fg_clock *fg_clock_real(void);
+
+/* A clock that stands still until it is moved. Zeroed it starts at 1970; one thread at a time. */
+struct fg_clock_manual {
+    struct fg_clock clock;
+    int64_t wall_ns, mono_ns;
+};
+void fg_clock_manual_init(struct fg_clock_manual *manual, int64_t wall_ns);
+void fg_clock_manual_advance(struct fg_clock_manual *manual, int64_t by_ns);
+
+static inline int64_t fg_wall_ns(struct fg_clock *clock)
+{
+    return clock->ops->wall_ns(clock);
+}
+
+static inline int64_t fg_mono_ns(struct fg_clock *clock)
+{
+    return clock->ops->mono_ns(clock);
+}
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * Settings: one table gives the YAML keys, the --flags, the FG_… environment, range checks, GET /config
+ * and the settings page of the docs. Structs hold parsed values in base units; nobody re-reads strings.
+ *
+ *     struct ingester_config { uint64_t head_max_bytes; ... };
+ *     #define CONF(field) FG_CONF_AT(struct ingester_config, field)
+ *     static const struct fg_conf_field ingester_fields[] = {
+ *         {"head_max_bytes", FG_CONF_BYTES, CONF(head_max_bytes), .def = "512MiB", .min = "16MiB",
+ *          .doc = "Memory for …"},
+ *     };
+ *
+ * A section ("ingester") gives the key ingester.head_max_bytes: in YAML a map of that name, as a flag
+ * --ingester.head_max_bytes (or with - in place of _), in the environment FG_INGESTER_HEAD_MAX_BYTES.
+ * Later wins: default, YAML file, environment, flags. A section named "" holds top-level keys.
+ */
+#ifndef FG_COMMON_RUN_CONFIG_H
+#define FG_COMMON_RUN_CONFIG_H
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
+
+enum fg_conf_type {
+    FG_CONF_BOOL,   /* bool; true, false, yes, no, on, off, 1, 0 */
+    FG_CONF_UINT,   /* uint64_t */
+    FG_CONF_BYTES,  /* uint64_t bytes; 512MiB, 1GiB, 64kB, plain number */
+    FG_CONF_NS,     /* int64_t nanoseconds; 250us, 5ms, 10s, 1h30m, 7d, 0 */
+    FG_CONF_FLOAT,  /* double */
+    FG_CONF_STRING, /* char *, never NULL, owned by the config */
+    FG_CONF_SECRET, /* as string, shown as *** */
+    FG_CONF_ENUM,   /* unsigned: index into .choices */
+};
+
+struct fg_conf_field {
+    const char *key;
+    enum fg_conf_type type;
+    size_t offset;
+    const char *def, *min, *max; /* as a user would write them; min and max may be NULL */
+    const char *choices;         /* ENUM: "debug|info|warn|error" */
+    const char *doc;
+};
+#define FG_CONF_AT(type, field) offsetof(type, field)
+
+struct fg_conf_section {
+    const char *name; /* "" for top-level keys */
+    const struct fg_conf_field *fields;
+    size_t n_fields;
+    void *values; /* the struct that the fields' offsets are in; zeroed by the caller */
+};
+
+struct fg_conf {
+    struct fg_conf_section *sections;
+    size_t n_sections;
+};
+
+/*
+ * Fills the sections' structs: defaults, then the YAML file (NULL or "": none), then env (NULL: none;
+ * "NAME=value" strings, NULL-terminated, those beginning with FG_), then flags ("--key=value" or
+ * "--key" "value"). What is in `flags` has to be settings only.
+ *
+ * FG_E_INVALID with file and line (or the name of the variable or flag), what is wrong, and for an
+ * unknown key the nearest known one. Unknown and duplicate keys, aliases, anchors, tags and several
+ * documents in the YAML are errors.
+ */
+enum fg_code fg_conf_load(struct fg_conf *conf, const char *yaml_path, char *const *env,
+                          char *const *flags, size_t n_flags, struct fg_err *err) fg_must_check;
+
+/* The YAML part alone, from memory; `name` stands for the file in errors. (Fuzz target.) */
+enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, const char *name,
+                                struct fg_err *err) fg_must_check;
+
+/* Frees the strings in the sections' structs. */
+void fg_conf_done(struct fg_conf *conf);
+
+void fg_conf_write_yaml(const struct fg_conf *conf, struct fg_buf *out); /* secrets masked */
+void fg_conf_write_docs(const struct fg_conf *conf, struct fg_buf *out); /* Markdown */
+void fg_conf_write_help(const struct fg_conf *conf, struct fg_buf *out); /* for --help */
+
+#endif
