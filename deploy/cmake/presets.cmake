@@ -1,0 +1,82 @@
+# How a tree is compiled: -DFG_PRESET=dev|tsan|release|fuzz|cov.
+#
+# A preset is a set of flags and nothing else: every target builds under every preset. It is a cache
+# variable instead of a CMakePresets.json so that the scripts, which choose build folders themselves,
+# and a person typing cmake by hand say it in the same way.
+#
+#   dev      -O1, address and undefined behaviour sanitizers; the default, and what the tests run
+#   tsan     -O1, thread sanitizer; for threaded modules and the simulator
+#   release  -O2, hardening; asserts stay, because what cannot happen must not continue (fg_assert)
+#   fuzz     clang's coverage instrumentation, so that fg_fuzz() makes libFuzzer programs
+#   cov      line coverage for gcov
+
+set(FG_PRESET "dev" CACHE STRING "dev, tsan, release, fuzz or cov")
+set_property(CACHE FG_PRESET PROPERTY STRINGS dev tsan release fuzz cov)
+
+# CMake's own build types would add -O3 or -DNDEBUG of their own to what a preset says.
+if(CMAKE_BUILD_TYPE)
+  message(FATAL_ERROR "Choose flags by FG_PRESET; CMAKE_BUILD_TYPE must stay empty.")
+endif()
+
+add_library(fg_preset INTERFACE)
+
+# Frame pointers everywhere: a profiler that cannot be profiled would be a poor joke, and the
+# sanitizers' stacks need them.
+set(fg_flags -g -fno-omit-frame-pointer -fno-common)
+set(fg_link_flags)
+
+if(FG_PRESET STREQUAL "dev")
+  set(fg_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+  list(APPEND fg_flags -O1 ${fg_sanitize})
+  list(APPEND fg_link_flags ${fg_sanitize})
+
+elseif(FG_PRESET STREQUAL "tsan")
+  list(APPEND fg_flags -O1 -fsanitize=thread)
+  list(APPEND fg_link_flags -fsanitize=thread)
+
+elseif(FG_PRESET STREQUAL "release")
+  list(APPEND fg_flags -O2 -fstack-protector-strong -fPIE)
+  list(APPEND fg_link_flags -pie -Wl,-z,relro,-z,now -Wl,--as-needed)
+  include(CheckCCompilerFlag)
+  # These two depend on the processor, not only on the compiler.
+  foreach(flag -fstack-clash-protection -fcf-protection)
+    string(MAKE_C_IDENTIFIER "FG_HAVE${flag}" have)
+    check_c_compiler_flag(${flag} ${have})
+    if(${have})
+      list(APPEND fg_flags ${flag})
+    endif()
+  endforeach()
+  # Level 3 also checks sizes known only at run time. glibc ignores it, with a warning, where the
+  # compiler has no __builtin_dynamic_object_size for it, so ask with -Werror and the real headers.
+  # -U first: some distributions' compilers define a level of their own.
+  include(CheckCSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS "-O2 -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
+  check_c_source_compiles("#include <string.h>\nint main(void) { return 0; }" FG_HAVE_FORTIFY_3)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(FG_HAVE_FORTIFY_3)
+    list(APPEND fg_flags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  else()
+    list(APPEND fg_flags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  endif()
+
+elseif(FG_PRESET STREQUAL "fuzz")
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "FG_PRESET=fuzz needs clang: -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  # fuzzer-no-link: instrument everything, but leave main() to whoever links; only fg_fuzz()
+  # programs take libFuzzer's.
+  set(fg_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+  list(APPEND fg_flags -O1 -fsanitize=fuzzer-no-link ${fg_sanitize})
+  list(APPEND fg_link_flags ${fg_sanitize})
+
+elseif(FG_PRESET STREQUAL "cov")
+  list(APPEND fg_flags -O0 --coverage)
+  list(APPEND fg_link_flags --coverage)
+
+else()
+  message(FATAL_ERROR "Unknown FG_PRESET '${FG_PRESET}': dev, tsan, release, fuzz or cov")
+endif()
+
+target_compile_options(fg_preset INTERFACE ${fg_flags})
+target_link_options(fg_preset INTERFACE ${fg_link_flags})
+target_compile_definitions(fg_preset INTERFACE _GNU_SOURCE)
