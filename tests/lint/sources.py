@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Checks on our C sources that no compiler makes. Reads file names from standard input.
+
+    sources.py arrows    includes point only the way the architecture allows
+    sources.py banned    no function that loses track of lengths or shares state between threads
+
+Prints one line per finding and exits with 1 if there are any, with 2 if it was given no file.
+"""
+
+import re
+import sys
+
+# Inside common each folder uses itself and those before it.
+COMMON = ["base", "run", "net", "rpc", "bucket", "store", "profile", "block", "ring", "tenant"]
+SERVICES = ["distributor", "ingester", "querier", "compactor"]
+FOLDERS = ["common", "proto", *SERVICES, "deploy", "tests"]
+
+# common/base/banned.h makes these compile errors where it is included; here they are found
+# everywhere. Both lists are to be kept alike, this one may be longer.
+BANNED = """strcpy strcat strncpy strncat stpcpy sprintf vsprintf strtok atoi atol atoll atof gets
+            gmtime localtime ctime asctime alloca strdupa tmpnam mktemp""".split()
+BANNED_CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(BANNED))
+BANNED_LIST = "common/base/banned.h"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+
+# Comments and literals, so that prose may name what code may not call. Newlines stay, for numbering.
+NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def without_comments_and_literals(text):
+    return NOT_CODE.sub(lambda match: "\n" * match.group().count("\n") or " ", text)
+
+
+def arrow_fault(path, include):
+    """Why `path` must not include `include`, or None."""
+    here, there = path.split("/"), include.split("/")
+    if there[0] not in FOLDERS or len(there) < 2:
+        return "not written from the root"
+    if here[0] == "tests" or path.startswith("deploy/single/"):
+        return None
+    if there[0] in ("tests", "deploy"):
+        return "only tests and deploy/single may"
+    if here[0] == "common":
+        if there[0] != "common":
+            return "common knows nothing of %s" % there[0]
+        if len(here) < 3 or here[1] not in COMMON:
+            return "common/%s has no place in the order (tests/lint/sources.py)" % here[1]
+        if there[1] not in COMMON or COMMON.index(there[1]) > COMMON.index(here[1]):
+            return "common/%s comes before common/%s" % (here[1], there[1])
+    elif here[0] == "proto":
+        if there[0] not in ("common", "proto"):
+            return "proto uses common only"
+    elif there[0] in SERVICES and there[0] != here[0]:
+        return "services never include each other, they talk"
+    return None
+
+
+def arrows(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        fault = match and arrow_fault(path, match.group(1))
+        if fault:
+            yield '%s:%d: includes "%s": %s' % (path, number, match.group(1), fault)
+
+
+def banned(path, text):
+    if path == BANNED_LIST:
+        return
+    for number, line in enumerate(without_comments_and_literals(text).splitlines(), 1):
+        for match in BANNED_CALL.finditer(line):
+            yield "%s:%d: calls %s" % (path, number, match.group(1))
+
+
+def main():
+    check = {"arrows": arrows, "banned": banned}[sys.argv[1]]
+    paths = sys.stdin.read().split()
+    if not paths:
+        print("no file to look at")
+        return 2
+    findings = []
+    for path in paths:
+        with open(path, encoding="utf-8") as source:
+            findings += check(path, source.read())
+    print("\n".join(findings), end="\n" if findings else "")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
