@@ -1,0 +1,146 @@
+/*
+ * Calls between services, over nng's request/reply protocol (protocol of the messages below; transport
+ * inproc inside one process, TCP between machines).
+ *
+ * A peer is the callers' side and one of the four interfaces between our logic and the world: here the
+ * real one (fg_peer_dial) and, for tests, fg_peer_direct (calls a server's handlers without a socket) and
+ * fg_peer_faulty (drops, delays and fails what it passes on).
+ *
+ * Requests are idempotent: a caller that does not know whether a request arrived sends it again. nng's
+ * own resending is switched off. Every request carries its deadline, and a server does not begin what
+ * is too late.
+ *
+ * A message: "FGR1", u8 method (request) or fg code as gRPC number (reply), u8 0, u16 0,
+ *   i64 milliseconds left to the deadline (request), u32 head length, head, payload; little-endian.
+ * The head is a protobuf message of proto/inner.proto, the payload bytes of the method's own form. In a
+ * failed reply the head is the error's text.
+ */
+#ifndef FG_COMMON_RPC_RPC_H
+#define FG_COMMON_RPC_RPC_H
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
+#include "common/run/loop.h"
+#include "common/run/metrics.h"
+
+enum fg_rpc_method {
+    FG_RPC_PING = 1,
+    FG_RPC_PUSH = 2,   /* distributor -> ingester */
+    FG_RPC_SELECT = 3, /* querier -> ingester: merged tree */
+    FG_RPC_SERIES = 4, /* querier -> ingester: label sets */
+    FG_RPC_POINTS = 5, /* querier -> ingester: values over time */
+    FG_RPC_STATS = 6,  /* querier -> ingester: what a tenant has */
+    FG_RPC_METHODS
+};
+
+enum { FG_RPC_MESSAGE_MAX_BYTES = 256 * 1024 * 1024 }; /* the largest answer that is not streamed */
+
+/* --- callers --- */
+
+struct fg_peer {
+    const struct fg_peer_ops *ops;
+};
+
+/*
+ * One call. The caller fills the upper part and keeps the whole until done() was called; the reply's
+ * slices live until fg_call_done(). done() runs on home's thread, or where the reply arrived when home
+ * is NULL, and must not block.
+ */
+struct fg_call {
+    enum fg_rpc_method method;
+    struct fg_slice head, payload; /* copied by send */
+    int64_t deadline_mono_ns;
+    struct fg_loop *home;
+    void (*done)(struct fg_call *call);
+
+    enum fg_code code; /* FG_OK, or that of err */
+    struct fg_err err;
+    struct fg_slice reply_head, reply_payload;
+
+    void *transport; /* internal: what the reply's bytes belong to */
+    struct fg_msg msg;
+};
+
+struct fg_peer_ops {
+    void (*send)(struct fg_peer *peer, struct fg_call *call); /* never fails itself: done() says so */
+    void (*release)(struct fg_call *call);                    /* frees call->transport */
+    void (*destroy)(struct fg_peer *peer);                    /* no call is under way */
+};
+
+static inline void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
+{
+    peer->ops->send(peer, call);
+}
+
+/* Frees the reply. Once per call that was sent, after done(). */
+static inline void fg_call_done(struct fg_peer *peer, struct fg_call *call)
+{
+    peer->ops->release(call);
+}
+
+static inline void fg_peer_destroy(struct fg_peer *peer)
+{
+    if (peer != NULL)
+        peer->ops->destroy(peer);
+}
+
+/* Sends and waits on the calling thread (a worker, never a loop). Returns call->code. home and done are
+ * set by this function. */
+enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call);
+
+/*
+ * url: "inproc://name" or "tcp://host:port". calls_max: contexts, calls under way at one time; one more
+ * is FG_E_LIMIT at once. Connecting goes on in the background.
+ */
+enum fg_code fg_peer_dial(const char *url, unsigned calls_max, struct fg_peer **ret_peer,
+                          struct fg_err *err) fg_must_check;
+
+/* --- servers --- */
+
+struct fg_rpc_server;
+struct fg_rpc_request;
+
+/* Called on a transport thread: hands over to a worker and returns. */
+typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
+
+/*
+ * requests_max: how many are worked on at a time; further ones wait in the transport. Handlers are set
+ * before start.
+ */
+struct fg_rpc_server *fg_rpc_server_create(unsigned requests_max);
+void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,
+                          fg_rpc_handler handler, void *arg);
+enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url,
+                                 struct fg_err *err) fg_must_check;
+
+/* Takes no new requests and waits for the answers of those under way. */
+void fg_rpc_server_stop(struct fg_rpc_server *server);
+void fg_rpc_server_destroy(struct fg_rpc_server *server);
+
+/* Slices live until the reply. */
+enum fg_rpc_method fg_rpc_method(const struct fg_rpc_request *req);
+struct fg_slice fg_rpc_head(const struct fg_rpc_request *req);
+struct fg_slice fg_rpc_payload(const struct fg_rpc_request *req);
+int64_t fg_rpc_deadline_mono_ns(const struct fg_rpc_request *req);
+
+/* Any thread, exactly one of them once; copied. The request is gone afterwards. */
+void fg_rpc_reply(struct fg_rpc_request *req, struct fg_slice head, struct fg_slice payload);
+void fg_rpc_reply_error(struct fg_rpc_request *req, const struct fg_err *err);
+
+/* Sets nng's thread counts; once, before the first of the above. */
+void fg_rpc_init(unsigned threads);
+
+/* --- for tests --- */
+
+struct fg_peer *fg_peer_direct(struct fg_rpc_server *server);
+
+/* Passes on to `inner` (borrowed), failing as told; seeded, so that a run can be had again. */
+struct fg_peer_faults {
+    uint64_t seed;
+    unsigned drop_request_permille; /* never arrives; FG_E_UNAVAILABLE */
+    unsigned drop_reply_permille;   /* arrives, and the answer is lost; FG_E_UNAVAILABLE */
+    unsigned duplicate_permille;    /* arrives twice */
+};
+struct fg_peer *fg_peer_faulty(struct fg_peer *inner, const struct fg_peer_faults *faults);
+
+#endif
