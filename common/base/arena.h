@@ -1,6 +1,6 @@
 /*
- * An arena is the memory of one piece of work (a request, a call, a query): everything made on the way
- * dies with it. It has a limit; reaching it is an ordinary error of the caller's (FG_E_LIMIT).
+ * An arena is the memory of one piece of work (a request, a call, a query): everything made on the
+ * way dies with it. It has a limit; reaching it is an ordinary error of the caller's (FG_E_LIMIT).
  *
  * Thread: one at a time. Memory: blocks of at least 8 KiB from malloc; what is larger gets its own.
  */

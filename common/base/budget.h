@@ -1,13 +1,14 @@
 /*
- * A budget is a number of bytes that many threads share: what is admitted takes from it before it asks
- * for memory, and gives back when it is gone. An empty budget is an answer to the client (429).
+ * A budget is a number of bytes that many threads share: what is admitted takes from it before it
+ * asks for memory, and gives back when it is gone. An empty budget is an answer to the client
+ * (429).
  */
 #ifndef FG_COMMON_BASE_BUDGET_H
 #define FG_COMMON_BASE_BUDGET_H
 
-#include <stdatomic.h>
-
 #include "common/base/def.h"
+
+#include <stdatomic.h>
 
 struct fg_budget {
     _Atomic uint64_t used_bytes;

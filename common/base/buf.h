@@ -1,13 +1,14 @@
 /*
- * A buffer is bytes that we own, growing up to a cap it was born with (as curl's dynbuf). Appending past
- * the cap sets `full` and appends nothing from then on: write straight through, look once at the end.
+ * A buffer is bytes that we own, growing up to a cap it was born with (as curl's dynbuf). Appending
+ * past the cap sets `full` and appends nothing from then on: write straight through, look once at
+ * the end.
  */
 #ifndef FG_COMMON_BASE_BUF_H
 #define FG_COMMON_BASE_BUF_H
 
-#include <string.h>
-
 #include "common/base/slice.h"
+
+#include <string.h>
 
 struct fg_buf {
     uint8_t *ptr;

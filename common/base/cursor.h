@@ -1,10 +1,10 @@
 /*
- * A cursor reads bytes from outside. Its error is sticky: read straight through, look at `bad` once at
- * the end. After an error every read gives zero and fg_cur_more() says false, so loops end.
+ * A cursor reads bytes from outside. Its error is sticky: read straight through, look at `bad` once
+ * at the end. After an error every read gives zero and fg_cur_more() says false, so loops end.
  * Nobody does pointer arithmetic on input except this file.
  *
- * The fg_pb_ functions read the protobuf wire format ("Encoding" in the protobuf documentation); groups
- * (wire types 3 and 4), long gone from the format, count as errors.
+ * The fg_pb_ functions read the protobuf wire format ("Encoding" in the protobuf documentation);
+ * groups (wire types 3 and 4), long gone from the format, count as errors.
  */
 #ifndef FG_COMMON_BASE_CURSOR_H
 #define FG_COMMON_BASE_CURSOR_H
@@ -96,8 +96,8 @@ uint32_t fg_cur_be32(struct fg_cur *cur);
 uint64_t fg_cur_be64(struct fg_cur *cur);
 
 /*
- * A count of elements that need at least min_bytes each: more than the input can hold is bad, so that
- * nobody asks memory for a number that a stranger chose.
+ * A count of elements that need at least min_bytes each: more than the input can hold is bad, so
+ * that nobody asks memory for a number that a stranger chose.
  */
 uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes);
 

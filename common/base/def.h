@@ -5,11 +5,11 @@
 #ifndef FG_COMMON_BASE_DEF_H
 #define FG_COMMON_BASE_DEF_H
 
+#include "common/base/banned.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "common/base/banned.h"
 
 #define fg_must_check   __attribute__((warn_unused_result))
 #define fg_printf(f, a) __attribute__((format(printf, f, a)))
@@ -20,7 +20,7 @@
 #define FG_MAX(a, b)    ((a) > (b) ? (a) : (b))
 
 /* What an embedded member belongs to: fg_container(job, struct push, job). */
-#define fg_container(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define fg_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /*
  * A local that owns something: fg_auto(fg_buf) *buf = ...; its closer runs on every way out.
@@ -50,7 +50,8 @@
 
 void fg_assert_failed(const char *cond, const char *file, int line) __attribute__((noreturn, cold));
 
-/* malloc and friends that abort when memory is gone; sizes that a client chooses are checked before. */
+/* malloc and friends that abort when memory is gone; sizes that a client chooses are checked
+ * before. */
 void *fg_malloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *fg_calloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
 void *fg_realloc(void *ptr, size_t size) __attribute__((returns_nonnull));

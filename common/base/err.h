@@ -1,8 +1,8 @@
 /*
  * Errors: a code to act on and a sentence to read.
  *
- * A function that can fail returns enum fg_code and fills struct fg_err; each level adds what it knows
- * with fg_wrap(). err is never NULL and means something only after a failure.
+ * A function that can fail returns enum fg_code and fills struct fg_err; each level adds what it
+ * knows with fg_wrap(). err is never NULL and means something only after a failure.
  */
 #ifndef FG_COMMON_BASE_ERR_H
 #define FG_COMMON_BASE_ERR_H
@@ -11,9 +11,9 @@
 
 /*
  * code, Connect name, HTTP status, gRPC number, whether trying again later can help.
- * Names and statuses are those of the Connect protocol ("Error codes"), so that a code reaches a client
- * as it is. FG_E_DECODE is the one that Connect does not know: input that we could not read, which
- * plain routes answer with 422 and the code "unknown", as Pyroscope does.
+ * Names and statuses are those of the Connect protocol ("Error codes"), so that a code reaches a
+ * client as it is. FG_E_DECODE is the one that Connect does not know: input that we could not read,
+ * which plain routes answer with 422 and the code "unknown", as Pyroscope does.
  */
 /* clang-format off */
 #define FG_CODES(X)                                                     \

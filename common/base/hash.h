@@ -1,6 +1,7 @@
 /*
- * Content hashes: XXH3 by way of libxxhash. Ids of strings, frames, stacks and profiles are 128 bits, so
- * that equal content has an equal id on every machine and different content practically never.
+ * Content hashes: XXH3 by way of libxxhash. Ids of strings, frames, stacks and profiles are 128
+ * bits, so that equal content has an equal id on every machine and different content practically
+ * never.
  */
 #ifndef FG_COMMON_BASE_HASH_H
 #define FG_COMMON_BASE_HASH_H

@@ -1,9 +1,11 @@
 /*
- * Open-addressing hash maps from a 64-bit hash to a dense 32-bit number, the number of a thing that the
- * caller keeps in an array. Linear probing, power-of-two tables, at most 3/4 full; nothing is removed.
+ * Open-addressing hash maps from a 64-bit hash to a dense 32-bit number, the number of a thing that
+ * the caller keeps in an array. Linear probing, power-of-two tables, at most 3/4 full; nothing is
+ * removed.
  *
- * The map knows hashes, not things: where two things may share a 64-bit hash the caller compares, by
- * walking with fg_map_first()/fg_map_next(). Hashes have to be well spread (fg_hash64, fg_mix64).
+ * The map knows hashes, not things: where two things may share a 64-bit hash the caller compares,
+ * by walking with fg_map_first()/fg_map_next(). Hashes have to be well spread (fg_hash64,
+ * fg_mix64).
  */
 #ifndef FG_COMMON_BASE_MAP_H
 #define FG_COMMON_BASE_MAP_H

@@ -1,13 +1,13 @@
 /*
- * A slice is bytes that somebody else owns: a pointer and a length, passed by value. It is valid as long
- * as its owner says. Not NUL-terminated.
+ * A slice is bytes that somebody else owns: a pointer and a length, passed by value. It is valid as
+ * long as its owner says. Not NUL-terminated.
  */
 #ifndef FG_COMMON_BASE_SLICE_H
 #define FG_COMMON_BASE_SLICE_H
 
-#include <string.h>
-
 #include "common/base/def.h"
+
+#include <string.h>
 
 struct fg_slice {
     const uint8_t *ptr; /* may be NULL only when len is 0 */

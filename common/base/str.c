@@ -106,8 +106,8 @@ void fg_buf_i64(struct fg_buf *buf, int64_t value)
 }
 
 /*
- * Length of the UTF-8 sequence at the start of the text, or 0 when it is not one: no overlong forms, no
- * surrogates, nothing above U+10FFFF (RFC 3629, 4).
+ * Length of the UTF-8 sequence at the start of the text, or 0 when it is not one: no overlong
+ * forms, no surrogates, nothing above U+10FFFF (RFC 3629, 4).
  */
 static size_t utf8_sequence(struct fg_slice text)
 {
@@ -213,7 +213,8 @@ struct fg_slice fg_trim(struct fg_slice text)
 
 bool fg_slice_is_nocase(struct fg_slice a, const char *text)
 {
-    return a.len == strlen(text) && (a.len == 0 || strncasecmp((const char *)a.ptr, text, a.len) == 0);
+    return a.len == strlen(text) &&
+           (a.len == 0 || strncasecmp((const char *)a.ptr, text, a.len) == 0);
 }
 
 size_t fg_edit_distance(struct fg_slice a, struct fg_slice b)

@@ -1,11 +1,13 @@
-/* Numbers and text: what the C library does only with NUL-terminated strings and silent overflow. */
+/* Numbers and text: what the C library does only with NUL-terminated strings and silent overflow.
+ */
 #ifndef FG_COMMON_BASE_STR_H
 #define FG_COMMON_BASE_STR_H
 
 #include "common/base/buf.h"
 #include "common/base/slice.h"
 
-/* The whole slice is one decimal number, optionally with a sign for int; false for anything else. */
+/* The whole slice is one decimal number, optionally with a sign for int; false for anything else.
+ */
 bool fg_parse_u64(struct fg_slice text, uint64_t *ret_value) fg_must_check;
 bool fg_parse_i64(struct fg_slice text, int64_t *ret_value) fg_must_check;
 
@@ -19,7 +21,8 @@ void fg_buf_hex(struct fg_buf *buf, const uint8_t *bytes, size_t len); /* lower 
 void fg_buf_u64(struct fg_buf *buf, uint64_t value); /* decimal; much faster than printf */
 void fg_buf_i64(struct fg_buf *buf, int64_t value);
 
-/* The inside of a JSON string: quotes not included, control and invalid UTF-8 bytes made harmless. */
+/* The inside of a JSON string: quotes not included, control and invalid UTF-8 bytes made harmless.
+ */
 void fg_buf_json(struct fg_buf *buf, struct fg_slice text);
 
 bool fg_utf8_valid(struct fg_slice text);

@@ -2,8 +2,8 @@
  * Time. Wall time is nanoseconds since 1970 UTC (_wall_ns, or _ns in data that came from outside);
  * monotonic time (_mono_ns) is for deadlines. The two never meet in one expression.
  *
- * The clock is one of the four interfaces between our logic and the world: what decides takes a clock,
- * so that tests and the simulator can drive it.
+ * The clock is one of the four interfaces between our logic and the world: what decides takes a
+ * clock, so that tests and the simulator can drive it.
  */
 #ifndef FG_COMMON_BASE_TIME_H
 #define FG_COMMON_BASE_TIME_H

@@ -1,6 +1,7 @@
 /*
- * Settings: one table gives the YAML keys, the --flags, the FG_… environment, range checks, GET /config
- * and the settings page of the docs. Structs hold parsed values in base units; nobody re-reads strings.
+ * Settings: one table gives the YAML keys, the --flags, the FG_… environment, range checks, GET
+ * /config and the settings page of the docs. Structs hold parsed values in base units; nobody
+ * re-reads strings.
  *
  *     struct ingester_config { uint64_t head_max_bytes; ... };
  *     #define CONF(field) FG_CONF_AT(struct ingester_config, field)
@@ -9,9 +10,11 @@
  *          .doc = "Memory for …"},
  *     };
  *
- * A section ("ingester") gives the key ingester.head_max_bytes: in YAML a map of that name, as a flag
- * --ingester.head_max_bytes (or with - in place of _), in the environment FG_INGESTER_HEAD_MAX_BYTES.
- * Later wins: default, YAML file, environment, flags. A section named "" holds top-level keys.
+ * A section ("ingester") gives the key ingester.head_max_bytes: in YAML a map of that name, as a
+ * flag
+ * --ingester.head_max_bytes (or with - in place of _), in the environment
+ * FG_INGESTER_HEAD_MAX_BYTES. Later wins: default, YAML file, environment, flags. A section named
+ * "" holds top-level keys.
  */
 #ifndef FG_COMMON_RUN_CONFIG_H
 #define FG_COMMON_RUN_CONFIG_H
@@ -53,8 +56,9 @@ struct fg_conf {
 };
 
 /*
- * Fills the sections' structs: defaults, then the YAML file (NULL or "": none), then env (NULL: none;
- * "NAME=value" strings, NULL-terminated, those beginning with FG_), then flags ("--key=value" or
+ * Fills the sections' structs: defaults, then the YAML file (NULL or "": none), then env (NULL:
+ * none; "NAME=value" strings, NULL-terminated, those beginning with FG_), then flags ("--key=value"
+ * or
  * "--key" "value"). What is in `flags` has to be settings only.
  *
  * FG_E_INVALID with file and line (or the name of the variable or flag), what is wrong, and for an

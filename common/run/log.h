@@ -1,12 +1,17 @@
 /*
- * The log: one line, one event, logfmt (ts=… level=… msg="…" key=value …) on standard error. The message
- * is constant text; everything variable is a field, tenant first. info is an operator's timeline, warn
- * "we coped, look at it", error "someone lost something".
+ * The log: one line, one event, logfmt (ts=… level=… msg="…" key=value …) on standard error. The
+ * message is constant text; everything variable is a field, tenant first. info is an operator's
+ * timeline, warn "we coped, look at it", error "someone lost something".
  *
- *     fg_log_warn("profile refused", fg_ls("tenant", tenant), fg_lu("size_bytes", n), fg_ls("err", err.msg));
+ *     fg_log_warn("profile refused", fg_ls("tenant", tenant), fg_lu("size_bytes", n), fg_ls("err",
+ * err.msg));
  *
- * Thread: any. A line is written with one write(2). Lines of one message are limited to 100 a second;
- * what is left out is counted and said once the second is over.
+ * Thread: any. A line is written with one write(2) and is at most 4 KiB, so that lines of several
+ * processes on one pipe do not mix; values are cut at 1 KiB ("...") and fields that do not fit are
+ * left out (cut=true).
+ *
+ * Lines of one message (one literal) are limited to 100 a second; what is left out is counted, and
+ * said with the next line of whatever message once the second is over.
  */
 #ifndef FG_COMMON_RUN_LOG_H
 #define FG_COMMON_RUN_LOG_H
@@ -48,6 +53,10 @@ static inline struct fg_log_field fg_lf(const char *key, double value)
 {
     return (struct fg_log_field){.key = key, .kind = FG_LOG_FLOAT, .f = value};
 }
+static inline struct fg_log_field fg_lbool(const char *key, bool value)
+{
+    return (struct fg_log_field){.key = key, .kind = FG_LOG_BOOL, .b = value};
+}
 
 void fg_log_set_level(enum fg_log_level least); /* default info */
 void fg_log_set_fd(int fd);                     /* default 2; for tests */
@@ -55,7 +64,7 @@ void fg_log_set_fd(int fd);                     /* default 2; for tests */
 /* fields ends with a field whose key is NULL. */
 void fg_log_write(enum fg_log_level level, const char *msg, const struct fg_log_field *fields);
 
-#define FG_LOG_FIELDS(...)    ((const struct fg_log_field[]){__VA_ARGS__ __VA_OPT__(, ){.key = NULL}})
+#define FG_LOG_FIELDS(...)     ((const struct fg_log_field[]){__VA_ARGS__ __VA_OPT__(, ){.key = NULL}})
 #define fg_log_debug(msg, ...) fg_log_write(FG_LOG_DEBUG, msg, FG_LOG_FIELDS(__VA_ARGS__))
 #define fg_log_info(msg, ...)  fg_log_write(FG_LOG_INFO, msg, FG_LOG_FIELDS(__VA_ARGS__))
 #define fg_log_warn(msg, ...)  fg_log_write(FG_LOG_WARN, msg, FG_LOG_FIELDS(__VA_ARGS__))

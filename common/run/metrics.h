@@ -1,6 +1,6 @@
 /*
- * Metrics in tables, exposed as Prometheus text. A module declares what it counts as an X-macro list and
- * gets an enum; a registry holds the values of all modules of a process.
+ * Metrics in tables, exposed as Prometheus text. A module declares what it counts as an X-macro
+ * list and gets an enum; a registry holds the values of all modules of a process.
  *
  *     #define INGESTER_METRICS(M)                                                              \
  *         M(COUNTER,   INGESTER_COMMITTED, "flamegrid_ingester_profiles_committed_total", "…") \
@@ -8,14 +8,18 @@
  *         M(HISTOGRAM, INGESTER_COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "…")
  *     FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
  *     static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_METRICS);
- *     struct fg_metrics *m = fg_metrics_register(registry, ingester_metrics, FG_COUNT(ingester_metrics));
- *     fg_metric_add(m, INGESTER_COMMITTED, 1);
+ *     struct fg_metrics *m = fg_metrics_register(registry, ingester_metrics,
+ * FG_COUNT(ingester_metrics)); fg_metric_add(m, INGESTER_COMMITTED, 1);
  *
- * A name may carry fixed labels: "flamegrid_http_requests_total{route=\"ingest\"}"; HELP and TYPE are
- * written once a family. Metrics of one family stand next to each other in their table.
+ * A name may carry fixed labels: "flamegrid_http_requests_total{route=\"ingest\"}"; of a histogram,
+ * le is added to them. HELP and TYPE are written once a family, with the first help given; all of
+ * one family have one kind. The same name in two tables is one series: their sum.
  *
- * Thread: counting from any thread, cheap (relaxed atomics on per-thread stripes, summed when scraped);
- * registering before the threads start.
+ * A table may also be built while the program runs (a row for each route and status, say): its
+ * array and strings belong to the caller and live as long as the registry.
+ *
+ * Thread: any. Counting is cheap: relaxed atomics on stripes, one of which a thread uses always,
+ * summed when scraped.
  */
 #ifndef FG_COMMON_RUN_METRICS_H
 #define FG_COMMON_RUN_METRICS_H
@@ -30,11 +34,8 @@ struct fg_metric_def {
 };
 
 #define FG_METRICS_ENUM_ONE(kind, id, name, help) id,
-#define FG_METRICS_ENUM(type, LIST)                                                                \
-    enum type {                                                                                    \
-        LIST(FG_METRICS_ENUM_ONE) type##_count                                                     \
-    };
-#define FG_METRICS_DEF_ONE(kind, id, name, help) {FG_METRIC_##kind, name, help},
+#define FG_METRICS_ENUM(type, LIST)               enum type { LIST(FG_METRICS_ENUM_ONE) type##_count };
+#define FG_METRICS_DEF_ONE(kind, id, name, help)  {FG_METRIC_##kind, name, help},
 #define FG_METRICS_DEFS(LIST)                                                                      \
     {                                                                                              \
         LIST(FG_METRICS_DEF_ONE)                                                                   \
@@ -46,24 +47,29 @@ struct fg_metrics; /* the values of one table */
 struct fg_registry *fg_registry_create(void);
 void fg_registry_destroy(struct fg_registry *registry); /* and all its tables; NULL is fine */
 
-/* defs has to live as long as the registry. Registering the same table twice gives the same values. */
+/*
+ * defs and its strings have to live as long as the registry. Registering the same table (the same
+ * address) twice gives the same values.
+ */
 struct fg_metrics *fg_metrics_register(struct fg_registry *registry,
                                        const struct fg_metric_def *defs, size_t count);
 
 /*
- * Values that are read when scraped (queue depths, memory): on_scrape is called on the scraping thread,
- * before the table is written, and sets gauges.
+ * Values that are read when scraped (queue depths, memory): on_scrape is called on the scraping
+ * thread, before the text is written, and sets gauges. It does not call the registry.
  */
 void fg_registry_on_scrape(struct fg_registry *registry, void (*on_scrape)(void *arg), void *arg);
 
-void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by);  /* COUNTER */
+void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by);   /* COUNTER */
 void fg_metric_set(struct fg_metrics *metrics, unsigned id, int64_t value); /* GAUGE */
-/* HISTOGRAM of seconds, buckets .0005 .001 .0025 .005 .01 .025 .05 .1 .25 .5 1 2.5 5 10 25 50 100. */
+/* HISTOGRAM of seconds, buckets .0005 .001 .0025 .005 .01 .025 .05 .1 .25 .5 1 2.5 5 10 25 50 100.
+ */
 void fg_metric_observe_ns(struct fg_metrics *metrics, unsigned id, int64_t duration_ns);
 
-uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id); /* sum; count of a histogram */
+/* The sum of a counter, the value of a gauge (cast to int64_t), the count of a histogram. */
+uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id);
 
-/* Prometheus text format 0.0.4. */
+/* Prometheus text format 0.0.4 (text/plain; version=0.0.4), sorted by name. */
 void fg_registry_write(struct fg_registry *registry, struct fg_buf *out);
 
 /* A table of name, kind and help in Markdown, for the docs. */

@@ -1,14 +1,14 @@
 /*
- * Workers: a bounded pool for what takes longer than a loop may (decoding, compression, disk, merging).
- * A job's run() is straight-line code on a worker and may block; its done() comes home to the loop it
- * was submitted from.
+ * Workers: a bounded pool for what takes longer than a loop may (decoding, compression, disk,
+ * merging). A job's run() is straight-line code on a worker and may block; its done() comes home to
+ * the loop it was submitted from.
  *
- * The pool has lanes. Each lane has its own queue with an end and a highest number of workers it may
- * occupy, so that a flood of one kind leaves room for the others. A full lane is an answer to the client
- * (429 or 503 with Retry-After), never a longer queue.
+ * The pool has lanes. Each lane has its own queue with an end and a highest number of workers it
+ * may occupy, so that a flood of one kind leaves room for the others. A full lane is an answer to
+ * the client (429 or 503 with Retry-After), never a longer queue.
  *
- * A pinned submission goes to one worker of the lane, the same for the same pin: what it touches belongs
- * to that worker and needs no lock.
+ * A pinned submission goes to one worker of the lane, the same for the same pin: what it touches
+ * belongs to that worker and needs no lock.
  */
 #ifndef FG_COMMON_RUN_WORK_H
 #define FG_COMMON_RUN_WORK_H
@@ -21,14 +21,14 @@ struct fg_work;
 enum fg_lane { FG_LANE_INGEST, FG_LANE_QUERY, FG_LANE_BACKGROUND, FG_LANES };
 
 struct fg_job {
-    struct fg_loop *home;                                        /* where done() runs; NULL: on the worker */
+    struct fg_loop *home; /* where done() runs; NULL: on the worker */
     enum fg_code (*run)(struct fg_job *job, struct fg_err *err); /* worker; may block */
-    void (*done)(struct fg_job *job);                            /* home; must not block; may free */
-    enum fg_code code;                                           /* of run(); FG_OK or err.code */
-    struct fg_err err;                                           /* of run(), when code says so */
-    int64_t queued_mono_ns;                                      /* set by submit */
-    struct fg_msg msg;                                           /* internal */
-    struct fg_job *next;                                         /* internal */
+    void (*done)(struct fg_job *job); /* at home; must not block; may free */
+    enum fg_code code;                /* of run(); FG_OK or err.code */
+    struct fg_err err;                /* of run(), when code says so */
+    int64_t queued_mono_ns;           /* set by submit */
+    struct fg_msg msg;                /* internal */
+    struct fg_job *next;              /* internal */
 };
 
 struct fg_lane_config {
@@ -36,14 +36,22 @@ struct fg_lane_config {
     unsigned queue_max; /* jobs waiting, all of the lane's workers together */
 };
 
-/* name is a prefix of the threads' names ("ing" gives "ing-ingest-0"). */
+/* name is a prefix of the threads' names ("ing" gives "ing-ingest-0"); five letters of it are kept.
+ */
 enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[FG_LANES],
                             struct fg_work **ret_work, struct fg_err *err) fg_must_check;
 
-/* Runs what is queued, then ends the threads. NULL is fine. */
+/*
+ * Runs what is queued, then ends the threads. NULL is fine. Jobs that are submitted meanwhile are
+ * refused. Before the loops are stopped: their done() calls go there.
+ */
 void fg_work_destroy(struct fg_work *work);
+FG_AUTO(fg_work, fg_work_destroy)
 
-/* Any thread. false: the lane is full (or has no threads) and the job is untouched. */
+/*
+ * Any thread. false: the lane is full (or has no threads) and the job is untouched. run and done
+ * are set; a job is the pool's until done() is called.
+ */
 bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
 
 /* The same, always to worker pin % threads of the lane, in order of submission. */

@@ -1,0 +1,286 @@
+/*
+ * A lane is one mutex over one shared queue and one queue for each worker. Every worker sleeps on a
+ * condition of its own: a pinned job wakes exactly the one it is for, an unpinned one wakes one
+ * that is idle, and nobody is woken for nothing.
+ *
+ * A worker takes whichever head has waited longer, its own queue's or the shared one's. So neither
+ * can starve the other, and a pinned queue keeps its order because one worker alone takes from it.
+ */
+#include "common/run/work.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { THREAD_NAME_BYTES = 16 }; /* what Linux keeps of a thread's name, with the NUL */
+
+struct queue {
+    struct fg_job *first, *last; /* oldest first */
+};
+
+struct worker {
+    struct lane *lane;
+    pthread_t thread;
+    pthread_cond_t wake;
+    struct queue pinned;
+    bool idle; /* asleep, and nobody has woken it yet */
+    char name[THREAD_NAME_BYTES];
+};
+
+struct lane {
+    pthread_mutex_t mutex; /* over everything below that is not constant or atomic */
+    struct worker *workers;
+    unsigned n_workers; /* constant once all run */
+    unsigned queue_max; /* constant */
+    struct queue shared;
+    unsigned queued; /* in all queues */
+    _Atomic unsigned running;
+    uint64_t refused;
+    bool stopping;
+};
+
+struct fg_work {
+    struct lane lanes[FG_LANES];
+};
+
+static const char *const lane_names[FG_LANES] = {
+    [FG_LANE_INGEST] = "ingest",
+    [FG_LANE_QUERY] = "query",
+    [FG_LANE_BACKGROUND] = "backgr",
+};
+
+static void queue_push(struct queue *queue, struct fg_job *job)
+{
+    job->next = NULL;
+    if (queue->first == NULL)
+        queue->first = job;
+    else
+        queue->last->next = job;
+    queue->last = job;
+}
+
+static struct fg_job *queue_pop(struct queue *queue)
+{
+    struct fg_job *job = queue->first;
+
+    queue->first = job->next;
+    return job;
+}
+
+/* What the worker does next, or NULL. Locked. */
+static struct fg_job *next_job(struct worker *worker)
+{
+    struct fg_job *own = worker->pinned.first, *any = worker->lane->shared.first;
+
+    if (own != NULL && (any == NULL || own->queued_mono_ns <= any->queued_mono_ns))
+        return queue_pop(&worker->pinned);
+    return any == NULL ? NULL : queue_pop(&worker->lane->shared);
+}
+
+/* Waits for a job; NULL when the lane ends and this worker has nothing left to do. */
+static struct fg_job *wait_job(struct worker *worker)
+{
+    struct lane *lane = worker->lane;
+    struct fg_job *job;
+
+    pthread_mutex_lock(&lane->mutex);
+    while ((job = next_job(worker)) == NULL && !lane->stopping) {
+        worker->idle = true;
+        pthread_cond_wait(&worker->wake, &lane->mutex);
+        worker->idle = false;
+    }
+    if (job != NULL) {
+        lane->queued--;
+        atomic_fetch_add_explicit(&lane->running, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lane->mutex);
+    return job;
+}
+
+static void come_home(struct fg_msg *msg)
+{
+    struct fg_job *job = fg_container(msg, struct fg_job, msg);
+
+    job->done(job);
+}
+
+static void run_job(struct lane *lane, struct fg_job *job)
+{
+    job->err.code = FG_OK;
+    job->err.msg[0] = '\0';
+    job->code = job->run(job, &job->err);
+    fg_assert(job->code == FG_OK || job->code == job->err.code);
+
+    /* Before done(), which may look at the lane, and after which the job is not ours. */
+    atomic_fetch_sub_explicit(&lane->running, 1, memory_order_relaxed);
+    if (job->home == NULL) {
+        job->done(job);
+        return;
+    }
+    job->msg.run = come_home;
+    fg_loop_post(job->home, &job->msg);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *worker = arg;
+    struct fg_job *job;
+
+    (void)pthread_setname_np(pthread_self(), worker->name);
+    while ((job = wait_job(worker)) != NULL)
+        run_job(worker->lane, job);
+    return NULL;
+}
+
+/* Locked. */
+static void wake_one(struct worker *worker)
+{
+    worker->idle = false; /* so that the next job wakes another one */
+    pthread_cond_signal(&worker->wake);
+}
+
+/* Wakes the worker the job is for; any idle one for NULL. Locked. */
+static void wake_for(struct lane *lane, struct worker *pinned)
+{
+    if (pinned != NULL) {
+        wake_one(pinned);
+        return;
+    }
+    for (unsigned i = 0; i < lane->n_workers; i++) {
+        if (lane->workers[i].idle) {
+            wake_one(&lane->workers[i]);
+            return;
+        }
+    }
+}
+
+/* pinned: NULL for whichever worker comes first. */
+static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
+{
+    bool room;
+
+    fg_assert(job->run != NULL && job->done != NULL);
+    pthread_mutex_lock(&lane->mutex);
+    room = lane->n_workers > 0 && lane->queued < lane->queue_max && !lane->stopping;
+    if (room) {
+        job->queued_mono_ns = fg_mono_ns(fg_clock_real()); /* locked: it orders the queues */
+        queue_push(pinned == NULL ? &lane->shared : &pinned->pinned, job);
+        lane->queued++;
+        wake_for(lane, pinned);
+    } else {
+        lane->refused++;
+    }
+    pthread_mutex_unlock(&lane->mutex);
+    return room;
+}
+
+bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job)
+{
+    return submit(&work->lanes[lane], NULL, job);
+}
+
+bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
+                           struct fg_job *job)
+{
+    struct lane *to = &work->lanes[lane];
+
+    return submit(to, to->n_workers == 0 ? NULL : &to->workers[pin % to->n_workers], job);
+}
+
+static enum fg_code worker_start(struct lane *lane, const char *prefix, const char *lane_name,
+                                 struct fg_err *err)
+{
+    struct worker *worker = &lane->workers[lane->n_workers];
+    int rc;
+
+    worker->lane = lane;
+    (void)snprintf(worker->name, sizeof worker->name, "%.5s-%.6s-%u", prefix, lane_name,
+                   lane->n_workers % 100);
+    fg_assert(pthread_cond_init(&worker->wake, NULL) == 0);
+    rc = pthread_create(&worker->thread, NULL, worker_main, worker);
+    if (rc != 0) {
+        (void)pthread_cond_destroy(&worker->wake);
+        return fg_fail_errno(err, rc, "worker %s", worker->name);
+    }
+    /* Nobody submits before all have started; the workers themselves do not look at it. */
+    lane->n_workers++;
+    return FG_OK;
+}
+
+static void lane_stop(struct lane *lane)
+{
+    pthread_mutex_lock(&lane->mutex);
+    lane->stopping = true;
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        wake_one(&lane->workers[i]);
+    pthread_mutex_unlock(&lane->mutex);
+}
+
+static void lane_join(struct lane *lane)
+{
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        fg_assert(pthread_join(lane->workers[i].thread, NULL) == 0);
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        (void)pthread_cond_destroy(&lane->workers[i].wake);
+    fg_assert(lane->queued == 0);
+    (void)pthread_mutex_destroy(&lane->mutex);
+    free(lane->workers);
+}
+
+void fg_work_destroy(struct fg_work *work)
+{
+    if (work == NULL)
+        return;
+    /* All at once: a job of one lane may wait for nothing in another, but may take its time. */
+    for (size_t i = 0; i < FG_LANES; i++)
+        lane_stop(&work->lanes[i]);
+    for (size_t i = 0; i < FG_LANES; i++)
+        lane_join(&work->lanes[i]);
+    free(work);
+}
+
+enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[FG_LANES],
+                            struct fg_work **ret_work, struct fg_err *err)
+{
+    fg_auto(fg_work) *work = fg_new(struct fg_work);
+
+    for (size_t i = 0; i < FG_LANES; i++) {
+        fg_assert(pthread_mutex_init(&work->lanes[i].mutex, NULL) == 0);
+        work->lanes[i].queue_max = lanes[i].queue_max;
+        work->lanes[i].workers = fg_calloc(lanes[i].threads, sizeof(struct worker));
+    }
+    for (size_t i = 0; i < FG_LANES; i++)
+        for (unsigned t = 0; t < lanes[i].threads; t++)
+            if (worker_start(&work->lanes[i], name, lane_names[i], err) != FG_OK)
+                return err->code;
+    *ret_work = fg_take(work);
+    return FG_OK;
+}
+
+/* Locked. */
+static int64_t oldest_mono_ns(const struct lane *lane, int64_t now_mono_ns)
+{
+    int64_t oldest = now_mono_ns;
+
+    if (lane->shared.first != NULL)
+        oldest = FG_MIN(oldest, lane->shared.first->queued_mono_ns);
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        if (lane->workers[i].pinned.first != NULL)
+            oldest = FG_MIN(oldest, lane->workers[i].pinned.first->queued_mono_ns);
+    return oldest;
+}
+
+void fg_work_state(struct fg_work *work, enum fg_lane lane_id, struct fg_lane_state *ret_state)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    int64_t now;
+
+    pthread_mutex_lock(&lane->mutex);
+    now = fg_mono_ns(fg_clock_real());
+    *ret_state = (struct fg_lane_state){
+        .queued = lane->queued,
+        .running = atomic_load_explicit(&lane->running, memory_order_relaxed),
+        .refused = lane->refused,
+        .oldest_age_ns = now - oldest_mono_ns(lane, now),
+    };
+    pthread_mutex_unlock(&lane->mutex);
+}
