@@ -1,0 +1,141 @@
+#include "common/base/timespec.h"
+
+#include "common/base/str.h"
+#include "common/base/time.h"
+
+enum { TIMESPEC_MAX_BYTES = 128 }; /* far beyond anything sensible; keeps the copy on the stack */
+
+static bool is_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static size_t digits(struct fg_slice text)
+{
+    size_t n = 0;
+
+    while (n < text.len && is_digit(text.ptr[n]))
+        n++;
+    return n;
+}
+
+static bool leap(int64_t year)
+{
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+/* YYYYMMDD as nanoseconds; false when the calendar has no such day, or nobody meant a date. */
+static bool parse_date(int64_t number, int64_t *ret_ns)
+{
+    static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
+    int64_t year = number / 10000, month = number / 100 % 100, day = number % 100;
+
+    if (year <= 1900 || month < 1 || month > 12 || day < 1)
+        return false;
+    int64_t in_month = before[month] - before[month - 1] + (month == 2 && leap(year));
+    if (day > in_month)
+        return false;
+    int64_t leaps = (year - 1) / 4 - (year - 1) / 100 + (year - 1) / 400 - 477; /* since 1970 */
+    int64_t days =
+        (year - 1970) * 365 + leaps + before[month - 1] + (month > 2 && leap(year)) + day - 1;
+    return !__builtin_mul_overflow(days * 86400, FG_SECOND_NS, ret_ns);
+}
+
+static bool parse_number(struct fg_slice text, int64_t *ret_ns)
+{
+    int64_t number, ns, unit_ns = FG_SECOND_NS;
+
+    if (!fg_parse_i64(text, &number))
+        return false;
+    if (text.len == 8 && parse_date(number, ret_ns))
+        return true;
+    if (text.len == 13)
+        unit_ns = FG_MS_NS;
+    else if (text.len == 16)
+        unit_ns = 1000;
+    else if (text.len == 19)
+        unit_ns = 1;
+    if (__builtin_mul_overflow(number, unit_ns, &ns))
+        return false;
+    *ret_ns = ns;
+    return true;
+}
+
+/* By prefix and in order: "mon" has to be seen before "m". */
+static int64_t unit_seconds(struct fg_slice unit)
+{
+    static const struct {
+        const char *prefix;
+        int64_t seconds;
+    } units[] = {
+        {"s", 1},    {"mon", 30 * 86400}, {"M", 30 * 86400}, {"min", 60},        {"m", 60},
+        {"h", 3600}, {"d", 86400},        {"w", 7 * 86400},  {"y", 365 * 86400},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(units); i++)
+        if (fg_slice_starts(unit, units[i].prefix))
+            return units[i].seconds;
+    return 0;
+}
+
+/* "1h30min" */
+static bool parse_offset(struct fg_slice text, int64_t *ret_ns)
+{
+    int64_t sum = 0;
+
+    while (text.len > 0) {
+        size_t n = digits(text), end = n;
+        int64_t number, ns;
+
+        if (n == 0) /* a unit of nothing */
+            break;
+        while (end < text.len && !is_digit(text.ptr[end]))
+            end++;
+        if (!fg_parse_i64(fg_slice_sub(text, 0, n), &number) ||
+            __builtin_mul_overflow(unit_seconds(fg_slice_sub(text, n, end - n)) * FG_SECOND_NS,
+                                   number, &ns) ||
+            __builtin_add_overflow(sum, ns, &sum))
+            return false;
+        text = fg_slice_sub(text, end, text.len);
+    }
+    *ret_ns = sum;
+    return true;
+}
+
+static bool parse_relative(struct fg_slice text, int64_t now_ns, int64_t *ret_ns)
+{
+    size_t sign = fg_slice_find(text, '+');
+    int64_t offset, ns;
+
+    if (sign == SIZE_MAX)
+        sign = fg_slice_find(text, '-');
+    if (sign == SIZE_MAX) {
+        *ret_ns = now_ns;
+        return true;
+    }
+    if (!parse_offset(fg_slice_sub(text, sign + 1, text.len), &offset))
+        return false;
+    if (text.ptr[sign] == '-' ? __builtin_sub_overflow(now_ns, offset, &ns)
+                              : __builtin_add_overflow(now_ns, offset, &ns))
+        return false;
+    *ret_ns = ns;
+    return true;
+}
+
+bool fg_timespec_parse(struct fg_slice text, int64_t now_ns, int64_t *ret_ns)
+{
+    uint8_t copy[TIMESPEC_MAX_BYTES];
+    size_t len = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (memchr(" \t\r\n\v\f_,", text.ptr[i], 8) != NULL)
+            continue;
+        if (len == sizeof copy)
+            return false;
+        copy[len++] = text.ptr[i];
+    }
+    text = fg_bytes(copy, len);
+    if (len > 0 && digits(text) == len)
+        return parse_number(text, ret_ns);
+    return parse_relative(text, now_ns, ret_ns);
+}
