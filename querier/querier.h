@@ -1,0 +1,41 @@
+/*
+ * The querier answers questions about profiles: querier.v1.QuerierService over Connect (JSON and
+ * protobuf), /pyroscope/render and its kin, and the page at /. It holds no data. Each question
+ * becomes calls to the peers that do, and their exact answers are merged here; pictures are cut
+ * only after that.
+ *
+ * Thread: handlers run on the loops of the server and hand over at once; a question is
+ * straight-line code on the QUERY lane of the worker pool and may wait for peers there. The querier
+ * itself is read-only after create, so nothing is locked. Memory: of a question, an arena and trees
+ * that end with it; an answer is at most answer_max_bytes.
+ */
+#ifndef FG_QUERIER_QUERIER_H
+#define FG_QUERIER_QUERIER_H
+
+#include "common/base/time.h"
+#include "common/net/http.h"
+#include "common/rpc/rpc.h"
+#include "common/run/metrics.h"
+#include "common/run/work.h"
+
+/* Everything named is borrowed and outlives the querier. */
+struct fg_querier_config {
+    struct fg_peer *const *ingesters; /* copied; each holds a part of the data, no two the same */
+    size_t n_ingesters;
+    struct fg_work *work;         /* its QUERY lane */
+    struct fg_registry *registry; /* of metrics */
+    struct fg_clock *clock;       /* what "now" is in requests, and deadlines */
+    int64_t timeout_ns;           /* of a question that brings no earlier deadline; 0: 60 s */
+    uint64_t answer_max_bytes;    /* 0: 256 MiB */
+};
+
+struct fg_querier;
+
+/* Never fails. Destroy accepts NULL; the server and the pool have stopped before. */
+struct fg_querier *fg_querier_create(const struct fg_querier_config *config);
+void fg_querier_destroy(struct fg_querier *querier);
+
+/* Adds its routes to a server that has not started yet. */
+void fg_querier_routes(struct fg_querier *querier, struct fg_http_server *server);
+
+#endif
