@@ -1,8 +1,9 @@
 /*
- * Label sets: names and values, sorted by name, each name once, no empty value (an empty value is the
- * same as no label). The set is borrowed: it lives as long as the bytes its slices point at.
+ * Label sets: names and values, sorted by name, each name once, no empty value (an empty value is
+ * the same as no label). The set is borrowed: it lives as long as the bytes its slices point at.
  *
- * Encoded (wire and store): varint count, then for each label varint-length name, varint-length value.
+ * Encoded (wire and store): varint count, then for each label varint-length name, varint-length
+ * value.
  */
 #ifndef FG_COMMON_PROFILE_LABELS_H
 #define FG_COMMON_PROFILE_LABELS_H
@@ -21,7 +22,8 @@ struct fg_labels {
     size_t count;
 };
 
-/* Names that mean something to us. Those with two underscores are private: shown only when asked for. */
+/* Names that mean something to us. Those with two underscores are private: shown only when asked
+ * for. */
 #define FG_LABEL_NAME         "__name__"         /* first part of the profile type: process_cpu */
 #define FG_LABEL_PROFILE_TYPE "__profile_type__" /* process_cpu:cpu:nanoseconds:cpu:nanoseconds */
 #define FG_LABEL_TYPE         "__type__"
@@ -45,16 +47,23 @@ struct fg_id fg_labels_hash(const struct fg_labels *labels);
 
 void fg_labels_encode(const struct fg_labels *labels, struct fg_buf *out);
 
-/* Borrows from `in`, array in the arena. FG_E_CORRUPT, FG_E_LIMIT. Consumes all of `in`. */
+/*
+ * Borrows from `in`, array in the arena. FG_E_CORRUPT, FG_E_LIMIT. Consumes all of `in`. Does not
+ * sort: order and uniqueness are as the encoder had them.
+ */
 enum fg_code fg_labels_decode(struct fg_slice in, struct fg_arena *arena,
                               struct fg_labels *ret_labels, struct fg_err *err) fg_must_check;
 
-/* {name="value", name2="value2"} with Go's quoting of strings, as our error texts show label sets. */
+/* {name="value", name2="value2"} with Go's quoting of strings, as our error texts show label sets.
+ */
 void fg_labels_write(const struct fg_labels *labels, struct fg_buf *out);
 
+/* "text" with its quotes, as Go's strconv.Quote() writes it. */
+void fg_labels_quote(struct fg_slice text, struct fg_buf *out);
+
 /*
- * The five parts of a profile type, name:sample_type:sample_unit:period_type:period_unit; parts may be
- * empty. Borrowed.
+ * The five parts of a profile type, name:sample_type:sample_unit:period_type:period_unit; parts may
+ * be empty. Borrowed.
  */
 struct fg_profile_type {
     struct fg_slice name, type, unit, period_type, period_unit;
@@ -67,9 +76,9 @@ void fg_profile_type_write(const struct fg_profile_type *type, struct fg_buf *ou
 bool fg_profile_type_eq(const struct fg_profile_type *a, const struct fg_profile_type *b);
 
 /*
- * The label set that queries see for one profile type of a stored series: the series' own labels and
- * the private ones made from the type (ingest.md, 3.5). Array and new values in the arena; items NULL at
- * its limit.
+ * The label set that queries see for one profile type of a stored series: the series' own labels
+ * and the private ones made from the type (ingest.md, 3.5). Array and new values in the arena;
+ * items NULL at its limit.
  */
 struct fg_labels fg_labels_with_type(const struct fg_labels *series,
                                      const struct fg_profile_type *type, struct fg_arena *arena);

@@ -1,6 +1,6 @@
 /*
- * A symbol table: strings, functions, mappings and locations, each distinct thing once, numbered from 0
- * in the order of arrival. String 0 is "". It only grows; numbers stay valid.
+ * A symbol table: strings, functions, mappings and locations, each distinct thing once, numbered
+ * from 0 in the order of arrival. String 0 is "". It only grows; numbers stay valid.
  *
  * A location is what pprof calls so: an address in a mapping with the source lines it stands for,
  * innermost inlined function first. Equality is equality of content, compared in full.
@@ -14,11 +14,13 @@
 #include "common/base/buf.h"
 #include "common/base/cursor.h"
 #include "common/base/err.h"
+#include "common/base/hash.h"
 #include "common/base/map.h"
 
 enum { FG_NO_MAPPING = UINT32_MAX };
 
-enum fg_mapping_flag { /* pprof's has_… of Mapping, fields 7 to 10 */
+/* pprof's has_… of Mapping, fields 7 to 10. */
+enum fg_mapping_flag {
     FG_MAPPING_FUNCTIONS = 1,
     FG_MAPPING_FILENAMES = 2,
     FG_MAPPING_LINES = 4,
@@ -86,6 +88,35 @@ static inline struct fg_slice fg_symbols_text(const struct fg_symbols *symbols, 
     return fg_bytes(symbols->text + from, symbols->string_ends[number] - from);
 }
 
+/*
+ * Takes things over from one table into another, each once, by number: the second time a number
+ * comes it costs an array look-up. Both tables outlive the import; only `into` may grow meanwhile.
+ */
+struct fg_symbols_import {
+    struct fg_symbols *into;
+    const struct fg_symbols *from;
+    uint32_t *strings, *functions, *mappings, *locations; /* number in `into`, or FG_MAP_NONE */
+    struct fg_line *lines;                                /* of the location on its way */
+    uint32_t cap_lines;
+};
+void fg_symbols_import_init(struct fg_symbols_import *import, struct fg_symbols *into,
+                            const struct fg_symbols *from);
+void fg_symbols_import_done(struct fg_symbols_import *import);
+
+/* Number in `into` of what has this number in `from`; FG_NO_MAPPING stays what it is. */
+uint32_t fg_symbols_import_string(struct fg_symbols_import *import, uint32_t number);
+uint32_t fg_symbols_import_function(struct fg_symbols_import *import, uint32_t number);
+uint32_t fg_symbols_import_mapping(struct fg_symbols_import *import, uint32_t number);
+uint32_t fg_symbols_import_location_slow(struct fg_symbols_import *import, uint32_t number);
+
+static inline uint32_t fg_symbols_import_location(struct fg_symbols_import *import, uint32_t number)
+{
+    fg_assert(number < import->from->n_locations);
+    if (import->locations[number] != FG_MAP_NONE)
+        return import->locations[number];
+    return fg_symbols_import_location_slow(import, number);
+}
+
 /* How far a table had grown: what was added since is a delta. */
 struct fg_symbols_mark {
     uint32_t strings, functions, mappings, locations;
@@ -106,8 +137,9 @@ void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols
                              struct fg_buf *out);
 
 /*
- * Adds an encoded delta to a table that is as long as the encoder's was at its mark, and so gives every
- * entry the number it had there. FG_E_CORRUPT: it does not fit, or entries are there already.
+ * Adds an encoded delta to a table that is as long as the encoder's was at its mark, and so gives
+ * every entry the number it had there. FG_E_CORRUPT: it does not fit, or entries are there already;
+ * some may have been added then, so the table is of no use any more.
  */
 enum fg_code fg_symbols_decode(struct fg_symbols *symbols, struct fg_cur *cur,
                                struct fg_err *err) fg_must_check;

@@ -1,13 +1,16 @@
 /*
- * A stack tree: each node is a location under a parent, so a path from the root is a stack. Nodes are
- * numbered from 0, parents before children; the root is not a node (parent FG_TREE_ROOT). Beside it one
- * column of self values.
+ * A stack tree: each node is a location under a parent, so a path from the root is a stack. Nodes
+ * are numbered from 0, parents before children; the root is not a node (parent FG_TREE_ROOT).
+ * Beside it one column of self values, and apart from it the value of the empty stack. Values wrap
+ * around at 64 bits: a stranger's numbers must not be undefined behaviour, and wrapping keeps
+ * merging associative.
  *
- * This is what a merge of profiles is, on its way from the heads and blocks to flame graphs and pprof:
- * exact, with names or with full locations.
+ * This is what a merge of profiles is, on its way from the heads and blocks to flame graphs and
+ * pprof: exact, with names or with full locations.
  *
- * Encoded (an answer of an ingester or of a block): symbols as in symbols.h since FG_SYMBOLS_START, then
- * varint n, nodes: varint (number - parent) with 0 for the root, varint location, zigzag self.
+ * Encoded (an answer of an ingester or of a block): symbols as in symbols.h since FG_SYMBOLS_START,
+ * then zigzag root self, varint n, nodes: varint (number - parent) with 0 for the root, varint
+ * location, zigzag self.
  */
 #ifndef FG_COMMON_PROFILE_TREE_H
 #define FG_COMMON_PROFILE_TREE_H
@@ -21,6 +24,7 @@ struct fg_tree {
     uint32_t *parents;   /* of node i, less than i, or FG_TREE_ROOT */
     uint32_t *locations; /* of node i, into symbols */
     int64_t *self;       /* value of the stack that ends in node i */
+    int64_t root_self;   /* value of the empty stack: part of no total, flame graphs leave it out */
     uint32_t n_nodes, cap_nodes;
     struct fg_map map; /* (parent, location) -> node */
 };
@@ -29,29 +33,52 @@ void fg_tree_init(struct fg_tree *tree);
 void fg_tree_done(struct fg_tree *tree);
 size_t fg_tree_bytes(const struct fg_tree *tree);
 
+/* Makes room for count nodes in all, where somebody knows. */
+void fg_tree_reserve(struct fg_tree *tree, uint32_t count);
+
 /* Find or add the node of location under parent. */
 uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location);
 
-/* Sums of the nodes' own and all nodes below: totals[n_nodes], and returns the total of the whole tree. */
+static inline int64_t fg_value_add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* Adds to the value of the stack that ends in node; FG_TREE_ROOT is the empty stack. */
+static inline void fg_tree_add(struct fg_tree *tree, uint32_t node, int64_t value)
+{
+    int64_t *self = node == FG_TREE_ROOT ? &tree->root_self : &tree->self[node];
+
+    fg_assert(node == FG_TREE_ROOT || node < tree->n_nodes);
+    *self = fg_value_add(*self, value);
+}
+
+/* Sums of the nodes' own and all nodes below: totals[n_nodes], and returns the total of the whole
+ * tree (without root_self). */
 int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals);
 
 /* Adds all of `from`, symbols included. */
 void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from);
 
 /*
- * The same stacks with nothing but function names: a location gives a node for each of its lines, the
- * outermost first; a location without lines gives none (its value goes to what called it). Nodes without
- * any value below are left out. into is empty before.
+ * The same stacks with nothing but function names: a location gives a node for each of its lines,
+ * the outermost first; a location without lines gives none (its value goes to the nearest caller
+ * with a name; without one it becomes root_self, and so is in no total, as Pyroscope has it). A
+ * function's name is its system name where it has no other. Nodes without any value below are left
+ * out. into is empty before.
  */
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into);
 
 void fg_tree_encode(const struct fg_tree *tree, struct fg_buf *out);
 
-/* Into an empty tree. FG_E_CORRUPT when anything is out of range. */
+/*
+ * Into an empty tree. FG_E_CORRUPT when anything is out of range or said twice; of the tree only
+ * fg_tree_done() is of use then.
+ */
 enum fg_code fg_tree_decode(struct fg_tree *tree, struct fg_slice in,
                             struct fg_err *err) fg_must_check;
 
-/* Names of node's function: the first line's; "" when there is none. For trees of names. */
+/* Name of node's function: the first line's; "" when there is none. For trees of names. */
 struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node);
 
 #endif

@@ -1,0 +1,249 @@
+#include "common/profile/tree.h"
+
+enum {
+    TREE_MIN_NODES = 64,
+    NODE_MIN_BYTES = 3, /* encoded: parent, location, self */
+};
+
+void fg_tree_init(struct fg_tree *tree)
+{
+    *tree = (struct fg_tree){0};
+    fg_symbols_init(&tree->symbols);
+    fg_map_init(&tree->map);
+}
+
+void fg_tree_done(struct fg_tree *tree)
+{
+    fg_symbols_done(&tree->symbols);
+    free(tree->parents);
+    free(tree->locations);
+    free(tree->self);
+    fg_map_done(&tree->map);
+    *tree = (struct fg_tree){0};
+}
+
+size_t fg_tree_bytes(const struct fg_tree *tree)
+{
+    size_t node = sizeof *tree->parents + sizeof *tree->locations + sizeof *tree->self;
+
+    return fg_symbols_bytes(&tree->symbols) + tree->cap_nodes * node + fg_map_bytes(&tree->map);
+}
+
+static void grow_nodes(struct fg_tree *tree, uint32_t cap)
+{
+    fg_assert(cap < UINT32_MAX / 4); /* what a map can hold */
+    tree->cap_nodes = cap;
+    tree->parents = fg_realloc(tree->parents, cap * sizeof *tree->parents);
+    tree->locations = fg_realloc(tree->locations, cap * sizeof *tree->locations);
+    tree->self = fg_realloc(tree->self, cap * sizeof *tree->self);
+}
+
+void fg_tree_reserve(struct fg_tree *tree, uint32_t count)
+{
+    if (count > tree->cap_nodes)
+        grow_nodes(tree, FG_MAX(count, (uint32_t)TREE_MIN_NODES));
+    fg_map_reserve(&tree->map, count);
+}
+
+static uint32_t node_add(struct fg_tree *tree, uint64_t hash, uint32_t parent, uint32_t location)
+{
+    uint32_t node = tree->n_nodes;
+
+    fg_assert(parent == FG_TREE_ROOT || parent < node);
+    fg_assert(location < tree->symbols.n_locations);
+    if (node == tree->cap_nodes)
+        grow_nodes(tree, FG_MAX(tree->cap_nodes * 2, (uint32_t)TREE_MIN_NODES));
+    tree->parents[node] = parent;
+    tree->locations[node] = location;
+    tree->self[node] = 0;
+    fg_map_add(&tree->map, hash, node);
+    tree->n_nodes++;
+    return node;
+}
+
+uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location)
+{
+    /* fg_mix64() is a bijection: equal hashes are equal pairs, and there is nothing to compare. */
+    uint64_t hash = fg_mix64((uint64_t)parent << 32 | location);
+    struct fg_map_walk walk;
+    uint32_t node = fg_map_first(&tree->map, hash, &walk);
+
+    return node != FG_MAP_NONE ? node : node_add(tree, hash, parent, location);
+}
+
+int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals)
+{
+    int64_t all = 0;
+
+    if (tree->n_nodes > 0)
+        memcpy(totals, tree->self, tree->n_nodes * sizeof *totals);
+    /* Backwards every node is complete before it is added to its parent. */
+    for (uint32_t i = tree->n_nodes; i-- > 0;) {
+        int64_t *above = tree->parents[i] == FG_TREE_ROOT ? &all : &totals[tree->parents[i]];
+
+        *above = fg_value_add(*above, totals[i]);
+    }
+    return all;
+}
+
+void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from)
+{
+    struct fg_symbols_import import;
+    uint32_t *nodes = fg_malloc(FG_MAX((size_t)from->n_nodes, 1) * sizeof *nodes);
+
+    fg_assert(tree != from);
+    fg_symbols_import_init(&import, &tree->symbols, &from->symbols);
+    for (uint32_t i = 0; i < from->n_nodes; i++) {
+        uint32_t above = from->parents[i];
+        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[above];
+
+        nodes[i] =
+            fg_tree_child(tree, parent, fg_symbols_import_location(&import, from->locations[i]));
+        fg_tree_add(tree, nodes[i], from->self[i]);
+    }
+    fg_tree_add(tree, FG_TREE_ROOT, from->root_self);
+    fg_symbols_import_done(&import);
+    free(nodes);
+}
+
+/* ---- names ---- */
+
+/* A tree on its way to a tree of names. */
+struct naming {
+    const struct fg_tree *tree;
+    struct fg_tree *into;
+    uint32_t *functions; /* of a function: its location in `into`, or FG_MAP_NONE */
+    uint32_t *nodes;     /* of a node: where its stack ends in `into`, or FG_TREE_ROOT */
+};
+
+static uint32_t function_name(const struct fg_function *function)
+{
+    return function->name != 0 ? function->name : function->system_name;
+}
+
+static uint32_t name_location(struct naming *naming, uint32_t function)
+{
+    const struct fg_symbols *symbols = &naming->tree->symbols;
+    uint32_t name = function_name(&symbols->functions[function]);
+
+    if (naming->functions[function] == FG_MAP_NONE)
+        naming->functions[function] =
+            fg_symbols_name_location(&naming->into->symbols, fg_symbols_text(symbols, name));
+    return naming->functions[function];
+}
+
+static void name_node(struct naming *naming, uint32_t node)
+{
+    const struct fg_tree *tree = naming->tree;
+    const struct fg_location *location = &tree->symbols.locations[tree->locations[node]];
+    const struct fg_line *lines = tree->symbols.lines + location->first_line;
+    uint32_t parent = tree->parents[node];
+    uint32_t at = parent == FG_TREE_ROOT ? FG_TREE_ROOT : naming->nodes[parent];
+
+    /* pprof has the innermost inlined function first, a tree wants the outermost. */
+    for (uint32_t i = location->n_lines; i-- > 0;)
+        at = fg_tree_child(naming->into, at, name_location(naming, lines[i].function));
+    naming->nodes[node] = at;
+    fg_tree_add(naming->into, at, tree->self[node]);
+}
+
+/* Which nodes have a value, of their own or below. */
+static bool *nodes_with_value(const struct fg_tree *tree)
+{
+    bool *live = fg_calloc(FG_MAX((size_t)tree->n_nodes, 1), sizeof *live);
+
+    for (uint32_t i = tree->n_nodes; i-- > 0;) {
+        if (tree->self[i] != 0)
+            live[i] = true;
+        if (live[i] && tree->parents[i] != FG_TREE_ROOT)
+            live[tree->parents[i]] = true;
+    }
+    return live;
+}
+
+void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into)
+{
+    size_t functions_bytes = tree->symbols.n_functions * sizeof(uint32_t);
+    struct naming naming = {.tree = tree, .into = into};
+    bool *live = nodes_with_value(tree);
+
+    naming.functions = fg_malloc(FG_MAX(functions_bytes, 1));
+    memset(naming.functions, 0xff, functions_bytes); /* FG_MAP_NONE in every byte */
+    naming.nodes = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *naming.nodes);
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        if (live[i]) /* and so is its parent */
+            name_node(&naming, i);
+    fg_tree_add(into, FG_TREE_ROOT, tree->root_self);
+    free(naming.nodes);
+    free(naming.functions);
+    free(live);
+}
+
+struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node)
+{
+    const struct fg_symbols *symbols = &tree->symbols;
+    const struct fg_location *location = &symbols->locations[tree->locations[node]];
+
+    if (location->n_lines == 0)
+        return FG_LIT("");
+    return fg_symbols_text(
+        symbols, function_name(&symbols->functions[symbols->lines[location->first_line].function]));
+}
+
+/* ---- encoding ---- */
+
+void fg_tree_encode(const struct fg_tree *tree, struct fg_buf *out)
+{
+    fg_symbols_encode_since(&tree->symbols, FG_SYMBOLS_START, out);
+    fg_buf_zigzag(out, tree->root_self);
+    fg_buf_varint(out, tree->n_nodes);
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        fg_buf_varint(out, tree->parents[i] == FG_TREE_ROOT ? 0 : i - tree->parents[i]);
+        fg_buf_varint(out, tree->locations[i]);
+        fg_buf_zigzag(out, tree->self[i]);
+    }
+}
+
+static bool decode_node(struct fg_tree *tree, struct fg_cur *cur)
+{
+    uint32_t next = tree->n_nodes;
+    uint64_t up = fg_cur_varint(cur);
+    uint64_t location = fg_cur_varint(cur);
+    int64_t self = fg_cur_zigzag(cur);
+    uint32_t parent;
+
+    if (cur->bad || up > next || location >= tree->symbols.n_locations)
+        return false;
+    parent = up == 0 ? FG_TREE_ROOT : next - (uint32_t)up;
+    if (fg_tree_child(tree, parent, (uint32_t)location) != next)
+        return false; /* a second node of the same stack */
+    tree->self[next] = self;
+    return true;
+}
+
+static bool decode_nodes(struct fg_tree *tree, struct fg_cur *cur)
+{
+    uint64_t count;
+
+    tree->root_self = fg_cur_zigzag(cur);
+    count = fg_cur_count(cur, NODE_MIN_BYTES);
+    if (cur->bad || count >= UINT32_MAX / 4)
+        return false;
+    fg_tree_reserve(tree, (uint32_t)count);
+    for (uint64_t i = 0; i < count; i++)
+        if (!decode_node(tree, cur))
+            return false;
+    return fg_cur_end(cur);
+}
+
+enum fg_code fg_tree_decode(struct fg_tree *tree, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+
+    fg_assert(tree->n_nodes == 0 && tree->symbols.n_strings == 1);
+    if (fg_symbols_decode(&tree->symbols, &cur, err) != FG_OK)
+        return fg_wrap(err, "tree of %zu bytes", in.len);
+    if (!decode_nodes(tree, &cur))
+        return fg_fail(err, FG_E_CORRUPT, "tree of %zu bytes: bad node %u", in.len, tree->n_nodes);
+    return FG_OK;
+}
