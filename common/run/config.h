@@ -10,11 +10,10 @@
  *          .doc = "Memory for …"},
  *     };
  *
- * A section ("ingester") gives the key ingester.head_max_bytes: in YAML a map of that name, as a
- * flag
- * --ingester.head_max_bytes (or with - in place of _), in the environment
- * FG_INGESTER_HEAD_MAX_BYTES. Later wins: default, YAML file, environment, flags. A section named
- * "" holds top-level keys.
+ * A section ("ingester") gives the key ingester.head_max_bytes: in YAML a map of that name, in the
+ * environment FG_INGESTER_HEAD_MAX_BYTES, as a flag --ingester.head_max_bytes (or with - in place
+ * of _). Later wins: default, YAML file, environment, flags. A section named "" holds top-level
+ * keys; a name with dots ("store.cache") is a map in a map. Two sections may have one name.
  */
 #ifndef FG_COMMON_RUN_CONFIG_H
 #define FG_COMMON_RUN_CONFIG_H
@@ -37,8 +36,9 @@ struct fg_conf_field {
     const char *key;
     enum fg_conf_type type;
     size_t offset;
-    const char *def, *min, *max; /* as a user would write them; min and max may be NULL */
-    const char *choices;         /* ENUM: "debug|info|warn|error" */
+    /* As a user would write them; min and max may be NULL. Those of a text bound its length. */
+    const char *def, *min, *max;
+    const char *choices; /* ENUM: "debug|info|warn|error" */
     const char *doc;
 };
 #define FG_CONF_AT(type, field) offsetof(type, field)

@@ -1,0 +1,264 @@
+/*
+ * YAML, as little of it as settings need: maps of words to words. What makes YAML surprising
+ * (aliases, anchors, tags, lists, several documents, keys given twice) is refused with its line,
+ * because in a file of settings each of them is more likely a mistake than a wish.
+ */
+#include "common/run/config_internal.h"
+
+#include <stdarg.h>
+#include <yaml.h>
+
+enum { YAML_DEPTH_MAX = 4 }; /* maps in maps */
+
+struct reader {
+    yaml_parser_t parser;
+    yaml_event_t event; /* the last one */
+    struct fg_conf *conf;
+    const char *name;
+    struct fg_err *err;
+    struct fg_buf path; /* of the map we are in: "store.cache" */
+    struct fg_buf
+        seen; /* every path met so far, each with a line end; only known ones: it is short */
+};
+
+static size_t line_of(const struct reader *reader)
+{
+    return reader->event.start_mark.line + 1;
+}
+
+static enum fg_code refuse(struct reader *reader, const char *fmt, ...) fg_printf(2, 3);
+
+static enum fg_code refuse(struct reader *reader, const char *fmt, ...)
+{
+    char what[FG_ERR_MSG_MAX_BYTES / 2];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    return fg_fail(reader->err, FG_E_INVALID, "%s at %.128s:%zu", what, reader->name,
+                   line_of(reader));
+}
+
+static const char *forbidden(const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return "an alias";
+    case YAML_SEQUENCE_START_EVENT:
+        return "a list";
+    case YAML_SCALAR_EVENT:
+        if (event->data.scalar.anchor != NULL)
+            return "an anchor";
+        return event->data.scalar.tag != NULL ? "a tag" : NULL;
+    case YAML_MAPPING_START_EVENT:
+        if (event->data.mapping_start.anchor != NULL)
+            return "an anchor";
+        return event->data.mapping_start.tag != NULL ? "a tag" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static enum fg_code parser_failed(struct reader *reader)
+{
+    const yaml_parser_t *parser = &reader->parser;
+    const char *problem = parser->problem == NULL ? "not YAML" : parser->problem;
+
+    return fg_fail(reader->err, FG_E_INVALID, "%s at %.128s:%zu", problem, reader->name,
+                   parser->problem_mark.line + 1);
+}
+
+/* Replaces reader->event by the next one. */
+static enum fg_code next(struct reader *reader)
+{
+    const char *what;
+
+    yaml_event_delete(&reader->event);
+    if (!yaml_parser_parse(&reader->parser, &reader->event)) {
+        memset(&reader->event, 0, sizeof reader->event);
+        return parser_failed(reader);
+    }
+    what = forbidden(&reader->event);
+    return what == NULL ? FG_OK : refuse(reader, "%s is not a setting", what);
+}
+
+static struct fg_slice scalar(const struct reader *reader)
+{
+    return fg_bytes(reader->event.data.scalar.value, reader->event.data.scalar.length);
+}
+
+/* Appends the key of the current event to the path; the path's length before is for leaving again.
+ */
+static enum fg_code enter(struct reader *reader)
+{
+    struct fg_slice key;
+
+    if (reader->event.type != YAML_SCALAR_EVENT)
+        return refuse(reader, "a map in the place of a key");
+    key = scalar(reader);
+    if (key.len == 0 || fg_slice_find(key, '\n') != SIZE_MAX ||
+        fg_slice_find(key, '\0') != SIZE_MAX)
+        return refuse(reader, "a key that is not a word");
+    if (reader->path.len > 0)
+        fg_buf_putc(&reader->path, '.');
+    fg_buf_put(&reader->path, key);
+    return reader->path.full ? refuse(reader, "a key of %zu bytes", key.len) : FG_OK;
+}
+
+static void leave(struct reader *reader, size_t len)
+{
+    reader->path.len = len;
+}
+
+/* Is the path among those met before? If not it is from now on. */
+static bool seen_before(struct reader *reader)
+{
+    struct fg_slice path = fg_buf_slice(&reader->path), rest = fg_buf_slice(&reader->seen);
+
+    while (rest.len > 0) {
+        size_t end = fg_slice_find(rest, '\n');
+
+        if (fg_slice_eq(fg_slice_sub(rest, 0, end), path))
+            return true;
+        rest = fg_slice_sub(rest, end + 1, rest.len);
+    }
+    fg_buf_put(&reader->seen, path);
+    fg_buf_putc(&reader->seen, '\n');
+    return false;
+}
+
+static enum fg_code unknown(struct reader *reader, size_t line)
+{
+    char where[FG_CONF_PATH_MAX_BYTES];
+
+    (void)snprintf(where, sizeof where, " at %.128s:%zu", reader->name, line);
+    return fg_conf_unknown(reader->conf, fg_buf_slice(&reader->path), FG_CONF_STYLE_YAML, where,
+                           reader->err);
+}
+
+/* A section with nothing in it: "ingester:" with all its keys commented out. */
+static bool is_nothing(const struct reader *reader)
+{
+    return reader->event.type == YAML_SCALAR_EVENT &&
+           reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           (fg_slice_is(scalar(reader), "") || fg_slice_is(scalar(reader), "~") ||
+            fg_slice_is(scalar(reader), "null"));
+}
+
+static enum fg_code set_here(struct reader *reader, const struct fg_conf_at *at)
+{
+    char where[FG_CONF_PATH_MAX_BYTES];
+
+    if (reader->event.type != YAML_SCALAR_EVENT)
+        return refuse(reader, "%.*s: a map in the place of a value",
+                      FG_S(fg_buf_slice(&reader->path)));
+    (void)snprintf(where, sizeof where, "%.128s:%zu", reader->name, line_of(reader));
+    return fg_conf_set(at, scalar(reader), where, reader->err);
+}
+
+static enum fg_code read_map(struct reader *reader, unsigned depth);
+
+/* The event is the value of the path. */
+static enum fg_code read_section(struct reader *reader, unsigned depth)
+{
+    if (is_nothing(reader))
+        return FG_OK;
+    if (reader->event.type != YAML_MAPPING_START_EVENT)
+        return refuse(reader, "%.*s: a value in the place of a map",
+                      FG_S(fg_buf_slice(&reader->path)));
+    if (depth == 0)
+        return refuse(reader, "maps nested deeper than %d", YAML_DEPTH_MAX);
+    return read_map(reader, depth - 1);
+}
+
+/* The event is a key; reads up to the end of its value. */
+static enum fg_code read_pair(struct reader *reader, unsigned depth)
+{
+    size_t outside = reader->path.len, line = line_of(reader);
+    struct fg_conf_at at = {NULL, NULL};
+    struct fg_slice path;
+    enum fg_code code;
+    bool is_setting;
+
+    if (enter(reader) != FG_OK)
+        return reader->err->code;
+    path = fg_buf_slice(&reader->path);
+    is_setting = fg_conf_find(reader->conf, path, &at);
+    if (!is_setting && !fg_conf_is_section(reader->conf, path))
+        return unknown(reader, line);
+    if (seen_before(reader))
+        return refuse(reader, "%.*s is given twice, again", FG_S(path));
+    if (next(reader) != FG_OK)
+        return reader->err->code;
+    code = is_setting ? set_here(reader, &at) : read_section(reader, depth);
+    leave(reader, outside);
+    return code;
+}
+
+/* The event is the start of a map; reads up to its end. */
+static enum fg_code read_map(struct reader *reader, unsigned depth)
+{
+    for (;;) {
+        if (next(reader) != FG_OK)
+            return reader->err->code;
+        if (reader->event.type == YAML_MAPPING_END_EVENT)
+            return FG_OK;
+        if (read_pair(reader, depth) != FG_OK)
+            return reader->err->code;
+    }
+}
+
+/* The event is the start of the document. */
+static enum fg_code read_document(struct reader *reader)
+{
+    if (next(reader) != FG_OK)
+        return reader->err->code;
+    if (reader->event.type != YAML_MAPPING_START_EVENT && !is_nothing(reader))
+        return refuse(reader, "a value in the place of a map of settings");
+    if (reader->event.type == YAML_MAPPING_START_EVENT &&
+        read_map(reader, YAML_DEPTH_MAX - 1) != FG_OK)
+        return reader->err->code;
+    return next(reader); /* the document's end */
+}
+
+static enum fg_code read_stream(struct reader *reader)
+{
+    bool had_document = false;
+
+    if (next(reader) != FG_OK) /* the stream's start */
+        return reader->err->code;
+    for (;;) {
+        if (next(reader) != FG_OK)
+            return reader->err->code;
+        if (reader->event.type == YAML_STREAM_END_EVENT)
+            return FG_OK;
+        if (had_document)
+            return refuse(reader, "a second document");
+        had_document = true;
+        if (read_document(reader) != FG_OK)
+            return reader->err->code;
+    }
+}
+
+enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, const char *name,
+                                struct fg_err *err)
+{
+    struct reader reader = {.conf = conf, .name = name, .err = err};
+    enum fg_code code;
+
+    if (yaml.len > FG_CONF_YAML_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "%.128s is larger than 1 MiB", name);
+    fg_assert(yaml_parser_initialize(&reader.parser)); /* fails only without memory */
+    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&reader.parser, yaml.len == 0 ? (const uint8_t *)"" : yaml.ptr,
+                                 yaml.len);
+    fg_buf_init(&reader.path, FG_CONF_PATH_MAX_BYTES);
+    fg_buf_init(&reader.seen, FG_CONF_YAML_MAX_BYTES * 4);
+    code = read_stream(&reader);
+    yaml_event_delete(&reader.event);
+    yaml_parser_delete(&reader.parser);
+    fg_buf_done(&reader.path);
+    fg_buf_done(&reader.seen);
+    return code;
+}
