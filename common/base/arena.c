@@ -5,7 +5,8 @@
 enum {
     ARENA_ALIGN = 16,
     ARENA_BLOCK_BYTES = 8 * 1024, /* a request's odds and ends fit one block */
-    ARENA_BLOCK_MAX_BYTES = 1024 * 1024,
+    ARENA_BLOCK_MAX_BYTES = 2 * 1024 * 1024,
+    ARENA_KEEP_MAX_BYTES = 4 * 1024 * 1024, /* by a reset */
 };
 
 struct block {
@@ -27,13 +28,13 @@ struct fg_arena *fg_arena_create(size_t limit_bytes)
     return arena;
 }
 
-static void free_until(struct fg_arena *arena, const struct block *keep)
+static void free_all(struct block *block)
 {
-    while (arena->blocks != keep) {
-        struct block *next = arena->blocks->next;
+    while (block != NULL) {
+        struct block *next = block->next;
 
-        free(arena->blocks);
-        arena->blocks = next;
+        free(block);
+        block = next;
     }
 }
 
@@ -41,19 +42,24 @@ void fg_arena_destroy(struct fg_arena *arena)
 {
     if (arena == NULL)
         return;
-    free_until(arena, NULL);
+    free_all(arena->blocks);
     free(arena);
 }
 
 void fg_arena_reset(struct fg_arena *arena)
 {
-    struct block *first = arena->blocks;
+    struct block *newest = arena->blocks;
 
-    while (first != NULL && first->next != NULL)
-        first = first->next;
-    free_until(arena, first);
-    if (first != NULL)
-        first->used = 0;
+    /* Blocks grow, so the newest is the largest: with it the next piece of work of the same size asks
+     * malloc for nothing. What was made for one giant goes, or every worker would keep one. */
+    if (newest != NULL && newest->size > ARENA_KEEP_MAX_BYTES) {
+        free_all(newest);
+        arena->blocks = NULL;
+    } else if (newest != NULL) {
+        free_all(newest->next);
+        newest->next = NULL;
+        newest->used = 0;
+    }
     arena->used_bytes = 0;
 }
 

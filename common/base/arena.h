@@ -16,7 +16,7 @@ struct fg_arena *fg_arena_create(size_t limit_bytes);
 void fg_arena_destroy(struct fg_arena *arena);
 FG_AUTO(fg_arena, fg_arena_destroy)
 
-/* Everything made so far is gone; the first block stays for the next piece of work. */
+/* Everything made so far is gone; the largest block stays for the next piece of work. */
 void fg_arena_reset(struct fg_arena *arena);
 
 /* Bytes for any type, not zeroed; NULL only at the limit. size may be 0. */

@@ -1,0 +1,572 @@
+#include "proto/builder.h"
+
+#include "common/base/str.h"
+
+/* A sample as it came, before it is known how many its profile has. */
+struct row {
+    uint32_t group, stack;
+    uint32_t link; /* into links, or NO_LINK */
+};
+
+enum { NO_LINK = UINT32_MAX };
+
+struct group {
+    struct fg_labels labels;
+    uint32_t n_rows, n_links;
+};
+
+struct fg_builder {
+    struct fg_arena *arena;
+    struct fg_decode_limits limits;
+    struct fg_batch *batch;
+    struct fg_decode_counts *counts;
+
+    struct fg_id *location_ids;
+    uint32_t cap_location_ids;
+    uint32_t cap_functions, cap_locations, cap_lines, cap_stacks, cap_stack_locations;
+
+    struct row *rows;
+    int64_t *values; /* n_types for each row */
+    struct fg_link *links;
+    struct group *groups;
+    uint32_t n_rows, n_links, n_groups;
+    uint32_t cap_rows, cap_links, cap_groups;
+
+    struct fg_map names, stacks, samples, group_map;
+};
+
+/* ---- growing arrays and tables in the arena ---- */
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
+}
+
+/* Room for one more after `count` elements: doubles, and leaves the old array to the arena. */
+static bool grow(struct fg_builder *builder, void *array_ptr, uint32_t count, uint32_t more,
+                 uint32_t *cap, size_t size)
+{
+    void **array = array_ptr;
+    uint32_t want = FG_MAX(*cap * 2, 64);
+    void *grown;
+
+    if (more <= *cap - FG_MIN(count, *cap))
+        return true;
+    want = FG_MAX(want, count + more);
+    grown = fg_arena_alloc(builder->arena, (size_t)want * size);
+    if (grown == NULL)
+        return false;
+    if (count > 0)
+        memcpy(grown, *array, (size_t)count * size);
+    *array = grown;
+    *cap = want;
+    return true;
+}
+
+/* A map whose table lives in the arena, so that nobody has to free it. */
+static bool map_add(struct fg_builder *builder, struct fg_map *map, uint64_t hash, uint32_t value)
+{
+    struct fg_map old = *map;
+    uint32_t slots = old.slots == NULL ? 256 : (old.mask + 1) * 2;
+
+    if (old.slots == NULL || map->count + 1 > (old.mask + 1) / 4 * 3) {
+        map->slots = fg_arena_alloc(builder->arena, (size_t)slots * sizeof *map->slots);
+        if (map->slots == NULL) {
+            *map = old;
+            return false;
+        }
+        map->mask = slots - 1;
+        map->count = 0;
+        fg_map_clear(map);
+        for (uint32_t i = 0; old.slots != NULL && i <= old.mask; i++)
+            if (old.slots[i].value != FG_MAP_NONE)
+                fg_map_add(map, old.slots[i].hash, old.slots[i].value);
+    }
+    fg_map_add(map, hash, value);
+    return true;
+}
+
+struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_decode_limits *limits,
+                                     struct fg_batch *batch, struct fg_decode_counts *counts)
+{
+    struct fg_builder *builder = fg_arena_new(arena, struct fg_builder, 1);
+
+    if (builder == NULL)
+        return NULL;
+    builder->arena = arena;
+    builder->limits = *limits;
+    builder->batch = batch;
+    builder->counts = counts;
+    builder->cap_functions = batch->n_functions;
+    builder->cap_locations = batch->n_locations;
+    builder->cap_lines = batch->n_lines;
+    return builder;
+}
+
+/* ---- ids of locations and stacks ---- */
+
+/* The content of a function: hashes of its strings and the line it starts at. */
+static struct fg_id function_id(const struct fg_batch_function *function)
+{
+    struct {
+        struct fg_id name, system_name, filename;
+        int64_t start_line;
+    } content = {
+        fg_hash128(function->name),
+        fg_hash128(function->system_name),
+        fg_hash128(function->filename),
+        function->start_line,
+    };
+
+    return fg_hash128(fg_bytes(&content, sizeof content));
+}
+
+static struct fg_id mapping_id(const struct fg_batch_mapping *mapping)
+{
+    struct {
+        struct fg_id filename, build_id;
+        uint64_t start, limit, offset, flags;
+    } content = {
+        fg_hash128(mapping->filename),
+        fg_hash128(mapping->build_id),
+        mapping->start,
+        mapping->limit,
+        mapping->offset,
+        mapping->flags,
+    };
+
+    return fg_hash128(fg_bytes(&content, sizeof content));
+}
+
+/* Inlined chains are short; hashing line onto line needs no buffer of unknown size. */
+static struct fg_id line_id(struct fg_id before, struct fg_id function, int64_t line)
+{
+    struct {
+        struct fg_id before, function;
+        int64_t line;
+    } content = {before, function, line};
+
+    return fg_hash128(fg_bytes(&content, sizeof content));
+}
+
+static struct fg_id location_id(const struct fg_batch_location *location, struct fg_id mapping,
+                                struct fg_id lines)
+{
+    struct {
+        struct fg_id mapping, lines;
+        uint64_t address, folded;
+    } content = {mapping, lines, location->address, location->folded};
+
+    return fg_hash128(fg_bytes(&content, sizeof content));
+}
+
+/* functions and mappings: ids of the batch's, by number. */
+static struct fg_id table_location_id(const struct fg_batch *batch, uint32_t number,
+                                      const struct fg_id *functions, const struct fg_id *mappings)
+{
+    const struct fg_batch_location *location = &batch->locations[number];
+    struct fg_id mapping = {0, 0}, lines = {0, 0};
+
+    if (location->mapping != FG_NO_MAPPING)
+        mapping = mappings[location->mapping];
+    for (uint32_t i = 0; i < location->n_lines; i++) {
+        const struct fg_line *line = &batch->lines[location->first_line + i];
+
+        lines = line_id(lines, functions[line->function], line->line);
+    }
+    return location_id(location, mapping, lines);
+}
+
+enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err *err)
+{
+    struct fg_batch *batch = builder->batch;
+    struct fg_id *functions = fg_arena_alloc(builder->arena, batch->n_functions * sizeof *functions);
+    struct fg_id *mappings = fg_arena_alloc(builder->arena, batch->n_mappings * sizeof *mappings);
+
+    builder->location_ids =
+        fg_arena_alloc(builder->arena, batch->n_locations * sizeof *builder->location_ids);
+    builder->cap_location_ids = batch->n_locations;
+    if (functions == NULL || mappings == NULL || builder->location_ids == NULL)
+        return too_large(err);
+    for (uint32_t i = 0; i < batch->n_functions; i++)
+        functions[i] = function_id(&batch->functions[i]);
+    for (uint32_t i = 0; i < batch->n_mappings; i++)
+        mappings[i] = mapping_id(&batch->mappings[i]);
+    for (uint32_t i = 0; i < batch->n_locations; i++)
+        builder->location_ids[i] = table_location_id(batch, i, functions, mappings);
+    return FG_OK;
+}
+
+/* Keeps the end, where a name tells most (packages come first). */
+static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice text)
+{
+    uint32_t max = builder->limits.symbol_max_bytes;
+
+    if (max == 0 || text.len <= max)
+        return text;
+    builder->counts->symbols_cut++;
+    return fg_slice_sub(text, text.len - max, max);
+}
+
+static bool name_add(struct fg_builder *builder, struct fg_slice name)
+{
+    struct fg_batch *batch = builder->batch;
+    const struct fg_id none = {0, 0};
+    uint32_t n = batch->n_locations;
+    struct fg_id lines;
+
+    if (!grow(builder, &batch->functions, batch->n_functions, 1, &builder->cap_functions,
+              sizeof *batch->functions) ||
+        !grow(builder, &batch->lines, batch->n_lines, 1, &builder->cap_lines,
+              sizeof *batch->lines) ||
+        !grow(builder, &batch->locations, n, 1, &builder->cap_locations,
+              sizeof *batch->locations) ||
+        !grow(builder, &builder->location_ids, n, 1, &builder->cap_location_ids,
+              sizeof *builder->location_ids))
+        return false;
+    batch->functions[batch->n_functions] =
+        (struct fg_batch_function){.name = name, .system_name = name};
+    batch->lines[batch->n_lines] = (struct fg_line){batch->n_functions, 0};
+    batch->locations[n] = (struct fg_batch_location){
+        .mapping = FG_NO_MAPPING, .first_line = batch->n_lines, .n_lines = 1};
+    lines = line_id(none, function_id(&batch->functions[batch->n_functions]), 0);
+    builder->location_ids[n] = location_id(&batch->locations[n], none, lines);
+    batch->n_functions++;
+    batch->n_lines++;
+    batch->n_locations++;
+    return true;
+}
+
+enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
+                             uint32_t *ret_location, struct fg_err *err)
+{
+    struct fg_batch *batch = builder->batch;
+    struct fg_slice cut = cut_symbol(builder, name);
+    uint64_t hash = fg_hash64(cut);
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&builder->names, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&builder->names, &walk)) {
+        const struct fg_line *line = &batch->lines[batch->locations[i].first_line];
+
+        if (fg_slice_eq(batch->functions[line->function].name, cut)) {
+            *ret_location = i;
+            return FG_OK;
+        }
+    }
+    if (!map_add(builder, &builder->names, hash, batch->n_locations) || !name_add(builder, cut))
+        return too_large(err);
+    *ret_location = batch->n_locations - 1;
+    return FG_OK;
+}
+
+/* Hash of the ids of the locations, read through a buffer of a few at a time where they are many. */
+static struct fg_id stack_id(const struct fg_builder *builder, const uint32_t *locations,
+                             uint32_t depth)
+{
+    struct fg_id ids[129]; /* the first place is for the hash of those before */
+    struct fg_id hash = {0, 0};
+
+    do {
+        uint32_t n = FG_MIN(depth, (uint32_t)FG_COUNT(ids) - 1);
+
+        ids[0] = hash;
+        for (uint32_t i = 0; i < n; i++)
+            ids[1 + i] = builder->location_ids[locations[i]];
+        hash = fg_hash128(fg_bytes(ids, (1 + (size_t)n) * sizeof *ids));
+        locations += n;
+        depth -= n;
+    } while (depth > 0);
+    return hash;
+}
+
+static bool stack_add(struct fg_builder *builder, struct fg_id id, const uint32_t *locations,
+                      uint32_t depth)
+{
+    struct fg_batch *batch = builder->batch;
+
+    if (!grow(builder, &batch->stacks, batch->n_stacks, 1, &builder->cap_stacks,
+              sizeof *batch->stacks) ||
+        !grow(builder, &batch->stack_locations, batch->n_stack_locations, depth,
+              &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
+        !map_add(builder, &builder->stacks, id.lo, batch->n_stacks))
+        return false;
+    batch->stacks[batch->n_stacks++] = (struct fg_stack){id, batch->n_stack_locations, depth};
+    if (depth > 0)
+        memcpy(batch->stack_locations + batch->n_stack_locations, locations,
+               depth * sizeof *locations);
+    batch->n_stack_locations += depth;
+    return true;
+}
+
+enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locations, uint32_t depth,
+                              uint32_t *ret_stack, struct fg_err *err)
+{
+    uint32_t max = builder->limits.stack_depth_max;
+    struct fg_map_walk walk;
+    struct fg_id id;
+
+    if (max != 0 && depth > max) { /* the root side says what the program was doing */
+        locations += depth - max;
+        depth = max;
+        builder->counts->stacks_cut++;
+    }
+    id = stack_id(builder, locations, depth);
+    for (uint32_t i = fg_map_first(&builder->stacks, id.lo, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&builder->stacks, &walk)) {
+        if (fg_id_eq(builder->batch->stacks[i].id, id)) {
+            *ret_stack = i;
+            return FG_OK;
+        }
+    }
+    if (!stack_add(builder, id, locations, depth))
+        return too_large(err);
+    *ret_stack = builder->batch->n_stacks - 1;
+    return FG_OK;
+}
+
+/* ---- groups and samples ---- */
+
+enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels *labels,
+                              uint32_t *ret_group, struct fg_err *err)
+{
+    uint64_t hash = fg_labels_hash(labels).lo;
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&builder->group_map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&builder->group_map, &walk)) {
+        if (fg_labels_cmp(&builder->groups[i].labels, labels) == 0) {
+            *ret_group = i;
+            return FG_OK;
+        }
+    }
+    if (!grow(builder, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
+              sizeof *builder->groups) ||
+        !map_add(builder, &builder->group_map, hash, builder->n_groups))
+        return too_large(err);
+    builder->groups[builder->n_groups] = (struct group){.labels = *labels};
+    *ret_group = builder->n_groups++;
+    return FG_OK;
+}
+
+static uint64_t sample_hash(const struct fg_builder *builder, uint32_t group, uint32_t stack,
+                            const struct fg_link *link)
+{
+    uint64_t hash = builder->batch->stacks[stack].id.hi ^ (uint64_t)group * 0x9e3779b97f4a7c15u;
+
+    if (link != NULL)
+        hash ^= fg_mix64(link->span_id + 1) ^ fg_hash64(fg_bytes(link->trace_id, FG_ID_BYTES));
+    return fg_mix64(hash);
+}
+
+static bool same_link(const struct fg_builder *builder, uint32_t index, const struct fg_link *link)
+{
+    if (index == NO_LINK || link == NULL)
+        return index == NO_LINK && link == NULL;
+    return builder->links[index].span_id == link->span_id &&
+           memcmp(builder->links[index].trace_id, link->trace_id, FG_ID_BYTES) == 0;
+}
+
+static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
+                    const struct fg_link *link, uint64_t hash)
+{
+    uint32_t n_types = builder->batch->n_types;
+    uint32_t cap_values = builder->cap_rows;
+
+    if (!grow(builder, &builder->values, builder->n_rows, 1, &cap_values,
+              n_types * sizeof *builder->values) ||
+        !grow(builder, &builder->rows, builder->n_rows, 1, &builder->cap_rows,
+              sizeof *builder->rows) ||
+        !grow(builder, &builder->links, builder->n_links, 1, &builder->cap_links,
+              sizeof *builder->links) ||
+        !map_add(builder, &builder->samples, hash, builder->n_rows))
+        return false;
+    builder->rows[builder->n_rows] = (struct row){group, stack, NO_LINK};
+    if (link != NULL) {
+        builder->links[builder->n_links] = *link;
+        builder->rows[builder->n_rows].link = builder->n_links++;
+        builder->groups[group].n_links++;
+    }
+    builder->groups[group].n_rows++;
+    memset(builder->values + (size_t)builder->n_rows * n_types, 0,
+           n_types * sizeof *builder->values);
+    builder->n_rows++;
+    return true;
+}
+
+/* Whether there is something to keep; counts what is not. */
+static bool has_value(struct fg_builder *builder, const int64_t *values)
+{
+    bool any = false;
+
+    for (uint32_t t = 0; t < builder->batch->n_types; t++) {
+        any |= values[t] != 0;
+        if (values[t] < 0) {
+            any = false;
+            break;
+        }
+    }
+    builder->counts->samples_dropped += !any;
+    return any;
+}
+
+enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint32_t stack,
+                               const struct fg_link *link, const int64_t *values,
+                               struct fg_err *err)
+{
+    uint32_t n_types = builder->batch->n_types;
+    struct fg_map_walk walk;
+    int64_t *sums;
+    uint64_t hash;
+    uint32_t i;
+
+    if (!has_value(builder, values))
+        return FG_OK;
+    hash = sample_hash(builder, group, stack, link);
+    for (i = fg_map_first(&builder->samples, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&builder->samples, &walk))
+        if (builder->rows[i].group == group && builder->rows[i].stack == stack &&
+            same_link(builder, builder->rows[i].link, link))
+            break;
+    if (i == FG_MAP_NONE) {
+        if (!row_add(builder, group, stack, link, hash))
+            return too_large(err);
+        i = builder->n_rows - 1;
+    }
+    sums = builder->values + (size_t)i * n_types;
+    for (uint32_t t = 0; t < n_types; t++)
+        if (__builtin_add_overflow(sums[t], values[t], &sums[t]))
+            return fg_fail(err, FG_E_INVALID, "sum of a stack's values exceeds 64 bits");
+    return FG_OK;
+}
+
+/* ---- the end ---- */
+
+static enum fg_code label_error(const struct fg_labels *labels, const char *what,
+                                struct fg_slice which, struct fg_err *err)
+{
+    struct fg_buf set;
+
+    fg_buf_init(&set, FG_ERR_MSG_MAX_BYTES);
+    fg_labels_write(labels, &set);
+    (void)fg_fail(err, FG_E_INVALID, "profile with labels '%.*s' has %s: '%.*s'",
+                  FG_S(fg_buf_slice(&set)), what, FG_S(fg_slice_sub(which, 0, 100)));
+    fg_buf_done(&set);
+    return err->code;
+}
+
+static bool over(size_t len, uint32_t max)
+{
+    return max != 0 && len > max;
+}
+
+enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_decode_limits *limits,
+                             struct fg_err *err)
+{
+    struct fg_slice name = fg_labels_get(labels, FG_LABEL_NAME);
+
+    if (labels->count == 0)
+        return fg_fail(err, FG_E_INVALID, "error at least one label pair is required per profile");
+    if (over(labels->count, limits->label_names_max))
+        return fg_fail(err, FG_E_INVALID,
+                       "profile series has %zu label names; limit %u (max_label_names_per_series)",
+                       labels->count, limits->label_names_max);
+    if (name.len == 0 || !fg_utf8_valid(name))
+        return fg_fail(err, FG_E_INVALID, "invalid metric name");
+    if (fg_labels_get(labels, FG_LABEL_SERVICE).len == 0)
+        return fg_fail(err, FG_E_INVALID, "service name is not provided");
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct fg_label *label = &labels->items[i];
+
+        if (over(label->name.len, limits->label_name_max_bytes))
+            return label_error(labels, "label name too long", label->name, err);
+        if (over(label->value.len, limits->label_value_max_bytes))
+            return label_error(labels, "label value too long", label->value, err);
+        if (label->name.len == 0 || !fg_utf8_valid(label->name))
+            return label_error(labels, "invalid label name", label->name, err);
+        if (!fg_utf8_valid(label->value))
+            return label_error(labels, "invalid label value", label->value, err);
+    }
+    return FG_OK;
+}
+
+/* The upload's labels and the group's: of equal names the upload's wins, which comes last. */
+static enum fg_code join_labels(struct fg_builder *builder, const struct fg_upload *upload,
+                                const struct group *group, struct fg_labels *ret_labels,
+                                struct fg_err *err)
+{
+    size_t count = upload->labels.count + group->labels.count;
+    struct fg_labels joined = {fg_arena_new(builder->arena, struct fg_label, count), count};
+
+    if (joined.items == NULL)
+        return too_large(err);
+    if (group->labels.count > 0)
+        memcpy(joined.items, group->labels.items, group->labels.count * sizeof *joined.items);
+    if (upload->labels.count > 0)
+        memcpy(joined.items + group->labels.count, upload->labels.items,
+               upload->labels.count * sizeof *joined.items);
+    fg_labels_sort(&joined);
+    *ret_labels = joined;
+    return fg_labels_check(ret_labels, &upload->limits, err);
+}
+
+static enum fg_code profile_start(struct fg_builder *builder, const struct fg_upload *upload,
+                                  int64_t period, const struct group *group,
+                                  struct fg_profile *profile, struct fg_err *err)
+{
+    size_t n_values = (size_t)group->n_rows * builder->batch->n_types;
+
+    *profile = (struct fg_profile){
+        .time_ns = upload->time_ns,
+        .duration_ns = upload->duration_ns,
+        .period = period,
+        .stacks = fg_arena_alloc(builder->arena, group->n_rows * sizeof *profile->stacks),
+        .values = fg_arena_alloc(builder->arena, n_values * sizeof *profile->values),
+        .links = fg_arena_alloc(builder->arena, group->n_links * sizeof *profile->links),
+    };
+    if (profile->stacks == NULL || profile->values == NULL || profile->links == NULL)
+        return too_large(err);
+    return join_labels(builder, upload, group, &profile->labels, err);
+}
+
+/* Row by row into the columns of its profile. */
+static void fill(struct fg_builder *builder, const uint32_t *profile_of)
+{
+    struct fg_batch *batch = builder->batch;
+
+    for (uint32_t r = 0; r < builder->n_rows; r++) {
+        const struct row *row = &builder->rows[r];
+        struct fg_profile *profile = &batch->profiles[profile_of[row->group]];
+        uint32_t n = profile->n_samples++;
+
+        profile->stacks[n] = row->stack;
+        for (uint32_t t = 0; t < batch->n_types; t++)
+            profile->values[(size_t)t * builder->groups[row->group].n_rows + n] =
+                builder->values[(size_t)r * batch->n_types + t];
+        if (row->link != NO_LINK) {
+            profile->links[profile->n_links] = builder->links[row->link];
+            profile->links[profile->n_links++].sample = n;
+        }
+    }
+}
+
+enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_upload *upload,
+                               int64_t period, struct fg_err *err)
+{
+    struct fg_batch *batch = builder->batch;
+    uint32_t *profile_of = fg_arena_new(builder->arena, uint32_t, builder->n_groups);
+
+    batch->profiles = fg_arena_new(builder->arena, struct fg_profile, builder->n_groups);
+    if (batch->profiles == NULL || profile_of == NULL)
+        return too_large(err);
+    for (uint32_t g = 0; g < builder->n_groups; g++) {
+        if (builder->groups[g].n_rows == 0)
+            continue;
+        profile_of[g] = batch->n_profiles;
+        if (profile_start(builder, upload, period, &builder->groups[g],
+                          &batch->profiles[batch->n_profiles++], err) != FG_OK)
+            return err->code;
+    }
+    fill(builder, profile_of);
+    return FG_OK;
+}

@@ -1,0 +1,121 @@
+#include "proto/folded.h"
+
+#include "common/base/str.h"
+
+struct reader {
+    const struct fg_folded_request *request;
+    struct fg_builder *builder;
+    uint32_t *stack; /* leaf first, filled from the end */
+    uint32_t cap;
+    uint32_t group;
+};
+
+/* Takes the next line off the text, without its end. */
+static struct fg_slice next_line(struct fg_slice *text)
+{
+    size_t end = fg_slice_find(*text, '\n');
+    struct fg_slice line = fg_slice_sub(*text, 0, end);
+
+    *text = end == SIZE_MAX ? fg_slice_sub(*text, text->len, 0)
+                            : fg_slice_sub(*text, end + 1, text->len);
+    if (line.len > 0 && line.ptr[line.len - 1] == '\r')
+        line.len--;
+    return line;
+}
+
+static size_t last_blank(struct fg_slice line)
+{
+    const uint8_t *hit = line.len == 0 ? NULL : memrchr(line.ptr, ' ', line.len);
+
+    return hit == NULL ? SIZE_MAX : (size_t)(hit - line.ptr);
+}
+
+static uint32_t count_frames(struct fg_slice stack)
+{
+    uint32_t frames = 1;
+
+    for (size_t i = 0; i < stack.len; i++)
+        frames += stack.ptr[i] == ';';
+    return frames;
+}
+
+/* The frames of "a;b;c", root first, become locations leaf first. */
+static enum fg_code read_stack(struct reader *reader, struct fg_arena *arena, struct fg_slice text,
+                               uint32_t *ret_stack, struct fg_err *err)
+{
+    uint32_t frames = count_frames(text);
+
+    if (frames > reader->cap) {
+        reader->cap = FG_MAX(frames, 2 * reader->cap);
+        reader->stack = fg_arena_alloc(arena, reader->cap * sizeof *reader->stack);
+        if (reader->stack == NULL)
+            return fg_fail(err, FG_E_TOO_LARGE, "stack of %u frames", frames);
+    }
+    for (uint32_t i = frames; i > 0; i--) {
+        size_t end = fg_slice_find(text, ';');
+        struct fg_slice name = fg_slice_sub(text, 0, end);
+
+        if (!fg_utf8_valid(name))
+            return fg_fail(err, FG_E_DECODE, "a frame's name is not UTF-8");
+        if (fg_builder_name(reader->builder, name, &reader->stack[i - 1], err) != FG_OK)
+            return err->code;
+        text = end == SIZE_MAX ? text : fg_slice_sub(text, end + 1, text.len);
+    }
+    return fg_builder_stack(reader->builder, reader->stack, frames, ret_stack, err);
+}
+
+static enum fg_code read_count(struct fg_slice text, int64_t *ret_count, struct fg_err *err)
+{
+    if (!fg_parse_i64(text, ret_count))
+        return fg_fail(err, FG_E_DECODE, "count \"%.*s\" is not an integer",
+                       FG_S(fg_slice_sub(text, 0, 40)));
+    return FG_OK;
+}
+
+static enum fg_code read_line(struct reader *reader, struct fg_arena *arena, struct fg_slice line,
+                              struct fg_err *err)
+{
+    int64_t count = 1, value;
+    uint32_t stack;
+
+    if (reader->request->format == FG_TEXT_FOLDED) {
+        size_t blank = last_blank(line);
+
+        if (blank == SIZE_MAX)
+            return FG_OK;
+        if (read_count(fg_slice_sub(line, blank + 1, line.len), &count, err) != FG_OK)
+            return err->code;
+        line = fg_slice_sub(line, 0, blank);
+    }
+    if (line.len == 0)
+        return FG_OK;
+    if (__builtin_mul_overflow(count, reader->request->factor, &value))
+        return fg_fail(err, FG_E_DECODE, "count %lld times the period exceeds 64 bits",
+                       (long long)count);
+    if (read_stack(reader, arena, line, &stack, err) != FG_OK)
+        return err->code;
+    return fg_builder_sample(reader->builder, reader->group, stack, NULL, &value, err);
+}
+
+enum fg_code fg_folded_decode(struct fg_slice in, const struct fg_folded_request *request,
+                              struct fg_arena *arena, struct fg_batch *batch,
+                              struct fg_decode_counts *counts, struct fg_err *err)
+{
+    const struct fg_labels no_labels = {0};
+    struct reader reader = {
+        .request = request,
+        .builder = fg_builder_create(arena, &request->upload.limits, batch, counts),
+    };
+    size_t number = 0;
+
+    if (reader.builder == NULL)
+        return fg_fail(err, FG_E_TOO_LARGE, "no memory left for decoding");
+    if (fg_builder_group(reader.builder, &no_labels, &reader.group, err) != FG_OK)
+        return err->code;
+    while (in.len > 0) {
+        number++;
+        if (read_line(&reader, arena, next_line(&in), err) != FG_OK)
+            return fg_wrap(err, "line %zu", number);
+    }
+    return fg_builder_finish(reader.builder, &request->upload, request->period, err);
+}

@@ -1,0 +1,917 @@
+#include "proto/pprof.h"
+
+#include "common/base/cursor.h"
+#include "common/base/str.h"
+#include "common/base/time.h"
+#include "proto/pprof_names.h"
+
+/* Field numbers of pprof's profile.proto. */
+enum {
+    PROFILE_SAMPLE_TYPE = 1,
+    PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    PROFILE_STRING = 6,
+    PROFILE_TIME = 9,
+    PROFILE_DURATION = 10,
+    PROFILE_PERIOD_TYPE = 11,
+    PROFILE_PERIOD = 12,
+
+    VALUE_TYPE_TYPE = 1,
+    VALUE_TYPE_UNIT = 2,
+
+    SAMPLE_LOCATION = 1,
+    SAMPLE_VALUE = 2,
+    SAMPLE_LABEL = 3,
+
+    LABEL_KEY = 1,
+    LABEL_STR = 2,
+
+    MAPPING_ID = 1,
+    MAPPING_START = 2,
+    MAPPING_LIMIT = 3,
+    MAPPING_OFFSET = 4,
+    MAPPING_FILENAME = 5,
+    MAPPING_BUILD_ID = 6,
+    MAPPING_HAS_FUNCTIONS = 7,
+    MAPPING_HAS_FILENAMES = 8,
+    MAPPING_HAS_LINES = 9,
+    MAPPING_HAS_INLINE = 10,
+
+    LOCATION_ID = 1,
+    LOCATION_MAPPING = 2,
+    LOCATION_ADDRESS = 3,
+    LOCATION_LINE = 4,
+    LOCATION_FOLDED = 5,
+
+    LINE_FUNCTION = 1,
+    LINE_LINE = 2,
+
+    FUNCTION_ID = 1,
+    FUNCTION_NAME = 2,
+    FUNCTION_SYSTEM_NAME = 3,
+    FUNCTION_FILENAME = 4,
+    FUNCTION_START_LINE = 5,
+
+    FIRST_FIELD = PROFILE_SAMPLE_TYPE,
+    LAST_TABLE = PROFILE_STRING,
+};
+
+enum {
+    TYPES_MAX = 64,        /* the richest agent sends 10 */
+    DROPPED = UINT32_MAX,  /* a location with nothing to show; its samples go with it */
+    YEAR_1970_NS_DAYS = 365,
+};
+
+/* Entries of one table as they stand in the input. */
+struct table {
+    struct fg_slice *entries;
+    uint32_t count;
+};
+
+/*
+ * Numbers of a table by the ids in the input. Nearly every producer counts 1, 2, 3, ...; what does not
+ * goes through a map.
+ */
+struct ids {
+    uint64_t *ids; /* [count] */
+    uint32_t count;
+    bool counted;      /* ids[i] == i + 1 for all */
+    struct fg_map map; /* else: hash of the id -> number */
+};
+
+struct reader {
+    struct fg_arena *arena;
+    const struct fg_pprof_request *request;
+    struct fg_batch *batch;
+    struct fg_builder *builder;
+    struct fg_decode_counts *counts;
+
+    struct table tables[LAST_TABLE + 1]; /* by field number */
+    int64_t time_ns, duration_ns, period;
+    struct fg_slice period_type;
+
+    struct ids functions, mappings, locations;
+    uint32_t *location_of; /* number in the input -> number in the batch, or DROPPED */
+
+    /* Of the sample at hand, kept for the next. */
+    uint32_t *stack;
+    uint32_t depth, cap_stack;
+    int64_t values[TYPES_MAX];
+    struct fg_label *labels;
+    uint32_t n_labels, cap_labels;
+};
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
+}
+
+static enum fg_code cut_short(struct fg_err *err, const char *what, uint32_t number)
+{
+    return fg_fail(err, FG_E_DECODE, "pprof: %s %u cannot be read", what, number);
+}
+
+/* ---- tables ---- */
+
+static uint32_t table_of(uint64_t tag)
+{
+    uint64_t field = tag >> 3;
+
+    return (tag & 7) == FG_PB_LEN && field >= FIRST_FIELD && field <= LAST_TABLE ? (uint32_t)field
+                                                                                 : 0;
+}
+
+static void read_scalar(struct reader *reader, uint64_t tag, struct fg_cur *cur)
+{
+    switch (tag) {
+    case FG_PB_TAG(PROFILE_TIME, FG_PB_VARINT):
+        reader->time_ns = (int64_t)fg_cur_varint(cur);
+        break;
+    case FG_PB_TAG(PROFILE_DURATION, FG_PB_VARINT):
+        reader->duration_ns = (int64_t)fg_cur_varint(cur);
+        break;
+    case FG_PB_TAG(PROFILE_PERIOD, FG_PB_VARINT):
+        reader->period = (int64_t)fg_cur_varint(cur);
+        break;
+    case FG_PB_TAG(PROFILE_PERIOD_TYPE, FG_PB_LEN):
+        reader->period_type = fg_cur_lenbytes(cur);
+        break;
+    default:
+        fg_pb_skip(cur, tag);
+    }
+}
+
+/* Once to count the entries and, with the arrays there, once more to keep them. */
+static void walk_tables(struct reader *reader, struct fg_cur *cur, bool keep)
+{
+    while (fg_cur_more(cur)) {
+        uint64_t tag = fg_cur_varint(cur);
+        uint32_t table = table_of(tag);
+
+        if (table == 0) {
+            read_scalar(reader, tag, cur);
+        } else {
+            struct fg_slice entry = fg_cur_lenbytes(cur);
+
+            if (keep)
+                reader->tables[table].entries[reader->tables[table].count] = entry;
+            reader->tables[table].count++;
+        }
+    }
+}
+
+static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in), again = cur;
+
+    walk_tables(reader, &cur, false);
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: not a profile, or cut short, in %zu bytes",
+                       in.len);
+    for (uint32_t t = FIRST_FIELD; t <= LAST_TABLE; t++) {
+        reader->tables[t].entries =
+            fg_arena_alloc(reader->arena, reader->tables[t].count * sizeof(struct fg_slice));
+        if (reader->tables[t].entries == NULL)
+            return too_large(err);
+        reader->tables[t].count = 0;
+    }
+    walk_tables(reader, &again, true);
+    return FG_OK;
+}
+
+static enum fg_code check_strings(struct reader *reader, struct fg_err *err)
+{
+    struct table *strings = &reader->tables[PROFILE_STRING];
+    uint32_t max = reader->request->upload.limits.symbol_max_bytes;
+
+    if (strings->count == 0 || strings->entries[0].len != 0)
+        return fg_fail(err, FG_E_INVALID, "string 0 should be empty string");
+    for (uint32_t i = 0; i < strings->count; i++) {
+        struct fg_slice *text = &strings->entries[i];
+
+        if (max != 0 && text->len > max) {
+            *text = fg_slice_sub(*text, text->len - max, max);
+            /* Not in the middle of a character. */
+            while (text->len > 0 && (text->ptr[0] & 0xc0) == 0x80)
+                *text = fg_slice_sub(*text, 1, text->len);
+            reader->counts->symbols_cut++;
+        }
+        if (!fg_utf8_valid(*text))
+            return fg_fail(err, FG_E_INVALID, "invalid utf8 string: string %u of the profile", i);
+    }
+    return FG_OK;
+}
+
+/* An index from the input; out of range sets *bad and gives "". */
+static struct fg_slice text_at(const struct reader *reader, uint64_t index, bool *bad)
+{
+    const struct table *strings = &reader->tables[PROFILE_STRING];
+
+    if (index < strings->count)
+        return strings->entries[index];
+    *bad = true;
+    return FG_LIT("");
+}
+
+/* ---- ids ---- */
+
+static enum fg_code ids_start(struct reader *reader, struct ids *ids, uint32_t count,
+                              struct fg_err *err)
+{
+    *ids = (struct ids){.counted = true};
+    ids->ids = fg_arena_alloc(reader->arena, count * sizeof *ids->ids);
+    return ids->ids == NULL ? too_large(err) : FG_OK;
+}
+
+static void ids_add(struct ids *ids, uint64_t id)
+{
+    ids->ids[ids->count++] = id;
+    ids->counted = ids->counted && id == ids->count;
+}
+
+/* All ids are there: makes the map where one is needed. Of equal ids the first counts. */
+static enum fg_code ids_ready(struct reader *reader, struct ids *ids, struct fg_err *err)
+{
+    uint32_t slots = 16;
+
+    if (ids->counted)
+        return FG_OK;
+    while (slots / 2 < ids->count)
+        slots *= 2;
+    ids->map.slots = fg_arena_alloc(reader->arena, slots * sizeof *ids->map.slots);
+    if (ids->map.slots == NULL)
+        return too_large(err);
+    ids->map.mask = slots - 1;
+    fg_map_clear(&ids->map);
+    for (uint32_t i = 0; i < ids->count; i++)
+        fg_map_add(&ids->map, fg_mix64(ids->ids[i]), i);
+    return FG_OK;
+}
+
+/* Number of the entry with that id, or UINT32_MAX. */
+static uint32_t ids_find(const struct ids *ids, uint64_t id)
+{
+    struct fg_map_walk walk;
+
+    if (ids->counted)
+        return id >= 1 && id <= ids->count ? (uint32_t)(id - 1) : UINT32_MAX;
+    for (uint32_t i = fg_map_first(&ids->map, fg_mix64(id), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&ids->map, &walk))
+        if (ids->ids[i] == id)
+            return i;
+    return UINT32_MAX;
+}
+
+/* ---- sample types ---- */
+
+static enum fg_code read_value_type(struct reader *reader, struct fg_slice in,
+                                    struct fg_value_type *ret_type, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint64_t type = 0, unit = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(VALUE_TYPE_TYPE, FG_PB_VARINT))
+            type = fg_cur_varint(&cur);
+        else if (tag == FG_PB_TAG(VALUE_TYPE_UNIT, FG_PB_VARINT))
+            unit = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    ret_type->type = text_at(reader, type, &bad);
+    ret_type->unit = text_at(reader, unit, &bad);
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: a value type cannot be read");
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "sample type string index out of range");
+    return FG_OK;
+}
+
+/* "alloc-size" to "alloc_size". */
+static enum fg_code replace_dashes(struct reader *reader, struct fg_slice *text,
+                                   struct fg_err *err)
+{
+    char *copy = fg_arena_text(reader->arena, *text);
+
+    if (copy == NULL)
+        return too_large(err);
+    for (char *c = copy; *c != '\0'; c++)
+        if (*c == '-')
+            *c = '_';
+    *text = fg_bytes(copy, text->len);
+    return FG_OK;
+}
+
+static enum fg_code read_types(struct reader *reader, struct fg_err *err)
+{
+    const struct table *types = &reader->tables[PROFILE_SAMPLE_TYPE];
+    struct fg_batch *batch = reader->batch;
+
+    if (types->count == 0)
+        return fg_fail(err, FG_E_INVALID, "empty profile");
+    if (types->count > TYPES_MAX)
+        return fg_fail(err, FG_E_INVALID, "profile has %u sample types; limit %d", types->count,
+                       TYPES_MAX);
+    batch->types = fg_arena_new(reader->arena, struct fg_value_type, types->count);
+    if (batch->types == NULL)
+        return too_large(err);
+    batch->n_types = types->count;
+    for (uint32_t i = 0; i < types->count; i++) {
+        struct fg_value_type *type = &batch->types[i];
+
+        if (read_value_type(reader, types->entries[i], type, err) != FG_OK)
+            return err->code;
+        if ((reader->request->quirks & FG_PPROF_DOTNET) != 0 &&
+            replace_dashes(reader, &type->type, err) != FG_OK)
+            return err->code;
+        if (fg_slice_find(type->type, '-') != SIZE_MAX)
+            return fg_fail(err, FG_E_INVALID, "sample type contains -");
+    }
+    return read_value_type(reader, reader->period_type, &batch->period_type, err);
+}
+
+/* ---- functions and mappings ---- */
+
+static enum fg_code read_function(struct reader *reader, uint32_t number, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(reader->tables[PROFILE_FUNCTION].entries[number]);
+    uint64_t id = 0, name = 0, system_name = 0, filename = 0, start_line = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(FUNCTION_ID, FG_PB_VARINT):
+            id = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_NAME, FG_PB_VARINT):
+            name = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_SYSTEM_NAME, FG_PB_VARINT):
+            system_name = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_FILENAME, FG_PB_VARINT):
+            filename = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_START_LINE, FG_PB_VARINT):
+            start_line = fg_cur_varint(&cur);
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    reader->batch->functions[number] = (struct fg_batch_function){
+        .name = text_at(reader, name, &bad),
+        .system_name = text_at(reader, system_name, &bad),
+        .filename = text_at(reader, filename, &bad),
+        .start_line = (int64_t)start_line,
+    };
+    ids_add(&reader->functions, id);
+    if (cur.bad)
+        return cut_short(err, "function", number);
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "function %u: string index out of range", number);
+    return FG_OK;
+}
+
+/* Old .NET agents send functions without ids, one for each location and in their order. */
+static bool dotnet_ids_missing(const struct reader *reader)
+{
+    if ((reader->request->quirks & FG_PPROF_DOTNET) == 0 ||
+        reader->functions.count != reader->tables[PROFILE_LOCATION].count)
+        return false;
+    for (uint32_t i = 0; i < reader->functions.count; i++)
+        if (reader->functions.ids[i] != 0)
+            return false;
+    return true;
+}
+
+static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
+{
+    uint32_t count = reader->tables[PROFILE_FUNCTION].count;
+
+    reader->batch->functions = fg_arena_new(reader->arena, struct fg_batch_function, count);
+    if (reader->batch->functions == NULL)
+        return too_large(err);
+    if (ids_start(reader, &reader->functions, count, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < count; i++)
+        if (read_function(reader, i, err) != FG_OK)
+            return err->code;
+    reader->batch->n_functions = count;
+    if (dotnet_ids_missing(reader)) {
+        reader->functions.count = 0;
+        reader->functions.counted = true;
+        for (uint32_t i = 0; i < count; i++)
+            ids_add(&reader->functions, reader->locations.ids[i]);
+    }
+    return ids_ready(reader, &reader->functions, err);
+}
+
+static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(reader->tables[PROFILE_MAPPING].entries[number]);
+    struct fg_batch_mapping mapping = {0};
+    uint64_t id = 0, filename = 0, build_id = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(MAPPING_ID, FG_PB_VARINT):
+            id = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_START, FG_PB_VARINT):
+            mapping.start = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_LIMIT, FG_PB_VARINT):
+            mapping.limit = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_OFFSET, FG_PB_VARINT):
+            mapping.offset = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_FILENAME, FG_PB_VARINT):
+            filename = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_BUILD_ID, FG_PB_VARINT):
+            build_id = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_HAS_FUNCTIONS, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_FUNCTIONS : 0;
+            break;
+        case FG_PB_TAG(MAPPING_HAS_FILENAMES, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_FILENAMES : 0;
+            break;
+        case FG_PB_TAG(MAPPING_HAS_LINES, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_LINES : 0;
+            break;
+        case FG_PB_TAG(MAPPING_HAS_INLINE, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_INLINE : 0;
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    mapping.filename = text_at(reader, filename, &bad);
+    mapping.build_id = text_at(reader, build_id, &bad);
+    if ((mapping.flags & FG_MAPPING_FUNCTIONS) != 0)
+        mapping.start = mapping.limit = mapping.offset = 0;
+    reader->batch->mappings[number] = mapping;
+    ids_add(&reader->mappings, id);
+    if (cur.bad)
+        return cut_short(err, "mapping", number);
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "mapping %u: string index out of range", number);
+    return FG_OK;
+}
+
+static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
+{
+    uint32_t count = reader->tables[PROFILE_MAPPING].count;
+
+    reader->batch->mappings = fg_arena_new(reader->arena, struct fg_batch_mapping, count);
+    if (reader->batch->mappings == NULL)
+        return too_large(err);
+    if (ids_start(reader, &reader->mappings, count, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < count; i++)
+        if (read_mapping(reader, i, err) != FG_OK)
+            return err->code;
+    reader->batch->n_mappings = count;
+    return ids_ready(reader, &reader->mappings, err);
+}
+
+/* ---- locations ---- */
+
+/* First pass: the ids, and how many lines there are in all. */
+static enum fg_code scan_locations(struct reader *reader, uint32_t *ret_lines, struct fg_err *err)
+{
+    const struct table *table = &reader->tables[PROFILE_LOCATION];
+    uint32_t lines = 0;
+
+    if (ids_start(reader, &reader->locations, table->count, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < table->count; i++) {
+        struct fg_cur cur = fg_cur(table->entries[i]);
+        uint64_t id = 0;
+
+        while (fg_cur_more(&cur)) {
+            uint64_t tag = fg_cur_varint(&cur);
+
+            lines += tag == FG_PB_TAG(LOCATION_LINE, FG_PB_LEN);
+            if (tag == FG_PB_TAG(LOCATION_ID, FG_PB_VARINT))
+                id = fg_cur_varint(&cur);
+            else
+                fg_pb_skip(&cur, tag);
+        }
+        if (cur.bad)
+            return cut_short(err, "location", i);
+        if (id == 0)
+            return fg_fail(err, FG_E_INVALID, "location id is 0");
+        ids_add(&reader->locations, id);
+    }
+    *ret_lines = lines;
+    return ids_ready(reader, &reader->locations, err);
+}
+
+static enum fg_code read_line(struct reader *reader, struct fg_slice in, bool *ret_known,
+                              struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint64_t function = 0, line = 0;
+    uint32_t number;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(LINE_FUNCTION, FG_PB_VARINT))
+            function = fg_cur_varint(&cur);
+        else if (tag == FG_PB_TAG(LINE_LINE, FG_PB_VARINT))
+            line = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: a line cannot be read");
+    if (function == 0)
+        return fg_fail(err, FG_E_INVALID, "function id is 0");
+    number = ids_find(&reader->functions, function);
+    *ret_known = number != UINT32_MAX;
+    if (*ret_known)
+        reader->batch->lines[reader->batch->n_lines++] = (struct fg_line){number, (int64_t)line};
+    return FG_OK;
+}
+
+static enum fg_code read_location(struct reader *reader, uint32_t number, struct fg_err *err)
+{
+    struct fg_batch *batch = reader->batch;
+    struct fg_cur cur = fg_cur(reader->tables[PROFILE_LOCATION].entries[number]);
+    struct fg_batch_location location = {.mapping = FG_NO_MAPPING, .first_line = batch->n_lines};
+    bool known = true;
+    uint64_t mapping = 0;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(LOCATION_MAPPING, FG_PB_VARINT):
+            mapping = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(LOCATION_ADDRESS, FG_PB_VARINT):
+            location.address = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(LOCATION_FOLDED, FG_PB_VARINT):
+            location.folded = fg_cur_varint(&cur) != 0;
+            break;
+        case FG_PB_TAG(LOCATION_LINE, FG_PB_LEN): {
+            bool line_known;
+
+            if (read_line(reader, fg_cur_lenbytes(&cur), &line_known, err) != FG_OK)
+                return fg_wrap(err, "location %u", number);
+            known = known && line_known;
+            break;
+        }
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    if (mapping != 0) {
+        location.mapping = ids_find(&reader->mappings, mapping);
+        known = known && location.mapping != UINT32_MAX;
+    }
+    location.n_lines = batch->n_lines - location.first_line;
+    if (!known || (location.n_lines == 0 && location.address == 0)) {
+        reader->location_of[number] = DROPPED;
+        reader->counts->locations_dropped++;
+        return FG_OK;
+    }
+    if (location.mapping != FG_NO_MAPPING &&
+        (batch->mappings[location.mapping].flags & FG_MAPPING_FUNCTIONS) != 0)
+        location.address = 0;
+    reader->location_of[number] = batch->n_locations;
+    batch->locations[batch->n_locations++] = location;
+    return FG_OK;
+}
+
+static enum fg_code read_locations(struct reader *reader, uint32_t n_lines, struct fg_err *err)
+{
+    struct fg_batch *batch = reader->batch;
+    uint32_t count = reader->tables[PROFILE_LOCATION].count;
+
+    batch->locations = fg_arena_new(reader->arena, struct fg_batch_location, count);
+    batch->lines = fg_arena_new(reader->arena, struct fg_line, n_lines);
+    reader->location_of = fg_arena_new(reader->arena, uint32_t, count);
+    if (batch->locations == NULL || batch->lines == NULL || reader->location_of == NULL)
+        return too_large(err);
+    for (uint32_t i = 0; i < count; i++)
+        if (read_location(reader, i, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* ---- samples ---- */
+
+static bool grow_stack(struct reader *reader)
+{
+    uint32_t cap = FG_MAX(reader->cap_stack * 2, 128);
+    uint32_t *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
+
+    if (grown == NULL)
+        return false;
+    if (reader->depth > 0)
+        memcpy(grown, reader->stack, reader->depth * sizeof *grown);
+    reader->stack = grown;
+    reader->cap_stack = cap;
+    return true;
+}
+
+/* One location id of a sample. *known becomes false when the location was dropped. */
+static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, struct fg_err *err)
+{
+    uint32_t number = ids_find(&reader->locations, id);
+
+    if (id == 0)
+        return fg_fail(err, FG_E_INVALID, "location id is 0");
+    if (number == UINT32_MAX || reader->location_of[number] == DROPPED) {
+        *known = false;
+        return FG_OK;
+    }
+    if (reader->depth == reader->cap_stack && !grow_stack(reader))
+        return too_large(err);
+    reader->stack[reader->depth++] = reader->location_of[number];
+    return FG_OK;
+}
+
+static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bool *known,
+                               struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(packed);
+
+    while (fg_cur_more(&cur))
+        if (add_frame(reader, fg_cur_varint(&cur), known, err) != FG_OK)
+            return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: location ids cut short")
+                           : err->code;
+    return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: location ids cut short") : FG_OK;
+}
+
+static void add_values(struct reader *reader, struct fg_slice packed, uint32_t *count,
+                       struct fg_cur *outer)
+{
+    struct fg_cur cur = fg_cur(packed);
+
+    while (fg_cur_more(&cur)) {
+        int64_t value = (int64_t)fg_cur_varint(&cur);
+
+        if (*count < TYPES_MAX)
+            reader->values[*count] = value;
+        (*count)++;
+    }
+    if (cur.bad)
+        fg_cur_fail(outer);
+}
+
+static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint64_t key = 0, str = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(LABEL_KEY, FG_PB_VARINT))
+            key = fg_cur_varint(&cur);
+        else if (tag == FG_PB_TAG(LABEL_STR, FG_PB_VARINT))
+            str = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: a sample's label cannot be read");
+    if (reader->n_labels == reader->cap_labels) {
+        uint32_t cap = FG_MAX(reader->cap_labels * 2, 16);
+        struct fg_label *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
+
+        if (grown == NULL)
+            return too_large(err);
+        if (reader->n_labels > 0)
+            memcpy(grown, reader->labels, reader->n_labels * sizeof *grown);
+        reader->labels = grown;
+        reader->cap_labels = cap;
+    }
+    reader->labels[reader->n_labels++] =
+        (struct fg_label){text_at(reader, key, &bad), text_at(reader, str, &bad)};
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "sample label string index out of range");
+    return FG_OK;
+}
+
+/* Takes span and trace out of the sample's labels; true when there is one. */
+static bool take_link(struct reader *reader, struct fg_link *link)
+{
+    uint32_t kept = 0;
+    bool any = false;
+
+    *link = (struct fg_link){0};
+    for (uint32_t i = 0; i < reader->n_labels; i++) {
+        const struct fg_label *label = &reader->labels[i];
+        uint8_t span[8];
+
+        if (fg_slice_is(label->name, "profile_id") || fg_slice_is(label->name, "span_id")) {
+            if (fg_parse_hex(label->value, span, sizeof span)) {
+                link->span_id = fg_id_get((uint8_t[FG_ID_BYTES]){
+                    span[0], span[1], span[2], span[3], span[4], span[5], span[6], span[7]}).lo;
+                any = any || link->span_id != 0;
+            }
+        } else if (fg_slice_is(label->name, "trace_id")) {
+            any |= fg_parse_hex(label->value, link->trace_id, sizeof link->trace_id);
+        } else if (label->value.len > 0) { /* numeric labels have no text and go */
+            reader->labels[kept++] = *label;
+        }
+    }
+    reader->n_labels = kept;
+    return any;
+}
+
+/* The group of the labels at hand; the builder keeps the array, so it gets one of its own. */
+static enum fg_code find_group(struct reader *reader, uint32_t *ret_group, struct fg_err *err)
+{
+    struct fg_labels labels = {reader->labels, reader->n_labels};
+
+    fg_labels_sort(&labels);
+    if (labels.count > 0) {
+        reader->labels = NULL;
+        reader->cap_labels = 0;
+    }
+    return fg_builder_group(reader->builder, &labels, ret_group, err);
+}
+
+struct sample {
+    uint32_t n_values;
+    bool known; /* all its locations are there */
+};
+
+static enum fg_code read_sample(struct reader *reader, struct fg_slice in, struct sample *sample,
+                                struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+
+    *sample = (struct sample){.known = true};
+    reader->depth = 0;
+    reader->n_labels = 0;
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+        enum fg_code code = FG_OK;
+
+        switch (tag) {
+        case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN):
+            code = add_frames(reader, fg_cur_lenbytes(&cur), &sample->known, err);
+            break;
+        case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT):
+            code = add_frame(reader, fg_cur_varint(&cur), &sample->known, err);
+            break;
+        case FG_PB_TAG(SAMPLE_VALUE, FG_PB_LEN):
+            add_values(reader, fg_cur_lenbytes(&cur), &sample->n_values, &cur);
+            break;
+        case FG_PB_TAG(SAMPLE_VALUE, FG_PB_VARINT):
+            if (sample->n_values < TYPES_MAX)
+                reader->values[sample->n_values] = (int64_t)fg_cur_varint(&cur);
+            else
+                fg_pb_skip(&cur, tag);
+            sample->n_values++;
+            break;
+        case FG_PB_TAG(SAMPLE_LABEL, FG_PB_LEN):
+            code = add_label(reader, fg_cur_lenbytes(&cur), err);
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+        if (cur.bad)
+            break;
+        if (code != FG_OK)
+            return code;
+    }
+    return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: cut short") : FG_OK;
+}
+
+static enum fg_code keep_sample(struct reader *reader, const struct sample *sample,
+                                struct fg_err *err)
+{
+    uint32_t max_labels = reader->request->upload.limits.sample_labels_max;
+    struct fg_link link;
+    bool linked;
+    uint32_t group, stack;
+
+    if (sample->n_values != reader->batch->n_types)
+        return fg_fail(err, FG_E_INVALID, "sample value length mismatch: %u values for %u types",
+                       sample->n_values, reader->batch->n_types);
+    if (max_labels != 0 && reader->n_labels > max_labels)
+        return fg_fail(err, FG_E_INVALID,
+                       "profile exceeds the sample labels limit (max_profile_stacktrace_sample_"
+                       "labels, actual: %u, limit: %u)",
+                       reader->n_labels, max_labels);
+    if (!sample->known) {
+        reader->counts->samples_dropped++;
+        return FG_OK;
+    }
+    linked = take_link(reader, &link);
+    if (find_group(reader, &group, err) != FG_OK ||
+        fg_builder_stack(reader->builder, reader->stack, reader->depth, &stack, err) != FG_OK)
+        return err->code;
+    return fg_builder_sample(reader->builder, group, stack, linked ? &link : NULL, reader->values,
+                             err);
+}
+
+static enum fg_code read_samples(struct reader *reader, struct fg_err *err)
+{
+    const struct table *table = &reader->tables[PROFILE_SAMPLE];
+    uint32_t max = reader->request->upload.limits.samples_max;
+    struct sample sample;
+
+    if (max != 0 && table->count > max)
+        return fg_fail(err, FG_E_INVALID,
+                       "profile exceeds the samples count limit (max_profile_stacktrace_samples, "
+                       "actual: %u, limit: %u)",
+                       table->count, max);
+    for (uint32_t i = 0; i < table->count; i++)
+        if (read_sample(reader, table->entries[i], &sample, err) != FG_OK ||
+            keep_sample(reader, &sample, err) != FG_OK)
+            return fg_wrap(err, "sample %u", i);
+    return FG_OK;
+}
+
+/* ---- all of it ---- */
+
+static enum fg_code read_all(struct reader *reader, struct fg_slice in, struct fg_err *err)
+{
+    uint32_t n_lines = 0;
+
+    if (find_tables(reader, in, err) != FG_OK || check_strings(reader, err) != FG_OK ||
+        read_types(reader, err) != FG_OK || scan_locations(reader, &n_lines, err) != FG_OK ||
+        read_functions(reader, err) != FG_OK || read_mappings(reader, err) != FG_OK ||
+        read_locations(reader, n_lines, err) != FG_OK ||
+        fg_pprof_rename(reader->batch, reader->request->quirks, reader->arena, err) != FG_OK)
+        return err->code;
+    reader->builder = fg_builder_create(reader->arena, &reader->request->upload.limits,
+                                        reader->batch, reader->counts);
+    if (reader->builder == NULL)
+        return too_large(err);
+    if (fg_builder_hash_locations(reader->builder, err) != FG_OK)
+        return err->code;
+    return read_samples(reader, err);
+}
+
+/* The upload with the profile's own times and name where it has them. */
+static enum fg_code complete_upload(struct reader *reader, struct fg_upload *upload,
+                                    struct fg_pprof_info *info, struct fg_err *err)
+{
+    info->period = reader->period;
+    info->has_time = reader->time_ns / FG_HOUR_NS / 24 >= YEAR_1970_NS_DAYS;
+    if (info->has_time)
+        upload->time_ns = reader->time_ns;
+    if (reader->duration_ns > 0)
+        upload->duration_ns = reader->duration_ns;
+    if (reader->request->name != NULL) {
+        size_t count = upload->labels.count;
+        struct fg_label *items = fg_arena_new(reader->arena, struct fg_label, count + 1);
+
+        if (items == NULL)
+            return too_large(err);
+        /* First, so that a name the sender gave itself, which comes later, wins. */
+        items[0] = (struct fg_label){FG_LIT(FG_LABEL_NAME),
+                                     reader->request->name(reader->batch, reader->request->arg)};
+        if (count > 0)
+            memcpy(items + 1, upload->labels.items, count * sizeof *items);
+        upload->labels = (struct fg_labels){items, count + 1};
+    }
+    return FG_OK;
+}
+
+enum fg_code fg_pprof_decode(struct fg_slice in, const struct fg_pprof_request *request,
+                             struct fg_arena *arena, struct fg_batch *ret_batch,
+                             struct fg_pprof_info *ret_info, struct fg_decode_counts *counts,
+                             struct fg_err *err)
+{
+    struct fg_batch *batch = fg_arena_new(arena, struct fg_batch, 1);
+    struct fg_upload upload = request->upload;
+    struct fg_pprof_info info = {0};
+    struct reader reader = {
+        .arena = arena, .request = request, .batch = batch, .counts = counts};
+
+    if (batch == NULL)
+        return too_large(err);
+    if (read_all(&reader, in, err) != FG_OK ||
+        complete_upload(&reader, &upload, &info, err) != FG_OK ||
+        fg_builder_finish(reader.builder, &upload, reader.period, err) != FG_OK)
+        return err->code;
+    *ret_batch = *batch;
+    *ret_info = info;
+    return FG_OK;
+}
