@@ -21,15 +21,21 @@ static inline void fg_budget_init(struct fg_budget *budget, uint64_t limit_bytes
     budget->limit_bytes = limit_bytes;
 }
 
-/* false: it does not fit, and nothing was taken. Any thread. */
+/*
+ * false: it does not fit, and nothing was taken. Any thread. Never adds first and takes back: for
+ * that moment a large request would make small ones fail, or wrap the sum around and let them all
+ * in.
+ */
 static inline bool fg_budget_take(struct fg_budget *budget, uint64_t bytes)
 {
-    uint64_t before = atomic_fetch_add_explicit(&budget->used_bytes, bytes, memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);
 
-    if (before + bytes <= budget->limit_bytes && before + bytes >= before)
-        return true;
-    atomic_fetch_sub_explicit(&budget->used_bytes, bytes, memory_order_relaxed);
-    return false;
+    do {
+        if (used > budget->limit_bytes || bytes > budget->limit_bytes - used)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&budget->used_bytes, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
 }
 
 /* Takes even beyond the limit: for memory that is already there and has to be counted. */

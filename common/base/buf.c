@@ -42,19 +42,33 @@ void fg_buf_append_slow(struct fg_buf *buf, const void *bytes, size_t len)
     buf->len += len;
 }
 
+/* What fits exactly leaves no place for the NUL that vsnprintf writes: it goes through a copy. */
+static fg_printf(3, 0) void printf_exact(struct fg_buf *buf, size_t len, const char *fmt,
+                                         va_list args)
+{
+    char *text = fg_malloc(len + 1);
+
+    (void)vsnprintf(text, len + 1, fmt, args);
+    fg_buf_append(buf, text, len);
+    free(text);
+}
+
 void fg_buf_printf(struct fg_buf *buf, const char *fmt, ...)
 {
     va_list args, again;
+    size_t len;
 
     va_start(args, fmt);
     va_copy(again, args);
-    int len = vsnprintf(NULL, 0, fmt, args);
+    int wanted = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
-    fg_assert(len >= 0);
-    /* vsnprintf ends with a NUL that we do not count but that needs a place. */
-    if (fg_buf_reserve(buf, (size_t)len + 1)) {
-        (void)vsnprintf((char *)buf->ptr + buf->len, (size_t)len + 1, fmt, again);
-        buf->len += (size_t)len;
+    fg_assert(wanted >= 0);
+    len = (size_t)wanted;
+    if (len == buf->max_bytes - buf->len) {
+        printf_exact(buf, len, fmt, again);
+    } else if (fg_buf_reserve(buf, len + 1)) {
+        (void)vsnprintf((char *)buf->ptr + buf->len, len + 1, fmt, again);
+        buf->len += len;
     }
     va_end(again);
 }

@@ -78,7 +78,8 @@ static inline struct fg_slice fg_cur_take(struct fg_cur *cur, uint64_t len)
         return taken;
     }
     taken = fg_bytes(cur->ptr, (size_t)len);
-    cur->ptr += len;
+    if (len > 0) /* an empty input may be NULL, and NULL + 0 is undefined in C */
+        cur->ptr += len;
     cur->left -= (size_t)len;
     return taken;
 }

@@ -1,0 +1,173 @@
+#include "common/base/cursor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void varints(void **state)
+{
+    /* clang-format off */
+    static const struct {
+        const char *name, *in;
+        size_t len;
+        uint64_t want;
+        size_t left;
+        bool bad;
+    } cases[] = {
+        {"one byte",               "\x7f", 1, 127, 0, false},
+        {"two bytes",              "\xac\x02", 2, 300, 0, false},
+        {"leaves what follows",    "\x01\x02", 2, 1, 1, false},
+        {"longer than needed",     "\x80\x00", 2, 0, 0, false},
+        {"largest",                "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, UINT64_MAX, 0, false},
+        {"bit 64",                 "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10, 0, 0, true},
+        {"bit 70 set by the flag", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x81\x00", 11, 0, 0, true},
+        {"eleven bytes",           "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11, 0, 0, true},
+        {"empty",                  "", 0, 0, 0, true},
+        {"runs past the end",      "\x80", 1, 0, 0, true},
+        {"nine bytes and the end", "\x80\x80\x80\x80\x80\x80\x80\x80\x80", 9, 0, 0, true},
+    };
+    /* clang-format on */
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_cur cur = fg_cur(fg_bytes(cases[i].in, cases[i].len));
+
+        print_message("  %s\n", cases[i].name);
+        assert_true(fg_cur_varint(&cur) == cases[i].want);
+        assert_int_equal(cur.bad, cases[i].bad);
+        assert_int_equal(cur.left, cases[i].left);
+    }
+}
+
+static void an_error_sticks(void **state)
+{
+    struct fg_cur cur = fg_cur(FG_LIT("\x05"
+                                      "abcdefgh"));
+
+    (void)state;
+    assert_int_equal(fg_cur_take(&cur, 10).len, 0);
+    assert_true(cur.bad);
+    assert_false(fg_cur_more(&cur));
+    assert_int_equal(fg_cur_u8(&cur), 0);
+    assert_int_equal(fg_cur_varint(&cur), 0);
+    assert_int_equal(fg_cur_le32(&cur), 0);
+    assert_int_equal(fg_cur_take(&cur, 0).len, 0);
+    assert_false(fg_cur_end(&cur));
+}
+
+static void takes(void **state)
+{
+    struct fg_cur cur = fg_cur(FG_LIT("\x03"
+                                      "abcde"));
+
+    (void)state;
+    assert_true(fg_slice_is(fg_cur_lenbytes(&cur), "abc"));
+    assert_false(fg_cur_end(&cur)); /* something is left over */
+    assert_true(fg_slice_is(fg_cur_take(&cur, 2), "de"));
+    assert_true(fg_cur_end(&cur));
+    assert_int_equal(fg_cur_take(&cur, 0).len, 0);
+    assert_true(fg_cur_end(&cur));
+    assert_int_equal(fg_cur_take(&cur, UINT64_MAX).len, 0);
+    assert_true(cur.bad);
+}
+
+static void an_empty_input_may_be_null(void **state)
+{
+    struct fg_cur cur = fg_cur(fg_bytes(NULL, 0));
+
+    (void)state;
+    assert_int_equal(fg_cur_take(&cur, 0).len, 0);
+    assert_true(fg_cur_end(&cur));
+    assert_int_equal(fg_cur_u8(&cur), 0);
+    assert_true(cur.bad);
+}
+
+static void fixed_width(void **state)
+{
+    struct fg_cur cur = fg_cur(FG_LIT("\x04\x03\x02\x01"
+                                      "\x18\x17\x16\x15\x14\x13\x12\x11"
+                                      "\xa1\xb2"
+                                      "\xa1\xb2\xc3\xd4"
+                                      "\xf1\xe2\xd3\xc4\xb5\xa6\x97\x88"
+                                      "\x01\x02\x03"));
+
+    (void)state;
+    assert_true(fg_cur_le32(&cur) == 0x01020304);
+    assert_true(fg_cur_le64(&cur) == UINT64_C(0x1112131415161718));
+    assert_true(fg_cur_be16(&cur) == 0xa1b2);
+    assert_true(fg_cur_be32(&cur) == 0xa1b2c3d4);
+    assert_true(fg_cur_be64(&cur) == UINT64_C(0xf1e2d3c4b5a69788));
+    assert_false(cur.bad);
+    assert_int_equal(fg_cur_be32(&cur), 0); /* three of four bytes */
+    assert_true(cur.bad);
+}
+
+static void counts_are_bounded_by_the_input(void **state)
+{
+    static const struct {
+        const char *name, *in;
+        size_t len, min_bytes;
+        uint64_t want;
+        bool bad;
+    } cases[] = {
+        {"exactly as many", "\x02xxxxxx", 7, 3, 2, false},
+        {"one too many", "\x03xxxxxxxx", 9, 3, 0, true},
+        {"none", "\x00", 1, 1000, 0, false},
+        {"huge", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x", 11, 1, 0, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_cur cur = fg_cur(fg_bytes(cases[i].in, cases[i].len));
+
+        print_message("  %s\n", cases[i].name);
+        assert_true(fg_cur_count(&cur, cases[i].min_bytes) == cases[i].want);
+        assert_int_equal(cur.bad, cases[i].bad);
+    }
+}
+
+static void protobuf_skip(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t tag;
+        const char *in;
+        size_t len, left;
+        bool bad;
+    } cases[] = {
+        {"varint", FG_PB_TAG(1, FG_PB_VARINT), "\x80\x01z", 3, 1, false},
+        {"64 bits", FG_PB_TAG(1, FG_PB_I64), "12345678z", 9, 1, false},
+        {"bytes", FG_PB_TAG(1, FG_PB_LEN), "\x02xyz", 4, 1, false},
+        {"32 bits", FG_PB_TAG(1, FG_PB_I32), "1234z", 5, 1, false},
+        {"group start", FG_PB_TAG(1, 3), "zz", 2, 0, true},
+        {"group end", FG_PB_TAG(1, 4), "zz", 2, 0, true},
+        {"type 6", FG_PB_TAG(1, 6), "zz", 2, 0, true},
+        {"type 7", FG_PB_TAG(1, 7), "zz", 2, 0, true},
+        {"bytes past the end", FG_PB_TAG(1, FG_PB_LEN), "\x05xyz", 4, 0, true},
+        {"7 of 64 bits", FG_PB_TAG(1, FG_PB_I64), "1234567", 7, 0, true},
+    };
+
+    (void)state;
+    assert_int_equal(FG_PB_TAG(4, FG_PB_LEN), 0x22);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_cur cur = fg_cur(fg_bytes(cases[i].in, cases[i].len));
+
+        print_message("  %s\n", cases[i].name);
+        fg_pb_skip(&cur, cases[i].tag);
+        assert_int_equal(cur.left, cases[i].left);
+        assert_int_equal(cur.bad, cases[i].bad);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(varints),       cmocka_unit_test(an_error_sticks),
+        cmocka_unit_test(takes),         cmocka_unit_test(an_empty_input_may_be_null),
+        cmocka_unit_test(fixed_width),   cmocka_unit_test(counts_are_bounded_by_the_input),
+        cmocka_unit_test(protobuf_skip),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
