@@ -1,12 +1,17 @@
 /*
  * Label selectors, the PromQL series selector (query.md, 4): metric{name="value",other=~"re.*"}.
- * Regular expressions are RE2 (linear time, bounded memory), fully anchored. A missing label counts as
- * the empty value.
+ * Regular expressions are RE2 (linear time, bounded memory), fully anchored. A missing label counts
+ * as the empty value.
  */
 #ifndef FG_COMMON_PROFILE_SELECTOR_H
 #define FG_COMMON_PROFILE_SELECTOR_H
 
 #include "common/profile/labels.h"
+
+enum {
+    FG_SELECTOR_MAX_BYTES = 64 * 1024, /* dashboards send less than 2 KiB */
+    FG_SELECTOR_MATCHERS_MAX = 64,     /* of one query; each costs a look at every series */
+};
 
 enum fg_match_op { FG_MATCH_EQ, FG_MATCH_NE, FG_MATCH_RE, FG_MATCH_NRE };
 
@@ -25,12 +30,14 @@ struct fg_selector {
 
 /*
  * Adds the matchers of `text` to the selector (so several selectors are and-ed). Slices live in the
- * arena. FG_E_INVALID with what is wrong and where. Empty text is an error, {} is fine.
+ * arena. FG_E_INVALID with what is wrong and where: "1:3: parse error: unexpected ...", line and
+ * byte from 1; the caller says which selector it was. Nothing is added then. Empty text is an
+ * error, {} is fine.
  */
 enum fg_code fg_selector_parse(struct fg_slice text, struct fg_arena *arena,
                                struct fg_selector *selector, struct fg_err *err) fg_must_check;
 
-/* Adds name="value". FG_E_LIMIT at the arena's end. */
+/* Adds name="value". FG_E_LIMIT at the arena's end, FG_E_INVALID for a bad regular expression. */
 enum fg_code fg_selector_add(struct fg_selector *selector, struct fg_arena *arena,
                              enum fg_match_op op, struct fg_slice name, struct fg_slice value,
                              struct fg_err *err) fg_must_check;

@@ -93,6 +93,7 @@ void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from)
 
     fg_assert(tree != from);
     fg_symbols_import_init(&import, &tree->symbols, &from->symbols);
+    fg_tree_reserve(tree, FG_MAX(tree->n_nodes, from->n_nodes));
     for (uint32_t i = 0; i < from->n_nodes; i++) {
         uint32_t above = from->parents[i];
         uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[above];

@@ -1,0 +1,49 @@
+#include "common/profile/regex.h"
+
+#include <cstdio>
+#include <re2/re2.h>
+
+struct fg_regex {
+    RE2 re2;
+};
+
+static RE2::Options options()
+{
+    RE2::Options options;
+
+    options.set_max_mem(FG_REGEX_MEMORY_MAX_BYTES);
+    options.set_log_errors(false); /* a bad pattern is the client's error, not an event of ours */
+    options.set_dot_nl(true);
+    options.set_never_capture(true);
+    return options;
+}
+
+static re2::StringPiece piece(const void *ptr, size_t len)
+{
+    return re2::StringPiece(static_cast<const char *>(ptr), len);
+}
+
+fg_regex *fg_regex_create(const void *pattern, size_t len, char *error, size_t error_max)
+{
+    if (len > FG_REGEX_PATTERN_MAX_BYTES) {
+        (void)std::snprintf(error, error_max, "pattern of %zu bytes is longer than %d", len,
+                            static_cast<int>(FG_REGEX_PATTERN_MAX_BYTES));
+        return nullptr;
+    }
+    auto *regex = new fg_regex{RE2(piece(pattern, len), options())};
+    if (regex->re2.ok())
+        return regex;
+    (void)std::snprintf(error, error_max, "%s", regex->re2.error().c_str());
+    delete regex;
+    return nullptr;
+}
+
+void fg_regex_destroy(fg_regex *regex)
+{
+    delete regex;
+}
+
+bool fg_regex_matches(const fg_regex *regex, const void *text, size_t len)
+{
+    return RE2::FullMatch(piece(text, len), regex->re2);
+}
