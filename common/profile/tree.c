@@ -71,12 +71,12 @@ uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location)
     return node != FG_MAP_NONE ? node : node_add(tree, hash, parent, location);
 }
 
-int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals)
+int64_t fg_tree_sums(const struct fg_tree *tree, const int64_t *self, int64_t *totals)
 {
     int64_t all = 0;
 
     if (tree->n_nodes > 0)
-        memcpy(totals, tree->self, tree->n_nodes * sizeof *totals);
+        memcpy(totals, self, tree->n_nodes * sizeof *totals);
     /* Backwards every node is complete before it is added to its parent. */
     for (uint32_t i = tree->n_nodes; i-- > 0;) {
         int64_t *above = tree->parents[i] == FG_TREE_ROOT ? &all : &totals[tree->parents[i]];

@@ -44,6 +44,11 @@ static inline int64_t fg_value_add(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
+static inline int64_t fg_value_sub(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 /* Adds to the value of the stack that ends in node; FG_TREE_ROOT is the empty stack. */
 static inline void fg_tree_add(struct fg_tree *tree, uint32_t node, int64_t value)
 {
@@ -53,9 +58,17 @@ static inline void fg_tree_add(struct fg_tree *tree, uint32_t node, int64_t valu
     *self = fg_value_add(*self, value);
 }
 
-/* Sums of the nodes' own and all nodes below: totals[n_nodes], and returns the total of the whole
- * tree (without root_self). */
-int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals);
+/*
+ * Sums of the nodes' own values and those of all nodes below: totals[n_nodes], and returns the
+ * total of the whole tree (without root_self). fg_tree_sums() takes other values than the tree's
+ * own.
+ */
+int64_t fg_tree_sums(const struct fg_tree *tree, const int64_t *self, int64_t *totals);
+
+static inline int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals)
+{
+    return fg_tree_sums(tree, tree->self, totals);
+}
 
 /* Adds all of `from`, symbols included. */
 void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from);
