@@ -1,0 +1,170 @@
+/*
+ * HTTP server. What a handler sees does not depend on the version spoken: HTTP/1.1 today (http1.c,
+ * on llhttp); HTTP/2 and TLS come beside it and give the same requests.
+ *
+ * A request reaches its handler complete, body included, on the loop thread of its connection. The
+ * handler answers with fg_http_respond() on the same thread, now or later; what takes time goes to
+ * the workers in between. The connection reads on while a request is answered only as far as the
+ * limits say: answers leave in the order of the requests (pipelining), and no more is read than can
+ * be held.
+ *
+ * Memory: headers are bounded per connection; a body is admitted against the shared budget before
+ * it is read, and freed and given back when its request is answered. Who cannot be admitted gets
+ * 429 with Retry-After.
+ *
+ * What is refused before a handler sees it: 404 and 405 (unknown path, wrong method), 413 (over the
+ * route's limit), 429 (over the budget), 431 (head too large), 408 (too slow), 417 (unknown
+ * expectation), 501 (transfer coding other than chunked), 505 (version), 400 (everything else that
+ * is malformed; no leniency, because what two parsers read differently can be used to smuggle
+ * requests).
+ *
+ * Thread: one listener per loop (SO_REUSEPORT); connections never move. start and stop from the
+ * owner's thread, everything else on the request's loop.
+ */
+#ifndef FG_COMMON_NET_HTTP_H
+#define FG_COMMON_NET_HTTP_H
+
+#include "common/base/arena.h"
+#include "common/base/budget.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
+#include "common/run/loop.h"
+#include "common/run/metrics.h"
+#include "common/run/work.h"
+
+enum fg_http_method {
+    FG_HTTP_GET = 1,
+    FG_HTTP_HEAD = 2,
+    FG_HTTP_POST = 4,
+    FG_HTTP_PUT = 8,
+    FG_HTTP_DELETE = 16,
+    FG_HTTP_OPTIONS = 32,
+    FG_HTTP_OTHER = 64,
+};
+
+struct fg_http_request;
+
+typedef void (*fg_http_handler)(struct fg_http_request *req, void *arg);
+
+/*
+ * A route: methods and an exact path, or a prefix ending in '/' followed by nothing when `prefix`
+ * is set
+ * ("/assets/"). The longest match wins. body_max_bytes: larger bodies are 413 (as received, before
+ * any decompression).
+ */
+struct fg_http_route {
+    unsigned methods; /* bits of enum fg_http_method; GET answers HEAD as well */
+    const char *path;
+    bool prefix;
+    uint64_t body_max_bytes;
+    fg_http_handler handler;
+    void *arg;
+    /* The metrics label `route` (operations.md, 6); NULL: made from the path. */
+    const char *name;
+};
+
+struct fg_http_config {
+    uint64_t head_max_bytes;  /* request line and headers */
+    int64_t head_timeout_ns;  /* from the first byte of a request to the end of its headers */
+    int64_t body_timeout_ns;  /* for the whole body */
+    int64_t idle_timeout_ns;  /* keep-alive */
+    int64_t write_timeout_ns; /* without progress of a response */
+    uint64_t body_min_per_s;  /* slower bodies are cut off after a grace of 5 s; 0: any speed */
+    unsigned connections_max; /* per loop; more are answered 503 and closed */
+    unsigned pipeline_max;    /* requests of one connection being worked on at a time */
+    int64_t drain_ns;         /* how long stop waits for answers that are under way */
+};
+
+/* clang-format off */
+#define FG_HTTP_CONFIG_DEFAULT                                                                     \
+    {.head_max_bytes = 32 * 1024, .head_timeout_ns = 10 * FG_SECOND_NS,                            \
+     .body_timeout_ns = 60 * FG_SECOND_NS, .idle_timeout_ns = 120 * FG_SECOND_NS,                  \
+     .write_timeout_ns = 30 * FG_SECOND_NS, .body_min_per_s = 1024, .connections_max = 4096,       \
+     .pipeline_max = 16, .drain_ns = 30 * FG_SECOND_NS}
+/* clang-format on */
+
+struct fg_http_server;
+
+/*
+ * config is copied; everything else named is borrowed and has to outlive the server. budget NULL:
+ * any body that its route allows. work: its QUERY lane compresses answers (NULL: no compression).
+ * registry NULL: nothing is counted. Routes may be added until start.
+ */
+struct fg_http_server *fg_http_server_create(const struct fg_http_config *config,
+                                             struct fg_budget *budget, struct fg_work *work,
+                                             struct fg_registry *registry);
+
+/* After stop, or never started. NULL is fine. */
+void fg_http_server_destroy(struct fg_http_server *server);
+
+/* The route is copied; path and name are borrowed. */
+void fg_http_server_route(struct fg_http_server *server, const struct fg_http_route *route);
+
+/*
+ * Listens on "HOST:PORT" ("[::1]:4040", ":4040" for all, port 0 for any) with one socket per loop;
+ * the loops are started already. FG_E_UNAVAILABLE or FG_E_DENIED when the address is taken or
+ * forbidden.
+ */
+enum fg_code fg_http_server_start(struct fg_http_server *server, const char *listen,
+                                  struct fg_loop *const *loops, size_t n_loops,
+                                  struct fg_err *err) fg_must_check;
+unsigned fg_http_server_port(const struct fg_http_server *server);
+
+/*
+ * Closes the listeners, answers what was received or is being received ("Connection: close"), and
+ * returns when all connections are closed; those left after drain_ns are cut. Blocks; not from a
+ * loop.
+ *
+ * A handler that has not answered by then still has to: its request outlives the connection and
+ * even the server, but not the loop.
+ */
+void fg_http_server_stop(struct fg_http_server *server);
+
+/* --- in a handler (slices live until the answer is given) --- */
+
+enum fg_http_method fg_http_method(const struct fg_http_request *req);
+struct fg_slice fg_http_path(const struct fg_http_request *req);  /* decoded, without the query */
+struct fg_slice fg_http_query(const struct fg_http_request *req); /* raw, without '?' */
+struct fg_slice
+fg_http_body(const struct fg_http_request *req); /* as received, transfer coding undone */
+
+/* First header of that name (any case), or an empty slice whose ptr is NULL. */
+struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);
+
+/* First parameter of that name in the query string, percent-decoded into the request's arena;
+ * ptr NULL: not there. */
+struct fg_slice fg_http_param(struct fg_http_request *req, const char *name);
+/* The n-th of that name. */
+struct fg_slice fg_http_param_at(struct fg_http_request *req, const char *name, size_t n);
+
+struct fg_arena *fg_http_arena(struct fg_http_request *req); /* 1 MiB, dies with the answer */
+struct fg_loop *fg_http_loop(struct fg_http_request *req);
+struct fg_slice fg_http_peer(const struct fg_http_request *req); /* "127.0.0.1" */
+int64_t fg_http_start_mono_ns(const struct fg_http_request *req);
+
+/* true once the client has left: work for it may stop. Any thread. The handler still has to answer.
+ */
+bool fg_http_gone(const struct fg_http_request *req);
+
+/* --- the answer --- */
+
+/* More response headers, before fg_http_respond(). Copied; line ends in them become spaces. */
+void fg_http_add_header(struct fg_http_request *req, const char *name, const char *value);
+
+/* Say that the body is compressed already or must not be: no content coding is added. */
+void fg_http_no_coding(struct fg_http_request *req);
+
+/*
+ * Answers, once, on the request's loop. content_type may be NULL when the body is empty. The body's
+ * memory is taken over (the buffer is empty afterwards; body NULL: none). 429 and 503 get
+ * "Retry-After: 1" unless one was added. Bodies of 1,400 bytes and more are compressed (zstd or
+ * gzip as Accept-Encoding says) on a worker. The request is gone afterwards.
+ */
+void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
+                     struct fg_buf *body);
+
+/* {"code":"…","message":"…"} with the status of the code; the form all our routes use for errors.
+ */
+void fg_http_respond_error(struct fg_http_request *req, const struct fg_err *err);
+
+#endif

@@ -1,0 +1,278 @@
+/*
+ * What the files of the HTTP server share. Nothing outside common/net includes this, except the
+ * fuzz target that drives a connection from memory.
+ *
+ *     server.c    routes, listeners, start and drain
+ *     conn.c      TCP: reads, writes and the clock of a connection (struct http_io)
+ *     http1.c     the connection's state machine, on llhttp; knows no sockets
+ *     request.c   what handlers ask about a request
+ *     response.c  answers: heads, errors
+ *     encode.c    content codings of answers, on the workers
+ *     stats.c     what is counted
+ */
+#ifndef FG_COMMON_NET_HTTP_IMPL_H
+#define FG_COMMON_NET_HTTP_IMPL_H
+
+#include "common/base/cursor.h"
+#include "common/base/str.h"
+#include "common/net/http.h"
+
+#include <llhttp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    HTTP_CONN_MAGIC = 0x68747463,
+    HTTP_REQUEST_MAGIC = 0x68747471,
+    HTTP_HEADERS_MAX = 100,              /* agents send about ten */
+    HTTP_ARENA_MAX_BYTES = 1024 * 1024,  /* see fg_http_arena() */
+    HTTP_READ_BYTES = 64 * 1024,         /* one read; shared by all connections of a loop */
+    HTTP_SKIP_MAX_BYTES = 256 * 1024,    /* of a refused body: cheaper to read than to reconnect */
+    HTTP_LINGER_MAX_BYTES = 1024 * 1024, /* thrown away after a last answer, see linger() */
+    HTTP_CODING_MIN_BYTES = 1400,        /* less fits one packet anyhow */
+    HTTP_SPARE_REQUESTS = 64,            /* kept per loop for the next connection's */
+};
+
+/* --- requests --- */
+
+/* Why a request never reaches a handler. Status, reason label, code and sentence: response.c. */
+enum http_refusal {
+    HTTP_ACCEPTED,
+    HTTP_NOT_FOUND,
+    HTTP_BAD_METHOD,
+    HTTP_MALFORMED,
+    HTTP_HEAD_TOO_LARGE,
+    HTTP_BODY_TOO_LARGE,
+    HTTP_NO_BUDGET,
+    HTTP_TOO_SLOW,
+    HTTP_BAD_EXPECTATION,
+    HTTP_BAD_TRANSFER_CODING,
+    HTTP_BAD_VERSION,
+    HTTP_TOO_MANY_CONNECTIONS,
+    HTTP_REFUSALS,
+};
+
+/*
+ *  RECEIVING --> WORKING --> CODING --> READY --> (written, freed)
+ *      \            \---------------->/           CODING: a worker compresses the answer
+ *       \--(refused)----------------->/
+ */
+enum http_request_state {
+    HTTP_RECEIVING,
+    HTTP_WORKING, /* the handler has it */
+    HTTP_CODING,
+    HTTP_READY, /* answered; waits for those before it, or is being written */
+};
+
+enum http_coding { HTTP_IDENTITY, HTTP_GZIP, HTTP_ZSTD };
+
+/* Positions in the request's head buffer, which may move while it grows. */
+struct http_span {
+    uint32_t at, len;
+};
+struct http_header {
+    struct http_span name, value;
+};
+
+struct fg_http_request {
+    uint32_t magic;
+    enum http_request_state state;
+    struct http_conn *conn;
+    struct fg_http_request *next; /* in the connection's queue, or among the spare ones */
+
+    enum fg_http_method method;
+    enum http_refusal refusal;
+    bool http10, keep_alive, want_continue, no_coding, skip_body;
+    _Atomic bool gone;
+    int64_t start_mono_ns;
+    struct fg_buf head; /* URL and headers, one after another */
+    struct http_span url;
+    struct http_header headers[HTTP_HEADERS_MAX];
+    unsigned n_headers;
+    struct fg_slice path, query;
+    const struct fg_http_route *route; /* NULL: none; not valid once the server is stopped */
+    unsigned allow;                    /* methods of the path, for 405 */
+    unsigned stats_at;                 /* see http_stats_of() */
+    uint64_t body_max_bytes, admitted_bytes;
+    struct fg_buf body;
+    struct fg_arena *arena;
+
+    unsigned status;
+    enum http_coding coding;
+    bool retry_after;    /* the handler said when */
+    struct fg_buf extra; /* header lines of the answer that are known early */
+    struct fg_buf out_head;
+    struct fg_buf out; /* the answer's body */
+    struct fg_job job; /* compresses it */
+};
+
+struct fg_http_request *http_request_new(struct http_conn *conn, int64_t now_mono_ns);
+void http_request_free(struct fg_http_request *req); /* to the loop's spare ones */
+void http_request_destroy(struct fg_http_request *req);
+void http_request_drop_body(struct fg_http_request *req);
+
+static inline struct fg_slice http_span(const struct fg_http_request *req, struct http_span span)
+{
+    return fg_bytes(req->head.ptr + span.at, span.len);
+}
+
+/* Splits the URL; false when it is not one that we could serve. */
+bool http_request_url(struct fg_http_request *req);
+
+/* --- a connection --- */
+
+/* What a connection does to the world: conn.c over TCP, a stub in the fuzz target. */
+struct http_io {
+    /* true: all of it is gone; false: http1_written() will be called. One at a time. */
+    bool (*write)(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
+    void (*read)(struct http_conn *conn, bool on);
+    void (*shutdown)(struct http_conn *conn); /* no more writes */
+    void (*close)(struct http_conn *conn);    /* http1_closed() will be called */
+    void (*release)(struct http_conn *conn);  /* frees the memory */
+};
+
+/*
+ *  HEAD <--> BODY       HEAD also while idle, between requests
+ *    \        /
+ *     `-> LAST          nothing more is read; answers are still to leave
+ *           |
+ *        LINGER         the peer may not have read our answer yet, see linger()
+ *           |
+ *        CLOSING -> CLOSED
+ */
+enum http_conn_state {
+    HTTP_CONN_HEAD,
+    HTTP_CONN_BODY,
+    HTTP_CONN_LAST,
+    HTTP_CONN_LINGER,
+    HTTP_CONN_CLOSING,
+    HTTP_CONN_CLOSED,
+};
+
+struct http_conn {
+    uint32_t magic;
+    enum http_conn_state state;
+    struct http_loop *owner;
+    const struct http_io *io;
+    struct http_conn *prev, *next;       /* of the same loop */
+    unsigned refs;                       /* the transport, and each request */
+    bool pumping, writing, reading, eof; /* eof: the peer has ended its side */
+    bool unread;                         /* the peer sent what we will not read */
+    bool complete;                       /* set by the parser's callback */
+    enum http_refusal stopped;           /* why a callback ended the parsing */
+    int64_t now_mono_ns;                 /* of the last event */
+    llhttp_t parser;
+    struct fg_slice in;    /* received, not parsed */
+    struct fg_buf pending; /* its memory when it had to wait */
+    uint64_t raw_bytes;    /* of the current head or body, as on the wire; or thrown away */
+    int64_t since_mono_ns; /* begin of the head or body, of idling or lingering */
+    struct fg_http_request *current; /* being received; in the queue once its head is complete */
+    struct fg_http_request *first;   /* queue: requests in the order received */
+    struct fg_http_request **last;   /* where the next one is linked */
+    unsigned n_queued, n_writing;
+    char peer[INET6_ADDRSTRLEN];
+};
+
+void http1_init(struct http_conn *conn, struct http_loop *owner, const struct http_io *io,
+                int64_t now_mono_ns);
+/* Bytes arrived; they are used or copied before this returns. */
+void http1_input(struct http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns);
+void http1_eof(struct http_conn *conn);
+void http1_written(struct http_conn *conn);
+void http1_closed(struct http_conn *conn); /* ends the transport's reference */
+void http1_tick(struct http_conn *conn, int64_t now_mono_ns);
+void http1_cut(struct http_conn *conn); /* closes, whatever is under way */
+/* Refuses a connection instead of reading from it. */
+void http1_refuse(struct http_conn *conn, enum http_refusal why, int64_t now_mono_ns);
+
+/* Goes as far as it can: parse, hand over, write, close. After anything has changed. */
+void http1_pump(struct http_conn *conn);
+
+/* Where the next bytes of a body of known length can be read to directly; len 0: not now. */
+uv_buf_t http1_body_room(struct http_conn *conn);
+
+/* true when the answer has to say "Connection: close"; nothing is read after it then. */
+bool http1_closes_after(struct fg_http_request *req);
+/* The answer of a request is complete: it moves to the socket when its turn comes. */
+void http1_ready(struct fg_http_request *req);
+void http_conn_unref(struct http_conn *conn);
+
+/* --- answers --- */
+
+void http_refuse(struct fg_http_request *req); /* says req->refusal */
+void http_finish(struct fg_http_request *req); /* writes the head; the body is as it will be sent */
+
+/* The best coding that the client takes and that the body is worth. */
+enum http_coding http_coding_for(const struct fg_http_request *req);
+/* false: no worker has time, send it as it is. */
+bool http_coding_start(struct fg_http_request *req);
+
+/* --- what is counted --- */
+
+struct http_stats;
+
+/* Never freed: what it names may be scraped as long as the registry lives. registry NULL gives
+ * NULL. */
+struct http_stats *http_stats_create(struct fg_registry *registry,
+                                     const struct fg_http_route *routes, size_t n_routes);
+/* Where the request is counted, from its route and method; route SIZE_MAX: none of them. */
+unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_http_method method);
+/* All accept NULL. */
+void http_stats_answered(struct http_stats *stats, unsigned at, unsigned status,
+                         int64_t duration_ns);
+void http_stats_refused(struct http_stats *stats, enum http_refusal why);
+void http_stats_connections(struct http_stats *stats, int by);
+void http_stats_inflight(struct http_stats *stats, int by);
+
+/* --- a loop's part of the server --- */
+
+struct http_loop {
+    struct fg_http_server *server; /* not valid once the server is stopped */
+    struct fg_loop *loop;
+    _Atomic unsigned refs; /* the server, and each connection */
+    struct fg_http_config config;
+    struct fg_budget *budget;
+    struct fg_work *work;
+    struct http_stats *stats;
+    struct fg_clock *clock;
+    uv_tcp_t listener;
+    uv_timer_t tick;
+    bool draining;
+    struct http_conn *conns;
+    unsigned n_conns;
+    struct fg_http_request *spare;
+    unsigned n_spare;
+    int64_t date_s; /* what `date` says */
+    char date[32];
+    uint8_t read_buf[HTTP_READ_BYTES];
+};
+
+struct http_loop *http_loop_create(struct fg_http_server *server, struct fg_loop *loop);
+void http_loop_unref(struct http_loop *owner);
+void http_loop_listen(struct http_loop *owner, int fd, int *ret_status); /* on the loop */
+void http_loop_drain(struct http_loop *owner);                           /* on the loop */
+void http_loop_cut(struct http_loop *owner);                             /* on the loop */
+
+struct fg_http_server {
+    struct fg_http_config config;
+    struct fg_budget *budget;
+    struct fg_work *work;
+    struct fg_registry *registry;
+    struct http_stats *stats;
+    struct fg_http_route *routes;
+    size_t n_routes;
+    struct http_loop **loops;
+    size_t n_loops;
+    unsigned port;
+    pthread_mutex_t lock;
+    pthread_cond_t closed; /* open_handles has become 0 */
+    unsigned open_handles; /* listeners, timers and connections of all loops; under lock */
+};
+
+void http_server_handles(struct fg_http_server *server, int by);
+/* Finds route, allow and stats_at of a request whose path and method are known. */
+enum http_refusal http_server_match(const struct fg_http_server *server,
+                                    struct fg_http_request *req);
+
+#endif

@@ -1,0 +1,262 @@
+/* A request as its handler sees it: headers, parameters, percent-decoding. */
+#include "common/net/http_impl.h"
+
+struct fg_http_request *http_request_new(struct http_conn *conn, int64_t now_mono_ns)
+{
+    struct http_loop *owner = conn->owner;
+    struct fg_http_request *req = owner->spare;
+
+    if (req != NULL) {
+        owner->spare = req->next;
+        owner->n_spare--;
+    } else {
+        req = fg_new(struct fg_http_request);
+        req->magic = HTTP_REQUEST_MAGIC;
+        req->arena = fg_arena_create(HTTP_ARENA_MAX_BYTES);
+        fg_buf_init(&req->head, owner->config.head_max_bytes);
+        fg_buf_init(&req->extra, HTTP_ARENA_MAX_BYTES);
+        fg_buf_init(&req->out_head, 2 * HTTP_ARENA_MAX_BYTES);
+        fg_buf_init(&req->body, 0);
+        fg_buf_init(&req->out, SIZE_MAX);
+    }
+    req->conn = conn;
+    req->next = NULL;
+    req->start_mono_ns = now_mono_ns;
+    conn->refs++;
+    return req;
+}
+
+/* Back to what http_request_new() gives; the buffers keep their memory. */
+static void request_reset(struct fg_http_request *req)
+{
+    fg_arena_reset(req->arena);
+    fg_buf_clear(&req->head);
+    fg_buf_clear(&req->extra);
+    fg_buf_clear(&req->out_head);
+    fg_buf_done(&req->out);
+    req->state = HTTP_RECEIVING;
+    req->method = FG_HTTP_OTHER;
+    req->refusal = HTTP_ACCEPTED;
+    req->http10 = req->keep_alive = req->want_continue = false;
+    req->no_coding = req->skip_body = req->retry_after = false;
+    atomic_store_explicit(&req->gone, false, memory_order_relaxed);
+    req->url = (struct http_span){0};
+    req->n_headers = 0;
+    req->path = req->query = fg_bytes(NULL, 0);
+    req->route = NULL;
+    req->allow = req->stats_at = req->status = 0;
+    req->body_max_bytes = 0;
+    req->coding = HTTP_IDENTITY;
+}
+
+void http_request_drop_body(struct fg_http_request *req)
+{
+    struct fg_budget *budget = req->conn->owner->budget;
+
+    fg_buf_done(&req->body);
+    if (budget != NULL && req->admitted_bytes > 0)
+        fg_budget_give(budget, req->admitted_bytes);
+    req->admitted_bytes = 0;
+}
+
+void http_request_free(struct fg_http_request *req)
+{
+    struct http_conn *conn = req->conn;
+    struct http_loop *owner = conn->owner;
+
+    http_request_drop_body(req);
+    request_reset(req);
+    if (owner->n_spare < HTTP_SPARE_REQUESTS) {
+        req->next = owner->spare;
+        owner->spare = req;
+        owner->n_spare++;
+    } else {
+        http_request_destroy(req);
+    }
+    http_conn_unref(conn);
+}
+
+void http_request_destroy(struct fg_http_request *req)
+{
+    req->magic = 0;
+    fg_arena_destroy(req->arena);
+    fg_buf_done(&req->head);
+    fg_buf_done(&req->extra);
+    fg_buf_done(&req->out_head);
+    fg_buf_done(&req->out);
+    fg_buf_done(&req->body);
+    free(req);
+}
+
+/* --- percent-decoding (RFC 3986, 2.1) --- */
+
+static bool has_escape(struct fg_slice text, bool plus)
+{
+    return fg_slice_find(text, '%') != SIZE_MAX || (plus && fg_slice_find(text, '+') != SIZE_MAX);
+}
+
+/*
+ * plus: '+' is a blank, as in forms. false: an escape that is none, or the arena is full. Text
+ * without escapes is not copied.
+ */
+static bool percent_decode(struct fg_arena *arena, struct fg_slice text, bool plus,
+                           struct fg_slice *ret_text)
+{
+    struct fg_cur cur = fg_cur(text);
+    uint8_t *out;
+    size_t len = 0;
+
+    if (!has_escape(text, plus)) {
+        *ret_text = text;
+        return true;
+    }
+    out = fg_arena_alloc(arena, text.len);
+    if (out == NULL)
+        return false;
+    while (fg_cur_more(&cur)) {
+        uint8_t c = fg_cur_u8(&cur);
+
+        if (c == '%') {
+            if (!fg_parse_hex(fg_cur_take(&cur, 2), &c, 1))
+                return false;
+        } else if (c == '+' && plus) {
+            c = ' ';
+        }
+        out[len++] = c;
+    }
+    *ret_text = fg_bytes(out, len);
+    return true;
+}
+
+/* "http://host/path", which clients send to proxies and RFC 9112 (3.2.2) obliges us to take. */
+static struct fg_slice without_authority(struct fg_slice url)
+{
+    size_t skip, slash;
+
+    if (fg_slice_starts(url, "http://"))
+        skip = sizeof "http://" - 1;
+    else if (fg_slice_starts(url, "https://"))
+        skip = sizeof "https://" - 1;
+    else
+        return url;
+    slash = fg_slice_find(fg_slice_sub(url, skip, url.len), '/');
+    return slash == SIZE_MAX ? fg_bytes("/", 1) : fg_slice_sub(url, skip + slash, url.len);
+}
+
+bool http_request_url(struct fg_http_request *req)
+{
+    struct fg_slice url = without_authority(http_span(req, req->url));
+    size_t mark;
+
+    if (!fg_slice_starts(url, "/") && !fg_slice_is(url, "*"))
+        return false;
+    mark = fg_slice_find(url, '#');
+    if (mark != SIZE_MAX)
+        url = fg_slice_sub(url, 0, mark);
+    mark = fg_slice_find(url, '?');
+    if (mark != SIZE_MAX) {
+        req->query = fg_slice_sub(url, mark + 1, url.len);
+        url = fg_slice_sub(url, 0, mark);
+    }
+    return percent_decode(req->arena, url, false, &req->path) &&
+           fg_slice_find(req->path, '\0') == SIZE_MAX;
+}
+
+/* --- what handlers ask --- */
+
+enum fg_http_method fg_http_method(const struct fg_http_request *req)
+{
+    return req->method;
+}
+
+struct fg_slice fg_http_path(const struct fg_http_request *req)
+{
+    return req->path;
+}
+
+struct fg_slice fg_http_query(const struct fg_http_request *req)
+{
+    return req->query;
+}
+
+struct fg_slice fg_http_body(const struct fg_http_request *req)
+{
+    return fg_buf_slice(&req->body);
+}
+
+struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (unsigned i = 0; i < req->n_headers; i++)
+        if (req->headers[i].name.len == len &&
+            fg_slice_is_nocase(http_span(req, req->headers[i].name), name))
+            return http_span(req, req->headers[i].value);
+    return fg_bytes(NULL, 0);
+}
+
+/*
+ * One "name=value" of the query. A pair that cannot be decoded does not exist, as in Go's net/url:
+ * neither does one with ';', which others take for a separator.
+ */
+static bool param_matches(struct fg_arena *arena, struct fg_slice pair, struct fg_slice name,
+                          struct fg_slice *ret_raw_value)
+{
+    size_t equals = fg_slice_find(pair, '=');
+    struct fg_slice key = fg_slice_sub(pair, 0, equals);
+
+    if (fg_slice_find(pair, ';') != SIZE_MAX)
+        return false;
+    /* An escape is longer than what it stands for: most other keys end here, undecoded. */
+    if (key.len < name.len || !percent_decode(arena, key, true, &key) || !fg_slice_eq(key, name))
+        return false;
+    *ret_raw_value = equals == SIZE_MAX ? fg_bytes(pair.ptr + pair.len, 0)
+                                        : fg_slice_sub(pair, equals + 1, pair.len);
+    return true;
+}
+
+struct fg_slice fg_http_param_at(struct fg_http_request *req, const char *name, size_t n)
+{
+    struct fg_slice rest = req->query;
+
+    while (rest.len > 0) {
+        size_t end = FG_MIN(fg_slice_find(rest, '&'), rest.len);
+        struct fg_slice value;
+
+        if (param_matches(req->arena, fg_slice_sub(rest, 0, end), fg_cstr(name), &value) &&
+            percent_decode(req->arena, value, true, &value) && n-- == 0)
+            return value;
+        rest = fg_slice_sub(rest, end + 1, rest.len);
+    }
+    return fg_bytes(NULL, 0);
+}
+
+struct fg_slice fg_http_param(struct fg_http_request *req, const char *name)
+{
+    return fg_http_param_at(req, name, 0);
+}
+
+struct fg_arena *fg_http_arena(struct fg_http_request *req)
+{
+    return req->arena;
+}
+
+struct fg_loop *fg_http_loop(struct fg_http_request *req)
+{
+    return req->conn->owner->loop;
+}
+
+struct fg_slice fg_http_peer(const struct fg_http_request *req)
+{
+    return fg_cstr(req->conn->peer);
+}
+
+int64_t fg_http_start_mono_ns(const struct fg_http_request *req)
+{
+    return req->start_mono_ns;
+}
+
+bool fg_http_gone(const struct fg_http_request *req)
+{
+    return atomic_load_explicit(&req->gone, memory_order_relaxed);
+}

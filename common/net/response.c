@@ -1,0 +1,254 @@
+/* Answers: status line and headers, errors in their one form, refusals. */
+#include "common/net/http_impl.h"
+
+/* RFC 9110, 15; codes without a phrase are still valid. */
+static const char *phrase(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *phrase;
+    } phrases[] = {
+        {200, "OK"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {206, "Partial Content"},
+        {301, "Moved Permanently"},
+        {302, "Found"},
+        {303, "See Other"},
+        {304, "Not Modified"},
+        {307, "Temporary Redirect"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {412, "Precondition Failed"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {416, "Range Not Satisfiable"},
+        {417, "Expectation Failed"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {499, "Client Closed Request"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(phrases); i++)
+        if (phrases[i].status == status)
+            return phrases[i].phrase;
+    return "";
+}
+
+/* "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", written once a second (RFC 9110, 5.6.7). */
+static void put_date(struct http_loop *owner, struct fg_buf *out)
+{
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t now_s = (time_t)(fg_wall_ns(owner->clock) / FG_SECOND_NS);
+    struct tm tm;
+
+    if (now_s != owner->date_s && gmtime_r(&now_s, &tm) != NULL) {
+        /* Not strftime(): its names of days follow the locale. */
+        (void)snprintf(owner->date, sizeof owner->date, "%s, %02d %s %04d %02d:%02d:%02d GMT",
+                       days[tm.tm_wday % 7], tm.tm_mday % 100, months[tm.tm_mon % 12],
+                       (tm.tm_year + 1900) % 10000, tm.tm_hour % 100, tm.tm_min % 100,
+                       tm.tm_sec % 100);
+        owner->date_s = now_s;
+    }
+    fg_buf_puts(out, "Date: ");
+    fg_buf_puts(out, owner->date);
+    fg_buf_put(out, FG_LIT("\r\n"));
+}
+
+/* A value that ends its line would let whoever chose it write headers of their own. */
+static void put_header(struct fg_buf *out, const char *name, const char *value)
+{
+    for (const char *c = name; *c != '\0'; c++)
+        fg_buf_putc(out, *c == '\r' || *c == '\n' || *c == ':' ? '-' : (uint8_t)*c);
+    fg_buf_put(out, FG_LIT(": "));
+    for (const char *c = value; *c != '\0'; c++)
+        fg_buf_putc(out, *c == '\r' || *c == '\n' ? ' ' : (uint8_t)*c);
+    fg_buf_put(out, FG_LIT("\r\n"));
+}
+
+void fg_http_add_header(struct fg_http_request *req, const char *name, const char *value)
+{
+    if (fg_slice_is_nocase(fg_cstr(name), "Retry-After"))
+        req->retry_after = true;
+    put_header(&req->extra, name, value);
+}
+
+void fg_http_no_coding(struct fg_http_request *req)
+{
+    req->no_coding = true;
+}
+
+static bool status_has_body(unsigned status)
+{
+    return status >= 200 && status != 204 && status != 304;
+}
+
+static void put_connection(struct fg_http_request *req)
+{
+    if (http1_closes_after(req))
+        fg_buf_put(&req->out_head, FG_LIT("Connection: close\r\n"));
+    else if (req->http10)
+        fg_buf_put(&req->out_head, FG_LIT("Connection: keep-alive\r\n"));
+}
+
+void http_finish(struct fg_http_request *req)
+{
+    struct fg_buf *head = &req->out_head;
+
+    fg_buf_put(head, FG_LIT("HTTP/1.1 "));
+    fg_buf_u64(head, req->status);
+    fg_buf_putc(head, ' ');
+    fg_buf_puts(head, phrase(req->status));
+    fg_buf_put(head, FG_LIT("\r\n"));
+    put_date(req->conn->owner, head);
+    if (status_has_body(req->status)) {
+        fg_buf_put(head, FG_LIT("Content-Length: "));
+        fg_buf_u64(head, req->out.len);
+        fg_buf_put(head, FG_LIT("\r\n"));
+    }
+    if (req->coding != HTTP_IDENTITY)
+        fg_buf_put(head, req->coding == HTTP_GZIP ? FG_LIT("Content-Encoding: gzip\r\n")
+                                                  : FG_LIT("Content-Encoding: zstd\r\n"));
+    put_connection(req);
+    fg_buf_put(head, fg_buf_slice(&req->extra));
+    fg_buf_put(head, FG_LIT("\r\n"));
+    fg_assert(!head->full && !req->extra.full);
+    if (req->method == FG_HTTP_HEAD || !status_has_body(req->status))
+        fg_buf_done(&req->out);
+    http1_ready(req);
+}
+
+static void count_answer(struct fg_http_request *req)
+{
+    struct http_loop *owner = req->conn->owner;
+
+    http_stats_answered(owner->stats, req->stats_at, req->status,
+                        fg_mono_ns(owner->clock) - req->start_mono_ns);
+    if (req->refusal == HTTP_ACCEPTED)
+        http_stats_inflight(owner->stats, -1);
+    else
+        http_stats_refused(owner->stats, req->refusal);
+}
+
+/* From here on the answer is ours. */
+static void respond(struct fg_http_request *req, unsigned status, const char *content_type,
+                    struct fg_buf *body)
+{
+    req->status = status;
+    if (body != NULL) {
+        fg_buf_done(&req->out);
+        req->out = *body;
+        fg_buf_init(body, body->max_bytes);
+    }
+    if (content_type != NULL)
+        put_header(&req->extra, "Content-Type", content_type);
+    if ((status == 429 || status == 503) && !req->retry_after)
+        put_header(&req->extra, "Retry-After", "1");
+    count_answer(req);
+    http_request_drop_body(req);
+    req->coding = http_coding_for(req);
+    if (req->coding == HTTP_IDENTITY || !http_coding_start(req)) {
+        req->coding = HTTP_IDENTITY;
+        http_finish(req);
+    }
+}
+
+void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
+                     struct fg_buf *body)
+{
+    fg_assert(req->magic == HTTP_REQUEST_MAGIC && req->state == HTTP_WORKING);
+    fg_assert(status >= 200 && status <= 999); /* 1xx is not an answer */
+    respond(req, status, content_type, body);
+}
+
+static void error_body(struct fg_buf *body, const char *code, const char *message)
+{
+    fg_buf_init(body, 16 * 1024);
+    fg_buf_puts(body, "{\"code\":\"");
+    fg_buf_puts(body, code);
+    fg_buf_puts(body, "\",\"message\":\"");
+    fg_buf_json(body, fg_cstr(message));
+    fg_buf_puts(body, "\"}");
+}
+
+void fg_http_respond_error(struct fg_http_request *req, const struct fg_err *err)
+{
+    struct fg_buf body;
+
+    error_body(&body, fg_code_name(err->code), err->msg);
+    fg_http_respond(req, fg_code_http(err->code), "application/json", &body);
+}
+
+/* --- refusals --- */
+
+static const struct {
+    unsigned status;
+    const char *code, *message;
+} refusals[HTTP_REFUSALS] = {
+    [HTTP_NOT_FOUND] = {404, NULL, "404 page not found\n"},
+    [HTTP_BAD_METHOD] = {405, NULL, NULL},
+    [HTTP_MALFORMED] = {400, "invalid_argument", "malformed HTTP request"},
+    [HTTP_HEAD_TOO_LARGE] = {431, "invalid_argument", "request head too large"},
+    [HTTP_BODY_TOO_LARGE] = {413, "invalid_argument", "request body too large"},
+    [HTTP_NO_BUDGET] = {429, "resource_exhausted", "no memory left for request bodies, try again"},
+    [HTTP_TOO_SLOW] = {408, "deadline_exceeded", "request arrived too slowly"},
+    [HTTP_BAD_EXPECTATION] = {417, "invalid_argument", "unknown expectation"},
+    [HTTP_BAD_TRANSFER_CODING] = {501, "unimplemented", "transfer coding other than chunked"},
+    [HTTP_BAD_VERSION] = {505, "unimplemented", "HTTP version other than 1.0 and 1.1"},
+    [HTTP_TOO_MANY_CONNECTIONS] = {503, "unavailable", "too many connections"},
+};
+
+static void put_allow(struct fg_http_request *req)
+{
+    static const struct {
+        unsigned method;
+        const char *name;
+    } names[] = {{FG_HTTP_GET, "GET"}, {FG_HTTP_HEAD, "HEAD"},     {FG_HTTP_POST, "POST"},
+                 {FG_HTTP_PUT, "PUT"}, {FG_HTTP_DELETE, "DELETE"}, {FG_HTTP_OPTIONS, "OPTIONS"}};
+    const char *between = "Allow: ";
+
+    for (size_t i = 0; i < FG_COUNT(names); i++) {
+        if (!(req->allow & names[i].method))
+            continue;
+        fg_buf_puts(&req->extra, between);
+        fg_buf_puts(&req->extra, names[i].name);
+        between = ", ";
+    }
+    if (req->allow != 0)
+        fg_buf_put(&req->extra, FG_LIT("\r\n"));
+}
+
+void http_refuse(struct fg_http_request *req)
+{
+    unsigned status = refusals[req->refusal].status;
+    const char *message = refusals[req->refusal].message;
+    struct fg_buf body;
+
+    if (req->refusal == HTTP_BAD_METHOD) {
+        put_allow(req);
+        respond(req, status, NULL, NULL);
+    } else if (req->refusal == HTTP_NOT_FOUND) {
+        fg_buf_init(&body, 1024);
+        fg_buf_puts(&body, message);
+        put_header(&req->extra, "X-Content-Type-Options", "nosniff");
+        respond(req, status, "text/plain; charset=utf-8", &body);
+    } else {
+        error_body(&body, refusals[req->refusal].code, message);
+        respond(req, status, "application/json", &body);
+    }
+}

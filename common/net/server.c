@@ -1,0 +1,374 @@
+/* The server: routes, listening sockets, beginning and end. */
+#include "common/net/http_impl.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct fg_http_server *fg_http_server_create(const struct fg_http_config *config,
+                                             struct fg_budget *budget, struct fg_work *work,
+                                             struct fg_registry *registry)
+{
+    struct fg_http_server *server = fg_new(struct fg_http_server);
+    pthread_condattr_t attr;
+
+    server->config = *config;
+    server->config.pipeline_max = FG_MAX(config->pipeline_max, 1);
+    /* Positions in a head are 32 bits wide. */
+    server->config.head_max_bytes = FG_MIN(config->head_max_bytes, (uint64_t)INT32_MAX);
+    server->budget = budget;
+    server->work = work;
+    server->registry = registry;
+    fg_assert(pthread_condattr_init(&attr) == 0);
+    fg_assert(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+    fg_assert(pthread_cond_init(&server->closed, &attr) == 0);
+    fg_assert(pthread_mutex_init(&server->lock, NULL) == 0);
+    (void)pthread_condattr_destroy(&attr);
+    return server;
+}
+
+void fg_http_server_destroy(struct fg_http_server *server)
+{
+    if (server == NULL)
+        return;
+    fg_assert(server->open_handles == 0); /* stop comes first */
+    (void)pthread_cond_destroy(&server->closed);
+    (void)pthread_mutex_destroy(&server->lock);
+    free(server->routes);
+    free(server->loops);
+    free(server);
+}
+
+/* --- routes --- */
+
+void fg_http_server_route(struct fg_http_server *server, const struct fg_http_route *route)
+{
+    fg_assert(server->n_loops == 0); /* the loops read the routes without a lock */
+    fg_assert(route->path[0] == '/' && route->handler != NULL);
+    server->routes = fg_realloc(server->routes, (server->n_routes + 1) * sizeof *server->routes);
+    server->routes[server->n_routes] = *route;
+    if (route->methods & FG_HTTP_GET)
+        server->routes[server->n_routes].methods |= FG_HTTP_HEAD;
+    server->n_routes++;
+}
+
+/* How well the path fits: 0 not at all, else more for a longer match, most for the whole path. */
+static size_t route_fit(const struct fg_http_route *route, struct fg_slice path)
+{
+    if (fg_slice_is(path, route->path))
+        return SIZE_MAX;
+    return route->prefix && fg_slice_starts(path, route->path) ? strlen(route->path) : 0;
+}
+
+enum http_refusal http_server_match(const struct fg_http_server *server,
+                                    struct fg_http_request *req)
+{
+    const struct fg_http_route *found = NULL;
+    size_t best = 0;
+
+    for (size_t i = 0; i < server->n_routes; i++) {
+        const struct fg_http_route *route = &server->routes[i];
+        size_t fit = route_fit(route, req->path);
+
+        if (fit == 0 || fit < best)
+            continue;
+        if (fit > best) {
+            found = NULL;
+            req->allow = 0;
+            best = fit;
+        }
+        req->allow |= route->methods;
+        if (found == NULL && (route->methods & req->method))
+            found = route;
+    }
+    if (found == NULL) {
+        req->stats_at = http_stats_of(server->stats, SIZE_MAX, req->method);
+        return best == 0 ? HTTP_NOT_FOUND : HTTP_BAD_METHOD;
+    }
+    req->route = found;
+    req->stats_at = http_stats_of(server->stats, (size_t)(found - server->routes), req->method);
+    req->body_max_bytes = found->body_max_bytes;
+    return HTTP_ACCEPTED;
+}
+
+/* --- a loop's part --- */
+
+struct http_loop *http_loop_create(struct fg_http_server *server, struct fg_loop *loop)
+{
+    struct http_loop *owner = fg_new(struct http_loop);
+
+    owner->server = server;
+    owner->loop = loop;
+    owner->config = server->config;
+    owner->budget = server->budget;
+    owner->work = server->work;
+    owner->stats = server->stats;
+    owner->clock = fg_clock_real();
+    atomic_init(&owner->refs, 1);
+    return owner;
+}
+
+void http_loop_unref(struct http_loop *owner)
+{
+    if (atomic_fetch_sub(&owner->refs, 1) > 1)
+        return;
+    while (owner->spare != NULL) {
+        struct fg_http_request *next = owner->spare->next;
+
+        http_request_destroy(owner->spare);
+        owner->spare = next;
+    }
+    free(owner);
+}
+
+void http_server_handles(struct fg_http_server *server, int by)
+{
+    pthread_mutex_lock(&server->lock);
+    server->open_handles += (unsigned)by;
+    if (server->open_handles == 0)
+        pthread_cond_broadcast(&server->closed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* --- addresses --- */
+
+struct address {
+    struct sockaddr_storage addr;
+    socklen_t len;
+};
+
+/* "HOST:PORT", the host perhaps in brackets or empty. */
+static enum fg_code split_listen(const char *listen, char *host, size_t host_size,
+                                 const char **ret_port, struct fg_err *err)
+{
+    const char *colon = strrchr(listen, ':');
+    struct fg_slice name;
+    uint64_t port;
+
+    if (colon == NULL || !fg_parse_u64(fg_cstr(colon + 1), &port) || port > UINT16_MAX)
+        return fg_fail(err, FG_E_INVALID, "listen address \"%s\": not HOST:PORT", listen);
+    name = fg_bytes(listen, (size_t)(colon - listen));
+    if (fg_slice_starts(name, "[") && fg_slice_ends(name, "]"))
+        name = fg_slice_sub(name, 1, name.len - 2);
+    if (name.len >= host_size)
+        return fg_fail(err, FG_E_INVALID, "listen address \"%s\": host too long", listen);
+    (void)snprintf(host, host_size, "%.*s", FG_S(name));
+    *ret_port = colon + 1;
+    return FG_OK;
+}
+
+static void address_of_all(const char *port, bool ipv6, struct address *ret_address)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    uint64_t number = 0;
+
+    fg_assert(fg_parse_u64(fg_cstr(port), &number));
+    six.sin6_port = four.sin_port = htons((uint16_t)number);
+    ret_address->len = ipv6 ? sizeof six : sizeof four;
+    memset(&ret_address->addr, 0, sizeof ret_address->addr);
+    if (ipv6)
+        memcpy(&ret_address->addr, &six, sizeof six);
+    else
+        memcpy(&ret_address->addr, &four, sizeof four);
+}
+
+/* Is there IPv6 on this machine? Containers often have none. */
+static bool have_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct address any;
+    bool ok;
+
+    if (fd < 0)
+        return false;
+    address_of_all("0", true, &any);
+    ok = bind(fd, (struct sockaddr *)&any.addr, any.len) == 0;
+    (void)close(fd);
+    return ok;
+}
+
+static enum fg_code resolve(const char *listen, struct address *ret_address, struct fg_err *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found;
+    char host[256];
+    const char *port;
+    int failed;
+
+    if (split_listen(listen, host, sizeof host, &port, err) != FG_OK)
+        return err->code;
+    if (host[0] == '\0') {
+        address_of_all(port, have_ipv6(), ret_address);
+        return FG_OK;
+    }
+    failed = getaddrinfo(host, port, &hints, &found);
+    if (failed != 0)
+        return fg_fail(err, FG_E_INVALID, "listen address \"%s\": %s", listen,
+                       gai_strerror(failed));
+    memset(&ret_address->addr, 0, sizeof ret_address->addr);
+    memcpy(&ret_address->addr, found->ai_addr, found->ai_addrlen);
+    ret_address->len = found->ai_addrlen;
+    freeaddrinfo(found);
+    return FG_OK;
+}
+
+static enum fg_code fail_listen(struct fg_err *err, int errnum, const char *listen)
+{
+    enum fg_code code = errnum == EACCES || errnum == EPERM ? FG_E_DENIED : FG_E_UNAVAILABLE;
+
+    return fg_fail(err, code, "listen on \"%s\": %s", listen, strerrordesc_np(errnum));
+}
+
+/* share: with the sockets of our other loops. Returns the socket, or -1 and errno. */
+static int bind_socket(const struct address *address, bool share)
+{
+    int on = 1, off = 0;
+    int fd = socket(address->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int errnum;
+
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        (!share || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0) &&
+        (address->addr.ss_family != AF_INET6 ||
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
+        bind(fd, (const struct sockaddr *)&address->addr, address->len) == 0)
+        return fd;
+    errnum = errno;
+    (void)close(fd);
+    errno = errnum;
+    return -1;
+}
+
+/* Fills in the port that the kernel chose, if it did. */
+static unsigned learn_port(int fd, struct address *address)
+{
+    struct sockaddr_in6 six;
+    struct sockaddr_in four;
+
+    address->len = sizeof address->addr;
+    fg_assert(getsockname(fd, (struct sockaddr *)&address->addr, &address->len) == 0);
+    if (address->addr.ss_family == AF_INET6) {
+        memcpy(&six, &address->addr, sizeof six);
+        return ntohs(six.sin6_port);
+    }
+    memcpy(&four, &address->addr, sizeof four);
+    return ntohs(four.sin_port);
+}
+
+/*
+ * Sockets that share a port may belong to two programs of one user: without this look, a second
+ * flamegrid would start and take half of the connections of the first.
+ */
+static bool address_is_free(const struct address *address)
+{
+    int fd = bind_socket(address, false);
+
+    if (fd < 0)
+        return false;
+    (void)close(fd);
+    return true;
+}
+
+/* --- start and stop --- */
+
+struct listen_call {
+    struct http_loop *owner;
+    int fd, status;
+};
+
+static void call_listen(void *arg)
+{
+    struct listen_call *call = arg;
+
+    http_loop_listen(call->owner, call->fd, &call->status);
+}
+
+static void call_drain(void *arg)
+{
+    http_loop_drain(arg);
+}
+
+static void call_cut(void *arg)
+{
+    http_loop_cut(arg);
+}
+
+static enum fg_code listen_on_loop(struct fg_http_server *server, struct address *address,
+                                   struct fg_loop *loop, const char *listen, struct fg_err *err)
+{
+    struct listen_call call = {.fd = bind_socket(address, true)};
+
+    if (call.fd < 0)
+        return fail_listen(err, errno, listen);
+    server->port = learn_port(call.fd, address);
+    call.owner = http_loop_create(server, loop);
+    server->loops[server->n_loops++] = call.owner;
+    fg_loop_call(loop, call_listen, &call);
+    if (call.status != 0)
+        return fail_listen(err, -call.status, listen); /* libuv's numbers are errno's, negated */
+    return FG_OK;
+}
+
+enum fg_code fg_http_server_start(struct fg_http_server *server, const char *listen,
+                                  struct fg_loop *const *loops, size_t n_loops, struct fg_err *err)
+{
+    struct address address;
+
+    fg_assert(server->n_loops == 0 && n_loops > 0);
+    if (resolve(listen, &address, err) != FG_OK)
+        return err->code;
+    if (!address_is_free(&address))
+        return fail_listen(err, errno, listen);
+    if (server->stats == NULL)
+        server->stats = http_stats_create(server->registry, server->routes, server->n_routes);
+    free(server->loops);
+    server->loops = fg_calloc(n_loops, sizeof(struct http_loop *));
+    for (size_t i = 0; i < n_loops; i++) {
+        if (listen_on_loop(server, &address, loops[i], listen, err) != FG_OK) {
+            fg_http_server_stop(server);
+            return err->code;
+        }
+    }
+    return FG_OK;
+}
+
+unsigned fg_http_server_port(const struct fg_http_server *server)
+{
+    return server->port;
+}
+
+/* timeout_ns < 0: as long as it takes. */
+static void wait_closed(struct fg_http_server *server, int64_t timeout_ns)
+{
+    struct timespec until;
+    int status = 0;
+
+    fg_assert(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
+    until.tv_sec += timeout_ns / FG_SECOND_NS;
+    until.tv_nsec += timeout_ns % FG_SECOND_NS;
+    if (until.tv_nsec >= FG_SECOND_NS) {
+        until.tv_sec++;
+        until.tv_nsec -= FG_SECOND_NS;
+    }
+    pthread_mutex_lock(&server->lock);
+    while (server->open_handles > 0 && status == 0)
+        status = timeout_ns < 0 ? pthread_cond_wait(&server->closed, &server->lock)
+                                : pthread_cond_timedwait(&server->closed, &server->lock, &until);
+    pthread_mutex_unlock(&server->lock);
+}
+
+void fg_http_server_stop(struct fg_http_server *server)
+{
+    for (size_t i = 0; i < server->n_loops; i++)
+        fg_loop_call(server->loops[i]->loop, call_drain, server->loops[i]);
+    wait_closed(server, server->config.drain_ns);
+    for (size_t i = 0; i < server->n_loops; i++)
+        fg_loop_call(server->loops[i]->loop, call_cut, server->loops[i]);
+    wait_closed(server, -1);
+    for (size_t i = 0; i < server->n_loops; i++)
+        http_loop_unref(server->loops[i]);
+    server->n_loops = 0;
+}

@@ -1,0 +1,212 @@
+/*
+ * What the server counts.
+ *
+ * pyroscope_request_duration_seconds{method,route,status_code,ws} has a series for each combination
+ * that was seen; the combinations are bounded (routes × methods × statuses below), so that no
+ * client can make more of them. Their places are laid out before the loops start and filled when
+ * first used.
+ */
+#include "common/net/http_impl.h"
+
+/* clang-format off */
+#define HTTP_METRICS(M)                                                                             \
+    M(GAUGE, HTTP_CONNECTIONS, "pyroscope_tcp_connections", "Open client connections")              \
+    M(GAUGE, HTTP_INFLIGHT, "pyroscope_inflight_requests", "Requests that a handler works on")      \
+    M(COUNTER, HTTP_REFUSED_NOT_FOUND, REFUSED("not_found"), REFUSED_HELP)                          \
+    M(COUNTER, HTTP_REFUSED_BAD_METHOD, REFUSED("bad_method"), REFUSED_HELP)                        \
+    M(COUNTER, HTTP_REFUSED_MALFORMED, REFUSED("malformed"), REFUSED_HELP)                          \
+    M(COUNTER, HTTP_REFUSED_HEAD_TOO_LARGE, REFUSED("head_too_large"), REFUSED_HELP)                \
+    M(COUNTER, HTTP_REFUSED_BODY_TOO_LARGE, REFUSED("body_too_large"), REFUSED_HELP)                \
+    M(COUNTER, HTTP_REFUSED_NO_BUDGET, REFUSED("no_budget"), REFUSED_HELP)                          \
+    M(COUNTER, HTTP_REFUSED_TOO_SLOW, REFUSED("too_slow"), REFUSED_HELP)                            \
+    M(COUNTER, HTTP_REFUSED_BAD_EXPECTATION, REFUSED("bad_expectation"), REFUSED_HELP)              \
+    M(COUNTER, HTTP_REFUSED_BAD_TRANSFER_CODING, REFUSED("bad_transfer_coding"), REFUSED_HELP)      \
+    M(COUNTER, HTTP_REFUSED_BAD_VERSION, REFUSED("bad_version"), REFUSED_HELP)                      \
+    M(COUNTER, HTTP_REFUSED_CONNECTIONS, REFUSED("too_many_connections"), REFUSED_HELP)
+/* clang-format on */
+#define REFUSED(reason) "flamegrid_http_refused_total{reason=\"" reason "\"}"
+#define REFUSED_HELP    "Requests refused before a handler saw them"
+
+FG_METRICS_ENUM(http_metric, HTTP_METRICS)
+static const struct fg_metric_def http_metrics[] = FG_METRICS_DEFS(HTTP_METRICS);
+
+/* The refusals are counted in the order of enum http_refusal. */
+_Static_assert((int)http_metric_count - (int)HTTP_REFUSED_NOT_FOUND ==
+                   (int)HTTP_REFUSALS - (int)HTTP_NOT_FOUND,
+               "each refusal has its counter");
+
+/* What a series is made for; everything else is the last one. */
+static const unsigned statuses[] = {200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 409,
+                                    413, 415, 422, 429, 431, 499, 500, 501, 503, 504, 0};
+static const struct {
+    enum fg_http_method method;
+    const char *label;
+} methods[] = {
+    {FG_HTTP_GET, "GET"}, {FG_HTTP_HEAD, "HEAD"},     {FG_HTTP_POST, "POST"},
+    {FG_HTTP_PUT, "PUT"}, {FG_HTTP_DELETE, "DELETE"}, {FG_HTTP_OTHER, "other"},
+};
+
+struct series {
+    struct fg_metric_def def;
+    _Atomic(struct fg_metrics *) metrics; /* NULL: not seen yet */
+};
+
+struct http_stats {
+    struct http_stats *next;
+    struct fg_registry *registry;
+    struct fg_metrics *metrics;
+    _Atomic int connections, inflight;
+    pthread_mutex_t lock; /* over making a series */
+    char **routes;        /* labels; the last one is "other" */
+    size_t n_routes;
+    struct series *series; /* [route][method][status] */
+};
+
+/* Keeps all of them reachable: a registry, whose end we do not learn of, has names of theirs. */
+static struct http_stats *all_stats;
+static pthread_mutex_t all_stats_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void on_scrape(void *arg)
+{
+    struct http_stats *stats = arg;
+
+    fg_metric_set(stats->metrics, HTTP_CONNECTIONS, atomic_load(&stats->connections));
+    fg_metric_set(stats->metrics, HTTP_INFLIGHT, atomic_load(&stats->inflight));
+}
+
+/* "/push.v1.PusherService/Push" gives "push_v1_pusherservice_push" (operations: metric labels). */
+static char *route_label(const char *path)
+{
+    char *label = fg_malloc(strlen(path) + 1);
+    size_t len = 0;
+
+    for (const char *c = path; *c != '\0'; c++) {
+        bool upper = *c >= 'A' && *c <= 'Z';
+
+        if (upper || (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9'))
+            label[len++] = (char)(upper ? *c - 'A' + 'a' : *c);
+        else if (len > 0 && label[len - 1] != '_')
+            label[len++] = '_';
+    }
+    while (len > 0 && label[len - 1] == '_')
+        len--;
+    label[len] = '\0';
+    return label;
+}
+
+static char *series_name(const struct http_stats *stats, size_t at)
+{
+    size_t status = at % FG_COUNT(statuses), rest = at / FG_COUNT(statuses);
+    const char *route = stats->routes[rest / FG_COUNT(methods)];
+    struct fg_buf name;
+
+    fg_buf_init(&name, 4096);
+    fg_buf_printf(&name, "pyroscope_request_duration_seconds{method=\"%s\",route=\"%s\"",
+                  methods[rest % FG_COUNT(methods)].label, route);
+    if (statuses[status] == 0)
+        fg_buf_puts(&name, ",status_code=\"other\",ws=\"false\"}");
+    else
+        fg_buf_printf(&name, ",status_code=\"%u\",ws=\"false\"}", statuses[status]);
+    fg_buf_putc(&name, '\0');
+    fg_assert(!name.full);
+    return (char *)name.ptr;
+}
+
+static struct fg_metrics *series_metrics(struct http_stats *stats, size_t at)
+{
+    struct series *series = &stats->series[at];
+    struct fg_metrics *metrics = atomic_load_explicit(&series->metrics, memory_order_acquire);
+
+    if (metrics != NULL)
+        return metrics;
+    /* Once in the life of a series: the lock and the registry's are free nearly always. */
+    pthread_mutex_lock(&stats->lock);
+    if (series->def.name == NULL) {
+        series->def.kind = FG_METRIC_HISTOGRAM;
+        series->def.help = "Time from the first byte of a request to its answer";
+        series->def.name = series_name(stats, at);
+    }
+    metrics = fg_metrics_register(stats->registry, &series->def, 1);
+    atomic_store_explicit(&series->metrics, metrics, memory_order_release);
+    pthread_mutex_unlock(&stats->lock);
+    return metrics;
+}
+
+static size_t status_index(unsigned status)
+{
+    size_t i = 0;
+
+    while (statuses[i] != status && statuses[i] != 0)
+        i++;
+    return i;
+}
+
+struct http_stats *http_stats_create(struct fg_registry *registry,
+                                     const struct fg_http_route *routes, size_t n_routes)
+{
+    struct http_stats *stats;
+
+    if (registry == NULL)
+        return NULL;
+    stats = fg_new(struct http_stats);
+    stats->registry = registry;
+    stats->metrics = fg_metrics_register(registry, http_metrics, FG_COUNT(http_metrics));
+    pthread_mutex_init(&stats->lock, NULL);
+    stats->n_routes = n_routes + 1;
+    stats->routes = fg_calloc(stats->n_routes, sizeof *stats->routes);
+    stats->series =
+        fg_calloc(stats->n_routes * FG_COUNT(methods) * FG_COUNT(statuses), sizeof *stats->series);
+    stats->routes[n_routes] = route_label("other");
+    for (size_t i = 0; i < n_routes; i++) {
+        stats->routes[i] = route_label(routes[i].name == NULL ? routes[i].path : routes[i].name);
+        /* Rates need a beginning: what goes well is there with zero from the start. */
+        for (size_t m = 0; m < FG_COUNT(methods); m++)
+            if (routes[i].methods & methods[m].method)
+                (void)series_metrics(stats, http_stats_of(stats, i, methods[m].method));
+    }
+    fg_registry_on_scrape(registry, on_scrape, stats);
+    pthread_mutex_lock(&all_stats_lock);
+    stats->next = all_stats;
+    all_stats = stats;
+    pthread_mutex_unlock(&all_stats_lock);
+    return stats;
+}
+
+unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_http_method method)
+{
+    size_t m = 0;
+
+    if (stats == NULL)
+        return 0;
+    route = FG_MIN(route, stats->n_routes - 1);
+    while (m < FG_COUNT(methods) - 1 && methods[m].method != method)
+        m++;
+    return (unsigned)((route * FG_COUNT(methods) + m) * FG_COUNT(statuses));
+}
+
+void http_stats_answered(struct http_stats *stats, unsigned at, unsigned status,
+                         int64_t duration_ns)
+{
+    if (stats != NULL)
+        fg_metric_observe_ns(series_metrics(stats, at + status_index(status)), 0, duration_ns);
+}
+
+void http_stats_refused(struct http_stats *stats, enum http_refusal why)
+{
+    if (stats != NULL)
+        fg_metric_add(stats->metrics,
+                      (unsigned)HTTP_REFUSED_NOT_FOUND + (unsigned)why - (unsigned)HTTP_NOT_FOUND,
+                      1);
+}
+
+void http_stats_connections(struct http_stats *stats, int by)
+{
+    if (stats != NULL)
+        atomic_fetch_add_explicit(&stats->connections, by, memory_order_relaxed);
+}
+
+void http_stats_inflight(struct http_stats *stats, int by)
+{
+    if (stats != NULL)
+        atomic_fetch_add_explicit(&stats->inflight, by, memory_order_relaxed);
+}
