@@ -1,7 +1,7 @@
 /*
  * The store: an ordered map of byte keys to byte values in a few named families, written in atomic,
- * durable batches. One of the four interfaces between our logic and the world: RocksDB (fg_store_open),
- * in memory (fg_store_memory), and a faulty one for tests (fg_store_faulty).
+ * durable batches. One of the four interfaces between our logic and the world: RocksDB
+ * (fg_store_open), in memory (fg_store_memory), and a faulty one for tests (fg_store_faulty).
  *
  * Thread: reading from any; writing from one thread at a time (the committer).
  * Keys sort by bytes. Values are the caller's form.
@@ -29,7 +29,7 @@ void fg_store_batch_clear(struct fg_store_batch *batch);
 void fg_store_put(struct fg_store_batch *batch, unsigned family, struct fg_slice key,
                   struct fg_slice value);
 void fg_store_delete(struct fg_store_batch *batch, unsigned family, struct fg_slice key);
-/* Everything in [from, to). */
+/* Everything in [from, to); nothing when to is not after from. */
 void fg_store_delete_range(struct fg_store_batch *batch, unsigned family, struct fg_slice from,
                            struct fg_slice to);
 
@@ -49,8 +49,12 @@ struct fg_store_ops {
     void (*close)(struct fg_store *store);
 };
 
-/* Durable (fsync) when it returns FG_OK; else nothing of it is there. FG_E_UNAVAILABLE: disk full or
- * broken; reading goes on. */
+/*
+ * Durable (fsync) when it returns FG_OK; else nothing of it is there. FG_E_UNAVAILABLE: disk full
+ * or broken; reading goes on, and later writes succeed once the disk does. FG_E_LIMIT: larger than
+ * a batch may be. After an fsync that failed nobody knows: the batch may be there, whole, after a
+ * restart. Write it again; batches are made so that twice is the same as once.
+ */
 static inline enum fg_code fg_store_write(struct fg_store *store, struct fg_store_batch *batch,
                                           struct fg_err *err)
 {
@@ -129,19 +133,23 @@ struct fg_store_config {
     bool sync;                   /* false only where losing the last writes is fine (tests) */
 };
 
-/* Directory, made if missing. families: names in the order of their numbers, the first is "default". */
+/* Directory, made if missing. families: names in the order of their numbers, the first is
+ * "default". */
 enum fg_code fg_store_open(const char *dir, const char *const *families, unsigned n_families,
                            const struct fg_store_config *config, struct fg_store **ret_store,
                            struct fg_err *err) fg_must_check;
 
 struct fg_store *fg_store_memory(unsigned n_families);
 
-/* Passes on to `inner` (borrowed); the fail_at-th write from now (1, 2, …) fails, torn or whole. */
+/* Passes on to `inner` (borrowed). The fail_at-th write counted from when it was set with writes =
+ * 0 fails and leaves nothing, or with fail_late is done and reported as failed (see
+ * fg_store_write()). */
 struct fg_store_faulty {
     struct fg_store store;
     struct fg_store *inner;
-    uint64_t writes, fail_at; /* 0: never */
-    bool fail_reads;
+    uint64_t writes, fail_at; /* 1, 2, …; 0: never */
+    bool fail_late;
+    bool fail_reads; /* iterators too */
 };
 void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner);
 
