@@ -7,6 +7,7 @@
 
 enum {
     TABLE_MIN_ENTRIES = 16,
+    TEXT_MIN_BYTES = 256,
     /* The least an encoded entry can take; what a count is checked against. */
     STRING_MIN_BYTES = 1,
     FUNCTION_MIN_BYTES = 4,
@@ -37,6 +38,10 @@ void fg_symbols_init(struct fg_symbols *symbols)
     fg_map_init(&symbols->function_map);
     fg_map_init(&symbols->mapping_map);
     fg_map_init(&symbols->location_map);
+    /* Never NULL, for they are added to: NULL + 0 is undefined in C. */
+    symbols->text_cap = TEXT_MIN_BYTES;
+    symbols->text = fg_malloc(symbols->text_cap);
+    RESERVE(symbols->lines, symbols->cap_lines, 1);
     (void)fg_symbols_string(symbols, fg_bytes(NULL, 0));
 }
 

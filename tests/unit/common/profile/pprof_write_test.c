@@ -1,0 +1,104 @@
+#include "common/profile/pprof_write.h"
+#include "tests/lib/slow_stacks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static const struct fg_pprof_head cpu = {
+    .type = {FG_LIT("process_cpu"), FG_LIT("cpu"), FG_LIT("nanoseconds"), FG_LIT("cpu"),
+             FG_LIT("nanoseconds")},
+    .time_ns = 5,
+};
+
+static void a_small_profile_byte_for_byte(void **state)
+{
+    static const char want[] = "\x0a\x04\x08\x01\x10\x02" /* sample_type: cpu, nanoseconds */
+                               "\x12\x06\x0a\x01\x01\x12\x01\x04"     /* main: 4 */
+                               "\x12\x07\x0a\x02\x02\x01\x12\x01\x07" /* leaf, main: 7 */
+                               "\x22\x06\x08\x01\x22\x02\x08\x01"     /* location 1 */
+                               "\x22\x06\x08\x02\x22\x02\x08\x02"     /* location 2 */
+                               "\x2a\x04\x08\x01\x10\x03"             /* function main */
+                               "\x2a\x04\x08\x02\x10\x04"             /* function leaf */
+                               "\x32\0\x32\x03"
+                               "cpu\x32\x0b"
+                               "nanoseconds" /* strings */
+                               "\x32\x04main\x32\x04leaf"
+                               "\x48\x05"                 /* time_nanos */
+                               "\x5a\x04\x08\x01\x10\x02" /* period_type */
+                               "\x60\x80\x94\xeb\xdc\x03" /* period: 1000000000 */
+                               "\x70\x01";                /* default_sample_type */
+    struct fg_tree tree;
+    struct fg_buf buf;
+
+    (void)state;
+    fg_tree_init(&tree);
+    slow_tree_add(&tree, "main", 4);
+    slow_tree_add(&tree, "main;leaf", 7);
+    slow_tree_add(&tree, "unused", 0);
+    fg_buf_init(&buf, 4096);
+    fg_pprof_write(&tree, &cpu, &buf);
+    assert_int_equal(buf.len, sizeof want - 1);
+    assert_memory_equal(buf.ptr, want, buf.len);
+    fg_buf_done(&buf);
+    fg_tree_done(&tree);
+}
+
+static void locations_and_mappings_keep_all_fields(void **state)
+{
+    static const char want[] = "\x1a\x0e\x08\x01\x10\x10\x18\x20\x20\x30\x28\x05\x30\x06\x48\x01"
+                               "\x22\x08\x08\x01\x10\x01\x18\x11\x28\x01";
+    struct fg_mapping mapping = {16, 32, 48, 0, 0, FG_MAPPING_LINES};
+    struct fg_location location = {.address = 17, .folded = true};
+    struct fg_tree tree;
+    struct fg_buf buf;
+
+    (void)state;
+    fg_tree_init(&tree);
+    mapping.filename = fg_symbols_string(&tree.symbols, FG_LIT("/bin/x"));
+    mapping.build_id = fg_symbols_string(&tree.symbols, FG_LIT("id"));
+    location.mapping = fg_symbols_mapping(&tree.symbols, &mapping);
+    fg_tree_add(
+        &tree,
+        fg_tree_child(&tree, FG_TREE_ROOT, fg_symbols_location(&tree.symbols, &location, NULL)), 1);
+    fg_buf_init(&buf, 4096);
+    fg_pprof_write(&tree,
+                   &(struct fg_pprof_head){.type = {.type = FG_LIT("a"),
+                                                    .unit = FG_LIT("b"),
+                                                    .period_type = FG_LIT("c"),
+                                                    .period_unit = FG_LIT("d")}},
+                   &buf);
+    assert_non_null(memmem(buf.ptr, buf.len, want, sizeof want - 1));
+    fg_buf_done(&buf);
+    fg_tree_done(&tree);
+}
+
+static void no_values_are_no_bytes_and_a_cap_is_told(void **state)
+{
+    struct fg_tree tree;
+    struct fg_buf buf;
+
+    (void)state;
+    fg_tree_init(&tree);
+    slow_tree_add(&tree, "main;leaf", 0);
+    fg_buf_init(&buf, 40);
+    fg_pprof_write(&tree, &cpu, &buf);
+    assert_int_equal(buf.len, 0);
+    slow_tree_add(&tree, "main;leaf", 1);
+    fg_pprof_write(&tree, &cpu, &buf);
+    assert_true(buf.full);
+    fg_buf_done(&buf);
+    fg_tree_done(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_small_profile_byte_for_byte),
+        cmocka_unit_test(locations_and_mappings_keep_all_fields),
+        cmocka_unit_test(no_values_are_no_bytes_and_a_cap_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
