@@ -50,8 +50,8 @@ void fg_arena_reset(struct fg_arena *arena)
 {
     struct block *newest = arena->blocks;
 
-    /* Blocks grow, so the newest is the largest: with it the next piece of work of the same size asks
-     * malloc for nothing. What was made for one giant goes, or every worker would keep one. */
+    /* Blocks grow, so the newest is the largest: with it the next piece of work of the same size
+     * asks malloc for nothing. What was made for one giant goes, or every worker would keep one. */
     if (newest != NULL && newest->size > ARENA_KEEP_MAX_BYTES) {
         free_all(newest);
         arena->blocks = NULL;
@@ -83,7 +83,9 @@ void *fg_arena_alloc(struct fg_arena *arena, size_t size)
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     void *ptr;
 
-    if (rounded < size || rounded > arena->limit_bytes - arena->used_bytes)
+    /* Half of all addresses is more than malloc gives, and leaves room to add a block's head. */
+    if (rounded < size || rounded > SIZE_MAX / 2 ||
+        rounded > arena->limit_bytes - arena->used_bytes)
         return NULL;
     if (block == NULL || rounded > block->size - block->used)
         block = block_add(arena, rounded);

@@ -31,6 +31,15 @@ static void sizes_that_overflow_are_refused(void **state)
     assert_int_equal(fg_arena_used_bytes(arena), 0);
 }
 
+static void no_limit_does_not_overflow_either(void **state)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(SIZE_MAX);
+
+    (void)state;
+    assert_null(fg_arena_alloc(arena, SIZE_MAX - 16)); /* with a block's head it would wrap */
+    assert_int_equal(fg_arena_used_bytes(arena), 0);
+}
+
 /* Pieces of all sizes, each filled with its own byte: none overlaps another, all are aligned. */
 static void pieces_do_not_overlap(void **state)
 {
@@ -105,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limit_is_exact),
         cmocka_unit_test(sizes_that_overflow_are_refused),
+        cmocka_unit_test(no_limit_does_not_overflow_either),
         cmocka_unit_test(pieces_do_not_overlap),
         cmocka_unit_test(new_memory_is_zeroed_also_after_reset),
         cmocka_unit_test(reset_gives_the_whole_limit_back),
