@@ -45,4 +45,14 @@ static inline int64_t fg_mono_ns(struct fg_clock *clock)
     return clock->ops->mono_ns(clock);
 }
 
+/* time + duration, stopping at the ends instead of running over: both may come from strangers. */
+static inline int64_t fg_time_add(int64_t time_ns, int64_t duration_ns)
+{
+    int64_t sum;
+
+    if (__builtin_add_overflow(time_ns, duration_ns, &sum))
+        return duration_ns > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+
 #endif

@@ -55,6 +55,13 @@ void fg_store_delete_range(struct fg_store_batch *batch, unsigned family, struct
     fg_buf_lenbytes(&batch->ops, to);
 }
 
+void fg_store_batch_append(struct fg_store_batch *batch, const struct fg_store_batch *other)
+{
+    fg_buf_put(&batch->ops, fg_buf_slice(&other->ops));
+    batch->ops.full |= other->ops.full;
+    batch->count += other->count;
+}
+
 enum fg_code fg_store_batch_check(const struct fg_store_batch *batch, struct fg_err *err)
 {
     if (batch->ops.full)

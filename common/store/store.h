@@ -29,6 +29,8 @@ void fg_store_batch_clear(struct fg_store_batch *batch);
 void fg_store_put(struct fg_store_batch *batch, unsigned family, struct fg_slice key,
                   struct fg_slice value);
 void fg_store_delete(struct fg_store_batch *batch, unsigned family, struct fg_slice key);
+/* All operations of `other`, after those that are here. */
+void fg_store_batch_append(struct fg_store_batch *batch, const struct fg_store_batch *other);
 /* Everything in [from, to); nothing when to is not after from. */
 void fg_store_delete_range(struct fg_store_batch *batch, unsigned family, struct fg_slice from,
                            struct fg_slice to);

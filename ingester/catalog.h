@@ -1,0 +1,125 @@
+/*
+ * The catalog: which tenants, services, series and groups the head holds. All of it is in memory, and in
+ * the store as keys.h says; a restart reads it back.
+ *
+ * Numbers are given here and never change. A tenant, service or series is durable once it was in a
+ * batch that was written; until then whoever uses it puts its definition into the same batch, so that
+ * none of them depends on another push that may have failed.
+ *
+ * Thread: any; one lock inside. What is handed out lives as long as the catalog.
+ */
+#ifndef FG_INGESTER_CATALOG_H
+#define FG_INGESTER_CATALOG_H
+
+#include <stdatomic.h>
+
+#include "common/base/arena.h"
+#include "common/profile/batch.h"
+#include "common/profile/selector.h"
+#include "common/store/store.h"
+#include "ingester/keys.h"
+
+struct catalog;
+struct catalog_tenant;
+
+enum { CATALOG_GENERATION_UNKNOWN = UINT32_MAX }; /* the store was not asked yet */
+
+struct catalog_service {
+    uint32_t number;
+    struct fg_slice name;
+    _Atomic bool durable;
+    _Atomic uint32_t generation; /* of its dictionary: what is stored now belongs to it (dict.h) */
+};
+
+struct catalog_series {
+    uint32_t number; /* in its tenant */
+    uint16_t shard;
+    const struct catalog_service *service;
+    struct fg_labels labels;    /* with __name__, without those made from the type */
+    struct fg_labels *by_type;  /* [n_types]: what queries see, fg_labels_with_type() */
+    struct fg_profile_type *types; /* [n_types] */
+    uint32_t n_types;
+    struct fg_id id; /* hash of labels and schema */
+    /* Types that ever had a value: bit t. The others are not listed and answer nothing. */
+    _Atomic uint64_t seen;
+    _Atomic bool durable;
+};
+
+/* What a group holds. Times are those of the profiles, inclusive. */
+struct catalog_group {
+    struct head_group_key key;
+    uint64_t count;
+    int64_t least_ns, greatest_ns;
+    struct fg_id digest; /* sum of the profiles' ids */
+};
+
+/* Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. spread: bits of the label hash in a shard. */
+enum fg_code catalog_open(struct fg_store *store, unsigned spread, struct catalog **ret_catalog,
+                          struct fg_err *err) fg_must_check;
+void catalog_close(struct catalog *catalog);
+size_t catalog_bytes(struct catalog *catalog);
+
+/* Find or add. */
+struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name);
+/* Find; NULL when nothing is there. */
+struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_slice name);
+uint32_t catalog_tenant_number(const struct catalog_tenant *tenant);
+_Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant);
+
+struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
+                                        struct fg_slice name);
+
+/* The series of a profile with the batch's schema. Find or add. */
+struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                                      struct catalog_service *service,
+                                      const struct fg_wire_batch *batch,
+                                      const struct fg_labels *labels);
+
+/* Remembers that these types have values; where that is news the series has to be put again. */
+void catalog_series_saw(struct catalog_series *series, uint64_t types);
+
+/* Definitions as puts. */
+void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out);
+void catalog_put_service(const struct catalog_tenant *tenant,
+                         const struct catalog_service *service, struct fg_store_batch *out);
+void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
+                        struct fg_store_batch *out);
+
+/* --- groups: the committer's side --- */
+
+/* The group as it is; an empty one with that key when it is new. */
+struct catalog_group catalog_group(struct catalog *catalog, struct catalog_tenant *tenant,
+                                   const struct head_group_key *key);
+void catalog_group_add(struct catalog_group *group, int64_t time_ns, struct fg_id id);
+void catalog_put_group(const struct catalog_group *group, struct fg_store_batch *out);
+/* Takes over what was written. */
+void catalog_set_group(struct catalog *catalog, struct catalog_tenant *tenant,
+                       const struct catalog_group *group);
+
+/* --- queries --- */
+
+/* A series that matches, and the sample type by which it does. */
+struct catalog_match {
+    const struct catalog_series *series;
+    uint32_t type;
+};
+
+/*
+ * Series and types that match the selector, sorted by shard, then number, then type; array in the arena.
+ * FG_E_LIMIT at its end. tenant NULL: none.
+ */
+enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tenant,
+                            const struct fg_selector *selector, struct fg_arena *arena,
+                            struct catalog_match **ret_matches, size_t *ret_count,
+                            struct fg_err *err) fg_must_check;
+
+/* Groups that hold profiles in [start, end], sorted by shard, then window. As above. */
+enum fg_code catalog_groups(struct catalog *catalog, struct catalog_tenant *tenant,
+                            int64_t start_ns, int64_t end_ns, struct fg_arena *arena,
+                            struct catalog_group **ret_groups, size_t *ret_count,
+                            struct fg_err *err) fg_must_check;
+
+/* Number of series of all tenants, or of one. */
+uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant);
+
+#endif

@@ -1,0 +1,380 @@
+#include "ingester/commit.h"
+
+#include <pthread.h>
+
+#include "common/base/time.h"
+#include "common/run/log.h"
+
+enum {
+    BATCH_ITEMS_MAX = 4096,              /* a batch's answers come together: keep them prompt */
+    BATCH_BYTES_MAX = 8 * 1024 * 1024,
+};
+
+/* A group as this batch leaves it. */
+struct touched {
+    struct catalog_tenant *tenant;
+    struct catalog_group group;
+};
+
+struct commit {
+    struct fg_store *store;
+    struct catalog *catalog;
+    struct dict_table *dicts;
+    struct fg_metrics *metrics;
+    uint64_t queue_max_bytes;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct commit_item *first, *last; /* under the lock, as all below */
+    uint64_t queued_bytes, queued_items;
+    bool stop;
+    struct fg_err state; /* of the last batch */
+
+    /* The thread's own. */
+    struct fg_store_batch batch;
+    struct touched *touched;
+    uint32_t n_touched, cap_touched;
+    struct fg_map touched_map;
+    struct fg_id *ids; /* of the profiles in the batch, to find those that came twice */
+    uint32_t n_ids, cap_ids;
+    struct fg_map id_map;
+};
+
+FG_METRICS_ENUM(commit_metric, COMMIT_METRICS)
+static const struct fg_metric_def commit_metrics[] = FG_METRICS_DEFS(COMMIT_METRICS);
+
+/* ---- items ---- */
+
+void commit_item_init(struct commit_item *item)
+{
+    *item = (struct commit_item){0};
+    fg_store_batch_init(&item->defs);
+    fg_buf_init(&item->records, SIZE_MAX);
+}
+
+void commit_item_done(struct commit_item *item)
+{
+    fg_store_batch_done(&item->defs);
+    fg_buf_done(&item->records);
+    free(item->profiles);
+    free(item->durable);
+}
+
+void commit_item_durable(struct commit_item *item, _Atomic bool *durable)
+{
+    if (item->n_durable == item->cap_durable) {
+        item->cap_durable = FG_MAX(4, item->cap_durable * 2);
+        item->durable = fg_realloc(item->durable, item->cap_durable * sizeof *item->durable);
+    }
+    item->durable[item->n_durable++] = durable;
+}
+
+void commit_spoil(struct catalog_service *service, uint32_t generation)
+{
+    uint32_t expected = generation;
+
+    /* Somebody else may have been faster; once is enough. */
+    (void)atomic_compare_exchange_strong(&service->generation, &expected, generation + 1);
+}
+
+/* ---- a batch ---- */
+
+static struct catalog_group *touch(struct commit *commit, struct catalog_tenant *tenant,
+                                   const struct head_group_key *key)
+{
+    uint64_t hash = fg_mix64((uint64_t)key->tenant << 48 ^ (uint64_t)key->window << 16 ^ key->shard);
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&commit->touched_map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&commit->touched_map, &walk)) {
+        const struct head_group_key *there = &commit->touched[i].group.key;
+
+        if (there->tenant == key->tenant && there->shard == key->shard &&
+            there->window == key->window)
+            return &commit->touched[i].group;
+    }
+    if (commit->n_touched == commit->cap_touched) {
+        commit->cap_touched = FG_MAX(64, commit->cap_touched * 2);
+        commit->touched =
+            fg_realloc(commit->touched, commit->cap_touched * sizeof *commit->touched);
+    }
+    commit->touched[commit->n_touched] =
+        (struct touched){tenant, catalog_group(commit->catalog, tenant, key)};
+    fg_map_add(&commit->touched_map, hash, commit->n_touched);
+    return &commit->touched[commit->n_touched++].group;
+}
+
+/* Was this id in the batch before? Remembers it. */
+static bool seen(struct commit *commit, struct fg_id id)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&commit->id_map, id.lo, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&commit->id_map, &walk))
+        if (fg_id_eq(commit->ids[i], id))
+            return true;
+    if (commit->n_ids == commit->cap_ids) {
+        commit->cap_ids = FG_MAX(256, commit->cap_ids * 2);
+        commit->ids = fg_realloc(commit->ids, commit->cap_ids * sizeof *commit->ids);
+    }
+    fg_map_add(&commit->id_map, id.lo, commit->n_ids);
+    commit->ids[commit->n_ids++] = id;
+    return false;
+}
+
+static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
+                                const struct commit_profile *profile, struct fg_buf *key,
+                                struct fg_err *err)
+{
+    bool found = seen(commit, profile->key.id);
+
+    fg_buf_clear(key);
+    head_put_profile_key(key, &profile->key);
+    if (!found && fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(key), &found,
+                                    err) != FG_OK)
+        return err->code;
+    if (found) {
+        item->duplicates++;
+        return FG_OK;
+    }
+    item->stored++;
+    catalog_group_add(touch(commit, item->tenant, &profile->key.group), profile->key.time_ns,
+                      profile->key.id);
+    fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(key),
+                 fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
+    return FG_OK;
+}
+
+static enum fg_code add_item(struct commit *commit, struct commit_item *item, struct fg_err *err)
+{
+    struct fg_buf key;
+    enum fg_code code = FG_OK;
+
+    if (atomic_load(&item->service->generation) != item->generation)
+        return fg_fail(err, FG_E_UNAVAILABLE, "an earlier write failed; send it again");
+    fg_store_batch_append(&commit->batch, &item->defs);
+    fg_buf_init(&key, 2 * HEAD_PROFILE_KEY_BYTES);
+    for (uint32_t i = 0; i < item->n_profiles && code == FG_OK; i++)
+        code = add_profile(commit, item, &item->profiles[i], &key, err);
+    fg_buf_done(&key);
+    return code;
+}
+
+static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
+{
+    int64_t start = fg_mono_ns(fg_clock_real());
+    enum fg_code code;
+
+    for (uint32_t i = 0; i < commit->n_touched; i++)
+        catalog_put_group(&commit->touched[i].group, &commit->batch);
+    if (commit->batch.count == 0) /* duplicates and nothing else */
+        return FG_OK;
+    code = fg_store_write(commit->store, &commit->batch, err);
+    fg_metric_observe_ns(commit->metrics, COMMIT_SECONDS, fg_mono_ns(fg_clock_real()) - start);
+    fg_metric_add(commit->metrics, code == FG_OK ? COMMIT_BATCHES : COMMIT_FAILED, 1);
+    if (code != FG_OK) {
+        fg_log_error("head could not be written", fg_ls("err", err->msg));
+        return code;
+    }
+    for (uint32_t i = 0; i < commit->n_touched; i++)
+        catalog_set_group(commit->catalog, commit->touched[i].tenant, &commit->touched[i].group);
+    return FG_OK;
+}
+
+static void finish_item(struct commit *commit, struct commit_item *item, enum fg_code code,
+                        const struct fg_err *err)
+{
+    item->code = code;
+    if (code != FG_OK) {
+        item->err = *err;
+        commit_spoil(item->service, item->generation);
+    } else {
+        for (uint32_t i = 0; i < item->n_durable; i++)
+            atomic_store(item->durable[i], true);
+        fg_metric_add(commit->metrics, COMMIT_STORED, item->stored);
+        fg_metric_add(commit->metrics, COMMIT_DUPLICATES, item->duplicates);
+        fg_metric_add(commit->metrics, COMMIT_BYTES, item->records.len);
+    }
+    dict_unref(commit->dicts, item->dict);
+    item->dict = NULL;
+    item->done(item);
+}
+
+static void batch_clear(struct commit *commit)
+{
+    fg_store_batch_clear(&commit->batch);
+    fg_map_clear(&commit->touched_map);
+    fg_map_clear(&commit->id_map);
+    commit->n_touched = 0;
+    commit->n_ids = 0;
+}
+
+/*
+ * All items of a batch stand or fall together. Those that cannot even be added (their service's
+ * dictionary was spoilt) are answered at once.
+ */
+static void commit_items(struct commit *commit, struct commit_item *items)
+{
+    struct commit_item *added = NULL, **tail = &added;
+    struct fg_err err = {.code = FG_OK};
+    enum fg_code code = FG_OK;
+
+    batch_clear(commit);
+    while (items != NULL) {
+        struct commit_item *item = items;
+
+        items = item->next;
+        item->next = NULL;
+        if (code == FG_OK && atomic_load(&item->service->generation) == item->generation) {
+            code = add_item(commit, item, &err);
+            *tail = item;
+            tail = &item->next;
+        } else {
+            struct fg_err stale;
+
+            (void)fg_fail(&stale, FG_E_UNAVAILABLE, "an earlier write failed; send it again");
+            finish_item(commit, item, stale.code, &stale);
+        }
+    }
+    if (code == FG_OK)
+        code = write_batch(commit, &err);
+    (void)pthread_mutex_lock(&commit->lock);
+    commit->state = err;
+    (void)pthread_mutex_unlock(&commit->lock);
+    while (added != NULL) {
+        struct commit_item *item = added;
+
+        added = item->next;
+        finish_item(commit, item, code, &err);
+    }
+}
+
+/* ---- the thread ---- */
+
+static uint64_t item_bytes(const struct commit_item *item)
+{
+    return sizeof *item + item->records.len + item->defs.ops.len;
+}
+
+/* What is waiting, up to a batch's size; NULL when it is time to end. */
+static struct commit_item *take(struct commit *commit)
+{
+    struct commit_item *items, *end = NULL;
+    uint64_t bytes = 0;
+
+    (void)pthread_mutex_lock(&commit->lock);
+    while (commit->first == NULL && !commit->stop)
+        (void)pthread_cond_wait(&commit->wake, &commit->lock);
+    items = commit->first;
+    for (size_t n = 0; commit->first != NULL && n < BATCH_ITEMS_MAX && bytes < BATCH_BYTES_MAX;
+         n++) {
+        end = commit->first;
+        bytes += item_bytes(end);
+        commit->first = end->next;
+        commit->queued_items--;
+    }
+    commit->queued_bytes -= bytes;
+    if (end != NULL)
+        end->next = NULL;
+    if (commit->first == NULL)
+        commit->last = NULL;
+    (void)pthread_mutex_unlock(&commit->lock);
+    return items;
+}
+
+static void *run(void *arg)
+{
+    struct commit *commit = arg;
+    struct commit_item *items;
+
+    (void)pthread_setname_np(pthread_self(), "committer");
+    while ((items = take(commit)) != NULL)
+        commit_items(commit, items);
+    return NULL;
+}
+
+bool commit_submit(struct commit *commit, struct commit_item *item)
+{
+    uint64_t bytes = item_bytes(item);
+    bool fits;
+
+    item->next = NULL;
+    (void)pthread_mutex_lock(&commit->lock);
+    /* An empty queue takes anything: what is larger than the limit must get in some day. */
+    fits = commit->queued_bytes == 0 || commit->queued_bytes + bytes <= commit->queue_max_bytes;
+    if (fits) {
+        if (commit->last == NULL)
+            commit->first = item;
+        else
+            commit->last->next = item;
+        commit->last = item;
+        commit->queued_bytes += bytes;
+        commit->queued_items++;
+        (void)pthread_cond_signal(&commit->wake);
+    }
+    (void)pthread_mutex_unlock(&commit->lock);
+    return fits;
+}
+
+enum fg_code commit_state(struct commit *commit, struct fg_err *err)
+{
+    (void)pthread_mutex_lock(&commit->lock);
+    *err = commit->state;
+    (void)pthread_mutex_unlock(&commit->lock);
+    return err->code;
+}
+
+static void on_scrape(void *arg)
+{
+    struct commit *commit = arg;
+
+    (void)pthread_mutex_lock(&commit->lock);
+    fg_metric_set(commit->metrics, COMMIT_QUEUED, (int64_t)commit->queued_items);
+    (void)pthread_mutex_unlock(&commit->lock);
+}
+
+enum fg_code commit_create(struct fg_store *store, struct catalog *catalog,
+                           struct dict_table *dicts, uint64_t queue_max_bytes,
+                           struct fg_registry *registry, struct commit **ret_commit,
+                           struct fg_err *err)
+{
+    struct commit *commit = fg_new(struct commit);
+    int failed;
+
+    commit->store = store;
+    commit->catalog = catalog;
+    commit->dicts = dicts;
+    commit->queue_max_bytes = queue_max_bytes;
+    commit->metrics = fg_metrics_register(registry, commit_metrics, FG_COUNT(commit_metrics));
+    fg_registry_on_scrape(registry, on_scrape, commit);
+    fg_store_batch_init(&commit->batch);
+    (void)pthread_mutex_init(&commit->lock, NULL);
+    (void)pthread_cond_init(&commit->wake, NULL);
+    failed = pthread_create(&commit->thread, NULL, run, commit);
+    if (failed != 0) {
+        free(commit);
+        return fg_fail_errno(err, failed, "committer");
+    }
+    *ret_commit = commit;
+    return FG_OK;
+}
+
+void commit_destroy(struct commit *commit)
+{
+    if (commit == NULL)
+        return;
+    (void)pthread_mutex_lock(&commit->lock);
+    commit->stop = true;
+    (void)pthread_cond_signal(&commit->wake);
+    (void)pthread_mutex_unlock(&commit->lock);
+    (void)pthread_join(commit->thread, NULL);
+    fg_store_batch_done(&commit->batch);
+    free(commit->touched);
+    fg_map_done(&commit->touched_map);
+    free(commit->ids);
+    fg_map_done(&commit->id_map);
+    (void)pthread_cond_destroy(&commit->wake);
+    (void)pthread_mutex_destroy(&commit->lock);
+    free(commit);
+}

@@ -1,0 +1,84 @@
+/*
+ * The committer: one thread that writes what pushes have prepared into the store, many pushes in one
+ * durable batch, and tells each when it is on disk. While one batch is being synced the next collects.
+ *
+ * It alone writes, so it alone decides what is new: a profile whose key is there already is a duplicate,
+ * counted and not written again.
+ *
+ * Always: an item is answered FG_OK only after all of it was synced. Items of one service are written
+ * in the order of their submission, so a dictionary's chunks are on disk before or with what needs them.
+ */
+#ifndef FG_INGESTER_COMMIT_H
+#define FG_INGESTER_COMMIT_H
+
+#include "common/run/metrics.h"
+#include "ingester/catalog.h"
+#include "ingester/dict.h"
+
+struct commit;
+
+struct commit_profile {
+    struct head_profile_key key;
+    size_t offset, len; /* of the record in the item's records */
+};
+
+/* One push. Filled by the worker, owned by the committer from submit to done(). */
+struct commit_item {
+    struct commit_item *next;
+    struct catalog_tenant *tenant;
+    struct catalog_service *service;
+    struct dict *dict;            /* referenced; the committer lets go of it */
+    uint32_t generation;          /* of dict: refused when the service has moved on */
+    struct fg_store_batch defs;   /* definitions and dictionary chunks */
+    struct commit_profile *profiles;
+    uint32_t n_profiles;
+    struct fg_buf records;
+    _Atomic bool **durable; /* set once written: what defs defined */
+    uint32_t n_durable, cap_durable;
+
+    /* Committer's thread; may free the item. */
+    void (*done)(struct commit_item *item);
+    enum fg_code code;
+    struct fg_err err;
+    uint32_t stored, duplicates;
+};
+
+void commit_item_init(struct commit_item *item);
+void commit_item_done(struct commit_item *item); /* frees what the item holds, not the item */
+
+/* Remembers a flag to set once the item is on disk. */
+void commit_item_durable(struct commit_item *item, _Atomic bool *durable);
+
+/* clang-format off */
+#define COMMIT_METRICS(M)                                                                          \
+    M(COUNTER, COMMIT_BATCHES, "flamegrid_ingester_commits_total", "Durable batches written")      \
+    M(COUNTER, COMMIT_FAILED, "flamegrid_ingester_commit_failures_total", "Batches that could not be written") \
+    M(COUNTER, COMMIT_STORED, "flamegrid_ingester_profiles_stored_total", "Profiles made durable") \
+    M(COUNTER, COMMIT_DUPLICATES, "flamegrid_ingester_profiles_duplicate_total", "Profiles that were there already") \
+    M(COUNTER, COMMIT_BYTES, "flamegrid_ingester_stored_bytes_total", "Bytes of records made durable") \
+    M(GAUGE, COMMIT_QUEUED, "flamegrid_ingester_commit_queue_items", "Pushes waiting for the committer") \
+    M(HISTOGRAM, COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "One durable batch")
+/* clang-format on */
+
+/* queue_max_bytes: records waiting; beyond it submit refuses. Starts the thread. */
+enum fg_code commit_create(struct fg_store *store, struct catalog *catalog,
+                           struct dict_table *dicts, uint64_t queue_max_bytes,
+                           struct fg_registry *registry, struct commit **ret_commit,
+                           struct fg_err *err) fg_must_check;
+
+/* Writes what is queued, then ends. NULL is fine. */
+void commit_destroy(struct commit *commit);
+
+/* Any thread. false: the queue is full; the item is the caller's still. */
+bool commit_submit(struct commit *commit, struct commit_item *item) fg_must_check;
+
+/* Could the last batch be written? FG_OK, or what went wrong. */
+enum fg_code commit_state(struct commit *commit, struct fg_err *err);
+
+/*
+ * The service's dictionary has numbered what will not be written: whoever comes next begins a new
+ * generation (dict.h).
+ */
+void commit_spoil(struct catalog_service *service, uint32_t generation);
+
+#endif

@@ -1,0 +1,439 @@
+#include "ingester/dict.h"
+
+#include <pthread.h>
+
+struct dict {
+    uint32_t service, generation;
+    uint32_t refs;     /* under the table's lock */
+    uint64_t used_at;  /* the table's tick when it was last taken */
+    uint64_t bytes;    /* as counted by the table */
+    struct dict *next; /* in its bucket */
+
+    pthread_rwlock_t lock; /* writer: the pinned worker */
+    struct fg_tree tree;
+    struct fg_map stack_map; /* id.lo -> number of the stack */
+    struct fg_id *stack_ids;
+    uint32_t *stack_nodes; /* node + 1 */
+    uint32_t n_stacks, cap_stacks;
+
+    /* How far the chunks go. */
+    struct fg_symbols_mark mark;
+    uint32_t n_nodes_put, n_stacks_put, seq;
+};
+
+enum { TABLE_BUCKETS = 1024 }; /* services in use at a time are hundreds */
+
+struct dict_table {
+    pthread_mutex_t lock;
+    struct fg_store *store;
+    struct dict *buckets[TABLE_BUCKETS];
+    uint64_t tick, bytes, memory_max_bytes;
+};
+
+/* ---- one dictionary ---- */
+
+static struct dict *dict_create(uint32_t service, uint32_t generation)
+{
+    struct dict *dict = fg_new(struct dict);
+
+    dict->service = service;
+    dict->generation = generation;
+    (void)pthread_rwlock_init(&dict->lock, NULL);
+    fg_tree_init(&dict->tree);
+    dict->mark = FG_SYMBOLS_START;
+    return dict;
+}
+
+static void dict_free(struct dict *dict)
+{
+    fg_tree_done(&dict->tree);
+    fg_map_done(&dict->stack_map);
+    free(dict->stack_ids);
+    free(dict->stack_nodes);
+    (void)pthread_rwlock_destroy(&dict->lock);
+    free(dict);
+}
+
+static uint64_t dict_memory(const struct dict *dict)
+{
+    return sizeof *dict + fg_tree_bytes(&dict->tree) + fg_map_bytes(&dict->stack_map) +
+           dict->cap_stacks * (sizeof *dict->stack_ids + sizeof *dict->stack_nodes);
+}
+
+uint32_t dict_generation(const struct dict *dict)
+{
+    return dict->generation;
+}
+
+/* Node + 1 of the stack, or UINT32_MAX. */
+static uint32_t find_stack(const struct dict *dict, struct fg_id id)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&dict->stack_map, id.lo, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&dict->stack_map, &walk))
+        if (fg_id_eq(dict->stack_ids[i], id))
+            return dict->stack_nodes[i];
+    return UINT32_MAX;
+}
+
+static void add_stack(struct dict *dict, struct fg_id id, uint32_t node)
+{
+    if (dict->n_stacks == dict->cap_stacks) {
+        dict->cap_stacks = FG_MAX(256, dict->cap_stacks * 2);
+        dict->stack_ids =
+            fg_realloc(dict->stack_ids, dict->cap_stacks * sizeof *dict->stack_ids);
+        dict->stack_nodes =
+            fg_realloc(dict->stack_nodes, dict->cap_stacks * sizeof *dict->stack_nodes);
+    }
+    fg_map_add(&dict->stack_map, id.lo, dict->n_stacks);
+    dict->stack_ids[dict->n_stacks] = id;
+    dict->stack_nodes[dict->n_stacks++] = node;
+}
+
+/* The tree's node + 1 of a stack that the batch defines. */
+static uint32_t grow_tree(struct dict *dict, const struct fg_wire_stack *stack,
+                          struct fg_symbols_import *import)
+{
+    uint32_t node = FG_TREE_ROOT;
+
+    for (uint32_t i = stack->depth; i > 0; i--)
+        node = fg_tree_child(&dict->tree, node,
+                             fg_symbols_import_location(import, stack->locations[i - 1]));
+    return node == FG_TREE_ROOT ? 0 : node + 1;
+}
+
+void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes,
+                  uint32_t *undefined, uint32_t *ret_undefined)
+{
+    uint32_t n_new = 0, n_undefined = 0;
+    struct fg_symbols_import import;
+
+    /* Only this thread writes, so looking up needs no lock. */
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        enum { AHEAD = 8 };
+
+        if (i + AHEAD < batch->n_stacks)
+            fg_map_prefetch(&dict->stack_map, batch->stacks[i + AHEAD].id.lo);
+        nodes[i] = find_stack(dict, batch->stacks[i].id);
+        n_new += nodes[i] == UINT32_MAX;
+        if (nodes[i] == UINT32_MAX && batch->stacks[i].locations == NULL)
+            undefined[n_undefined++] = i;
+    }
+    *ret_undefined = n_undefined;
+    if (n_new == 0 || n_undefined > 0)
+        return;
+    (void)pthread_rwlock_wrlock(&dict->lock);
+    fg_symbols_import_init(&import, &dict->tree.symbols, &batch->symbols);
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        if (nodes[i] != UINT32_MAX)
+            continue;
+        nodes[i] = grow_tree(dict, &batch->stacks[i], &import);
+        add_stack(dict, batch->stacks[i].id, nodes[i]);
+    }
+    fg_symbols_import_done(&import);
+    (void)pthread_rwlock_unlock(&dict->lock);
+}
+
+const struct fg_tree *dict_read_lock(struct dict *dict)
+{
+    (void)pthread_rwlock_rdlock(&dict->lock);
+    return &dict->tree;
+}
+
+void dict_read_unlock(struct dict *dict)
+{
+    (void)pthread_rwlock_unlock(&dict->lock);
+}
+
+/* ---- chunks ---- */
+
+static void put_chunk_key(struct fg_buf *out, uint32_t service, uint32_t generation, uint32_t seq)
+{
+    fg_buf_be32(out, service);
+    fg_buf_be32(out, generation);
+    fg_buf_be32(out, seq);
+}
+
+static void encode_chunk(const struct dict *dict, struct fg_buf *out)
+{
+    const struct fg_tree *tree = &dict->tree;
+
+    fg_symbols_encode_since(&tree->symbols, dict->mark, out);
+    fg_buf_varint(out, dict->n_nodes_put);
+    fg_buf_varint(out, tree->n_nodes - dict->n_nodes_put);
+    for (uint32_t i = dict->n_nodes_put; i < tree->n_nodes; i++) {
+        fg_buf_varint(out, tree->parents[i] == FG_TREE_ROOT ? 0 : i - tree->parents[i]);
+        fg_buf_varint(out, tree->locations[i]);
+    }
+    fg_buf_varint(out, dict->n_stacks - dict->n_stacks_put);
+    for (uint32_t i = dict->n_stacks_put; i < dict->n_stacks; i++) {
+        fg_buf_le64(out, dict->stack_ids[i].lo);
+        fg_buf_le64(out, dict->stack_ids[i].hi);
+        fg_buf_varint(out, dict->stack_nodes[i]);
+    }
+}
+
+void dict_put_chunk(struct dict *dict, struct fg_store_batch *out)
+{
+    struct fg_buf key, value;
+
+    if (dict->n_stacks == dict->n_stacks_put)
+        return;
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_init(&value, SIZE_MAX);
+    put_chunk_key(&key, dict->service, dict->generation, dict->seq);
+    encode_chunk(dict, &value);
+    fg_store_put(out, HEAD_DICT, fg_buf_slice(&key), fg_buf_slice(&value));
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+    dict->mark = fg_symbols_mark(&dict->tree.symbols);
+    dict->n_nodes_put = dict->tree.n_nodes;
+    dict->n_stacks_put = dict->n_stacks;
+    dict->seq++;
+}
+
+static bool decode_nodes(struct dict *dict, struct fg_cur *cur)
+{
+    struct fg_tree *tree = &dict->tree;
+    uint64_t first = fg_cur_varint(cur);
+    uint64_t count = fg_cur_count(cur, 2);
+
+    if (first != tree->n_nodes)
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t up = fg_cur_varint(cur);
+        uint64_t location = fg_cur_varint(cur);
+        uint32_t number = tree->n_nodes;
+
+        if (cur->bad || up > number || location >= tree->symbols.n_locations)
+            return false;
+        /* Each node is new, or the numbers after it would be others than those on disk. */
+        if (fg_tree_child(tree, up == 0 ? FG_TREE_ROOT : number - (uint32_t)up,
+                          (uint32_t)location) != number)
+            return false;
+    }
+    return true;
+}
+
+static bool decode_stacks(struct dict *dict, struct fg_cur *cur)
+{
+    uint64_t count = fg_cur_count(cur, FG_ID_BYTES + 1);
+
+    for (uint64_t i = 0; i < count; i++) {
+        struct fg_id id;
+        uint64_t node;
+
+        id.lo = fg_cur_le64(cur);
+        id.hi = fg_cur_le64(cur);
+        node = fg_cur_varint(cur);
+        if (cur->bad || node > dict->tree.n_nodes)
+            return false;
+        add_stack(dict, id, (uint32_t)node);
+    }
+    return fg_cur_end(cur);
+}
+
+static enum fg_code decode_chunk(struct dict *dict, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+
+    if (fg_symbols_decode(&dict->tree.symbols, &cur, err) != FG_OK)
+        return err->code;
+    if (!decode_nodes(dict, &cur) || !decode_stacks(dict, &cur))
+        return fg_fail(err, FG_E_CORRUPT, "stacks cannot be read");
+    return FG_OK;
+}
+
+static enum fg_code load(struct dict *dict, struct fg_store *store, struct fg_err *err)
+{
+    struct fg_buf from, to;
+    struct fg_store_iter *iter;
+    enum fg_code code = FG_OK;
+
+    fg_buf_init(&from, 64);
+    fg_buf_init(&to, 64);
+    put_chunk_key(&from, dict->service, dict->generation, 0);
+    put_chunk_key(&to, dict->service, dict->generation + 1, 0);
+    iter = fg_store_iter_create(store, HEAD_DICT, fg_buf_slice(&from), fg_buf_slice(&to));
+    for (; code == FG_OK && iter->valid; fg_store_iter_next(iter)) {
+        code = decode_chunk(dict, iter->value, err);
+        dict->seq++;
+    }
+    if (code == FG_OK && iter->err.code != FG_OK) {
+        *err = iter->err;
+        code = err->code;
+    }
+    fg_store_iter_destroy(iter);
+    fg_buf_done(&from);
+    fg_buf_done(&to);
+    dict->mark = fg_symbols_mark(&dict->tree.symbols);
+    dict->n_nodes_put = dict->tree.n_nodes;
+    dict->n_stacks_put = dict->n_stacks;
+    return code == FG_OK ? FG_OK : fg_wrap(err, "dictionary %u.%u", dict->service, dict->generation);
+}
+
+enum fg_code dict_newest(struct fg_store *store, uint32_t service, uint32_t *ret_generation,
+                         struct fg_err *err)
+{
+    uint32_t generation = 0;
+
+    /* Generations are few; step from each to the next by seeking past its chunks. */
+    for (;;) {
+        struct fg_buf from, to;
+        struct fg_store_iter *iter;
+        bool more;
+
+        fg_buf_init(&from, 64);
+        fg_buf_init(&to, 64);
+        put_chunk_key(&from, service, generation + 1, 0);
+        put_chunk_key(&to, service, UINT32_MAX, UINT32_MAX);
+        iter = fg_store_iter_create(store, HEAD_DICT, fg_buf_slice(&from), fg_buf_slice(&to));
+        fg_buf_done(&from);
+        fg_buf_done(&to);
+        more = iter->valid;
+        if (more) {
+            struct fg_cur cur = fg_cur(fg_slice_sub(iter->key, 4, iter->key.len));
+
+            generation = fg_cur_be32(&cur);
+        } else if (iter->err.code != FG_OK) {
+            *err = iter->err;
+            fg_store_iter_destroy(iter);
+            return fg_wrap(err, "dictionary %u", service);
+        }
+        fg_store_iter_destroy(iter);
+        if (!more)
+            break;
+    }
+    *ret_generation = generation;
+    return FG_OK;
+}
+
+/* ---- the table ---- */
+
+struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max_bytes)
+{
+    struct dict_table *table = fg_new(struct dict_table);
+
+    (void)pthread_mutex_init(&table->lock, NULL);
+    table->store = store;
+    table->memory_max_bytes = memory_max_bytes;
+    return table;
+}
+
+void dict_table_destroy(struct dict_table *table)
+{
+    if (table == NULL)
+        return;
+    for (size_t b = 0; b < TABLE_BUCKETS; b++) {
+        struct dict *dict = table->buckets[b];
+
+        while (dict != NULL) {
+            struct dict *next = dict->next;
+
+            fg_assert(dict->refs == 0);
+            dict_free(dict);
+            dict = next;
+        }
+    }
+    (void)pthread_mutex_destroy(&table->lock);
+    free(table);
+}
+
+uint64_t dict_table_bytes(struct dict_table *table)
+{
+    uint64_t bytes;
+
+    (void)pthread_mutex_lock(&table->lock);
+    bytes = table->bytes;
+    (void)pthread_mutex_unlock(&table->lock);
+    return bytes;
+}
+
+static struct dict **bucket(struct dict_table *table, uint32_t service)
+{
+    return &table->buckets[service % TABLE_BUCKETS]; /* services are counted, so this spreads */
+}
+
+static struct dict *find(struct dict_table *table, uint32_t service, uint32_t generation)
+{
+    struct dict *dict = *bucket(table, service);
+
+    while (dict != NULL && (dict->service != service || dict->generation != generation))
+        dict = dict->next;
+    return dict;
+}
+
+static void forget(struct dict_table *table, struct dict *dict)
+{
+    struct dict **link = bucket(table, dict->service);
+
+    while (*link != dict)
+        link = &(*link)->next;
+    *link = dict->next;
+    table->bytes -= dict->bytes;
+    dict_free(dict);
+}
+
+/* Makes room: the longest unused go. Who has chunks on their way to the store holds a reference. */
+static void shrink(struct dict_table *table)
+{
+    while (table->bytes > table->memory_max_bytes) {
+        struct dict *oldest = NULL;
+
+        for (size_t b = 0; b < TABLE_BUCKETS; b++)
+            for (struct dict *dict = table->buckets[b]; dict != NULL; dict = dict->next)
+                if (dict->refs == 0 && (oldest == NULL || dict->used_at < oldest->used_at))
+                    oldest = dict;
+        if (oldest == NULL)
+            return;
+        forget(table, oldest);
+    }
+}
+
+enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t generation,
+                      struct dict **ret_dict, struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+    struct dict *dict;
+
+    (void)pthread_mutex_lock(&table->lock);
+    dict = find(table, service, generation);
+    if (dict == NULL) {
+        /* Under the lock: who comes for the same one waits instead of reading it a second time. */
+        dict = dict_create(service, generation);
+        code = load(dict, table->store, err);
+        if (code != FG_OK) {
+            dict_free(dict);
+            (void)pthread_mutex_unlock(&table->lock);
+            return code;
+        }
+        dict->next = *bucket(table, service);
+        *bucket(table, service) = dict;
+        dict->bytes = dict_memory(dict);
+        table->bytes += dict->bytes;
+    }
+    dict->refs++;
+    dict->used_at = ++table->tick;
+    shrink(table);
+    (void)pthread_mutex_unlock(&table->lock);
+    *ret_dict = dict;
+    return FG_OK;
+}
+
+void dict_unref(struct dict_table *table, struct dict *dict)
+{
+    uint64_t bytes;
+
+    if (dict == NULL)
+        return;
+    (void)pthread_rwlock_rdlock(&dict->lock);
+    bytes = dict_memory(dict);
+    (void)pthread_rwlock_unlock(&dict->lock);
+    (void)pthread_mutex_lock(&table->lock);
+    fg_assert(dict->refs > 0);
+    dict->refs--;
+    table->bytes = table->bytes - dict->bytes + bytes;
+    dict->bytes = bytes;
+    (void)pthread_mutex_unlock(&table->lock);
+}

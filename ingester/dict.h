@@ -1,0 +1,68 @@
+/*
+ * A dictionary numbers the stacks of one service: a stack tree (common/profile/tree.h) that only grows,
+ * and the ids of the stacks it knows. Records name stacks by node number + 1; 0 is the empty stack.
+ *
+ * On disk a dictionary is the chunks by which it grew, in order (keys.h, DICT):
+ *   symbols since the chunk before (symbols.h)
+ *   varint first node, varint n, nodes: varint number - parent (0: root), varint location
+ *   varint n, stacks: id 16 bytes, varint node + 1
+ * A chunk stands in the same batch as the first records that need it.
+ *
+ * Generations: after a write that failed nobody knows how much of it a restart will find. So the
+ * dictionary is left as it is on disk and a new generation begins: what the failed batch may have
+ * numbered stays consistent with itself and nothing else uses these numbers. Cutting the head into
+ * segments begins a new generation for the same reason: nothing old is named by what is new.
+ *
+ * Thread: the newest generation of a service is changed by the worker the service is pinned to; queries
+ * read any generation. dict_read_lock() makes that safe.
+ */
+#ifndef FG_INGESTER_DICT_H
+#define FG_INGESTER_DICT_H
+
+#include "common/profile/batch.h"
+#include "common/profile/tree.h"
+#include "common/store/store.h"
+#include "ingester/catalog.h"
+
+struct dict;
+struct dict_table;
+
+/* memory_max_bytes: beyond it dictionaries not in use are forgotten, the longest unused first. */
+struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max_bytes);
+void dict_table_destroy(struct dict_table *table);
+uint64_t dict_table_bytes(struct dict_table *table);
+
+/*
+ * The dictionary of a service and generation, read from the store when it is not in memory; an empty one
+ * when nothing is there. Counted: dict_unref() when done. FG_E_CORRUPT, FG_E_UNAVAILABLE.
+ */
+enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t generation,
+                      struct dict **ret_dict, struct fg_err *err) fg_must_check;
+void dict_unref(struct dict_table *table, struct dict *dict);
+
+/* The newest generation of a service that the store knows; 0 when it knows none. */
+enum fg_code dict_newest(struct fg_store *store, uint32_t service, uint32_t *ret_generation,
+                         struct fg_err *err) fg_must_check;
+
+uint32_t dict_generation(const struct dict *dict);
+
+/* --- the pinned worker --- */
+
+/*
+ * Node + 1 of every stack of the batch into nodes[n_stacks], adding those the batch defines. Stacks that
+ * are neither known nor defined: their numbers into undefined, *ret_undefined of them; then nothing may
+ * be stored. Both arrays have room for batch->n_stacks.
+ */
+void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes,
+                  uint32_t *undefined, uint32_t *ret_undefined);
+
+/* What was added since the last chunk, as a put; nothing when nothing was. */
+void dict_put_chunk(struct dict *dict, struct fg_store_batch *out);
+
+/* --- queries --- */
+
+/* The tree as it is now. self is NULL in it: the caller brings values of its own. */
+const struct fg_tree *dict_read_lock(struct dict *dict);
+void dict_read_unlock(struct dict *dict);
+
+#endif

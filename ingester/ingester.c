@@ -1,0 +1,207 @@
+#include "ingester/ingester.h"
+
+#include <unistd.h>
+
+#include "common/run/log.h"
+#include "ingester/push.h"
+#include "ingester/query.h"
+
+#define CONF(field) FG_CONF_AT(struct ingester_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field ingester_fields[] = {
+    {"dictionary_max_bytes", FG_CONF_BYTES, CONF(dictionary_max_bytes), .def = "256MiB", .min = "1MiB",
+     .doc = "Memory for the stack dictionaries of services; those not in use are read again when needed."},
+    {"commit_queue_max_bytes", FG_CONF_BYTES, CONF(commit_queue_max_bytes), .def = "64MiB", .min = "1MiB",
+     .doc = "Profiles waiting to be written. Above it pushes are refused with 429."},
+    {"store_cache_bytes", FG_CONF_BYTES, CONF(store_cache_bytes), .def = "192MiB", .min = "1MiB",
+     .doc = "Memory for blocks of the head that were read."},
+    {"store_write_buffer_bytes", FG_CONF_BYTES, CONF(store_write_buffer_bytes), .def = "64MiB", .min = "1MiB", .max = "256MiB",
+     .doc = "Newest profiles kept in memory (and in the log) before they are written in order."},
+    {"store_wal_max_bytes", FG_CONF_BYTES, CONF(store_wal_max_bytes), .def = "128MiB", .min = "4MiB",
+     .doc = "Log that is read again after a crash: bounds how long a start takes."},
+    {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
+     .doc = "Threads that number stacks and encode profiles; 0: one for each processor."},
+    {"query_workers", FG_CONF_UINT, CONF(query_workers), .def = "0", .max = "256",
+     .doc = "Threads that read for queries; 0: one for each processor."},
+    {"queue_max", FG_CONF_UINT, CONF(queue_max), .def = "1024", .min = "1", .max = "1000000",
+     .doc = "Pushes waiting for a worker. Above it they are refused with 429."},
+    {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "128", .min = "1", .max = "1000000",
+     .doc = "Queries waiting for a worker. Above it they are refused with 429."},
+    {"spread", FG_CONF_UINT, CONF(spread), .def = "0", .max = "12",
+     .doc = "A service's series occupy at most 2^spread shards."},
+    {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "1GiB", .min = "16MiB",
+     .doc = "Memory that one query may use; beyond it the query fails with 429."},
+};
+/* clang-format on */
+const size_t ingester_n_fields = FG_COUNT(ingester_fields);
+
+/* clang-format off */
+#define INGESTER_METRICS(M)                                                                              \
+    M(GAUGE, INGESTER_SERIES, "flamegrid_ingester_series", "Series in the head")                         \
+    M(GAUGE, INGESTER_CATALOG_BYTES, "flamegrid_ingester_catalog_bytes", "Memory of the catalog")        \
+    M(GAUGE, INGESTER_DICT_BYTES, "flamegrid_ingester_dictionary_bytes", "Memory of the dictionaries")   \
+    M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the store")      \
+    M(GAUGE, INGESTER_STORE_DISK, "flamegrid_ingester_store_disk_bytes", "The head on disk")             \
+    M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker") \
+    M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker") \
+    M(GAUGE, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the lane was full") \
+    M(GAUGE, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the lane was full")
+/* clang-format on */
+FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
+static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_METRICS);
+
+struct ingester {
+    struct fg_store *store;
+    struct catalog *catalog;
+    struct dict_table *dicts;
+    struct fg_work *work;
+    struct commit *commit;
+    struct fg_metrics *metrics;
+    struct push_context push;
+    struct query_context query;
+};
+
+struct fg_store_config ingester_store_config(const struct ingester_settings *settings)
+{
+    return (struct fg_store_config){
+        .cache_bytes = settings->store_cache_bytes,
+        .write_buffer_bytes = settings->store_write_buffer_bytes,
+        .wal_max_bytes = settings->store_wal_max_bytes,
+        .sync = true,
+    };
+}
+
+static void on_scrape(void *arg)
+{
+    struct ingester *ingester = arg;
+    struct fg_metrics *metrics = ingester->metrics;
+    struct fg_lane_state pushes, queries;
+
+    fg_work_state(ingester->work, FG_LANE_INGEST, &pushes);
+    fg_work_state(ingester->work, FG_LANE_QUERY, &queries);
+    fg_metric_set(metrics, INGESTER_SERIES, (int64_t)catalog_count_series(ingester->catalog, NULL));
+    fg_metric_set(metrics, INGESTER_CATALOG_BYTES, (int64_t)catalog_bytes(ingester->catalog));
+    fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)dict_table_bytes(ingester->dicts));
+    fg_metric_set(metrics, INGESTER_STORE_MEMORY,
+                  (int64_t)fg_store_memory_bytes(ingester->store));
+    fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
+    fg_metric_set(metrics, INGESTER_QUEUED_PUSHES, pushes.queued);
+    fg_metric_set(metrics, INGESTER_QUEUED_QUERIES, queries.queued);
+    fg_metric_set(metrics, INGESTER_REFUSED_PUSHES, (int64_t)pushes.refused);
+    fg_metric_set(metrics, INGESTER_REFUSED_QUERIES, (int64_t)queries.refused);
+}
+
+static unsigned or_processors(uint64_t threads)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (threads > 0)
+        return (unsigned)threads;
+    return processors < 1 ? 1 : (unsigned)processors;
+}
+
+static enum fg_code start_workers(struct ingester *ingester,
+                                  const struct ingester_settings *settings, struct fg_err *err)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {or_processors(settings->workers), (unsigned)settings->queue_max},
+        [FG_LANE_QUERY] = {or_processors(settings->query_workers),
+                           (unsigned)settings->query_queue_max},
+    };
+
+    return fg_work_create("ingester", lanes, &ingester->work, err);
+}
+
+/* A disk that is full or read-only is better found at the start than by the first agent. */
+static enum fg_code prove_writable(struct fg_store *store, struct fg_err *err)
+{
+    struct fg_store_batch batch;
+    enum fg_code code;
+
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, HEAD_META, FG_LIT("probe"), FG_LIT(""));
+    code = fg_store_write(store, &batch, err);
+    fg_store_batch_done(&batch);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "head cannot be written");
+}
+
+static enum fg_code start(struct ingester *ingester, const struct ingester_config *config,
+                          struct fg_err *err)
+{
+    const struct ingester_settings *settings = config->settings;
+
+    if (catalog_open(config->store, (unsigned)settings->spread, &ingester->catalog, err) != FG_OK ||
+        prove_writable(config->store, err) != FG_OK ||
+        start_workers(ingester, settings, err) != FG_OK)
+        return err->code;
+    ingester->dicts = dict_table_create(config->store, settings->dictionary_max_bytes);
+    if (commit_create(config->store, ingester->catalog, ingester->dicts,
+                      settings->commit_queue_max_bytes, config->registry, &ingester->commit,
+                      err) != FG_OK)
+        return err->code;
+    ingester->push = (struct push_context){
+        .store = config->store,
+        .catalog = ingester->catalog,
+        .dicts = ingester->dicts,
+        .commit = ingester->commit,
+        .work = ingester->work,
+        .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
+    };
+    ingester->query = (struct query_context){
+        .store = config->store,
+        .catalog = ingester->catalog,
+        .dicts = ingester->dicts,
+        .work = ingester->work,
+        .memory_max_bytes = settings->query_max_bytes,
+    };
+    return FG_OK;
+}
+
+enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
+                             struct fg_err *err)
+{
+    struct ingester *ingester = fg_new(struct ingester);
+    int64_t before = fg_mono_ns(config->clock);
+
+    ingester->store = config->store;
+    if (start(ingester, config, err) != FG_OK) {
+        ingester_destroy(ingester);
+        return fg_wrap(err, "ingester");
+    }
+    ingester->metrics =
+        fg_metrics_register(config->registry, ingester_metrics, FG_COUNT(ingester_metrics));
+    fg_registry_on_scrape(config->registry, on_scrape, ingester);
+    fg_log_info("head opened", fg_lu("series", catalog_count_series(ingester->catalog, NULL)),
+                fg_lu("disk_bytes", fg_store_disk_bytes(config->store)),
+                fg_li("took_ms", (fg_mono_ns(config->clock) - before) / FG_MS_NS));
+    *ret_ingester = ingester;
+    return FG_OK;
+}
+
+void ingester_destroy(struct ingester *ingester)
+{
+    if (ingester == NULL)
+        return;
+    fg_work_destroy(ingester->work); /* hands its last items to the committer */
+    commit_destroy(ingester->commit);
+    dict_table_destroy(ingester->dicts);
+    catalog_close(ingester->catalog);
+    free(ingester);
+}
+
+static void handle_ping(struct fg_rpc_request *req, void *arg)
+{
+    (void)arg;
+    fg_rpc_reply(req, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
+}
+
+void ingester_serve(struct ingester *ingester, struct fg_rpc_server *server)
+{
+    fg_rpc_server_handle(server, FG_RPC_PING, handle_ping, NULL);
+    fg_rpc_server_handle(server, FG_RPC_PUSH, push_handle, &ingester->push);
+    fg_rpc_server_handle(server, FG_RPC_SELECT, query_handle_select, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_SERIES, query_handle_series, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_POINTS, query_handle_points, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_STATS, query_handle_stats, &ingester->query);
+}

@@ -1,0 +1,56 @@
+/*
+ * The ingester makes profiles durable before it answers for them, and serves them until they are in
+ * blocks. Its data is the head: a store of its own on the local disk (keys.h).
+ *
+ * Thread: calls arrive on transport threads and are handed to workers: pushes to the one their service
+ * is pinned to (INGEST lane), queries to any (QUERY lane). One committer writes.
+ */
+#ifndef FG_INGESTER_INGESTER_H
+#define FG_INGESTER_INGESTER_H
+
+#include "common/base/budget.h"
+#include "common/base/time.h"
+#include "common/rpc/rpc.h"
+#include "common/run/config.h"
+#include "common/run/metrics.h"
+#include "common/run/work.h"
+#include "common/store/store.h"
+
+struct ingester;
+
+/* Settings, section "ingester". */
+struct ingester_settings {
+    uint64_t dictionary_max_bytes; /* of dictionaries kept in memory */
+    uint64_t commit_queue_max_bytes;
+    uint64_t store_cache_bytes, store_write_buffer_bytes, store_wal_max_bytes;
+    uint64_t workers;         /* that resolve pushes; 0: one for each processor */
+    uint64_t query_workers;   /* 0: one for each processor */
+    uint64_t queue_max;       /* pushes waiting for a worker */
+    uint64_t query_queue_max; /* queries waiting for a worker */
+    uint64_t spread;          /* bits of the label hash in a shard */
+    uint64_t query_max_bytes; /* memory of one query */
+};
+extern const struct fg_conf_field ingester_fields[];
+extern const size_t ingester_n_fields;
+
+/* The store's own settings out of these. */
+struct fg_store_config ingester_store_config(const struct ingester_settings *settings);
+
+struct ingester_config {
+    const struct ingester_settings *settings;
+    struct fg_store *store; /* borrowed, with the families of keys.h */
+    struct fg_registry *registry;
+    struct fg_clock *clock;
+};
+
+/* Reads the head back and proves that it can write. FG_E_CORRUPT, FG_E_UNAVAILABLE. */
+enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
+                             struct fg_err *err) fg_must_check;
+
+/* Answers what it has taken, then ends. The server that feeds it has stopped before. NULL is fine. */
+void ingester_destroy(struct ingester *ingester);
+
+/* Sets the handlers of a server that has not started yet. */
+void ingester_serve(struct ingester *ingester, struct fg_rpc_server *server);
+
+#endif

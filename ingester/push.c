@@ -1,0 +1,268 @@
+#include "ingester/push.h"
+
+#include "ingester/record.h"
+#include "proto/inner.pb-c.h"
+
+/*
+ * A push on its way:
+ *
+ *   transport thread  ->  worker of the service  ->  committer  ->  reply
+ *
+ * On the worker the stacks get their numbers and the profiles become records; from there on nothing of
+ * the request's own form is needed.
+ */
+struct push {
+    struct fg_job job;
+    struct commit_item item;
+    struct push_context *context;
+    struct fg_rpc_request *req;
+    Fg__Inner__PushHead *head;
+    uint32_t *undefined; /* stacks nobody defined */
+    uint32_t n_undefined;
+};
+
+enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024 };
+
+static void push_free(struct push *push)
+{
+    commit_item_done(&push->item);
+    free(push->undefined);
+    fg__inner__push_head__free_unpacked(push->head, NULL);
+    free(push);
+}
+
+static void reply(struct push *push, uint32_t stored, uint32_t duplicates)
+{
+    Fg__Inner__PushReply answer = FG__INNER__PUSH_REPLY__INIT;
+    uint8_t *bytes;
+    size_t len;
+
+    answer.stored = stored;
+    answer.duplicates = duplicates;
+    answer.undefined = push->undefined;
+    answer.n_undefined = push->n_undefined;
+    answer.start_id = push->context->start_id;
+    bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&answer));
+    len = fg__inner__push_reply__pack(&answer, bytes);
+    fg_rpc_reply(push->req, fg_bytes(bytes, len), fg_bytes(NULL, 0));
+    free(bytes);
+}
+
+/* ---- committer's thread ---- */
+
+static void on_committed(struct commit_item *item)
+{
+    struct push *push = fg_container(item, struct push, item);
+
+    if (item->code == FG_OK)
+        reply(push, item->stored, item->duplicates);
+    else
+        fg_rpc_reply_error(push->req, &item->err);
+    push_free(push);
+}
+
+/* ---- worker ---- */
+
+static enum fg_code current_generation(struct push *push, struct fg_err *err)
+{
+    struct catalog_service *service = push->item.service;
+    uint32_t generation = atomic_load(&service->generation);
+    uint32_t unknown = CATALOG_GENERATION_UNKNOWN;
+
+    if (generation == CATALOG_GENERATION_UNKNOWN) {
+        if (dict_newest(push->context->store, service->number, &generation, err) != FG_OK)
+            return err->code;
+        (void)atomic_compare_exchange_strong(&service->generation, &unknown, generation);
+        generation = atomic_load(&service->generation);
+    }
+    push->item.generation = generation;
+    return dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err);
+}
+
+/* Definitions that are not on disk yet go into the same batch as what needs them. */
+static void define(struct push *push)
+{
+    struct commit_item *item = &push->item;
+    _Atomic bool *tenant_durable = catalog_tenant_durable(item->tenant);
+
+    if (!atomic_load(tenant_durable)) {
+        catalog_put_tenant(item->tenant, &item->defs);
+        commit_item_durable(item, tenant_durable);
+    }
+    if (!atomic_load(&item->service->durable)) {
+        catalog_put_service(item->tenant, item->service, &item->defs);
+        commit_item_durable(item, &item->service->durable);
+    }
+}
+
+/* Scratch for the samples of one profile after another. */
+struct scratch {
+    struct record_sample *samples, *spare;
+    uint32_t *positions;
+};
+
+static bool scratch_create(struct scratch *scratch, const struct fg_wire_batch *batch,
+                           struct fg_arena *arena)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        most = FG_MAX(most, batch->profiles[i].n_samples);
+    scratch->samples = fg_arena_alloc(arena, most * sizeof *scratch->samples);
+    scratch->spare = fg_arena_alloc(arena, most * sizeof *scratch->spare);
+    scratch->positions = fg_arena_alloc(arena, most * sizeof *scratch->positions);
+    return scratch->samples != NULL && scratch->spare != NULL && scratch->positions != NULL;
+}
+
+/* Bit t: the profile has a value of type t. */
+static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_types)
+{
+    uint64_t types = 0;
+
+    for (uint32_t t = 0; t < n_types; t++) {
+        const int64_t *values = profile->values + (size_t)t * profile->n_samples;
+        uint32_t i = 0;
+
+        while (i < profile->n_samples && values[i] == 0)
+            i++;
+        types |= (uint64_t)(i < profile->n_samples) << t;
+    }
+    return types;
+}
+
+static void add_record(struct push *push, const struct fg_wire_batch *batch, uint32_t number,
+                       const uint32_t *nodes, const struct scratch *scratch)
+{
+    const struct fg_profile *profile = &batch->profiles[number];
+    struct commit_item *item = &push->item;
+    struct commit_profile *out = &item->profiles[number];
+    struct catalog_series *series = catalog_series(push->context->catalog, item->tenant,
+                                                   item->service, batch, &profile->labels);
+
+    catalog_series_saw(series, types_with_values(profile, batch->n_types));
+    if (!atomic_load(&series->durable)) {
+        catalog_put_series(item->tenant, series, &item->defs);
+        commit_item_durable(item, &series->durable);
+    }
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        scratch->samples[i] = (struct record_sample){nodes[profile->stacks[i]], i};
+    record_sort(scratch->samples, scratch->spare, profile->n_samples);
+    out->key = (struct head_profile_key){
+        .group = {catalog_tenant_number(item->tenant), series->shard,
+                  head_window(fg_time_add(profile->time_ns, profile->duration_ns))},
+        .series = series->number,
+        .time_ns = profile->time_ns,
+        .id = profile->id,
+    };
+    out->offset = item->records.len;
+    record_encode(profile, batch->n_types, item->generation, scratch->samples, scratch->positions,
+                  &item->records);
+    out->len = item->records.len - out->offset;
+}
+
+static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
+                            struct fg_arena *arena, struct fg_err *err)
+{
+    struct commit_item *item = &push->item;
+    uint32_t *nodes = fg_arena_alloc(arena, batch->n_stacks * sizeof *nodes);
+    struct scratch scratch;
+
+    if (nodes == NULL || !scratch_create(&scratch, batch, arena))
+        return fg_fail(err, FG_E_LIMIT, "batch of %u stacks", batch->n_stacks);
+    if (current_generation(push, err) != FG_OK)
+        return err->code;
+    push->undefined = fg_calloc(batch->n_stacks, sizeof *push->undefined);
+    dict_resolve(item->dict, batch, nodes, push->undefined, &push->n_undefined);
+    if (push->n_undefined > 0)
+        return FG_OK;
+    define(push);
+    item->n_profiles = batch->n_profiles;
+    item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        add_record(push, batch, i, nodes, &scratch);
+    dict_put_chunk(item->dict, &item->defs);
+    return FG_OK;
+}
+
+static enum fg_code run(struct fg_job *job, struct fg_err *err)
+{
+    struct push *push = fg_container(job, struct push, job);
+    struct fg_wire_batch batch;
+    enum fg_code code;
+
+    push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
+    push->item.service = catalog_service(push->context->catalog, push->item.tenant,
+                                         fg_cstr(push->head->service));
+    fg_auto(fg_arena) *arena = fg_arena_create(PUSH_ARENA_MAX_BYTES);
+    if (fg_batch_decode(fg_rpc_payload(push->req), arena, &batch, err) != FG_OK)
+        return err->code;
+    code = prepare(push, &batch, arena, err);
+    fg_wire_batch_done(&batch);
+    return code;
+}
+
+static void let_go(struct push *push)
+{
+    dict_unref(push->context->dicts, push->item.dict);
+    push->item.dict = NULL;
+}
+
+/* Still on the worker, so that items of one service reach the committer in order. */
+static void done(struct fg_job *job)
+{
+    struct push *push = fg_container(job, struct push, job);
+    struct fg_err full;
+
+    if (job->code == FG_OK && push->n_undefined == 0) {
+        push->item.done = on_committed;
+        if (commit_submit(push->context->commit, &push->item))
+            return;
+        /* What the dictionary numbered for this push will not be on disk. */
+        if (push->item.defs.count > 0)
+            commit_spoil(push->item.service, push->item.generation);
+        (void)fg_fail(&full, FG_E_LIMIT, "ingester's commit queue is full");
+        fg_rpc_reply_error(push->req, &full);
+    } else if (job->code == FG_OK) {
+        reply(push, 0, 0);
+    } else {
+        fg_rpc_reply_error(push->req, &job->err);
+    }
+    let_go(push);
+    push_free(push);
+}
+
+/* ---- transport thread ---- */
+
+static void refuse(struct fg_rpc_request *req, enum fg_code code, const char *why)
+{
+    struct fg_err err;
+
+    (void)fg_fail(&err, code, "%s", why);
+    fg_rpc_reply_error(req, &err);
+}
+
+void push_handle(struct fg_rpc_request *req, void *context)
+{
+    struct fg_slice bytes = fg_rpc_head(req);
+    Fg__Inner__PushHead *head = fg__inner__push_head__unpack(NULL, bytes.len, bytes.ptr);
+    struct push *push;
+    uint64_t pin;
+
+    if (head == NULL || head->tenant[0] == '\0' || head->service[0] == '\0') {
+        fg__inner__push_head__free_unpacked(head, NULL);
+        refuse(req, FG_E_INVALID, "push without tenant or service");
+        return;
+    }
+    push = fg_new(struct push);
+    commit_item_init(&push->item);
+    push->context = context;
+    push->req = req;
+    push->head = head;
+    push->job.run = run;
+    push->job.done = done;
+    pin = fg_hash64(fg_cstr(head->service)) ^ fg_mix64(fg_hash64(fg_cstr(head->tenant)));
+    if (!fg_work_submit_pinned(push->context->work, FG_LANE_INGEST, pin, &push->job)) {
+        push_free(push);
+        refuse(req, FG_E_LIMIT, "ingester is busy");
+    }
+}

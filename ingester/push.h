@@ -1,0 +1,21 @@
+/* PUSH: a batch from a distributor becomes an item for the committer. */
+#ifndef FG_INGESTER_PUSH_H
+#define FG_INGESTER_PUSH_H
+
+#include "common/rpc/rpc.h"
+#include "common/run/work.h"
+#include "ingester/commit.h"
+
+struct push_context {
+    struct fg_store *store;
+    struct catalog *catalog;
+    struct dict_table *dicts;
+    struct commit *commit;
+    struct fg_work *work;
+    uint64_t start_id; /* of this run, told to distributors */
+};
+
+/* A handler for fg_rpc_server_handle(); arg is the context, which outlives the server. */
+void push_handle(struct fg_rpc_request *req, void *context);
+
+#endif

@@ -1,0 +1,271 @@
+#include "ingester/query.h"
+
+#include "common/base/time.h"
+
+enum { CHECK_DEADLINE_EVERY = 1024 }; /* records: about a millisecond */
+
+/* ---- jobs ---- */
+
+struct query_job {
+    struct fg_job job;
+    struct query query;
+    enum fg_code (*kind)(struct query *query, struct fg_err *err);
+};
+
+static enum fg_code run(struct fg_job *base, struct fg_err *err)
+{
+    struct query_job *job = fg_container(base, struct query_job, job);
+
+    job->query.arena = fg_arena_create(job->query.context->memory_max_bytes);
+    if (fg_rpc_deadline_mono_ns(job->query.req) <= fg_mono_ns(fg_clock_real()))
+        return fg_fail(err, FG_E_DEADLINE, "query waited too long");
+    return job->kind(&job->query, err);
+}
+
+static void done(struct fg_job *base)
+{
+    struct query_job *job = fg_container(base, struct query_job, job);
+    struct query *query = &job->query;
+    struct fg_err full;
+
+    if (job->job.code == FG_OK && (query->head.full || query->payload.full)) {
+        (void)fg_fail(&full, FG_E_LIMIT, "answer is larger than %u bytes",
+                      FG_RPC_MESSAGE_MAX_BYTES / 2);
+        fg_rpc_reply_error(query->req, &full);
+    } else if (job->job.code == FG_OK) {
+        fg_rpc_reply(query->req, fg_buf_slice(&query->head), fg_buf_slice(&query->payload));
+    } else {
+        fg_rpc_reply_error(query->req, &job->job.err);
+    }
+    fg_buf_done(&query->head);
+    fg_buf_done(&query->payload);
+    fg_arena_destroy(query->arena);
+    free(job);
+}
+
+static void submit(struct fg_rpc_request *req, struct query_context *context,
+                   enum fg_code (*kind)(struct query *query, struct fg_err *err))
+{
+    struct query_job *job = fg_new(struct query_job);
+    struct fg_err err;
+
+    job->job.run = run;
+    job->job.done = done;
+    job->kind = kind;
+    job->query.context = context;
+    job->query.req = req;
+    fg_buf_init(&job->query.head, FG_RPC_MESSAGE_MAX_BYTES / 2);
+    fg_buf_init(&job->query.payload, FG_RPC_MESSAGE_MAX_BYTES / 2);
+    if (fg_work_submit(context->work, FG_LANE_QUERY, &job->job))
+        return;
+    free(job);
+    (void)fg_fail(&err, FG_E_LIMIT, "ingester has too many queries waiting");
+    fg_rpc_reply_error(req, &err);
+}
+
+void query_handle_select(struct fg_rpc_request *req, void *context)
+{
+    submit(req, context, query_select);
+}
+
+void query_handle_series(struct fg_rpc_request *req, void *context)
+{
+    submit(req, context, query_series);
+}
+
+void query_handle_points(struct fg_rpc_request *req, void *context)
+{
+    submit(req, context, query_points);
+}
+
+void query_handle_stats(struct fg_rpc_request *req, void *context)
+{
+    submit(req, context, query_stats);
+}
+
+/* ---- scope ---- */
+
+static enum fg_match_op match_op(Fg__Inner__MatchOp op)
+{
+    switch (op) {
+    case FG__INNER__MATCH_OP__NE:
+        return FG_MATCH_NE;
+    case FG__INNER__MATCH_OP__RE:
+        return FG_MATCH_RE;
+    case FG__INNER__MATCH_OP__NRE:
+        return FG_MATCH_NRE;
+    default:
+        return FG_MATCH_EQ;
+    }
+}
+
+static enum fg_code read_selector(const Fg__Inner__Selection *selection, const char *profile_type,
+                                  struct fg_arena *arena, struct fg_selector *selector,
+                                  struct fg_err *err)
+{
+    for (size_t i = 0; i < selection->n_matchers; i++) {
+        const Fg__Inner__Matcher *matcher = selection->matchers[i];
+
+        if (fg_selector_add(selector, arena, match_op(matcher->op), fg_cstr(matcher->name),
+                            fg_cstr(matcher->value), err) != FG_OK)
+            return err->code;
+    }
+    if (profile_type == NULL || profile_type[0] == '\0')
+        return FG_OK;
+    return fg_selector_add(selector, arena, FG_MATCH_EQ, FG_LIT(FG_LABEL_PROFILE_TYPE),
+                           fg_cstr(profile_type), err);
+}
+
+enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
+                         const char *profile_type, int64_t start_ns, int64_t end_ns,
+                         struct query_scope *ret_scope, struct fg_err *err)
+{
+    struct catalog *catalog = query->context->catalog;
+    struct query_scope scope = {.start_ns = start_ns, .end_ns = end_ns};
+    struct fg_selector selector = {0};
+    enum fg_code code;
+
+    if (selection == NULL)
+        return fg_fail(err, FG_E_INVALID, "query without a selection");
+    scope.tenant = catalog_find_tenant(catalog, fg_cstr(selection->tenant));
+    code = read_selector(selection, profile_type, query->arena, &selector, err);
+    if (code == FG_OK)
+        code = catalog_select(catalog, scope.tenant, &selector, query->arena, &scope.matches,
+                              &scope.n_matches, err);
+    if (code == FG_OK)
+        code = catalog_groups(catalog, scope.tenant, start_ns, end_ns, query->arena,
+                              &scope.groups, &scope.n_groups, err);
+    fg_selector_done(&selector);
+    query->series += scope.n_matches;
+    *ret_scope = scope;
+    return code;
+}
+
+/* ---- scanning ---- */
+
+struct scan {
+    struct query *query;
+    const struct query_scope *scope;
+    query_visit visit;
+    void *arg;
+    struct fg_store_iter *iter;
+    struct fg_buf key;
+};
+
+/* To the first record of the series in the group that is not too early. */
+static void seek(struct scan *scan, const struct head_group_key *group, uint32_t series)
+{
+    fg_buf_clear(&scan->key);
+    head_put_series_seek(&scan->key, group, series, scan->scope->start_ns);
+    /* We only go forward: when what we stand on is at or after the goal, nothing lies between. */
+    if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
+        fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
+}
+
+static enum fg_code visit_record(struct scan *scan, const struct catalog_match *matches, size_t n,
+                                 const struct head_profile_key *key, struct fg_err *err)
+{
+    struct query *query = scan->query;
+    struct record record;
+
+    if (++query->profiles % CHECK_DEADLINE_EVERY == 0 &&
+        fg_rpc_deadline_mono_ns(query->req) <= fg_mono_ns(fg_clock_real()))
+        return fg_fail(err, FG_E_DEADLINE, "query took too long: %llu profiles read",
+                       (unsigned long long)query->profiles);
+    query->bytes += scan->iter->key.len + scan->iter->value.len;
+    if (record_open(scan->iter->value, &record, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < n; i++)
+        if (scan->visit(scan->arg, &matches[i], key, &record, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* n matches, all of one series. */
+static enum fg_code scan_series(struct scan *scan, const struct head_group_key *group,
+                                const struct catalog_match *matches, size_t n, struct fg_err *err)
+{
+    uint32_t series = matches[0].series->number;
+    struct head_profile_key key;
+
+    for (seek(scan, group, series); scan->iter->valid; fg_store_iter_next(scan->iter)) {
+        if (!head_get_profile_key(scan->iter->key, &key))
+            return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
+        if (key.series != series || key.group.window != group->window ||
+            key.group.shard != group->shard || key.time_ns > scan->scope->end_ns)
+            break;
+        if (visit_record(scan, matches, n, &key, err) != FG_OK)
+            return err->code;
+    }
+    if (scan->iter->err.code != FG_OK) {
+        *err = scan->iter->err;
+        return fg_wrap(err, "head");
+    }
+    return FG_OK;
+}
+
+static enum fg_code scan_group(struct scan *scan, const struct catalog_group *group,
+                               const struct catalog_match *matches, size_t n, struct fg_err *err)
+{
+    for (size_t i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n && matches[next].series == matches[i].series;)
+            next++;
+        if (scan_series(scan, &group->key, matches + i, next - i, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* Groups and matches are both sorted by shard: walk them side by side. */
+static enum fg_code scan_groups(struct scan *scan, struct fg_err *err)
+{
+    const struct query_scope *scope = scan->scope;
+    size_t from = 0;
+
+    for (size_t g = 0; g < scope->n_groups; g++) {
+        uint16_t shard = scope->groups[g].key.shard;
+        size_t to;
+
+        while (from < scope->n_matches && scope->matches[from].series->shard < shard)
+            from++;
+        for (to = from; to < scope->n_matches && scope->matches[to].series->shard == shard;)
+            to++;
+        if (to > from && scan_group(scan, &scope->groups[g], scope->matches + from, to - from,
+                                    err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
+                        void *arg, struct fg_err *err)
+{
+    struct scan scan = {.query = query, .scope = scope, .visit = visit, .arg = arg};
+    struct fg_buf from, to;
+    enum fg_code code;
+
+    if (scope->n_matches == 0 || scope->n_groups == 0)
+        return FG_OK;
+    fg_buf_init(&from, 64);
+    fg_buf_init(&to, 64);
+    fg_buf_init(&scan.key, 64);
+    fg_buf_be32(&from, catalog_tenant_number(scope->tenant));
+    fg_buf_be32(&to, catalog_tenant_number(scope->tenant) + 1);
+    /* One iterator, so all of the answer is of one moment. */
+    scan.iter = fg_store_iter_create(query->context->store, HEAD_PROFILES, fg_buf_slice(&from),
+                                     fg_buf_slice(&to));
+    code = scan_groups(&scan, err);
+    fg_store_iter_destroy(scan.iter);
+    fg_buf_done(&scan.key);
+    fg_buf_done(&from);
+    fg_buf_done(&to);
+    return code;
+}
+
+void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats)
+{
+    *stats = (Fg__Inner__Stats)FG__INNER__STATS__INIT;
+    stats->profiles = query->profiles;
+    stats->bytes = query->bytes;
+    stats->series = query->series;
+}

@@ -1,0 +1,74 @@
+/*
+ * What the queries have in common: a call becomes a job on the QUERY lane, a selection becomes the
+ * records to read, in the order in which they lie on disk.
+ */
+#ifndef FG_INGESTER_QUERY_H
+#define FG_INGESTER_QUERY_H
+
+#include "common/rpc/rpc.h"
+#include "common/run/work.h"
+#include "ingester/catalog.h"
+#include "ingester/dict.h"
+#include "ingester/record.h"
+#include "proto/inner.pb-c.h"
+
+struct query_context {
+    struct fg_store *store;
+    struct catalog *catalog;
+    struct dict_table *dicts;
+    struct fg_work *work;
+    uint64_t memory_max_bytes; /* of one query */
+};
+
+/* One call at work. The answers of a kind fill the two buffers. */
+struct query {
+    struct query_context *context;
+    struct fg_rpc_request *req;
+    struct fg_arena *arena;
+    struct fg_buf head, payload; /* of the reply */
+    uint64_t profiles, bytes;    /* read so far */
+    uint64_t series;
+};
+
+/* Handlers for fg_rpc_server_handle(); arg is a context that outlives the server. */
+void query_handle_select(struct fg_rpc_request *req, void *context);
+void query_handle_series(struct fg_rpc_request *req, void *context);
+void query_handle_points(struct fg_rpc_request *req, void *context);
+void query_handle_stats(struct fg_rpc_request *req, void *context);
+
+/* The kinds: read the head, fill the reply. On a worker. */
+enum fg_code query_select(struct query *query, struct fg_err *err);
+enum fg_code query_series(struct query *query, struct fg_err *err);
+enum fg_code query_points(struct query *query, struct fg_err *err);
+enum fg_code query_stats(struct query *query, struct fg_err *err);
+
+/* What a selection picked. */
+struct query_scope {
+    struct catalog_tenant *tenant; /* NULL: nobody has heard of it, nothing matches */
+    struct catalog_match *matches;
+    size_t n_matches;
+    struct catalog_group *groups;
+    size_t n_groups;
+    int64_t start_ns, end_ns; /* inclusive */
+};
+
+/*
+ * Finds series and groups. profile_type: NULL or "" for any. The times are given apart, since a kind may
+ * read more than it was asked about.
+ */
+enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
+                         const char *profile_type, int64_t start_ns, int64_t end_ns,
+                         struct query_scope *ret_scope, struct fg_err *err) fg_must_check;
+
+/* Called for each record of the scope, with the match it belongs to. */
+typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match,
+                                    const struct head_profile_key *key,
+                                    const struct record *record, struct fg_err *err);
+
+/* Reads every record of the scope once for each type that matched. FG_E_DEADLINE when it is too late. */
+enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
+                        void *arg, struct fg_err *err) fg_must_check;
+
+void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats);
+
+#endif

@@ -1,0 +1,235 @@
+/* POINTS: totals over time, from the records' heads alone. */
+#include "ingester/query.h"
+
+struct point {
+    uint32_t set; /* number of the label set */
+    uint64_t step;
+    uint64_t sum, count;
+};
+
+struct points {
+    struct query *query;
+    const Fg__Inner__PointsHead *head;
+    int64_t start_ns, step_ns;
+    uint64_t last_step;
+
+    struct fg_labels *sets; /* distinct values of group_by */
+    uint32_t n_sets, cap_sets;
+    struct fg_map set_map;
+
+    /* In the order they were met; sorted and summed at the end. */
+    struct point *items;
+    size_t count, cap, max;
+};
+
+/* The labels of group_by that the series has, in that order. */
+static struct fg_labels group_labels(const struct points *points, const struct fg_labels *labels)
+{
+    const Fg__Inner__PointsHead *head = points->head;
+    struct fg_labels out = {
+        fg_arena_new(points->query->arena, struct fg_label, head->n_group_by), 0};
+
+    for (size_t i = 0; out.items != NULL && i < head->n_group_by; i++) {
+        struct fg_slice value = fg_labels_get(labels, head->group_by[i]);
+
+        if (value.len > 0)
+            out.items[out.count++] = (struct fg_label){fg_cstr(head->group_by[i]), value};
+    }
+    return out;
+}
+
+static enum fg_code find_set(struct points *points, const struct catalog_match *match,
+                             uint32_t *ret_set, struct fg_err *err)
+{
+    struct fg_labels labels = group_labels(points, &match->series->by_type[match->type]);
+    uint64_t hash = fg_labels_hash(&labels).lo;
+    struct fg_map_walk walk;
+    uint32_t i;
+
+    if (labels.items == NULL)
+        return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
+    for (i = fg_map_first(&points->set_map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&points->set_map, &walk))
+        if (fg_labels_cmp(&points->sets[i], &labels) == 0)
+            break;
+    if (i == FG_MAP_NONE) {
+        if (points->n_sets == points->cap_sets) {
+            points->cap_sets = FG_MAX(64, points->cap_sets * 2);
+            points->sets = fg_realloc(points->sets, points->cap_sets * sizeof *points->sets);
+        }
+        i = points->n_sets++;
+        points->sets[i] = labels;
+        fg_map_add(&points->set_map, hash, i);
+    }
+    *ret_set = i;
+    return FG_OK;
+}
+
+/* The smallest k with time <= start + k * step. */
+static uint64_t step_of(const struct points *points, int64_t time_ns)
+{
+    uint64_t after;
+
+    if (time_ns <= points->start_ns)
+        return 0;
+    after = (uint64_t)time_ns - (uint64_t)points->start_ns;
+    return (after - 1) / (uint64_t)points->step_ns + 1;
+}
+
+static int point_order(const void *left, const void *right)
+{
+    const struct point *a = left, *b = right;
+
+    if (a->set != b->set)
+        return a->set < b->set ? -1 : 1;
+    return (a->step > b->step) - (a->step < b->step);
+}
+
+/* Sorts and joins points of one place. */
+static void settle(struct points *points)
+{
+    size_t kept = 0;
+
+    if (points->count == 0)
+        return;
+    qsort(points->items, points->count, sizeof *points->items, point_order);
+    for (size_t i = 1; i < points->count; i++) {
+        struct point *last = &points->items[kept];
+
+        if (point_order(last, &points->items[i]) == 0) {
+            last->sum += points->items[i].sum;
+            last->count += points->items[i].count;
+        } else {
+            points->items[++kept] = points->items[i];
+        }
+    }
+    points->count = kept + 1;
+}
+
+static enum fg_code make_room(struct points *points, struct fg_err *err)
+{
+    if (points->count < points->cap)
+        return FG_OK;
+    settle(points); /* many series fall on few points: often that is room enough */
+    if (points->count <= points->cap / 2 && points->cap > 0)
+        return FG_OK;
+    if (points->cap * 2 > points->max)
+        return fg_fail(err, FG_E_LIMIT, "query gives more than %zu points", points->max / 2);
+    points->cap = FG_MAX(1024, points->cap * 2);
+    points->items = fg_realloc(points->items, points->cap * sizeof *points->items);
+    return FG_OK;
+}
+
+static enum fg_code add_point(struct points *points, struct point point, struct fg_err *err)
+{
+    struct point *last = points->count == 0 ? NULL : &points->items[points->count - 1];
+
+    /* A series' profiles come in the order of time. */
+    if (last != NULL && point_order(last, &point) == 0) {
+        last->sum += point.sum;
+        last->count += point.count;
+        return FG_OK;
+    }
+    if (make_room(points, err) != FG_OK)
+        return err->code;
+    points->items[points->count++] = point;
+    return FG_OK;
+}
+
+static enum fg_code visit(void *arg, const struct catalog_match *match,
+                          const struct head_profile_key *key, const struct record *record,
+                          struct fg_err *err)
+{
+    struct points *points = arg;
+    struct point point = {.step = step_of(points, key->time_ns), .count = 1};
+
+    if (point.step > points->last_step)
+        return FG_OK;
+    if (record_total(record, match->type, &point.sum, err) != FG_OK ||
+        find_set(points, match, &point.set, err) != FG_OK)
+        return err->code;
+    return add_point(points, point, err);
+}
+
+static void write_points(const struct points *points, struct fg_buf *out)
+{
+    struct fg_buf labels;
+    size_t at = 0;
+
+    fg_buf_init(&labels, SIZE_MAX);
+    fg_buf_varint(out, points->n_sets);
+    for (uint32_t set = 0; set < points->n_sets; set++) {
+        uint64_t before = 0;
+        size_t end = at;
+
+        while (end < points->count && points->items[end].set == set)
+            end++;
+        fg_buf_clear(&labels);
+        fg_labels_encode(&points->sets[set], &labels);
+        fg_buf_lenbytes(out, fg_buf_slice(&labels));
+        fg_buf_varint(out, end - at);
+        for (; at < end; at++) {
+            fg_buf_varint(out, points->items[at].step - before);
+            fg_buf_zigzag(out, (int64_t)points->items[at].sum);
+            fg_buf_varint(out, points->items[at].count);
+            before = points->items[at].step;
+        }
+    }
+    fg_buf_done(&labels);
+}
+
+static void write_reply(struct query *query)
+{
+    Fg__Inner__PointsReply reply = FG__INNER__POINTS_REPLY__INIT;
+    Fg__Inner__Stats stats;
+
+    query_stats_fill(query, &stats);
+    reply.stats = &stats;
+    if (fg_buf_reserve(&query->head, fg__inner__points_reply__get_packed_size(&reply)))
+        query->head.len += fg__inner__points_reply__pack(&reply, query->head.ptr + query->head.len);
+}
+
+static enum fg_code answer(struct points *points, struct fg_err *err)
+{
+    const Fg__Inner__PointsHead *head = points->head;
+    struct query *query = points->query;
+    struct query_scope scope;
+
+    if (head->selection == NULL || head->step_ns <= 0 ||
+        head->selection->end_ns < head->selection->start_ns)
+        return fg_fail(err, FG_E_INVALID, "points without a selection, step or range");
+    points->start_ns = head->selection->start_ns;
+    points->step_ns = head->step_ns;
+    points->last_step =
+        ((uint64_t)head->selection->end_ns - (uint64_t)points->start_ns) / (uint64_t)head->step_ns;
+    if (query_scope(query, head->selection, head->profile_type,
+                    fg_time_add(points->start_ns, 1 - head->step_ns), head->selection->end_ns,
+                    &scope, err) != FG_OK ||
+        query_scan(query, &scope, visit, points, err) != FG_OK)
+        return err->code;
+    settle(points);
+    write_points(points, &query->payload);
+    write_reply(query);
+    return FG_OK;
+}
+
+enum fg_code query_points(struct query *query, struct fg_err *err)
+{
+    struct fg_slice bytes = fg_rpc_head(query->req);
+    Fg__Inner__PointsHead *head = fg__inner__points_head__unpack(NULL, bytes.len, bytes.ptr);
+    struct points points = {
+        .query = query,
+        .head = head,
+        .max = query->context->memory_max_bytes / sizeof(struct point),
+    };
+    enum fg_code code;
+
+    if (head == NULL)
+        return fg_fail(err, FG_E_INVALID, "points: head cannot be read");
+    code = answer(&points, err);
+    free(points.items);
+    free(points.sets);
+    fg_map_done(&points.set_map);
+    fg__inner__points_head__free_unpacked(head, NULL);
+    return code;
+}

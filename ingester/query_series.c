@@ -1,0 +1,172 @@
+/* SERIES and STATS: answered from the catalog, without reading a profile. */
+#include "ingester/query.h"
+
+/* Distinct label sets, encoded one after another. */
+struct sets {
+    struct query *query;
+    struct fg_map map; /* hash of the set -> position in ends */
+    struct fg_labels *items;
+    size_t count, cap;
+};
+
+/* The labels of the set that are asked for; all when none are. */
+static struct fg_labels restrict_labels(const struct fg_labels *labels, char *const *names,
+                                        size_t n_names, struct fg_arena *arena)
+{
+    struct fg_labels out = {NULL, 0};
+
+    if (n_names == 0)
+        return *labels;
+    out.items = fg_arena_new(arena, struct fg_label, FG_MIN(labels->count, n_names));
+    for (size_t i = 0; out.items != NULL && i < labels->count; i++) {
+        bool wanted = false;
+
+        for (size_t n = 0; n < n_names && !wanted; n++)
+            wanted = fg_slice_is(labels->items[i].name, names[n]);
+        if (wanted && out.count < FG_MIN(labels->count, n_names))
+            out.items[out.count++] = labels->items[i];
+    }
+    return out;
+}
+
+static bool sets_add(struct sets *sets, const struct fg_labels *labels)
+{
+    uint64_t hash = fg_labels_hash(labels).lo;
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&sets->map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&sets->map, &walk))
+        if (fg_labels_cmp(&sets->items[i], labels) == 0)
+            return true;
+    if (sets->count == sets->cap) {
+        size_t cap = FG_MAX(64, sets->cap * 2);
+        struct fg_labels *items = fg_arena_alloc(sets->query->arena, cap * sizeof *items);
+
+        if (items == NULL)
+            return false;
+        if (sets->count > 0)
+            memcpy(items, sets->items, sets->count * sizeof *items);
+        sets->items = items;
+        sets->cap = cap;
+    }
+    fg_map_add(&sets->map, hash, (uint32_t)sets->count);
+    sets->items[sets->count++] = *labels;
+    return true;
+}
+
+/* Has the series' shard a group in the range? Groups are sorted by shard. */
+static bool shard_has_data(const struct query_scope *scope, uint16_t shard)
+{
+    size_t low = 0, high = scope->n_groups;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (scope->groups[mid].key.shard < shard)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < scope->n_groups && scope->groups[low].key.shard == shard;
+}
+
+static void write_sets(const struct sets *sets, struct fg_buf *out)
+{
+    struct fg_buf labels;
+
+    fg_buf_init(&labels, SIZE_MAX);
+    fg_buf_varint(out, sets->count);
+    for (size_t i = 0; i < sets->count; i++) {
+        fg_buf_clear(&labels);
+        fg_labels_encode(&sets->items[i], &labels);
+        fg_buf_lenbytes(out, fg_buf_slice(&labels));
+    }
+    fg_buf_done(&labels);
+}
+
+static void write_reply(struct query *query)
+{
+    Fg__Inner__SeriesReply reply = FG__INNER__SERIES_REPLY__INIT;
+    Fg__Inner__Stats stats;
+
+    query_stats_fill(query, &stats);
+    reply.stats = &stats;
+    if (fg_buf_reserve(&query->head, fg__inner__series_reply__get_packed_size(&reply)))
+        query->head.len += fg__inner__series_reply__pack(&reply, query->head.ptr + query->head.len);
+}
+
+static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *head,
+                           struct sets *sets, struct fg_err *err)
+{
+    struct query_scope scope;
+
+    if (head->selection == NULL)
+        return fg_fail(err, FG_E_INVALID, "query without a selection");
+    if (query_scope(query, head->selection, NULL, head->selection->start_ns,
+                    head->selection->end_ns, &scope, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < scope.n_matches; i++) {
+        const struct catalog_match *match = &scope.matches[i];
+        struct fg_labels labels;
+
+        if (!shard_has_data(&scope, match->series->shard))
+            continue;
+        labels = restrict_labels(&match->series->by_type[match->type], head->label_names,
+                                 head->n_label_names, query->arena);
+        if ((labels.items == NULL && labels.count > 0) || !sets_add(sets, &labels))
+            return fg_fail(err, FG_E_LIMIT, "more than %zu label sets", sets->count);
+    }
+    write_sets(sets, &query->payload);
+    write_reply(query);
+    return FG_OK;
+}
+
+enum fg_code query_series(struct query *query, struct fg_err *err)
+{
+    struct fg_slice bytes = fg_rpc_head(query->req);
+    Fg__Inner__SeriesHead *head = fg__inner__series_head__unpack(NULL, bytes.len, bytes.ptr);
+    struct sets sets = {.query = query};
+    enum fg_code code;
+
+    if (head == NULL)
+        return fg_fail(err, FG_E_INVALID, "series: head cannot be read");
+    code = answer(query, head, &sets, err);
+    fg_map_done(&sets.map);
+    fg__inner__series_head__free_unpacked(head, NULL);
+    return code;
+}
+
+static enum fg_code stats_of(struct query *query, struct catalog_tenant *tenant,
+                             struct fg_err *err)
+{
+    Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
+    struct catalog_group *groups;
+    size_t count;
+
+    if (catalog_groups(query->context->catalog, tenant, INT64_MIN, INT64_MAX, query->arena,
+                       &groups, &count, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < count; i++) {
+        reply.oldest_ns = i == 0 ? groups[i].least_ns : FG_MIN(reply.oldest_ns, groups[i].least_ns);
+        reply.newest_ns =
+            i == 0 ? groups[i].greatest_ns : FG_MAX(reply.newest_ns, groups[i].greatest_ns);
+        reply.profiles += groups[i].count;
+    }
+    reply.series = tenant == NULL ? 0 : catalog_count_series(query->context->catalog, tenant);
+    if (fg_buf_reserve(&query->head, fg__inner__stats_reply__get_packed_size(&reply)))
+        query->head.len += fg__inner__stats_reply__pack(&reply, query->head.ptr + query->head.len);
+    return FG_OK;
+}
+
+enum fg_code query_stats(struct query *query, struct fg_err *err)
+{
+    struct fg_slice bytes = fg_rpc_head(query->req);
+    Fg__Inner__StatsHead *head = fg__inner__stats_head__unpack(NULL, bytes.len, bytes.ptr);
+    struct catalog_tenant *tenant;
+
+    if (head == NULL)
+        return fg_fail(err, FG_E_INVALID, "stats: head cannot be read");
+    tenant = catalog_find_tenant(query->context->catalog, fg_cstr(head->tenant));
+    fg__inner__stats_head__free_unpacked(head, NULL);
+    return stats_of(query, tenant, err);
+}

@@ -1,0 +1,335 @@
+#include "ingester/record.h"
+
+#include "common/base/cursor.h"
+
+enum { RECORD_VERSION = 1, TYPES_MAX = 64 };
+enum column_kind { COLUMN_ZERO, COLUMN_SCALED, COLUMN_MULTIPLE };
+
+/* ---- sorting ---- */
+
+/* By one byte of the node number, keeping the order of equals; false when all have the same byte. */
+static bool radix_pass(const struct record_sample *from, struct record_sample *to, uint32_t count,
+                       unsigned shift)
+{
+    uint32_t places[256] = {0};
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        places[(from[i].node >> shift) & 255]++;
+    if (places[(from[0].node >> shift) & 255] == count)
+        return false;
+    for (size_t b = 0; b < 256; b++) {
+        uint32_t n = places[b];
+
+        places[b] = at;
+        at += n;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        to[places[(from[i].node >> shift) & 255]++] = from[i];
+    return true;
+}
+
+void record_sort(struct record_sample *samples, struct record_sample *scratch, uint32_t count)
+{
+    struct record_sample *from = samples, *to = scratch;
+
+    if (count < 2)
+        return;
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+        if (radix_pass(from, to, count, shift)) {
+            struct record_sample *swap = from;
+
+            from = to;
+            to = swap;
+        }
+    }
+    if (from != samples)
+        memcpy(samples, from, count * sizeof *samples);
+}
+
+/* ---- encoding ---- */
+
+static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static const int64_t *column(const struct fg_profile *profile, uint32_t type)
+{
+    return profile->values + (size_t)type * profile->n_samples;
+}
+
+/* 0 when all are 0. */
+static uint64_t common_divisor(const int64_t *values, uint32_t count)
+{
+    uint64_t divisor = 0;
+
+    for (uint32_t i = 0; i < count && divisor != 1; i++) {
+        uint64_t value = (uint64_t)values[i];
+
+        if (divisor == 0 || value % divisor != 0)
+            divisor = greatest_divisor(value, divisor);
+    }
+    return divisor;
+}
+
+/* values == factor * base everywhere? Gives the factor, or 0. */
+static uint64_t factor_of(const int64_t *values, const int64_t *base, uint32_t count)
+{
+    uint64_t factor = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t value = (uint64_t)values[i], unit = (uint64_t)base[i], product;
+
+        if (factor == 0 && unit != 0)
+            factor = value / unit;
+        if (__builtin_mul_overflow(factor, unit, &product) || product != value)
+            return 0;
+    }
+    return factor;
+}
+
+static void encode_column(const struct fg_profile *profile, uint32_t type,
+                          const struct record_sample *samples, struct fg_buf *out)
+{
+    const int64_t *values = column(profile, type);
+    uint64_t scale = common_divisor(values, profile->n_samples);
+
+    if (scale == 0) {
+        fg_buf_putc(out, COLUMN_ZERO);
+        return;
+    }
+    for (uint32_t earlier = 0; earlier < type; earlier++) {
+        uint64_t factor = factor_of(values, column(profile, earlier), profile->n_samples);
+
+        if (factor != 0) {
+            fg_buf_putc(out, COLUMN_MULTIPLE);
+            fg_buf_varint(out, earlier);
+            fg_buf_varint(out, factor);
+            return;
+        }
+    }
+    fg_buf_putc(out, COLUMN_SCALED);
+    fg_buf_varint(out, scale);
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        uint64_t value = (uint64_t)values[samples[i].index];
+
+        /* Most are a single unit or zero, and a division costs thirty times a comparison. */
+        fg_buf_varint(out, value == scale ? 1 : value == 0 ? 0 : value / scale);
+    }
+}
+
+static void encode_links(const struct fg_profile *profile, const struct record_sample *samples,
+                         uint32_t *positions, struct fg_buf *out)
+{
+    fg_buf_varint(out, profile->n_links);
+    if (profile->n_links == 0)
+        return;
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        positions[samples[i].index] = i;
+    for (uint32_t i = 0; i < profile->n_links; i++) {
+        fg_buf_varint(out, positions[profile->links[i].sample]);
+        fg_buf_le64(out, profile->links[i].span_id);
+        fg_buf_append(out, profile->links[i].trace_id, FG_ID_BYTES);
+    }
+}
+
+void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
+                   const struct record_sample *samples, uint32_t *positions, struct fg_buf *out)
+{
+    uint32_t before = 0;
+
+    fg_buf_varint(out, RECORD_VERSION);
+    fg_buf_varint(out, generation);
+    fg_buf_zigzag(out, profile->duration_ns);
+    fg_buf_zigzag(out, profile->period);
+    fg_buf_varint(out, n_types);
+    fg_buf_varint(out, profile->n_samples);
+    for (uint32_t t = 0; t < n_types; t++) {
+        uint64_t total = 0;
+
+        for (uint32_t i = 0; i < profile->n_samples; i++)
+            total += (uint64_t)column(profile, t)[i];
+        fg_buf_varint(out, total);
+    }
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        fg_buf_varint(out, samples[i].node - before);
+        before = samples[i].node;
+    }
+    for (uint32_t t = 0; t < n_types; t++)
+        encode_column(profile, t, samples, out);
+    encode_links(profile, samples, positions, out);
+}
+
+/* ---- reading ---- */
+
+static enum fg_code corrupt(struct fg_err *err, const char *where)
+{
+    return fg_fail(err, FG_E_CORRUPT, "stored profile: %s", where);
+}
+
+enum fg_code record_open(struct fg_slice in, struct record *ret_record, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    struct record record = {0};
+
+    if (fg_cur_varint(&cur) != RECORD_VERSION)
+        return corrupt(err, "version");
+    record.generation = (uint32_t)fg_cur_varint(&cur);
+    record.duration_ns = fg_cur_zigzag(&cur);
+    record.period = fg_cur_zigzag(&cur);
+    record.n_types = (uint32_t)fg_cur_count(&cur, 1);
+    record.n_samples = (uint32_t)fg_cur_count(&cur, 1);
+    record.totals = cur;
+    if (cur.bad || record.n_types > TYPES_MAX)
+        return corrupt(err, "head");
+    *ret_record = record;
+    return FG_OK;
+}
+
+enum fg_code record_total(const struct record *record, uint32_t type, uint64_t *ret_total,
+                          struct fg_err *err)
+{
+    struct fg_cur cur = record->totals;
+    uint64_t total = 0;
+
+    for (uint32_t t = 0; t <= type; t++)
+        total = fg_cur_varint(&cur);
+    if (cur.bad || type >= record->n_types)
+        return corrupt(err, "totals");
+    *ret_total = total;
+    return FG_OK;
+}
+
+void record_columns_done(struct record_columns *columns)
+{
+    free(columns->nodes);
+    free(columns->values);
+    free(columns->links);
+    *columns = (struct record_columns){0};
+}
+
+static void columns_reserve(struct record_columns *columns, uint32_t count)
+{
+    if (count <= columns->cap)
+        return;
+    columns->cap = FG_MAX(count, columns->cap * 2);
+    columns->nodes = fg_realloc(columns->nodes, columns->cap * sizeof *columns->nodes);
+    columns->values = fg_realloc(columns->values, columns->cap * sizeof *columns->values);
+}
+
+/* Reads or, with values NULL, skips the values of a scaled column. */
+static void read_scaled(struct fg_cur *cur, uint32_t count, uint64_t *values)
+{
+    uint64_t scale = fg_cur_varint(cur);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t value = fg_cur_varint(cur);
+
+        if (values != NULL)
+            values[i] = value * scale;
+    }
+}
+
+/* Where each column begins, found by walking over those before. */
+struct column_place {
+    enum column_kind kind;
+    struct fg_cur cur; /* after the kind */
+};
+
+static bool find_columns(struct fg_cur *cur, const struct record *record,
+                         struct column_place *places)
+{
+    for (uint32_t t = 0; t < record->n_types; t++) {
+        uint8_t kind = fg_cur_u8(cur);
+
+        places[t] = (struct column_place){(enum column_kind)kind, *cur};
+        if (kind == COLUMN_SCALED) {
+            read_scaled(cur, record->n_samples, NULL);
+        } else if (kind == COLUMN_MULTIPLE) {
+            if (fg_cur_varint(cur) >= t)
+                return false;
+            (void)fg_cur_varint(cur);
+        } else if (kind != COLUMN_ZERO) {
+            return false;
+        }
+    }
+    return !cur->bad;
+}
+
+static void read_column(const struct column_place *places, uint32_t type, uint32_t count,
+                        uint64_t *values)
+{
+    uint64_t factor = 1;
+
+    /* A multiple names an earlier column, so this ends. */
+    while (places[type].kind == COLUMN_MULTIPLE) {
+        struct fg_cur cur = places[type].cur;
+
+        type = (uint32_t)fg_cur_varint(&cur);
+        factor *= fg_cur_varint(&cur);
+    }
+    if (places[type].kind == COLUMN_ZERO) {
+        memset(values, 0, count * sizeof *values);
+        return;
+    }
+    struct fg_cur cur = places[type].cur;
+    read_scaled(&cur, count, values);
+    for (uint32_t i = 0; factor != 1 && i < count; i++)
+        values[i] *= factor;
+}
+
+static enum fg_code read_links(struct fg_cur *cur, const struct record *record,
+                               struct record_columns *columns, struct fg_err *err)
+{
+    uint32_t count = (uint32_t)fg_cur_count(cur, 1 + 8 + FG_ID_BYTES);
+
+    if (count > columns->cap_links) {
+        columns->cap_links = count;
+        columns->links = fg_realloc(columns->links, count * sizeof *columns->links);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct fg_link *link = &columns->links[i];
+        struct fg_slice trace;
+
+        link->sample = (uint32_t)fg_cur_varint(cur);
+        link->span_id = fg_cur_le64(cur);
+        trace = fg_cur_take(cur, FG_ID_BYTES);
+        if (cur->bad || link->sample >= record->n_samples)
+            return corrupt(err, "links");
+        memcpy(link->trace_id, trace.ptr, FG_ID_BYTES);
+    }
+    columns->n_links = count;
+    return FG_OK;
+}
+
+enum fg_code record_read(const struct record *record, uint32_t type, bool links,
+                         struct record_columns *columns, struct fg_err *err)
+{
+    struct column_place places[TYPES_MAX];
+    struct fg_cur cur = record->totals;
+    uint64_t node = 0;
+
+    if (type >= record->n_types)
+        return corrupt(err, "type");
+    for (uint32_t t = 0; t < record->n_types; t++)
+        (void)fg_cur_varint(&cur);
+    columns_reserve(columns, record->n_samples);
+    columns->n_links = 0;
+    for (uint32_t i = 0; i < record->n_samples; i++) {
+        node += fg_cur_varint(&cur);
+        if (node > UINT32_MAX)
+            return corrupt(err, "node");
+        columns->nodes[i] = (uint32_t)node;
+    }
+    if (!find_columns(&cur, record, places))
+        return corrupt(err, "columns");
+    read_column(places, type, record->n_samples, columns->values);
+    return links ? read_links(&cur, record, columns, err) : FG_OK;
+}

@@ -1,0 +1,64 @@
+/*
+ * A record is a profile as the head stores it: numbers of dictionary nodes and columns of values.
+ *
+ *   varint version 1, varint generation of the dictionary, varint duration / ns, varint period,
+ *   varint n_types, varint n_samples
+ *   totals: n_types varints
+ *   nodes: n_samples varints, ascending, each the difference to the one before
+ *   columns, one for each type: u8 kind
+ *     0 zero       every value is 0
+ *     1 scaled     varint scale, n_samples varints: value / scale (scale divides them all)
+ *     2 multiple   varint earlier column, varint factor: value = factor * value there
+ *   links: varint n, n times varint sample, le64 span, trace 16 bytes
+ *
+ * Values are never negative. CPU nanoseconds are a multiple of the sample count, and values of one type
+ * have the period as common divisor: so most values take one byte.
+ */
+#ifndef FG_INGESTER_RECORD_H
+#define FG_INGESTER_RECORD_H
+
+#include "common/profile/batch.h"
+
+/* One sample to encode: its node and where it stood in the profile's columns. */
+struct record_sample {
+    uint32_t node, index;
+};
+
+/* Sorts by node. scratch has room for as many. */
+void record_sort(struct record_sample *samples, struct record_sample *scratch, uint32_t count);
+
+/*
+ * samples: sorted, profile->n_samples of them. positions: scratch of n_samples numbers.
+ */
+void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
+                   const struct record_sample *samples, uint32_t *positions, struct fg_buf *out);
+
+/* The front of a record; what follows is read on demand. Borrowed. */
+struct record {
+    uint32_t generation, n_types, n_samples;
+    int64_t duration_ns, period;
+    struct fg_cur totals; /* at the first total */
+};
+
+enum fg_code record_open(struct fg_slice in, struct record *ret_record,
+                         struct fg_err *err) fg_must_check;
+
+/* Total of one type, without looking at the samples. */
+enum fg_code record_total(const struct record *record, uint32_t type, uint64_t *ret_total,
+                          struct fg_err *err) fg_must_check;
+
+/* Arrays for a record's content, kept from record to record; zeroed before the first. */
+struct record_columns {
+    uint32_t *nodes;  /* [n_samples] */
+    uint64_t *values; /* [n_samples], of the type asked for */
+    struct fg_link *links;
+    uint32_t n_links;
+    uint32_t cap, cap_links;
+};
+void record_columns_done(struct record_columns *columns);
+
+/* Nodes and values of one type; links where asked for. FG_E_CORRUPT. */
+enum fg_code record_read(const struct record *record, uint32_t type, bool links,
+                         struct record_columns *columns, struct fg_err *err) fg_must_check;
+
+#endif
