@@ -1,19 +1,19 @@
 /*
- * Calls between services, over nng's request/reply protocol (protocol of the messages below; transport
- * inproc inside one process, TCP between machines).
+ * Calls between services, over nng's request/reply protocol (protocol of the messages below;
+ * transport inproc inside one process, TCP between machines).
  *
- * A peer is the callers' side and one of the four interfaces between our logic and the world: here the
- * real one (fg_peer_dial) and, for tests, fg_peer_direct (calls a server's handlers without a socket) and
- * fg_peer_faulty (drops, delays and fails what it passes on).
+ * A peer is the callers' side and one of the four interfaces between our logic and the world: here
+ * the real one (fg_peer_dial) and, for tests, fg_peer_direct (calls a server's handlers without a
+ * socket) and fg_peer_faulty (drops, delays and fails what it passes on).
  *
- * Requests are idempotent: a caller that does not know whether a request arrived sends it again. nng's
- * own resending is switched off. Every request carries its deadline, and a server does not begin what
- * is too late.
+ * Requests are idempotent: a caller that does not know whether a request arrived sends it again.
+ * nng's own resending is switched off. Every request carries its deadline, and a server does not
+ * begin what is too late.
  *
  * A message: "FGR1", u8 method (request) or fg code as gRPC number (reply), u8 0, u16 0,
  *   i64 milliseconds left to the deadline (request), u32 head length, head, payload; little-endian.
- * The head is a protobuf message of proto/inner.proto, the payload bytes of the method's own form. In a
- * failed reply the head is the error's text.
+ * The head is a protobuf message of proto/inner.proto, the payload bytes of the method's own form.
+ * In a failed reply the head is the error's text.
  */
 #ifndef FG_COMMON_RPC_RPC_H
 #define FG_COMMON_RPC_RPC_H
@@ -42,9 +42,9 @@ struct fg_peer {
 };
 
 /*
- * One call. The caller fills the upper part and keeps the whole until done() was called; the reply's
- * slices live until fg_call_done(). done() runs on home's thread, or where the reply arrived when home
- * is NULL, and must not block.
+ * One call. The caller fills the upper part and keeps the whole until done() was called; the
+ * reply's slices live until fg_call_done(). done() runs on home's thread, or where the reply
+ * arrived when home is NULL, and must not block.
  */
 struct fg_call {
     enum fg_rpc_method method;
@@ -62,9 +62,10 @@ struct fg_call {
 };
 
 struct fg_peer_ops {
-    void (*send)(struct fg_peer *peer, struct fg_call *call); /* never fails itself: done() says so */
-    void (*release)(struct fg_call *call);                    /* frees call->transport */
-    void (*destroy)(struct fg_peer *peer);                    /* no call is under way */
+    void (*send)(struct fg_peer *peer,
+                 struct fg_call *call);    /* never fails itself: done() says so */
+    void (*release)(struct fg_call *call); /* frees call->transport */
+    void (*destroy)(struct fg_peer *peer); /* no call is under way */
 };
 
 static inline void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
@@ -84,13 +85,13 @@ static inline void fg_peer_destroy(struct fg_peer *peer)
         peer->ops->destroy(peer);
 }
 
-/* Sends and waits on the calling thread (a worker, never a loop). Returns call->code. home and done are
- * set by this function. */
+/* Sends and waits on the calling thread (a worker, never a loop). Returns call->code. home and done
+ * are set by this function. */
 enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call);
 
 /*
- * url: "inproc://name" or "tcp://host:port". calls_max: contexts, calls under way at one time; one more
- * is FG_E_LIMIT at once. Connecting goes on in the background.
+ * url: "inproc://name" or "tcp://host:port". calls_max: contexts, calls under way at one time; one
+ * more is FG_E_LIMIT at once. Connecting goes on in the background.
  */
 enum fg_code fg_peer_dial(const char *url, unsigned calls_max, struct fg_peer **ret_peer,
                           struct fg_err *err) fg_must_check;
@@ -104,8 +105,8 @@ struct fg_rpc_request;
 typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
 
 /*
- * requests_max: how many are worked on at a time; further ones wait in the transport. Handlers are set
- * before start.
+ * requests_max: how many are worked on at a time; further ones wait in the transport. Handlers are
+ * set before start.
  */
 struct fg_rpc_server *fg_rpc_server_create(unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,

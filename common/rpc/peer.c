@@ -1,0 +1,264 @@
+/*
+ * The callers' side on nng: one REQ socket, and per call under way a slot with a context and an
+ * aio.
+ *
+ *   send() --> [waits for a connection] --> on_aio: sent --> on_aio: reply, or why there is none
+ *
+ * nng's traps, all of which cost somebody a night:
+ * - Resending is off, else a request is executed twice, at once after a reconnect. With it off, a
+ * lost connection ends the calls under way with NNG_ECONNRESET.
+ * - The receive starts in the send's callback; started earlier, cancelling it crashes.
+ * - A send without a connection waits for one. That is no use for a caller who has other replicas,
+ * so the wait is short.
+ * - Nothing is freed or stopped in a callback.
+ */
+#include "common/rpc/wire.h"
+
+#include <nng/protocol/reqrep0/req.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    CONNECT_WAIT_MS = 250, /* how long a call waits for a connection before it is "unavailable" */
+    RECONNECT_MIN_MS = 20,
+    RECONNECT_MAX_MS = 1000, /* a restarted server is found within a second */
+};
+
+struct nng_peer;
+
+struct slot {
+    struct nng_peer *peer;
+    struct slot *next_free;
+    struct fg_call *call;
+    nng_ctx ctx;
+    nng_aio *aio;
+    bool sent;
+    bool unconnected; /* there was no connection when the call was made */
+};
+
+struct nng_peer {
+    struct fg_peer peer;
+    nng_socket socket;
+    atomic_int connections;
+    pthread_mutex_t lock; /* of free */
+    struct slot *free;
+    unsigned n_slots;
+    struct slot slots[];
+};
+
+static struct nng_peer *peer_of(struct fg_peer *peer)
+{
+    return fg_container(peer, struct nng_peer, peer);
+}
+
+static struct slot *slot_take(struct nng_peer *peer)
+{
+    pthread_mutex_lock(&peer->lock);
+    struct slot *slot = peer->free;
+    if (slot != NULL)
+        peer->free = slot->next_free;
+    pthread_mutex_unlock(&peer->lock);
+    return slot;
+}
+
+/* The last touch: another thread may take the slot before this returns. */
+static void slot_give(struct slot *slot)
+{
+    struct nng_peer *peer = slot->peer;
+
+    pthread_mutex_lock(&peer->lock);
+    slot->next_free = peer->free;
+    peer->free = slot;
+    pthread_mutex_unlock(&peer->lock);
+}
+
+/* rv: nng's answer to the send or the receive; sent says which. */
+static void finish_failed(struct fg_call *call, int rv, bool unconnected)
+{
+    if (rv == NNG_ETIMEDOUT && unconnected)
+        fg_call_fail(call, FG_E_UNAVAILABLE, "not connected");
+    else if (rv == NNG_ETIMEDOUT)
+        fg_call_fail(call, FG_E_DEADLINE, "no answer before the deadline");
+    else
+        fg_call_fail(call, fg_wire_code(rv), nng_strerror(rv));
+}
+
+static void start_receive(struct slot *slot)
+{
+    int64_t left_ms = fg_rpc_left_ms(slot->call->deadline_mono_ns);
+
+    slot->sent = true;
+    slot->unconnected = false;
+    nng_aio_set_timeout(slot->aio,
+                        (nng_duration)FG_MIN(FG_MAX(left_ms, INT64_C(1)), (int64_t)INT32_MAX));
+    nng_ctx_recv(slot->ctx, slot->aio);
+}
+
+/* On an nng thread. */
+static void on_aio(void *arg)
+{
+    struct slot *slot = arg;
+    struct fg_call *call = slot->call;
+    int rv = nng_aio_result(slot->aio);
+    bool unconnected = slot->unconnected;
+    nng_msg *reply;
+
+    if (rv == 0 && !slot->sent) {
+        start_receive(slot);
+        return;
+    }
+    if (rv != 0) {
+        if (!slot->sent)
+            nng_msg_free(nng_aio_get_msg(slot->aio)); /* a failed send leaves it with us */
+        slot_give(slot);
+        finish_failed(call, rv, unconnected);
+        return;
+    }
+    reply = nng_aio_get_msg(slot->aio);
+    slot_give(slot);
+    call->transport = reply;
+    fg_call_read_reply(call, fg_wire_bytes(reply));
+    fg_call_finish(call);
+}
+
+static void slot_send(struct slot *slot, struct fg_call *call, nng_msg *msg, int64_t left_ms)
+{
+    bool unconnected = atomic_load(&slot->peer->connections) <= 0;
+    int64_t wait_ms = FG_MIN(left_ms, (int64_t)INT32_MAX);
+
+    if (unconnected && wait_ms > CONNECT_WAIT_MS)
+        wait_ms = CONNECT_WAIT_MS;
+    else
+        unconnected = false; /* running out of time is the deadline's then */
+    slot->call = call;
+    slot->sent = false;
+    slot->unconnected = unconnected;
+    nng_aio_set_timeout(slot->aio, (nng_duration)wait_ms);
+    nng_aio_set_msg(slot->aio, msg);
+    nng_ctx_send(slot->ctx, slot->aio);
+}
+
+static void peer_send(struct fg_peer *base, struct fg_call *call)
+{
+    int64_t left_ms = fg_rpc_left_ms(call->deadline_mono_ns);
+    struct fg_rpc_frame frame = {
+        .kind = (uint8_t)call->method,
+        .left_ms = left_ms,
+        .head = call->head,
+        .payload = call->payload,
+    };
+    struct slot *slot;
+
+    if (fg_rpc_frame_size(&frame) == 0) {
+        fg_call_fail(call, FG_E_TOO_LARGE, "request is larger than a message may be");
+    } else if (left_ms <= 0) {
+        fg_call_fail(call, FG_E_DEADLINE, "deadline was over before the call");
+    } else if ((slot = slot_take(peer_of(base))) == NULL) {
+        fg_call_fail(call, FG_E_LIMIT, "too many calls under way");
+    } else {
+        slot_send(slot, call, fg_wire_msg(&frame), left_ms);
+    }
+}
+
+static void peer_release(struct fg_call *call)
+{
+    if (call->transport != NULL)
+        nng_msg_free(call->transport);
+    call->transport = NULL;
+}
+
+/* Not on an nng thread: nng_aio_free() waits for callbacks. */
+static void peer_destroy(struct fg_peer *base)
+{
+    struct nng_peer *peer = peer_of(base);
+
+    for (unsigned i = 0; i < peer->n_slots; i++)
+        nng_aio_stop(peer->slots[i].aio);
+    (void)nng_close(peer->socket);
+    for (unsigned i = 0; i < peer->n_slots; i++)
+        nng_aio_free(peer->slots[i].aio);
+    pthread_mutex_destroy(&peer->lock);
+    free(peer);
+}
+
+/* On an nng thread. */
+static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct nng_peer *peer = arg;
+
+    (void)pipe;
+    atomic_fetch_add(&peer->connections, event == NNG_PIPE_EV_ADD_POST ? 1 : -1);
+}
+
+static int open_slots(struct nng_peer *peer, unsigned calls_max)
+{
+    for (unsigned i = 0; i < calls_max; i++) {
+        struct slot *slot = &peer->slots[i];
+        int rv = nng_aio_alloc(&slot->aio, on_aio, slot);
+
+        if (rv != 0)
+            return rv;
+        peer->n_slots++; /* counted by its aio; contexts are closed with the socket */
+        slot->peer = peer;
+        if ((rv = nng_ctx_open(&slot->ctx, peer->socket)) != 0)
+            return rv;
+        slot_give(slot);
+    }
+    return 0;
+}
+
+static int dial(struct nng_peer *peer, const char *url)
+{
+    nng_dialer dialer;
+    int rv = nng_dialer_create(&dialer, peer->socket, url);
+
+    if (rv == 0)
+        rv = fg_wire_tune_dialer(dialer);
+    if (rv == 0)
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
+    if (rv == 0)
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
+    if (rv == 0)
+        rv = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
+    return rv;
+}
+
+static int set_up(struct nng_peer *peer, unsigned calls_max, const char *url)
+{
+    /* Before the contexts, which take it over. */
+    int rv = nng_socket_set_ms(peer->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
+
+    if (rv == 0)
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe, peer);
+    if (rv == 0)
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, peer);
+    if (rv == 0)
+        rv = open_slots(peer, calls_max);
+    if (rv == 0)
+        rv = dial(peer, url);
+    return rv;
+}
+
+enum fg_code fg_peer_dial(const char *url, unsigned calls_max, struct fg_peer **ret_peer,
+                          struct fg_err *err)
+{
+    static const struct fg_peer_ops ops = {peer_send, peer_release, peer_destroy};
+    struct nng_peer *peer;
+    nng_socket socket;
+    int rv = nng_req0_open(&socket);
+
+    if (rv != 0)
+        return fg_fail(err, fg_wire_code(rv), "peer %s: %s", url, nng_strerror(rv));
+    fg_assert(calls_max > 0);
+    peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct slot));
+    peer->peer.ops = &ops;
+    peer->socket = socket;
+    pthread_mutex_init(&peer->lock, NULL);
+    rv = set_up(peer, calls_max, url);
+    if (rv != 0) {
+        peer_destroy(&peer->peer);
+        return fg_fail(err, fg_wire_code(rv), "peer %s: %s", url, nng_strerror(rv));
+    }
+    *ret_peer = &peer->peer;
+    return FG_OK;
+}

@@ -1,0 +1,23 @@
+/*
+ * A request as the server sees it, whatever way it came.
+ */
+#ifndef FG_COMMON_RPC_REQUEST_H
+#define FG_COMMON_RPC_REQUEST_H
+
+#include "common/rpc/message.h"
+
+struct fg_rpc_request {
+    struct fg_slice head, payload;
+    int64_t deadline_mono_ns;
+    enum fg_rpc_method method;
+    /* Takes the reply where it belongs, and the request with it. The frame's slices may be the
+     * request's own: copy first. The frame fits a message. */
+    void (*reply)(struct fg_rpc_request *req, const struct fg_rpc_frame *frame);
+};
+
+/* Fills in a request from its bytes and gives it to its handler, or refuses it. req->reply is set.
+ */
+void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
+                     struct fg_slice bytes);
+
+#endif

@@ -1,0 +1,76 @@
+#include "common/rpc/wire.h"
+
+enum {
+    /* nng counts its own request id (and those of devices on the way) to the size. */
+    RECV_MAX_BYTES = FG_RPC_MESSAGE_MAX_BYTES + 64,
+};
+
+/* A peer that vanishes with its machine is noticed by TCP. inproc does not know the option. */
+static int unless_unsupported(int rv)
+{
+    return rv == NNG_ENOTSUP ? 0 : rv;
+}
+
+int fg_wire_tune_dialer(nng_dialer dialer)
+{
+    int rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, RECV_MAX_BYTES);
+
+    if (rv == 0)
+        rv = nng_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true);
+    return unless_unsupported(rv);
+}
+
+int fg_wire_tune_listener(nng_listener listener)
+{
+    int rv = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, RECV_MAX_BYTES);
+
+    if (rv == 0)
+        rv = nng_listener_set_bool(listener, NNG_OPT_TCP_KEEPALIVE, true);
+    return unless_unsupported(rv);
+}
+
+nng_msg *fg_wire_msg(const struct fg_rpc_frame *frame)
+{
+    size_t size = fg_rpc_frame_size(frame);
+    nng_msg *msg = NULL;
+
+    if (size == 0)
+        return NULL;
+    fg_assert(nng_msg_alloc(&msg, size) == 0); /* as fg_malloc() */
+    fg_rpc_frame_encode(frame, nng_msg_body(msg));
+    return msg;
+}
+
+struct fg_slice fg_wire_bytes(nng_msg *msg)
+{
+    return fg_bytes(nng_msg_body(msg), nng_msg_len(msg));
+}
+
+enum fg_code fg_wire_code(int rv)
+{
+    switch (rv) {
+    case 0:
+        return FG_OK;
+    case NNG_ETIMEDOUT:
+        return FG_E_DEADLINE;
+    case NNG_EMSGSIZE:
+        return FG_E_TOO_LARGE;
+    case NNG_EADDRINVAL:
+    case NNG_EINVAL:
+    case NNG_ENOTSUP:
+        return FG_E_INVALID;
+    default: /* reset, refused, closed: the other side is not there, trying again may help */
+        return FG_E_UNAVAILABLE;
+    }
+}
+
+void fg_rpc_init(unsigned threads)
+{
+    /* By default they follow the machine's processors, blind to what a container was given. nng
+     * wants two for tasks: one that waits for another must not be the last. */
+    nng_init_set_parameter(NNG_INIT_NUM_TASK_THREADS, FG_MAX(threads, 2u));
+    nng_init_set_parameter(NNG_INIT_MAX_TASK_THREADS, 0);
+    nng_init_set_parameter(NNG_INIT_NUM_EXPIRE_THREADS, 1);
+    nng_init_set_parameter(NNG_INIT_NUM_POLLER_THREADS, 1);
+    nng_init_set_parameter(NNG_INIT_NUM_RESOLVER_THREADS, 1);
+}

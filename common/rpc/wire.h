@@ -1,0 +1,22 @@
+/*
+ * What peer and server share of nng. nng's numbers go no further than these files.
+ */
+#ifndef FG_COMMON_RPC_WIRE_H
+#define FG_COMMON_RPC_WIRE_H
+
+#include "common/rpc/message.h"
+
+#include <nng/nng.h>
+
+/* Options of a dialer (at creation) or listener are set by these two. */
+int fg_wire_tune_dialer(nng_dialer dialer);
+int fg_wire_tune_listener(nng_listener listener);
+
+/* A message holding the frame, in one copy; NULL: larger than a message may be. */
+nng_msg *fg_wire_msg(const struct fg_rpc_frame *frame);
+
+struct fg_slice fg_wire_bytes(nng_msg *msg);
+
+enum fg_code fg_wire_code(int rv);
+
+#endif

@@ -1,0 +1,186 @@
+/* The frame, and the peers that need no transport. */
+#include "common/base/time.h"
+#include "common/rpc/message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void frame_is_what_the_header_says(void **state)
+{
+    struct fg_rpc_frame frame = {
+        .kind = FG_RPC_PUSH, .left_ms = 0x0102, .head = FG_LIT("hd"), .payload = FG_LIT("pay")};
+    const uint8_t wanted[] = {'F', 'G', 'R', '1', 2, 0, 0, 0,   2,   1,   0,   0,  0,
+                              0,   0,   0,   2,   0, 0, 0, 'h', 'd', 'p', 'a', 'y'};
+    uint8_t bytes[sizeof wanted];
+
+    (void)state;
+    assert_int_equal(fg_rpc_frame_size(&frame), sizeof wanted);
+    fg_rpc_frame_encode(&frame, bytes);
+    assert_memory_equal(bytes, wanted, sizeof wanted);
+}
+
+static void frame_comes_back(void **state)
+{
+    struct fg_rpc_frame frame = {.kind = 14, .left_ms = -5, .payload = FG_LIT("p")}, back;
+    uint8_t bytes[FG_RPC_FRAME_BYTES + 1];
+    struct fg_err err;
+
+    (void)state;
+    fg_rpc_frame_encode(&frame, bytes);
+    assert_int_equal(fg_rpc_frame_decode(fg_bytes(bytes, sizeof bytes), &back, &err), FG_OK);
+    assert_int_equal(back.kind, 14);
+    assert_int_equal(back.left_ms, -5);
+    assert_int_equal(back.head.len, 0);
+    assert_true(fg_slice_is(back.payload, "p"));
+}
+
+static void frame_refuses_what_it_does_not_know(void **state)
+{
+    struct fg_rpc_frame frame = {.kind = 1, .head = FG_LIT("head")}, back;
+    uint8_t bytes[FG_RPC_FRAME_BYTES + 4];
+    struct fg_err err;
+
+    (void)state;
+    fg_rpc_frame_encode(&frame, bytes);
+    for (size_t len = 0; len < sizeof bytes; len++)
+        assert_int_equal(fg_rpc_frame_decode(fg_bytes(bytes, len), &back, &err), FG_E_INVALID);
+    for (size_t at = 0; at < 8; at++) {
+        if (at == 4)
+            continue; /* the method */
+        bytes[at] ^= 3;
+        assert_int_equal(fg_rpc_frame_decode(fg_bytes(bytes, sizeof bytes), &back, &err),
+                         FG_E_INVALID);
+        bytes[at] ^= 3;
+    }
+    bytes[16] = 5; /* a head longer than what is there */
+    assert_int_equal(fg_rpc_frame_decode(fg_bytes(bytes, sizeof bytes), &back, &err), FG_E_INVALID);
+}
+
+/* --- direct and faulty --- */
+
+static void echo(struct fg_rpc_request *req, void *arg)
+{
+    unsigned *served = arg;
+
+    ++*served;
+    fg_rpc_reply(req, fg_rpc_head(req), fg_rpc_payload(req));
+}
+
+static void refuse(struct fg_rpc_request *req, void *arg)
+{
+    struct fg_err err;
+
+    (void)arg;
+    (void)fg_fail(&err, FG_E_LIMIT, "lane is full");
+    fg_rpc_reply_error(req, &err);
+}
+
+static struct fg_call make_call(enum fg_rpc_method method)
+{
+    return (struct fg_call){
+        .method = method,
+        .head = FG_LIT("head"),
+        .payload = FG_LIT("payload"),
+        .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + FG_SECOND_NS,
+    };
+}
+
+static void direct_peer_answers(void **state)
+{
+    struct fg_rpc_server *server = fg_rpc_server_create(1);
+    struct fg_peer *peer = fg_peer_direct(server);
+    struct fg_call call = make_call(FG_RPC_PING);
+    unsigned served = 0;
+
+    (void)state;
+    fg_rpc_server_handle(server, FG_RPC_PING, echo, &served);
+    fg_rpc_server_handle(server, FG_RPC_PUSH, refuse, NULL);
+    assert_int_equal(fg_peer_call(peer, &call), FG_OK);
+    assert_true(fg_slice_is(call.reply_head, "head"));
+    assert_true(fg_slice_is(call.reply_payload, "payload"));
+    fg_call_done(peer, &call);
+
+    call = make_call(FG_RPC_PUSH);
+    assert_int_equal(fg_peer_call(peer, &call), FG_E_LIMIT);
+    assert_string_equal(call.err.msg, "lane is full");
+    assert_int_equal(call.reply_head.len, 0);
+    fg_call_done(peer, &call);
+
+    call = make_call(FG_RPC_STATS);
+    assert_int_equal(fg_peer_call(peer, &call), FG_E_UNIMPLEMENTED);
+    fg_call_done(peer, &call);
+
+    call = make_call(FG_RPC_PING);
+    call.deadline_mono_ns = 1;
+    assert_int_equal(fg_peer_call(peer, &call), FG_E_DEADLINE);
+    fg_call_done(peer, &call);
+    assert_int_equal(served, 1);
+    fg_peer_destroy(peer);
+    fg_rpc_server_destroy(server);
+}
+
+struct tally {
+    unsigned ok, failed, served;
+};
+
+static struct tally run_faulty(const struct fg_peer_faults *faults)
+{
+    struct fg_rpc_server *server = fg_rpc_server_create(1);
+    struct fg_peer *inner = fg_peer_direct(server), *peer = fg_peer_faulty(inner, faults);
+    struct tally tally = {0};
+
+    fg_rpc_server_handle(server, FG_RPC_PING, echo, &tally.served);
+    for (unsigned i = 0; i < 1000; i++) {
+        struct fg_call call = make_call(FG_RPC_PING);
+
+        if (fg_peer_call(peer, &call) == FG_OK) {
+            assert_true(fg_slice_is(call.reply_payload, "payload"));
+            tally.ok++;
+        } else {
+            assert_int_equal(call.code, FG_E_UNAVAILABLE);
+            tally.failed++;
+        }
+        fg_call_done(peer, &call);
+    }
+    fg_peer_destroy(peer);
+    fg_peer_destroy(inner);
+    fg_rpc_server_destroy(server);
+    return tally;
+}
+
+static void faulty_peer_loses_and_doubles(void **state)
+{
+    struct fg_peer_faults none = {.seed = 1}, requests = {.seed = 1, .drop_request_permille = 300},
+                          replies = {.seed = 1, .drop_reply_permille = 300},
+                          twice = {.seed = 1, .duplicate_permille = 300};
+    struct tally tally = run_faulty(&none);
+
+    (void)state;
+    assert_int_equal(tally.ok, 1000);
+    assert_int_equal(tally.served, 1000);
+    tally = run_faulty(&requests);
+    assert_in_range(tally.failed, 200, 400);
+    assert_int_equal(tally.served, tally.ok);
+    tally = run_faulty(&replies);
+    assert_in_range(tally.failed, 200, 400);
+    assert_int_equal(tally.served, 1000);
+    tally = run_faulty(&twice);
+    assert_int_equal(tally.ok, 1000);
+    assert_in_range(tally.served, 1200, 1400);
+    assert_int_equal(run_faulty(&twice).served, tally.served); /* the same seed, the same run */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frame_is_what_the_header_says),
+        cmocka_unit_test(frame_comes_back),
+        cmocka_unit_test(frame_refuses_what_it_does_not_know),
+        cmocka_unit_test(direct_peer_answers),
+        cmocka_unit_test(faulty_peer_loses_and_doubles),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
