@@ -64,6 +64,15 @@ static struct decoders *decoders_of_thread(void)
     return decoders;
 }
 
+/*
+ * The buffer may hold one byte more than allowed while we work, so that "exactly full" and "more to
+ * come" look different: with that byte it is too large.
+ */
+static enum fg_code too_large(const struct fg_buf *out, struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "decompressed size exceeds %zu bytes", out->max_bytes - 1);
+}
+
 /* --- gzip and zlib --- */
 
 typedef enum libdeflate_result (*decompress_fn)(struct libdeflate_decompressor *, const void *,
@@ -105,8 +114,7 @@ static enum fg_code inflate_member(struct fg_slice *in, enum fg_coding coding, s
             return fg_fail(err, FG_E_DECODE, "damaged or truncated %s data",
                            coding == FG_CODING_GZIP ? "gzip" : "zlib");
         if (out->cap == out->max_bytes)
-            return fg_fail(err, FG_E_TOO_LARGE, "decompressed size exceeds %zu bytes",
-                           out->max_bytes);
+            return too_large(out, err);
         room = FG_MIN(room * 2, out->max_bytes - out->len);
     }
     out->len += made;
@@ -120,6 +128,8 @@ static enum fg_code inflate_deflate(struct fg_slice in, enum fg_coding coding, s
     do {
         if (inflate_member(&in, coding, out, err) != FG_OK)
             return err->code;
+        if (out->len == out->max_bytes)
+            return too_large(out, err);
     } while (in.len > 0 && coding == FG_CODING_GZIP);
     if (in.len > 0)
         return fg_fail(err, FG_E_DECODE, "%zu bytes after the end of the zlib data", in.len);
@@ -140,10 +150,7 @@ static bool zstd_room(struct fg_slice in, struct fg_buf *out)
     return left > 0 && fg_buf_reserve(out, FG_MIN(room, left));
 }
 
-/*
- * One frame (or a skippable one). The buffer may hold one byte more than allowed, so that "exactly
- * full" and "more to come" look different.
- */
+/* One frame, or a skippable one. */
 static enum fg_code inflate_frame(struct fg_slice *in, struct fg_buf *out, struct fg_err *err)
 {
     ZSTD_DCtx *zstd = decoders_of_thread()->zstd;
@@ -156,8 +163,7 @@ static enum fg_code inflate_frame(struct fg_slice *in, struct fg_buf *out, struc
         ZSTD_outBuffer dst;
 
         if (out->len == out->cap && !zstd_room(rest, out))
-            return fg_fail(err, FG_E_TOO_LARGE, "decompressed size exceeds %zu bytes",
-                           out->max_bytes - 1);
+            return too_large(out, err);
         dst = (ZSTD_outBuffer){out->ptr, out->cap, out->len};
         size_t before_in = src.pos, before_out = dst.pos;
         hint = ZSTD_decompressStream(zstd, &dst, &src);
@@ -171,14 +177,13 @@ static enum fg_code inflate_frame(struct fg_slice *in, struct fg_buf *out, struc
     return FG_OK;
 }
 
-static enum fg_code inflate_zstd(struct fg_slice in, size_t max_bytes, struct fg_buf *out,
-                                 struct fg_err *err)
+static enum fg_code inflate_zstd(struct fg_slice in, struct fg_buf *out, struct fg_err *err)
 {
     do {
         if (inflate_frame(&in, out, err) != FG_OK)
             return err->code;
-        if (out->len > max_bytes)
-            return fg_fail(err, FG_E_TOO_LARGE, "decompressed size exceeds %zu bytes", max_bytes);
+        if (out->len == out->max_bytes)
+            return too_large(out, err);
     } while (in.len > 0);
     return FG_OK;
 }
@@ -218,13 +223,12 @@ enum fg_coding fg_coding_sniff(struct fg_slice bytes)
 enum fg_code fg_inflate(struct fg_slice in, enum fg_coding coding, size_t max_bytes,
                         struct fg_buf *out, struct fg_err *err)
 {
-    bool streams = coding == FG_CODING_ZSTD && max_bytes < SIZE_MAX;
-
+    fg_assert(max_bytes < SIZE_MAX);
     fg_buf_clear(out);
     /* Memory from an earlier use may be larger than what is allowed now. */
     if (out->cap > max_bytes)
         fg_buf_done(out);
-    out->max_bytes = max_bytes + (streams ? 1 : 0);
+    out->max_bytes = max_bytes + (coding == FG_CODING_IDENTITY ? 0 : 1);
     switch (coding) {
     case FG_CODING_IDENTITY:
         fg_buf_put(out, in);
@@ -235,7 +239,7 @@ enum fg_code fg_inflate(struct fg_slice in, enum fg_coding coding, size_t max_by
     case FG_CODING_DEFLATE:
         return inflate_deflate(in, coding, out, err);
     case FG_CODING_ZSTD:
-        return inflate_zstd(in, max_bytes, out, err);
+        return inflate_zstd(in, out, err);
     }
     return fg_fail(err, FG_E_INTERNAL, "content coding %d", (int)coding);
 }

@@ -42,6 +42,7 @@ static void request_reset(struct fg_http_request *req)
     atomic_store_explicit(&req->gone, false, memory_order_relaxed);
     req->url = (struct http_span){0};
     req->n_headers = 0;
+    req->headers[0] = (struct http_header){0}; /* the next ones as they come */
     req->path = req->query = fg_bytes(NULL, 0);
     req->route = NULL;
     req->allow = req->stats_at = req->status = 0;
