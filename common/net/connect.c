@@ -1,13 +1,10 @@
 #include "common/net/connect.h"
 
-#include "common/base/cursor.h"
 #include "common/base/str.h"
-
-#include <libdeflate.h>
+#include "common/net/inflate.h"
 
 enum {
     CONNECT_TIMEOUT_DIGITS_MAX = 10, /* "Timeout", of the protocol reference */
-    CONNECT_GZIP_MIN_BYTES = 18,     /* RFC 1952: head and tail of the smallest member */
 };
 
 /* The forms that a server of these services is known to speak, gRPC's included. */
@@ -126,52 +123,11 @@ bool fg_connect_accept(struct fg_http_request *req, int64_t now_mono_ns, int64_t
 
 /* --- bodies --- */
 
-static enum fg_code gunzip_into(struct fg_slice in, uint8_t *out, size_t size, size_t max_bytes,
-                                size_t *ret_len, struct fg_err *err)
+static enum fg_code read_body(const struct fg_connect_call *call, struct fg_slice body,
+                              const ProtobufCMessageDescriptor *type, size_t max_bytes,
+                              struct fg_arena *arena, ProtobufCMessage **ret_message,
+                              struct fg_err *err)
 {
-    struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
-
-    fg_assert(inflater != NULL);
-    enum libdeflate_result result =
-        libdeflate_gzip_decompress(inflater, in.ptr, in.len, out, size, ret_len);
-    libdeflate_free_decompressor(inflater);
-    if (result == LIBDEFLATE_INSUFFICIENT_SPACE)
-        return fg_fail(err, FG_E_INVALID, "message is larger than configured max %zu", max_bytes);
-    if (result != LIBDEFLATE_SUCCESS)
-        return fg_fail(err, FG_E_INVALID, "decompress: not gzip, or cut short");
-    return FG_OK;
-}
-
-/* The tail of gzip says how long the content is; who lies about it runs out of room. */
-static enum fg_code gunzip(struct fg_slice in, size_t max_bytes, struct fg_arena *arena,
-                           struct fg_slice *ret_out, struct fg_err *err)
-{
-    if (in.len < CONNECT_GZIP_MIN_BYTES)
-        return fg_fail(err, FG_E_INVALID, "decompress: not gzip, or cut short");
-    struct fg_cur tail = fg_cur(fg_slice_sub(in, in.len - 4, 4));
-    size_t size = fg_cur_le32(&tail), len;
-    if (size > max_bytes)
-        return fg_fail(err, FG_E_INVALID, "message size %zu is larger than configured max %zu",
-                       size, max_bytes);
-    uint8_t *out = fg_arena_alloc(arena, size + 1);
-    if (out == NULL)
-        return fg_fail(err, FG_E_LIMIT, "message of %zu bytes", size);
-    if (gunzip_into(in, out, size, max_bytes, &len, err) != FG_OK)
-        return err->code;
-    *ret_out = fg_bytes(out, len);
-    return FG_OK;
-}
-
-enum fg_code fg_connect_read(const struct fg_connect_call *call,
-                             const ProtobufCMessageDescriptor *type, size_t max_bytes,
-                             struct fg_arena *arena, ProtobufCMessage **ret_message,
-                             struct fg_err *err)
-{
-    struct fg_slice body = call->body;
-
-    /* An empty body is an empty message in any coding. */
-    if (call->gzip && body.len > 0 && gunzip(body, max_bytes, arena, &body, err) != FG_OK)
-        return err->code;
     if (body.len > max_bytes)
         return fg_fail(err, FG_E_INVALID, "message size %zu is larger than configured max %zu",
                        body.len, max_bytes);
@@ -180,6 +136,26 @@ enum fg_code fg_connect_read(const struct fg_connect_call *call,
     if (code != FG_OK)
         return fg_wrap(err, "unmarshal message");
     return FG_OK;
+}
+
+enum fg_code fg_connect_read(const struct fg_connect_call *call,
+                             const ProtobufCMessageDescriptor *type, size_t max_bytes,
+                             struct fg_arena *arena, ProtobufCMessage **ret_message,
+                             struct fg_err *err)
+{
+    struct fg_buf inflated;
+
+    /* An empty body is an empty message in any coding. */
+    if (!call->gzip || call->body.len == 0)
+        return read_body(call, call->body, type, max_bytes, arena, ret_message, err);
+    fg_buf_init(&inflated, max_bytes);
+    enum fg_code code = fg_inflate(call->body, FG_CODING_GZIP, max_bytes, &inflated, err);
+    if (code != FG_OK)
+        code = err->code = fg_wrap(err, "decompress") == FG_E_LIMIT ? FG_E_LIMIT : FG_E_INVALID;
+    else
+        code = read_body(call, fg_buf_slice(&inflated), type, max_bytes, arena, ret_message, err);
+    fg_buf_done(&inflated);
+    return code;
 }
 
 void fg_connect_write(const struct fg_connect_call *call, const ProtobufCMessage *message,

@@ -1,0 +1,298 @@
+/*
+ * Two trees side by side (query.md, 6.2): both get the same shape, a node that one side lacks being
+ * zero there, and are drawn level by level with the left and right extent of each bar. What is too
+ * small on both sides becomes one bar "other" per parent, last among its siblings.
+ */
+#include "common/base/hash.h"
+#include "querier/question.h"
+
+static const char other_name[] = "other";
+
+enum { BAR_NUMBERS = 7 };
+
+/* Of a node of the merged tree, left and right. */
+struct sums {
+    int64_t self[2], total[2];
+};
+
+struct bar {
+    uint32_t node; /* or FG_TREE_ROOT: a remainder, or the root in level 0 */
+    int64_t x[2];
+    struct sums sums;
+};
+
+struct bars {
+    struct bar *items;
+    size_t n, cap;
+};
+
+struct work {
+    struct diff *diff;
+    struct sums *sums; /* of each node */
+    uint32_t *order;   /* nodes by parent, then name */
+    uint32_t *first;   /* of a node's children in order; the root's stand at [n_nodes] */
+    int64_t threshold;
+    struct bars level, next;
+};
+
+static void bars_add(struct bars *bars, const struct bar *bar)
+{
+    if (bars->n == bars->cap) {
+        bars->cap = bars->cap == 0 ? 64 : bars->cap * 2;
+        bars->items = fg_realloc(bars->items, bars->cap * sizeof *bars->items);
+    }
+    bars->items[bars->n++] = *bar;
+}
+
+/* --- one tree out of two --- */
+
+/* Adds the nodes of a side by name and remembers where each went. */
+static uint32_t *place_nodes(struct fg_tree *both, const struct fg_tree *side)
+{
+    uint32_t *placed = fg_calloc((size_t)side->n_nodes + 1, sizeof *placed);
+
+    for (uint32_t i = 0; i < side->n_nodes; i++) {
+        uint32_t parent =
+            side->parents[i] == FG_TREE_ROOT ? FG_TREE_ROOT : placed[side->parents[i]];
+
+        placed[i] = fg_tree_child(both, parent,
+                                  fg_symbols_name_location(&both->symbols, fg_tree_name(side, i)));
+    }
+    return placed;
+}
+
+static void add_self(struct sums *sums, const struct fg_tree *side, const uint32_t *placed,
+                     unsigned which)
+{
+    for (uint32_t i = 0; i < side->n_nodes; i++)
+        sums[placed[i]].self[which] += side->self[i];
+}
+
+/* Parents come before their children, so one walk from the end adds everything up. */
+static void add_totals(struct sums *sums, const struct fg_tree *tree, struct sums *ret_all)
+{
+    for (uint32_t i = tree->n_nodes; i-- > 0;) {
+        struct sums *parent = tree->parents[i] == FG_TREE_ROOT ? ret_all : &sums[tree->parents[i]];
+
+        for (unsigned side = 0; side < 2; side++) {
+            sums[i].total[side] += sums[i].self[side];
+            parent->total[side] += sums[i].total[side];
+        }
+    }
+}
+
+static void merge_sides(struct work *work, const struct fg_tree *left, const struct fg_tree *right,
+                        struct sums *ret_all)
+{
+    struct fg_tree *both = &work->diff->tree;
+    uint32_t *placed_left = place_nodes(both, left), *placed_right = place_nodes(both, right);
+
+    work->sums = fg_calloc((size_t)both->n_nodes + 1, sizeof *work->sums);
+    add_self(work->sums, left, placed_left, 0);
+    add_self(work->sums, right, placed_right, 1);
+    free(placed_left);
+    free(placed_right);
+    add_totals(work->sums, both, ret_all);
+}
+
+/* --- which nodes are shown --- */
+
+static int64_t larger(const struct sums *sums)
+{
+    return FG_MAX(sums->total[0], sums->total[1]);
+}
+
+static int cmp_descending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* The max_nodes-th largest total, counting the root; 0 when all have room. */
+static int64_t find_threshold(const struct work *work, const struct sums *all, size_t max_nodes)
+{
+    size_t n = (size_t)work->diff->tree.n_nodes + 1;
+
+    if (max_nodes == 0 || n <= max_nodes)
+        return 0;
+    int64_t *totals = fg_calloc(n, sizeof *totals);
+    for (size_t i = 0; i + 1 < n; i++)
+        totals[i] = larger(&work->sums[i]);
+    totals[n - 1] = larger(all);
+    qsort(totals, n, sizeof *totals, cmp_descending);
+    int64_t threshold = totals[max_nodes - 1];
+    free(totals);
+    return threshold;
+}
+
+static int cmp_siblings(const void *a, const void *b, void *arg)
+{
+    const struct fg_tree *tree = arg;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    if (tree->parents[x] != tree->parents[y])
+        return tree->parents[x] < tree->parents[y] ? -1 : 1;
+    return fg_slice_cmp(fg_tree_name(tree, x), fg_tree_name(tree, y));
+}
+
+/* The root's number is the largest, so its children come last. */
+static void sort_nodes(struct work *work)
+{
+    struct fg_tree *tree = &work->diff->tree;
+    uint32_t n = tree->n_nodes;
+
+    work->order = fg_calloc((size_t)n + 1, sizeof *work->order);
+    work->first = fg_calloc((size_t)n + 1, sizeof *work->first);
+    for (uint32_t i = 0; i <= n; i++)
+        work->first[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < n; i++)
+        work->order[i] = i;
+    qsort_r(work->order, n, sizeof *work->order, cmp_siblings, tree);
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t parent = tree->parents[work->order[i]];
+
+        work->first[parent == FG_TREE_ROOT ? n : parent] = i;
+    }
+}
+
+/* --- drawing --- */
+
+static void *grow(void *items, size_t *cap, size_t n, size_t size)
+{
+    if (n <= *cap)
+        return items;
+    *cap = FG_MAX(n, *cap * 2);
+    return fg_realloc(items, *cap * size);
+}
+
+static uint32_t name_number(struct diff *diff, struct fg_slice name)
+{
+    uint64_t hash = fg_hash64(name);
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&diff->name_map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&diff->name_map, &walk))
+        if (fg_slice_eq(diff->names[i], name))
+            return i;
+    diff->names = grow(diff->names, &diff->cap_names, diff->n_names + 1, sizeof *diff->names);
+    diff->names[diff->n_names] = name;
+    fg_map_add(&diff->name_map, hash, (uint32_t)diff->n_names);
+    return (uint32_t)diff->n_names++;
+}
+
+/* Offsets count from the end of the bar before in the level: *ends. */
+static void put_bar(struct diff *diff, const struct bar *bar, struct fg_slice name, int64_t ends[2])
+{
+    diff->values =
+        grow(diff->values, &diff->cap_values, diff->n_values + BAR_NUMBERS, sizeof *diff->values);
+    for (unsigned side = 0; side < 2; side++) {
+        diff->values[diff->n_values++] = bar->x[side] - ends[side];
+        diff->values[diff->n_values++] = bar->sums.total[side];
+        diff->values[diff->n_values++] = bar->sums.self[side];
+        diff->max_self = FG_MAX(diff->max_self, bar->sums.self[side]);
+        ends[side] = bar->x[side] + bar->sums.total[side];
+    }
+    diff->values[diff->n_values++] = name_number(diff, name);
+}
+
+/* Moves x over the bar; what is small is gathered in *rest instead. */
+static void add_child(struct work *work, uint32_t node, int64_t x[2], struct sums *rest)
+{
+    const struct sums *sums = &work->sums[node];
+
+    if (larger(sums) < work->threshold) {
+        for (unsigned side = 0; side < 2; side++)
+            rest->total[side] += sums->total[side];
+        return;
+    }
+    bars_add(&work->next, &(struct bar){.node = node, .x = {x[0], x[1]}, .sums = *sums});
+    x[0] += sums->total[0];
+    x[1] += sums->total[1];
+}
+
+/* The children of a node (n_nodes: of the root) go to the next level. */
+static void add_children(struct work *work, const struct bar *bar, uint32_t node)
+{
+    const struct fg_tree *tree = &work->diff->tree;
+    uint32_t parent = node == tree->n_nodes ? (uint32_t)FG_TREE_ROOT : node;
+    int64_t x[2] = {bar->x[0] + bar->sums.self[0], bar->x[1] + bar->sums.self[1]};
+    struct sums rest = {0};
+
+    for (uint32_t i = work->first[node];
+         i < tree->n_nodes && tree->parents[work->order[i]] == parent; i++)
+        add_child(work, work->order[i], x, &rest);
+    if (rest.total[0] != 0 || rest.total[1] != 0) {
+        rest.self[0] = rest.total[0];
+        rest.self[1] = rest.total[1];
+        bars_add(&work->next, &(struct bar){.node = FG_TREE_ROOT, .x = {x[0], x[1]}, .sums = rest});
+    }
+}
+
+static void end_level(struct diff *diff)
+{
+    diff->level_ends =
+        grow(diff->level_ends, &diff->cap_levels, diff->n_levels + 1, sizeof *diff->level_ends);
+    diff->level_ends[diff->n_levels++] = diff->n_values;
+}
+
+static void draw_level(struct work *work)
+{
+    int64_t ends[2] = {0, 0};
+
+    work->next.n = 0;
+    for (size_t i = 0; i < work->level.n; i++) {
+        const struct bar *bar = &work->level.items[i];
+        bool remainder = bar->node == FG_TREE_ROOT;
+
+        put_bar(work->diff, bar,
+                remainder ? fg_cstr(other_name) : fg_tree_name(&work->diff->tree, bar->node), ends);
+        if (!remainder)
+            add_children(work, bar, bar->node);
+    }
+    end_level(work->diff);
+    struct bars drawn = work->level;
+    work->level = work->next;
+    work->next = drawn;
+}
+
+void diff_make(const struct fg_tree *left, const struct fg_tree *right, size_t max_nodes,
+               struct diff *ret_diff)
+{
+    struct work work = {.diff = ret_diff};
+    struct sums all = {0};
+    int64_t ends[2] = {0, 0};
+
+    *ret_diff = (struct diff){0};
+    fg_map_init(&ret_diff->name_map);
+    fg_tree_init(&ret_diff->tree);
+    merge_sides(&work, left, right, &all);
+    work.threshold = find_threshold(&work, &all, max_nodes);
+    sort_nodes(&work);
+
+    struct bar root = {.sums = all};
+    put_bar(ret_diff, &root, FG_LIT("total"), ends);
+    end_level(ret_diff);
+    add_children(&work, &root, ret_diff->tree.n_nodes);
+    work.level = work.next;
+    work.next = (struct bars){0};
+    while (work.level.n > 0)
+        draw_level(&work);
+
+    ret_diff->left_ticks = all.total[0];
+    ret_diff->right_ticks = all.total[1];
+    free(work.sums);
+    free(work.order);
+    free(work.first);
+    free(work.level.items);
+    free(work.next.items);
+}
+
+void diff_done(struct diff *diff)
+{
+    free(diff->names);
+    free(diff->values);
+    free(diff->level_ends);
+    fg_map_done(&diff->name_map);
+    fg_tree_done(&diff->tree);
+}

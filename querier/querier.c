@@ -1,0 +1,278 @@
+#include "common/base/str.h"
+#include "common/run/log.h"
+#include "querier/question.h"
+
+enum {
+    QUESTION_MAX_BYTES = 1024 * 1024, /* of a request; selectors are hundreds of bytes */
+    QUESTION_ANSWER_MAX_BYTES = 256 * 1024 * 1024,
+};
+
+#define QUERIER_METRICS(M)                                                                         \
+    M(COUNTER, QUERIER_QUESTIONS, "flamegrid_querier_questions_total",                             \
+      "Questions answered, errors included")                                                       \
+    M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_questions_refused_total",                       \
+      "Questions answered 429 because the lane was full")                                          \
+    M(COUNTER, QUERIER_FAILED, "flamegrid_querier_questions_failed_total",                         \
+      "Questions that ended in an error of ours (5xx)")                                            \
+    M(COUNTER, QUERIER_PROFILES, "flamegrid_querier_profiles_read_total",                          \
+      "Profiles that answers were made from")                                                      \
+    M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_question_duration_seconds",                   \
+      "From a request to its answer")
+FG_METRICS_ENUM(querier_metric, QUERIER_METRICS)
+static const struct fg_metric_def querier_metrics[] = FG_METRICS_DEFS(QUERIER_METRICS);
+
+struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
+{
+    struct fg_querier *querier = fg_new(struct fg_querier);
+
+    querier->ingesters = fg_calloc(config->n_ingesters + 1, sizeof *querier->ingesters);
+    for (size_t i = 0; i < config->n_ingesters; i++)
+        querier->ingesters[i] = config->ingesters[i];
+    querier->n_ingesters = config->n_ingesters;
+    querier->work = config->work;
+    querier->clock = config->clock;
+    querier->metrics =
+        fg_metrics_register(config->registry, querier_metrics, FG_COUNT(querier_metrics));
+    querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
+    querier->answer_max_bytes =
+        config->answer_max_bytes > 0 ? config->answer_max_bytes : QUESTION_ANSWER_MAX_BYTES;
+    return querier;
+}
+
+void fg_querier_destroy(struct fg_querier *querier)
+{
+    if (querier == NULL)
+        return;
+    free(querier->bindings);
+    free(querier->ingesters);
+    free(querier);
+}
+
+/* --- one question --- */
+
+/* Whose data it is. The only place that knows that there is but one tenant. */
+static const char *tenant_of(struct fg_http_request *req)
+{
+    (void)req;
+    return "anonymous";
+}
+
+static void question_destroy(struct question *question)
+{
+    fg_buf_done(&question->body);
+    fg_arena_destroy(question->arena);
+    free(question);
+}
+
+enum fg_code question_check(struct question *question, struct fg_err *err)
+{
+    if (fg_http_gone(question->req))
+        return fg_fail(err, FG_E_CANCELED, "client has gone");
+    if (fg_mono_ns(question->querier->clock) >= question->deadline_mono_ns)
+        return fg_fail(err, FG_E_DEADLINE, "query took too long");
+    return FG_OK;
+}
+
+enum fg_code question_reply(struct question *question, const ProtobufCMessage *message,
+                            struct fg_err *err)
+{
+    fg_connect_write(&question->call, message, &question->body);
+    if (question->body.full)
+        return fg_fail(err, FG_E_LIMIT, "answer exceeds %llu bytes",
+                       (unsigned long long)question->querier->answer_max_bytes);
+    return FG_OK;
+}
+
+/* Worker. */
+static enum fg_code question_run(struct fg_job *job, struct fg_err *err)
+{
+    struct question *question = fg_container(job, struct question, job);
+    ProtobufCMessage *in = NULL;
+
+    if (question_check(question, err) != FG_OK)
+        return err->code;
+    if (question->endpoint->type != NULL &&
+        fg_connect_read(&question->call, question->endpoint->type, QUESTION_MAX_BYTES,
+                        question->arena, &in, err) != FG_OK)
+        return err->code;
+    return question->endpoint->answer(question, in, err);
+}
+
+static void add_number(struct fg_http_request *req, const char *name, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    fg_http_add_header(req, name, text);
+}
+
+static void add_statistics(struct question *question, int64_t took_ns)
+{
+    add_number(question->req, "X-Flamegrid-Profiles", question->profiles);
+    add_number(question->req, "X-Flamegrid-Bytes", question->bytes);
+    add_number(question->req, "X-Flamegrid-Series", question->series);
+    add_number(question->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
+}
+
+static void account(struct question *question, int64_t took_ns)
+{
+    struct fg_metrics *metrics = question->querier->metrics;
+    bool failed = question->job.code != FG_OK;
+
+    fg_metric_add(metrics, QUERIER_QUESTIONS, 1);
+    fg_metric_add(metrics, QUERIER_PROFILES, question->profiles);
+    fg_metric_observe_ns(metrics, QUERIER_SECONDS, took_ns);
+    if (failed && fg_code_http(question->job.code) >= 500)
+        fg_metric_add(metrics, QUERIER_FAILED, 1);
+    fg_log_debug(
+        "question answered", fg_ls("tenant", question->tenant),
+        fg_ls("path", question->endpoint->path), fg_ls("code", fg_code_name(question->job.code)),
+        fg_ls("err", failed ? question->job.err.msg : ""), fg_lu("profiles", question->profiles),
+        fg_lu("bytes", question->bytes), fg_lu("series", question->series),
+        fg_lu("answer_bytes", question->body.len), fg_li("millis", took_ns / FG_MS_NS));
+}
+
+/* Loop. */
+static void question_done(struct fg_job *job)
+{
+    struct question *question = fg_container(job, struct question, job);
+    struct fg_http_request *req = question->req;
+    int64_t took_ns = fg_mono_ns(question->querier->clock) - question->start_mono_ns;
+
+    account(question, took_ns);
+    add_statistics(question, took_ns);
+    if (job->code != FG_OK)
+        fg_connect_refuse(req, &job->err);
+    else if (question->endpoint->type != NULL)
+        fg_connect_respond(req, &question->call, &question->body);
+    else
+        fg_http_respond(
+            req, 200, question->content_type != NULL ? question->content_type : "application/json",
+            &question->body);
+    question_destroy(question);
+}
+
+static struct question *question_create(struct fg_querier *querier, struct fg_http_request *req,
+                                        const struct endpoint *endpoint)
+{
+    struct question *question = fg_new(struct question);
+
+    question->querier = querier;
+    question->req = req;
+    question->endpoint = endpoint;
+    question->tenant = tenant_of(req);
+    question->accept = fg_http_header(req, "accept");
+    question->start_mono_ns = fg_mono_ns(querier->clock);
+    question->deadline_mono_ns = question->start_mono_ns + querier->timeout_ns;
+    question->arena = fg_arena_create(querier->answer_max_bytes);
+    question->job.home = fg_http_loop(req);
+    question->job.run = question_run;
+    question->job.done = question_done;
+    fg_buf_init(&question->body, querier->answer_max_bytes);
+    return question;
+}
+
+static void question_submit(struct question *question)
+{
+    struct fg_err err;
+
+    if (fg_work_submit(question->querier->work, FG_LANE_QUERY, &question->job))
+        return;
+    fg_metric_add(question->querier->metrics, QUERIER_REFUSED, 1);
+    fg_fail(&err, FG_E_LIMIT, "too many queries are waiting, try again");
+    fg_connect_refuse(question->req, &err); /* 429 brings its Retry-After */
+    question_destroy(question);
+}
+
+/* --- routes --- */
+
+/* What a handler needs: the server passes one pointer. Lives as long as the querier. */
+struct binding {
+    struct fg_querier *querier;
+    const struct endpoint *endpoint;
+};
+
+static void on_connect(struct fg_http_request *req, void *arg)
+{
+    struct binding *binding = arg;
+    struct question *question = question_create(binding->querier, req, binding->endpoint);
+
+    if (!fg_connect_accept(req, question->start_mono_ns, binding->querier->timeout_ns,
+                           &question->call)) {
+        question_destroy(question);
+        return;
+    }
+    question->deadline_mono_ns = question->call.deadline_mono_ns;
+    question_submit(question);
+}
+
+/* "maxNodes" wins over "max-nodes". */
+static void read_params(struct fg_http_request *req, struct render_params *params)
+{
+    const struct {
+        const char *name;
+        struct fg_slice *into;
+    } wanted[] = {
+        {"query", &params->query},
+        {"from", &params->from},
+        {"until", &params->until},
+        {"max-nodes", &params->max_nodes},
+        {"format", &params->format},
+        {"leftQuery", &params->left_query},
+        {"leftFrom", &params->left_from},
+        {"leftUntil", &params->left_until},
+        {"rightQuery", &params->right_query},
+        {"rightFrom", &params->right_from},
+        {"rightUntil", &params->right_until},
+        {"label", &params->label},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(wanted); i++)
+        *wanted[i].into = fg_http_param(req, wanted[i].name);
+    while (params->n_group_by < RENDER_GROUPS_MAX) {
+        struct fg_slice label = fg_http_param_at(req, "groupBy", params->n_group_by);
+
+        if (label.ptr == NULL)
+            break;
+        params->group_by[params->n_group_by++] = label;
+    }
+    struct fg_slice max_nodes = fg_http_param(req, "maxNodes");
+    if (max_nodes.ptr != NULL)
+        params->max_nodes = max_nodes;
+}
+
+static void on_get(struct fg_http_request *req, void *arg)
+{
+    struct binding *binding = arg;
+    struct question *question = question_create(binding->querier, req, binding->endpoint);
+
+    read_params(req, &question->params);
+    question_submit(question);
+}
+
+static void add_route(struct fg_querier *querier, struct fg_http_server *server,
+                      struct binding *binding, const struct endpoint *endpoint)
+{
+    bool connect = endpoint->type != NULL;
+
+    *binding = (struct binding){querier, endpoint};
+    fg_http_server_route(server, &(struct fg_http_route){
+                                     .methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
+                                     .path = endpoint->path,
+                                     .body_max_bytes = connect ? QUESTION_MAX_BYTES : 0,
+                                     .handler = connect ? on_connect : on_get,
+                                     .arg = binding,
+                                     .name = endpoint->name,
+                                 });
+}
+
+void fg_querier_routes(struct fg_querier *querier, struct fg_http_server *server)
+{
+    fg_assert(querier->bindings == NULL);
+    querier->bindings = fg_calloc(n_api_endpoints + n_render_endpoints, sizeof(struct binding));
+    for (size_t i = 0; i < n_api_endpoints; i++)
+        add_route(querier, server, &querier->bindings[i], &api_endpoints[i]);
+    for (size_t i = 0; i < n_render_endpoints; i++)
+        add_route(querier, server, &querier->bindings[n_api_endpoints + i], &render_endpoints[i]);
+    ui_routes(server);
+}

@@ -1,0 +1,218 @@
+/*
+ * What the files of the querier share. A question is one request under way:
+ *
+ *     querier.c    from the request to a worker and back; the table of endpoints; headers and the
+ * log select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
+ *     plan.c       calls to the peers that hold data, and the merging of their answers
+ *     api.c        querier.v1.QuerierService
+ *     diff.c       two trees side by side
+ *     render.c     /pyroscope/render, render-diff, label-values
+ *     ui.c         the page at /
+ */
+#ifndef FG_QUERIER_QUESTION_H
+#define FG_QUERIER_QUESTION_H
+
+#include "common/net/connect.h"
+#include "common/profile/flame.h"
+#include "common/profile/labels.h"
+#include "common/profile/pprof_write.h"
+#include "common/profile/selector.h"
+#include "common/profile/tree.h"
+#include "querier/querier.h"
+
+enum { RENDER_GROUPS_MAX = 16 }; /* labels to group by; further ones are not looked at */
+
+/* Parameters of the plain GET routes, read on the loop. ptr NULL: not given. */
+struct render_params {
+    struct fg_slice query, from, until, max_nodes, format;
+    struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
+    struct fg_slice label;
+    struct fg_slice group_by[RENDER_GROUPS_MAX];
+    size_t n_group_by;
+};
+
+struct question;
+
+struct endpoint {
+    const char *path, *name;
+    const ProtobufCMessageDescriptor *type; /* of the request; NULL: a plain GET */
+    /* On a worker: fills question->body. `in` is of that type. */
+    enum fg_code (*answer)(struct question *question, const ProtobufCMessage *in,
+                           struct fg_err *err);
+};
+
+struct question {
+    struct fg_job job;
+    struct fg_querier *querier;
+    struct fg_http_request *req;
+    const struct endpoint *endpoint;
+    struct fg_connect_call call; /* of Connect's routes */
+    struct render_params params; /* of the others */
+    struct fg_slice accept;      /* the header */
+    const char *tenant;
+    int64_t start_mono_ns, deadline_mono_ns;
+    struct fg_arena *arena;
+    struct fg_buf body;               /* of the answer */
+    const char *content_type;         /* of plain answers; NULL: application/json */
+    uint64_t profiles, bytes, series; /* what the answer was made from */
+};
+
+struct fg_querier {
+    struct fg_peer **ingesters;
+    size_t n_ingesters;
+    struct fg_work *work;
+    struct fg_clock *clock;
+    struct fg_metrics *metrics;
+    struct binding *bindings; /* of the routes */
+    int64_t timeout_ns;
+    uint64_t answer_max_bytes;
+};
+
+extern const struct endpoint api_endpoints[];
+extern const size_t n_api_endpoints;
+extern const struct endpoint render_endpoints[];
+extern const size_t n_render_endpoints;
+
+void ui_routes(struct fg_http_server *server);
+
+/* Writes a Connect answer. FG_E_LIMIT when it exceeds the largest answer. */
+enum fg_code question_reply(struct question *question, const ProtobufCMessage *message,
+                            struct fg_err *err) fg_must_check;
+
+/* Is it still worth working on? FG_E_CANCELED, FG_E_DEADLINE. */
+enum fg_code question_check(struct question *question, struct fg_err *err) fg_must_check;
+
+/* --- select.c --- */
+
+struct selection {
+    struct fg_selector selector;
+    struct fg_profile_type type; /* of what has one */
+    const char *type_text;       /* its five parts */
+    int64_t start_ns, end_ns;    /* both inclusive */
+};
+void selection_done(struct selection *selection);
+
+/* Milliseconds into nanoseconds, with what is wrong with them. */
+enum fg_code select_range(struct selection *selection, int64_t start_ms, int64_t end_ms,
+                          struct fg_err *err) fg_must_check;
+
+/* The profile type's id, and the selector that goes with it. */
+enum fg_code select_profiles(struct question *question, struct selection *selection,
+                             const char *type_id, const char *label_selector,
+                             struct fg_err *err) fg_must_check;
+
+/* The same from one selector whose metric name is the type's id; name is the parameter's, for
+ * errors. */
+enum fg_code select_query(struct question *question, struct selection *selection,
+                          struct fg_slice query, const char *name,
+                          struct fg_err *err) fg_must_check;
+
+/* Several selectors, and-ed. context comes before the error's text. */
+enum fg_code select_matchers(struct question *question, struct selection *selection,
+                             char *const *matchers, size_t n, const char *context,
+                             struct fg_err *err) fg_must_check;
+
+/* 0 is the default; beyond the bounds is an error. */
+enum fg_code select_max_nodes(int64_t asked, size_t *ret_max_nodes,
+                              struct fg_err *err) fg_must_check;
+
+/* Does the header allow label names beyond [a-zA-Z_][a-zA-Z0-9_]*? FG_E_INVALID: malformed. */
+enum fg_code select_utf8_names(struct fg_slice accept, bool *ret_allowed,
+                               struct fg_err *err) fg_must_check;
+bool is_plain_label_name(struct fg_slice name);
+
+/* --- plan.c --- */
+
+/* A narrower choice of stacks; all arrays may be empty. */
+struct stacks {
+    const char **call_site; /* root first */
+    size_t n_call_site;
+    uint64_t *spans;
+    size_t n_spans;
+    ProtobufCBinaryData *traces, *profile_ids;
+    size_t n_traces, n_profile_ids;
+};
+
+/* Merged stacks, with names only or with full locations. into is empty before. */
+enum fg_code plan_tree(struct question *question, const struct selection *selection,
+                       const struct stacks *stacks, bool names_only, struct fg_tree *into,
+                       struct fg_err *err) fg_must_check;
+
+/* Distinct label sets, sorted; in the question's arena. */
+struct label_sets {
+    struct fg_labels *items;
+    size_t n, cap;
+    struct fg_map map; /* hash -> item */
+};
+void label_sets_init(struct label_sets *sets);
+void label_sets_done(struct label_sets *sets);
+/* FG_E_LIMIT. The labels' memory is borrowed. */
+enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *labels,
+                            struct fg_arena *arena, struct fg_err *err) fg_must_check;
+void label_sets_sort(struct label_sets *sets);
+
+/* names: restricted to these, where there are any. Into initialised sets. */
+enum fg_code plan_series(struct question *question, const struct selection *selection,
+                         const char *const *names, size_t n_names, struct label_sets *into,
+                         struct fg_err *err) fg_must_check;
+
+/* Values on the grid start + k * step. */
+struct point {
+    int64_t k, sum;
+    uint64_t count;
+};
+struct points {
+    struct fg_labels labels;
+    struct point *items; /* ascending by k */
+    size_t n;
+    double total; /* of all points, set by points_order() */
+};
+
+/* When the point is; steps and k come from outside, so far away is as far as it gets. */
+static inline int64_t point_ms(const struct point *point, int64_t start_ms, int64_t step_ms)
+{
+    int64_t ms;
+
+    if (__builtin_mul_overflow(point->k, step_ms, &ms) || __builtin_add_overflow(start_ms, ms, &ms))
+        return INT64_MAX;
+    return ms;
+}
+
+/* In no order; in the question's arena. */
+enum fg_code plan_points(struct question *question, const struct selection *selection,
+                         int64_t step_ns, char *const *group_by, size_t n_group_by,
+                         struct points **ret_series, size_t *ret_n,
+                         struct fg_err *err) fg_must_check;
+
+struct tenant_stats {
+    uint64_t profiles;
+    int64_t oldest_ns, newest_ns;
+};
+enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stats,
+                        struct fg_err *err) fg_must_check;
+
+/* --- api.c, used by render.c too --- */
+
+/* Series in the order of answers: by descending sum, then labels; cut to limit (0: all). */
+void points_order(struct points *series, size_t *n, int64_t limit);
+
+/* --- diff.c --- */
+
+/* Bars of seven numbers (query.md, 6.2), names[0] "total". Owned. */
+struct diff {
+    struct fg_slice *names; /* into the merged tree below */
+    size_t n_names, cap_names;
+    int64_t *values;
+    size_t n_values, cap_values;
+    size_t *level_ends; /* of level i in values */
+    size_t n_levels, cap_levels;
+    int64_t left_ticks, right_ticks, max_self;
+    struct fg_tree tree; /* both sides' nodes; keeps the names */
+    struct fg_map name_map;
+};
+/* Trees of names. */
+void diff_make(const struct fg_tree *left, const struct fg_tree *right, size_t max_nodes,
+               struct diff *ret_diff);
+void diff_done(struct diff *diff);
+
+#endif

@@ -1,0 +1,429 @@
+/* The plain GET routes: flamebearer JSON for flame graphs and their timeline (query.md, 9). */
+#include "common/base/str.h"
+#include "common/base/timespec.h"
+#include "querier/question.h"
+
+enum {
+    TIMELINE_POINTS = 1500,        /* wanted; the step is then rounded to a friendly one */
+    TIMELINE_STEP_MIN_S = 15,      /* agents send about every ten seconds */
+    TIMELINE_SAMPLES_MAX = 100000, /* ranges of centuries; steps end at a year */
+};
+
+/* --- parameters --- */
+
+/* Empty and unreadable times are now. */
+static int64_t read_time_ms(struct fg_slice text, int64_t now_ns)
+{
+    int64_t ns = now_ns;
+
+    if (!fg_timespec_parse(text, now_ns, &ns))
+        ns = now_ns;
+    return ns / FG_MS_NS;
+}
+
+/* What is no number is as if it were not there. */
+static enum fg_code read_max_nodes(struct fg_slice text, size_t *ret_max_nodes, struct fg_err *err)
+{
+    int64_t asked = 0;
+
+    if (!fg_parse_i64(text, &asked))
+        asked = 0;
+    return select_max_nodes(asked, ret_max_nodes, err);
+}
+
+/* Rounds a step to what people read easily, as Grafana does with its intervals. */
+static int64_t timeline_step_s(int64_t start_ms, int64_t end_ms)
+{
+    static const struct {
+        int64_t below_ms, step_s;
+    } steps[] = {
+        {17500, 15},          {25000, 20},           {45000, 30},       {90000, 60},
+        {210000, 120},        {450000, 300},         {750000, 600},     {1050000, 900},
+        {1500000, 1200},      {2700000, 1800},       {5400000, 3600},   {9000000, 7200},
+        {16200000, 10800},    {32400000, 21600},     {86400000, 43200}, {604800000, 86400},
+        {1814400000, 604800}, {3628800000, 2592000},
+    };
+    int64_t range_ms = end_ms - start_ms;
+    int64_t exact_ms = FG_MAX(range_ms / TIMELINE_POINTS, TIMELINE_STEP_MIN_S * 1000);
+
+    for (size_t i = 0; i < FG_COUNT(steps); i++)
+        if (exact_ms <= steps[i].below_ms)
+            return steps[i].step_s;
+    return 365 * 86400;
+}
+
+/* --- writing --- */
+
+static void write_text(struct fg_slice text, struct fg_buf *out)
+{
+    fg_buf_putc(out, '"');
+    fg_buf_json(out, text);
+    fg_buf_putc(out, '"');
+}
+
+/* ,"key": */
+static void write_key(const char *key, struct fg_buf *out)
+{
+    fg_buf_puts(out, ",\"");
+    fg_buf_puts(out, key);
+    fg_buf_puts(out, "\":");
+}
+
+static void write_numbers(const int64_t *values, size_t n, struct fg_buf *out)
+{
+    fg_buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            fg_buf_putc(out, ',');
+        fg_buf_i64(out, values[i]);
+    }
+    fg_buf_putc(out, ']');
+}
+
+/* What flame graphs of one and of two sides have in common. */
+struct picture {
+    const struct fg_slice *names;
+    size_t n_names;
+    const int64_t *values;
+    const size_t *level_ends;
+    size_t n_levels;
+    int64_t ticks, max_self;
+};
+
+static void write_flamebearer(const struct picture *picture, struct fg_buf *out)
+{
+    size_t from = 0;
+
+    fg_buf_puts(out, "{\"version\":1,\"flamebearer\":{\"names\":[");
+    for (size_t i = 0; i < picture->n_names; i++) {
+        if (i > 0)
+            fg_buf_putc(out, ',');
+        write_text(picture->names[i], out);
+    }
+    fg_buf_puts(out, "],\"levels\":[");
+    for (size_t i = 0; i < picture->n_levels; i++) {
+        if (i > 0)
+            fg_buf_putc(out, ',');
+        write_numbers(picture->values + from, picture->level_ends[i] - from, out);
+        from = picture->level_ends[i];
+    }
+    fg_buf_putc(out, ']');
+    write_key("numTicks", out);
+    fg_buf_i64(out, picture->ticks);
+    write_key("maxSelf", out);
+    fg_buf_i64(out, picture->max_self);
+    fg_buf_putc(out, '}');
+}
+
+/* Units are what old clients know: they count in samples and objects. */
+static void write_metadata(const struct fg_profile_type *type, const char *format,
+                           struct fg_buf *out)
+{
+    static const char *const objects[] = {"inuse_objects", "alloc_objects", "goroutine", "samples"};
+    struct fg_slice units = type->unit;
+    int64_t rate = 100;
+
+    if (fg_slice_is(type->type, "cpu")) {
+        units = FG_LIT("samples");
+        rate = 1000000000;
+    }
+    for (size_t i = 0; i < FG_COUNT(objects); i++)
+        if (fg_slice_is(type->type, objects[i]))
+            units = FG_LIT("objects");
+    write_key("metadata", out);
+    fg_buf_printf(out, "{\"format\":\"%s\",\"spyName\":\"\",\"sampleRate\":%lld,\"units\":", format,
+                  (long long)rate);
+    write_text(units, out);
+    write_key("name", out);
+    write_text(type->type, out);
+    fg_buf_putc(out, '}');
+}
+
+struct timeline {
+    int64_t start_ms, end_ms; /* as asked for */
+    int64_t step_s;
+};
+
+static int64_t round_down(int64_t value, int64_t step)
+{
+    int64_t rest = value % step;
+
+    return value - (rest < 0 ? rest + step : rest);
+}
+
+/* series NULL: zeros. One value per step of [start, end), both rounded down. */
+static void write_timeline(const struct timeline *timeline, const struct points *series,
+                           struct fg_buf *out)
+{
+    int64_t step = timeline->step_s;
+    int64_t start = round_down(timeline->start_ms / 1000, step);
+    int64_t end = round_down(timeline->end_ms / 1000, step);
+    int64_t n = FG_MIN((end - start) / step, TIMELINE_SAMPLES_MAX);
+    int64_t *samples = fg_calloc((size_t)n + 1, sizeof *samples);
+
+    for (size_t i = 0; series != NULL && i < series->n; i++) {
+        int64_t at_s = point_ms(&series->items[i], timeline->start_ms, step * 1000) / 1000;
+        int64_t index = (at_s - start) / step;
+
+        if (index >= 0 && index < n)
+            samples[index] += series->items[i].sum;
+    }
+    fg_buf_printf(out, "{\"startTime\":%lld,\"samples\":", (long long)start);
+    write_numbers(samples, (size_t)n, out);
+    fg_buf_printf(out, ",\"durationDelta\":%lld,\"watermarks\":null}", (long long)step);
+    free(samples);
+}
+
+static struct fg_slice group_key(const struct points *series, const char *label)
+{
+    struct fg_slice value = fg_labels_get(&series->labels, label);
+
+    return value.len > 0 ? value : FG_LIT("*");
+}
+
+/* By the value of the first label; of several series with one value the last counts, as ever. */
+static void write_groups(const struct timeline *timeline, const struct points *series, size_t n,
+                         const char *label, struct fg_buf *out)
+{
+    bool first = true;
+
+    fg_buf_putc(out, '{');
+    for (size_t i = 0; i < n; i++) {
+        struct fg_slice key = group_key(&series[i], label);
+        bool later = false;
+
+        for (size_t j = i + 1; j < n && !later; j++)
+            later = fg_slice_eq(key, group_key(&series[j], label));
+        if (later)
+            continue;
+        if (!first)
+            fg_buf_putc(out, ',');
+        first = false;
+        write_text(key, out);
+        fg_buf_putc(out, ':');
+        write_timeline(timeline, &series[i], out);
+    }
+    fg_buf_putc(out, '}');
+}
+
+static enum fg_code finish(struct question *question, struct fg_err *err)
+{
+    if (question->body.full)
+        return fg_fail(err, FG_E_LIMIT, "answer exceeds %llu bytes",
+                       (unsigned long long)question->querier->answer_max_bytes);
+    return FG_OK;
+}
+
+/* --- /pyroscope/render --- */
+
+struct render {
+    struct selection selection;
+    struct timeline timeline;
+    struct fg_tree tree;
+    struct points *series;
+    size_t n_series, max_nodes;
+    char *group_by[RENDER_GROUPS_MAX];
+    size_t n_group_by;
+};
+
+static enum fg_code read_render(struct question *question, struct render *render,
+                                struct fg_err *err)
+{
+    const struct render_params *params = &question->params;
+    int64_t now_ns = fg_wall_ns(question->querier->clock);
+    struct timeline *timeline = &render->timeline;
+
+    if (select_query(question, &render->selection, params->query, "query", err) != FG_OK ||
+        read_max_nodes(params->max_nodes, &render->max_nodes, err) != FG_OK)
+        return err->code;
+    timeline->start_ms = read_time_ms(params->from, now_ns);
+    timeline->end_ms = read_time_ms(params->until, now_ns);
+    for (size_t i = 0; i < params->n_group_by; i++) {
+        render->group_by[i] = fg_arena_text(question->arena, params->group_by[i]);
+        if (render->group_by[i] == NULL)
+            return fg_fail(err, FG_E_LIMIT, "query is too long");
+    }
+    render->n_group_by = params->n_group_by;
+    if (select_range(&render->selection, timeline->start_ms, timeline->end_ms, err) != FG_OK)
+        return err->code;
+    timeline->step_s = timeline_step_s(timeline->start_ms, timeline->end_ms);
+    return FG_OK;
+}
+
+static void write_render(const struct render *render, struct fg_buf *out)
+{
+    struct fg_flame flame;
+
+    fg_flame_make(&render->tree, render->max_nodes, &flame);
+    write_flamebearer(&(struct picture){flame.names, flame.n_names, flame.values, flame.level_ends,
+                                        flame.n_levels, flame.total, flame.max_self},
+                      out);
+    fg_flame_done(&flame);
+    write_metadata(&render->selection.type, "single", out);
+    write_key("timeline", out);
+    write_timeline(&render->timeline, render->n_series == 1 ? render->series : NULL, out);
+    write_key("groups", out);
+    if (render->n_group_by > 0)
+        write_groups(&render->timeline, render->series, render->n_series, render->group_by[0], out);
+    else
+        fg_buf_puts(out, "null");
+    fg_buf_puts(out, ",\"heatmap\":null}\n");
+}
+
+static enum fg_code answer_render(struct question *question, struct render *render,
+                                  struct fg_err *err)
+{
+    struct stacks all = {0};
+
+    if (read_render(question, render, err) != FG_OK ||
+        plan_tree(question, &render->selection, &all, true, &render->tree, err) != FG_OK)
+        return err->code;
+    if (fg_slice_is(question->params.format, "dot")) {
+        if (render->tree.n_nodes > 0)
+            return fg_fail(err, FG_E_UNIMPLEMENTED, "format dot is not supported yet");
+        question->content_type = "text/plain; charset=utf-8";
+        return FG_OK;
+    }
+    if (plan_points(question, &render->selection, render->timeline.step_s * FG_SECOND_NS,
+                    render->group_by, render->n_group_by, &render->series, &render->n_series,
+                    err) != FG_OK)
+        return err->code;
+    points_order(render->series, &render->n_series, 0);
+    write_render(render, &question->body);
+    return finish(question, err);
+}
+
+static enum fg_code render(struct question *question, const ProtobufCMessage *in,
+                           struct fg_err *err)
+{
+    struct render render = {0};
+
+    (void)in;
+    fg_tree_init(&render.tree);
+    enum fg_code code = answer_render(question, &render, err);
+    fg_tree_done(&render.tree);
+    selection_done(&render.selection);
+    return code;
+}
+
+/* --- /pyroscope/render-diff --- */
+
+struct side {
+    struct fg_slice query, from, until;
+    const char *name; /* of the parameter */
+    struct selection selection;
+    struct fg_tree tree;
+};
+
+static enum fg_code read_side(struct question *question, struct side *side, struct fg_err *err)
+{
+    int64_t now_ns = fg_wall_ns(question->querier->clock);
+
+    if (select_query(question, &side->selection, side->query, side->name, err) != FG_OK)
+        return err->code;
+    return select_range(&side->selection, read_time_ms(side->from, now_ns),
+                        read_time_ms(side->until, now_ns), err);
+}
+
+static void write_diff(const struct fg_profile_type *type, const struct diff *diff,
+                       struct fg_buf *out)
+{
+    write_flamebearer(&(struct picture){diff->names, diff->n_names, diff->values, diff->level_ends,
+                                        diff->n_levels, diff->left_ticks + diff->right_ticks,
+                                        diff->max_self},
+                      out);
+    write_metadata(type, "double", out);
+    fg_buf_puts(out, ",\"timeline\":null,\"groups\":null,\"heatmap\":null");
+    if (diff->left_ticks != 0)
+        fg_buf_printf(out, ",\"leftTicks\":%lld", (long long)diff->left_ticks);
+    if (diff->right_ticks != 0)
+        fg_buf_printf(out, ",\"rightTicks\":%lld", (long long)diff->right_ticks);
+    fg_buf_puts(out, "}\n");
+}
+
+static enum fg_code answer_diff(struct question *question, struct side *left, struct side *right,
+                                struct fg_err *err)
+{
+    struct stacks all = {0};
+    struct diff diff;
+    size_t max_nodes;
+
+    if (read_side(question, left, err) != FG_OK || read_side(question, right, err) != FG_OK)
+        return err->code;
+    if (!fg_profile_type_eq(&left->selection.type, &right->selection.type))
+        return fg_fail(err, FG_E_INVALID, "profile types must match");
+    if (read_max_nodes(question->params.max_nodes, &max_nodes, err) != FG_OK ||
+        plan_tree(question, &left->selection, &all, true, &left->tree, err) != FG_OK ||
+        plan_tree(question, &right->selection, &all, true, &right->tree, err) != FG_OK)
+        return err->code;
+    diff_make(&left->tree, &right->tree, max_nodes, &diff);
+    write_diff(&left->selection.type, &diff, &question->body);
+    diff_done(&diff);
+    return finish(question, err);
+}
+
+static enum fg_code render_diff(struct question *question, const ProtobufCMessage *in,
+                                struct fg_err *err)
+{
+    const struct render_params *params = &question->params;
+    struct side left = {params->left_query, params->left_from, params->left_until,
+                        .name = "leftQuery"};
+    struct side right = {params->right_query, params->right_from, params->right_until,
+                         .name = "rightQuery"};
+
+    (void)in;
+    fg_tree_init(&left.tree);
+    fg_tree_init(&right.tree);
+    enum fg_code code = answer_diff(question, &left, &right, err);
+    fg_tree_done(&left.tree);
+    fg_tree_done(&right.tree);
+    selection_done(&left.selection);
+    selection_done(&right.selection);
+    return code;
+}
+
+/* --- /pyroscope/label-values --- */
+
+static void write_types(const struct label_sets *sets, struct fg_buf *out)
+{
+    size_t written = 0;
+
+    for (size_t i = 0; i < sets->n; i++) {
+        struct fg_slice id = fg_labels_get(&sets->items[i], FG_LABEL_PROFILE_TYPE);
+
+        if (id.len == 0)
+            continue;
+        fg_buf_putc(out, written++ == 0 ? '[' : ',');
+        write_text(id, out);
+    }
+    fg_buf_puts(out, written == 0 ? "null\n" : "]\n");
+}
+
+/* Profile types of the last hour; for any other label there is no way to give a time range. */
+static enum fg_code render_label_values(struct question *question, const ProtobufCMessage *in,
+                                        struct fg_err *err)
+{
+    static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
+    struct selection selection = {.end_ns = fg_wall_ns(question->querier->clock)};
+    struct label_sets sets;
+
+    (void)in;
+    if (question->params.label.len == 0)
+        return fg_fail(err, FG_E_INVALID, "label parameter is required");
+    if (!fg_slice_is(question->params.label, FG_LABEL_NAME))
+        return fg_fail(err, FG_E_INVALID, "missing time range in the query");
+    selection.start_ns = selection.end_ns - FG_HOUR_NS;
+    label_sets_init(&sets);
+    enum fg_code code = plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
+    if (code == FG_OK)
+        write_types(&sets, &question->body);
+    label_sets_done(&sets);
+    return code != FG_OK ? code : finish(question, err);
+}
+
+const struct endpoint render_endpoints[] = {
+    {"/pyroscope/render", "render", NULL, render},
+    {"/pyroscope/render-diff", "render_diff", NULL, render_diff},
+    {"/pyroscope/label-values", "render_label_values", NULL, render_label_values},
+};
+const size_t n_render_endpoints = FG_COUNT(render_endpoints);

@@ -1,0 +1,241 @@
+/* What requests select. The texts of errors are those that clients know (query.md, 3 to 5). */
+#include "common/base/str.h"
+#include "querier/question.h"
+
+#define SAMPLED_LABEL "__sampled__" /* "true": a profile that sampling would have dropped */
+
+void selection_done(struct selection *selection)
+{
+    fg_selector_done(&selection->selector);
+}
+
+/* Times beyond what nanoseconds can say are as good as never. */
+static int64_t ms_to_ns(int64_t ms)
+{
+    int64_t ns;
+
+    if (__builtin_mul_overflow(ms, FG_MS_NS, &ns))
+        return ms < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
+enum fg_code select_range(struct selection *selection, int64_t start_ms, int64_t end_ms,
+                          struct fg_err *err)
+{
+    if (start_ms == 0 || end_ms == 0)
+        return fg_fail(err, FG_E_INVALID, "missing time range in the query");
+    if (start_ms > end_ms)
+        return fg_fail(err, FG_E_INVALID, "query start time is after end time");
+    selection->start_ns = ms_to_ns(start_ms);
+    selection->end_ns = ms_to_ns(end_ms);
+    return FG_OK;
+}
+
+/* "<context> \"<selector>\": <what is wrong with it>" */
+static enum fg_code bad_selector(struct fg_err *err, const char *context, const char *selector)
+{
+    struct fg_buf quoted;
+
+    fg_buf_init(&quoted, FG_ERR_MSG_MAX_BYTES);
+    fg_buf_json(&quoted, fg_slice_sub(fg_cstr(selector), 0, FG_ERR_MSG_MAX_BYTES / 4));
+    fg_wrap(err, "%s \"%.*s\"", context, FG_S(fg_buf_slice(&quoted)));
+    fg_buf_done(&quoted);
+    return err->code;
+}
+
+enum fg_code select_matchers(struct question *question, struct selection *selection,
+                             char *const *matchers, size_t n, const char *context,
+                             struct fg_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fg_selector_parse(fg_cstr(matchers[i]), question->arena, &selection->selector, err) !=
+            FG_OK)
+            return bad_selector(err, context, matchers[i]);
+    return FG_OK;
+}
+
+/* The id's five parts as text: what a sixth says does not matter. */
+static enum fg_code select_type(struct question *question, struct selection *selection,
+                                const char *type_id, struct fg_err *err)
+{
+    struct fg_buf text;
+
+    if (fg_profile_type_parse(fg_cstr(type_id), &selection->type, err) != FG_OK)
+        return err->code;
+    fg_buf_init(&text, strlen(type_id) + 8);
+    fg_profile_type_write(&selection->type, &text);
+    selection->type_text = fg_arena_text(question->arena, fg_buf_slice(&text));
+    fg_buf_done(&text);
+    if (selection->type_text == NULL)
+        return fg_fail(err, FG_E_LIMIT, "profile type is too long");
+    return FG_OK;
+}
+
+/* Profiles that sampling marked are left out, unless the question is about the mark itself. */
+static enum fg_code leave_out_sampled(struct question *question, struct selection *selection,
+                                      struct fg_err *err)
+{
+    for (size_t i = 0; i < selection->selector.n_matchers; i++)
+        if (fg_slice_is(selection->selector.matchers[i].name, SAMPLED_LABEL))
+            return FG_OK;
+    return fg_selector_add(&selection->selector, question->arena, FG_MATCH_NE,
+                           FG_LIT(SAMPLED_LABEL), FG_LIT("true"), err);
+}
+
+enum fg_code select_profiles(struct question *question, struct selection *selection,
+                             const char *type_id, const char *label_selector, struct fg_err *err)
+{
+    char *matchers[] = {fg_arena_text(question->arena, fg_cstr(label_selector))};
+
+    if (matchers[0] == NULL)
+        return fg_fail(err, FG_E_LIMIT, "selector is too long");
+    if (select_type(question, selection, type_id, err) != FG_OK ||
+        select_matchers(question, selection, matchers, 1, "parsing label selector", err) != FG_OK)
+        return err->code;
+    return leave_out_sampled(question, selection, err);
+}
+
+/* Takes the metric name out of the selector: it stands for the profile type here. */
+static bool take_metric_name(struct fg_selector *selector, struct fg_slice *ret_name)
+{
+    for (size_t i = 0; i < selector->n_matchers; i++) {
+        struct fg_matcher *matcher = &selector->matchers[i];
+
+        if (matcher->op != FG_MATCH_EQ || !fg_slice_is(matcher->name, FG_LABEL_NAME))
+            continue;
+        *ret_name = matcher->value;
+        *matcher = selector->matchers[--selector->n_matchers];
+        return true;
+    }
+    return false;
+}
+
+enum fg_code select_query(struct question *question, struct selection *selection,
+                          struct fg_slice query, const char *name, struct fg_err *err)
+{
+    struct fg_slice type;
+
+    if (query.len == 0)
+        return fg_fail(err, FG_E_INVALID, "\"%s\" is required", name);
+    if (fg_selector_parse(query, question->arena, &selection->selector, err) != FG_OK)
+        return fg_wrap(err, "failed to parse \"%s\"", name);
+    if (!take_metric_name(&selection->selector, &type))
+        return fg_fail(err, FG_E_INVALID, "\"%s\" must contain a profile-type selection", name);
+    const char *type_id = fg_arena_text(question->arena, type);
+    if (type_id == NULL)
+        return fg_fail(err, FG_E_LIMIT, "query is too long");
+    if (select_type(question, selection, type_id, err) != FG_OK)
+        return fg_fail(err, FG_E_INVALID, "failed to parse \"%s\"", name);
+    return leave_out_sampled(question, selection, err);
+}
+
+enum fg_code select_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
+{
+    if (asked < 0)
+        return fg_fail(err, FG_E_INVALID, "max flamegraph nodes limit must be set (max allowed %d)",
+                       FG_FLAME_NODES_MAX);
+    if (asked > FG_FLAME_NODES_MAX)
+        return fg_fail(err, FG_E_INVALID,
+                       "max flamegraph nodes limit %lld is greater than allowed %d",
+                       (long long)asked, FG_FLAME_NODES_MAX);
+    *ret_max_nodes = asked == 0 ? FG_FLAME_NODES_DEFAULT : (size_t)asked;
+    return FG_OK;
+}
+
+/* --- label names and the Accept header --- */
+
+bool is_plain_label_name(struct fg_slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        uint8_t c = name.ptr[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+        if (!letter && !(i > 0 && c >= '0' && c <= '9'))
+            return false;
+    }
+    return name.len > 0;
+}
+
+static bool is_token(struct fg_slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] <= ' ' || text.ptr[i] >= 0x7f ||
+            memchr("()<>@,;:\\\"/[]?=", text.ptr[i], 15) != NULL)
+            return false;
+    return text.len > 0;
+}
+
+/* The part before the next stop that is not inside quotes; *rest is what follows the stop. */
+static struct fg_slice cut(struct fg_slice text, uint8_t stop, struct fg_slice *rest)
+{
+    bool quoted = false;
+    size_t i;
+
+    for (i = 0; i < text.len; i++) {
+        if (text.ptr[i] == '\\' && quoted)
+            i++;
+        else if (text.ptr[i] == '"')
+            quoted = !quoted;
+        else if (text.ptr[i] == stop && !quoted)
+            break;
+    }
+    *rest = fg_slice_sub(text, i + 1, text.len);
+    return fg_trim(fg_slice_sub(text, 0, i));
+}
+
+/* type "/" subtype, or "*" */
+static bool is_media_type(struct fg_slice text)
+{
+    struct fg_slice subtype, type = cut(text, '/', &subtype);
+
+    return is_token(type) && (subtype.len == 0 ? type.len == text.len : is_token(subtype));
+}
+
+/* name "=" value */
+static bool read_param(struct fg_slice param, bool *allowed)
+{
+    struct fg_slice value, name = cut(param, '=', &value);
+
+    value = fg_trim(value);
+    bool quoted = value.len >= 2 && value.ptr[0] == '"' && value.ptr[value.len - 1] == '"';
+    if (!is_token(name) || !(quoted || is_token(value)))
+        return false;
+    if (quoted)
+        value = fg_slice_sub(value, 1, value.len - 2);
+    if (fg_slice_is_nocase(name, "allow-utf8-labelnames"))
+        *allowed = *allowed || fg_slice_is(value, "true");
+    return true;
+}
+
+static bool read_media_range(struct fg_slice range, bool *allowed)
+{
+    struct fg_slice params;
+
+    if (!is_media_type(cut(range, ';', &params)))
+        return false;
+    while (params.len > 0) {
+        struct fg_slice param = cut(params, ';', &params);
+
+        if (param.len == 0 && params.len == 0) /* a last semicolon does no harm */
+            break;
+        if (!read_param(param, allowed))
+            return false;
+    }
+    return true;
+}
+
+enum fg_code select_utf8_names(struct fg_slice accept, bool *ret_allowed, struct fg_err *err)
+{
+    bool allowed = false;
+    struct fg_slice rest = accept;
+
+    while (rest.len > 0) {
+        struct fg_slice range = cut(rest, ',', &rest);
+
+        if (range.len > 0 && !read_media_range(range, &allowed))
+            return fg_fail(err, FG_E_INVALID, "Invalid header format: Accept: %.*s",
+                           FG_S(fg_slice_sub(range, 0, 128)));
+    }
+    *ret_allowed = allowed;
+    return FG_OK;
+}

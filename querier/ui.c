@@ -1,0 +1,57 @@
+/* The page at / and what it loads: files of querier/ui, embedded by the build, with an ETag each.
+ */
+#include "querier/ui.h"
+
+#include "common/base/hash.h"
+#include "querier/question.h"
+
+/* Everything from here, nothing inline, nobody frames us; data: is the page's own icon. */
+static const char policy[] = "default-src 'self'; img-src 'self' data:; object-src 'none'; "
+                             "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+static bool is_known(struct fg_http_request *req, const char *etag)
+{
+    struct fg_slice known = fg_http_header(req, "if-none-match");
+
+    return known.len > 0 && fg_slice_search(known, etag) != SIZE_MAX;
+}
+
+static void on_file(struct fg_http_request *req, void *arg)
+{
+    const struct ui_file *file = arg;
+    struct fg_buf body;
+    char etag[24];
+
+    snprintf(etag, sizeof etag, "\"%016llx\"",
+             (unsigned long long)fg_hash64(fg_bytes(file->bytes, file->len)));
+    fg_http_add_header(req, "ETag", etag);
+    fg_http_add_header(req, "Cache-Control", "no-cache"); /* ask each time; 304 is cheap */
+    fg_http_add_header(req, "Content-Security-Policy", policy);
+    fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
+    fg_http_add_header(req, "Referrer-Policy", "no-referrer");
+    if (is_known(req, etag)) {
+        fg_http_respond(req, 304, NULL, NULL);
+        return;
+    }
+    fg_buf_init(&body, file->len + 1);
+    fg_buf_append(&body, file->bytes, file->len);
+    fg_http_respond(req, 200, file->content_type, &body);
+}
+
+void ui_routes(struct fg_http_server *server)
+{
+    for (size_t i = 0; i < n_ui_files; i++) {
+        union { /* handlers take a plain pointer; nobody writes through it */
+            const struct ui_file *file;
+            void *arg;
+        } file = {.file = &ui_files[i]};
+
+        fg_http_server_route(server, &(struct fg_http_route){
+                                         .methods = FG_HTTP_GET,
+                                         .path = ui_files[i].path,
+                                         .handler = on_file,
+                                         .arg = file.arg,
+                                         .name = "ui",
+                                     });
+    }
+}
