@@ -58,7 +58,8 @@ static void put_schema(struct fg_buf *out, const struct fg_batch *batch)
         put_type(out, &batch->types[t]);
 }
 
-void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin)
+void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin,
+                       struct fg_slice key)
 {
     struct fg_buf head, scratch;
 
@@ -69,12 +70,14 @@ void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg
 
         fg_buf_clear(&head);
         fg_buf_lenbytes(&head, tenant);
-        fg_buf_lenbytes(&head, origin);
+        fg_buf_lenbytes(&head, key);
+        fg_buf_lenbytes(&head, key.len > 0 ? FG_LIT("") : origin);
         fg_labels_encode(&profile->labels, &head);
         put_schema(&head, batch);
         fg_buf_zigzag(&head, profile->time_ns);
         fg_buf_zigzag(&head, profile->duration_ns);
-        put_id(&head, content_sum(batch, profile, &scratch));
+        if (key.len == 0)
+            put_id(&head, content_sum(batch, profile, &scratch));
         profile->id = fg_hash128_seed(fg_buf_slice(&head), SEED_PROFILE);
     }
     fg_buf_done(&head);

@@ -84,9 +84,11 @@ struct fg_batch {
 
 /*
  * Sets the id of every profile: hash of tenant, labels, schema, time, duration and content. origin is
- * the sender's address for formats without a nanosecond timestamp of their own, else empty.
+ * the sender's address for formats without a nanosecond timestamp of their own, else empty. A key that
+ * the sender gave (Idempotency-Key) takes the place of content and origin; empty: none.
  */
-void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin);
+void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin,
+                       struct fg_slice key);
 
 /*
  * A batch on the wire (distributor to ingester), little-endian:
