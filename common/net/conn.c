@@ -7,6 +7,7 @@ enum {
     REFUSALS_AT_A_TIME = 64, /* connections over the limit that still get an answer */
     TICK_MIN_MS = 5,
     TICK_MAX_MS = 500,
+    TICK_DRAIN_MS = 20,
 };
 
 struct tcp_conn {
@@ -137,6 +138,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct http_conn *conn = conn_of(handle->data);
     struct http_loop *owner = conn->owner;
+    struct fg_http_server *server = owner->server;
 
     if (conn->prev != NULL)
         conn->prev->next = conn->next;
@@ -147,8 +149,9 @@ static void on_closed(uv_handle_t *handle)
     owner->n_conns--;
     http_stats_connections(owner->stats, -1);
     close_tick_when_done(owner);
-    http_server_handles(owner->server, -1);
-    http1_closed(conn); /* may free it, and with it the owner */
+    http1_closed(conn); /* may free it */
+    /* Last: whoever waits for this in stop may free what the server was lent, the budget too. */
+    http_server_handles(server, -1);
 }
 
 static void tcp_close(struct http_conn *conn)
@@ -275,9 +278,10 @@ static uint64_t tick_ms(const struct fg_http_config *config)
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct http_loop *owner = handle->data;
+    struct fg_http_server *server = owner->server;
 
-    http_server_handles(owner->server, -1);
     http_loop_unref(owner);
+    http_server_handles(server, -1);
 }
 
 static void close_tick_when_done(struct http_loop *owner)
@@ -310,7 +314,7 @@ void http_loop_drain(struct http_loop *owner)
         return;
     owner->draining = true;
     uv_close((uv_handle_t *)&owner->listener, on_handle_closed);
-    fg_assert(uv_timer_start(&owner->tick, on_tick, TICK_MIN_MS, TICK_MIN_MS * 4) == 0);
+    fg_assert(uv_timer_start(&owner->tick, on_tick, TICK_MIN_MS, TICK_DRAIN_MS) == 0);
     close_tick_when_done(owner);
 }
 

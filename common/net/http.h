@@ -116,7 +116,7 @@ unsigned fg_http_server_port(const struct fg_http_server *server);
  * loop.
  *
  * A handler that has not answered by then still has to: its request outlives the connection and
- * even the server, but not the loop.
+ * even the server, but neither the loop nor what the server was lent.
  */
 void fg_http_server_stop(struct fg_http_server *server);
 

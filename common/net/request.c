@@ -15,7 +15,7 @@ struct fg_http_request *http_request_new(struct http_conn *conn, int64_t now_mon
         req->arena = fg_arena_create(HTTP_ARENA_MAX_BYTES);
         fg_buf_init(&req->head, owner->config.head_max_bytes);
         fg_buf_init(&req->extra, HTTP_ARENA_MAX_BYTES);
-        fg_buf_init(&req->out_head, 2 * HTTP_ARENA_MAX_BYTES);
+        fg_buf_init(&req->out_head, (size_t)2 * HTTP_ARENA_MAX_BYTES);
         fg_buf_init(&req->body, 0);
         fg_buf_init(&req->out, SIZE_MAX);
     }

@@ -1,6 +1,8 @@
 /* Answers: status line and headers, errors in their one form, refusals. */
 #include "common/net/http_impl.h"
 
+enum { ERROR_BODY_MAX_BYTES = 16 * 1024 }; /* a message of 512 bytes, each escaped */
+
 /* RFC 9110, 15; codes without a phrase are still valid. */
 static const char *phrase(unsigned status)
 {
@@ -178,7 +180,7 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
 
 static void error_body(struct fg_buf *body, const char *code, const char *message)
 {
-    fg_buf_init(body, 16 * 1024);
+    fg_buf_init(body, ERROR_BODY_MAX_BYTES);
     fg_buf_puts(body, "{\"code\":\"");
     fg_buf_puts(body, code);
     fg_buf_puts(body, "\",\"message\":\"");

@@ -194,7 +194,7 @@ static enum fg_code resolve(const char *listen, struct address *ret_address, str
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found;
     char host[256];
-    const char *port;
+    const char *port = ""; /* gcc does not see that err->code is a failure below */
     int failed;
 
     if (split_listen(listen, host, sizeof host, &port, err) != FG_OK)
