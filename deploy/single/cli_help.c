@@ -1,0 +1,39 @@
+#include "deploy/single/cli.h"
+
+static const char help[] =
+    "flamegrid, a continuous-profiling server and its tools\n"
+    "\n"
+    "usage: flamegrid COMMAND [options]\n"
+    "\n"
+    "commands:\n"
+    "  server    run the server\n"
+    "  push      send profiles from files\n"
+    "  query     ask for the merge of profiles: a table, stacks, pprof, JSON\n"
+    "  labels    list label names, values of a label, or profile types\n"
+    "  version   show the version\n"
+    "\n"
+    "flamegrid COMMAND --help says more about each.\n"
+    "\n"
+    "push, query and labels talk to http://127.0.0.1:4040 unless --url or FLAMEGRID_URL says\n"
+    "otherwise. Exit codes: 0 all is well, 1 it failed, 2 the command line was wrong.\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid server\n"
+    "  flamegrid push cpu.pb.gz --name 'shop{env=prod}'\n"
+    "  flamegrid query shop --type cpu\n"
+    "  flamegrid labels service_name\n";
+
+void cli_help(FILE *out)
+{
+    fputs(help, out);
+}
+
+int cli_version(void)
+{
+#ifdef FG_REVISION
+    puts("flamegrid " FG_VERSION " (" FG_REVISION ")");
+#else
+    puts("flamegrid " FG_VERSION);
+#endif
+    return CLI_OK;
+}
