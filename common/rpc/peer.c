@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 
 enum {
-    CONNECT_WAIT_MS = 250, /* how long a call waits for a connection before it is "unavailable" */
+    SEND_TURN_MS = 250, /* so long a call waits for a connection before it is "unavailable" */
     RECONNECT_MIN_MS = 20,
     RECONNECT_MAX_MS = 1000, /* a restarted server is found within a second */
 };
@@ -33,7 +33,6 @@ struct slot {
     nng_ctx ctx;
     nng_aio *aio;
     bool sent;
-    bool unconnected; /* there was no connection when the call was made */
 };
 
 struct nng_peer {
@@ -72,70 +71,81 @@ static void slot_give(struct slot *slot)
     pthread_mutex_unlock(&peer->lock);
 }
 
-/* rv: nng's answer to the send or the receive; sent says which. */
-static void finish_failed(struct fg_call *call, int rv, bool unconnected)
+static void set_timeout(struct slot *slot, int64_t ms)
 {
-    if (rv == NNG_ETIMEDOUT && unconnected)
-        fg_call_fail(call, FG_E_UNAVAILABLE, "not connected");
-    else if (rv == NNG_ETIMEDOUT)
-        fg_call_fail(call, FG_E_DEADLINE, "no answer before the deadline");
-    else
-        fg_call_fail(call, fg_wire_code(rv), nng_strerror(rv));
+    nng_aio_set_timeout(slot->aio,
+                        (nng_duration)FG_MAX(FG_MIN(ms, (int64_t)INT32_MAX), INT64_C(1)));
+}
+
+static void start_send(struct slot *slot, nng_msg *msg, int64_t left_ms)
+{
+    slot->sent = false;
+    set_timeout(slot, FG_MIN(left_ms, (int64_t)SEND_TURN_MS));
+    nng_aio_set_msg(slot->aio, msg);
+    nng_ctx_send(slot->ctx, slot->aio);
 }
 
 static void start_receive(struct slot *slot)
 {
-    int64_t left_ms = fg_rpc_left_ms(slot->call->deadline_mono_ns);
-
     slot->sent = true;
-    slot->unconnected = false;
-    nng_aio_set_timeout(slot->aio,
-                        (nng_duration)FG_MIN(FG_MAX(left_ms, INT64_C(1)), (int64_t)INT32_MAX));
+    set_timeout(slot, fg_rpc_left_ms(slot->call->deadline_mono_ns));
     nng_ctx_recv(slot->ctx, slot->aio);
 }
 
-/* On an nng thread. */
-static void on_aio(void *arg)
+static void finish_failed(struct slot *slot, enum fg_code code, const char *text)
 {
-    struct slot *slot = arg;
     struct fg_call *call = slot->call;
-    int rv = nng_aio_result(slot->aio);
-    bool unconnected = slot->unconnected;
-    nng_msg *reply;
 
-    if (rv == 0 && !slot->sent) {
-        start_receive(slot);
-        return;
-    }
-    if (rv != 0) {
-        if (!slot->sent)
-            nng_msg_free(nng_aio_get_msg(slot->aio)); /* a failed send leaves it with us */
-        slot_give(slot);
-        finish_failed(call, rv, unconnected);
-        return;
-    }
-    reply = nng_aio_get_msg(slot->aio);
+    slot_give(slot);
+    fg_call_fail(call, code, text);
+}
+
+static void finish_reply(struct slot *slot)
+{
+    struct fg_call *call = slot->call;
+    nng_msg *reply = nng_aio_get_msg(slot->aio);
+
     slot_give(slot);
     call->transport = reply;
     fg_call_read_reply(call, fg_wire_bytes(reply));
     fg_call_finish(call);
 }
 
-static void slot_send(struct slot *slot, struct fg_call *call, nng_msg *msg, int64_t left_ms)
+/* A failed send leaves the message with us. */
+static void on_unsent(struct slot *slot, int rv)
 {
-    bool unconnected = atomic_load(&slot->peer->connections) <= 0;
-    int64_t wait_ms = FG_MIN(left_ms, (int64_t)INT32_MAX);
+    nng_msg *msg = nng_aio_get_msg(slot->aio);
+    int64_t left_ms = fg_rpc_left_ms(slot->call->deadline_mono_ns);
 
-    if (unconnected && wait_ms > CONNECT_WAIT_MS)
-        wait_ms = CONNECT_WAIT_MS;
+    if (rv == NNG_ETIMEDOUT && left_ms > 0 && atomic_load(&slot->peer->connections) > 0) {
+        start_send(slot, msg, left_ms); /* the other side is there and busy */
+        return;
+    }
+    nng_msg_free(msg);
+    if (rv != NNG_ETIMEDOUT)
+        finish_failed(slot, fg_wire_code(rv), nng_strerror(rv));
+    else if (left_ms <= 0)
+        finish_failed(slot, FG_E_DEADLINE, "could not be sent before the deadline");
     else
-        unconnected = false; /* running out of time is the deadline's then */
-    slot->call = call;
-    slot->sent = false;
-    slot->unconnected = unconnected;
-    nng_aio_set_timeout(slot->aio, (nng_duration)wait_ms);
-    nng_aio_set_msg(slot->aio, msg);
-    nng_ctx_send(slot->ctx, slot->aio);
+        finish_failed(slot, FG_E_UNAVAILABLE, "not connected");
+}
+
+/* On an nng thread. */
+static void on_aio(void *arg)
+{
+    struct slot *slot = arg;
+    int rv = nng_aio_result(slot->aio);
+
+    if (rv != 0 && !slot->sent)
+        on_unsent(slot, rv);
+    else if (!slot->sent)
+        start_receive(slot);
+    else if (rv == 0)
+        finish_reply(slot);
+    else if (rv == NNG_ETIMEDOUT)
+        finish_failed(slot, FG_E_DEADLINE, "no answer before the deadline");
+    else
+        finish_failed(slot, fg_wire_code(rv), nng_strerror(rv));
 }
 
 static void peer_send(struct fg_peer *base, struct fg_call *call)
@@ -156,7 +166,8 @@ static void peer_send(struct fg_peer *base, struct fg_call *call)
     } else if ((slot = slot_take(peer_of(base))) == NULL) {
         fg_call_fail(call, FG_E_LIMIT, "too many calls under way");
     } else {
-        slot_send(slot, call, fg_wire_msg(&frame), left_ms);
+        slot->call = call;
+        start_send(slot, fg_wire_msg(&frame), left_ms);
     }
 }
 

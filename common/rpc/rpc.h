@@ -91,7 +91,10 @@ enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call);
 
 /*
  * url: "inproc://name" or "tcp://host:port". calls_max: contexts, calls under way at one time; one
- * more is FG_E_LIMIT at once. Connecting goes on in the background.
+ * more is FG_E_LIMIT at once. Connecting goes on in the background: a call made without a
+ * connection waits a quarter of a second for one and is FG_E_UNAVAILABLE then. A call under way
+ * when the connection breaks is FG_E_UNAVAILABLE at once. Destroying waits for callbacks: not from
+ * a done() without a home.
  */
 enum fg_code fg_peer_dial(const char *url, unsigned calls_max, struct fg_peer **ret_peer,
                           struct fg_err *err) fg_must_check;
@@ -114,7 +117,8 @@ void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method metho
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url,
                                  struct fg_err *err) fg_must_check;
 
-/* Takes no new requests and waits for the answers of those under way. */
+/* Takes no new requests and waits for the answers of those under way. Not from a handler. A server
+ * is started and stopped once. */
 void fg_rpc_server_stop(struct fg_rpc_server *server);
 void fg_rpc_server_destroy(struct fg_rpc_server *server);
 
