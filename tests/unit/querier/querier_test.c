@@ -1,0 +1,624 @@
+/* A whole querier behind a real HTTP server, with two peers that answer what the test says. */
+#include "common/base/cursor.h"
+#include "common/base/str.h"
+#include "common/profile/labels.h"
+#include "common/profile/tree.h"
+#include "proto/inner.pb-c.h"
+#include "querier/querier.h"
+#include "tests/unit/querier/fake_peer.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PEERS = 2 };
+
+#define CPU  "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+#define NOW  INT64_C(1700003600)
+#define WHEN "\"start\":1700000000000,\"end\":1700000060000"
+#define BASE "\"profileTypeID\":\"" CPU "\",\"labelSelector\":\"{}\"," WHEN
+
+struct fixture {
+    struct fg_budget budget;
+    struct fg_registry *registry;
+    struct fg_work *work;
+    struct fg_loop *loop;
+    struct fg_http_server *server;
+    struct fg_querier *querier;
+    struct fg_clock_manual clock;
+    struct fake_peer peers[PEERS];
+    struct fg_buf answer; /* head and body, NUL at the end */
+};
+
+/* --- fixture --- */
+
+static int setup_with(void **state, unsigned threads)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
+    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
+    struct fixture *f = fg_new(struct fixture);
+    struct fg_err err;
+
+    fg_budget_init(&f->budget, 64 * 1024 * 1024);
+    fg_clock_manual_init(&f->clock, NOW * FG_SECOND_NS);
+    f->registry = fg_registry_create();
+    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
+    f->loop = fg_loop_create("http-0");
+    fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
+    f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
+    for (size_t i = 0; i < PEERS; i++)
+        fake_peer_init(&f->peers[i]);
+    struct fg_peer *peers[] = {&f->peers[0].peer, &f->peers[1].peer};
+    f->querier = fg_querier_create(&(struct fg_querier_config){.ingesters = peers,
+                                                               .n_ingesters = PEERS,
+                                                               .work = f->work,
+                                                               .registry = f->registry,
+                                                               .clock = &f->clock.clock});
+    fg_querier_routes(f->querier, f->server);
+    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
+    fg_buf_init(&f->answer, 16 * 1024 * 1024);
+    *state = f;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, 2);
+}
+
+static int setup_full_lane(void **state)
+{
+    return setup_with(state, 0);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_http_server_stop(f->server);
+    fg_http_server_destroy(f->server);
+    fg_work_destroy(f->work);
+    fg_loop_stop(f->loop);
+    fg_loop_destroy(f->loop);
+    fg_querier_destroy(f->querier);
+    fg_registry_destroy(f->registry);
+    for (size_t i = 0; i < PEERS; i++)
+        fake_peer_done(&f->peers[i]);
+    fg_buf_done(&f->answer);
+    free(f);
+    return 0;
+}
+
+/* --- asking --- */
+
+static int dial(struct fixture *f)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)fg_http_server_port(f->server)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof addr), 0);
+    return fd;
+}
+
+/* Sends a request and keeps the answer until the server closes. Returns the status. */
+static unsigned ask(struct fixture *f, const char *request, const char *body)
+{
+    struct fg_buf out;
+    char part[4096];
+    ssize_t n;
+    int fd = dial(f);
+
+    fg_buf_init(&out, 1024 * 1024);
+    fg_buf_printf(&out, "%s\r\nHost: x\r\nConnection: close\r\n", request);
+    if (body != NULL)
+        fg_buf_printf(&out, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
+    else
+        fg_buf_puts(&out, "\r\n");
+    assert_int_equal(send(fd, out.ptr, out.len, MSG_NOSIGNAL), (ssize_t)out.len);
+    fg_buf_done(&out);
+    fg_buf_clear(&f->answer);
+    while ((n = recv(fd, part, sizeof part, 0)) > 0)
+        fg_buf_append(&f->answer, part, (size_t)n);
+    close(fd);
+    fg_buf_putc(&f->answer, '\0');
+    assert_true(f->answer.len > 12);
+    return (unsigned)strtoul((const char *)f->answer.ptr + 9, NULL, 10);
+}
+
+static const char *body_of(struct fixture *f)
+{
+    const char *blank = strstr((const char *)f->answer.ptr, "\r\n\r\n");
+
+    assert_non_null(blank);
+    return blank + 4;
+}
+
+static bool head_has(struct fixture *f, const char *text)
+{
+    const char *hit = strstr((const char *)f->answer.ptr, text);
+
+    return hit != NULL && hit < body_of(f);
+}
+
+static unsigned call(struct fixture *f, const char *method, const char *json)
+{
+    char request[256];
+
+    (void)snprintf(request, sizeof request,
+                   "POST /querier.v1.QuerierService/%s HTTP/1.1\r\n"
+                   "Content-Type: application/json",
+                   method);
+    return ask(f, request, json);
+}
+
+static void expect(struct fixture *f, const char *method, const char *json, unsigned status,
+                   const char *want)
+{
+    print_message("  %s %s\n", method, json);
+    assert_int_equal(call(f, method, json), status);
+    assert_string_equal(body_of(f), want);
+}
+
+static void expect_get(struct fixture *f, const char *path, unsigned status, const char *want)
+{
+    char request[1024];
+
+    print_message("  %s\n", path);
+    (void)snprintf(request, sizeof request, "GET %s HTTP/1.1", path);
+    assert_int_equal(ask(f, request, NULL), status);
+    assert_string_equal(body_of(f), want);
+}
+
+/* --- what peers answer --- */
+
+/* "main;work 5" lines. */
+static void answer_stacks(struct fake_peer *peer, const char *const *stacks, size_t n)
+{
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    for (size_t i = 0; i < n; i++) {
+        struct fg_slice rest = fg_cstr(stacks[i]);
+        uint32_t node = FG_TREE_ROOT;
+        size_t blank = fg_slice_find(rest, ' ');
+        int64_t value;
+
+        assert_true(fg_parse_i64(fg_slice_sub(rest, blank + 1, SIZE_MAX), &value));
+        rest = fg_slice_sub(rest, 0, blank);
+        while (rest.len > 0) {
+            size_t end = FG_MIN(fg_slice_find(rest, ';'), rest.len);
+
+            node = fg_tree_child(
+                &tree, node, fg_symbols_name_location(&tree.symbols, fg_slice_sub(rest, 0, end)));
+            rest = fg_slice_sub(rest, end + 1, SIZE_MAX);
+        }
+        tree.self[node] += value;
+    }
+    fg_buf_clear(&peer->payloads[FG_RPC_SELECT]);
+    fg_tree_encode(&tree, &peer->payloads[FG_RPC_SELECT]);
+    fg_tree_done(&tree);
+}
+
+/* "a=b,c=d" */
+static void put_labels(struct fg_buf *out, const char *text)
+{
+    struct fg_label items[8];
+    struct fg_labels labels = {items, 0};
+    struct fg_slice rest = fg_cstr(text);
+    struct fg_buf encoded;
+
+    while (rest.len > 0) {
+        size_t end = FG_MIN(fg_slice_find(rest, ','), rest.len), equals = fg_slice_find(rest, '=');
+
+        items[labels.count++] = (struct fg_label){fg_slice_sub(rest, 0, equals),
+                                                  fg_slice_sub(rest, equals + 1, end - equals - 1)};
+        rest = fg_slice_sub(rest, end + 1, SIZE_MAX);
+    }
+    fg_buf_init(&encoded, 4096);
+    fg_labels_encode(&labels, &encoded);
+    fg_buf_lenbytes(out, fg_buf_slice(&encoded));
+    fg_buf_done(&encoded);
+}
+
+static void answer_series(struct fake_peer *peer, const char *const *sets, size_t n)
+{
+    struct fg_buf *out = &peer->payloads[FG_RPC_SERIES];
+
+    fg_buf_clear(out);
+    fg_buf_varint(out, n);
+    for (size_t i = 0; i < n; i++)
+        put_labels(out, sets[i]);
+}
+
+struct canned_point {
+    uint64_t skip;
+    int64_t sum;
+    uint64_t count;
+};
+
+static void add_points(struct fake_peer *peer, const char *labels,
+                       const struct canned_point *points, size_t n)
+{
+    struct fg_buf *out = &peer->payloads[FG_RPC_POINTS];
+
+    put_labels(out, labels);
+    fg_buf_varint(out, n);
+    for (size_t i = 0; i < n; i++) {
+        fg_buf_varint(out, points[i].skip);
+        fg_buf_zigzag(out, points[i].sum);
+        fg_buf_varint(out, points[i].count);
+    }
+}
+
+#define STACKS(peer, ...)                                                                          \
+    answer_stacks(peer, (const char *const[]){__VA_ARGS__},                                        \
+                  FG_COUNT(((const char *const[]){__VA_ARGS__})))
+#define SERIES(peer, ...)                                                                          \
+    answer_series(peer, (const char *const[]){__VA_ARGS__},                                        \
+                  FG_COUNT(((const char *const[]){__VA_ARGS__})))
+
+/* --- tests --- */
+
+#define NOTHING                                                                                    \
+    "{\"flamegraph\":{\"names\":[\"total\"],\"levels\":[{\"values\":[\"0\",\"0\",\"0\",\"0\"]}]}}"
+
+/* Golden 081: what each method says when there is nothing. */
+static void nothing_found(void **state)
+{
+    struct fixture *f = *state;
+
+    expect(f, "SelectMergeStacktraces", "{" BASE "}", 200, NOTHING);
+    expect(f, "SelectMergeSpanProfile", "{" BASE ",\"spanSelector\":[\"0102030405060708\"]}", 200,
+           NOTHING);
+    expect(f, "SelectMergeStacktraces", "{" BASE ",\"format\":\"PROFILE_FORMAT_TREE\"}", 200, "{}");
+    expect(f, "SelectMergeStacktraces", "{" BASE ",\"format\":\"PROFILE_FORMAT_DOT\"}", 200, "{}");
+    expect(f, "SelectMergeStacktraces", "{" BASE ",\"format\":\"PROFILE_FORMAT_PPROF\"}", 200,
+           "{\"pprof\":{\"profile\":{}}}");
+    expect(f, "SelectMergeProfile", "{" BASE "}", 200, "{}");
+    expect(f, "SelectSeries", "{" BASE ",\"step\":15}", 200, "{}");
+    expect(f, "Diff", "{\"left\":{" BASE "},\"right\":{" BASE "}}", 200,
+           "{\"flamegraph\":{\"names\":[\"total\"],\"levels\":[{\"values\":[\"0\",\"0\",\"0\","
+           "\"0\",\"0\",\"0\",\"0\"]}]}}");
+    expect(f, "ProfileTypes", "{}", 200, "{}");
+    expect(f, "ProfileTypes", "{\"start\":1000,\"end\":4000}", 200, "{}");
+    expect(f, "LabelNames", "{" WHEN "}", 200, "{}");
+    expect(f, "LabelValues", "{\"name\":\"a-b\"," WHEN "}", 200, "{}");
+    expect(f, "Series", "{" WHEN "}", 200, "{}");
+    expect(f, "GetProfileStats", "{}", 200, "{}");
+    expect(f, "AnalyzeQuery", "{\"query\":\"{{{\"}", 200, "{}");
+}
+
+static void errors_are_those_clients_know(void **state)
+{
+#define INVALID(text) "{\"code\":\"invalid_argument\",\"message\":\"" text "\"}"
+    static const struct {
+        const char *method, *json, *want;
+    } cases[] = {
+        {"SelectMergeStacktraces", "{\"profileTypeID\":\"" CPU "\",\"labelSelector\":\"{}\"}",
+         INVALID("missing time range in the query")},
+        {"SelectMergeStacktraces",
+         "{\"profileTypeID\":\"" CPU "\",\"labelSelector\":\"{}\",\"start\":2,\"end\":1}",
+         INVALID("query start time is after end time")},
+        {"SelectMergeStacktraces", "{" BASE ",\"maxNodes\":-1}",
+         INVALID("max flamegraph nodes limit must be set (max allowed 1048576)")},
+        {"SelectMergeStacktraces", "{" BASE ",\"maxNodes\":1048577}",
+         INVALID("max flamegraph nodes limit 1048577 is greater than allowed 1048576")},
+        {"SelectMergeStacktraces", "{\"profileTypeID\":\"cpu\",\"labelSelector\":\"{}\"," WHEN "}",
+         INVALID("profile-type selection must be of the form <name>:<sample-type>:<sample-unit>:"
+                 "<period-type>:<period-unit>(:delta), got(1): \\\"cpu\\\"")},
+        {"SelectMergeStacktraces",
+         "{\"profileTypeID\":\"" CPU "\",\"labelSelector\":\"\"," WHEN "}",
+         INVALID(
+             "parsing label selector \\\"\\\": unknown position: parse error: unexpected end of "
+             "input")},
+        {"SelectMergeStacktraces",
+         "{" BASE ",\"spanSelector\":[\"0000000000000001\"],"
+         "\"traceIdSelector\":[\"00000000000000000000000000000001\"]}",
+         INVALID("span_selector and trace_id_selector cannot be combined")},
+        {"SelectSeries", "{" BASE "}", INVALID("step must be >= 1ms")},
+        {"SelectSeries", "{" BASE ",\"step\":0.0001}", INVALID("step must be >= 1ms")},
+        {"SelectSeries", "{" BASE ",\"step\":\"NaN\"}", INVALID("step must be >= 1ms")},
+        {"LabelValues", "{" WHEN "}", INVALID("name is required")},
+        {"LabelValues", "{\"name\":\"x\"}", INVALID("missing time range in the query")},
+        {"LabelNames", "{\"matchers\":[\"{}\"]}", INVALID("missing time range in the query")},
+        {"Series", "{\"start\":2,\"end\":1}", INVALID("query start time is after end time")},
+        {"Diff", "{\"left\":{" BASE ",\"maxNodes\":2000000},\"right\":{" BASE "}}",
+         INVALID("max flamegraph nodes limit 2000000 is greater than allowed 1048576")},
+        {"Diff", "{}", INVALID("missing time range in the query")},
+        {"Series", "",
+         INVALID("unmarshal message: zero-length payload is not a valid JSON object")},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        expect(f, cases[i].method, cases[i].json, 400, cases[i].want);
+        assert_true(head_has(f, "application/json"));
+    }
+}
+
+/* Two peers have parts of one tree; the sum is exact, and so is what the peers were asked. */
+static void stacks_of_all_peers_add_up(void **state)
+{
+    struct fixture *f = *state;
+    Fg__Inner__SelectHead *head;
+
+    STACKS(&f->peers[0], "main;b 3", "main;a 1");
+    STACKS(&f->peers[1], "main;a 10", "other 5");
+    expect(f, "SelectMergeStacktraces",
+           "{\"profileTypeID\":\"" CPU ":delta\",\"labelSelector\":\"{x=\\\"y\\\"}\"," WHEN
+           ",\"stackTraceSelector\":{\"callSite\":[{\"name\":\"main\"}]},"
+           "\"spanSelector\":[\"0102030405060708\"]}",
+           200,
+           "{\"flamegraph\":{\"names\":[\"total\",\"a\",\"b\",\"main\",\"other\"],\"levels\":["
+           "{\"values\":[\"0\",\"19\",\"0\",\"0\"]},"
+           "{\"values\":[\"0\",\"14\",\"0\",\"3\",\"0\",\"5\",\"5\",\"4\"]},"
+           "{\"values\":[\"0\",\"11\",\"11\",\"1\",\"0\",\"3\",\"3\",\"2\"]}],"
+           "\"total\":\"19\",\"maxSelf\":\"11\"}}");
+    head = fg__inner__select_head__unpack(NULL, f->peers[1].asked[FG_RPC_SELECT].len,
+                                          f->peers[1].asked[FG_RPC_SELECT].ptr);
+    assert_non_null(head);
+    assert_string_equal(head->profile_type, CPU);
+    assert_true(head->names_only);
+    assert_true(head->selection->start_ns == INT64_C(1700000000000000000));
+    assert_true(head->selection->end_ns == INT64_C(1700000060000000000));
+    assert_string_equal(head->selection->tenant, "anonymous");
+    assert_int_equal(head->selection->n_matchers, 2); /* and not __sampled__ */
+    assert_string_equal(head->selection->matchers[0]->name, "x");
+    assert_int_equal(head->n_call_site, 1);
+    assert_int_equal(head->n_spans, 1);
+    assert_true(head->spans[0] == UINT64_C(0x0807060504030201));
+    fg__inner__select_head__free_unpacked(head, NULL);
+}
+
+static void ids_that_are_none(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = {
+        "{" BASE ",\"spanSelector\":[\"abc\"]}",
+        "{" BASE ",\"spanSelector\":[\"zzzzzzzzzzzzzzzz\"]}",
+        "{" BASE ",\"traceIdSelector\":[\"00f067aa0ba902b7\"]}",
+        "{" BASE ",\"profileIdSelector\":[\"not-a-uuid\"]}",
+    };
+
+    for (size_t i = 0; i < FG_COUNT(bad); i++)
+        expect(f, "SelectMergeStacktraces", bad[i], 200, NOTHING);
+    STACKS(&f->peers[0], "main 3");
+    for (size_t i = 0; i < FG_COUNT(bad); i++) {
+        assert_int_equal(call(f, "SelectMergeStacktraces", bad[i]), 500);
+        assert_non_null(strstr(body_of(f), "\"code\":\"unknown\""));
+    }
+    assert_int_equal(call(f, "SelectMergeStacktraces",
+                          "{" BASE
+                          ",\"profileIdSelector\":[\"11111111-2222-3333-4444-555555555555\"]}"),
+                     200);
+}
+
+static void a_peer_that_fails(void **state)
+{
+    struct fixture *f = *state;
+
+    STACKS(&f->peers[0], "main 3");
+    f->peers[1].code = FG_E_UNAVAILABLE;
+    assert_int_equal(call(f, "SelectMergeStacktraces", "{" BASE "}"), 503);
+    assert_true(head_has(f, "Retry-After"));
+    f->peers[1].code = FG_OK;
+    fg_buf_puts(&f->peers[1].payloads[FG_RPC_SELECT], "\xff\xff");
+    assert_int_equal(call(f, "SelectMergeStacktraces", "{" BASE "}"), 500);
+    fg_buf_puts(&f->peers[1].payloads[FG_RPC_SERIES], "\x05\x01");
+    assert_int_equal(call(f, "Series", "{" WHEN "}"), 500);
+    fg_buf_puts(&f->peers[1].payloads[FG_RPC_POINTS], "\x01\x01\x00\x05");
+    assert_int_equal(call(f, "SelectSeries", "{" BASE ",\"step\":1}"), 500);
+}
+
+static void metadata_is_united(void **state)
+{
+    struct fixture *f = *state;
+
+    SERIES(&f->peers[0], "a=1,k8s.pod=p", "a=2");
+    SERIES(&f->peers[1], "a=1,k8s.pod=q", "a=2", "b=1");
+    expect(f, "LabelNames", "{" WHEN "}", 200, "{\"names\":[\"a\",\"b\"]}");
+    expect(f, "LabelValues", "{\"name\":\"a\"," WHEN "}", 200, "{\"names\":[\"1\",\"2\"]}");
+#define ONE(n, v) "{\"labels\":[{\"name\":\"" n "\",\"value\":\"" v "\"}]}"
+    expect(f, "Series", "{" WHEN "}", 200,
+           "{\"labelsSet\":[" ONE("a", "1") "," ONE("a", "2") "," ONE("b", "1") "]}");
+    assert_int_equal(ask(f,
+                         "POST /querier.v1.QuerierService/LabelNames HTTP/1.1\r\n"
+                         "Accept: application/json, */*; Allow-UTF8-LabelNames=true\r\n"
+                         "Content-Type: application/json",
+                         "{" WHEN "}"),
+                     200);
+    assert_string_equal(body_of(f), "{\"names\":[\"a\",\"b\",\"k8s.pod\"]}");
+    assert_int_equal(ask(f,
+                         "POST /querier.v1.QuerierService/LabelNames HTTP/1.1\r\n"
+                         "Accept: not a media type;;;=\r\nContent-Type: application/json",
+                         "{" WHEN "}"),
+                     400);
+    SERIES(&f->peers[0], "__profile_type__=" CPU, "__profile_type__=memory:x:y::");
+    SERIES(&f->peers[1], "__profile_type__=" CPU);
+    expect(
+        f, "ProfileTypes", "{" WHEN "}", 200,
+        "{\"profileTypes\":[{\"ID\":\"memory:x:y::\",\"name\":\"memory\",\"sampleType\":\"x\","
+        "\"sampleUnit\":\"y\"},{\"ID\":\"" CPU "\",\"name\":\"process_cpu\",\"sampleType\":\"cpu\","
+        "\"sampleUnit\":\"nanoseconds\",\"periodType\":\"cpu\",\"periodUnit\":\"nanoseconds\"}]}");
+    expect_get(f, "/pyroscope/label-values?label=__name__", 200,
+               "[\"memory:x:y::\",\"" CPU "\"]\n");
+}
+
+static void answer_points(struct fixture *f)
+{
+    fg_buf_varint(&f->peers[0].payloads[FG_RPC_POINTS], 2);
+    add_points(&f->peers[0], "pod=p1", (struct canned_point[]){{0, 10, 1}, {2, 4, 2}}, 2);
+    add_points(&f->peers[0], "pod=p0", (struct canned_point[]){{1, 14, 1}}, 1);
+    fg_buf_varint(&f->peers[1].payloads[FG_RPC_POINTS], 1);
+    add_points(&f->peers[1], "pod=p1", (struct canned_point[]){{1, 5, 1}, {1, 6, 3}}, 2);
+}
+
+#define POINT(v, t) "{\"value\":" v ",\"timestamp\":\"17000000" t "000\"}"
+
+static void series_of_all_peers_add_up(void **state)
+{
+    struct fixture *f = *state;
+
+    answer_points(f);
+    expect(f, "SelectSeries", "{" BASE ",\"step\":\"15\",\"group_by\":[\"pod\"]}", 200,
+           "{\"series\":[{\"labels\":[{\"name\":\"pod\",\"value\":\"p1\"}],\"points\":[" POINT(
+               "10", "00") "," POINT("5",
+                                     "15") "," POINT("10",
+                                                     "30") "]},"
+                                                           "{\"labels\":[{\"name\":\"pod\","
+                                                           "\"value\":\"p0\"}],\"points\":[" POINT(
+                                                               "14", "15") "]}]}");
+    expect(f, "SelectSeries",
+           "{" BASE ",\"step\":15,\"groupBy\":[\"pod\"],\"limit\":1,\"aggregation\":"
+           "\"TIME_SERIES_AGGREGATION_TYPE_AVERAGE\"}",
+           200,
+           "{\"series\":[{\"labels\":[{\"name\":\"pod\",\"value\":\"p1\"}],\"points\":[" POINT(
+               "10", "00") "," POINT("5", "15") "," POINT("2", "30") "]}]}");
+}
+
+static void render_draws_both(void **state)
+{
+    struct fixture *f = *state;
+
+    STACKS(&f->peers[0], "a;b 7");
+    fg_buf_varint(&f->peers[0].payloads[FG_RPC_POINTS], 1);
+    add_points(&f->peers[0], "", (struct canned_point[]){{1, 7, 1}}, 1);
+#define RENDER "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D"
+#define META                                                                                       \
+    "\"metadata\":{\"format\":\"single\",\"spyName\":\"\",\"sampleRate\":1000000000,"              \
+    "\"units\":\"samples\",\"name\":\"cpu\"}"
+#define LINE                                                                                       \
+    "{\"startTime\":1699999995,\"samples\":[0,7,0,0],\"durationDelta\":15,"                        \
+    "\"watermarks\":null}"
+    expect_get(f, RENDER "&from=1700000001&until=1700000060", 200,
+               "{\"version\":1,\"flamebearer\":{\"names\":[\"total\",\"a\",\"b\"],\"levels\":"
+               "[[0,7,0,0],[0,7,0,1],[0,7,7,2]],\"numTicks\":7,\"maxSelf\":7}," META
+               ",\"timeline\":" LINE ",\"groups\":null,\"heatmap\":null}\n");
+    expect_get(f, RENDER "&from=1700000001&until=1700000060&groupBy=pod&max-nodes=x", 200,
+               "{\"version\":1,\"flamebearer\":{\"names\":[\"total\",\"a\",\"b\"],\"levels\":"
+               "[[0,7,0,0],[0,7,0,1],[0,7,7,2]],\"numTicks\":7,\"maxSelf\":7}," META
+               ",\"timeline\":" LINE ",\"groups\":{\"*\":" LINE "},\"heatmap\":null}\n");
+}
+
+/* Golden 114 and 084. */
+static void render_errors(void **state)
+{
+    struct fixture *f = *state;
+
+    expect_get(f, "/pyroscope/render", 400, INVALID("\\\"query\\\" is required"));
+    expect_get(f, "/pyroscope/render?query=", 400, INVALID("\\\"query\\\" is required"));
+    expect_get(f, "/pyroscope/render?query=abc&from=1&until=2", 400,
+               INVALID("failed to parse \\\"query\\\""));
+    expect_get(f, "/pyroscope/render?query=%7B%7D&from=1&until=2", 400,
+               INVALID("\\\"query\\\" must contain a profile-type selection"));
+    expect_get(f, RENDER "&from=1&until=2&max-nodes=-1", 400,
+               INVALID("max flamegraph nodes limit must be set (max allowed 1048576)"));
+    expect_get(f, "/pyroscope/render-diff", 400, INVALID("\\\"leftQuery\\\" is required"));
+    expect_get(f, "/pyroscope/render-diff?leftQuery=a:b:c:d:e%7B%7D&leftFrom=1&leftUntil=2", 400,
+               INVALID("\\\"rightQuery\\\" is required"));
+    expect_get(f,
+               "/pyroscope/render-diff?leftQuery=a:b:c:d:e%7B%7D&leftFrom=1&leftUntil=2"
+               "&rightQuery=a:b:c:d:f%7B%7D&rightFrom=1&rightUntil=2",
+               400, INVALID("profile types must match"));
+    expect_get(f, "/pyroscope/label-values", 400, INVALID("label parameter is required"));
+    expect_get(f, "/pyroscope/label-values?label=x", 400,
+               INVALID("missing time range in the query"));
+    expect_get(f, "/pyroscope/label-values?label=__name__", 200, "null\n");
+}
+
+static void protocol_of_connect(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(ask(f, "GET /querier.v1.QuerierService/ProfileTypes HTTP/1.1", NULL), 405);
+    assert_true(head_has(f, "Allow: POST"));
+    assert_int_equal(ask(f,
+                         "POST /querier.v1.QuerierService/ProfileTypes HTTP/1.1\r\n"
+                         "Content-Type: text/plain",
+                         "{}"),
+                     415);
+    assert_true(head_has(f, "Accept-Post: "));
+    assert_int_equal(ask(f,
+                         "POST /querier.v1.QuerierService/ProfileTypes HTTP/1.1\r\n"
+                         "Content-Type: application/proto\r\nConnect-Protocol-Version: 1",
+                         ""),
+                     200);
+    assert_true(head_has(f, "application/proto"));
+    assert_true(head_has(f, "X-Flamegrid-Profiles: 0"));
+    assert_true(head_has(f, "X-Flamegrid-Millis: 0"));
+    /* A deadline of nothing is over before anybody is asked. */
+    assert_int_equal(ask(f,
+                         "POST /querier.v1.QuerierService/ProfileTypes HTTP/1.1\r\n"
+                         "Content-Type: application/json\r\nConnect-Timeout-Ms: 0",
+                         "{}"),
+                     504);
+    assert_int_equal(f->peers[0].calls[FG_RPC_SERIES], 1);
+}
+
+static void stats_of_all_peers(void **state)
+{
+    struct fixture *f = *state;
+    Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
+
+    reply.profiles = 2;
+    reply.oldest_ns = 5 * FG_SECOND_NS;
+    reply.newest_ns = 6 * FG_SECOND_NS;
+    fg_assert(fg_buf_reserve(&f->peers[1].heads[FG_RPC_STATS], 64));
+    f->peers[1].heads[FG_RPC_STATS].len =
+        fg__inner__stats_reply__pack(&reply, f->peers[1].heads[FG_RPC_STATS].ptr);
+    expect(f, "GetProfileStats", "{}", 200,
+           "{\"dataIngested\":true,\"oldestProfileTime\":\"5000\",\"newestProfileTime\":\"6000\"}");
+}
+
+static void a_full_lane_is_said(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(call(f, "ProfileTypes", "{}"), 429);
+    assert_true(head_has(f, "Retry-After"));
+    assert_non_null(strstr(body_of(f), "resource_exhausted"));
+}
+
+static void the_page(void **state)
+{
+    struct fixture *f = *state;
+    char request[256], etag[32] = "";
+
+    assert_int_equal(ask(f, "GET / HTTP/1.1", NULL), 200);
+    assert_true(head_has(f, "text/html; charset=utf-8"));
+    assert_true(head_has(f, "Content-Security-Policy: default-src 'self'"));
+    assert_int_equal(sscanf(strstr((const char *)f->answer.ptr, "ETag: "), "ETag: %31s", etag), 1);
+    (void)snprintf(request, sizeof request, "GET / HTTP/1.1\r\nIf-None-Match: %s", etag);
+    assert_int_equal(ask(f, request, NULL), 304);
+    assert_int_equal(ask(f, "GET /ui/app.js HTTP/1.1", NULL), 200);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH(nothing_found),
+        WITH(errors_are_those_clients_know),
+        WITH(stacks_of_all_peers_add_up),
+        WITH(ids_that_are_none),
+        WITH(a_peer_that_fails),
+        WITH(metadata_is_united),
+        WITH(series_of_all_peers_add_up),
+        WITH(render_draws_both),
+        WITH(render_errors),
+        WITH(protocol_of_connect),
+        WITH(stats_of_all_peers),
+        cmocka_unit_test_setup_teardown(a_full_lane_is_said, setup_full_lane, teardown),
+        WITH(the_page),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
