@@ -217,7 +217,7 @@ static enum fg_code encode(struct upload *upload, const struct fg_batch *batch,
     return FG_OK;
 }
 
-static enum fg_code send(struct upload *upload, const struct fg_batch *batch,
+static enum fg_code send_batch(struct upload *upload, const struct fg_batch *batch,
                          struct workspace *space, struct fg_err *err)
 {
     const struct distributor_config *config = &upload->distributor->config;
@@ -276,7 +276,7 @@ static enum fg_code decode_and_send(struct upload *upload, struct workspace *spa
     fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
                          fg_mono_ns(distributor->config.clock) - start);
     *ret_sent = true;
-    return send(upload, &batch, space, err);
+    return send_batch(upload, &batch, space, err);
 }
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)

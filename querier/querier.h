@@ -15,8 +15,17 @@
 #include "common/base/time.h"
 #include "common/net/http.h"
 #include "common/rpc/rpc.h"
+#include "common/run/config.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
+
+/* Settings, section "querier". */
+struct fg_querier_settings {
+    int64_t timeout_ns;
+    uint64_t answer_max_bytes;
+};
+extern const struct fg_conf_field fg_querier_fields[];
+extern const size_t fg_querier_n_fields;
 
 /* Everything named is borrowed and outlives the querier. */
 struct fg_querier_config {

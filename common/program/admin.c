@@ -1,0 +1,84 @@
+#include "common/program/admin.h"
+
+enum { ADMIN_ANSWER_MAX_BYTES = 16 * 1024 * 1024 };
+
+static void respond_text(struct fg_http_request *req, unsigned status, const char *text)
+{
+    struct fg_buf body;
+
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_buf_puts(&body, text);
+    fg_http_respond(req, status, "text/plain; charset=utf-8", &body);
+}
+
+static void get_ready(struct fg_http_request *req, void *arg)
+{
+    struct fg_program *program = arg;
+
+    if (atomic_load(&program->ready))
+        respond_text(req, 200, "ready\n");
+    else
+        respond_text(req, 503, "not ready: starting or stopping\n");
+}
+
+static void get_healthz(struct fg_http_request *req, void *arg)
+{
+    (void)arg;
+    respond_text(req, 200, "ok\n");
+}
+
+static void get_metrics(struct fg_http_request *req, void *arg)
+{
+    struct fg_program *program = arg;
+    struct fg_buf body;
+
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_registry_write(program->registry, &body);
+    fg_http_respond(req, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
+static void get_config(struct fg_http_request *req, void *arg)
+{
+    struct fg_program *program = arg;
+    struct fg_buf body;
+
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_conf_write_yaml(&program->conf, &body);
+    fg_http_respond(req, 200, "text/plain; charset=utf-8", &body);
+}
+
+static void get_buildinfo(struct fg_http_request *req, void *arg)
+{
+    struct fg_buf body;
+
+    (void)arg;
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    /* The shape and the names are Pyroscope's (operations.md, 1); goVersion is what clients of the
+     * kind print as the tool chain. */
+    fg_buf_printf(&body,
+                  "{\"status\":\"success\",\"data\":{\"version\":\"%s\",\"revision\":\"%s\","
+                  "\"branch\":\"\",\"buildUser\":\"\",\"buildDate\":\"\",\"goVersion\":\"%s\"}}\n",
+                  fg_program_version(), fg_program_revision(), "");
+    fg_http_respond(req, 200, "application/json", &body);
+}
+
+void fg_admin_routes(struct fg_program *program)
+{
+    const struct fg_http_route routes[] = {
+        {.path = "/ready", .handler = get_ready},
+        {.path = "/healthz", .handler = get_healthz},
+        {.path = "/metrics", .handler = get_metrics},
+        {.path = "/config", .handler = get_config},
+        {.path = "/buildinfo", .handler = get_buildinfo},
+        {.path = "/api/v1/status/buildinfo", .handler = get_buildinfo},
+        {.path = "/api/v1/status/config", .handler = get_config},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(routes); i++) {
+        struct fg_http_route route = routes[i];
+
+        route.methods = FG_HTTP_GET;
+        route.arg = program;
+        fg_http_server_route(program->http, &route);
+    }
+}

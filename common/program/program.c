@@ -1,0 +1,245 @@
+#include "common/program/program.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include "common/program/admin.h"
+#include "common/run/log.h"
+#include "common/run/stop.h"
+
+#ifndef FG_VERSION
+#define FG_VERSION "unknown"
+#endif
+#ifndef FG_REVISION
+#define FG_REVISION ""
+#endif
+
+#define CONF(field) FG_CONF_AT(struct fg_program_settings, field)
+
+/* clang-format off */
+static const struct fg_conf_field program_fields[] = {
+    {"listen", FG_CONF_STRING, CONF(listen), .def = "127.0.0.1:4040", .min = "1", .max = "300",
+     .doc = "Address of HTTP, HOST:PORT; :PORT for all addresses, port 0 for any."},
+    {"loops", FG_CONF_UINT, CONF(loops), .def = "0", .max = "64",
+     .doc = "Threads for connections; 0: one for every two processors."},
+    {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
+     .doc = "Threads that decode, and as many that answer queries; 0: one for each processor."},
+    {"ingest_queue_max", FG_CONF_UINT, CONF(ingest_queue_max), .def = "1024", .min = "1", .max = "1000000",
+     .doc = "Uploads waiting to be decoded. Above it they are refused with 429."},
+    {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "64", .min = "1", .max = "1000000",
+     .doc = "Queries waiting for a worker. Above it they are refused with 429."},
+    {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "96MiB", .min = "1MiB",
+     .doc = "Memory for bodies of requests that are being received or worked on. Above it requests are refused with 429."},
+    {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "4096", .min = "1", .max = "1000000",
+     .doc = "Connections of one loop; more are answered 503 and closed."},
+    {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
+     .doc = "Least level that is logged."},
+    {"drain", FG_CONF_NS, CONF(drain_ns), .def = "30s", .min = "0", .max = "10m",
+     .doc = "How long the end waits for requests that are under way."},
+};
+/* clang-format on */
+
+const char *fg_program_version(void)
+{
+    return FG_VERSION;
+}
+
+const char *fg_program_revision(void)
+{
+    return FG_REVISION;
+}
+
+/* ---- settings ---- */
+
+static void make_conf(struct fg_program *program)
+{
+    const struct fg_program_def *def = program->def;
+
+    program->conf.n_sections = 1 + def->n_sections;
+    program->conf.sections =
+        fg_calloc(program->conf.n_sections, sizeof *program->conf.sections);
+    program->conf.sections[0] = (struct fg_conf_section){
+        "", program_fields, FG_COUNT(program_fields), &program->settings};
+    if (def->n_sections > 0)
+        memcpy(program->conf.sections + 1, def->sections,
+               def->n_sections * sizeof *def->sections);
+}
+
+static void print_help(const struct fg_program *program)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, 1024 * 1024);
+    fg_buf_printf(&text, "%s: %s\n\nUsage: %s [--config FILE.yaml] [--KEY=VALUE ...]\n\n",
+                  program->def->name, program->def->what, program->def->name);
+    fg_conf_write_help(&program->conf, &text);
+    (void)fwrite(text.ptr, 1, text.len, stdout);
+    fg_buf_done(&text);
+}
+
+/* Takes --config out of the arguments; what remains are settings. NULL: there is none. */
+static const char *take_config(char **argv, size_t *argc)
+{
+    const char *path = NULL;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < *argc; i++) {
+        struct fg_slice arg = fg_cstr(argv[i]);
+
+        if (fg_slice_is(arg, "--config") && i + 1 < *argc)
+            path = argv[++i];
+        else if (fg_slice_starts(arg, "--config="))
+            path = argv[i] + strlen("--config=");
+        else
+            argv[kept++] = argv[i];
+    }
+    *argc = kept;
+    return path;
+}
+
+static bool wants_help(char *const *argv, size_t argc)
+{
+    for (size_t i = 0; i < argc; i++)
+        if (fg_slice_is(fg_cstr(argv[i]), "--help") || fg_slice_is(fg_cstr(argv[i]), "-h"))
+            return true;
+    return false;
+}
+
+/* ---- start ---- */
+
+static unsigned processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n < 1 ? 1 : (unsigned)n;
+}
+
+static enum fg_code start_loops(struct fg_program *program, struct fg_err *err)
+{
+    size_t want = program->settings.loops;
+
+    if (want == 0)
+        want = FG_MAX(1, processors() / 2);
+    program->loops = fg_calloc(want, sizeof(struct fg_loop *));
+    for (size_t i = 0; i < want; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "http-%zu", i);
+        program->loops[i] = fg_loop_create(name);
+        program->n_loops++;
+        if (fg_loop_start(program->loops[i], err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
+{
+    const struct fg_program_settings *settings = &program->settings;
+    unsigned workers = settings->workers > 0 ? (unsigned)settings->workers : processors();
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {workers, (unsigned)settings->ingest_queue_max},
+        [FG_LANE_QUERY] = {workers, (unsigned)settings->query_queue_max},
+    };
+    struct fg_http_config http = FG_HTTP_CONFIG_DEFAULT;
+
+    http.drain_ns = settings->drain_ns;
+    http.connections_max = (unsigned)settings->connections_max;
+    program->clock = fg_clock_real();
+    program->registry = fg_registry_create();
+    fg_budget_init(&program->budget, settings->body_memory_max_bytes);
+    if (start_loops(program, err) != FG_OK ||
+        fg_work_create("front", lanes, &program->work, err) != FG_OK)
+        return err->code;
+    program->http =
+        fg_http_server_create(&http, &program->budget, program->work, program->registry);
+    fg_admin_routes(program);
+    return FG_OK;
+}
+
+static enum fg_code start(struct fg_program *program, struct fg_err *err)
+{
+    if (start_base(program, err) != FG_OK || program->def->start(program, err) != FG_OK)
+        return err->code;
+    if (fg_http_server_start(program->http, program->settings.listen, program->loops,
+                             program->n_loops, err) != FG_OK)
+        return fg_wrap(err, "listen %s", program->settings.listen);
+    atomic_store(&program->ready, true);
+    fg_log_info("ready", fg_ls("program", program->def->name),
+                fg_ls("version", fg_program_version()), fg_ls("listen", program->settings.listen),
+                fg_lu("port", fg_http_server_port(program->http)));
+    return FG_OK;
+}
+
+/* In the opposite order of the start, as far as that got. */
+static void stop(struct fg_program *program)
+{
+    atomic_store(&program->ready, false);
+    if (program->http != NULL)
+        fg_http_server_stop(program->http);
+    program->def->stop(program);
+    fg_work_destroy(program->work);
+    fg_http_server_destroy(program->http);
+    for (size_t i = 0; i < program->n_loops; i++) {
+        fg_loop_stop(program->loops[i]);
+        fg_loop_destroy(program->loops[i]);
+    }
+    free(program->loops);
+    fg_registry_destroy(program->registry);
+}
+
+static int run(struct fg_program *program)
+{
+    struct fg_err err;
+    int signal;
+
+    fg_log_set_level((enum fg_log_level)program->settings.log_level);
+    if (start(program, &err) != FG_OK) {
+        fg_log_error("could not start", fg_ls("program", program->def->name),
+                     fg_ls("err", err.msg));
+        stop(program);
+        return 1;
+    }
+    signal = fg_stop_wait();
+    fg_log_info("stopping", fg_li("signal", signal));
+    stop(program);
+    fg_log_info("stopped", fg_ls("program", program->def->name));
+    return 0;
+}
+
+/*
+ * glibc gives large blocks back to the system at each free and pays with page faults at each malloc;
+ * bodies and decoders' blocks come and go thousands of times a second.
+ */
+static void tune_malloc(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
+    (void)mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
+}
+
+int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
+{
+    struct fg_program program = {.def = def};
+    size_t n_flags = argc < 0 ? 0 : (size_t)argc;
+    struct fg_err err;
+    const char *path;
+    int code = 2;
+
+    fg_stop_init();
+    fg_ignore_sigpipe();
+    tune_malloc();
+    make_conf(&program);
+    if (wants_help(argv, n_flags)) {
+        print_help(&program);
+        code = 0;
+    } else {
+        path = take_config(argv, &n_flags);
+        if (fg_conf_load(&program.conf, path, environ, argv, n_flags, &err) == FG_OK)
+            code = run(&program);
+        else
+            (void)fprintf(stderr, "%s: %s\n", def->name, err.msg);
+    }
+    fg_conf_done(&program.conf);
+    free(program.conf.sections);
+    return code;
+}

@@ -1,0 +1,77 @@
+/*
+ * What all our programs have in common: settings from file, environment and flags, a log, metrics,
+ * loops, workers, an HTTP server with the operator's routes, and an orderly end. A service adds what is
+ * its own in start() and takes it back in stop(), so that its main fits on a screen.
+ *
+ *   GET /ready      200 "ready", 503 until start() is done and again once the end has begun
+ *   GET /healthz    200 while the process answers
+ *   GET /metrics    Prometheus text
+ *   GET /config     the running settings as YAML, secrets masked
+ *   GET /buildinfo  version, revision and compiler as JSON; also at /api/v1/status/buildinfo
+ *
+ * The end (SIGTERM, SIGINT): /ready says no, listeners close, what was received is answered, stop() takes
+ * the service down, and the program ends with 0.
+ */
+#ifndef FG_COMMON_PROGRAM_PROGRAM_H
+#define FG_COMMON_PROGRAM_PROGRAM_H
+
+#include <stdatomic.h>
+
+#include "common/base/budget.h"
+#include "common/base/time.h"
+#include "common/net/http.h"
+#include "common/run/config.h"
+#include "common/run/loop.h"
+#include "common/run/metrics.h"
+#include "common/run/work.h"
+
+/* Top-level settings, those of every program. */
+struct fg_program_settings {
+    char *listen; /* HOST:PORT of HTTP */
+    uint64_t loops, workers, ingest_queue_max, query_queue_max;
+    uint64_t body_memory_max_bytes;
+    unsigned log_level;
+    int64_t drain_ns;
+    uint64_t connections_max;
+};
+
+struct fg_program;
+
+/* sections: those of the program beside the top-level one; their values live as long as the program. */
+struct fg_program_def {
+    const char *name; /* "flamegrid-ingester" */
+    const char *what; /* one line for --help */
+    const struct fg_conf_section *sections;
+    size_t n_sections;
+    /* Makes the service and adds its routes. */
+    enum fg_code (*start)(struct fg_program *program, struct fg_err *err);
+    /* Takes down what start() made, all of it or the part it got to. */
+    void (*stop)(struct fg_program *program);
+};
+
+struct fg_program {
+    const struct fg_program_def *def;
+    struct fg_program_settings settings;
+    struct fg_conf conf;
+    struct fg_clock *clock;
+    struct fg_registry *registry;
+    struct fg_budget budget; /* of request bodies */
+    struct fg_work *work;    /* INGEST and QUERY lanes of what listens to HTTP */
+    struct fg_loop **loops;
+    size_t n_loops;
+    struct fg_http_server *http;
+    _Atomic bool ready;
+    void *service; /* the def's own */
+};
+
+/*
+ * Runs until it is told to stop. argv: what follows the command's name: --config FILE and settings as
+ * flags; --help. Returns the exit code: 0, 1 when it could not start, 2 for wrong arguments.
+ */
+int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
+
+/* "0.1.0", "a1b2c3d" or "". */
+const char *fg_program_version(void);
+const char *fg_program_revision(void);
+
+#endif

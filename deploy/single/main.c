@@ -1,0 +1,35 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/def.h"
+#include "deploy/single/cli.h"
+#include "deploy/single/server.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv); /* what follows the command */
+} commands[] = {
+    {"server", server_run},
+    {"push", cli_push},
+    {"query", cli_query},
+    {"labels", cli_labels},
+};
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+
+    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0)
+        return cli_version();
+    if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
+        cli_help(stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < FG_COUNT(commands); i++)
+        if (strcmp(command, commands[i].name) == 0)
+            return commands[i].run(argc - 2, argv + 2);
+    if (command[0] != '\0')
+        (void)fprintf(stderr, "flamegrid: unknown command \"%s\"\n\n", command);
+    cli_help(stderr);
+    return 2;
+}

@@ -1,0 +1,204 @@
+#include "deploy/single/server.h"
+
+#include <errno.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#include "common/program/program.h"
+#include "compactor/compactor.h"
+#include "distributor/distributor.h"
+#include "ingester/ingester.h"
+#include "ingester/keys.h"
+#include "querier/querier.h"
+
+enum {
+    PATH_MAX_BYTES = 4096,
+    CALLS_MAX = 512,        /* of the distributor under way at a time */
+    QUERY_CALLS_MAX = 64,   /* of the querier */
+    TRANSPORT_THREADS = 2,
+};
+
+static const char url[] = "inproc://ingester";
+
+struct server_settings {
+    char *data;
+};
+
+static struct server_settings server_settings;
+static struct distributor_settings distributor_settings;
+static struct ingester_settings ingester_settings;
+static struct fg_querier_settings querier_settings;
+
+static const struct fg_conf_field server_fields[] = {
+    {"data", FG_CONF_STRING, FG_CONF_AT(struct server_settings, data), .def = "./data", .min = "1",
+     .max = "4000", .doc = "Folder of all that is kept; made when it is not there."},
+};
+
+struct server {
+    int lock_fd; /* of the data folder: one server at a time */
+    struct fg_store *store;
+    struct ingester *ingester;
+    struct fg_rpc_server *rpc;
+    struct fg_peer *push_peer, *query_peer;
+    struct distributor *distributor;
+    struct fg_querier *querier;
+    struct compactor *compactor;
+};
+
+/* ---- the folder ---- */
+
+static enum fg_code make_folder(const char *path, struct fg_err *err)
+{
+    if (mkdir(path, 0750) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "data folder %s", path);
+    return FG_OK;
+}
+
+/* Two servers on one folder would both say they have made a profile durable. */
+static enum fg_code lock_folder(const char *path, int *ret_fd, struct fg_err *err)
+{
+    char file[PATH_MAX_BYTES];
+    int fd;
+
+    (void)snprintf(file, sizeof file, "%s/LOCK", path);
+    fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (fd < 0)
+        return fg_fail_errno(err, errno, "%s", file);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)close(fd);
+        return fg_fail(err, FG_E_UNAVAILABLE, "data folder %s is in use by another server", path);
+    }
+    *ret_fd = fd;
+    return FG_OK;
+}
+
+static enum fg_code open_store(struct server *server, struct fg_err *err)
+{
+    const struct fg_store_config config = ingester_store_config(&ingester_settings);
+    char path[PATH_MAX_BYTES];
+
+    if (make_folder(server_settings.data, err) != FG_OK ||
+        lock_folder(server_settings.data, &server->lock_fd, err) != FG_OK)
+        return err->code;
+    (void)snprintf(path, sizeof path, "%s/head", server_settings.data);
+    return fg_store_open(path, head_families, HEAD_FAMILIES, &config, &server->store, err);
+}
+
+/* ---- services ---- */
+
+static enum fg_code start_ingester(struct server *server, struct fg_program *program,
+                                   struct fg_err *err)
+{
+    const struct ingester_config config = {
+        .settings = &ingester_settings,
+        .store = server->store,
+        .registry = program->registry,
+        .clock = program->clock,
+    };
+
+    if (ingester_create(&config, &server->ingester, err) != FG_OK)
+        return err->code;
+    fg_rpc_init(TRANSPORT_THREADS);
+    server->rpc = fg_rpc_server_create(CALLS_MAX + QUERY_CALLS_MAX);
+    ingester_serve(server->ingester, server->rpc);
+    return fg_rpc_server_start(server->rpc, url, err);
+}
+
+static enum fg_code start_distributor(struct server *server, struct fg_program *program,
+                                      struct fg_err *err)
+{
+    if (fg_peer_dial(url, CALLS_MAX, &server->push_peer, err) != FG_OK)
+        return err->code;
+    server->distributor = distributor_create(&(struct distributor_config){
+        .settings = &distributor_settings,
+        .ingester = server->push_peer,
+        .work = program->work,
+        .registry = program->registry,
+        .clock = program->clock,
+    });
+    distributor_routes(server->distributor, program->http);
+    return FG_OK;
+}
+
+static enum fg_code start_querier(struct server *server, struct fg_program *program,
+                                  struct fg_err *err)
+{
+    if (fg_peer_dial(url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
+        return err->code;
+    server->querier = fg_querier_create(&(struct fg_querier_config){
+        .ingesters = &server->query_peer,
+        .n_ingesters = 1,
+        .work = program->work,
+        .registry = program->registry,
+        .clock = program->clock,
+        .timeout_ns = querier_settings.timeout_ns,
+        .answer_max_bytes = querier_settings.answer_max_bytes,
+    });
+    fg_querier_routes(server->querier, program->http);
+    return FG_OK;
+}
+
+static enum fg_code start(struct fg_program *program, struct fg_err *err)
+{
+    struct server *server = fg_new(struct server);
+
+    server->lock_fd = -1;
+    program->service = server;
+    if (open_store(server, err) != FG_OK || start_ingester(server, program, err) != FG_OK ||
+        start_distributor(server, program, err) != FG_OK ||
+        start_querier(server, program, err) != FG_OK)
+        return err->code;
+    server->compactor = compactor_create();
+    return FG_OK;
+}
+
+/*
+ * Answers first: the ingester's server waits for the calls under way, so nobody who was promised
+ * durability is left without a word.
+ */
+static void stop(struct fg_program *program)
+{
+    struct server *server = program->service;
+
+    if (server == NULL)
+        return;
+    compactor_destroy(server->compactor);
+    if (server->rpc != NULL)
+        fg_rpc_server_stop(server->rpc);
+    fg_work_destroy(program->work);
+    program->work = NULL;
+    fg_querier_destroy(server->querier);
+    distributor_destroy(server->distributor);
+    fg_peer_destroy(server->query_peer);
+    fg_peer_destroy(server->push_peer);
+    ingester_destroy(server->ingester);
+    if (server->rpc != NULL)
+        fg_rpc_server_destroy(server->rpc);
+    fg_store_close(server->store);
+    if (server->lock_fd >= 0)
+        (void)close(server->lock_fd);
+    free(server);
+}
+
+int server_run(int argc, char **argv)
+{
+    const struct fg_conf_section sections[] = {
+        {"", server_fields, FG_COUNT(server_fields), &server_settings},
+        {"distributor", distributor_fields, distributor_n_fields, &distributor_settings},
+        {"ingester", ingester_fields, ingester_n_fields, &ingester_settings},
+        {"querier", fg_querier_fields, fg_querier_n_fields, &querier_settings},
+    };
+    const struct fg_program_def def = {
+        .name = "flamegrid server",
+        .what = "continuous profiling on one machine, all services in one process",
+        .sections = sections,
+        .n_sections = FG_COUNT(sections),
+        .start = start,
+        .stop = stop,
+    };
+
+    return fg_program_run(&def, argc, argv);
+}

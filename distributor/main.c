@@ -1,0 +1,71 @@
+#include "common/program/program.h"
+#include "distributor/distributor.h"
+
+/* Where the ingester is; the ring takes this place once there are several. */
+struct peers {
+    char *ingester;
+    uint64_t calls_max;
+};
+
+static struct distributor_settings settings;
+static struct peers peers;
+static const struct fg_conf_field peers_fields[] = {
+    {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester),
+     .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address of the ingester."},
+    {"calls_max", FG_CONF_UINT, FG_CONF_AT(struct peers, calls_max), .def = "512", .min = "1",
+     .max = "65536", .doc = "Calls to the ingester under way at a time."},
+};
+
+struct service {
+    struct fg_peer *ingester;
+    struct distributor *distributor;
+};
+
+static enum fg_code start(struct fg_program *program, struct fg_err *err)
+{
+    struct service *service = fg_new(struct service);
+
+    program->service = service;
+    if (fg_peer_dial(peers.ingester, (unsigned)peers.calls_max, &service->ingester, err) != FG_OK)
+        return err->code;
+    service->distributor = distributor_create(&(struct distributor_config){
+        .settings = &settings,
+        .ingester = service->ingester,
+        .work = program->work,
+        .registry = program->registry,
+        .clock = program->clock,
+    });
+    distributor_routes(service->distributor, program->http);
+    return FG_OK;
+}
+
+static void stop(struct fg_program *program)
+{
+    struct service *service = program->service;
+
+    if (service == NULL)
+        return;
+    fg_work_destroy(program->work);
+    program->work = NULL;
+    fg_peer_destroy(service->ingester);
+    distributor_destroy(service->distributor);
+    free(service);
+}
+
+int main(int argc, char **argv)
+{
+    const struct fg_conf_section sections[] = {
+        {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
+        {"distributor", distributor_fields, distributor_n_fields, &settings},
+    };
+    const struct fg_program_def def = {
+        .name = "flamegrid-distributor",
+        .what = "takes profiles from agents and hands them to ingesters",
+        .sections = sections,
+        .n_sections = FG_COUNT(sections),
+        .start = start,
+        .stop = stop,
+    };
+
+    return fg_program_run(&def, argc - 1, argv + 1);
+}

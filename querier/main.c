@@ -1,0 +1,73 @@
+#include "common/program/program.h"
+#include "querier/querier.h"
+
+/* Where the ingester is; the ring takes this place once there are several. */
+struct peers {
+    char *ingester;
+    uint64_t calls_max;
+};
+
+static struct fg_querier_settings settings;
+static struct peers peers;
+static const struct fg_conf_field peers_fields[] = {
+    {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester),
+     .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address of the ingester."},
+    {"calls_max", FG_CONF_UINT, FG_CONF_AT(struct peers, calls_max), .def = "64", .min = "1",
+     .max = "65536", .doc = "Calls to the ingester under way at a time."},
+};
+
+struct service {
+    struct fg_peer *ingester;
+    struct fg_querier *querier;
+};
+
+static enum fg_code start(struct fg_program *program, struct fg_err *err)
+{
+    struct service *service = fg_new(struct service);
+
+    program->service = service;
+    if (fg_peer_dial(peers.ingester, (unsigned)peers.calls_max, &service->ingester, err) != FG_OK)
+        return err->code;
+    service->querier = fg_querier_create(&(struct fg_querier_config){
+        .ingesters = &service->ingester,
+        .n_ingesters = 1,
+        .work = program->work,
+        .registry = program->registry,
+        .clock = program->clock,
+        .timeout_ns = settings.timeout_ns,
+        .answer_max_bytes = settings.answer_max_bytes,
+    });
+    fg_querier_routes(service->querier, program->http);
+    return FG_OK;
+}
+
+static void stop(struct fg_program *program)
+{
+    struct service *service = program->service;
+
+    if (service == NULL)
+        return;
+    fg_work_destroy(program->work);
+    program->work = NULL;
+    fg_querier_destroy(service->querier);
+    fg_peer_destroy(service->ingester);
+    free(service);
+}
+
+int main(int argc, char **argv)
+{
+    const struct fg_conf_section sections[] = {
+        {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
+        {"querier", fg_querier_fields, fg_querier_n_fields, &settings},
+    };
+    const struct fg_program_def def = {
+        .name = "flamegrid-querier",
+        .what = "answers questions about profiles, and serves the page",
+        .sections = sections,
+        .n_sections = FG_COUNT(sections),
+        .start = start,
+        .stop = stop,
+    };
+
+    return fg_program_run(&def, argc - 1, argv + 1);
+}
