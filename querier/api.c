@@ -533,12 +533,13 @@ static char **make_names(struct fg_arena *arena, const struct fg_slice *names, s
 struct drawing {
     Querier__V1__FlameGraph graph;
     struct fg_flame flame; /* what graph borrows from */
+    struct cut cut;        /* what flame borrows from */
 };
 
 static enum fg_code draw(struct question *question, const struct fg_tree *tree, size_t max_nodes,
                          struct drawing *drawing, struct fg_err *err)
 {
-    fg_flame_make(tree, max_nodes, &drawing->flame);
+    fg_flame_make(cut_make(&drawing->cut, tree, max_nodes, true), max_nodes, &drawing->flame);
 
     struct fg_flame *flame = &drawing->flame;
     Querier__V1__FlameGraph *graph = &drawing->graph;
@@ -567,6 +568,7 @@ static enum fg_code reply_flamegraph(struct question *question, const struct fg_
     if (code == FG_OK)
         code = question_reply(question, &out.base, err);
     fg_flame_done(&drawing.flame);
+    cut_done(&drawing.cut);
     return code;
 }
 
@@ -575,10 +577,12 @@ static enum fg_code reply_tree(struct question *question, const struct fg_tree *
 {
     Querier__V1__SelectMergeStacktracesResponse out;
     struct fg_buf bytes;
+    struct cut cut;
 
     querier__v1__select_merge_stacktraces_response__init(&out);
     fg_buf_init(&bytes, question->querier->answer_max_bytes);
-    fg_flame_write_tree(tree, max_nodes, &bytes);
+    fg_flame_write_tree(cut_make(&cut, tree, max_nodes, false), max_nodes, &bytes);
+    cut_done(&cut);
     out.tree = (ProtobufCBinaryData){bytes.len, bytes.ptr};
     enum fg_code code = bytes.full ? too_large(err) : question_reply(question, &out.base, err);
     fg_buf_done(&bytes);

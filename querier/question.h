@@ -5,6 +5,7 @@
  * log select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
  *     plan.c       calls to the peers that hold data, and the merging of their answers
  *     api.c        querier.v1.QuerierService
+ *     cut.c        which part of a tree is drawn
  *     diff.c       two trees side by side
  *     render.c     /pyroscope/render, render-diff, label-values
  *     ui.c         the page at /
@@ -195,6 +196,19 @@ enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stat
 
 /* Series in the order of answers: by descending sum, then labels; cut to limit (0: all). */
 void points_order(struct points *series, size_t *n, int64_t limit);
+
+/* --- cut.c --- */
+
+/*
+ * What of a tree of names is drawn; drawing with the same max_nodes cuts once more. The answer is
+ * the tree itself or in the cut, and lives as long as both.
+ */
+struct cut {
+    struct fg_tree folded, truncated;
+};
+const struct fg_tree *cut_make(struct cut *cut, const struct fg_tree *tree, size_t max_nodes,
+                               bool fold);
+void cut_done(struct cut *cut);
 
 /* --- diff.c --- */
 

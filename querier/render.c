@@ -253,12 +253,15 @@ static enum fg_code read_render(struct question *question, struct render *render
 static void write_render(const struct render *render, struct fg_buf *out)
 {
     struct fg_flame flame;
+    struct cut cut;
 
-    fg_flame_make(&render->tree, render->max_nodes, &flame);
+    fg_flame_make(cut_make(&cut, &render->tree, render->max_nodes, true), render->max_nodes,
+                  &flame);
     write_flamebearer(&(struct picture){flame.names, flame.n_names, flame.values, flame.level_ends,
                                         flame.n_levels, flame.total, flame.max_self},
                       out);
     fg_flame_done(&flame);
+    cut_done(&cut);
     write_metadata(&render->selection.type, "single", out);
     write_key("timeline", out);
     write_timeline(&render->timeline, render->n_series == 1 ? render->series : NULL, out);
@@ -281,7 +284,7 @@ static enum fg_code answer_render(struct question *question, struct render *rend
     if (fg_slice_is(question->params.format, "dot")) {
         if (render->tree.n_nodes > 0)
             return fg_fail(err, FG_E_UNIMPLEMENTED, "format dot is not supported yet");
-        question->content_type = "text/plain; charset=utf-8";
+        question->content_type = "text/plain";
         return FG_OK;
     }
     if (plan_points(question, &render->selection, render->timeline.step_s * FG_SECOND_NS,
