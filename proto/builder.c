@@ -105,20 +105,33 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
 
 /* ---- ids of locations and stacks ---- */
 
-/* The content of a function: hashes of its strings and the line it starts at. */
-static struct fg_id function_id(const struct fg_batch_function *function)
-{
-    struct {
-        struct fg_id name, system_name, filename;
-        int64_t start_line;
-    } content = {
-        fg_hash128(function->name),
-        fg_hash128(function->system_name),
-        fg_hash128(function->filename),
-        function->start_line,
-    };
+/*
+ * The content of a function: hashes of its strings and the line it starts at. System names are mostly
+ * the name again, and functions of one file follow each other: such a string is the same slice of the
+ * upload and need not be hashed again. before: the function before this one, or NULL.
+ */
+struct function_content {
+    struct fg_id name, system_name, filename;
+    int64_t start_line;
+};
 
-    return fg_hash128(fg_bytes(&content, sizeof content));
+static bool same_slice(struct fg_slice a, struct fg_slice b)
+{
+    return a.ptr == b.ptr && a.len == b.len;
+}
+
+static struct fg_id function_id(const struct fg_batch_function *function,
+                                const struct fg_batch_function *before,
+                                struct function_content *content)
+{
+    if (before == NULL || !same_slice(function->filename, before->filename))
+        content->filename = fg_hash128(function->filename);
+    content->name = fg_hash128(function->name);
+    content->system_name = same_slice(function->system_name, function->name)
+                               ? content->name
+                               : fg_hash128(function->system_name);
+    content->start_line = function->start_line;
+    return fg_hash128(fg_bytes(content, sizeof *content));
 }
 
 static struct fg_id mapping_id(const struct fg_batch_mapping *mapping)
@@ -182,6 +195,7 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err
     struct fg_batch *batch = builder->batch;
     struct fg_id *functions = fg_arena_alloc(builder->arena, batch->n_functions * sizeof *functions);
     struct fg_id *mappings = fg_arena_alloc(builder->arena, batch->n_mappings * sizeof *mappings);
+    struct function_content content;
 
     builder->location_ids =
         fg_arena_alloc(builder->arena, batch->n_locations * sizeof *builder->location_ids);
@@ -189,7 +203,8 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err
     if (functions == NULL || mappings == NULL || builder->location_ids == NULL)
         return too_large(err);
     for (uint32_t i = 0; i < batch->n_functions; i++)
-        functions[i] = function_id(&batch->functions[i]);
+        functions[i] = function_id(&batch->functions[i],
+                                   i == 0 ? NULL : &batch->functions[i - 1], &content);
     for (uint32_t i = 0; i < batch->n_mappings; i++)
         mappings[i] = mapping_id(&batch->mappings[i]);
     for (uint32_t i = 0; i < batch->n_locations; i++)
@@ -212,6 +227,7 @@ static bool name_add(struct fg_builder *builder, struct fg_slice name)
 {
     struct fg_batch *batch = builder->batch;
     const struct fg_id none = {0, 0};
+    struct function_content content;
     uint32_t n = batch->n_locations;
     struct fg_id lines;
 
@@ -229,7 +245,7 @@ static bool name_add(struct fg_builder *builder, struct fg_slice name)
     batch->lines[batch->n_lines] = (struct fg_line){batch->n_functions, 0};
     batch->locations[n] = (struct fg_batch_location){
         .mapping = FG_NO_MAPPING, .first_line = batch->n_lines, .n_lines = 1};
-    lines = line_id(none, function_id(&batch->functions[batch->n_functions]), 0);
+    lines = line_id(none, function_id(&batch->functions[batch->n_functions], NULL, &content), 0);
     builder->location_ids[n] = location_id(&batch->locations[n], none, lines);
     batch->n_functions++;
     batch->n_lines++;

@@ -101,6 +101,8 @@ struct reader {
     int64_t values[TYPES_MAX];
     struct fg_label *labels;
     uint32_t n_labels, cap_labels;
+    uint32_t bare_group; /* of samples without labels */
+    bool has_bare_group;
 };
 
 static enum fg_code too_large(struct fg_err *err)
@@ -654,10 +656,20 @@ static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bo
 {
     struct fg_cur cur = fg_cur(packed);
 
-    while (fg_cur_more(&cur))
-        if (add_frame(reader, fg_cur_varint(&cur), known, err) != FG_OK)
-            return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: location ids cut short")
-                           : err->code;
+    /* An id takes a byte at least, so this is room for all of them. */
+    while (packed.len > reader->cap_stack - FG_MIN(reader->depth, reader->cap_stack))
+        if (!grow_stack(reader))
+            return too_large(err);
+    while (fg_cur_more(&cur)) {
+        uint64_t id = fg_cur_varint(&cur);
+
+        /* Nearly every producer counts its locations: then this is all there is to a frame. */
+        if (reader->locations.counted && id - 1 < reader->locations.count &&
+            reader->location_of[id - 1] != DROPPED)
+            reader->stack[reader->depth++] = reader->location_of[id - 1];
+        else if (!cur.bad && add_frame(reader, id, known, err) != FG_OK)
+            return err->code;
+    }
     return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: location ids cut short") : FG_OK;
 }
 
@@ -740,16 +752,25 @@ static bool take_link(struct reader *reader, struct fg_link *link)
     return any;
 }
 
-/* The group of the labels at hand; the builder keeps the array, so it gets one of its own. */
+/*
+ * The group of the labels at hand; the builder keeps the array, so it gets one of its own. Most samples
+ * have no labels at all: their group is looked for once.
+ */
 static enum fg_code find_group(struct reader *reader, uint32_t *ret_group, struct fg_err *err)
 {
     struct fg_labels labels = {reader->labels, reader->n_labels};
 
-    fg_labels_sort(&labels);
-    if (labels.count > 0) {
-        reader->labels = NULL;
-        reader->cap_labels = 0;
+    if (labels.count == 0) {
+        if (!reader->has_bare_group &&
+            fg_builder_group(reader->builder, &labels, &reader->bare_group, err) != FG_OK)
+            return err->code;
+        reader->has_bare_group = true;
+        *ret_group = reader->bare_group;
+        return FG_OK;
     }
+    fg_labels_sort(&labels);
+    reader->labels = NULL;
+    reader->cap_labels = 0;
     return fg_builder_group(reader->builder, &labels, ret_group, err);
 }
 

@@ -54,9 +54,16 @@ uint64_t fg_cur_varint_slow(struct fg_cur *cur);
 /* LEB128 of at most ten bytes; more, or bits beyond 64, is bad. */
 static inline uint64_t fg_cur_varint(struct fg_cur *cur)
 {
-    if (cur->left > 0 && *cur->ptr < 0x80) {
+    if (cur->left > 0 && cur->ptr[0] < 0x80) {
         cur->left--;
         return *cur->ptr++;
+    }
+    if (cur->left > 1 && cur->ptr[1] < 0x80) { /* ids of locations, lengths of names */
+        uint64_t value = (uint64_t)(cur->ptr[0] & 0x7f) | (uint64_t)cur->ptr[1] << 7;
+
+        cur->left -= 2;
+        cur->ptr += 2;
+        return value;
     }
     return fg_cur_varint_slow(cur);
 }
