@@ -50,6 +50,7 @@ function scaled(value, steps) {
 }
 
 function format(value) {
+  if (value === 0) return "0";
   if (state.unit === "nanoseconds")
     return scaled(value, [[1, " ns"], [1e3, " µs"], [1e6, " ms"], [1e9, " s"], [6e10, " min"], [3.6e12, " h"]]);
   if (state.unit === "bytes")
@@ -112,8 +113,8 @@ function showTop() {
   const sign = state.down ? -1 : 1;
   const search = id("search").value.toLowerCase();
 
-  rows.sort((a, b) => (state.sort === "name" ? a.name.localeCompare(b.name)
-                                             : a[state.sort] - b[state.sort]) * sign);
+  rows.sort((a, b) => (state.sort === "name" ? a.name.localeCompare(b.name) * sign
+                                             : (a[state.sort] - b[state.sort]) * sign || b.total - a.total));
   id("top").tBodies[0].replaceChildren(...rows.slice(0, TABLE_ROWS).map((row) => {
     const line = document.createElement("tr");
 
@@ -155,6 +156,21 @@ function showEmpty() {
   id("result").hidden = true;
 }
 
+// Nothing in this time is one thing, nothing ever another.
+async function showNothing() {
+  const stats = await call("GetProfileStats", {});
+  const day = (ms) => new Date(Number(ms)).toLocaleString();
+
+  id("result").hidden = true;
+  if (!stats.dataIngested) {
+    say("");
+    showEmpty();
+  } else {
+    say(`Nothing was received in this time. There are profiles from ${day(stats.oldestProfileTime)} ` +
+        `until ${day(stats.newestProfileTime)}.`);
+  }
+}
+
 function say(text, bad = false) {
   id("status").textContent = text;
   id("status").className = bad ? "bad" : "";
@@ -169,8 +185,7 @@ async function show() {
     await loadServices(id("service").value || wanted("service"), id("type").value || wanted("type"));
     if (ticket !== state.asked) return;
     if (state.services.size === 0) {
-      say("Nothing was received in this time.");
-      showEmpty();
+      await showNothing();
       return;
     }
     keep();
