@@ -1,7 +1,5 @@
 #include "distributor/decode.h"
 
-#include <jansson.h>
-
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/base/timespec.h"
@@ -10,6 +8,8 @@
 #include "distributor/name.h"
 #include "proto/folded.h"
 #include "proto/pprof.h"
+
+#include <jansson.h>
 
 enum {
     SAMPLE_RATE_DEFAULT = 100,
@@ -62,12 +62,13 @@ static void read_parameters(struct ingest *ingest)
 /* ---- labels ---- */
 
 /*
- * The series' labels but for __name__. app_label: where the app's name goes when the client named the
- * service itself; NULL: nowhere. Later ones win when the set is sorted, so the client's come last.
+ * The series' labels but for __name__. app_label: where the app's name goes when the client named
+ * the service itself; NULL: nowhere. Later ones win when the set is sorted, so the client's come
+ * last.
  */
-static enum fg_code series_labels(struct ingest *ingest, struct fg_slice app,
-                                  const char *app_label, const char *profile_name,
-                                  struct fg_labels *ret_labels, struct fg_err *err)
+static enum fg_code series_labels(struct ingest *ingest, struct fg_slice app, const char *app_label,
+                                  const char *profile_name, struct fg_labels *ret_labels,
+                                  struct fg_err *err)
 {
     const struct fg_labels *sent = &ingest->name.labels;
     struct fg_label *items = fg_arena_new(ingest->arena, struct fg_label, sent->count + 4);
@@ -203,8 +204,9 @@ static enum fg_code inflate(struct ingest *ingest, struct fg_slice *body, struct
             return code;
         *body = fg_buf_slice(ingest->inflated);
     } else if (body->len > max) {
-        return fg_fail(err, FG_E_DECODE, "profile of %zu bytes exceeds maximum allowed size of %llu "
-                                         "bytes",
+        return fg_fail(err, FG_E_DECODE,
+                       "profile of %zu bytes exceeds maximum allowed size of %llu "
+                       "bytes",
                        body->len, (unsigned long long)max);
     }
     ingest->counts->inflated_bytes = body->len;
@@ -227,8 +229,7 @@ static enum fg_code pprof_error(struct fg_err *err)
 }
 
 static enum fg_code decode_pprof(struct ingest *ingest, struct fg_slice body,
-                                 struct fg_batch *ret_batch, bool *ret_has_time,
-                                 struct fg_err *err)
+                                 struct fg_batch *ret_batch, bool *ret_has_time, struct fg_err *err)
 {
     struct fg_pprof_request request = {
         .quirks = quirks_of(ingest), .name = pprof_name, .arg = ingest};
@@ -270,7 +271,8 @@ static enum fg_code read_form(struct ingest *ingest, struct fg_slice *ret_profil
     struct fg_multipart_part part;
 
     *ret_profile = fg_bytes(NULL, 0);
-    if (fg_multipart_init(&form, ingest->request->content_type, ingest->request->body, err) != FG_OK)
+    if (fg_multipart_init(&form, ingest->request->content_type, ingest->request->body, err) !=
+        FG_OK)
         return err->code;
     for (;;) {
         if (fg_multipart_next(&form, &part, err) != FG_OK)

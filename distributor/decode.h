@@ -1,6 +1,6 @@
 /*
- * What /ingest means: query parameters and a body become a batch (ingest.md, 2). Straight-line code for
- * a worker; knows nothing of sockets.
+ * What /ingest means: query parameters and a body become a batch (ingest.md, 2). Straight-line code
+ * for a worker; knows nothing of sockets.
  */
 #ifndef FG_DISTRIBUTOR_DECODE_H
 #define FG_DISTRIBUTOR_DECODE_H
@@ -31,11 +31,11 @@ struct ingest_counts {
 };
 
 /*
- * inflated: scratch that has to live as long as the batch, which borrows from it. The batch's profiles
- * have their ids. A batch without profiles is fine: there was nothing to store.
+ * inflated: scratch that has to live as long as the batch, which borrows from it. The batch's
+ * profiles have their ids. A batch without profiles is fine: there was nothing to store.
  *
- * Errors have the code whose status /ingest answers with (2.7): FG_E_INVALID 400 for the name and for
- * text formats' series, FG_E_DECODE 422 for what cannot be read and for pprof that is refused.
+ * Errors have the code whose status /ingest answers with (2.7): FG_E_INVALID 400 for the name and
+ * for text formats' series, FG_E_DECODE 422 for what cannot be read and for pprof that is refused.
  */
 enum fg_code ingest_decode(const struct ingest_request *request, const struct ingest_limits *limits,
                            struct fg_slice tenant, struct fg_arena *arena, struct fg_buf *inflated,

@@ -38,8 +38,7 @@ static void on_scrape(void *arg)
 {
     struct distributor *distributor = arg;
 
-    fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES,
-                  (int64_t)known_bytes(distributor->known));
+    fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES, (int64_t)known_bytes(distributor->known));
 }
 
 static struct ingest_limits limits_of(const struct distributor_settings *settings)
@@ -65,8 +64,8 @@ struct distributor *distributor_create(const struct distributor_config *config)
     distributor->config = *config;
     distributor->limits = limits_of(config->settings);
     distributor->known = known_create((size_t)config->settings->known_stacks_max);
-    distributor->metrics = fg_metrics_register(config->registry, distributor_metrics,
-                                               FG_COUNT(distributor_metrics));
+    distributor->metrics =
+        fg_metrics_register(config->registry, distributor_metrics, FG_COUNT(distributor_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, distributor);
     (void)pthread_mutex_init(&distributor->lock, NULL);
     return distributor;
@@ -95,12 +94,12 @@ void distributor_routes(struct distributor *distributor, struct fg_http_server *
     static const char *const paths[] = {"/ingest", "/pyroscope/ingest"};
 
     for (size_t i = 0; i < FG_COUNT(paths); i++)
-        fg_http_server_route(server, &(struct fg_http_route){
-                                         .methods = FG_HTTP_POST,
-                                         .path = paths[i],
-                                         .body_max_bytes =
-                                             distributor->config.settings->body_max_bytes,
-                                         .handler = upload_handle,
-                                         .arg = distributor,
-                                     });
+        fg_http_server_route(server,
+                             &(struct fg_http_route){
+                                 .methods = FG_HTTP_POST,
+                                 .path = paths[i],
+                                 .body_max_bytes = distributor->config.settings->body_max_bytes,
+                                 .handler = upload_handle,
+                                 .arg = distributor,
+                             });
 }

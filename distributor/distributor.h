@@ -3,8 +3,8 @@
  * sends each to the ingester that owns it, and answers the agent when it is durable there. It keeps
  * nothing of its own but what the ingester is known to know.
  *
- * Thread: requests arrive on loops; decoding is a job on the INGEST lane; the answer goes out on the
- * request's own loop.
+ * Thread: requests arrive on loops; decoding is a job on the INGEST lane; the answer goes out on
+ * the request's own loop.
  */
 #ifndef FG_DISTRIBUTOR_DISTRIBUTOR_H
 #define FG_DISTRIBUTOR_DISTRIBUTOR_H

@@ -1,7 +1,8 @@
 /*
- * What the ingester is known to know: for every service the stacks that need no definition any more, so
- * that in the steady state only ids and counts travel. Being wrong costs a round trip and no more: the
- * ingester says which stacks it lacks (it may have begun a new dictionary), and has stored nothing.
+ * What the ingester is known to know: for every service the stacks that need no definition any
+ * more, so that in the steady state only ids and counts travel. Being wrong costs a round trip and
+ * no more: the ingester says which stacks it lacks (it may have begun a new dictionary), and has
+ * stored nothing.
  *
  * Thread: any; locked inside.
  */
@@ -21,7 +22,8 @@ uint64_t known_bytes(struct known *known);
 void known_look_up(struct known *known, uint64_t service_hash, const struct fg_batch *batch,
                    bool *define);
 
-/* Remembers ids of stacks as known to the run `start_id` of the ingester; a new run forgets the rest. */
+/* Remembers ids of stacks as known to the run `start_id` of the ingester; a new run forgets the
+ * rest. */
 void known_add(struct known *known, uint64_t service_hash, uint64_t start_id,
                const struct fg_id *ids, uint32_t count);
 

@@ -103,8 +103,8 @@ static enum fg_code parse_labels(struct parser *parser, struct fg_slice rest, st
     }
 }
 
-enum fg_code app_name_parse(struct fg_slice text, struct fg_arena *arena,
-                            struct app_name *ret_name, struct fg_err *err)
+enum fg_code app_name_parse(struct fg_slice text, struct fg_arena *arena, struct app_name *ret_name,
+                            struct fg_err *err)
 {
     struct app_name name = {0};
     struct parser parser = {.arena = arena, .name = &name};

@@ -7,9 +7,9 @@
  *                     |  '---- DECODE again <--------' lacks definitions
  *                     '------- nothing to store, or refused ------->  ANSWER
  *
- * Nothing of the decoded form outlives the worker: what is kept while the ingester works is the request
- * itself, whose bytes are counted already. So an upload whose definitions were lacking is decoded once
- * more, which happens when a service is new to the ingester and hardly ever after.
+ * Nothing of the decoded form outlives the worker: what is kept while the ingester works is the
+ * request itself, whose bytes are counted already. So an upload whose definitions were lacking is
+ * decoded once more, which happens when a service is new to the ingester and hardly ever after.
  */
 #include "distributor/upload.h"
 
@@ -218,7 +218,7 @@ static enum fg_code encode(struct upload *upload, const struct fg_batch *batch,
 }
 
 static enum fg_code send_batch(struct upload *upload, const struct fg_batch *batch,
-                         struct workspace *space, struct fg_err *err)
+                               struct workspace *space, struct fg_err *err)
 {
     const struct distributor_config *config = &upload->distributor->config;
     Fg__Inner__PushHead head = FG__INNER__PUSH_HEAD__INIT;
@@ -255,7 +255,8 @@ static void count_cuts(struct distributor *distributor, const struct ingest_coun
         fg_metric_add(distributor->metrics, DIST_SAMPLES_DROPPED, counts->decode.samples_dropped);
 }
 
-/* *ret_sent: the batch is on its way, and the upload is the loop's; it must not be touched any more. */
+/* *ret_sent: the batch is on its way, and the upload is the loop's; it must not be touched any
+ * more. */
 static enum fg_code decode_and_send(struct upload *upload, struct workspace *space, bool *ret_sent,
                                     struct fg_err *err)
 {
@@ -287,8 +288,9 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 }
 
 /*
- * Sending passes the upload on to the loop, which may answer and free it at once. A job must live until
- * its done() was called; so decoding happens there, on the worker, as the last thing done with the job.
+ * Sending passes the upload on to the loop, which may answer and free it at once. A job must live
+ * until its done() was called; so decoding happens there, on the worker, as the last thing done
+ * with the job.
  */
 static void on_worker(struct fg_job *job)
 {

@@ -2,11 +2,11 @@
 #ifndef FG_DISTRIBUTOR_UPLOAD_H
 #define FG_DISTRIBUTOR_UPLOAD_H
 
-#include <pthread.h>
-
 #include "distributor/decode.h"
 #include "distributor/distributor.h"
 #include "distributor/known.h"
+
+#include <pthread.h>
 
 /* Memory of a decoder, kept from upload to upload: as many as there are workers. */
 struct workspace {

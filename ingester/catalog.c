@@ -1,8 +1,8 @@
 #include "ingester/catalog.h"
 
-#include <pthread.h>
-
 #include "common/ring/shard.h"
+
+#include <pthread.h>
 
 struct catalog_tenant {
     struct fg_slice name;
@@ -70,8 +70,8 @@ static struct catalog_tenant *find_tenant(const struct catalog *catalog, struct 
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&catalog->tenant_map, fg_hash64(name), &walk);
-         i != FG_MAP_NONE; i = fg_map_next(&catalog->tenant_map, &walk))
+    for (uint32_t i = fg_map_first(&catalog->tenant_map, fg_hash64(name), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&catalog->tenant_map, &walk))
         if (fg_slice_eq(catalog->tenants[i]->name, name))
             return catalog->tenants[i];
     return NULL;
@@ -95,8 +95,8 @@ static struct catalog_service *find_service(const struct catalog_tenant *tenant,
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&tenant->service_map, fg_hash64(name), &walk);
-         i != FG_MAP_NONE; i = fg_map_next(&tenant->service_map, &walk))
+    for (uint32_t i = fg_map_first(&tenant->service_map, fg_hash64(name), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&tenant->service_map, &walk))
         if (fg_slice_eq(tenant->services[i]->name, name))
             return tenant->services[i];
     return NULL;
@@ -217,7 +217,8 @@ static void set_types(struct catalog *catalog, struct catalog_series *series,
                       const struct fg_value_type *period, const struct fg_value_type *types,
                       uint32_t n_types)
 {
-    struct fg_value_type kept = {keep_text(catalog, period->type), keep_text(catalog, period->unit)};
+    struct fg_value_type kept = {keep_text(catalog, period->type),
+                                 keep_text(catalog, period->unit)};
 
     series->n_types = n_types;
     series->types = keep(catalog, n_types, sizeof *series->types);
@@ -311,8 +312,8 @@ void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_bat
     fg_buf_done(&key);
 }
 
-void catalog_put_service(const struct catalog_tenant *tenant,
-                         const struct catalog_service *service, struct fg_store_batch *out)
+void catalog_put_service(const struct catalog_tenant *tenant, const struct catalog_service *service,
+                         struct fg_store_batch *out)
 {
     struct fg_buf key;
 
@@ -375,8 +376,7 @@ static uint32_t find_group(const struct catalog_tenant *tenant, const struct hea
 struct catalog_group catalog_group(struct catalog *catalog, struct catalog_tenant *tenant,
                                    const struct head_group_key *key)
 {
-    struct catalog_group group = {
-        .key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
+    struct catalog_group group = {.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
     uint32_t i;
 
     (void)pthread_rwlock_rdlock(&catalog->lock);
@@ -418,8 +418,8 @@ static void set_group(struct catalog_tenant *tenant, const struct catalog_group 
     uint32_t i = find_group(tenant, &group->key);
 
     if (i == FG_MAP_NONE) {
-        tenant->groups = grown(tenant->groups, tenant->n_groups, &tenant->cap_groups,
-                               sizeof *tenant->groups);
+        tenant->groups =
+            grown(tenant->groups, tenant->n_groups, &tenant->cap_groups, sizeof *tenant->groups);
         i = tenant->n_groups++;
         fg_map_add(&tenant->group_map, group_hash(&group->key), i);
     }
@@ -618,8 +618,8 @@ static enum fg_code for_each(struct fg_store *store, unsigned family, uint8_t fi
 }
 
 /* Tenants come in the order of their names but were numbered by arrival. */
-static enum fg_code load_tenant(struct catalog *catalog, struct fg_slice key,
-                                struct fg_slice value, struct fg_err *err)
+static enum fg_code load_tenant(struct catalog *catalog, struct fg_slice key, struct fg_slice value,
+                                struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(value);
     uint64_t number = fg_cur_varint(&cur);
@@ -728,8 +728,8 @@ static enum fg_code load_series_value(struct catalog *catalog, struct catalog_te
     return FG_OK;
 }
 
-static enum fg_code load_series(struct catalog *catalog, struct fg_slice key,
-                                struct fg_slice value, struct fg_err *err)
+static enum fg_code load_series(struct catalog *catalog, struct fg_slice key, struct fg_slice value,
+                                struct fg_err *err)
 {
     struct fg_cur key_cur = fg_cur(key), cur = fg_cur(value);
     struct catalog_tenant *tenant = tenant_at(catalog, fg_cur_be32(&key_cur));
@@ -742,8 +742,8 @@ static enum fg_code load_series(struct catalog *catalog, struct fg_slice key,
     return load_series_value(catalog, tenant, &cur, arena, err);
 }
 
-static enum fg_code load_group(struct catalog *catalog, struct fg_slice key,
-                               struct fg_slice value, struct fg_err *err)
+static enum fg_code load_group(struct catalog *catalog, struct fg_slice key, struct fg_slice value,
+                               struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(value);
     struct catalog_tenant *tenant;

@@ -1,23 +1,23 @@
 /*
- * The catalog: which tenants, services, series and groups the head holds. All of it is in memory, and in
- * the store as keys.h says; a restart reads it back.
+ * The catalog: which tenants, services, series and groups the head holds. All of it is in memory,
+ * and in the store as keys.h says; a restart reads it back.
  *
  * Numbers are given here and never change. A tenant, service or series is durable once it was in a
- * batch that was written; until then whoever uses it puts its definition into the same batch, so that
- * none of them depends on another push that may have failed.
+ * batch that was written; until then whoever uses it puts its definition into the same batch, so
+ * that none of them depends on another push that may have failed.
  *
  * Thread: any; one lock inside. What is handed out lives as long as the catalog.
  */
 #ifndef FG_INGESTER_CATALOG_H
 #define FG_INGESTER_CATALOG_H
 
-#include <stdatomic.h>
-
 #include "common/base/arena.h"
 #include "common/profile/batch.h"
 #include "common/profile/selector.h"
 #include "common/store/store.h"
 #include "ingester/keys.h"
+
+#include <stdatomic.h>
 
 struct catalog;
 struct catalog_tenant;
@@ -35,8 +35,8 @@ struct catalog_series {
     uint32_t number; /* in its tenant */
     uint16_t shard;
     const struct catalog_service *service;
-    struct fg_labels labels;    /* with __name__, without those made from the type */
-    struct fg_labels *by_type;  /* [n_types]: what queries see, fg_labels_with_type() */
+    struct fg_labels labels;       /* with __name__, without those made from the type */
+    struct fg_labels *by_type;     /* [n_types]: what queries see, fg_labels_with_type() */
     struct fg_profile_type *types; /* [n_types] */
     uint32_t n_types;
     struct fg_id id; /* hash of labels and schema */
@@ -53,7 +53,8 @@ struct catalog_group {
     struct fg_id digest; /* sum of the profiles' ids */
 };
 
-/* Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. spread: bits of the label hash in a shard. */
+/* Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. spread: bits of the label hash in a shard.
+ */
 enum fg_code catalog_open(struct fg_store *store, unsigned spread, struct catalog **ret_catalog,
                           struct fg_err *err) fg_must_check;
 void catalog_close(struct catalog *catalog);
@@ -80,8 +81,8 @@ void catalog_series_saw(struct catalog_series *series, uint64_t types);
 
 /* Definitions as puts. */
 void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out);
-void catalog_put_service(const struct catalog_tenant *tenant,
-                         const struct catalog_service *service, struct fg_store_batch *out);
+void catalog_put_service(const struct catalog_tenant *tenant, const struct catalog_service *service,
+                         struct fg_store_batch *out);
 void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
                         struct fg_store_batch *out);
 
@@ -105,8 +106,8 @@ struct catalog_match {
 };
 
 /*
- * Series and types that match the selector, sorted by shard, then number, then type; array in the arena.
- * FG_E_LIMIT at its end. tenant NULL: none.
+ * Series and types that match the selector, sorted by shard, then number, then type; array in the
+ * arena. FG_E_LIMIT at its end. tenant NULL: none.
  */
 enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tenant,
                             const struct fg_selector *selector, struct fg_arena *arena,

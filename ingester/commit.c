@@ -1,12 +1,12 @@
 #include "ingester/commit.h"
 
-#include <pthread.h>
-
 #include "common/base/time.h"
 #include "common/run/log.h"
 
+#include <pthread.h>
+
 enum {
-    BATCH_ITEMS_MAX = 4096,              /* a batch's answers come together: keep them prompt */
+    BATCH_ITEMS_MAX = 4096, /* a batch's answers come together: keep them prompt */
     BATCH_BYTES_MAX = 8 * 1024 * 1024,
 };
 
@@ -83,7 +83,8 @@ void commit_spoil(struct catalog_service *service, uint32_t generation)
 static struct catalog_group *touch(struct commit *commit, struct catalog_tenant *tenant,
                                    const struct head_group_key *key)
 {
-    uint64_t hash = fg_mix64((uint64_t)key->tenant << 48 ^ (uint64_t)key->window << 16 ^ key->shard);
+    uint64_t hash =
+        fg_mix64((uint64_t)key->tenant << 48 ^ (uint64_t)key->window << 16 ^ key->shard);
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&commit->touched_map, hash, &walk); i != FG_MAP_NONE;
@@ -131,8 +132,8 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
 
     fg_buf_clear(key);
     head_put_profile_key(key, &profile->key);
-    if (!found && fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(key), &found,
-                                    err) != FG_OK)
+    if (!found &&
+        fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(key), &found, err) != FG_OK)
         return err->code;
     if (found) {
         item->duplicates++;

@@ -1,12 +1,14 @@
 /*
- * The committer: one thread that writes what pushes have prepared into the store, many pushes in one
- * durable batch, and tells each when it is on disk. While one batch is being synced the next collects.
+ * The committer: one thread that writes what pushes have prepared into the store, many pushes in
+ * one durable batch, and tells each when it is on disk. While one batch is being synced the next
+ * collects.
  *
- * It alone writes, so it alone decides what is new: a profile whose key is there already is a duplicate,
- * counted and not written again.
+ * It alone writes, so it alone decides what is new: a profile whose key is there already is a
+ * duplicate, counted and not written again.
  *
- * Always: an item is answered FG_OK only after all of it was synced. Items of one service are written
- * in the order of their submission, so a dictionary's chunks are on disk before or with what needs them.
+ * Always: an item is answered FG_OK only after all of it was synced. Items of one service are
+ * written in the order of their submission, so a dictionary's chunks are on disk before or with
+ * what needs them.
  */
 #ifndef FG_INGESTER_COMMIT_H
 #define FG_INGESTER_COMMIT_H
@@ -27,9 +29,9 @@ struct commit_item {
     struct commit_item *next;
     struct catalog_tenant *tenant;
     struct catalog_service *service;
-    struct dict *dict;            /* referenced; the committer lets go of it */
-    uint32_t generation;          /* of dict: refused when the service has moved on */
-    struct fg_store_batch defs;   /* definitions and dictionary chunks */
+    struct dict *dict;          /* referenced; the committer lets go of it */
+    uint32_t generation;        /* of dict: refused when the service has moved on */
+    struct fg_store_batch defs; /* definitions and dictionary chunks */
     struct commit_profile *profiles;
     uint32_t n_profiles;
     struct fg_buf records;

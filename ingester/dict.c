@@ -81,8 +81,7 @@ static void add_stack(struct dict *dict, struct fg_id id, uint32_t node)
 {
     if (dict->n_stacks == dict->cap_stacks) {
         dict->cap_stacks = FG_MAX(256, dict->cap_stacks * 2);
-        dict->stack_ids =
-            fg_realloc(dict->stack_ids, dict->cap_stacks * sizeof *dict->stack_ids);
+        dict->stack_ids = fg_realloc(dict->stack_ids, dict->cap_stacks * sizeof *dict->stack_ids);
         dict->stack_nodes =
             fg_realloc(dict->stack_nodes, dict->cap_stacks * sizeof *dict->stack_nodes);
     }
@@ -270,7 +269,8 @@ static enum fg_code load(struct dict *dict, struct fg_store *store, struct fg_er
     dict->mark = fg_symbols_mark(&dict->tree.symbols);
     dict->n_nodes_put = dict->tree.n_nodes;
     dict->n_stacks_put = dict->n_stacks;
-    return code == FG_OK ? FG_OK : fg_wrap(err, "dictionary %u.%u", dict->service, dict->generation);
+    return code == FG_OK ? FG_OK
+                         : fg_wrap(err, "dictionary %u.%u", dict->service, dict->generation);
 }
 
 enum fg_code dict_newest(struct fg_store *store, uint32_t service, uint32_t *ret_generation,

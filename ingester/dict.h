@@ -1,6 +1,7 @@
 /*
- * A dictionary numbers the stacks of one service: a stack tree (common/profile/tree.h) that only grows,
- * and the ids of the stacks it knows. Records name stacks by node number + 1; 0 is the empty stack.
+ * A dictionary numbers the stacks of one service: a stack tree (common/profile/tree.h) that only
+ * grows, and the ids of the stacks it knows. Records name stacks by node number + 1; 0 is the empty
+ * stack.
  *
  * On disk a dictionary is the chunks by which it grew, in order (keys.h, DICT):
  *   symbols since the chunk before (symbols.h)
@@ -13,8 +14,8 @@
  * numbered stays consistent with itself and nothing else uses these numbers. Cutting the head into
  * segments begins a new generation for the same reason: nothing old is named by what is new.
  *
- * Thread: the newest generation of a service is changed by the worker the service is pinned to; queries
- * read any generation. dict_read_lock() makes that safe.
+ * Thread: the newest generation of a service is changed by the worker the service is pinned to;
+ * queries read any generation. dict_read_lock() makes that safe.
  */
 #ifndef FG_INGESTER_DICT_H
 #define FG_INGESTER_DICT_H
@@ -33,8 +34,8 @@ void dict_table_destroy(struct dict_table *table);
 uint64_t dict_table_bytes(struct dict_table *table);
 
 /*
- * The dictionary of a service and generation, read from the store when it is not in memory; an empty one
- * when nothing is there. Counted: dict_unref() when done. FG_E_CORRUPT, FG_E_UNAVAILABLE.
+ * The dictionary of a service and generation, read from the store when it is not in memory; an
+ * empty one when nothing is there. Counted: dict_unref() when done. FG_E_CORRUPT, FG_E_UNAVAILABLE.
  */
 enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t generation,
                       struct dict **ret_dict, struct fg_err *err) fg_must_check;
@@ -49,9 +50,9 @@ uint32_t dict_generation(const struct dict *dict);
 /* --- the pinned worker --- */
 
 /*
- * Node + 1 of every stack of the batch into nodes[n_stacks], adding those the batch defines. Stacks that
- * are neither known nor defined: their numbers into undefined, *ret_undefined of them; then nothing may
- * be stored. Both arrays have room for batch->n_stacks.
+ * Node + 1 of every stack of the batch into nodes[n_stacks], adding those the batch defines. Stacks
+ * that are neither known nor defined: their numbers into undefined, *ret_undefined of them; then
+ * nothing may be stored. Both arrays have room for batch->n_stacks.
  */
 void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes,
                   uint32_t *undefined, uint32_t *ret_undefined);

@@ -1,10 +1,10 @@
 #include "ingester/ingester.h"
 
-#include <unistd.h>
-
 #include "common/run/log.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
+
+#include <unistd.h>
 
 #define CONF(field) FG_CONF_AT(struct ingester_settings, field)
 
@@ -83,8 +83,7 @@ static void on_scrape(void *arg)
     fg_metric_set(metrics, INGESTER_SERIES, (int64_t)catalog_count_series(ingester->catalog, NULL));
     fg_metric_set(metrics, INGESTER_CATALOG_BYTES, (int64_t)catalog_bytes(ingester->catalog));
     fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)dict_table_bytes(ingester->dicts));
-    fg_metric_set(metrics, INGESTER_STORE_MEMORY,
-                  (int64_t)fg_store_memory_bytes(ingester->store));
+    fg_metric_set(metrics, INGESTER_STORE_MEMORY, (int64_t)fg_store_memory_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_QUEUED_PUSHES, pushes.queued);
     fg_metric_set(metrics, INGESTER_QUEUED_QUERIES, queries.queued);

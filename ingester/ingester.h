@@ -2,8 +2,8 @@
  * The ingester makes profiles durable before it answers for them, and serves them until they are in
  * blocks. Its data is the head: a store of its own on the local disk (keys.h).
  *
- * Thread: calls arrive on transport threads and are handed to workers: pushes to the one their service
- * is pinned to (INGEST lane), queries to any (QUERY lane). One committer writes.
+ * Thread: calls arrive on transport threads and are handed to workers: pushes to the one their
+ * service is pinned to (INGEST lane), queries to any (QUERY lane). One committer writes.
  */
 #ifndef FG_INGESTER_INGESTER_H
 #define FG_INGESTER_INGESTER_H
@@ -47,7 +47,8 @@ struct ingester_config {
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err) fg_must_check;
 
-/* Answers what it has taken, then ends. The server that feeds it has stopped before. NULL is fine. */
+/* Answers what it has taken, then ends. The server that feeds it has stopped before. NULL is fine.
+ */
 void ingester_destroy(struct ingester *ingester);
 
 /* Sets the handlers of a server that has not started yet. */

@@ -1,20 +1,19 @@
 /*
- * What the head keeps in its store: families, keys and small values. Numbers in keys are big-endian, so
- * that their order is the order of reading.
+ * What the head keeps in its store: families, keys and small values. Numbers in keys are
+ * big-endian, so that their order is the order of reading.
  *
  *   META      "format"                                -> varint version
  *             't' tenant                              -> varint tenant number
  *             's' be32 tenant, service                -> varint service number
- *   SERIES    be32 tenant, be32 series                -> varint service, shard, varint-length labels,
- *                                                        schema (batch.h), varint types seen
- *   DICT      be32 service, be32 generation, be32 seq -> a chunk of the dictionary (dict.h)
- *   GROUPS    be32 tenant, be16 shard, be32 window    -> varint count, zigzag least and greatest time,
- *                                                        digest 16 bytes
- *   PROFILES  be32 tenant, be16 shard, be32 window, be32 series, be64 time (sign flipped), id 16 bytes
+ *   SERIES    be32 tenant, be32 series                -> varint service, shard, varint-length
+ * labels, schema (batch.h), varint types seen DICT      be32 service, be32 generation, be32 seq ->
+ * a chunk of the dictionary (dict.h) GROUPS    be32 tenant, be16 shard, be32 window    -> varint
+ * count, zigzag least and greatest time, digest 16 bytes PROFILES  be32 tenant, be16 shard, be32
+ * window, be32 series, be64 time (sign flipped), id 16 bytes
  *                                                     -> a record (record.h)
  *
- * The window is until / 10 minutes (protocol.md, Words). A profile's key follows from its content, so a
- * profile that comes again finds its own place.
+ * The window is until / 10 minutes (protocol.md, Words). A profile's key follows from its content,
+ * so a profile that comes again finds its own place.
  */
 #ifndef FG_INGESTER_KEYS_H
 #define FG_INGESTER_KEYS_H

@@ -15,8 +15,8 @@ static const struct fg_conf_field place_fields[] = {
      .doc = "Folder of the head; made when it is not there."},
     {"rpc_listen", FG_CONF_STRING, FG_CONF_AT(struct place, rpc_listen),
      .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address for calls of other services."},
-    {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct place, requests_max), .def = "576",
-     .min = "1", .max = "65536", .doc = "Calls worked on at a time."},
+    {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct place, requests_max), .def = "576", .min = "1",
+     .max = "65536", .doc = "Calls worked on at a time."},
 };
 
 struct service {

@@ -8,8 +8,8 @@
  *
  *   transport thread  ->  worker of the service  ->  committer  ->  reply
  *
- * On the worker the stacks get their numbers and the profiles become records; from there on nothing of
- * the request's own form is needed.
+ * On the worker the stacks get their numbers and the profiles become records; from there on nothing
+ * of the request's own form is needed.
  */
 struct push {
     struct fg_job job;
@@ -191,8 +191,8 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     enum fg_code code;
 
     push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
-    push->item.service = catalog_service(push->context->catalog, push->item.tenant,
-                                         fg_cstr(push->head->service));
+    push->item.service =
+        catalog_service(push->context->catalog, push->item.tenant, fg_cstr(push->head->service));
     fg_auto(fg_arena) *arena = fg_arena_create(PUSH_ARENA_MAX_BYTES);
     if (fg_batch_decode(fg_rpc_payload(push->req), arena, &batch, err) != FG_OK)
         return err->code;

@@ -133,8 +133,8 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
         code = catalog_select(catalog, scope.tenant, &selector, query->arena, &scope.matches,
                               &scope.n_matches, err);
     if (code == FG_OK)
-        code = catalog_groups(catalog, scope.tenant, start_ns, end_ns, query->arena,
-                              &scope.groups, &scope.n_groups, err);
+        code = catalog_groups(catalog, scope.tenant, start_ns, end_ns, query->arena, &scope.groups,
+                              &scope.n_groups, err);
     fg_selector_done(&selector);
     query->series += scope.n_matches;
     *ret_scope = scope;
@@ -230,8 +230,8 @@ static enum fg_code scan_groups(struct scan *scan, struct fg_err *err)
             from++;
         for (to = from; to < scope->n_matches && scope->matches[to].series->shard == shard;)
             to++;
-        if (to > from && scan_group(scan, &scope->groups[g], scope->matches + from, to - from,
-                                    err) != FG_OK)
+        if (to > from &&
+            scan_group(scan, &scope->groups[g], scope->matches + from, to - from, err) != FG_OK)
             return err->code;
     }
     return FG_OK;

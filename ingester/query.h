@@ -53,8 +53,8 @@ struct query_scope {
 };
 
 /*
- * Finds series and groups. profile_type: NULL or "" for any. The times are given apart, since a kind may
- * read more than it was asked about.
+ * Finds series and groups. profile_type: NULL or "" for any. The times are given apart, since a
+ * kind may read more than it was asked about.
  */
 enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
                          const char *profile_type, int64_t start_ns, int64_t end_ns,
@@ -62,10 +62,11 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
 
 /* Called for each record of the scope, with the match it belongs to. */
 typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match,
-                                    const struct head_profile_key *key,
-                                    const struct record *record, struct fg_err *err);
+                                    const struct head_profile_key *key, const struct record *record,
+                                    struct fg_err *err);
 
-/* Reads every record of the scope once for each type that matched. FG_E_DEADLINE when it is too late. */
+/* Reads every record of the scope once for each type that matched. FG_E_DEADLINE when it is too
+ * late. */
 enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
                         void *arg, struct fg_err *err) fg_must_check;
 

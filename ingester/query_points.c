@@ -26,8 +26,8 @@ struct points {
 static struct fg_labels group_labels(const struct points *points, const struct fg_labels *labels)
 {
     const Fg__Inner__PointsHead *head = points->head;
-    struct fg_labels out = {
-        fg_arena_new(points->query->arena, struct fg_label, head->n_group_by), 0};
+    struct fg_labels out = {fg_arena_new(points->query->arena, struct fg_label, head->n_group_by),
+                            0};
 
     for (size_t i = 0; out.items != NULL && i < head->n_group_by; i++) {
         struct fg_slice value = fg_labels_get(labels, head->group_by[i]);

@@ -1,7 +1,7 @@
 /*
- * SELECT: values are summed in a dense array for each dictionary, indexed by node, and only what is left
- * in the end becomes a tree. That costs about a nanosecond for each sample, which is why nothing is
- * hashed or merged on the way.
+ * SELECT: values are summed in a dense array for each dictionary, indexed by node, and only what is
+ * left in the end becomes a tree. That costs about a nanosecond for each sample, which is why
+ * nothing is hashed or merged on the way.
  */
 #include "ingester/query.h"
 
@@ -168,8 +168,8 @@ static enum fg_code keep_site(struct select *select, const struct fg_tree *tree,
     for (uint32_t i = 0; i < sums->n_nodes; i++) {
         uint32_t before = tree->parents[i] == FG_TREE_ROOT ? 0 : matched[tree->parents[i]];
 
-        matched[i] = before == SITE_DEAD ? SITE_DEAD
-                                         : site_step(tree, tree->locations[i], before, head);
+        matched[i] =
+            before == SITE_DEAD ? SITE_DEAD : site_step(tree, tree->locations[i], before, head);
         if (matched[i] != head->n_call_site)
             sums->values[1 + i] = 0;
     }

@@ -136,15 +136,14 @@ enum fg_code query_series(struct query *query, struct fg_err *err)
     return code;
 }
 
-static enum fg_code stats_of(struct query *query, struct catalog_tenant *tenant,
-                             struct fg_err *err)
+static enum fg_code stats_of(struct query *query, struct catalog_tenant *tenant, struct fg_err *err)
 {
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
     struct catalog_group *groups;
     size_t count;
 
-    if (catalog_groups(query->context->catalog, tenant, INT64_MIN, INT64_MAX, query->arena,
-                       &groups, &count, err) != FG_OK)
+    if (catalog_groups(query->context->catalog, tenant, INT64_MIN, INT64_MAX, query->arena, &groups,
+                       &count, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < count; i++) {
         reply.oldest_ns = i == 0 ? groups[i].least_ns : FG_MIN(reply.oldest_ns, groups[i].least_ns);

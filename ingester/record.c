@@ -7,7 +7,8 @@ enum column_kind { COLUMN_ZERO, COLUMN_SCALED, COLUMN_MULTIPLE };
 
 /* ---- sorting ---- */
 
-/* By one byte of the node number, keeping the order of equals; false when all have the same byte. */
+/* By one byte of the node number, keeping the order of equals; false when all have the same byte.
+ */
 static bool radix_pass(const struct record_sample *from, struct record_sample *to, uint32_t count,
                        unsigned shift)
 {

@@ -11,8 +11,8 @@
  *     2 multiple   varint earlier column, varint factor: value = factor * value there
  *   links: varint n, n times varint sample, le64 span, trace 16 bytes
  *
- * Values are never negative. CPU nanoseconds are a multiple of the sample count, and values of one type
- * have the period as common divisor: so most values take one byte.
+ * Values are never negative. CPU nanoseconds are a multiple of the sample count, and values of one
+ * type have the period as common divisor: so most values take one byte.
  */
 #ifndef FG_INGESTER_RECORD_H
 #define FG_INGESTER_RECORD_H

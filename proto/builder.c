@@ -106,9 +106,9 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
 /* ---- ids of locations and stacks ---- */
 
 /*
- * The content of a function: hashes of its strings and the line it starts at. System names are mostly
- * the name again, and functions of one file follow each other: such a string is the same slice of the
- * upload and need not be hashed again. before: the function before this one, or NULL.
+ * The content of a function: hashes of its strings and the line it starts at. System names are
+ * mostly the name again, and functions of one file follow each other: such a string is the same
+ * slice of the upload and need not be hashed again. before: the function before this one, or NULL.
  */
 struct function_content {
     struct fg_id name, system_name, filename;
@@ -193,7 +193,8 @@ static struct fg_id table_location_id(const struct fg_batch *batch, uint32_t num
 enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err *err)
 {
     struct fg_batch *batch = builder->batch;
-    struct fg_id *functions = fg_arena_alloc(builder->arena, batch->n_functions * sizeof *functions);
+    struct fg_id *functions =
+        fg_arena_alloc(builder->arena, batch->n_functions * sizeof *functions);
     struct fg_id *mappings = fg_arena_alloc(builder->arena, batch->n_mappings * sizeof *mappings);
     struct function_content content;
 
@@ -203,8 +204,8 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err
     if (functions == NULL || mappings == NULL || builder->location_ids == NULL)
         return too_large(err);
     for (uint32_t i = 0; i < batch->n_functions; i++)
-        functions[i] = function_id(&batch->functions[i],
-                                   i == 0 ? NULL : &batch->functions[i - 1], &content);
+        functions[i] =
+            function_id(&batch->functions[i], i == 0 ? NULL : &batch->functions[i - 1], &content);
     for (uint32_t i = 0; i < batch->n_mappings; i++)
         mappings[i] = mapping_id(&batch->mappings[i]);
     for (uint32_t i = 0; i < batch->n_locations; i++)
@@ -276,7 +277,8 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
     return FG_OK;
 }
 
-/* Hash of the ids of the locations, read through a buffer of a few at a time where they are many. */
+/* Hash of the ids of the locations, read through a buffer of a few at a time where they are many.
+ */
 static struct fg_id stack_id(const struct fg_builder *builder, const uint32_t *locations,
                              uint32_t depth)
 {

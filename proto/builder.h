@@ -1,9 +1,11 @@
 /*
- * Builds a batch in normal form (common/profile/batch.h) out of what a decoder reads: the decoder hands
- * over tables, stacks and samples; the builder gives stacks their ids, sums equal samples, drops those
- * without any value, sorts samples into profiles by their labels, and counts what it had to cut.
+ * Builds a batch in normal form (common/profile/batch.h) out of what a decoder reads: the decoder
+ * hands over tables, stacks and samples; the builder gives stacks their ids, sums equal samples,
+ * drops those without any value, sorts samples into profiles by their labels, and counts what it
+ * had to cut.
  *
- * Thread: one at a time. Memory: all in the arena; its limit is the decoder's limit (FG_E_TOO_LARGE).
+ * Thread: one at a time. Memory: all in the arena; its limit is the decoder's limit
+ * (FG_E_TOO_LARGE).
  */
 #ifndef FG_PROTO_BUILDER_H
 #define FG_PROTO_BUILDER_H
@@ -23,14 +25,16 @@ struct fg_decode_limits {
     uint32_t label_value_max_bytes; /* longer is an error */
 };
 #define FG_DECODE_LIMITS_DEFAULT                                                                   \
-    {.samples_max = 1000000, .sample_labels_max = 100, .stack_depth_max = 1000,                    \
-     .symbol_max_bytes = 65535, .label_names_max = 30, .label_name_max_bytes = 1024,               \
-     .label_value_max_bytes = 2048}
+    {                                                                                              \
+        .samples_max = 1000000, .sample_labels_max = 100, .stack_depth_max = 1000,                 \
+        .symbol_max_bytes = 65535, .label_names_max = 30, .label_name_max_bytes = 1024,            \
+        .label_value_max_bytes = 2048                                                              \
+    }
 
 /* What was cut or left out on the way, for the metrics. */
 struct fg_decode_counts {
     uint64_t stacks_cut, symbols_cut;
-    uint64_t samples_dropped;  /* negative or without any value */
+    uint64_t samples_dropped;   /* negative or without any value */
     uint64_t locations_dropped; /* nothing to show for them; their samples are among the dropped */
 };
 
@@ -44,7 +48,8 @@ struct fg_upload {
 
 struct fg_builder; /* in the arena */
 
-/* tables of the batch may be filled before or between calls; types has to be set before samples come. */
+/* tables of the batch may be filled before or between calls; types has to be set before samples
+ * come. */
 struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_decode_limits *limits,
                                      struct fg_batch *batch, struct fg_decode_counts *counts);
 
@@ -65,24 +70,25 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
                               uint32_t *ret_group, struct fg_err *err) fg_must_check;
 
 /*
- * A sample: batch->n_types values, link->span_id and trace_id or NULL. Adds to an equal one. Samples
- * with a negative value or none at all are dropped and counted. FG_E_INVALID when a sum overflows.
+ * A sample: batch->n_types values, link->span_id and trace_id or NULL. Adds to an equal one.
+ * Samples with a negative value or none at all are dropped and counted. FG_E_INVALID when a sum
+ * overflows.
  */
 enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint32_t stack,
                                const struct fg_link *link, const int64_t *values,
                                struct fg_err *err) fg_must_check;
 
 /*
- * Makes the profiles: one for each group that has samples, with the upload's labels and the group's (the
- * upload's win), times, and the period. Checks the label sets. An upload without any value gives a batch
- * without profiles.
+ * Makes the profiles: one for each group that has samples, with the upload's labels and the group's
+ * (the upload's win), times, and the period. Checks the label sets. An upload without any value
+ * gives a batch without profiles.
  */
 enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_upload *upload,
                                int64_t period, struct fg_err *err) fg_must_check;
 
 /*
- * Label rules that hold for every series (ingest.md, 3.1): count, lengths, UTF-8, a name and a service.
- * FG_E_INVALID with the text of the table.
+ * Label rules that hold for every series (ingest.md, 3.1): count, lengths, UTF-8, a name and a
+ * service. FG_E_INVALID with the text of the table.
  */
 enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_decode_limits *limits,
                              struct fg_err *err) fg_must_check;

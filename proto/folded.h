@@ -1,10 +1,10 @@
 /*
- * Text formats of stacks into batches: folded (also called collapsed, or groups) and lines. Names are
- * borrowed from the input. One sample type, which the caller has put into batch->types.
+ * Text formats of stacks into batches: folded (also called collapsed, or groups) and lines. Names
+ * are borrowed from the input. One sample type, which the caller has put into batch->types.
  *
  *   folded: "main;work;hash 30" a line, root first; what follows the last blank is the count. Lines
- *           without a blank are skipped, as Pyroscope does. CRLF and a missing last line end are fine.
- *   lines:  "main;work;hash" a line, each counts 1.
+ *           without a blank are skipped, as Pyroscope does. CRLF and a missing last line end are
+ * fine. lines:  "main;work;hash" a line, each counts 1.
  *
  * FG_E_DECODE with the line's number where a count is not a number that fits 63 bits.
  */
@@ -15,7 +15,8 @@
 
 enum fg_text_format { FG_TEXT_FOLDED, FG_TEXT_LINES };
 
-/* factor: what every count is multiplied with (the period of CPU samples). batch has its schema set. */
+/* factor: what every count is multiplied with (the period of CPU samples). batch has its schema
+ * set. */
 struct fg_folded_request {
     struct fg_upload upload;
     enum fg_text_format format;

@@ -78,8 +78,8 @@ static enum fg_code prefix_file(struct fg_batch_function *function, struct fg_ar
                                 struct fg_err *err)
 {
     size_t len = function->filename.len + 1 + function->name.len;
-    char *text = fg_arena_printf(arena, "%.*s %.*s", FG_S(function->filename),
-                                 FG_S(function->name));
+    char *text =
+        fg_arena_printf(arena, "%.*s %.*s", FG_S(function->filename), FG_S(function->name));
 
     if (text == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "profile's names need too much memory");
@@ -90,8 +90,8 @@ static enum fg_code prefix_file(struct fg_batch_function *function, struct fg_ar
 enum fg_code fg_pprof_rename(struct fg_batch *batch, unsigned quirks, struct fg_arena *arena,
                              struct fg_err *err)
 {
-    bool go = (quirks & FG_PPROF_GO) != 0 ||
-              ((quirks & FG_PPROF_NOT_GO) == 0 && looks_like_go(batch));
+    bool go =
+        (quirks & FG_PPROF_GO) != 0 || ((quirks & FG_PPROF_NOT_GO) == 0 && looks_like_go(batch));
 
     for (uint32_t i = 0; i < batch->n_functions; i++) {
         struct fg_batch_function *function = &batch->functions[i];

@@ -10,8 +10,8 @@ struct peers {
 static struct fg_querier_settings settings;
 static struct peers peers;
 static const struct fg_conf_field peers_fields[] = {
-    {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester),
-     .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address of the ingester."},
+    {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester), .def = "tcp://127.0.0.1:4101",
+     .min = "1", .doc = "Address of the ingester."},
     {"calls_max", FG_CONF_UINT, FG_CONF_AT(struct peers, calls_max), .def = "64", .min = "1",
      .max = "65536", .doc = "Calls to the ingester under way at a time."},
 };

@@ -21,8 +21,8 @@ static void put_id(struct fg_buf *out, struct fg_id id)
 }
 
 /*
- * Sum of the hashes of all samples: whatever order they stand in, the same samples give the same sum,
- * so nobody has to sort them.
+ * Sum of the hashes of all samples: whatever order they stand in, the same samples give the same
+ * sum, so nobody has to sort them.
  */
 static struct fg_id content_sum(const struct fg_batch *batch, const struct fg_profile *profile,
                                 struct fg_buf *scratch)
@@ -146,7 +146,8 @@ static uint32_t define_location(const struct fg_batch *batch, uint32_t number,
     return defined;
 }
 
-/* Interns the locations of all stacks to define; numbers[location of the batch] is set for those. */
+/* Interns the locations of all stacks to define; numbers[location of the batch] is set for those.
+ */
 static void define_stacks(const struct fg_batch *batch, const bool *define, uint32_t *numbers,
                           struct fg_symbols *symbols)
 {

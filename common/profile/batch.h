@@ -1,14 +1,16 @@
 /*
- * A batch is what one upload brought for one service, decoded: tables as the decoder found them, and the
- * profiles in normal form. Everything is borrowed from the upload's bytes or lives in its arena.
+ * A batch is what one upload brought for one service, decoded: tables as the decoder found them,
+ * and the profiles in normal form. Everything is borrowed from the upload's bytes or lives in its
+ * arena.
  *
- * Normal form: a profile is one label set over one time, with all its sample types at once. Its samples
- * name stacks of the batch; equal stacks (with equal links) are summed; samples that are zero in every
- * type are gone. Stacks have ids by content, so that the same stack has the same id on every machine.
+ * Normal form: a profile is one label set over one time, with all its sample types at once. Its
+ * samples name stacks of the batch; equal stacks (with equal links) are summed; samples that are
+ * zero in every type are gone. Stacks have ids by content, so that the same stack has the same id
+ * on every machine.
  *
  * Content of a location: its lines (function name, system name, file, start line; line number), its
- * address where it has no function names, its mapping's file and build id. Of a stack: the ids of its
- * locations, leaf first.
+ * address where it has no function names, its mapping's file and build id. Of a stack: the ids of
+ * its locations, leaf first.
  */
 #ifndef FG_COMMON_PROFILE_BATCH_H
 #define FG_COMMON_PROFILE_BATCH_H
@@ -44,7 +46,7 @@ struct fg_stack {
 /* Span and trace of some sample: kept with it, not part of the labels. */
 struct fg_link {
     uint32_t sample;
-    uint64_t span_id;           /* 0: none */
+    uint64_t span_id;              /* 0: none */
     uint8_t trace_id[FG_ID_BYTES]; /* zero: none */
 };
 
@@ -83,9 +85,9 @@ struct fg_batch {
 };
 
 /*
- * Sets the id of every profile: hash of tenant, labels, schema, time, duration and content. origin is
- * the sender's address for formats without a nanosecond timestamp of their own, else empty. A key that
- * the sender gave (Idempotency-Key) takes the place of content and origin; empty: none.
+ * Sets the id of every profile: hash of tenant, labels, schema, time, duration and content. origin
+ * is the sender's address for formats without a nanosecond timestamp of their own, else empty. A
+ * key that the sender gave (Idempotency-Key) takes the place of content and origin; empty: none.
  */
 void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin,
                        struct fg_slice key);
@@ -94,12 +96,11 @@ void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg
  * A batch on the wire (distributor to ingester), little-endian:
  *   u8 version 1
  *   varint n, stack ids: 16 bytes each
- *   definitions: varint n; symbols (symbols.h); n times varint stack index, varint depth, varint locations
- *   schema: period type, unit; varint n, type, unit (varint-length strings)
- *   varint n, profiles: id 16 bytes; varint-length labels; zigzag time, duration, period;
- *     varint samples, stack indexes as varints; columns of zigzag values;
- *     varint links: varint sample, u64 span, 16 bytes trace
- * define[i]: send the definition of stack i.
+ *   definitions: varint n; symbols (symbols.h); n times varint stack index, varint depth, varint
+ * locations schema: period type, unit; varint n, type, unit (varint-length strings) varint n,
+ * profiles: id 16 bytes; varint-length labels; zigzag time, duration, period; varint samples, stack
+ * indexes as varints; columns of zigzag values; varint links: varint sample, u64 span, 16 bytes
+ * trace define[i]: send the definition of stack i.
  */
 void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg_buf *out);
 
@@ -120,8 +121,8 @@ struct fg_wire_batch {
     uint32_t n_profiles;
 };
 
-/* Borrows from `in`, the rest in the arena. FG_E_CORRUPT, FG_E_LIMIT. Bounds-checked: every index is
- * valid afterwards. */
+/* Borrows from `in`, the rest in the arena. FG_E_CORRUPT, FG_E_LIMIT. Bounds-checked: every index
+ * is valid afterwards. */
 enum fg_code fg_batch_decode(struct fg_slice in, struct fg_arena *arena,
                              struct fg_wire_batch *ret_batch, struct fg_err *err) fg_must_check;
 void fg_wire_batch_done(struct fg_wire_batch *batch);

@@ -1,11 +1,11 @@
 #include "common/program/program.h"
 
-#include <malloc.h>
-#include <unistd.h>
-
 #include "common/program/admin.h"
 #include "common/run/log.h"
 #include "common/run/stop.h"
+
+#include <malloc.h>
+#include <unistd.h>
 
 #ifndef FG_VERSION
 #define FG_VERSION "unknown"
@@ -56,13 +56,22 @@ static void make_conf(struct fg_program *program)
     const struct fg_program_def *def = program->def;
 
     program->conf.n_sections = 1 + def->n_sections;
-    program->conf.sections =
-        fg_calloc(program->conf.n_sections, sizeof *program->conf.sections);
-    program->conf.sections[0] = (struct fg_conf_section){
-        "", program_fields, FG_COUNT(program_fields), &program->settings};
+    program->conf.sections = fg_calloc(program->conf.n_sections, sizeof *program->conf.sections);
+    program->conf.sections[0] =
+        (struct fg_conf_section){"", program_fields, FG_COUNT(program_fields), &program->settings};
     if (def->n_sections > 0)
-        memcpy(program->conf.sections + 1, def->sections,
-               def->n_sections * sizeof *def->sections);
+        memcpy(program->conf.sections + 1, def->sections, def->n_sections * sizeof *def->sections);
+}
+
+/* The settings page, for deploy/settings.md. */
+static void print_docs(const struct fg_program *program)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, 1024 * 1024);
+    fg_conf_write_docs(&program->conf, &text);
+    (void)fwrite(text.ptr, 1, text.len, stdout);
+    fg_buf_done(&text);
 }
 
 static void print_help(const struct fg_program *program)
@@ -97,10 +106,10 @@ static const char *take_config(char **argv, size_t *argc)
     return path;
 }
 
-static bool wants_help(char *const *argv, size_t argc)
+static bool has_flag(char *const *argv, size_t argc, const char *flag)
 {
     for (size_t i = 0; i < argc; i++)
-        if (fg_slice_is(fg_cstr(argv[i]), "--help") || fg_slice_is(fg_cstr(argv[i]), "-h"))
+        if (fg_slice_is(fg_cstr(argv[i]), flag))
             return true;
     return false;
 }
@@ -208,8 +217,8 @@ static int run(struct fg_program *program)
 }
 
 /*
- * glibc gives large blocks back to the system at each free and pays with page faults at each malloc;
- * bodies and decoders' blocks come and go thousands of times a second.
+ * glibc gives large blocks back to the system at each free and pays with page faults at each
+ * malloc; bodies and decoders' blocks come and go thousands of times a second.
  */
 static void tune_malloc(void)
 {
@@ -229,8 +238,11 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
     fg_ignore_sigpipe();
     tune_malloc();
     make_conf(&program);
-    if (wants_help(argv, n_flags)) {
+    if (has_flag(argv, n_flags, "--help") || has_flag(argv, n_flags, "-h")) {
         print_help(&program);
+        code = 0;
+    } else if (has_flag(argv, n_flags, "--docs")) {
+        print_docs(&program);
         code = 0;
     } else {
         path = take_config(argv, &n_flags);

@@ -1,7 +1,7 @@
 /*
  * What all our programs have in common: settings from file, environment and flags, a log, metrics,
- * loops, workers, an HTTP server with the operator's routes, and an orderly end. A service adds what is
- * its own in start() and takes it back in stop(), so that its main fits on a screen.
+ * loops, workers, an HTTP server with the operator's routes, and an orderly end. A service adds
+ * what is its own in start() and takes it back in stop(), so that its main fits on a screen.
  *
  *   GET /ready      200 "ready", 503 until start() is done and again once the end has begun
  *   GET /healthz    200 while the process answers
@@ -9,13 +9,11 @@
  *   GET /config     the running settings as YAML, secrets masked
  *   GET /buildinfo  version, revision and compiler as JSON; also at /api/v1/status/buildinfo
  *
- * The end (SIGTERM, SIGINT): /ready says no, listeners close, what was received is answered, stop() takes
- * the service down, and the program ends with 0.
+ * The end (SIGTERM, SIGINT): /ready says no, listeners close, what was received is answered, stop()
+ * takes the service down, and the program ends with 0.
  */
 #ifndef FG_COMMON_PROGRAM_PROGRAM_H
 #define FG_COMMON_PROGRAM_PROGRAM_H
-
-#include <stdatomic.h>
 
 #include "common/base/budget.h"
 #include "common/base/time.h"
@@ -24,6 +22,8 @@
 #include "common/run/loop.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
+
+#include <stdatomic.h>
 
 /* Top-level settings, those of every program. */
 struct fg_program_settings {
@@ -37,7 +37,8 @@ struct fg_program_settings {
 
 struct fg_program;
 
-/* sections: those of the program beside the top-level one; their values live as long as the program. */
+/* sections: those of the program beside the top-level one; their values live as long as the
+ * program. */
 struct fg_program_def {
     const char *name; /* "flamegrid-ingester" */
     const char *what; /* one line for --help */
@@ -65,8 +66,9 @@ struct fg_program {
 };
 
 /*
- * Runs until it is told to stop. argv: what follows the command's name: --config FILE and settings as
- * flags; --help. Returns the exit code: 0, 1 when it could not start, 2 for wrong arguments.
+ * Runs until it is told to stop. argv: what follows the command's name: --config FILE and settings
+ * as flags; --help; --docs, which prints the settings as Markdown. Returns the exit code: 0, 1 when
+ * it could not start, 2 for wrong arguments.
  */
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
 

@@ -1,9 +1,9 @@
-#include <stdio.h>
-#include <string.h>
-
 #include "common/base/def.h"
 #include "deploy/single/cli.h"
 #include "deploy/single/server.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *name;

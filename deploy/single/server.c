@@ -1,12 +1,5 @@
 #include "deploy/single/server.h"
 
-#include <errno.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <fcntl.h>
-
 #include "common/program/program.h"
 #include "compactor/compactor.h"
 #include "distributor/distributor.h"
@@ -14,10 +7,16 @@
 #include "ingester/keys.h"
 #include "querier/querier.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 enum {
     PATH_MAX_BYTES = 4096,
-    CALLS_MAX = 512,        /* of the distributor under way at a time */
-    QUERY_CALLS_MAX = 64,   /* of the querier */
+    CALLS_MAX = 512,      /* of the distributor under way at a time */
+    QUERY_CALLS_MAX = 64, /* of the querier */
     TRANSPORT_THREADS = 2,
 };
 
