@@ -1,6 +1,8 @@
 #include "common/base/hash.h"
 
 #define XXH_INLINE_ALL
+#include <stdatomic.h>
+#include <sys/random.h>
 #include <xxhash.h>
 
 struct fg_id fg_hash128(struct fg_slice bytes)
@@ -20,6 +22,20 @@ struct fg_id fg_hash128_seed(struct fg_slice bytes, uint64_t seed)
     XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.ptr, bytes.len, seed);
 
     return (struct fg_id){hash.low64, hash.high64};
+}
+
+uint64_t fg_hash_seed(void)
+{
+    static _Atomic uint64_t seed; /* 0: not drawn yet */
+    uint64_t drawn = atomic_load_explicit(&seed, memory_order_relaxed);
+    uint64_t none = 0;
+
+    if (drawn != 0)
+        return drawn;
+    fg_assert(getrandom(&drawn, sizeof drawn, 0) == (ssize_t)sizeof drawn);
+    drawn |= 1;
+    /* Of threads that come at the same time one wins, and all use its number. */
+    return atomic_compare_exchange_strong(&seed, &none, drawn) ? drawn : none;
 }
 
 void fg_id_put(uint8_t out[FG_ID_BYTES], struct fg_id id)

@@ -21,6 +21,13 @@ uint64_t fg_hash64(struct fg_slice bytes);
 /* seed separates domains: the same bytes as a label set and as a stack have nothing in common. */
 struct fg_id fg_hash128_seed(struct fg_slice bytes, uint64_t seed);
 
+/*
+ * A number of this process that strangers cannot guess, to be mixed into the hashes by which tables
+ * find what they choose: nobody can then make things that all fall on one place. Never in what is
+ * stored or sent.
+ */
+uint64_t fg_hash_seed(void);
+
 /* Mixes a 64-bit number into a well spread one (the finaliser of SplitMix64). */
 static inline uint64_t fg_mix64(uint64_t x)
 {
