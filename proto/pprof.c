@@ -59,9 +59,15 @@ enum {
 };
 
 enum {
-    TYPES_MAX = 64,        /* the richest agent sends 10 */
-    DROPPED = UINT32_MAX,  /* a location with nothing to show; its samples go with it */
+    TYPES_MAX = FG_BATCH_TYPES_MAX,
+    LINES_MAX = 1024,     /* of one location: functions inlined into each other */
+    DROPPED = UINT32_MAX, /* a location with nothing to show; its samples go with it */
     YEAR_1970_NS_DAYS = 365,
+    /*
+     * Of all functions together. Many functions may share one long string, so a small upload can
+     * name gigabytes, and each name is hashed and looked through.
+     */
+    NAMES_MAX_BYTES = 256 * 1024 * 1024,
 };
 
 /* Entries of one table as they stand in the input. */
@@ -71,8 +77,9 @@ struct table {
 };
 
 /*
- * Numbers of a table by the ids in the input. Nearly every producer counts 1, 2, 3, ...; what does not
- * goes through a map.
+ * Numbers of a table by the ids in the input. Nearly every producer counts 1, 2, 3, ...; what does
+ * not goes through a map. Ids are a stranger's choice, so the map hashes them with the process's
+ * seed.
  */
 struct ids {
     uint64_t *ids; /* [count] */
@@ -92,6 +99,7 @@ struct reader {
     int64_t time_ns, duration_ns, period;
     struct fg_slice period_type;
 
+    uint64_t names_bytes; /* of functions and mappings so far */
     struct ids functions, mappings, locations;
     uint32_t *location_of; /* number in the input -> number in the batch, or DROPPED */
 
@@ -233,6 +241,11 @@ static void ids_add(struct ids *ids, uint64_t id)
     ids->counted = ids->counted && id == ids->count;
 }
 
+static uint64_t id_hash(uint64_t id)
+{
+    return fg_mix64(id ^ fg_hash_seed());
+}
+
 /* All ids are there: makes the map where one is needed. Of equal ids the first counts. */
 static enum fg_code ids_ready(struct reader *reader, struct ids *ids, struct fg_err *err)
 {
@@ -248,7 +261,7 @@ static enum fg_code ids_ready(struct reader *reader, struct ids *ids, struct fg_
     ids->map.mask = slots - 1;
     fg_map_clear(&ids->map);
     for (uint32_t i = 0; i < ids->count; i++)
-        fg_map_add(&ids->map, fg_mix64(ids->ids[i]), i);
+        fg_map_add(&ids->map, id_hash(ids->ids[i]), i);
     return FG_OK;
 }
 
@@ -259,7 +272,7 @@ static uint32_t ids_find(const struct ids *ids, uint64_t id)
 
     if (ids->counted)
         return id >= 1 && id <= ids->count ? (uint32_t)(id - 1) : UINT32_MAX;
-    for (uint32_t i = fg_map_first(&ids->map, fg_mix64(id), &walk); i != FG_MAP_NONE;
+    for (uint32_t i = fg_map_first(&ids->map, id_hash(id), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&ids->map, &walk))
         if (ids->ids[i] == id)
             return i;
@@ -295,8 +308,7 @@ static enum fg_code read_value_type(struct reader *reader, struct fg_slice in,
 }
 
 /* "alloc-size" to "alloc_size". */
-static enum fg_code replace_dashes(struct reader *reader, struct fg_slice *text,
-                                   struct fg_err *err)
+static enum fg_code replace_dashes(struct reader *reader, struct fg_slice *text, struct fg_err *err)
 {
     char *copy = fg_arena_text(reader->arena, *text);
 
@@ -339,9 +351,20 @@ static enum fg_code read_types(struct reader *reader, struct fg_err *err)
 
 /* ---- functions and mappings ---- */
 
+/* Counts what a function or mapping is called. */
+static enum fg_code count_names(struct reader *reader, size_t bytes, struct fg_err *err)
+{
+    reader->names_bytes += bytes;
+    if (reader->names_bytes > NAMES_MAX_BYTES)
+        return fg_fail(err, FG_E_TOO_LARGE, "names of functions add up to more than %d MiB",
+                       NAMES_MAX_BYTES / (1024 * 1024));
+    return FG_OK;
+}
+
 static enum fg_code read_function(struct reader *reader, uint32_t number, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(reader->tables[PROFILE_FUNCTION].entries[number]);
+    struct fg_batch_function *function = &reader->batch->functions[number];
     uint64_t id = 0, name = 0, system_name = 0, filename = 0, start_line = 0;
     bool bad = false;
 
@@ -368,7 +391,7 @@ static enum fg_code read_function(struct reader *reader, uint32_t number, struct
             fg_pb_skip(&cur, tag);
         }
     }
-    reader->batch->functions[number] = (struct fg_batch_function){
+    *function = (struct fg_batch_function){
         .name = text_at(reader, name, &bad),
         .system_name = text_at(reader, system_name, &bad),
         .filename = text_at(reader, filename, &bad),
@@ -379,7 +402,8 @@ static enum fg_code read_function(struct reader *reader, uint32_t number, struct
         return cut_short(err, "function", number);
     if (bad)
         return fg_fail(err, FG_E_INVALID, "function %u: string index out of range", number);
-    return FG_OK;
+    return count_names(
+        reader, function->name.len + function->system_name.len + function->filename.len, err);
 }
 
 /* Old .NET agents send functions without ids, one for each location and in their order. */
@@ -471,7 +495,7 @@ static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct 
         return cut_short(err, "mapping", number);
     if (bad)
         return fg_fail(err, FG_E_INVALID, "mapping %u: string index out of range", number);
-    return FG_OK;
+    return count_names(reader, mapping.filename.len + mapping.build_id.len, err);
 }
 
 static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
@@ -503,6 +527,7 @@ static enum fg_code scan_locations(struct reader *reader, uint32_t *ret_lines, s
     for (uint32_t i = 0; i < table->count; i++) {
         struct fg_cur cur = fg_cur(table->entries[i]);
         uint64_t id = 0;
+        uint32_t before = lines;
 
         while (fg_cur_more(&cur)) {
             uint64_t tag = fg_cur_varint(&cur);
@@ -517,14 +542,16 @@ static enum fg_code scan_locations(struct reader *reader, uint32_t *ret_lines, s
             return cut_short(err, "location", i);
         if (id == 0)
             return fg_fail(err, FG_E_INVALID, "location id is 0");
+        if (lines - before > LINES_MAX) /* each stack that goes through it would show them all */
+            return fg_fail(err, FG_E_INVALID, "location %u has %u lines; limit %d", i,
+                           lines - before, LINES_MAX);
         ids_add(&reader->locations, id);
     }
     *ret_lines = lines;
     return ids_ready(reader, &reader->locations, err);
 }
 
-static enum fg_code read_line(struct reader *reader, struct fg_slice in, bool *ret_known,
-                              struct fg_err *err)
+static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     uint64_t function = 0, line = 0;
@@ -545,9 +572,10 @@ static enum fg_code read_line(struct reader *reader, struct fg_slice in, bool *r
     if (function == 0)
         return fg_fail(err, FG_E_INVALID, "function id is 0");
     number = ids_find(&reader->functions, function);
-    *ret_known = number != UINT32_MAX;
-    if (*ret_known)
-        reader->batch->lines[reader->batch->n_lines++] = (struct fg_line){number, (int64_t)line};
+    if (number == UINT32_MAX)
+        return fg_fail(err, FG_E_INVALID, "function id %llu is not among the functions",
+                       (unsigned long long)function);
+    reader->batch->lines[reader->batch->n_lines++] = (struct fg_line){number, (int64_t)line};
     return FG_OK;
 }
 
@@ -572,21 +600,17 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
         case FG_PB_TAG(LOCATION_FOLDED, FG_PB_VARINT):
             location.folded = fg_cur_varint(&cur) != 0;
             break;
-        case FG_PB_TAG(LOCATION_LINE, FG_PB_LEN): {
-            bool line_known;
-
-            if (read_line(reader, fg_cur_lenbytes(&cur), &line_known, err) != FG_OK)
+        case FG_PB_TAG(LOCATION_LINE, FG_PB_LEN):
+            if (read_line(reader, fg_cur_lenbytes(&cur), err) != FG_OK)
                 return fg_wrap(err, "location %u", number);
-            known = known && line_known;
             break;
-        }
         default:
             fg_pb_skip(&cur, tag);
         }
     }
     if (mapping != 0) {
         location.mapping = ids_find(&reader->mappings, mapping);
-        known = known && location.mapping != UINT32_MAX;
+        known = location.mapping != UINT32_MAX;
     }
     location.n_lines = batch->n_lines - location.first_line;
     if (!known || (location.n_lines == 0 && location.address == 0)) {
@@ -641,7 +665,10 @@ static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, s
 
     if (id == 0)
         return fg_fail(err, FG_E_INVALID, "location id is 0");
-    if (number == UINT32_MAX || reader->location_of[number] == DROPPED) {
+    if (number == UINT32_MAX)
+        return fg_fail(err, FG_E_INVALID, "location id %llu is not among the locations",
+                       (unsigned long long)id);
+    if (reader->location_of[number] == DROPPED) {
         *known = false;
         return FG_OK;
     }
@@ -728,34 +755,30 @@ static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct 
 /* Takes span and trace out of the sample's labels; true when there is one. */
 static bool take_link(struct reader *reader, struct fg_link *link)
 {
+    static const uint8_t no_trace[FG_ID_BYTES];
     uint32_t kept = 0;
-    bool any = false;
 
     *link = (struct fg_link){0};
     for (uint32_t i = 0; i < reader->n_labels; i++) {
         const struct fg_label *label = &reader->labels[i];
-        uint8_t span[8];
+        uint8_t bytes[FG_ID_BYTES] = {0}; /* of a number cut short nothing is to be seen */
 
         if (fg_slice_is(label->name, "profile_id") || fg_slice_is(label->name, "span_id")) {
-            if (fg_parse_hex(label->value, span, sizeof span)) {
-                link->span_id = fg_id_get((uint8_t[FG_ID_BYTES]){
-                    span[0], span[1], span[2], span[3], span[4], span[5], span[6], span[7]}).lo;
-                any = any || link->span_id != 0;
-            }
+            if (fg_parse_hex(label->value, bytes, 8))
+                link->span_id = fg_id_get(bytes).lo;
         } else if (fg_slice_is(label->name, "trace_id")) {
-            any |= fg_parse_hex(label->value, link->trace_id, sizeof link->trace_id);
+            if (fg_parse_hex(label->value, bytes, sizeof bytes))
+                memcpy(link->trace_id, bytes, sizeof bytes);
         } else if (label->value.len > 0) { /* numeric labels have no text and go */
             reader->labels[kept++] = *label;
         }
     }
     reader->n_labels = kept;
-    return any;
+    return link->span_id != 0 || memcmp(link->trace_id, no_trace, sizeof no_trace) != 0;
 }
 
-/*
- * The group of the labels at hand; the builder keeps the array, so it gets one of its own. Most samples
- * have no labels at all: their group is looked for once.
- */
+/* The group of the labels at hand. Most samples have no labels at all: their group is looked for
+ * once. */
 static enum fg_code find_group(struct reader *reader, uint32_t *ret_group, struct fg_err *err)
 {
     struct fg_labels labels = {reader->labels, reader->n_labels};
@@ -769,8 +792,6 @@ static enum fg_code find_group(struct reader *reader, uint32_t *ret_group, struc
         return FG_OK;
     }
     fg_labels_sort(&labels);
-    reader->labels = NULL;
-    reader->cap_labels = 0;
     return fg_builder_group(reader->builder, &labels, ret_group, err);
 }
 
@@ -923,8 +944,7 @@ enum fg_code fg_pprof_decode(struct fg_slice in, const struct fg_pprof_request *
     struct fg_batch *batch = fg_arena_new(arena, struct fg_batch, 1);
     struct fg_upload upload = request->upload;
     struct fg_pprof_info info = {0};
-    struct reader reader = {
-        .arena = arena, .request = request, .batch = batch, .counts = counts};
+    struct reader reader = {.arena = arena, .request = request, .batch = batch, .counts = counts};
 
     if (batch == NULL)
         return too_large(err);

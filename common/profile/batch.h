@@ -50,6 +50,9 @@ struct fg_link {
     uint8_t trace_id[FG_ID_BYTES]; /* zero: none */
 };
 
+/* Sample types of a profile, at least one; a set of them is 64 bits. The richest agent sends 10. */
+enum { FG_BATCH_TYPES_MAX = 64 };
+
 struct fg_value_type {
     struct fg_slice type, unit;
 };
