@@ -4,14 +4,17 @@
 
 /* A sample as it came, before it is known how many its profile has. */
 struct row {
-    uint32_t group, stack;
+    uint32_t group; /* NO_GROUP: its values are in another row now */
+    uint32_t stack;
     uint32_t link; /* into links, or NO_LINK */
 };
 
-enum { NO_LINK = UINT32_MAX };
+enum { NO_LINK = UINT32_MAX, NO_GROUP = UINT32_MAX };
 
 struct group {
     struct fg_labels labels;
+    struct fg_labels joined; /* with the upload's, at the end */
+    uint32_t into;           /* the first group with these joined labels; its own number mostly */
     uint32_t n_rows, n_links;
 };
 
@@ -213,7 +216,7 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err
     return FG_OK;
 }
 
-/* Keeps the end, where a name tells most (packages come first). */
+/* Keeps the end, where a name tells most (packages come first), from the start of a character. */
 static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice text)
 {
     uint32_t max = builder->limits.symbol_max_bytes;
@@ -221,7 +224,10 @@ static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice te
     if (max == 0 || text.len <= max)
         return text;
     builder->counts->symbols_cut++;
-    return fg_slice_sub(text, text.len - max, max);
+    text = fg_slice_sub(text, text.len - max, max);
+    while (text.len > 0 && (text.ptr[0] & 0xc0) == 0x80)
+        text = fg_slice_sub(text, 1, text.len);
+    return text;
 }
 
 static bool name_add(struct fg_builder *builder, struct fg_slice name)
@@ -292,7 +298,8 @@ static struct fg_id stack_id(const struct fg_builder *builder, const uint32_t *l
         for (uint32_t i = 0; i < n; i++)
             ids[1 + i] = builder->location_ids[locations[i]];
         hash = fg_hash128(fg_bytes(ids, (1 + (size_t)n) * sizeof *ids));
-        locations += n;
+        if (n > 0) /* a stack without locations may be NULL */
+            locations += n;
         depth -= n;
     } while (depth > 0);
     return hash;
@@ -345,12 +352,64 @@ enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locati
 
 /* ---- groups and samples ---- */
 
+static enum fg_code label_error(const struct fg_labels *labels, const char *what,
+                                struct fg_slice which, struct fg_err *err)
+{
+    struct fg_buf set;
+
+    fg_buf_init(&set, FG_ERR_MSG_MAX_BYTES / 2); /* leaves room for what is wrong */
+    fg_labels_write(labels, &set);
+    (void)fg_fail(err, FG_E_INVALID, "profile with labels '%.*s' has %s: '%.*s'",
+                  FG_S(fg_buf_slice(&set)), what, FG_S(fg_slice_sub(which, 0, 100)));
+    fg_buf_done(&set);
+    return err->code;
+}
+
+static bool over(size_t len, uint32_t max)
+{
+    return max != 0 && len > max;
+}
+
+static enum fg_code check_lengths(const struct fg_labels *labels,
+                                  const struct fg_decode_limits *limits, struct fg_err *err)
+{
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct fg_label *label = &labels->items[i];
+
+        if (over(label->name.len, limits->label_name_max_bytes))
+            return label_error(labels, "label name too long", label->name, err);
+        if (over(label->value.len, limits->label_value_max_bytes))
+            return label_error(labels, "label value too long", label->value, err);
+    }
+    return FG_OK;
+}
+
+static bool group_add(struct fg_builder *builder, const struct fg_labels *labels, uint64_t hash)
+{
+    struct fg_labels copy = {fg_arena_new(builder->arena, struct fg_label, labels->count),
+                             labels->count};
+
+    if (copy.items == NULL ||
+        !grow(builder, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
+              sizeof *builder->groups) ||
+        !map_add(builder, &builder->group_map, hash, builder->n_groups))
+        return false;
+    if (copy.count > 0)
+        memcpy(copy.items, labels->items, copy.count * sizeof *copy.items);
+    builder->groups[builder->n_groups++] = (struct group){.labels = copy};
+    return true;
+}
+
 enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels *labels,
                               uint32_t *ret_group, struct fg_err *err)
 {
-    uint64_t hash = fg_labels_hash(labels).lo;
     struct fg_map_walk walk;
+    uint64_t hash;
 
+    /* Before hashing: a long text of the upload may be in the labels of very many samples. */
+    if (check_lengths(labels, &builder->limits, err) != FG_OK)
+        return err->code;
+    hash = fg_labels_hash(labels).lo;
     for (uint32_t i = fg_map_first(&builder->group_map, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&builder->group_map, &walk)) {
         if (fg_labels_cmp(&builder->groups[i].labels, labels) == 0) {
@@ -358,12 +417,9 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
             return FG_OK;
         }
     }
-    if (!grow(builder, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
-              sizeof *builder->groups) ||
-        !map_add(builder, &builder->group_map, hash, builder->n_groups))
+    if (!group_add(builder, labels, hash))
         return too_large(err);
-    builder->groups[builder->n_groups] = (struct group){.labels = *labels};
-    *ret_group = builder->n_groups++;
+    *ret_group = builder->n_groups - 1;
     return FG_OK;
 }
 
@@ -428,55 +484,53 @@ static bool has_value(struct fg_builder *builder, const int64_t *values)
     return any;
 }
 
-enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint32_t stack,
-                               const struct fg_link *link, const int64_t *values,
-                               struct fg_err *err)
+/* Number of the row of these, or FG_MAP_NONE. hash: sample_hash() of them. */
+static uint32_t row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
+                         const struct fg_link *link, uint64_t hash)
 {
-    uint32_t n_types = builder->batch->n_types;
     struct fg_map_walk walk;
-    int64_t *sums;
-    uint64_t hash;
     uint32_t i;
 
-    if (!has_value(builder, values))
-        return FG_OK;
-    hash = sample_hash(builder, group, stack, link);
     for (i = fg_map_first(&builder->samples, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&builder->samples, &walk))
         if (builder->rows[i].group == group && builder->rows[i].stack == stack &&
             same_link(builder, builder->rows[i].link, link))
             break;
-    if (i == FG_MAP_NONE) {
-        if (!row_add(builder, group, stack, link, hash))
-            return too_large(err);
-        i = builder->n_rows - 1;
-    }
-    sums = builder->values + (size_t)i * n_types;
+    return i;
+}
+
+static enum fg_code row_sum(struct fg_builder *builder, uint32_t row, const int64_t *values,
+                            struct fg_err *err)
+{
+    uint32_t n_types = builder->batch->n_types;
+    int64_t *sums = builder->values + (size_t)row * n_types;
+
     for (uint32_t t = 0; t < n_types; t++)
         if (__builtin_add_overflow(sums[t], values[t], &sums[t]))
             return fg_fail(err, FG_E_INVALID, "sum of a stack's values exceeds 64 bits");
     return FG_OK;
 }
 
+enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint32_t stack,
+                               const struct fg_link *link, const int64_t *values,
+                               struct fg_err *err)
+{
+    uint64_t hash;
+    uint32_t row;
+
+    if (!has_value(builder, values))
+        return FG_OK;
+    hash = sample_hash(builder, group, stack, link);
+    row = row_find(builder, group, stack, link, hash);
+    if (row == FG_MAP_NONE) {
+        if (!row_add(builder, group, stack, link, hash))
+            return too_large(err);
+        row = builder->n_rows - 1;
+    }
+    return row_sum(builder, row, values, err);
+}
+
 /* ---- the end ---- */
-
-static enum fg_code label_error(const struct fg_labels *labels, const char *what,
-                                struct fg_slice which, struct fg_err *err)
-{
-    struct fg_buf set;
-
-    fg_buf_init(&set, FG_ERR_MSG_MAX_BYTES);
-    fg_labels_write(labels, &set);
-    (void)fg_fail(err, FG_E_INVALID, "profile with labels '%.*s' has %s: '%.*s'",
-                  FG_S(fg_buf_slice(&set)), what, FG_S(fg_slice_sub(which, 0, 100)));
-    fg_buf_done(&set);
-    return err->code;
-}
-
-static bool over(size_t len, uint32_t max)
-{
-    return max != 0 && len > max;
-}
 
 enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_decode_limits *limits,
                              struct fg_err *err)
@@ -493,13 +547,11 @@ enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_dec
         return fg_fail(err, FG_E_INVALID, "invalid metric name");
     if (fg_labels_get(labels, FG_LABEL_SERVICE).len == 0)
         return fg_fail(err, FG_E_INVALID, "service name is not provided");
+    if (check_lengths(labels, limits, err) != FG_OK)
+        return err->code;
     for (size_t i = 0; i < labels->count; i++) {
         const struct fg_label *label = &labels->items[i];
 
-        if (over(label->name.len, limits->label_name_max_bytes))
-            return label_error(labels, "label name too long", label->name, err);
-        if (over(label->value.len, limits->label_value_max_bytes))
-            return label_error(labels, "label value too long", label->value, err);
         if (label->name.len == 0 || !fg_utf8_valid(label->name))
             return label_error(labels, "invalid label name", label->name, err);
         if (!fg_utf8_valid(label->value))
@@ -510,8 +562,7 @@ enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_dec
 
 /* The upload's labels and the group's: of equal names the upload's wins, which comes last. */
 static enum fg_code join_labels(struct fg_builder *builder, const struct fg_upload *upload,
-                                const struct group *group, struct fg_labels *ret_labels,
-                                struct fg_err *err)
+                                struct group *group, struct fg_err *err)
 {
     size_t count = upload->labels.count + group->labels.count;
     struct fg_labels joined = {fg_arena_new(builder->arena, struct fg_label, count), count};
@@ -524,8 +575,67 @@ static enum fg_code join_labels(struct fg_builder *builder, const struct fg_uplo
         memcpy(joined.items + group->labels.count, upload->labels.items,
                upload->labels.count * sizeof *joined.items);
     fg_labels_sort(&joined);
-    *ret_labels = joined;
-    return fg_labels_check(ret_labels, &upload->limits, err);
+    group->joined = joined;
+    return fg_labels_check(&group->joined, &upload->limits, err);
+}
+
+/* Joins the labels of all groups with samples. *ret_merge: some of them are the same then. */
+static enum fg_code join_groups(struct fg_builder *builder, const struct fg_upload *upload,
+                                bool *ret_merge, struct fg_err *err)
+{
+    struct fg_map joined = {0};
+
+    for (uint32_t g = 0; g < builder->n_groups; g++) {
+        struct group *group = &builder->groups[g];
+        struct fg_map_walk walk;
+        uint64_t hash;
+
+        group->into = g;
+        if (group->n_rows == 0)
+            continue;
+        if (join_labels(builder, upload, group, err) != FG_OK)
+            return err->code;
+        hash = fg_labels_hash(&group->joined).lo;
+        for (uint32_t i = fg_map_first(&joined, hash, &walk); i != FG_MAP_NONE;
+             i = fg_map_next(&joined, &walk))
+            if (fg_labels_cmp(&builder->groups[i].joined, &group->joined) == 0)
+                group->into = i;
+        *ret_merge |= group->into != g;
+        if (group->into == g && !map_add(builder, &joined, hash, g))
+            return too_large(err);
+    }
+    return FG_OK;
+}
+
+/* To the group's new place: into the row that is there already, or as it is. */
+static enum fg_code row_move(struct fg_builder *builder, uint32_t number, struct fg_err *err)
+{
+    struct row *row = &builder->rows[number];
+    struct group *from = &builder->groups[row->group], *into = &builder->groups[from->into];
+    const struct fg_link *link = row->link == NO_LINK ? NULL : &builder->links[row->link];
+    uint64_t hash = sample_hash(builder, from->into, row->stack, link);
+    uint32_t there = row_find(builder, from->into, row->stack, link, hash);
+
+    from->n_rows--;
+    from->n_links -= link != NULL;
+    if (there != FG_MAP_NONE) {
+        row->group = NO_GROUP;
+        return row_sum(builder, there, builder->values + (size_t)number * builder->batch->n_types,
+                       err);
+    }
+    into->n_rows++;
+    into->n_links += link != NULL;
+    row->group = from->into;
+    return map_add(builder, &builder->samples, hash, number) ? FG_OK : too_large(err);
+}
+
+static enum fg_code merge_groups(struct fg_builder *builder, struct fg_err *err)
+{
+    for (uint32_t r = 0; r < builder->n_rows; r++)
+        if (builder->groups[builder->rows[r].group].into != builder->rows[r].group &&
+            row_move(builder, r, err) != FG_OK)
+            return err->code;
+    return FG_OK;
 }
 
 static enum fg_code profile_start(struct fg_builder *builder, const struct fg_upload *upload,
@@ -535,6 +645,7 @@ static enum fg_code profile_start(struct fg_builder *builder, const struct fg_up
     size_t n_values = (size_t)group->n_rows * builder->batch->n_types;
 
     *profile = (struct fg_profile){
+        .labels = group->joined,
         .time_ns = upload->time_ns,
         .duration_ns = upload->duration_ns,
         .period = period,
@@ -544,7 +655,7 @@ static enum fg_code profile_start(struct fg_builder *builder, const struct fg_up
     };
     if (profile->stacks == NULL || profile->values == NULL || profile->links == NULL)
         return too_large(err);
-    return join_labels(builder, upload, group, &profile->labels, err);
+    return FG_OK;
 }
 
 /* Row by row into the columns of its profile. */
@@ -554,9 +665,13 @@ static void fill(struct fg_builder *builder, const uint32_t *profile_of)
 
     for (uint32_t r = 0; r < builder->n_rows; r++) {
         const struct row *row = &builder->rows[r];
-        struct fg_profile *profile = &batch->profiles[profile_of[row->group]];
-        uint32_t n = profile->n_samples++;
+        struct fg_profile *profile;
+        uint32_t n;
 
+        if (row->group == NO_GROUP)
+            continue;
+        profile = &batch->profiles[profile_of[row->group]];
+        n = profile->n_samples++;
         profile->stacks[n] = row->stack;
         for (uint32_t t = 0; t < batch->n_types; t++)
             profile->values[(size_t)t * builder->groups[row->group].n_rows + n] =
@@ -574,9 +689,15 @@ enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_uploa
     struct fg_batch *batch = builder->batch;
     uint32_t *profile_of = fg_arena_new(builder->arena, uint32_t, builder->n_groups);
 
+    bool merge = false;
+
     batch->profiles = fg_arena_new(builder->arena, struct fg_profile, builder->n_groups);
     if (batch->profiles == NULL || profile_of == NULL)
         return too_large(err);
+    /* Two groups that differed only in what the upload overrides are one profile. */
+    if (join_groups(builder, upload, &merge, err) != FG_OK ||
+        (merge && merge_groups(builder, err) != FG_OK))
+        return err->code;
     for (uint32_t g = 0; g < builder->n_groups; g++) {
         if (builder->groups[g].n_rows == 0)
             continue;

@@ -65,7 +65,10 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
 enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locations, uint32_t depth,
                               uint32_t *ret_stack, struct fg_err *err) fg_must_check;
 
-/* The group of samples with these labels (sorted). Find or add; 0 labels is group 0. */
+/*
+ * The group of samples with these labels (sorted). Find or add; the array is copied. FG_E_INVALID
+ * when a name or value is longer than a series' may be.
+ */
 enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels *labels,
                               uint32_t *ret_group, struct fg_err *err) fg_must_check;
 
