@@ -77,13 +77,18 @@ static bool looks_like_go(const struct fg_batch *batch)
 static enum fg_code prefix_file(struct fg_batch_function *function, struct fg_arena *arena,
                                 struct fg_err *err)
 {
-    size_t len = function->filename.len + 1 + function->name.len;
-    char *text =
-        fg_arena_printf(arena, "%.*s %.*s", FG_S(function->filename), FG_S(function->name));
+    struct fg_slice file = function->filename, name = function->name;
+    uint8_t *text = fg_arena_alloc(arena, file.len + 1 + name.len);
 
     if (text == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "profile's names need too much memory");
-    function->name = fg_bytes(text, len);
+    /* Not with printf: a NUL may be in either. */
+    if (file.len > 0)
+        memcpy(text, file.ptr, file.len);
+    text[file.len] = ' ';
+    if (name.len > 0)
+        memcpy(text + file.len + 1, name.ptr, name.len);
+    function->name = fg_bytes(text, file.len + 1 + name.len);
     return FG_OK;
 }
 
