@@ -317,6 +317,8 @@ static enum fg_code decode_schema(struct fg_cur *cur, struct fg_arena *arena,
 {
     batch->period_type = get_type(cur);
     batch->n_types = (uint32_t)fg_cur_count(cur, 2);
+    if (batch->n_types == 0 || batch->n_types > FG_BATCH_TYPES_MAX)
+        return fg_fail(err, FG_E_CORRUPT, "%u sample types", batch->n_types);
     batch->types = fg_arena_new(arena, struct fg_value_type, batch->n_types);
     if (batch->types == NULL)
         return out_of_memory(err);
