@@ -1,0 +1,369 @@
+/*
+ * Profiles of real agents, and nasty ones, through the decoders alone: what other tools say of them
+ * has to come out (totals of every sample type, every stack), and what is to be refused is refused.
+ *
+ * The corpus lies beside the repository, or where FG_SHARED says; without it the tests are skipped.
+ */
+#include "common/base/str.h"
+#include "common/net/inflate.h"
+#include "proto/folded.h"
+#include "proto/pprof.h"
+#include "tests/lib/batch_folded.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum {
+    BODY_MAX_BYTES = 64 * 1024 * 1024,
+    ARENA_MAX_BYTES = 512 * 1024 * 1024,
+    COLUMNS = 14, /* of the manifest */
+    TYPES_MAX = 64,
+};
+enum { FILE_NAME = 0, FORMAT = 1, TOTALS = 8, EXPECT = 12 };
+
+struct row {
+    struct fg_slice columns[COLUMNS];
+    int64_t totals[TYPES_MAX];
+    uint32_t n_totals;
+};
+
+struct decoded {
+    struct fg_arena *arena;
+    struct fg_batch batch;
+    enum fg_code code;
+    struct fg_err err;
+};
+
+/*
+ * Where we differ from the manifest on purpose, as Pyroscope does, and why. totals: what ours are;
+ * NULL: refused.
+ */
+static const struct {
+    const char *file, *totals, *why;
+} exceptions[] = {
+    {"collapsed-nasty/bad-count-negative.folded", "5", "a negative count is no sample"},
+    {"pprof-nasty/ok-negative.pb.gz", "8 80", "samples with a negative value go"},
+    {"pprof/parca-alloc_space_delta.pb.gz", "151835635 75731333127 820931 1113745096",
+     "samples with a negative value go"},
+    {"pprof-nasty/ok-no-addr-no-line.pb.gz", "0 0", "locations with nothing to show go"},
+    {"pprof/pyroscope-no_addr_no_line.pb.gz", "52631578", "locations with nothing to show go"},
+    {"pprof-nasty/bad-mapping-missing.pb.gz", "25 250000000", "locations of no mapping go"},
+    {"pprof-nasty/fuzz/001.pb", "3 30", "locations of no mapping go"},
+    {"pprof-nasty/fuzz/006.pb", "100 1000000000", "locations of no mapping go"},
+    {"pprof-nasty/fuzz/056.pb", "100 1000000000", "locations of no mapping go"},
+    {"pprof/pyroscope-invalid_utf8.pb.gz", NULL, "text that is not UTF-8 is refused"},
+};
+
+/* ---- files ---- */
+
+static const char *shared(void)
+{
+    const char *folder = getenv("FG_SHARED");
+
+    return folder != NULL ? folder : FG_SOURCE_DIR "/../shared";
+}
+
+static bool read_file(const char *name, struct fg_buf *out)
+{
+    char path[1024];
+    uint8_t chunk[8192];
+    size_t got;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/corpus/%s", shared(), name);
+    file = fopen(path, "rb");
+    fg_buf_clear(out);
+    if (file == NULL)
+        return false;
+    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0)
+        fg_buf_append(out, chunk, got);
+    (void)fclose(file);
+    return true;
+}
+
+/* Whatever it is packed with; false: cannot be unpacked, or is too large. */
+static bool unpack(const struct fg_buf *in, struct fg_buf *out)
+{
+    struct fg_slice bytes = fg_buf_slice(in);
+    struct fg_err err;
+
+    return fg_inflate(bytes, fg_coding_sniff(bytes), BODY_MAX_BYTES, out, &err) == FG_OK;
+}
+
+static struct fg_slice take_until(struct fg_slice *text, uint8_t end)
+{
+    size_t at = fg_slice_find(*text, end);
+    struct fg_slice taken = fg_slice_sub(*text, 0, at);
+
+    *text = at == SIZE_MAX ? fg_bytes(NULL, 0) : fg_slice_sub(*text, at + 1, SIZE_MAX);
+    return taken;
+}
+
+static void read_row(struct fg_slice line, struct row *row)
+{
+    struct fg_slice totals;
+
+    *row = (struct row){0};
+    for (size_t i = 0; i < COLUMNS; i++)
+        row->columns[i] = take_until(&line, '\t');
+    for (totals = row->columns[TOTALS]; totals.len > 0;) {
+        struct fg_slice number = take_until(&totals, ' ');
+
+        if (row->n_totals == TYPES_MAX || !fg_parse_i64(number, &row->totals[row->n_totals++])) {
+            row->n_totals = 0; /* "see notes" and the like */
+            return;
+        }
+    }
+}
+
+/* ---- decoding ---- */
+
+static struct fg_upload upload(void)
+{
+    static struct fg_label labels[] = {
+        {FG_LIT("__name__"), FG_LIT("process_cpu")},
+        {FG_LIT("service_name"), FG_LIT("shop")},
+    };
+
+    return (struct fg_upload){
+        .labels = {labels, FG_COUNT(labels)},
+        .time_ns = 1,
+        .limits = FG_DECODE_LIMITS_DEFAULT,
+    };
+}
+
+static void decode_pprof(struct fg_slice in, const struct row *row, struct decoded *out)
+{
+    struct fg_pprof_request request = {.upload = upload(), .quirks = FG_PPROF_NOT_GO};
+    struct fg_decode_counts counts = {0};
+    struct fg_pprof_info info;
+
+    if (fg_slice_search(row->columns[FILE_NAME], "dotnet") != SIZE_MAX)
+        request.quirks |= FG_PPROF_DOTNET;
+    out->code = fg_pprof_decode(in, &request, out->arena, &out->batch, &info, &counts, &out->err);
+}
+
+static void decode_text(struct fg_slice in, enum fg_text_format format, struct decoded *out)
+{
+    struct fg_folded_request request = {.upload = upload(), .format = format, .factor = 1};
+    struct fg_decode_counts counts = {0};
+
+    out->batch.types = fg_arena_new(out->arena, struct fg_value_type, 1);
+    out->batch.n_types = 1;
+    out->code = fg_folded_decode(in, &request, out->arena, &out->batch, &counts, &out->err);
+}
+
+static bool decode(struct fg_slice in, const struct row *row, struct decoded *out)
+{
+    *out = (struct decoded){.arena = fg_arena_create(ARENA_MAX_BYTES)};
+    if (fg_slice_is(row->columns[FORMAT], "pprof"))
+        decode_pprof(in, row, out);
+    else if (fg_slice_is(row->columns[FORMAT], "collapsed"))
+        decode_text(in, FG_TEXT_FOLDED, out);
+    else if (fg_slice_is(row->columns[FORMAT], "lines"))
+        decode_text(in, FG_TEXT_LINES, out);
+    else
+        return false;
+    return true;
+}
+
+/* ---- comparing ---- */
+
+static void write_totals(const struct fg_batch *batch, struct fg_buf *out)
+{
+    for (uint32_t t = 0; t < batch->n_types; t++)
+        fg_buf_printf(out, "%s%lld", t > 0 ? " " : "", (long long)batch_total(batch, t));
+}
+
+static const char *exception(const struct row *row, bool *ret_found)
+{
+    *ret_found = false;
+    for (size_t i = 0; i < FG_COUNT(exceptions); i++) {
+        *ret_found = fg_slice_is(row->columns[FILE_NAME], exceptions[i].file);
+        if (*ret_found)
+            return exceptions[i].totals;
+    }
+    return NULL;
+}
+
+static bool is_exception(const struct row *row)
+{
+    bool found;
+
+    (void)exception(row, &found);
+    return found;
+}
+
+static bool totals_fit(const struct row *row, const struct fg_batch *batch)
+{
+    const char *known;
+    bool found = false, fit;
+    struct fg_buf ours;
+
+    known = exception(row, &found);
+    fg_buf_init(&ours, SIZE_MAX);
+    write_totals(batch, &ours);
+    fit = fg_slice_eq(fg_buf_slice(&ours), known != NULL ? fg_cstr(known) : row->columns[TOTALS]);
+    if (!fit)
+        print_message("  totals are %.*s, not %.*s\n", FG_S(fg_buf_slice(&ours)),
+                      FG_S(row->columns[TOTALS]));
+    fg_buf_done(&ours);
+    return fit;
+}
+
+/* Is what we said of the row what the manifest expects? */
+static bool verdict_fits(const struct row *row, const struct decoded *decoded)
+{
+    struct fg_slice expect = row->columns[EXPECT];
+    bool found = false;
+
+    if (exception(row, &found) == NULL && found)
+        return decoded->code == FG_E_INVALID;
+    if (decoded->code != FG_OK)
+        return fg_slice_starts(expect, "reject") && fg_code_http(decoded->code) / 100 == 4;
+    if (fg_slice_is(expect, "reject"))
+        return false;
+    if (fg_slice_is(expect, "reject-or-empty"))
+        return decoded->batch.n_profiles == 0;
+    return row->n_totals == 0 || totals_fit(row, &decoded->batch);
+}
+
+/* Every stack of every type that the oracle wrote down. Returns how many types those were. */
+static size_t compare_stacks(const struct row *row, const struct fg_batch *batch, bool *ret_fit)
+{
+    struct fg_buf file, want, ours;
+    size_t compared = 0;
+
+    fg_buf_init(&file, SIZE_MAX);
+    fg_buf_init(&want, SIZE_MAX);
+    fg_buf_init(&ours, SIZE_MAX);
+    for (uint32_t t = 0; t < batch->n_types; t++) {
+        char name[512] = "expected/";
+        size_t len = strlen(name);
+
+        for (size_t i = 0; i < row->columns[FILE_NAME].len; i++) {
+            uint8_t c = row->columns[FILE_NAME].ptr[i];
+
+            name[len++] = (char)(c == '/' ? '_' : c);
+            if (c == '/')
+                name[len++] = '_';
+        }
+        (void)snprintf(name + len, sizeof name - len, ".%u.folded", t);
+        if (!read_file(name, &file)) {
+            (void)snprintf(name + len, sizeof name - len, ".%u.folded.gz", t);
+            if (!read_file(name, &file))
+                continue;
+        }
+        assert_true(unpack(&file, &want));
+        fg_buf_clear(&ours);
+        batch_folded(batch, t, &ours);
+        if (!fg_slice_eq(fg_buf_slice(&want), fg_buf_slice(&ours))) {
+            print_message("  stacks differ from %s\n", name);
+            *ret_fit = false;
+        }
+        compared++;
+    }
+    fg_buf_done(&file);
+    fg_buf_done(&want);
+    fg_buf_done(&ours);
+    return compared;
+}
+
+struct tally {
+    size_t rows, refused, compared, bad;
+};
+
+static void try_row(const struct row *row, struct tally *tally)
+{
+    struct fg_buf file, body;
+    struct decoded decoded = {.code = FG_E_DECODE};
+    char name[512];
+    bool fit = true;
+
+    fg_buf_init(&file, SIZE_MAX);
+    fg_buf_init(&body, SIZE_MAX);
+    (void)snprintf(name, sizeof name, "%.*s", FG_S(row->columns[FILE_NAME]));
+    assert_true(read_file(name, &file));
+    if (!unpack(&file, &body))
+        (void)fg_fail(&decoded.err, FG_E_DECODE, "cannot be unpacked");
+    else if (!decode(fg_buf_slice(&body), row, &decoded))
+        fail_msg("format of %s", name);
+    fit = verdict_fits(row, &decoded);
+    if (decoded.code == FG_OK && !is_exception(row))
+        tally->compared += compare_stacks(row, &decoded.batch, &fit);
+    if (!fit)
+        print_message("%s: expected %.*s, got %s %s\n", name, FG_S(row->columns[EXPECT]),
+                      fg_code_name(decoded.code), decoded.code == FG_OK ? "" : decoded.err.msg);
+    tally->rows++;
+    tally->refused += decoded.code != FG_OK;
+    tally->bad += !fit;
+    fg_arena_destroy(decoded.arena);
+    fg_buf_done(&file);
+    fg_buf_done(&body);
+}
+
+static void rows_of(const char *format, struct tally *tally)
+{
+    struct fg_slice rest;
+    struct fg_buf manifest;
+    struct row row;
+
+    *tally = (struct tally){0};
+    fg_buf_init(&manifest, SIZE_MAX);
+    if (!read_file("manifest.tsv", &manifest)) {
+        print_message("no corpus in %s: 0 rows\n", shared());
+        fg_buf_done(&manifest);
+        skip();
+    }
+    for (rest = fg_buf_slice(&manifest); rest.len > 0;) {
+        read_row(take_until(&rest, '\n'), &row);
+        if (fg_slice_is(row.columns[FORMAT], format))
+            try_row(&row, tally);
+    }
+    fg_buf_done(&manifest);
+    print_message("%s: %zu rows, %zu refused, %zu compared stack by stack, %zu wrong\n", format,
+                  tally->rows, tally->refused, tally->compared, tally->bad);
+}
+
+static void pprof_rows(void **state)
+{
+    struct tally tally;
+
+    (void)state;
+    rows_of("pprof", &tally);
+    assert_int_equal(tally.bad, 0);
+    assert_true(tally.rows > 200 && tally.compared > 30);
+}
+
+static void collapsed_rows(void **state)
+{
+    struct tally tally;
+
+    (void)state;
+    rows_of("collapsed", &tally);
+    assert_int_equal(tally.bad, 0);
+    assert_true(tally.rows > 50);
+}
+
+static void lines_rows(void **state)
+{
+    struct tally tally;
+
+    (void)state;
+    rows_of("lines", &tally);
+    assert_int_equal(tally.bad, 0);
+    assert_true(tally.rows > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pprof_rows),
+        cmocka_unit_test(collapsed_rows),
+        cmocka_unit_test(lines_rows),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
