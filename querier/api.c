@@ -28,18 +28,20 @@ static char *text_of(struct fg_arena *arena, struct fg_slice from)
     return text;
 }
 
-/* An array of pointers to n zeroed messages of a type, made with its init function. */
-#define NEW_MESSAGES(arena, type, init, n)                                                         \
-    ({                                                                                             \
-        size_t fg_n = (n);                                                                         \
-        type *fg_items = fg_arena_new(arena, type, fg_n);                                          \
-        type **fg_array = fg_arena_new(arena, type *, fg_n);                                       \
-        for (size_t fg_i = 0; fg_i < fg_n && fg_items != NULL && fg_array != NULL; fg_i++) {       \
-            init(&fg_items[fg_i]);                                                                 \
-            fg_array[fg_i] = &fg_items[fg_i];                                                      \
-        }                                                                                          \
-        fg_items == NULL ? NULL : fg_array;                                                        \
-    })
+/* An array of pointers to n messages of defaults; NULL at the arena's end. */
+static void *new_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor *type, size_t n)
+{
+    char *items = fg_arena_calloc(arena, n, type->sizeof_message);
+    ProtobufCMessage **array = fg_arena_new(arena, ProtobufCMessage *, n);
+
+    if (items == NULL || array == NULL)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        array[i] = (ProtobufCMessage *)(void *)(items + i * type->sizeof_message);
+        protobuf_c_message_init(type, array[i]);
+    }
+    return array;
+}
 
 /* --- metadata --- */
 
@@ -79,8 +81,8 @@ static enum fg_code reply_types(struct question *question, const struct label_se
     Querier__V1__ProfileTypesResponse out;
 
     querier__v1__profile_types_response__init(&out);
-    out.profile_types = NEW_MESSAGES(question->arena, Types__V1__ProfileType,
-                                     types__v1__profile_type__init, sets->n);
+    out.profile_types =
+        new_messages(question->arena, &types__v1__profile_type__descriptor, sets->n);
     if (out.profile_types == NULL)
         return too_large(err);
     for (size_t i = 0; i < sets->n; i++) {
@@ -242,7 +244,7 @@ static enum fg_code label_values(struct question *question, const ProtobufCMessa
 static Types__V1__LabelPair **make_pairs(struct fg_arena *arena, const struct fg_labels *labels)
 {
     Types__V1__LabelPair **pairs =
-        NEW_MESSAGES(arena, Types__V1__LabelPair, types__v1__label_pair__init, labels->count);
+        new_messages(arena, &types__v1__label_pair__descriptor, labels->count);
 
     for (size_t i = 0; pairs != NULL && i < labels->count; i++) {
         pairs[i]->name = text_of(arena, labels->items[i].name);
@@ -259,8 +261,7 @@ static enum fg_code reply_series(struct question *question, const struct label_s
     Querier__V1__SeriesResponse out;
 
     querier__v1__series_response__init(&out);
-    out.labels_set =
-        NEW_MESSAGES(question->arena, Types__V1__Labels, types__v1__labels__init, sets->n);
+    out.labels_set = new_messages(question->arena, &types__v1__labels__descriptor, sets->n);
     if (out.labels_set == NULL)
         return too_large(err);
     out.n_labels_set = sets->n;
@@ -409,7 +410,7 @@ static enum fg_code read_ids(struct fg_arena *arena, char **texts, size_t n, con
 
         if (bytes == NULL)
             return too_large(err);
-        if (strlen(texts[i]) != 2 * FG_ID_BYTES ||
+        if (strlen(texts[i]) != 2 * (size_t)FG_ID_BYTES ||
             !fg_parse_hex(fg_cstr(texts[i]), bytes, FG_ID_BYTES))
             return fg_fail(err, FG_E_UNKNOWN, "invalid %s: \"%.64s\"", what, texts[i]);
         ids[i] = (ProtobufCBinaryData){FG_ID_BYTES, bytes};
@@ -505,8 +506,7 @@ static enum fg_code find_stacks(struct question *question, const struct stack_re
 static Querier__V1__Level **make_levels(struct fg_arena *arena, int64_t *values,
                                         const size_t *level_ends, size_t n_levels)
 {
-    Querier__V1__Level **levels =
-        NEW_MESSAGES(arena, Querier__V1__Level, querier__v1__level__init, n_levels);
+    Querier__V1__Level **levels = new_messages(arena, &querier__v1__level__descriptor, n_levels);
 
     for (size_t i = 0; levels != NULL && i < n_levels; i++) {
         size_t from = i == 0 ? 0 : level_ends[i - 1];
@@ -918,8 +918,7 @@ struct grid {
 static Types__V1__Point **make_points(struct fg_arena *arena, const struct points *from,
                                       const struct grid *grid)
 {
-    Types__V1__Point **points =
-        NEW_MESSAGES(arena, Types__V1__Point, types__v1__point__init, from->n);
+    Types__V1__Point **points = new_messages(arena, &types__v1__point__descriptor, from->n);
 
     for (size_t i = 0; points != NULL && i < from->n; i++) {
         const struct point *point = &from->items[i];
@@ -939,7 +938,7 @@ static enum fg_code reply_points(struct question *question,
     Querier__V1__SelectSeriesResponse out;
 
     querier__v1__select_series_response__init(&out);
-    out.series = NEW_MESSAGES(question->arena, Types__V1__Series, types__v1__series__init, n);
+    out.series = new_messages(question->arena, &types__v1__series__descriptor, n);
     out.n_series = n;
     if (out.series == NULL)
         return too_large(err);

@@ -25,7 +25,7 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
 {
     struct fg_querier *querier = fg_new(struct fg_querier);
 
-    querier->ingesters = fg_calloc(config->n_ingesters + 1, sizeof *querier->ingesters);
+    querier->ingesters = fg_calloc(config->n_ingesters + 1, sizeof(void *));
     for (size_t i = 0; i < config->n_ingesters; i++)
         querier->ingesters[i] = config->ingesters[i];
     querier->n_ingesters = config->n_ingesters;

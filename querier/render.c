@@ -44,12 +44,12 @@ static int64_t timeline_step_s(int64_t start_ms, int64_t end_ms)
         {1814400000, 604800}, {3628800000, 2592000},
     };
     int64_t range_ms = end_ms - start_ms;
-    int64_t exact_ms = FG_MAX(range_ms / TIMELINE_POINTS, TIMELINE_STEP_MIN_S * 1000);
+    int64_t exact_ms = FG_MAX(range_ms / TIMELINE_POINTS, INT64_C(1000) * TIMELINE_STEP_MIN_S);
 
     for (size_t i = 0; i < FG_COUNT(steps); i++)
         if (exact_ms <= steps[i].below_ms)
             return steps[i].step_s;
-    return 365 * 86400;
+    return INT64_C(365) * 86400;
 }
 
 /* --- writing --- */

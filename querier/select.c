@@ -160,7 +160,7 @@ static bool is_token(struct fg_slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.ptr[i] <= ' ' || text.ptr[i] >= 0x7f ||
-            memchr("()<>@,;:\\\"/[]?=", text.ptr[i], 15) != NULL)
+            fg_slice_find(FG_LIT("()<>@,;:\\\"/[]?="), text.ptr[i]) != SIZE_MAX)
             return false;
     return text.len > 0;
 }

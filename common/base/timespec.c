@@ -3,11 +3,19 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 
+#define DAY_S INT64_C(86400)
+
 enum { TIMESPEC_MAX_BYTES = 128 }; /* far beyond anything sensible; keeps the copy on the stack */
 
 static bool is_digit(uint8_t c)
 {
     return c >= '0' && c <= '9';
+}
+
+/* Blanks of all kinds, and what people group digits with. */
+static bool is_dropped(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r') || c == '_' || c == ',';
 }
 
 static size_t digits(struct fg_slice text)
@@ -38,7 +46,7 @@ static bool parse_date(int64_t number, int64_t *ret_ns)
     int64_t leaps = (year - 1) / 4 - (year - 1) / 100 + (year - 1) / 400 - 477; /* since 1970 */
     int64_t days =
         (year - 1970) * 365 + leaps + before[month - 1] + (month > 2 && leap(year)) + day - 1;
-    return !__builtin_mul_overflow(days * 86400, FG_SECOND_NS, ret_ns);
+    return !__builtin_mul_overflow(days * DAY_S, FG_SECOND_NS, ret_ns);
 }
 
 static bool parse_number(struct fg_slice text, int64_t *ret_ns)
@@ -68,8 +76,8 @@ static int64_t unit_seconds(struct fg_slice unit)
         const char *prefix;
         int64_t seconds;
     } units[] = {
-        {"s", 1},    {"mon", 30 * 86400}, {"M", 30 * 86400}, {"min", 60},        {"m", 60},
-        {"h", 3600}, {"d", 86400},        {"w", 7 * 86400},  {"y", 365 * 86400},
+        {"s", 1},    {"mon", 30 * DAY_S}, {"M", 30 * DAY_S}, {"min", 60},        {"m", 60},
+        {"h", 3600}, {"d", DAY_S},        {"w", 7 * DAY_S},  {"y", 365 * DAY_S},
     };
 
     for (size_t i = 0; i < FG_COUNT(units); i++)
@@ -128,7 +136,7 @@ bool fg_timespec_parse(struct fg_slice text, int64_t now_ns, int64_t *ret_ns)
     size_t len = 0;
 
     for (size_t i = 0; i < text.len; i++) {
-        if (memchr(" \t\r\n\v\f_,", text.ptr[i], 8) != NULL)
+        if (is_dropped(text.ptr[i]))
             continue;
         if (len == sizeof copy)
             return false;

@@ -25,6 +25,11 @@ static void arena_free(void *arena, void *ptr)
 
 /* --- what descriptors say --- */
 
+static char upper_case(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 32) : c; /* ASCII */
+}
+
 /* JSON's spelling of a field: each underscore makes the next letter a capital one. */
 static size_t camel(const char *name, char out[PBJSON_NAME_MAX_BYTES])
 {
@@ -36,7 +41,7 @@ static size_t camel(const char *name, char out[PBJSON_NAME_MAX_BYTES])
             upper = true;
             continue;
         }
-        out[len++] = upper && *name >= 'a' && *name <= 'z' ? (char)(*name - 'a' + 'A') : *name;
+        out[len++] = upper ? upper_case(*name) : *name;
         upper = false;
     }
     out[len] = '\0';
@@ -477,9 +482,12 @@ static void write_base64(struct fg_slice in, struct fg_buf *out)
         size_t n = FG_MIN(in.len - i, (size_t)3);
         unsigned bits = (unsigned)in.ptr[i] << 16 | (n > 1 ? (unsigned)in.ptr[i + 1] << 8 : 0) |
                         (n > 2 ? in.ptr[i + 2] : 0);
-        char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
-                        n > 1 ? digits[bits >> 6 & 63] : '=', n > 2 ? digits[bits & 63] : '='};
+        char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63], '=', '='};
 
+        if (n > 1)
+            four[2] = digits[bits >> 6 & 63];
+        if (n > 2)
+            four[3] = digits[bits & 63];
         fg_buf_append(out, four, sizeof four);
     }
 }

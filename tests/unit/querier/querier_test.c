@@ -43,7 +43,7 @@ static int setup_with(void **state, unsigned threads)
     struct fixture *f = fg_new(struct fixture);
     struct fg_err err;
 
-    fg_budget_init(&f->budget, 64 * 1024 * 1024);
+    fg_budget_init(&f->budget, (size_t)64 << 20);
     fg_clock_manual_init(&f->clock, NOW * FG_SECOND_NS);
     f->registry = fg_registry_create();
     fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
@@ -60,7 +60,7 @@ static int setup_with(void **state, unsigned threads)
                                                                .clock = &f->clock.clock});
     fg_querier_routes(f->querier, f->server);
     fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
-    fg_buf_init(&f->answer, 16 * 1024 * 1024);
+    fg_buf_init(&f->answer, (size_t)16 << 20);
     *state = f;
     return 0;
 }
@@ -115,7 +115,7 @@ static unsigned ask(struct fixture *f, const char *request, const char *body)
     ssize_t n;
     int fd = dial(f);
 
-    fg_buf_init(&out, 1024 * 1024);
+    fg_buf_init(&out, (size_t)1 << 20);
     fg_buf_printf(&out, "%s\r\nHost: x\r\nConnection: close\r\n", request);
     if (body != NULL)
         fg_buf_printf(&out, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);

@@ -85,7 +85,7 @@ static const uint8_t gzipped[] = {0x1f, 0x8b, 0x08, 0,    0,    0,    0,    0,  
 
 static void reads_bodies(void **state)
 {
-    struct fg_arena *arena = fg_arena_create(1024 * 1024);
+    struct fg_arena *arena = fg_arena_create((size_t)1 << 20);
     struct fg_connect_call call = {.json = true, .body = FG_LIT("{\"start\":\"7\"}")};
     ProtobufCMessage *message;
     struct fg_err err;

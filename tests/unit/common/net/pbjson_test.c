@@ -16,8 +16,8 @@ static int setup(void **state)
 {
     struct fixture *f = fg_new(struct fixture);
 
-    f->arena = fg_arena_create(16 * 1024 * 1024);
-    fg_buf_init(&f->out, 1024 * 1024);
+    f->arena = fg_arena_create((size_t)16 << 20);
+    fg_buf_init(&f->out, (size_t)1 << 20);
     *state = f;
     return 0;
 }
@@ -139,7 +139,7 @@ static void stops_at_depth(void **state)
     ProtobufCMessage *message;
     struct fg_buf deep;
 
-    fg_buf_init(&deep, 1024 * 1024);
+    fg_buf_init(&deep, (size_t)1 << 20);
     for (int i = 0; i < 100000; i++)
         fg_buf_puts(&deep, "{\"a\":");
     assert_int_equal(fg_pbjson_read(fg_buf_slice(&deep), &querier__v1__series_request__descriptor,
