@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Profiles of real agents, and nasty ones: what is stored sums up to what the manifest says.
+
+    corpus_test.py [-k REGEX]
+
+Each file goes to a service of its own; then the total of each of its sample types is asked for. The
+files are $FG_SHARED/corpus (default ../shared beside the repository), explained in the README there;
+without it all cases are skipped. A case is named after its file.
+"""
+
+import csv
+import gzip
+import os
+import re
+import sys
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+import pprof  # noqa: E402
+
+FORMATS = {"pprof": "pprof", "collapsed": "folded", "lines": "lines"}
+REQUEST_TIMEOUT_S = 60
+FROM_S = 1_700_000_000
+ALL_TIME_MS = (1, (1 << 63) // 1_000_000 + 1)  # profiles keep their own times, however far off
+
+# Rows where flamegrid differs on purpose from the manifest, which is about the format and not about
+# what a server makes of it: their outcome, and why. A dictionary is what is stored instead.
+REFUSED = "refused"
+NEGATIVE = "samples with a negative value are dropped, as Pyroscope does"
+DANGLING = "samples of locations or functions that are not there are dropped, as Pyroscope does"
+BLANK = "locations with neither address nor line are dropped with their samples, as Pyroscope does"
+DIFFERS = {
+    "pprof/pyroscope-invalid_utf8.pb.gz": (REFUSED, "text has to be UTF-8: JSON cannot carry anything else"),
+    "pprof/parca-alloc_space_delta.pb.gz": (None, NEGATIVE),
+    "pprof-nasty/ok-negative.pb.gz": (None, NEGATIVE),
+    "collapsed-nasty/bad-count-negative.folded": ({"samples/count": 5}, NEGATIVE),
+    "pprof-nasty/bad-fn-missing.pb.gz": ({"samples/count": 25, "cpu/nanoseconds": 250000000}, DANGLING),
+    "pprof-nasty/bad-loc-missing.pb.gz": ({"samples/count": 100, "cpu/nanoseconds": 1000000000}, DANGLING),
+    "pprof-nasty/bad-mapping-missing.pb.gz": ({"samples/count": 25, "cpu/nanoseconds": 250000000}, DANGLING),
+    "pprof-nasty/ok-sample-no-locations.pb.gz":
+        ({"samples/count": 100, "cpu/nanoseconds": 1000000000}, "a sample without a stack has no place in an answer"),
+    "pprof-nasty/ok-no-addr-no-line.pb.gz": ({}, BLANK),
+    "pprof/pyroscope-no_addr_no_line.pb.gz": ({"cpu/nanoseconds": 52631578}, BLANK),
+}
+
+
+def rows():
+    folder = flamegrid.shared_folder("corpus")
+    with open(os.path.join(folder, "manifest.tsv"), encoding="utf-8", newline="") as manifest:
+        for row in csv.DictReader(manifest, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if row["format"] in FORMATS and row["expect"] != "oracle":
+                row["path"] = os.path.join(folder, row["file"])
+                yield row
+
+
+def service_of(row):
+    """Without a dot: of text formats what follows one is the type."""
+    return "corpus-" + re.sub(r"[^a-z0-9]+", "-", row["file"].lower())
+
+
+def push(client, row):
+    with open(row["path"], "rb") as file:
+        body = file.read()
+    # A rate of 0 keeps counts of text formats as they are, instead of turning them into time.
+    query = {"name": service_of(row), "format": FORMATS[row["format"]], "from": FROM_S, "until": FROM_S + 10,
+             "sampleRate": 0}
+    if row["agent"] == "dotnet":
+        query["spyName"] = "dotnetspy"
+    return client.send("POST", "/ingest?" + urllib.parse.urlencode(query), body)
+
+
+def stored(client, row):
+    """{"type/unit": total} of what the service has."""
+    selector = '{service_name="%s"}' % service_of(row)
+    start, end = ALL_TIME_MS
+    answer = client.ask("Series", matchers=[selector], labelNames=["__profile_type__"], start=start, end=end)
+    totals = {}
+    for labels in answer.get("labelsSet", []):
+        for label in labels.get("labels", []):
+            kind = "/".join(label["value"].split(":")[1:3])
+            totals[kind] = merged_total(client, label["value"], selector)
+            # Locations without a function have no place in a flame graph.
+            if "without function" not in row["notes"] and "without stack" not in row["notes"]:
+                flame = client.flame_total(label["value"], selector, start, end)
+                flamegrid.check(flame == totals[kind], "%s: the flame graph has %d, the profile %d",
+                                kind, flame, totals[kind])
+    return totals
+
+
+def merged_total(client, profile_type, selector):
+    """The sum of all samples of the merged pprof."""
+    request = {"profileTypeID": profile_type, "labelSelector": selector,
+               "start": ALL_TIME_MS[0], "end": ALL_TIME_MS[1]}
+    answer = client.ask("SelectMergeProfile", **request)
+    return sum(int(sample["value"][0]) for sample in answer.get("sample", []))
+
+
+def expected(row):
+    """{"type/unit": total} without those that are zero, which are not stored; None: no total is known."""
+    instead, why = DIFFERS.get(row["file"], (None, None))
+    if isinstance(instead, dict):
+        return instead
+    # Of mutations the totals hold only where google/pprof, too, could read them.
+    if not row["totals"] or "/fuzz/" in row["file"] and "google/pprof: " in row["oracle"]:
+        return None
+    types = row["types"].split(" ") if row["format"] == "pprof" else ["samples/count"]
+    values = totals_without_negatives(row) if why == NEGATIVE else map(int, row["totals"].split())
+    totals = {}
+    for kind, value in zip(types, values):
+        kind = kind.replace("-", "_")  # the .NET agent's names, as Pyroscope and we write them
+        totals[kind] = totals.get(kind, 0) + value
+    return {kind: total for kind, total in totals.items() if total}
+
+
+def totals_without_negatives(row):
+    with gzip.open(row["path"]) as file:
+        data = file.read()
+    totals = []
+    for field, _, value in pprof.fields(data):
+        if field != 2:
+            continue
+        values = [pprof.signed(n) for f, k, v in pprof.fields(value) if f == 2 for n in pprof.numbers(k, v)]
+        totals += [0] * (len(values) - len(totals))
+        if min(values) >= 0:
+            totals = [sum(pair) for pair in zip(totals, values)]
+    return totals
+
+
+def check_totals(row, totals):
+    want = expected(row)
+    flamegrid.check(want is None or totals == want, "stored %s, expected are %s (%s)", totals, want, row["notes"])
+
+
+def case(server, client, row):
+    status, body = push(client, row)
+    flamegrid.check(server.alive(), "the server ended:\n%s", server.log_tail())
+    totals = stored(client, row)
+    refused = 400 <= status < 500
+    flamegrid.check(refused or status == 200, "status %d: %s", status, body[:200])
+    flamegrid.check(not refused or not totals, "refused with %d, but it holds %s", status, totals)
+
+    expect = row["expect"]
+    if row["file"] in DIFFERS:
+        expect = "reject" if DIFFERS[row["file"]][0] == REFUSED else "accept"
+    if expect == "accept":
+        flamegrid.check(not refused, "refused with %d: %s", status, body[:200])
+    if expect == "reject":
+        flamegrid.check(refused, "accepted; %s", row["notes"])
+    if not refused and expect in ("accept", "reject-or-accept"):
+        check_totals(row, totals)
+    if expect == "reject-or-empty":
+        flamegrid.check(not totals, "it holds %s", totals)
+
+
+def main():
+    arguments = flamegrid.arguments_of(__doc__.splitlines()[0]).parse_args()
+    tally = flamegrid.Tally(arguments.pattern)
+    if flamegrid.shared_folder("corpus") is None:
+        tally.skip("corpus", "no folder of profiles; set FG_SHARED")
+        tally.finish()
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port, REQUEST_TIMEOUT_S)
+        for row in rows():
+            tally.run(row["file"], case, server, client, row)
+        tally.run("stops cleanly", lambda: flamegrid.check(server.terminate() == 0, "%s", server.log_tail()))
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()

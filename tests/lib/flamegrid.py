@@ -1,0 +1,200 @@
+"""A flamegrid server for tests in Python: start, kill, ask; and the count of what passed.
+
+The program is build/dev/flamegrid, or what FG_BINARY names. Everything it writes is in a temporary
+folder, and it is stopped by its own process id.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+READY_TIMEOUT_S = 60  # the sanitizers' build reads its log back slowly
+STOP_TIMEOUT_S = 60
+
+
+def binary():
+    return os.environ.get("FG_BINARY") or os.path.join(ROOT, "build", "dev", "flamegrid")
+
+
+def shared_folder(name):
+    """Test data kept outside of the repository, or None where it is not there."""
+    folder = os.path.join(os.environ.get("FG_SHARED") or os.path.join(ROOT, os.pardir, "shared"), name)
+    return folder if os.path.isdir(folder) else None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """One process. Use as a context: the folder and the process end with it."""
+
+    def __init__(self, *arguments, data=None):
+        self.folder = tempfile.mkdtemp(prefix="flamegrid-test.")
+        self.data = data or os.path.join(self.folder, "data")
+        self.log_path = os.path.join(self.folder, "log")
+        self.port = free_port()
+        self.arguments = arguments
+        self.process = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self):
+        # The server takes FG_* as settings, and refuses those it does not know.
+        environment = {name: value for name, value in os.environ.items() if name not in ("FG_BINARY", "FG_SHARED")}
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [binary(), "server", "--listen", "127.0.0.1:%d" % self.port, "--data", self.data, *self.arguments],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
+        return self
+
+    def wait_ready(self):
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise RuntimeError("the server ended with %d:\n%s" % (self.process.returncode, self.log_tail()))
+            if self.ready() == 200:
+                return self
+            time.sleep(0.02)
+        raise RuntimeError("the server was not ready in %d s:\n%s" % (READY_TIMEOUT_S, self.log_tail()))
+
+    def ready(self):
+        """Status of /ready; 0 without an answer."""
+        try:
+            return Client(self.port, timeout=2).send("GET", "/ready")[0]
+        except (OSError, http.client.HTTPException):
+            return 0
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        if self.alive():
+            self.process.kill()
+            self.process.wait()
+
+    def terminate(self):
+        """As an operator stops it; returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self):
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return -signal.SIGKILL
+
+    def log_tail(self, n_bytes=6000):
+        try:
+            with open(self.log_path, "rb") as log:
+                return log.read()[-n_bytes:].decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+class Client:
+    """One kept connection; not for several threads."""
+
+    def __init__(self, port, timeout=60):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def send(self, method, target, body=None, headers=None):
+        """Status and body. A lost connection is the caller's, and the next call makes a new one."""
+        try:
+            self.connection.request(method, target, body, headers or {})
+            response = self.connection.getresponse()
+            return response.status, response.read()
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def ask(self, query_method, **fields):
+        """querier.v1 over Connect in JSON. The answer, or an AssertionError with the server's."""
+        status, body = self.send("POST", "/querier.v1.QuerierService/" + query_method, json.dumps(fields),
+                                 {"Content-Type": "application/json"})
+        if status != 200:
+            raise AssertionError("%s: %d %s" % (query_method, status, body[:300]))
+        return json.loads(body)
+
+    def flame_total(self, profile_type, selector, start_ms, end_ms):
+        answer = self.ask("SelectMergeStacktraces", profileTypeID=profile_type, labelSelector=selector,
+                          start=start_ms, end=end_ms)
+        return int(answer.get("flamegraph", {}).get("total", 0))
+
+    def series_total(self, profile_type, selector, start_ms, end_ms):
+        """The same sum the other way: points of a time series (doubles, so exact below 2^53)."""
+        # A point gathers (T - step, T], and T must not lie after the end.
+        end_ms += 1000 - (end_ms - start_ms) % 1000
+        answer = self.ask("SelectSeries", profileTypeID=profile_type, labelSelector=selector,
+                          start=start_ms, end=end_ms, step=(end_ms - start_ms) / 1000)
+        return sum(point.get("value", 0) for series in answer.get("series", []) for point in series.get("points", []))
+
+
+class Tally:
+    """Counts cases and says so in the form tests/run reads."""
+
+    def __init__(self, pattern=""):
+        self.pattern = re.compile(pattern)
+        self.passed = self.failed = self.skipped = 0
+
+    def wants(self, name):
+        return bool(self.pattern.search(name))
+
+    def ok(self, name):
+        self.passed += 1
+        print("ok   %s" % name, flush=True)
+
+    def fail(self, name, why):
+        self.failed += 1
+        print("FAIL %s\n     %s" % (name, str(why).replace("\n", "\n     ")), flush=True)
+
+    def skip(self, name, why):
+        self.skipped += 1
+        print("skip %s: %s" % (name, why), flush=True)
+
+    def run(self, name, case, *arguments):
+        """A case is a function that raises when something is wrong."""
+        if not self.wants(name):
+            return
+        try:
+            case(*arguments)
+        except Exception as fault:  # whatever it was, the other cases still count
+            self.fail(name, "%s: %s" % (type(fault).__name__, fault))
+        else:
+            self.ok(name)
+
+    def finish(self):
+        line = "%d passed, %d failed" % (self.passed, self.failed)
+        if self.skipped:
+            line += ", %d skipped" % self.skipped
+        print(line)
+        sys.exit(1 if self.failed else 0)
+
+
+def arguments_of(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("-k", dest="pattern", default="", metavar="REGEX", help="only cases that match")
+    return parser
+
+
+def check(condition, message, *values):
+    if not condition:
+        raise AssertionError(message % values)

@@ -1,0 +1,112 @@
+"""pprof by hand: small profiles with known values, and just enough reading to sum a given one."""
+
+
+def varint(value):
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def message(field, content):
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def packed(field, values):
+    return message(field, b"".join(map(varint, values)))
+
+
+def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanoseconds"))):
+    """stacks: {("root", ..., "leaf"): (value of each sample type, ...)}."""
+    strings = {"": 0}
+    functions = {}
+    out = bytearray()
+
+    def string(text):
+        return strings.setdefault(text, len(strings))
+
+    def value_type(field, kind, unit):
+        return message(field, number(1, string(kind)) + number(2, string(unit)))
+
+    for kind, unit in sample_types:
+        out += value_type(1, kind, unit)
+    for stack, values in stacks.items():
+        ids = [functions.setdefault(name, len(functions) + 1) for name in reversed(stack)]
+        out += message(2, packed(1, ids) + packed(2, values))
+    for name, id_ in functions.items():
+        out += message(4, number(1, id_) + message(4, number(1, id_)))
+        out += message(5, number(1, id_) + number(2, string(name)))
+    out += value_type(11, "cpu", "nanoseconds")
+    for text in strings:  # insertion order is index order
+        out += message(6, text.encode())
+    return bytes(out + number(9, time_ns) + number(12, 10_000_000))
+
+
+def fields(data):
+    """(field, wire type, value) of a message. Raises ValueError or IndexError on what is none."""
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = read_varint(data, at)
+        elif kind == 2:
+            size, at = read_varint(data, at)
+            if at + size > len(data):
+                raise ValueError("a field runs past the end")
+            value, at = data[at:at + size], at + size
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+            value, at = data[at:at + size], at + size
+        else:
+            raise ValueError("wire type %d" % kind)
+        yield key >> 3, kind, value
+
+
+def read_varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def signed(value):
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def numbers(kind, value):
+    """A repeated number, packed or not."""
+    if kind == 0:
+        return [value]
+    out, at = [], 0
+    while at < len(value):
+        n, at = read_varint(value, at)
+        out.append(n)
+    return out
+
+
+def read_time_ns(data):
+    return max([0] + [signed(value) for field, kind, value in fields(data) if (field, kind) == (9, 0)])
+
+
+def read_totals(data):
+    """The sum of each sample type."""
+    totals = []
+    for field, kind, value in fields(data):
+        if (field, kind) != (2, 2):
+            continue
+        values = [n for f, k, v in fields(value) if f == 2 for n in numbers(k, v)]
+        totals += [0] * (len(values) - len(totals))
+        for i, n in enumerate(values):
+            totals[i] += signed(n)
+    return totals
