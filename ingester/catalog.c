@@ -30,6 +30,8 @@ struct catalog {
     uint32_t n_tenants, cap_tenants;
     struct fg_map tenant_map;
     uint32_t n_services; /* of all tenants: the next number */
+    uint64_t max_bytes;
+    _Atomic uint64_t n_groups; /* of all tenants */
 };
 
 enum { META_TENANT = 't', META_SERVICE = 's' };
@@ -128,6 +130,25 @@ struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_sl
     return tenant;
 }
 
+/* What a group costs: its place in the array and in the map, both half empty at worst. */
+enum { GROUP_BYTES = 2 * (sizeof(struct catalog_group) + 2 * sizeof(struct fg_map_slot)) };
+
+static bool full(const struct catalog *catalog)
+{
+    return fg_arena_used_bytes(catalog->arena) + atomic_load(&catalog->n_groups) * GROUP_BYTES >
+           catalog->max_bytes;
+}
+
+bool catalog_is_full(struct catalog *catalog)
+{
+    bool is_full;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    is_full = full(catalog);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return is_full;
+}
+
 struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name)
 {
     struct catalog_tenant *tenant = catalog_find_tenant(catalog, name);
@@ -136,7 +157,7 @@ struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice n
         return tenant;
     (void)pthread_rwlock_wrlock(&catalog->lock);
     tenant = find_tenant(catalog, name); /* another may have been faster */
-    if (tenant == NULL)
+    if (tenant == NULL && !full(catalog))
         tenant = add_tenant(catalog, name);
     (void)pthread_rwlock_unlock(&catalog->lock);
     return tenant;
@@ -164,7 +185,7 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
         return service;
     (void)pthread_rwlock_wrlock(&catalog->lock);
     service = find_service(tenant, name);
-    if (service == NULL)
+    if (service == NULL && !full(catalog))
         service = add_service(catalog, tenant, name, catalog->n_services);
     (void)pthread_rwlock_unlock(&catalog->lock);
     return service;
@@ -273,7 +294,7 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
         return series;
     (void)pthread_rwlock_wrlock(&catalog->lock);
     series = find_series(tenant, id);
-    if (series == NULL)
+    if (series == NULL && !full(catalog))
         series = add_series(catalog, tenant, service, labels, &batch->period_type, batch->types,
                             batch->n_types);
     (void)pthread_rwlock_unlock(&catalog->lock);
@@ -413,7 +434,8 @@ void catalog_put_group(const struct catalog_group *group, struct fg_store_batch 
     fg_buf_done(&value);
 }
 
-static void set_group(struct catalog_tenant *tenant, const struct catalog_group *group)
+static void set_group(struct catalog *catalog, struct catalog_tenant *tenant,
+                      const struct catalog_group *group)
 {
     uint32_t i = find_group(tenant, &group->key);
 
@@ -421,6 +443,7 @@ static void set_group(struct catalog_tenant *tenant, const struct catalog_group 
         tenant->groups =
             grown(tenant->groups, tenant->n_groups, &tenant->cap_groups, sizeof *tenant->groups);
         i = tenant->n_groups++;
+        (void)atomic_fetch_add(&catalog->n_groups, 1);
         fg_map_add(&tenant->group_map, group_hash(&group->key), i);
     }
     tenant->groups[i] = *group;
@@ -430,7 +453,7 @@ void catalog_set_group(struct catalog *catalog, struct catalog_tenant *tenant,
                        const struct catalog_group *group)
 {
     (void)pthread_rwlock_wrlock(&catalog->lock);
-    set_group(tenant, group);
+    set_group(catalog, tenant, group);
     (void)pthread_rwlock_unlock(&catalog->lock);
 }
 
@@ -760,7 +783,7 @@ static enum fg_code load_group(struct catalog *catalog, struct fg_slice key, str
     if (!fg_cur_end(&cur) || tenant == NULL)
         return corrupt(err, "group");
     group.digest = fg_id_get(digest.ptr);
-    set_group(tenant, &group);
+    set_group(catalog, tenant, &group);
     return FG_OK;
 }
 
@@ -802,8 +825,8 @@ static enum fg_code load(struct catalog *catalog, struct fg_store *store, struct
     return for_each(store, HEAD_GROUPS, 0, true, catalog, load_group, err);
 }
 
-enum fg_code catalog_open(struct fg_store *store, unsigned spread, struct catalog **ret_catalog,
-                          struct fg_err *err)
+enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_bytes,
+                          struct catalog **ret_catalog, struct fg_err *err)
 {
     struct catalog *catalog = fg_new(struct catalog);
 
@@ -811,6 +834,7 @@ enum fg_code catalog_open(struct fg_store *store, unsigned spread, struct catalo
     (void)pthread_rwlock_init(&catalog->lock, NULL);
     catalog->arena = fg_arena_create(SIZE_MAX);
     catalog->spread = spread;
+    catalog->max_bytes = max_bytes;
     if (load(catalog, store, err) != FG_OK) {
         catalog_close(catalog);
         return err->code;

@@ -29,6 +29,7 @@ struct catalog_service {
     struct fg_slice name;
     _Atomic bool durable;
     _Atomic uint32_t generation; /* of its dictionary: what is stored now belongs to it (dict.h) */
+    _Atomic uint32_t valid_from; /* generations before it may not be written any more */
 };
 
 struct catalog_series {
@@ -53,24 +54,30 @@ struct catalog_group {
     struct fg_id digest; /* sum of the profiles' ids */
 };
 
-/* Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. spread: bits of the label hash in a shard.
+/*
+ * Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. spread: bits of the label hash in a shard.
+ * max_bytes: memory beyond which nothing new is taken in: see catalog_is_full().
  */
-enum fg_code catalog_open(struct fg_store *store, unsigned spread, struct catalog **ret_catalog,
-                          struct fg_err *err) fg_must_check;
+enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_bytes,
+                          struct catalog **ret_catalog, struct fg_err *err) fg_must_check;
 void catalog_close(struct catalog *catalog);
 size_t catalog_bytes(struct catalog *catalog);
 
-/* Find or add. */
+/* No new tenants, services, series and groups: what is known goes on. */
+bool catalog_is_full(struct catalog *catalog);
+
+/* Find or add; NULL when it is new and the catalog is full. */
 struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name);
 /* Find; NULL when nothing is there. */
 struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_slice name);
 uint32_t catalog_tenant_number(const struct catalog_tenant *tenant);
 _Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant);
 
+/* Find or add, as above. */
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
                                         struct fg_slice name);
 
-/* The series of a profile with the batch's schema. Find or add. */
+/* The series of a profile with the batch's schema. Find or add, as above. */
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
                                       struct catalog_service *service,
                                       const struct fg_wire_batch *batch,

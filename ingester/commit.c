@@ -70,12 +70,24 @@ void commit_item_durable(struct commit_item *item, _Atomic bool *durable)
     item->durable[item->n_durable++] = durable;
 }
 
+/* Raises the number to `least` where it is below. */
+static void raise_to(_Atomic uint32_t *number, uint32_t least)
+{
+    uint32_t now = atomic_load(number);
+
+    while (now < least && !atomic_compare_exchange_weak(number, &now, least))
+        ;
+}
+
 void commit_spoil(struct catalog_service *service, uint32_t generation)
 {
-    uint32_t expected = generation;
+    raise_to(&service->generation, generation + 1);
+    raise_to(&service->valid_from, generation + 1);
+}
 
-    /* Somebody else may have been faster; once is enough. */
-    (void)atomic_compare_exchange_strong(&service->generation, &expected, generation + 1);
+static bool is_stale(const struct commit_item *item)
+{
+    return item->generation < atomic_load(&item->service->valid_from);
 }
 
 /* ---- a batch ---- */
@@ -152,8 +164,6 @@ static enum fg_code add_item(struct commit *commit, struct commit_item *item, st
     struct fg_buf key;
     enum fg_code code = FG_OK;
 
-    if (atomic_load(&item->service->generation) != item->generation)
-        return fg_fail(err, FG_E_UNAVAILABLE, "an earlier write failed; send it again");
     fg_store_batch_append(&commit->batch, &item->defs);
     fg_buf_init(&key, 2 * HEAD_PROFILE_KEY_BYTES);
     for (uint32_t i = 0; i < item->n_profiles && code == FG_OK; i++)
@@ -227,7 +237,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
 
         items = item->next;
         item->next = NULL;
-        if (code == FG_OK && atomic_load(&item->service->generation) == item->generation) {
+        if (code == FG_OK && !is_stale(item)) {
             code = add_item(commit, item, &err);
             *tail = item;
             tail = &item->next;

@@ -30,7 +30,7 @@ struct commit_item {
     struct catalog_tenant *tenant;
     struct catalog_service *service;
     struct dict *dict;          /* referenced; the committer lets go of it */
-    uint32_t generation;        /* of dict: refused when the service has moved on */
+    uint32_t generation;        /* of dict: refused when it was spoilt */
     struct fg_store_batch defs; /* definitions and dictionary chunks */
     struct commit_profile *profiles;
     uint32_t n_profiles;

@@ -28,6 +28,7 @@ struct dict_table {
     struct fg_store *store;
     struct dict *buckets[TABLE_BUCKETS];
     uint64_t tick, bytes, memory_max_bytes;
+    uint64_t count; /* of dictionaries in memory */
 };
 
 /* ---- one dictionary ---- */
@@ -372,6 +373,7 @@ static void forget(struct dict_table *table, struct dict *dict)
         link = &(*link)->next;
     *link = dict->next;
     table->bytes -= dict->bytes;
+    table->count--;
     dict_free(dict);
 }
 
@@ -412,6 +414,7 @@ enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t gener
         *bucket(table, service) = dict;
         dict->bytes = dict_memory(dict);
         table->bytes += dict->bytes;
+        table->count++;
     }
     dict->refs++;
     dict->used_at = ++table->tick;
@@ -436,4 +439,16 @@ void dict_unref(struct dict_table *table, struct dict *dict)
     table->bytes = table->bytes - dict->bytes + bytes;
     dict->bytes = bytes;
     (void)pthread_mutex_unlock(&table->lock);
+}
+
+bool dict_outgrown(struct dict_table *table, const struct dict *dict)
+{
+    enum { SHARES_MIN = 4, KEEP_MIN_BYTES = 256 * 1024 };
+    bool outgrown;
+
+    (void)pthread_mutex_lock(&table->lock);
+    outgrown = table->bytes > table->memory_max_bytes / 4 * 3 && dict->bytes > KEEP_MIN_BYTES &&
+               dict->bytes > table->memory_max_bytes / FG_MAX(table->count, SHARES_MIN);
+    (void)pthread_mutex_unlock(&table->lock);
+    return outgrown;
 }

@@ -47,6 +47,13 @@ enum fg_code dict_newest(struct fg_store *store, uint32_t service, uint32_t *ret
 
 uint32_t dict_generation(const struct dict *dict);
 
+/*
+ * Has it grown beyond its share, while memory is short? Then it is time for a new generation: the
+ * old one can be forgotten once what is under way is done, and read again by who asks for that
+ * time.
+ */
+bool dict_outgrown(struct dict_table *table, const struct dict *dict);
+
 /* --- the pinned worker --- */
 
 /*

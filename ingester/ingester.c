@@ -10,14 +10,16 @@
 
 /* clang-format off */
 const struct fg_conf_field ingester_fields[] = {
-    {"dictionary_max_bytes", FG_CONF_BYTES, CONF(dictionary_max_bytes), .def = "256MiB", .min = "1MiB",
-     .doc = "Memory for the stack dictionaries of services; those not in use are read again when needed."},
-    {"commit_queue_max_bytes", FG_CONF_BYTES, CONF(commit_queue_max_bytes), .def = "64MiB", .min = "1MiB",
-     .doc = "Profiles waiting to be written. Above it pushes are refused with 429."},
-    {"store_cache_bytes", FG_CONF_BYTES, CONF(store_cache_bytes), .def = "192MiB", .min = "1MiB",
-     .doc = "Memory for blocks of the head that were read."},
-    {"store_write_buffer_bytes", FG_CONF_BYTES, CONF(store_write_buffer_bytes), .def = "64MiB", .min = "1MiB", .max = "256MiB",
-     .doc = "Newest profiles kept in memory (and in the log) before they are written in order."},
+    {"dictionary_max_bytes", FG_CONF_BYTES, CONF(dictionary_max_bytes), .def = "0",
+     .doc = "Memory for the stack dictionaries of services; those not in use are read again when needed. 0: a quarter of memory_max_bytes."},
+    {"catalog_max_bytes", FG_CONF_BYTES, CONF(catalog_max_bytes), .def = "0",
+     .doc = "Memory for what exists: services, series, groups. Above it new ones are refused with 429. 0: an eighth of memory_max_bytes."},
+    {"commit_queue_max_bytes", FG_CONF_BYTES, CONF(commit_queue_max_bytes), .def = "0",
+     .doc = "Profiles waiting to be written. Above it pushes are refused with 429. 0: a sixteenth of memory_max_bytes."},
+    {"store_cache_bytes", FG_CONF_BYTES, CONF(store_cache_bytes), .def = "0",
+     .doc = "Memory for blocks of the head that were read. 0: an eighth of memory_max_bytes."},
+    {"store_write_buffer_bytes", FG_CONF_BYTES, CONF(store_write_buffer_bytes), .def = "0", .max = "256MiB",
+     .doc = "Newest profiles kept in memory (and in the log) before they are written in order; up to three times that. 0: a thirty-second of memory_max_bytes."},
     {"store_wal_max_bytes", FG_CONF_BYTES, CONF(store_wal_max_bytes), .def = "128MiB", .min = "4MiB",
      .doc = "Log that is read again after a crash: bounds how long a start takes."},
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
@@ -30,7 +32,7 @@ const struct fg_conf_field ingester_fields[] = {
      .doc = "Queries waiting for a worker. Above it they are refused with 429."},
     {"spread", FG_CONF_UINT, CONF(spread), .def = "0", .max = "12",
      .doc = "A service's series occupy at most 2^spread shards."},
-    {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "1GiB", .min = "16MiB",
+    {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "256MiB", .min = "16MiB",
      .doc = "Memory that one query may use; beyond it the query fails with 429."},
 };
 /* clang-format on */
@@ -61,6 +63,23 @@ struct ingester {
     struct push_context push;
     struct query_context query;
 };
+
+static void share(uint64_t *setting, uint64_t part, uint64_t least)
+{
+    if (*setting == 0)
+        *setting = FG_MAX(part, least);
+}
+
+void ingester_share(struct ingester_settings *settings, uint64_t memory_max_bytes)
+{
+    const uint64_t mib = 1024 * 1024;
+
+    share(&settings->dictionary_max_bytes, memory_max_bytes / 4, 4 * mib);
+    share(&settings->catalog_max_bytes, memory_max_bytes / 8, 4 * mib);
+    share(&settings->commit_queue_max_bytes, memory_max_bytes / 16, 4 * mib);
+    share(&settings->store_cache_bytes, memory_max_bytes / 8, 4 * mib);
+    share(&settings->store_write_buffer_bytes, FG_MIN(memory_max_bytes / 32, 256 * mib), 4 * mib);
+}
 
 struct fg_store_config ingester_store_config(const struct ingester_settings *settings)
 {
@@ -130,7 +149,8 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
 {
     const struct ingester_settings *settings = config->settings;
 
-    if (catalog_open(config->store, (unsigned)settings->spread, &ingester->catalog, err) != FG_OK ||
+    if (catalog_open(config->store, (unsigned)settings->spread, settings->catalog_max_bytes,
+                     &ingester->catalog, err) != FG_OK ||
         prove_writable(config->store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;

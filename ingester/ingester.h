@@ -20,7 +20,9 @@ struct ingester;
 
 /* Settings, section "ingester". */
 struct ingester_settings {
+    /* Memory; 0: the share that ingester_share() gives. */
     uint64_t dictionary_max_bytes; /* of dictionaries kept in memory */
+    uint64_t catalog_max_bytes;
     uint64_t commit_queue_max_bytes;
     uint64_t store_cache_bytes, store_write_buffer_bytes, store_wal_max_bytes;
     uint64_t workers;         /* that resolve pushes; 0: one for each processor */
@@ -32,6 +34,9 @@ struct ingester_settings {
 };
 extern const struct fg_conf_field ingester_fields[];
 extern const size_t ingester_n_fields;
+
+/* Sets what is 0 of the memory settings to a share of the process's budget. */
+void ingester_share(struct ingester_settings *settings, uint64_t memory_max_bytes);
 
 /* The store's own settings out of these. */
 struct fg_store_config ingester_store_config(const struct ingester_settings *settings);

@@ -27,10 +27,12 @@ struct service {
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
-    const struct fg_store_config store_config = ingester_store_config(&settings);
     struct service *service = fg_new(struct service);
+    struct fg_store_config store_config;
 
     program->service = service;
+    ingester_share(&settings, program->settings.memory_max_bytes);
+    store_config = ingester_store_config(&settings);
     if (fg_store_open(place.data, head_families, HEAD_FAMILIES, &store_config, &service->store,
                       err) != FG_OK)
         return err->code;

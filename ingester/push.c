@@ -63,6 +63,12 @@ static void on_committed(struct commit_item *item)
 
 /* ---- worker ---- */
 
+static enum fg_code catalog_full(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT,
+                   "too many series: the catalog is full (ingester.catalog_max_bytes)");
+}
+
 static enum fg_code current_generation(struct push *push, struct fg_err *err)
 {
     struct catalog_service *service = push->item.service;
@@ -76,7 +82,16 @@ static enum fg_code current_generation(struct push *push, struct fg_err *err)
         generation = atomic_load(&service->generation);
     }
     push->item.generation = generation;
-    return dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err);
+    if (dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err) != FG_OK)
+        return err->code;
+    if (!dict_outgrown(push->context->dicts, push->item.dict))
+        return FG_OK;
+    dict_unref(push->context->dicts, push->item.dict);
+    push->item.dict = NULL;
+    (void)atomic_compare_exchange_strong(&service->generation, &generation, generation + 1);
+    push->item.generation = atomic_load(&service->generation);
+    return dict_ref(push->context->dicts, service->number, push->item.generation, &push->item.dict,
+                    err);
 }
 
 /* Definitions that are not on disk yet go into the same batch as what needs them. */
@@ -130,8 +145,18 @@ static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_t
     return types;
 }
 
-static void add_record(struct push *push, const struct fg_wire_batch *batch, uint32_t number,
-                       const uint32_t *nodes, const struct scratch *scratch)
+/* Is there room for what this profile would be the first of? */
+static bool has_group(const struct push *push, const struct commit_profile *profile)
+{
+    struct catalog *catalog = push->context->catalog;
+
+    return !catalog_is_full(catalog) ||
+           catalog_group(catalog, push->item.tenant, &profile->key.group).count > 0;
+}
+
+static enum fg_code add_record(struct push *push, const struct fg_wire_batch *batch,
+                               uint32_t number, const uint32_t *nodes,
+                               const struct scratch *scratch, struct fg_err *err)
 {
     const struct fg_profile *profile = &batch->profiles[number];
     struct commit_item *item = &push->item;
@@ -139,6 +164,8 @@ static void add_record(struct push *push, const struct fg_wire_batch *batch, uin
     struct catalog_series *series = catalog_series(push->context->catalog, item->tenant,
                                                    item->service, batch, &profile->labels);
 
+    if (series == NULL)
+        return catalog_full(err);
     catalog_series_saw(series, types_with_values(profile, batch->n_types));
     if (!atomic_load(&series->durable)) {
         catalog_put_series(item->tenant, series, &item->defs);
@@ -154,10 +181,13 @@ static void add_record(struct push *push, const struct fg_wire_batch *batch, uin
         .time_ns = profile->time_ns,
         .id = profile->id,
     };
+    if (!has_group(push, out))
+        return catalog_full(err);
     out->offset = item->records.len;
     record_encode(profile, batch->n_types, item->generation, scratch->samples, scratch->positions,
                   &item->records);
     out->len = item->records.len - out->offset;
+    return FG_OK;
 }
 
 static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
@@ -179,7 +209,11 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     item->n_profiles = batch->n_profiles;
     item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
     for (uint32_t i = 0; i < batch->n_profiles; i++)
-        add_record(push, batch, i, nodes, &scratch);
+        if (add_record(push, batch, i, nodes, &scratch, err) != FG_OK) {
+            /* What the dictionary numbered for this push will not be on disk. */
+            commit_spoil(item->service, item->generation);
+            return err->code;
+        }
     dict_put_chunk(item->dict, &item->defs);
     return FG_OK;
 }
@@ -191,8 +225,11 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     enum fg_code code;
 
     push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
-    push->item.service =
-        catalog_service(push->context->catalog, push->item.tenant, fg_cstr(push->head->service));
+    if (push->item.tenant != NULL)
+        push->item.service = catalog_service(push->context->catalog, push->item.tenant,
+                                             fg_cstr(push->head->service));
+    if (push->item.service == NULL)
+        return catalog_full(err);
     fg_auto(fg_arena) *arena = fg_arena_create(PUSH_ARENA_MAX_BYTES);
     if (fg_batch_decode(fg_rpc_payload(push->req), arena, &batch, err) != FG_OK)
         return err->code;

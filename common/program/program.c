@@ -28,8 +28,10 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "Uploads waiting to be decoded. Above it they are refused with 429."},
     {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "64", .min = "1", .max = "1000000",
      .doc = "Queries waiting for a worker. Above it they are refused with 429."},
-    {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "96MiB", .min = "1MiB",
-     .doc = "Memory for bodies of requests that are being received or worked on. Above it requests are refused with 429."},
+    {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "1GiB", .min = "64MiB",
+     .doc = "Budget of the process: queues, caches and dictionaries get their shares of it unless set themselves."},
+    {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "0",
+     .doc = "Memory for bodies of requests that are being received or worked on. Above it requests are refused with 429. 0: a sixteenth of memory_max_bytes."},
     {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "4096", .min = "1", .max = "1000000",
      .doc = "Connections of one loop; more are answered 503 and closed."},
     {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
@@ -156,7 +158,9 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     http.connections_max = (unsigned)settings->connections_max;
     program->clock = fg_clock_real();
     program->registry = fg_registry_create();
-    fg_budget_init(&program->budget, settings->body_memory_max_bytes);
+    fg_budget_init(&program->budget, settings->body_memory_max_bytes > 0
+                                         ? settings->body_memory_max_bytes
+                                         : settings->memory_max_bytes / 16);
     if (start_loops(program, err) != FG_OK ||
         fg_work_create("front", lanes, &program->work, err) != FG_OK)
         return err->code;

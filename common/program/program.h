@@ -29,7 +29,7 @@
 struct fg_program_settings {
     char *listen; /* HOST:PORT of HTTP */
     uint64_t loops, workers, ingest_queue_max, query_queue_max;
-    uint64_t body_memory_max_bytes;
+    uint64_t memory_max_bytes, body_memory_max_bytes;
     unsigned log_level;
     int64_t drain_ns;
     uint64_t connections_max;

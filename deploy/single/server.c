@@ -146,6 +146,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 
     server->lock_fd = -1;
     program->service = server;
+    ingester_share(&ingester_settings, program->settings.memory_max_bytes);
     if (open_store(server, err) != FG_OK || start_ingester(server, program, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         start_querier(server, program, err) != FG_OK)
