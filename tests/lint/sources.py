@@ -11,7 +11,8 @@ import re
 import sys
 
 # Inside common each folder uses itself and those before it.
-COMMON = ["base", "run", "net", "rpc", "bucket", "store", "profile", "block", "ring", "tenant"]
+COMMON = ["base", "run", "net", "rpc", "bucket", "store", "profile", "block", "ring", "tenant",
+          "program"]
 SERVICES = ["distributor", "ingester", "querier", "compactor"]
 FOLDERS = ["common", "proto", *SERVICES, "deploy", "tests"]
 
