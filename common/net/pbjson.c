@@ -25,11 +25,6 @@ static void arena_free(void *arena, void *ptr)
 
 /* --- what descriptors say --- */
 
-static char upper_case(char c)
-{
-    return c >= 'a' && c <= 'z' ? (char)(c - 32) : c; /* ASCII */
-}
-
 /* JSON's spelling of a field: each underscore makes the next letter a capital one. */
 static size_t camel(const char *name, char out[PBJSON_NAME_MAX_BYTES])
 {
@@ -41,7 +36,10 @@ static size_t camel(const char *name, char out[PBJSON_NAME_MAX_BYTES])
             upper = true;
             continue;
         }
-        out[len++] = upper ? upper_case(*name) : *name;
+        out[len] = *name;
+        if (upper && *name >= 'a' && *name <= 'z')
+            out[len] &= ~0x20; /* ASCII's capital of a letter */
+        len++;
         upper = false;
     }
     out[len] = '\0';
