@@ -221,10 +221,11 @@ static enum fg_code send_batch(struct upload *upload, const struct fg_batch *bat
                                struct workspace *space, struct fg_err *err)
 {
     const struct distributor_config *config = &upload->distributor->config;
-    Fg__Inner__PushHead head = FG__INNER__PUSH_HEAD__INIT;
+    Fg__Inner__PushHead head;
     struct fg_slice service = fg_labels_get(&batch->profiles[0].labels, FG_LABEL_SERVICE);
     uint8_t *bytes;
 
+    fg__inner__push_head__init(&head);
     head.tenant = fg_arena_text(space->arena, tenant_of(upload));
     head.service = fg_arena_text(space->arena, service);
     bytes = head.tenant == NULL || head.service == NULL
