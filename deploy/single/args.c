@@ -105,7 +105,7 @@ static enum fg_code take_short(const struct args_command *command, const char *t
 enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
                         struct fg_err *err)
 {
-    struct reader reader = {argv, argc, 1};
+    struct reader reader = {argv, argc, 0};
     bool options = true; /* until "--" */
     int words = 0;
 
@@ -114,7 +114,7 @@ enum fg_code args_parse(const struct args_command *command, int argc, char **arg
         enum fg_code code = FG_OK;
 
         if (!options || word[0] != '-' || word[1] == '\0')
-            argv[words++] = word; /* never overtakes the reader: that began one further on */
+            argv[words++] = word; /* never overtakes the reader, which took it from here or later */
         else if (strcmp(word, "--") == 0)
             options = false;
         else if (word[1] == '-')
@@ -153,7 +153,7 @@ void args_write_help(const struct args_command *command, FILE *out)
 /* Help comes before everything else: who asks for it has a reason to get the rest wrong. */
 static bool wants_help(int argc, char **argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return true;
     return false;

@@ -38,8 +38,8 @@ struct args_command {
 };
 
 /*
- * Moves what is no option to the front of argv, in its order, and counts it; argv[0] is the
- * command's name and not looked at. Texts are borrowed from argv. FG_E_INVALID with what is wrong.
+ * Moves what is no option to the front of argv, in its order, and counts it. Texts are borrowed
+ * from argv. FG_E_INVALID with what is wrong.
  */
 enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
                         struct fg_err *err) fg_must_check;

@@ -2,8 +2,8 @@
  * The commands of the program flamegrid that talk to a server over HTTP; `server` itself is
  * elsewhere.
  *
- * Each takes its own part of the command line, argv[0] being the command's name, and gives the exit
- * code. What was asked for goes to standard output, everything else to standard error.
+ * Each takes what follows its name on the command line and gives the exit code. What was asked for
+ * goes to standard output, everything else to standard error.
  */
 #ifndef FG_DEPLOY_SINGLE_CLI_H
 #define FG_DEPLOY_SINGLE_CLI_H

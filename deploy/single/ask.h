@@ -1,0 +1,21 @@
+/* Questions that several commands put to the server. */
+#ifndef FG_DEPLOY_SINGLE_ASK_H
+#define FG_DEPLOY_SINGLE_ASK_H
+
+#include "common/base/arena.h"
+#include "deploy/single/client.h"
+#include "deploy/single/selection.h"
+
+enum { ASK_ARENA_MAX_BYTES = 256 * 1024 * 1024 }; /* decoded names; they are far less */
+
+struct ask_list {
+    struct fg_slice *items;
+    size_t count;
+};
+
+/* The profile types of what the selector matches, sorted. All in the arena. */
+enum fg_code ask_types(struct client *client, struct fg_slice selector,
+                       const struct selection_range *range, struct fg_arena *arena,
+                       struct ask_list *ret_types, struct fg_err *err) fg_must_check;
+
+#endif
