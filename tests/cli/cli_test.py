@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""The commands push, query and labels against a real server: what they print, and how they fail.
+
+    cli_test.py [-k REGEX]
+"""
+
+import gzip
+import http.server
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+import pprof  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+PROGRAM = os.path.abspath(flamegrid.binary())  # commands run in another folder
+CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+SAMPLES = "process_cpu:samples:count:cpu:nanoseconds"
+SPACE = "memory:alloc_space:bytes::"
+TIMEOUT_S = 60
+
+FOLDED = "main;work;hash 30\nmain;work;sort 10\nmain 5\n"
+STACKS = {("main", "serve"): (3, 30_000_000), ("main", "idle"): (1, 10_000_000)}
+
+
+class Cli:
+    """The program, told where the server is."""
+
+    def __init__(self, url, folder):
+        self.folder = folder
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("FLAMEGRID_")}
+        self.environment.update(FLAMEGRID_URL=url, NO_PROXY="127.0.0.1")
+
+    def run(self, *arguments, stdin=b""):
+        done = subprocess.run([PROGRAM, *arguments], input=stdin, capture_output=True,
+                              env=self.environment, cwd=self.folder, timeout=TIMEOUT_S)
+        return done.returncode, done.stdout, done.stderr.decode()
+
+    def good(self, *arguments, stdin=b""):
+        """Standard output of a run that must succeed without complaints."""
+        code, out, err = self.run(*arguments, stdin=stdin)
+        check(code == 0 and err == "", "%s: exit code %d: %s", arguments, code, err)
+        return out
+
+    def lines(self, *arguments, stdin=b""):
+        return self.good(*arguments, stdin=stdin).decode().splitlines()
+
+    def bad(self, want_code, want_err, *arguments, stdin=b""):
+        code, out, err = self.run(*arguments, stdin=stdin)
+        check(code == want_code, "%s: exit code %d, not %d: %s", arguments, code, want_code, err)
+        check(out == b"", "%s printed %s", arguments, out)
+        check(re.search(want_err, err), "%s said %s, not %s", arguments, err, want_err)
+        check(err.count("\n") == 1, "%s said more than a line: %s", arguments, err)
+
+    def file(self, name, content):
+        with open(os.path.join(self.folder, name), "wb") as out:
+            out.write(content)
+        return name
+
+
+def push_all(cli):
+    """What the other cases ask for. The time of a pprof is its own, that of text is now."""
+    cli.file("a.folded", FOLDED.encode())
+    cli.file("b.pb.gz", gzip.compress(pprof.make(STACKS, time.time_ns())))
+    said = cli.lines("push", "a.folded", "--name", "shop.cpu{env=prod}", "--from", "now-10s")
+    check(said == ["a.folded: ok 200, %d bytes of folded" % len(FOLDED)], "%s", said)
+    said = cli.lines("push", "--name=my.api{env=test}", "--spy-name", "byhand", "b.pb.gz")
+    check(len(said) == 1 and re.fullmatch(r"b\.pb\.gz: ok 200, \d+ bytes of pprof", said[0]), "%s", said)
+    said = cli.lines("push", "-", "-n", "shop.alloc_space", stdin=b"main;grow 2097152\n")
+    check(said == ["-: ok 200, 18 bytes of folded"], "%s", said)
+    said = cli.lines("push", "-", "-n", "lines", "--format", "lines", stdin=b"a;b\na;b\na\n")
+    check(said == ["-: ok 200, 10 bytes of lines"], "%s", said)
+
+
+def case_version_and_help(cli):
+    check(re.fullmatch(r"flamegrid \d+\.\d+\.\d+( \([0-9a-f]{7,}\))?\n", cli.good("version").decode()), "version")
+    overview = cli.good("--help").decode()
+    for command in ("push", "query", "labels"):
+        check(command in overview, "--help lacks %s", command)
+        text = cli.good(command, "--help").decode()
+        check(text.startswith("usage: flamegrid " + command) and "examples:" in text, "%s", text)
+
+
+def case_push_failures(cli):
+    cli.file("empty", b"")
+    cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
+    cli.bad(1, r"empty: failed, .*empty", "push", "empty", "--name", "a")
+    cli.bad(1, r"unknown profile type: app", "push", "a.folded", "--name", "my.app")
+    cli.bad(1, r"the server says 400: ", "push", "a.folded", "--name", "no blanks")
+    cli.bad(2, r"--name is needed", "push", "a.folded")
+    # One that fails does not stop the others.
+    code, out, err = cli.run("push", "missing", "a.folded", "--name", "twice")
+    check(code == 1 and b"a.folded: ok" in out and "missing: failed" in err, "%d %s %s", code, out, err)
+
+
+def case_query_folded(cli):
+    want = ["main 50000000", "main;work;hash 300000000", "main;work;sort 100000000"]
+    for selector in ("shop", "shop.cpu", 'shop{env="prod"}', '{service_name="shop",env=~"p.*"}',
+                     CPU + '{service_name="shop"}'):
+        check(cli.lines("query", selector) == want, "%s: %s", selector, cli.lines("query", selector))
+    check(cli.lines("query", "shop.alloc_space") == ["main;grow 2097152"], "alloc_space")
+    check(cli.lines("query", "shop", "--type", "alloc_space") == ["main;grow 2097152"], "--type")
+    check(cli.lines("query", "shop", "--type=memory:alloc_space") == ["main;grow 2097152"], "name:type")
+    check(cli.lines("query", "shop", "--type", SPACE) == ["main;grow 2097152"], "full type")
+    check(cli.lines("query", "lines") == ["a 10000000", "a;b 20000000"], "lines")
+
+
+def case_query_pprof_service(cli):
+    check(cli.lines("query", "my.api") == ["main;idle 10000000", "main;serve 30000000"], "the default is cpu")
+    check(cli.lines("query", "my.api", "-t", "samples") == ["main;idle 1", "main;serve 3"], "samples")
+    check(cli.lines("query", '{pyroscope_spy="byhand"}', "-t", "samples") == ["main;idle 1", "main;serve 3"], "spy")
+
+
+def case_query_table(cli):
+    rows = cli.lines("query", "shop", "--output", "table")
+    check(rows[0].startswith(CPU) and 'service_name="shop"' in rows[0], "%s", rows)
+    cells = [row.split() for row in rows[3:]]
+    check(cells == [["300.00ms", "66.67%", "300.00ms", "66.67%", "hash"],
+                    ["100.00ms", "22.22%", "100.00ms", "22.22%", "sort"],
+                    ["50.00ms", "11.11%", "450.00ms", "100.00%", "main"],
+                    ["0ns", "0.00%", "400.00ms", "88.89%", "work"]], "%s", cells)
+    rows = cli.lines("query", "shop", "--output", "table", "--limit", "1")
+    check(len(rows) == 5 and rows[4].startswith("3 more functions"), "%s", rows)
+    check("2.00MiB" in "".join(cli.lines("query", "shop.alloc_space", "--output", "table")), "bytes")
+
+
+def case_query_pprof(cli):
+    data = gzip.decompress(cli.good("query", "my.api", "--output", "pprof"))
+    check(pprof.read_totals(data) == [40_000_000], "%s", pprof.read_totals(data))
+    check(cli.good("query", "my.api", "--output", "pprof", "-o", "out.pb.gz") == b"", "-o printed something")
+    with open(os.path.join(cli.folder, "out.pb.gz"), "rb") as out:
+        check(pprof.read_totals(gzip.decompress(out.read())) == [40_000_000], "the file")
+    cli.bad(1, "cannot write", "query", "my.api", "--output", "pprof", "-o", "nowhere/out")
+    # There and back.
+    cli.good("push", "out.pb.gz", "--name", "again")
+    check(cli.lines("query", "again") == ["main;idle 10000000", "main;serve 30000000"], "again")
+
+
+def case_query_json(cli):
+    answer = json.loads(cli.good("query", "shop", "--output", "json"))
+    check(answer["flamebearer"]["numTicks"] == 450_000_000, "%s", answer)
+    check(answer["metadata"]["name"] == "cpu" and answer["timeline"]["samples"], "%s", answer)
+    answer = json.loads(cli.good("query", "shop", "--output", "json", "--max-nodes", "1"))
+    check("other" in answer["flamebearer"]["names"], "%s", answer["flamebearer"]["names"])
+
+
+def case_query_failures(cli):
+    cli.bad(1, "no profiles of .*nobody", "query", "nobody")
+    cli.bad(1, "no profiles of .*shop.* until now-1d", "query", "shop", "--from", "now-2d", "--until", "now-1d")
+    for output in ("table", "folded", "pprof"):
+        cli.bad(1, "no profiles of", "query", CPU + '{service_name="nobody"}', "--output", output)
+    cli.bad(1, "no such type, only: .*" + CPU, "query", "shop", "--type", "goroutine")
+    cli.bad(1, "the server says 400: profile-type", "query", "shop", "--type", CPU + ":a:b", "--output", "folded")
+    cli.bad(2, "parse error", "query", "shop{env=prod}")
+    cli.bad(1, "no server at 127.0.0.1:1: ", "query", "shop", "--url", "127.0.0.1:1")
+
+
+def case_query_on_a_terminal(cli):
+    """A table without being asked, and never bytes."""
+    def on_terminal(*arguments):
+        master, slave = pty.openpty()
+        done = subprocess.run([PROGRAM, *arguments], stdout=slave, stderr=subprocess.PIPE,
+                              env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
+        os.close(slave)
+        try:
+            out = os.read(master, 65536)
+        except OSError:  # nothing was written
+            out = b""
+        os.close(master)
+        return done.returncode, out, done.stderr
+
+    code, out, err = on_terminal("query", "shop")
+    check(code == 0 and b"FUNCTION" in out, "%d %s %s", code, out, err)
+    code, out, err = on_terminal("query", "shop", "--output", "pprof")
+    check(code == 2 and out == b"" and b"add -o FILE" in err, "%d %s %s", code, out, err)
+
+
+def case_labels(cli):
+    names = cli.lines("labels")
+    check({"env", "service_name", "__profile_type__"} <= set(names) and names == sorted(names), "%s", names)
+    check({"my.api", "shop"} <= set(cli.lines("labels", "service_name")), "services")
+    check(cli.lines("labels", "env", "--match", "shop.cpu") == ["prod"], "--match")
+    check(cli.lines("labels", "env", "--match", '{env!="prod"}') == ["test"], "--match labels")
+    check(cli.lines("labels", "nothing") == [], "unknown label")
+    check(cli.lines("labels", "env", "--until", "now-1d", "--from", "now-2d") == [], "range")
+    check(cli.lines("labels", "--types", "--match", "shop") == [SPACE, CPU], "--types --match")
+    check({SPACE, CPU, SAMPLES} <= set(cli.lines("labels", "--types")), "--types")
+
+
+class Busy(http.server.BaseHTTPRequestHandler):
+    """Answers what it was told to, and keeps what it saw."""
+
+    answers = []
+    seen = []
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.seen.append((self.path, dict(self.headers)))
+        status = self.answers.pop(0)
+        body = b'{"code":"x","message":"come \\u001b[2J later"}' if status != 200 else b""
+        self.send_response(status)
+        if status == 429:
+            self.send_header("Retry-After", "1")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def case_busy_servers(cli):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Busy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    options = ["--name", "a b{c=d}", "--url", "http://127.0.0.1:%d/" % server.server_port,
+               "--tenant", "acme", "--token", "secret"]
+    try:
+        Busy.answers[:] = [429, 503, 200]
+        cli.good("push", "a.folded", *options)
+        path, headers = Busy.seen[0]
+        check(len(Busy.seen) == 3 and path == "/ingest?name=a%20b%7Bc%3Dd%7D&format=folded", "%s", Busy.seen)
+        check(headers["X-Scope-OrgID"] == "acme" and headers["Authorization"] == "Bearer secret", "%s", headers)
+        Busy.answers[:] = [429] * 6
+        cli.bad(1, r"the server says 429: come  \[2J later", "push", "a.folded", *options)
+        check(Busy.answers == [], "tried only %d times", 6 - len(Busy.answers))
+        Busy.answers[:] = [500]
+        cli.bad(1, "the server says 500", "push", "a.folded", *options)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def main():
+    tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
+    cases = [(name[len("case_"):], case) for name, case in globals().items() if name.startswith("case_")]
+    cases = [(name, case) for name, case in cases if tally.wants(name)]
+    with tempfile.TemporaryDirectory(prefix="flamegrid-cli.") as folder, flamegrid.Server() as server:
+        if cases:
+            cli = Cli("http://127.0.0.1:%d" % server.port, folder)
+            server.start().wait_ready()
+            push_all(cli)
+        for name, case in cases:
+            tally.run(name, case, cli)
+        if cases and server.terminate() != 0:
+            tally.fail("server", server.log_tail())
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
