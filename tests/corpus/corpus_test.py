@@ -28,15 +28,13 @@ ALL_TIME_MS = (1, (1 << 63) // 1_000_000 + 1)  # profiles keep their own times, 
 # what a server makes of it: their outcome, and why. A dictionary is what is stored instead.
 REFUSED = "refused"
 NEGATIVE = "samples with a negative value are dropped, as Pyroscope does"
-DANGLING = "samples of locations or functions that are not there are dropped, as Pyroscope does"
+DANGLING = "samples of a mapping that is not there are dropped, as Pyroscope does"
 BLANK = "locations with neither address nor line are dropped with their samples, as Pyroscope does"
 DIFFERS = {
     "pprof/pyroscope-invalid_utf8.pb.gz": (REFUSED, "text has to be UTF-8: JSON cannot carry anything else"),
     "pprof/parca-alloc_space_delta.pb.gz": (None, NEGATIVE),
     "pprof-nasty/ok-negative.pb.gz": (None, NEGATIVE),
     "collapsed-nasty/bad-count-negative.folded": ({"samples/count": 5}, NEGATIVE),
-    "pprof-nasty/bad-fn-missing.pb.gz": ({"samples/count": 25, "cpu/nanoseconds": 250000000}, DANGLING),
-    "pprof-nasty/bad-loc-missing.pb.gz": ({"samples/count": 100, "cpu/nanoseconds": 1000000000}, DANGLING),
     "pprof-nasty/bad-mapping-missing.pb.gz": ({"samples/count": 25, "cpu/nanoseconds": 250000000}, DANGLING),
     "pprof-nasty/ok-sample-no-locations.pb.gz":
         ({"samples/count": 100, "cpu/nanoseconds": 1000000000}, "a sample without a stack has no place in an answer"),
