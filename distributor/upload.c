@@ -191,7 +191,7 @@ static void keep_defined(struct upload *upload, const struct fg_batch *batch, co
     for (uint32_t i = 0; i < batch->n_stacks; i++)
         n += define[i];
     free(upload->defined);
-    upload->defined = n == 0 ? NULL : fg_calloc(n, sizeof *upload->defined);
+    upload->defined = fg_calloc(n, sizeof *upload->defined);
     upload->n_defined = 0;
     for (uint32_t i = 0; i < batch->n_stacks; i++)
         if (define[i])

@@ -36,6 +36,8 @@ struct catalog {
 
 enum { META_TENANT = 't', META_SERVICE = 's' };
 
+enum { SERIES_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* for reading one series back */
+
 static const struct fg_slice format_key = {(const uint8_t *)"format", 6};
 
 /* ---- growing ---- */
@@ -757,7 +759,7 @@ static enum fg_code load_series(struct catalog *catalog, struct fg_slice key, st
     struct fg_cur key_cur = fg_cur(key), cur = fg_cur(value);
     struct catalog_tenant *tenant = tenant_at(catalog, fg_cur_be32(&key_cur));
     uint32_t number = fg_cur_be32(&key_cur);
-    fg_auto(fg_arena) *arena = fg_arena_create(4 * 1024 * 1024);
+    fg_auto(fg_arena) *arena = fg_arena_create(SERIES_ARENA_MAX_BYTES);
 
     if (!fg_cur_end(&key_cur) || tenant == NULL || number < tenant->n_series)
         return corrupt(err, "series");

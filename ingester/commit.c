@@ -165,7 +165,7 @@ static enum fg_code add_item(struct commit *commit, struct commit_item *item, st
     enum fg_code code = FG_OK;
 
     fg_store_batch_append(&commit->batch, &item->defs);
-    fg_buf_init(&key, 2 * HEAD_PROFILE_KEY_BYTES);
+    fg_buf_init(&key, HEAD_PROFILE_KEY_BYTES);
     for (uint32_t i = 0; i < item->n_profiles && code == FG_OK; i++)
         code = add_profile(commit, item, &item->profiles[i], &key, err);
     fg_buf_done(&key);

@@ -72,7 +72,7 @@ static void share(uint64_t *setting, uint64_t part, uint64_t least)
 
 void ingester_share(struct ingester_settings *settings, uint64_t memory_max_bytes)
 {
-    const uint64_t mib = 1024 * 1024;
+    const uint64_t mib = UINT64_C(1) << 20;
 
     share(&settings->dictionary_max_bytes, memory_max_bytes / 4, 4 * mib);
     share(&settings->catalog_max_bytes, memory_max_bytes / 8, 4 * mib);

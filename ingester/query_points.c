@@ -132,6 +132,7 @@ static enum fg_code add_point(struct points *points, struct point point, struct 
     }
     if (make_room(points, err) != FG_OK)
         return err->code;
+    fg_assert(points->items != NULL);
     points->items[points->count++] = point;
     return FG_OK;
 }

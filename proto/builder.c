@@ -223,6 +223,7 @@ static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice te
 
     if (max == 0 || text.len <= max)
         return text;
+    fg_assert(text.ptr != NULL);
     builder->counts->symbols_cut++;
     text = fg_slice_sub(text, text.len - max, max);
     while (text.len > 0 && (text.ptr[0] & 0xc0) == 0x80)

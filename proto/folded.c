@@ -76,7 +76,7 @@ static enum fg_code read_line(struct reader *reader, struct fg_arena *arena, str
                               struct fg_err *err)
 {
     int64_t count = 1, value;
-    uint32_t stack;
+    uint32_t stack = 0;
 
     if (reader->request->format == FG_TEXT_FOLDED) {
         size_t blank = last_blank(line);

@@ -849,7 +849,7 @@ static enum fg_code keep_sample(struct reader *reader, const struct sample *samp
     uint32_t max_labels = reader->request->upload.limits.sample_labels_max;
     struct fg_link link;
     bool linked;
-    uint32_t group, stack;
+    uint32_t group = 0, stack = 0;
 
     if (sample->n_values != reader->batch->n_types)
         return fg_fail(err, FG_E_INVALID, "sample value length mismatch: %u values for %u types",

@@ -975,8 +975,8 @@ static enum fg_code answer_points(struct question *question,
                                   struct selection *selection, struct fg_err *err)
 {
     bool has_limit = in->opt_limit_case == QUERIER__V1__SELECT_SERIES_REQUEST__OPT_LIMIT_LIMIT;
-    struct points *found;
-    struct grid grid;
+    struct points *found = NULL;
+    struct grid grid = {0};
     size_t n;
 
     if (select_range(selection, in->start, in->end, err) != FG_OK ||

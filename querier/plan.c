@@ -416,11 +416,12 @@ static enum fg_code add_series(struct series_list *list, const struct points *se
 
         if (items == NULL)
             return too_large(err);
-        if (list->n > 0)
+        if (list->items != NULL)
             memcpy(items, list->items, list->n * sizeof *items);
         list->items = items;
         list->cap = cap;
     }
+    fg_assert(list->items != NULL);
     list->items[list->n++] = *series;
     return FG_OK;
 }

@@ -10,6 +10,7 @@ bool fg_parse_u64(struct fg_slice text, uint64_t *ret_value)
 
     if (text.len == 0)
         return false;
+    fg_assert(text.ptr != NULL);
     for (size_t i = 0; i < text.len; i++) {
         unsigned digit = (unsigned)text.ptr[i] - '0';
 

@@ -77,7 +77,7 @@ struct fg_http_config {
 
 /* clang-format off */
 #define FG_HTTP_CONFIG_DEFAULT                                                                     \
-    {.head_max_bytes = 32 * 1024, .head_timeout_ns = 10 * FG_SECOND_NS,                            \
+    {.head_max_bytes = UINT64_C(32) << 10, .head_timeout_ns = 10 * FG_SECOND_NS,                            \
      .body_timeout_ns = 60 * FG_SECOND_NS, .idle_timeout_ns = 120 * FG_SECOND_NS,                  \
      .write_timeout_ns = 30 * FG_SECOND_NS, .body_min_per_s = 1024, .connections_max = 4096,       \
      .pipeline_max = 16, .drain_ns = 30 * FG_SECOND_NS}

@@ -14,6 +14,8 @@
 #define FG_REVISION ""
 #endif
 
+enum { PAGE_MAX_BYTES = 1024 * 1024 }; /* help and settings */
+
 #define CONF(field) FG_CONF_AT(struct fg_program_settings, field)
 
 /* clang-format off */
@@ -70,7 +72,7 @@ static void print_docs(const struct fg_program *program)
 {
     struct fg_buf text;
 
-    fg_buf_init(&text, 1024 * 1024);
+    fg_buf_init(&text, PAGE_MAX_BYTES);
     fg_conf_write_docs(&program->conf, &text);
     (void)fwrite(text.ptr, 1, text.len, stdout);
     fg_buf_done(&text);
@@ -80,7 +82,7 @@ static void print_help(const struct fg_program *program)
 {
     struct fg_buf text;
 
-    fg_buf_init(&text, 1024 * 1024);
+    fg_buf_init(&text, PAGE_MAX_BYTES);
     fg_buf_printf(&text, "%s: %s\n\nUsage: %s [--config FILE.yaml] [--KEY=VALUE ...]\n\n",
                   program->def->name, program->def->what, program->def->name);
     fg_conf_write_help(&program->conf, &text);
@@ -226,8 +228,10 @@ static int run(struct fg_program *program)
  */
 static void tune_malloc(void)
 {
+    /* NOLINTBEGIN(concurrency-mt-unsafe): there is one thread yet */
     (void)mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
     (void)mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
+    /* NOLINTEND(concurrency-mt-unsafe) */
 }
 
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
