@@ -88,8 +88,11 @@ static uint64_t factor_of(const int64_t *values, const int64_t *base, uint32_t c
     for (uint32_t i = 0; i < count; i++) {
         uint64_t value = (uint64_t)values[i], unit = (uint64_t)base[i], product;
 
-        if (factor == 0 && unit != 0)
+        if (factor == 0 && unit != 0) {
             factor = value / unit;
+            if (factor == 0) /* or the next sample would set it, and this one be forgotten */
+                return 0;
+        }
         if (__builtin_mul_overflow(factor, unit, &product) || product != value)
             return 0;
     }
@@ -291,6 +294,8 @@ static enum fg_code read_links(struct fg_cur *cur, const struct record *record,
 {
     uint32_t count = (uint32_t)fg_cur_count(cur, 1 + 8 + FG_ID_BYTES);
 
+    if (cur->bad)
+        return corrupt(err, "links");
     if (count > columns->cap_links) {
         columns->cap_links = count;
         columns->links = fg_realloc(columns->links, count * sizeof *columns->links);
