@@ -146,8 +146,11 @@ static enum fg_code visit(void *arg, const struct catalog_match *match,
 
     if (point.step > points->last_step)
         return FG_OK;
-    if (record_total(record, match->type, &point.sum, err) != FG_OK ||
-        find_set(points, match, &point.set, err) != FG_OK)
+    if (record_total(record, match->type, &point.sum, err) != FG_OK)
+        return err->code;
+    if (point.sum == 0) /* of this type there is no profile then */
+        return FG_OK;
+    if (find_set(points, match, &point.set, err) != FG_OK)
         return err->code;
     return add_point(points, point, err);
 }
