@@ -303,12 +303,10 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
     return series;
 }
 
-void catalog_series_saw(struct catalog_series *series, uint64_t types)
+bool catalog_series_saw(struct catalog_series *series, uint64_t types)
 {
-    if ((types & ~atomic_load(&series->seen)) == 0)
-        return;
     (void)atomic_fetch_or(&series->seen, types);
-    atomic_store(&series->durable, false);
+    return !atomic_load(&series->durable) || (types & ~atomic_load(&series->stored)) != 0;
 }
 
 /* ---- definitions ---- */
@@ -418,6 +416,14 @@ void catalog_group_add(struct catalog_group *group, int64_t time_ns, struct fg_i
     group->digest = fg_id_add(group->digest, id);
 }
 
+void catalog_group_join(struct catalog_group *group, const struct catalog_group *other)
+{
+    group->count += other->count;
+    group->least_ns = FG_MIN(group->least_ns, other->least_ns);
+    group->greatest_ns = FG_MAX(group->greatest_ns, other->greatest_ns);
+    group->digest = fg_id_add(group->digest, other->digest);
+}
+
 void catalog_put_group(const struct catalog_group *group, struct fg_store_batch *out)
 {
     uint8_t digest[FG_ID_BYTES];
@@ -514,7 +520,7 @@ static bool select_all(const struct catalog_tenant *tenant, const struct fg_sele
     for (uint32_t s = 0; s < tenant->n_series; s++) {
         const struct catalog_series *series = tenant->series[s];
 
-        if (series->n_types == 0) /* a gap */
+        if (!atomic_load(&series->durable)) /* nothing was stored, or it is a gap */
             continue;
         if (service.len > 0 && !fg_slice_eq(series->service->name, service))
             continue;
@@ -571,7 +577,8 @@ enum fg_code catalog_groups(struct catalog *catalog, struct catalog_tenant *tena
         (void)pthread_rwlock_rdlock(&catalog->lock);
         groups = fg_arena_alloc(arena, tenant->n_groups * sizeof *groups);
         for (uint32_t i = 0; groups != NULL && i < tenant->n_groups; i++)
-            if (tenant->groups[i].least_ns <= end_ns && tenant->groups[i].greatest_ns >= start_ns)
+            if (tenant->groups[i].count > 0 && tenant->groups[i].least_ns <= end_ns &&
+                tenant->groups[i].greatest_ns >= start_ns)
                 groups[count++] = tenant->groups[i];
         (void)pthread_rwlock_unlock(&catalog->lock);
         if (groups == NULL)
@@ -591,7 +598,8 @@ uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *te
     (void)pthread_rwlock_rdlock(&catalog->lock);
     for (uint32_t i = 0; i < catalog->n_tenants; i++)
         if (tenant == NULL || tenant == catalog->tenants[i])
-            count += catalog->tenants[i]->n_series;
+            for (uint32_t s = 0; s < catalog->tenants[i]->n_series; s++)
+                count += atomic_load(&catalog->tenants[i]->series[s]->durable);
     (void)pthread_rwlock_unlock(&catalog->lock);
     return count;
 }
@@ -749,6 +757,7 @@ static enum fg_code load_series_value(struct catalog *catalog, struct catalog_te
     series = add_series(catalog, tenant, service, &labels, &period, types, (uint32_t)n_types);
     series->shard = (uint16_t)shard; /* of its profiles' keys, whatever the spread is now */
     atomic_store(&series->seen, seen);
+    atomic_store(&series->stored, seen);
     atomic_store(&series->durable, true);
     return FG_OK;
 }
@@ -772,7 +781,7 @@ static enum fg_code load_group(struct catalog *catalog, struct fg_slice key, str
 {
     struct fg_cur cur = fg_cur(value);
     struct catalog_tenant *tenant;
-    struct catalog_group group;
+    struct catalog_group group = {.count = 0};
     struct fg_slice digest;
 
     if (!head_get_group_key(key, &group.key))

@@ -43,6 +43,7 @@ struct catalog_series {
     struct fg_id id; /* hash of labels and schema */
     /* Types that ever had a value: bit t. The others are not listed and answer nothing. */
     _Atomic uint64_t seen;
+    _Atomic uint64_t stored; /* those of them that the definition on disk says */
     _Atomic bool durable;
 };
 
@@ -52,6 +53,8 @@ struct catalog_group {
     uint64_t count;
     int64_t least_ns, greatest_ns;
     struct fg_id digest; /* sum of the profiles' ids */
+    /* A write to it failed: what the store has may be more than what is known (commit.c). */
+    bool doubtful;
 };
 
 /*
@@ -83,8 +86,9 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
                                       const struct fg_wire_batch *batch,
                                       const struct fg_labels *labels);
 
-/* Remembers that these types have values; where that is news the series has to be put again. */
-void catalog_series_saw(struct catalog_series *series, uint64_t types);
+/* Remembers that these types have values. true: what is on disk does not say so yet, so the series
+ * has to be put. */
+bool catalog_series_saw(struct catalog_series *series, uint64_t types);
 
 /* Definitions as puts. */
 void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out);
@@ -99,6 +103,7 @@ void catalog_put_series(const struct catalog_tenant *tenant, const struct catalo
 struct catalog_group catalog_group(struct catalog *catalog, struct catalog_tenant *tenant,
                                    const struct head_group_key *key);
 void catalog_group_add(struct catalog_group *group, int64_t time_ns, struct fg_id id);
+void catalog_group_join(struct catalog_group *group, const struct catalog_group *other);
 void catalog_put_group(const struct catalog_group *group, struct fg_store_batch *out);
 /* Takes over what was written. */
 void catalog_set_group(struct catalog *catalog, struct catalog_tenant *tenant,
@@ -127,7 +132,7 @@ enum fg_code catalog_groups(struct catalog *catalog, struct catalog_tenant *tena
                             struct catalog_group **ret_groups, size_t *ret_count,
                             struct fg_err *err) fg_must_check;
 
-/* Number of series of all tenants, or of one. */
+/* Number of series of all tenants, or of one, that are on disk. */
 uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant);
 
 #endif

@@ -10,10 +10,16 @@ enum {
     BATCH_BYTES_MAX = 8 * 1024 * 1024,
 };
 
-/* A group as this batch leaves it. */
+/*
+ * A group of this batch. A write that failed may be found done: then the store has profiles that
+ * the group does not count, and who sends them again is told that they are there. So a group that
+ * may be behind is counted anew from the store before it is written the next time.
+ */
 struct touched {
     struct catalog_tenant *tenant;
-    struct catalog_group group;
+    struct catalog_group group; /* before this batch */
+    struct catalog_group added; /* by this batch */
+    bool recount;
 };
 
 struct commit {
@@ -58,16 +64,23 @@ void commit_item_done(struct commit_item *item)
     fg_store_batch_done(&item->defs);
     fg_buf_done(&item->records);
     free(item->profiles);
-    free(item->durable);
+    free(item->marks);
 }
 
-void commit_item_durable(struct commit_item *item, _Atomic bool *durable)
+void commit_item_mark(struct commit_item *item, struct commit_mark mark)
 {
-    if (item->n_durable == item->cap_durable) {
-        item->cap_durable = FG_MAX(4, item->cap_durable * 2);
-        item->durable = fg_realloc(item->durable, item->cap_durable * sizeof *item->durable);
+    if (item->n_marks == item->cap_marks) {
+        item->cap_marks = FG_MAX(4, item->cap_marks * 2);
+        item->marks = fg_realloc(item->marks, item->cap_marks * sizeof *item->marks);
     }
-    item->durable[item->n_durable++] = durable;
+    item->marks[item->n_marks++] = mark;
+}
+
+static void set_mark(const struct commit_mark *mark)
+{
+    if (mark->types != NULL)
+        (void)atomic_fetch_or(mark->types, mark->bits);
+    atomic_store(mark->durable, true);
 }
 
 /* Raises the number to `least` where it is below. */
@@ -92,9 +105,15 @@ static bool is_stale(const struct commit_item *item)
 
 /* ---- a batch ---- */
 
-static struct catalog_group *touch(struct commit *commit, struct catalog_tenant *tenant,
-                                   const struct head_group_key *key)
+static struct catalog_group empty_group(const struct head_group_key *key)
 {
+    return (struct catalog_group){.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
+}
+
+static struct touched *touch(struct commit *commit, struct catalog_tenant *tenant,
+                             const struct head_group_key *key)
+{
+    struct touched *touched;
     uint64_t hash =
         fg_mix64((uint64_t)key->tenant << 48 ^ (uint64_t)key->window << 16 ^ key->shard);
     struct fg_map_walk walk;
@@ -105,17 +124,22 @@ static struct catalog_group *touch(struct commit *commit, struct catalog_tenant 
 
         if (there->tenant == key->tenant && there->shard == key->shard &&
             there->window == key->window)
-            return &commit->touched[i].group;
+            return &commit->touched[i];
     }
     if (commit->n_touched == commit->cap_touched) {
         commit->cap_touched = FG_MAX(64, commit->cap_touched * 2);
         commit->touched =
             fg_realloc(commit->touched, commit->cap_touched * sizeof *commit->touched);
     }
-    commit->touched[commit->n_touched] =
-        (struct touched){tenant, catalog_group(commit->catalog, tenant, key)};
-    fg_map_add(&commit->touched_map, hash, commit->n_touched);
-    return &commit->touched[commit->n_touched++].group;
+    touched = &commit->touched[commit->n_touched];
+    *touched = (struct touched){
+        .tenant = tenant,
+        .group = catalog_group(commit->catalog, tenant, key),
+        .added = empty_group(key),
+    };
+    touched->recount = touched->group.doubtful;
+    fg_map_add(&commit->touched_map, hash, commit->n_touched++);
+    return touched;
 }
 
 /* Was this id in the batch before? Remembers it. */
@@ -136,11 +160,20 @@ static bool seen(struct commit *commit, struct fg_id id)
     return false;
 }
 
+/* Does the group know of a profile that the store has? */
+static bool is_covered(struct commit *commit, struct catalog_tenant *tenant,
+                       const struct head_profile_key *key)
+{
+    struct catalog_group group = catalog_group(commit->catalog, tenant, &key->group);
+
+    return !group.doubtful && group.least_ns <= key->time_ns && key->time_ns <= group.greatest_ns;
+}
+
 static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
                                 const struct commit_profile *profile, struct fg_buf *key,
                                 struct fg_err *err)
 {
-    bool found = seen(commit, profile->key.id);
+    bool again = seen(commit, profile->key.id), found = again;
 
     fg_buf_clear(key);
     head_put_profile_key(key, &profile->key);
@@ -149,11 +182,13 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
         return err->code;
     if (found) {
         item->duplicates++;
+        if (!again && !is_covered(commit, item->tenant, &profile->key))
+            touch(commit, item->tenant, &profile->key.group)->recount = true;
         return FG_OK;
     }
     item->stored++;
-    catalog_group_add(touch(commit, item->tenant, &profile->key.group), profile->key.time_ns,
-                      profile->key.id);
+    catalog_group_add(&touch(commit, item->tenant, &profile->key.group)->added,
+                      profile->key.time_ns, profile->key.id);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(key),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
     return FG_OK;
@@ -172,13 +207,58 @@ static enum fg_code add_item(struct commit *commit, struct commit_item *item, st
     return code;
 }
 
+/* What the store has of the group, from its keys. */
+static enum fg_code recount(struct commit *commit, struct catalog_group *group, struct fg_err *err)
+{
+    struct catalog_group counted = empty_group(&group->key);
+    struct head_profile_key key;
+    struct fg_store_iter *iter;
+    struct fg_buf from;
+    enum fg_code code;
+
+    fg_buf_init(&from, HEAD_GROUP_KEY_BYTES);
+    head_put_group_key(&from, &group->key);
+    iter = fg_store_iter_create(commit->store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
+    for (; iter->valid && fg_slice_eq(fg_slice_sub(iter->key, 0, from.len), fg_buf_slice(&from));
+         fg_store_iter_next(iter))
+        if (head_get_profile_key(iter->key, &key))
+            catalog_group_add(&counted, key.time_ns, key.id);
+    *err = iter->err;
+    code = iter->err.code;
+    fg_store_iter_destroy(iter);
+    fg_buf_done(&from);
+    if (code == FG_OK)
+        *group = counted;
+    return code;
+}
+
+/* Takes over what was written; after a failure nobody knows what was. */
+static void settle_groups(struct commit *commit, bool written)
+{
+    for (uint32_t i = 0; i < commit->n_touched; i++) {
+        struct touched *touched = &commit->touched[i];
+
+        if (written)
+            catalog_group_join(&touched->group, &touched->added);
+        touched->group.doubtful = !written;
+        catalog_set_group(commit->catalog, touched->tenant, &touched->group);
+    }
+}
+
 static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
 {
     int64_t start = fg_mono_ns(fg_clock_real());
     enum fg_code code;
 
-    for (uint32_t i = 0; i < commit->n_touched; i++)
-        catalog_put_group(&commit->touched[i].group, &commit->batch);
+    for (uint32_t i = 0; i < commit->n_touched; i++) {
+        struct catalog_group group;
+
+        if (commit->touched[i].recount && recount(commit, &commit->touched[i].group, err) != FG_OK)
+            return err->code;
+        group = commit->touched[i].group;
+        catalog_group_join(&group, &commit->touched[i].added);
+        catalog_put_group(&group, &commit->batch);
+    }
     if (commit->batch.count == 0) /* duplicates and nothing else */
         return FG_OK;
     code = fg_store_write(commit->store, &commit->batch, err);
@@ -188,8 +268,6 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
         fg_log_error("head could not be written", fg_ls("err", err->msg));
         return code;
     }
-    for (uint32_t i = 0; i < commit->n_touched; i++)
-        catalog_set_group(commit->catalog, commit->touched[i].tenant, &commit->touched[i].group);
     return FG_OK;
 }
 
@@ -201,8 +279,8 @@ static void finish_item(struct commit *commit, struct commit_item *item, enum fg
         item->err = *err;
         commit_spoil(item->service, item->generation);
     } else {
-        for (uint32_t i = 0; i < item->n_durable; i++)
-            atomic_store(item->durable[i], true);
+        for (uint32_t i = 0; i < item->n_marks; i++)
+            set_mark(&item->marks[i]);
         fg_metric_add(commit->metrics, COMMIT_STORED, item->stored);
         fg_metric_add(commit->metrics, COMMIT_DUPLICATES, item->duplicates);
         fg_metric_add(commit->metrics, COMMIT_BYTES, item->records.len);
@@ -250,6 +328,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
     }
     if (code == FG_OK)
         code = write_batch(commit, &err);
+    settle_groups(commit, code == FG_OK);
     (void)pthread_mutex_lock(&commit->lock);
     commit->state = err;
     (void)pthread_mutex_unlock(&commit->lock);

@@ -24,6 +24,13 @@ struct commit_profile {
     size_t offset, len; /* of the record in the item's records */
 };
 
+/* What becomes true once an item is on disk. */
+struct commit_mark {
+    _Atomic bool *durable;
+    _Atomic uint64_t *types; /* NULL, or where these bits are set too */
+    uint64_t bits;
+};
+
 /* One push. Filled by the worker, owned by the committer from submit to done(). */
 struct commit_item {
     struct commit_item *next;
@@ -35,8 +42,8 @@ struct commit_item {
     struct commit_profile *profiles;
     uint32_t n_profiles;
     struct fg_buf records;
-    _Atomic bool **durable; /* set once written: what defs defined */
-    uint32_t n_durable, cap_durable;
+    struct commit_mark *marks; /* set once written: what defs defined */
+    uint32_t n_marks, cap_marks;
 
     /* Committer's thread; may free the item. */
     void (*done)(struct commit_item *item);
@@ -48,8 +55,8 @@ struct commit_item {
 void commit_item_init(struct commit_item *item);
 void commit_item_done(struct commit_item *item); /* frees what the item holds, not the item */
 
-/* Remembers a flag to set once the item is on disk. */
-void commit_item_durable(struct commit_item *item, _Atomic bool *durable);
+/* Remembers what to set once the item is on disk. */
+void commit_item_mark(struct commit_item *item, struct commit_mark mark);
 
 /* clang-format off */
 #define COMMIT_METRICS(M)                                                                          \

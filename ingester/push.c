@@ -102,11 +102,11 @@ static void define(struct push *push)
 
     if (!atomic_load(tenant_durable)) {
         catalog_put_tenant(item->tenant, &item->defs);
-        commit_item_durable(item, tenant_durable);
+        commit_item_mark(item, (struct commit_mark){.durable = tenant_durable});
     }
     if (!atomic_load(&item->service->durable)) {
         catalog_put_service(item->tenant, item->service, &item->defs);
-        commit_item_durable(item, &item->service->durable);
+        commit_item_mark(item, (struct commit_mark){.durable = &item->service->durable});
     }
 }
 
@@ -154,9 +154,10 @@ static bool has_group(const struct push *push, const struct commit_profile *prof
            catalog_group(catalog, push->item.tenant, &profile->key.group).count > 0;
 }
 
-static enum fg_code add_record(struct push *push, const struct fg_wire_batch *batch,
-                               uint32_t number, const uint32_t *nodes,
-                               const struct scratch *scratch, struct fg_err *err)
+/* Where the profile belongs. */
+static enum fg_code find_place(struct push *push, const struct fg_wire_batch *batch,
+                               uint32_t number, struct catalog_series **ret_series,
+                               struct fg_err *err)
 {
     const struct fg_profile *profile = &batch->profiles[number];
     struct commit_item *item = &push->item;
@@ -166,14 +167,6 @@ static enum fg_code add_record(struct push *push, const struct fg_wire_batch *ba
 
     if (series == NULL)
         return catalog_full(err);
-    catalog_series_saw(series, types_with_values(profile, batch->n_types));
-    if (!atomic_load(&series->durable)) {
-        catalog_put_series(item->tenant, series, &item->defs);
-        commit_item_durable(item, &series->durable);
-    }
-    for (uint32_t i = 0; i < profile->n_samples; i++)
-        scratch->samples[i] = (struct record_sample){nodes[profile->stacks[i]], i};
-    record_sort(scratch->samples, scratch->spare, profile->n_samples);
     out->key = (struct head_profile_key){
         .group = {catalog_tenant_number(item->tenant), series->shard,
                   head_window(fg_time_add(profile->time_ns, profile->duration_ns))},
@@ -181,13 +174,31 @@ static enum fg_code add_record(struct push *push, const struct fg_wire_batch *ba
         .time_ns = profile->time_ns,
         .id = profile->id,
     };
-    if (!has_group(push, out))
-        return catalog_full(err);
+    *ret_series = series;
+    return has_group(push, out) ? FG_OK : catalog_full(err);
+}
+
+static void add_record(struct push *push, const struct fg_wire_batch *batch, uint32_t number,
+                       struct catalog_series *series, const uint32_t *nodes,
+                       const struct scratch *scratch)
+{
+    const struct fg_profile *profile = &batch->profiles[number];
+    struct commit_item *item = &push->item;
+    struct commit_profile *out = &item->profiles[number];
+
+    if (catalog_series_saw(series, types_with_values(profile, batch->n_types))) {
+        uint64_t seen = atomic_load(&series->seen); /* grows on this thread only */
+
+        catalog_put_series(item->tenant, series, &item->defs);
+        commit_item_mark(item, (struct commit_mark){&series->durable, &series->stored, seen});
+    }
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        scratch->samples[i] = (struct record_sample){nodes[profile->stacks[i]], i};
+    record_sort(scratch->samples, scratch->spare, profile->n_samples);
     out->offset = item->records.len;
     record_encode(profile, batch->n_types, item->generation, scratch->samples, scratch->positions,
                   &item->records);
     out->len = item->records.len - out->offset;
-    return FG_OK;
 }
 
 static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
@@ -195,10 +206,18 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
 {
     struct commit_item *item = &push->item;
     uint32_t *nodes = fg_arena_alloc(arena, batch->n_stacks * sizeof *nodes);
+    struct catalog_series **series =
+        fg_arena_alloc(arena, batch->n_profiles * sizeof(struct catalog_series *));
     struct scratch scratch;
 
-    if (nodes == NULL || !scratch_create(&scratch, batch, arena))
+    if (nodes == NULL || series == NULL || !scratch_create(&scratch, batch, arena))
         return fg_fail(err, FG_E_LIMIT, "batch of %u stacks", batch->n_stacks);
+    item->n_profiles = batch->n_profiles;
+    item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
+    /* First whether there is room: a stack that was numbered for nothing spoils its dictionary. */
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        if (find_place(push, batch, i, &series[i], err) != FG_OK)
+            return err->code;
     if (current_generation(push, err) != FG_OK)
         return err->code;
     push->undefined = fg_calloc(batch->n_stacks, sizeof *push->undefined);
@@ -206,14 +225,8 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     if (push->n_undefined > 0)
         return FG_OK;
     define(push);
-    item->n_profiles = batch->n_profiles;
-    item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
     for (uint32_t i = 0; i < batch->n_profiles; i++)
-        if (add_record(push, batch, i, nodes, &scratch, err) != FG_OK) {
-            /* What the dictionary numbered for this push will not be on disk. */
-            commit_spoil(item->service, item->generation);
-            return err->code;
-        }
+        add_record(push, batch, i, series[i], nodes, &scratch);
     dict_put_chunk(item->dict, &item->defs);
     return FG_OK;
 }
