@@ -1,0 +1,439 @@
+#include "tests/lib/head_run.h"
+
+#include "common/profile/flame.h"
+#include "proto/builder.h"
+#include "proto/inner.pb-c.h"
+
+enum { ANSWER_MAX_S = 60 };
+
+/* ---- the ingester ---- */
+
+void head_open(struct head *head, struct fg_store *store)
+{
+    static const struct ingester_settings settings = {
+        .dictionary_max_bytes = 64 << 20,
+        .catalog_max_bytes = 64 << 20,
+        .commit_queue_max_bytes = 64 << 20,
+        .workers = 2,
+        .query_workers = 1,
+        .queue_max = 1024,
+        .query_queue_max = 128,
+        .spread = 2,
+        .query_max_bytes = 64 << 20,
+    };
+    struct ingester_config config = {
+        .settings = &settings, .store = store, .clock = fg_clock_real()};
+    struct fg_err err;
+
+    *head = (struct head){.registry = fg_registry_create(), .server = fg_rpc_server_create(8)};
+    config.registry = head->registry;
+    if (ingester_create(&config, &head->ingester, &err) != FG_OK)
+        fg_assert_failed(err.msg, __FILE__, __LINE__);
+    ingester_serve(head->ingester, head->server);
+    head->peer = fg_peer_direct(head->server);
+}
+
+void head_close(struct head *head)
+{
+    fg_peer_destroy(head->peer);
+    ingester_destroy(head->ingester);
+    fg_rpc_server_destroy(head->server);
+    fg_registry_destroy(head->registry);
+}
+
+/* ---- pushes ---- */
+
+/* "root;leaf" as a stack of the builder. */
+static uint32_t add_stack(struct fg_builder *builder, const char *text)
+{
+    uint32_t locations[64], depth = 0, reversed[64], stack;
+    struct fg_slice rest = fg_cstr(text);
+    struct fg_err err;
+
+    while (rest.len > 0) {
+        size_t end = fg_slice_find(rest, ';');
+
+        fg_assert(fg_builder_name(builder, fg_slice_sub(rest, 0, end), &locations[depth++], &err) ==
+                  FG_OK);
+        rest = fg_slice_sub(rest, end == SIZE_MAX ? rest.len : end + 1, SIZE_MAX);
+    }
+    for (uint32_t i = 0; i < depth; i++)
+        reversed[i] = locations[depth - 1 - i];
+    fg_assert(fg_builder_stack(builder, reversed, depth, &stack, &err) == FG_OK);
+    return stack;
+}
+
+static void build(const struct head_profile *profile, struct fg_arena *arena,
+                  struct fg_batch *batch)
+{
+    struct fg_label labels[] = {
+        {FG_LIT("__name__"), FG_LIT("process_cpu")},
+        {FG_LIT("service_name"), fg_cstr(profile->service)},
+        {FG_LIT("zone"), fg_cstr(profile->zone == NULL ? "" : profile->zone)},
+    };
+    struct fg_upload upload = {
+        .labels = {labels, profile->zone == NULL ? 2 : 3},
+        .time_ns = profile->time_ns,
+        .duration_ns = profile->duration_ns,
+    };
+    struct fg_decode_counts counts = {0};
+    const struct fg_labels none = {0};
+    struct fg_builder *builder;
+    struct fg_err err;
+    uint32_t group;
+
+    *batch = (struct fg_batch){.types = fg_arena_new(arena, struct fg_value_type, HEAD_TYPES),
+                               .n_types = HEAD_TYPES};
+    batch->types[0] = (struct fg_value_type){FG_LIT("samples"), FG_LIT("count")};
+    batch->types[1] = (struct fg_value_type){FG_LIT("cpu"), FG_LIT("nanoseconds")};
+    builder = fg_builder_create(arena, &upload.limits, batch, &counts);
+    fg_assert(fg_builder_group(builder, &none, &group, &err) == FG_OK);
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        const struct head_sample *sample = &profile->samples[i];
+        struct fg_link link = {.span_id = sample->span};
+
+        fg_assert(fg_builder_sample(builder, group, add_stack(builder, sample->stack),
+                                    sample->span != 0 ? &link : NULL, sample->values,
+                                    &err) == FG_OK);
+    }
+    fg_assert(fg_builder_finish(builder, &upload, 1, &err) == FG_OK);
+    fg_batch_identify(batch, fg_cstr(profile->tenant), FG_LIT(""), FG_LIT(""));
+}
+
+struct fg_id head_encode(const struct head_profile *profile, bool define, unsigned copies,
+                         struct fg_buf *out)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_profile *profiles;
+    struct fg_batch batch;
+    struct fg_id id;
+    bool *defines;
+
+    build(profile, arena, &batch);
+    fg_assert(batch.n_profiles == 1);
+    id = batch.profiles[0].id;
+    profiles = fg_arena_new(arena, struct fg_profile, copies);
+    for (unsigned i = 0; i < copies; i++)
+        profiles[i] = batch.profiles[0];
+    batch.profiles = profiles;
+    batch.n_profiles = copies;
+    defines = fg_arena_new(arena, bool, batch.n_stacks);
+    for (uint32_t i = 0; i < batch.n_stacks; i++)
+        defines[i] = define;
+    fg_batch_encode(&batch, defines, out);
+    fg_arena_destroy(arena);
+    return id;
+}
+
+static int64_t deadline(void)
+{
+    return fg_mono_ns(fg_clock_real()) + ANSWER_MAX_S * FG_SECOND_NS;
+}
+
+void head_call_push(struct head_call *call, const struct head_profile *profile,
+                    struct fg_slice batch)
+{
+    Fg__Inner__PushHead message = FG__INNER__PUSH_HEAD__INIT;
+    char tenant[64], service[64];
+
+    (void)snprintf(tenant, sizeof tenant, "%s", profile->tenant);
+    (void)snprintf(service, sizeof service, "%s", profile->service);
+    message.tenant = tenant;
+    message.service = service;
+    fg_assert(fg__inner__push_head__get_packed_size(&message) <= sizeof call->bytes);
+    call->call = (struct fg_call){
+        .method = FG_RPC_PUSH,
+        .head = fg_bytes(call->bytes, fg__inner__push_head__pack(&message, call->bytes)),
+        .payload = batch,
+        .deadline_mono_ns = deadline(),
+    };
+}
+
+struct head_pushed head_call_done(struct head *head, struct head_call *call)
+{
+    struct head_pushed pushed = {.code = call->call.code};
+    Fg__Inner__PushReply *reply;
+
+    if (pushed.code == FG_OK) {
+        reply = fg__inner__push_reply__unpack(NULL, call->call.reply_head.len,
+                                              call->call.reply_head.ptr);
+        fg_assert(reply != NULL && reply->start_id != 0);
+        pushed.stored = reply->stored;
+        pushed.duplicates = reply->duplicates;
+        pushed.n_undefined = (uint32_t)reply->n_undefined;
+        fg__inner__push_reply__free_unpacked(reply, NULL);
+    }
+    fg_call_done(head->peer, &call->call);
+    return pushed;
+}
+
+struct head_pushed head_push_bytes(struct head *head, const struct head_profile *profile,
+                                   struct fg_slice batch)
+{
+    struct head_call call;
+
+    head_call_push(&call, profile, batch);
+    (void)fg_peer_call(head->peer, &call.call);
+    return head_call_done(head, &call);
+}
+
+struct head_pushed head_push(struct head *head, const struct head_profile *profile, bool define)
+{
+    struct head_pushed pushed;
+    struct fg_buf batch;
+
+    fg_buf_init(&batch, SIZE_MAX);
+    (void)head_encode(profile, define, 1, &batch);
+    pushed = head_push_bytes(head, profile, fg_buf_slice(&batch));
+    fg_buf_done(&batch);
+    return pushed;
+}
+
+/* ---- queries ---- */
+
+/* A selection with its matchers, in place. */
+struct selection {
+    Fg__Inner__Selection message;
+    Fg__Inner__Matcher matchers[2], *pointers[2];
+    char texts[5][64], type[128];
+};
+
+static char *text(struct selection *selection, size_t i, const char *from)
+{
+    (void)snprintf(selection->texts[i], sizeof selection->texts[i], "%s", from);
+    return selection->texts[i];
+}
+
+static void select_by(struct selection *selection, const struct head_query *query)
+{
+    fg__inner__selection__init(&selection->message);
+    selection->message.tenant = text(selection, 0, query->tenant);
+    selection->message.start_ns = query->start_ns;
+    selection->message.end_ns = query->end_ns;
+    selection->message.matchers = selection->pointers;
+    for (size_t i = 0; i < 2; i++) {
+        const char *value = i == 0 ? query->service : query->zone;
+        Fg__Inner__Matcher *matcher = &selection->matchers[selection->message.n_matchers];
+
+        if (value == NULL)
+            continue;
+        fg__inner__matcher__init(matcher);
+        matcher->name = text(selection, 1 + 2 * i, i == 0 ? "service_name" : "zone");
+        matcher->value = text(selection, 2 + 2 * i, value);
+        selection->pointers[selection->message.n_matchers++] = matcher;
+    }
+    (void)snprintf(selection->type, sizeof selection->type,
+                   "process_cpu:%s::", query->type == NULL ? "" : query->type);
+}
+
+/* Sends and waits; the reply is in the call. */
+static enum fg_code ask(struct head *head, enum fg_rpc_method method,
+                        const ProtobufCMessage *message, struct fg_call *call)
+{
+    uint8_t *bytes = fg_malloc(protobuf_c_message_get_packed_size(message) + 1);
+    enum fg_code code;
+
+    *call = (struct fg_call){
+        .method = method,
+        .head = fg_bytes(bytes, protobuf_c_message_pack(message, bytes)),
+        .deadline_mono_ns = deadline(),
+    };
+    code = fg_peer_call(head->peer, call);
+    free(bytes);
+    return code;
+}
+
+static void fold(struct fg_slice payload, struct fg_buf *out)
+{
+    struct fg_tree tree;
+    struct fg_err err;
+
+    fg_tree_init(&tree);
+    fg_assert(fg_tree_decode(&tree, payload, &err) == FG_OK);
+    if (tree.root_self != 0)
+        fg_buf_printf(out, " %lld\n", (long long)tree.root_self);
+    fg_flame_write_folded(&tree, out);
+    fg_tree_done(&tree);
+}
+
+enum fg_code head_select(struct head *head, const struct head_query *query, struct fg_buf *out)
+{
+    Fg__Inner__SelectHead message = FG__INNER__SELECT_HEAD__INIT;
+    uint8_t id_bytes[FG_COUNT(query->ids)][FG_ID_BYTES];
+    ProtobufCBinaryData ids[FG_COUNT(query->ids)];
+    uint64_t spans[FG_COUNT(query->spans)];
+    char *site[FG_COUNT(query->call_site)], site_texts[FG_COUNT(query->call_site)][64];
+    struct selection selection = {0};
+    struct fg_call call;
+    enum fg_code code;
+
+    select_by(&selection, query);
+    for (size_t i = 0; i < query->n_call_site; i++) {
+        (void)snprintf(site_texts[i], sizeof site_texts[i], "%s", query->call_site[i]);
+        site[i] = site_texts[i];
+    }
+    for (size_t i = 0; i < query->n_ids; i++) {
+        fg_id_put(id_bytes[i], query->ids[i]);
+        ids[i] = (ProtobufCBinaryData){FG_ID_BYTES, id_bytes[i]};
+    }
+    memcpy(spans, query->spans, sizeof spans);
+    message.selection = &selection.message;
+    message.profile_type = selection.type;
+    message.names_only = query->names_only;
+    message.call_site = site;
+    message.n_call_site = query->n_call_site;
+    message.spans = spans;
+    message.n_spans = query->n_spans;
+    message.profile_ids = ids;
+    message.n_profile_ids = query->n_ids;
+    code = ask(head, FG_RPC_SELECT, &message.base, &call);
+    fg_buf_clear(out);
+    if (code == FG_OK)
+        fold(call.reply_payload, out);
+    fg_call_done(head->peer, &call);
+    return code;
+}
+
+static struct fg_slice take_labels(struct fg_cur *cur, struct fg_buf *out)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_slice bytes = fg_cur_lenbytes(cur);
+    struct fg_labels labels;
+    struct fg_err err;
+
+    fg_assert(fg_labels_decode(bytes, arena, &labels, &err) == FG_OK);
+    fg_buf_clear(out);
+    fg_labels_write(&labels, out);
+    fg_arena_destroy(arena);
+    return fg_buf_slice(out);
+}
+
+enum fg_code head_series(struct head *head, const struct head_query *query,
+                         const char *const *names, size_t n_names, struct fg_buf *out)
+{
+    Fg__Inner__SeriesHead message = FG__INNER__SERIES_HEAD__INIT;
+    char *pointers[4], texts[4][64];
+    struct selection selection = {0};
+    struct fg_buf labels;
+    struct fg_call call;
+    enum fg_code code;
+
+    fg_assert(n_names <= FG_COUNT(pointers));
+    select_by(&selection, query);
+    for (size_t i = 0; i < n_names; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], "%s", names[i]);
+        pointers[i] = texts[i];
+    }
+    message.selection = &selection.message;
+    message.label_names = pointers;
+    message.n_label_names = n_names;
+    code = ask(head, FG_RPC_SERIES, &message.base, &call);
+    fg_buf_clear(out);
+    fg_buf_init(&labels, SIZE_MAX);
+    if (code == FG_OK) {
+        struct fg_cur cur = fg_cur(call.reply_payload);
+
+        for (uint64_t n = fg_cur_varint(&cur); n > 0; n--) {
+            fg_buf_put(out, take_labels(&cur, &labels));
+            fg_buf_putc(out, '\n');
+        }
+        fg_assert(fg_cur_end(&cur));
+    }
+    fg_buf_done(&labels);
+    fg_call_done(head->peer, &call);
+    head_sort_lines(out);
+    return code;
+}
+
+enum fg_code head_points(struct head *head, const struct head_query *query, struct fg_buf *out)
+{
+    Fg__Inner__PointsHead message = FG__INNER__POINTS_HEAD__INIT;
+    char zone[] = "zone";
+    char *group_by[] = {zone};
+    struct selection selection = {0};
+    struct fg_buf labels;
+    struct fg_call call;
+    enum fg_code code;
+
+    select_by(&selection, query);
+    message.selection = &selection.message;
+    message.profile_type = selection.type;
+    message.step_ns = query->step_ns;
+    message.group_by = group_by;
+    message.n_group_by = 1;
+    code = ask(head, FG_RPC_POINTS, &message.base, &call);
+    fg_buf_clear(out);
+    fg_buf_init(&labels, SIZE_MAX);
+    if (code == FG_OK) {
+        struct fg_cur cur = fg_cur(call.reply_payload);
+
+        for (uint64_t sets = fg_cur_varint(&cur); sets > 0; sets--) {
+            struct fg_slice set = take_labels(&cur, &labels);
+            uint64_t step = 0;
+
+            for (uint64_t n = fg_cur_varint(&cur); n > 0; n--) {
+                int64_t sum;
+
+                step += fg_cur_varint(&cur);
+                sum = fg_cur_zigzag(&cur);
+                fg_buf_printf(out, "%.*s %llu %lld %llu\n", FG_S(set), (unsigned long long)step,
+                              (long long)sum, (unsigned long long)fg_cur_varint(&cur));
+            }
+        }
+        fg_assert(fg_cur_end(&cur));
+    }
+    fg_buf_done(&labels);
+    fg_call_done(head->peer, &call);
+    head_sort_lines(out);
+    return code;
+}
+
+struct head_stats head_stats(struct head *head, const char *tenant)
+{
+    Fg__Inner__StatsHead message = FG__INNER__STATS_HEAD__INIT;
+    Fg__Inner__StatsReply *reply;
+    struct head_stats stats;
+    struct fg_call call;
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "%s", tenant);
+    message.tenant = name;
+    fg_assert(ask(head, FG_RPC_STATS, &message.base, &call) == FG_OK);
+    reply = fg__inner__stats_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
+    fg_assert(reply != NULL);
+    stats = (struct head_stats){reply->profiles, reply->series, reply->oldest_ns, reply->newest_ns};
+    fg__inner__stats_reply__free_unpacked(reply, NULL);
+    fg_call_done(head->peer, &call);
+    return stats;
+}
+
+/* ---- text ---- */
+
+static int slice_order(const void *left, const void *right)
+{
+    return fg_slice_cmp(*(const struct fg_slice *)left, *(const struct fg_slice *)right);
+}
+
+void head_sort_lines(struct fg_buf *buf)
+{
+    struct fg_slice rest = fg_buf_slice(buf), *lines = fg_malloc((rest.len + 1) * sizeof *lines);
+    struct fg_buf sorted;
+    size_t n = 0;
+
+    while (rest.len > 0) {
+        size_t end = fg_slice_find(rest, '\n');
+
+        lines[n++] = fg_slice_sub(rest, 0, end);
+        rest = fg_slice_sub(rest, end + 1, SIZE_MAX);
+    }
+    qsort(lines, n, sizeof *lines, slice_order);
+    fg_buf_init(&sorted, SIZE_MAX);
+    for (size_t i = 0; i < n; i++) {
+        fg_buf_put(&sorted, lines[i]);
+        fg_buf_putc(&sorted, '\n');
+    }
+    fg_buf_clear(buf);
+    fg_buf_put(buf, fg_buf_slice(&sorted));
+    fg_buf_done(&sorted);
+    free(lines);
+}

@@ -1,0 +1,94 @@
+/*
+ * A whole ingester over any store, without sockets: pushes of profiles written as "a;b;c" stacks,
+ * and queries whose answers come back as text. Every push has the sample types samples/count and
+ * cpu/nanoseconds.
+ */
+#ifndef FG_TESTS_LIB_HEAD_RUN_H
+#define FG_TESTS_LIB_HEAD_RUN_H
+
+#include "common/profile/batch.h"
+#include "ingester/ingester.h"
+#include "ingester/keys.h"
+
+enum { HEAD_TYPES = 2 };
+
+struct head {
+    struct fg_registry *registry;
+    struct ingester *ingester;
+    struct fg_rpc_server *server;
+    struct fg_peer *peer;
+};
+
+/* The store is borrowed. */
+void head_open(struct head *head, struct fg_store *store);
+void head_close(struct head *head);
+
+struct head_sample {
+    const char *stack; /* "root;leaf", "" is the empty stack */
+    int64_t values[HEAD_TYPES];
+    uint64_t span; /* 0: none */
+};
+
+struct head_profile {
+    const char *tenant, *service, *zone; /* zone: a label; NULL: none */
+    int64_t time_ns, duration_ns;
+    const struct head_sample *samples;
+    uint32_t n_samples;
+};
+
+/* The profile as a batch on the wire, `copies` times in it; returns its id. */
+struct fg_id head_encode(const struct head_profile *profile, bool define, unsigned copies,
+                         struct fg_buf *out);
+
+struct head_pushed {
+    enum fg_code code;
+    uint32_t stored, duplicates, n_undefined;
+};
+
+struct head_pushed head_push_bytes(struct head *head, const struct head_profile *profile,
+                                   struct fg_slice batch);
+struct head_pushed head_push(struct head *head, const struct head_profile *profile, bool define);
+
+/* Fills a call; head_call_done() when it was answered. */
+struct head_call {
+    struct fg_call call;
+    uint8_t bytes[256];
+};
+void head_call_push(struct head_call *call, const struct head_profile *profile,
+                    struct fg_slice batch);
+/* The reply of an answered push; frees it. */
+struct head_pushed head_call_done(struct head *head, struct head_call *call);
+
+struct head_query {
+    const char *tenant, *service, *zone; /* NULL: any */
+    const char *type;                    /* "samples:count", "cpu:nanoseconds" */
+    int64_t start_ns, end_ns, step_ns;
+    bool names_only;
+    const char *call_site[4];
+    size_t n_call_site;
+    uint64_t spans[4];
+    size_t n_spans;
+    struct fg_id ids[4];
+    size_t n_ids;
+};
+
+/* SELECT: folded lines in byte order, that of the empty stack (" 5") first. */
+enum fg_code head_select(struct head *head, const struct head_query *query, struct fg_buf *out);
+
+/* SERIES: a line for each label set, in byte order. */
+enum fg_code head_series(struct head *head, const struct head_query *query,
+                         const char *const *names, size_t n_names, struct fg_buf *out);
+
+/* POINTS by zone: "{labels} k sum count" lines in byte order. */
+enum fg_code head_points(struct head *head, const struct head_query *query, struct fg_buf *out);
+
+struct head_stats {
+    uint64_t profiles, series;
+    int64_t oldest_ns, newest_ns;
+};
+struct head_stats head_stats(struct head *head, const char *tenant);
+
+/* The lines of text in byte order. */
+void head_sort_lines(struct fg_buf *text);
+
+#endif

@@ -1,0 +1,595 @@
+/*
+ * A whole ingester against a slow and obvious one, a list of all profiles that is searched from the
+ * front, over the memory store and over RocksDB, with restarts in between.
+ */
+#include "ingester/ingester.h"
+#include "tests/lib/head_run.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PROFILES = 150, SAMPLES = 5, QUERIES = 120 };
+
+#define WINDOW_NS (10 * FG_MINUTE_NS)
+
+/* On a border of two windows. */
+static const int64_t start_ns = INT64_C(1700000400) * FG_SECOND_NS;
+
+static const char *const stacks[] = {"main",      "main;work",     "main;work;hash",
+                                     "main;idle", "run;serve",     "run;serve;work",
+                                     "",          "main;work;sort"};
+
+static uint64_t next_random(uint64_t *random)
+{
+    *random += UINT64_C(0x9e3779b97f4a7c15);
+    return fg_mix64(*random);
+}
+
+/* ---- the slow one ---- */
+
+struct slow_profile {
+    struct head_profile profile;
+    struct head_sample samples[SAMPLES];
+    struct fg_id id;
+};
+
+struct slow {
+    struct slow_profile items[PROFILES];
+    size_t count;
+};
+
+static bool matches(const struct head_query *query, const struct slow_profile *slow)
+{
+    const struct head_profile *profile = &slow->profile;
+    bool wanted = query->n_ids == 0;
+
+    for (size_t i = 0; i < query->n_ids; i++)
+        wanted |= fg_id_eq(query->ids[i], slow->id);
+    return wanted && strcmp(query->tenant, profile->tenant) == 0 &&
+           (query->service == NULL || strcmp(query->service, profile->service) == 0) &&
+           (query->zone == NULL ||
+            (profile->zone != NULL && strcmp(query->zone, profile->zone) == 0));
+}
+
+static bool in_range(const struct head_query *query, const struct slow_profile *slow)
+{
+    return slow->profile.time_ns >= query->start_ns && slow->profile.time_ns <= query->end_ns;
+}
+
+static unsigned type_of(const struct head_query *query)
+{
+    return strcmp(query->type, "samples:count") == 0 ? 0 : 1;
+}
+
+static bool sample_wanted(const struct head_query *query, const struct head_sample *sample)
+{
+    char path[128] = "";
+    size_t len;
+    bool span = query->n_spans == 0;
+
+    for (size_t i = 0; i < query->n_spans; i++)
+        span |= query->spans[i] == sample->span;
+    for (size_t i = 0; i < query->n_call_site; i++) {
+        len = strlen(path);
+        (void)snprintf(path + len, sizeof path - len, "%s%s", i > 0 ? ";" : "",
+                       query->call_site[i]);
+    }
+    len = strlen(path);
+    return span &&
+           (query->n_call_site == 0 || (strncmp(sample->stack, path, len) == 0 &&
+                                        (sample->stack[len] == '\0' || sample->stack[len] == ';')));
+}
+
+static void slow_select(const struct slow *slow, const struct head_query *query, struct fg_buf *out)
+{
+    int64_t sums[FG_COUNT(stacks)] = {0};
+
+    for (size_t i = 0; i < slow->count; i++) {
+        const struct head_profile *profile = &slow->items[i].profile;
+
+        if (!matches(query, &slow->items[i]) || !in_range(query, &slow->items[i]))
+            continue;
+        for (uint32_t s = 0; s < profile->n_samples; s++)
+            for (size_t k = 0; k < FG_COUNT(stacks); k++)
+                if (strcmp(profile->samples[s].stack, stacks[k]) == 0 &&
+                    sample_wanted(query, &profile->samples[s]))
+                    sums[k] += profile->samples[s].values[type_of(query)];
+    }
+    fg_buf_clear(out);
+    for (size_t k = 0; k < FG_COUNT(stacks); k++)
+        if (sums[k] != 0)
+            fg_buf_printf(out, "%s %lld\n", stacks[k], (long long)sums[k]);
+    head_sort_lines(out);
+}
+
+static int64_t profile_sum(const struct slow_profile *slow, unsigned type)
+{
+    int64_t sum = 0;
+
+    for (uint32_t s = 0; s < slow->profile.n_samples; s++)
+        sum += slow->samples[s].values[type];
+    return sum;
+}
+
+static void slow_points(const struct slow *slow, const struct head_query *query, struct fg_buf *out)
+{
+    static const char *const zones[] = {NULL, "n", "s"};
+
+    fg_buf_clear(out);
+    for (size_t z = 0; z < FG_COUNT(zones); z++)
+        for (int64_t k = 0; query->start_ns + k * query->step_ns <= query->end_ns; k++) {
+            int64_t at = query->start_ns + k * query->step_ns, sum = 0;
+            uint64_t count = 0;
+
+            for (size_t i = 0; i < slow->count; i++) {
+                const struct slow_profile *item = &slow->items[i];
+                const char *zone = item->profile.zone;
+
+                if (!matches(query, item) || (zone == NULL) != (zones[z] == NULL) ||
+                    (zone != NULL && strcmp(zone, zones[z]) != 0) || item->profile.time_ns > at ||
+                    item->profile.time_ns <= at - query->step_ns ||
+                    profile_sum(item, type_of(query)) == 0)
+                    continue;
+                sum += profile_sum(item, type_of(query));
+                count++;
+            }
+            if (count == 0)
+                continue;
+            if (zones[z] == NULL)
+                fg_buf_puts(out, "{}");
+            else
+                fg_buf_printf(out, "{zone=\"%s\"}", zones[z]);
+            fg_buf_printf(out, " %lld %lld %llu\n", (long long)k, (long long)sum,
+                          (unsigned long long)count);
+        }
+    head_sort_lines(out);
+}
+
+/* ---- random profiles and questions ---- */
+
+static void random_profile(struct slow_profile *slow, uint64_t *random)
+{
+    static const char *const services[] = {"shop", "archive", "shop2"}, *const zones[] = {NULL, "n",
+                                                                                          "s"};
+    /* Mostly close to a border of two windows, or on it. */
+    int64_t time_ns = start_ns + (int64_t)(next_random(random) % 6) * WINDOW_NS +
+                      (int64_t)(next_random(random) % 3 - 1) *
+                          (int64_t)(next_random(random) % 2 == 0 ? 1 : FG_MINUTE_NS);
+
+    *slow = (struct slow_profile){
+        .profile = {
+            .tenant = next_random(random) % 5 == 0 ? "other" : "tenant",
+            .service = services[next_random(random) % 3],
+            .zone = zones[next_random(random) % 3],
+            .time_ns = time_ns,
+            .duration_ns = (int64_t)(next_random(random) % 4) * 7 * FG_MINUTE_NS,
+            .n_samples = 1 + (uint32_t)(next_random(random) % SAMPLES),
+        }};
+    for (uint32_t i = 0; i < slow->profile.n_samples; i++) {
+        slow->samples[i] = (struct head_sample){
+            .stack = stacks[next_random(random) % FG_COUNT(stacks)],
+            .values = {(int64_t)(next_random(random) % 3),
+                       (int64_t)(next_random(random) % 3 == 0 ? next_random(random) % 1000 : 0)},
+            .span = next_random(random) % 3,
+        };
+        if (slow->profile.zone == NULL) /* a series that never has the second type */
+            slow->samples[i].values[1] = 0;
+    }
+    slow->samples[0].values[0] = 1; /* so that there is something to keep */
+}
+
+static struct head_query random_query(const struct slow *slow, uint64_t *random)
+{
+    struct head_query query = {
+        .tenant = next_random(random) % 5 == 0 ? "other" : "tenant",
+        .service = next_random(random) % 2 == 0 ? NULL : "shop",
+        .zone = next_random(random) % 3 == 0 ? "n" : NULL,
+        .type = next_random(random) % 2 == 0 ? "samples:count" : "cpu:nanoseconds",
+        .names_only = next_random(random) % 2 == 0,
+        .step_ns = 1 + (int64_t)(next_random(random) % 3) * 5 * FG_MINUTE_NS +
+                   (int64_t)(next_random(random) % 2) * 59 * FG_SECOND_NS,
+    };
+    /* Bounds are times of profiles mostly, and one nanosecond off. */
+    int64_t a = slow->items[next_random(random) % slow->count].profile.time_ns,
+            b = slow->items[next_random(random) % slow->count].profile.time_ns;
+
+    a += (int64_t)(next_random(random) % 3) - 1;
+    b += (int64_t)(next_random(random) % 3) - 1;
+    query.start_ns = FG_MIN(a, b);
+    query.end_ns = FG_MAX(a, b);
+    if (query.step_ns == 1)
+        query.step_ns = FG_MINUTE_NS;
+    switch (next_random(random) % 6) {
+    case 0:
+        query.n_spans = 1;
+        query.spans[0] = 1;
+        break;
+    case 1:
+        query.n_call_site = 2;
+        query.call_site[0] = "main";
+        query.call_site[1] = "work";
+        break;
+    case 2:
+        query.n_call_site = 1;
+        query.call_site[0] = "run";
+        break;
+    case 3:
+        query.n_ids = 2;
+        query.ids[0] = slow->items[next_random(random) % slow->count].id;
+        query.ids[1] = slow->items[next_random(random) % slow->count].id;
+        break;
+    default:
+        break;
+    }
+    return query;
+}
+
+/* ---- comparing ---- */
+
+static void assert_equal_text(const struct fg_buf *got, const struct fg_buf *want, const char *what,
+                              uint64_t seed, int number)
+{
+    if (!fg_slice_eq(fg_buf_slice(got), fg_buf_slice(want)))
+        fail_msg("%s, seed %llu, query %d:\n%.*s\nis not\n%.*s", what, (unsigned long long)seed,
+                 number, FG_S(fg_buf_slice(got)), FG_S(fg_buf_slice(want)));
+}
+
+static void assert_stats(struct head *head, const struct slow *slow, const char *tenant)
+{
+    struct head_stats want = {0, 0, INT64_MAX, INT64_MIN}, got = head_stats(head, tenant);
+    bool seen[3][3] = {{false}};
+
+    for (size_t i = 0; i < slow->count; i++) {
+        const struct head_profile *profile = &slow->items[i].profile;
+        size_t service = strcmp(profile->service, "shop") == 0      ? 0
+                         : strcmp(profile->service, "archive") == 0 ? 1
+                                                                    : 2;
+        size_t zone = profile->zone == NULL ? 0 : profile->zone[0] == 'n' ? 1 : 2;
+
+        if (strcmp(profile->tenant, tenant) != 0)
+            continue;
+        want.profiles++;
+        want.series += !seen[service][zone];
+        seen[service][zone] = true;
+        want.oldest_ns = FG_MIN(want.oldest_ns, profile->time_ns);
+        want.newest_ns = FG_MAX(want.newest_ns, profile->time_ns);
+    }
+    if (want.profiles == 0)
+        want.oldest_ns = want.newest_ns = 0;
+    assert_int_equal(got.profiles, want.profiles);
+    assert_int_equal(got.series, want.series);
+    assert_int_equal(got.oldest_ns, want.oldest_ns);
+    assert_int_equal(got.newest_ns, want.newest_ns);
+}
+
+static void compare(struct head *head, const struct slow *slow, uint64_t seed)
+{
+    uint64_t random = seed + 1000000;
+    struct fg_buf got, want;
+
+    fg_buf_init(&got, SIZE_MAX);
+    fg_buf_init(&want, SIZE_MAX);
+    for (int i = 0; i < QUERIES && slow->count > 0; i++) {
+        struct head_query query = random_query(slow, &random);
+
+        assert_int_equal(head_select(head, &query, &got), FG_OK);
+        slow_select(slow, &query, &want);
+        assert_equal_text(&got, &want, "select", seed, i);
+        query.n_ids = 0; /* SELECT alone knows them */
+        assert_int_equal(head_points(head, &query, &got), FG_OK);
+        slow_points(slow, &query, &want);
+        assert_equal_text(&got, &want, "points", seed, i);
+    }
+    assert_stats(head, slow, "tenant");
+    assert_stats(head, slow, "other");
+    assert_stats(head, slow, "nobody");
+    fg_buf_done(&got);
+    fg_buf_done(&want);
+}
+
+static void push_one(struct head *head, struct slow *slow, uint64_t *random)
+{
+    struct slow_profile *item = &slow->items[slow->count];
+    struct head_pushed pushed;
+    struct fg_buf batch;
+
+    random_profile(item, random);
+    item->profile.samples = item->samples;
+    fg_buf_init(&batch, SIZE_MAX);
+    item->id = head_encode(&item->profile, true, 1, &batch);
+    pushed = head_push_bytes(head, &item->profile, fg_buf_slice(&batch));
+    fg_buf_done(&batch);
+    assert_int_equal(pushed.code, FG_OK);
+    assert_int_equal(pushed.n_undefined, 0);
+    assert_int_equal(pushed.stored + pushed.duplicates, 1);
+    for (size_t i = 0; i < slow->count; i++)
+        if (fg_id_eq(slow->items[i].id, item->id)) {
+            assert_int_equal(pushed.duplicates, 1);
+            return;
+        }
+    assert_int_equal(pushed.stored, 1);
+    slow->count++;
+}
+
+/* ---- stores ---- */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
+    (void)info;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+static struct fg_store *open_rocks(const char *dir)
+{
+    const struct ingester_settings settings = {
+        .store_cache_bytes = 8 << 20,
+        .store_write_buffer_bytes = 64 << 10, /* small, so that files are written and joined */
+        .store_wal_max_bytes = 4 << 20,
+    };
+    struct fg_store_config config = ingester_store_config(&settings);
+    struct fg_store *store;
+    struct fg_err err;
+
+    assert_true(config.sync);
+    config.sync = false;
+    if (fg_store_open(dir, head_families, HEAD_FAMILIES, &config, &store, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    return store;
+}
+
+static void run(uint64_t seed, bool rocks)
+{
+    static struct slow slow;
+    char dir[] = "/tmp/fg-ingester-XXXXXX";
+    struct fg_store *store;
+    uint64_t random = seed;
+    struct head head;
+
+    slow.count = 0;
+    assert_non_null(mkdtemp(dir));
+    store = rocks ? open_rocks(dir) : fg_store_memory(HEAD_FAMILIES);
+    head_open(&head, store);
+    compare(&head, &slow, seed);
+    for (int part = 0; part < 3; part++) {
+        for (int i = 0; i < PROFILES / 3; i++)
+            push_one(&head, &slow, &random);
+        compare(&head, &slow, seed);
+        head_close(&head); /* a restart */
+        if (rocks) {
+            fg_store_close(store);
+            store = open_rocks(dir);
+        }
+        head_open(&head, store);
+        compare(&head, &slow, seed + 1);
+    }
+    head_close(&head);
+    fg_store_close(store);
+    (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void answers_equal_the_slow_ones_in_memory(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++)
+        run(seed, false);
+}
+
+static void answers_equal_the_slow_ones_on_rocksdb(void **state)
+{
+    (void)state;
+    run(100, true);
+    run(101, true);
+}
+
+/* ---- single cases ---- */
+
+static const struct head_sample one_sample[] = {{"main;work", {1, 10}, 0}};
+
+static struct head_profile plain_profile(void)
+{
+    return (struct head_profile){.tenant = "tenant",
+                                 .service = "shop",
+                                 .zone = "n",
+                                 .time_ns = start_ns,
+                                 .samples = one_sample,
+                                 .n_samples = 1};
+}
+
+static struct head_query plain_query(void)
+{
+    return (struct head_query){.tenant = "tenant",
+                               .type = "cpu:nanoseconds",
+                               .start_ns = start_ns,
+                               .end_ns = start_ns,
+                               .step_ns = FG_MINUTE_NS};
+}
+
+static void assert_select(struct head *head, const struct head_query *query, const char *want)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, SIZE_MAX);
+    assert_int_equal(head_select(head, query, &text), FG_OK);
+    fg_buf_putc(&text, 0);
+    assert_string_equal((const char *)text.ptr, want);
+    fg_buf_done(&text);
+}
+
+static void times_are_inclusive(void **state)
+{
+    static const struct {
+        int64_t from, to;
+        bool found;
+    } cases[] = {{0, 0, true}, {-1, 0, true}, {0, 1, true}, {1, 2, false}, {-2, -1, false}};
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_profile profile = plain_profile();
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    /* It ends two windows later, but it is found by its start. */
+    profile.duration_ns = 2 * WINDOW_NS;
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct head_query query = plain_query();
+
+        query.start_ns = start_ns + cases[i].from;
+        query.end_ns = start_ns + cases[i].to;
+        assert_select(&head, &query, cases[i].found ? "main;work 10\n" : "");
+    }
+    head_close(&head);
+    fg_store_close(store);
+}
+
+static void stacks_are_defined_once(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_profile profile = plain_profile();
+    struct head_query query = plain_query();
+    struct head_pushed pushed;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    pushed = head_push(&head, &profile, false);
+    assert_int_equal(pushed.code, FG_OK);
+    assert_int_equal(pushed.n_undefined, 1);
+    assert_int_equal(pushed.stored + pushed.duplicates, 0);
+    assert_int_equal(head_stats(&head, "tenant").profiles, 0);
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    profile.time_ns++;
+    assert_int_equal(head_push(&head, &profile, false).stored, 1);
+    head_close(&head);
+    head_open(&head, store); /* what it knew it knows again */
+    profile.time_ns++;
+    assert_int_equal(head_push(&head, &profile, false).stored, 1);
+    profile.service = "archive"; /* a dictionary of its own */
+    assert_int_equal(head_push(&head, &profile, false).n_undefined, 1);
+    query.end_ns += 10;
+    assert_select(&head, &query, "main;work 30\n");
+    head_close(&head);
+    fg_store_close(store);
+}
+
+static void the_same_push_counts_once(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_profile profile = plain_profile();
+    struct head_query query = plain_query();
+    struct head_pushed pushed;
+    struct fg_buf batch;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    fg_buf_init(&batch, SIZE_MAX);
+    (void)head_encode(&profile, true, 2, &batch); /* twice in one batch */
+    pushed = head_push_bytes(&head, &profile, fg_buf_slice(&batch));
+    assert_int_equal(pushed.stored, 1);
+    assert_int_equal(pushed.duplicates, 1);
+    pushed = head_push_bytes(&head, &profile, fg_buf_slice(&batch));
+    assert_int_equal(pushed.stored, 0);
+    assert_int_equal(pushed.duplicates, 2);
+    fg_buf_done(&batch);
+    assert_select(&head, &query, "main;work 10\n");
+    assert_int_equal(head_stats(&head, "tenant").profiles, 1);
+    head_close(&head);
+    head_open(&head, store);
+    pushed = head_push(&head, &profile, true);
+    assert_int_equal(pushed.duplicates, 1);
+    assert_select(&head, &query, "main;work 10\n");
+    head_close(&head);
+    fg_store_close(store);
+}
+
+static void series_are_listed(void **state)
+{
+    static const char *const zone[] = {"zone"}, *const both[] = {"zone", "__profile_type__"};
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    static const struct head_sample counts[] = {{"main", {1, 0}, 0}};
+    struct head_profile profile = plain_profile();
+    struct head_query query = plain_query();
+    struct fg_buf text;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    profile.zone = "s";
+    profile.samples = counts; /* its second type never has a value */
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    profile.service = "late";
+    profile.zone = NULL;
+    profile.time_ns += FG_HOUR_NS;
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    fg_buf_init(&text, SIZE_MAX);
+
+    query.type = NULL;
+    assert_int_equal(head_series(&head, &query, zone, 1, &text), FG_OK);
+    assert_true(fg_slice_is(fg_buf_slice(&text), "{zone=\"n\"}\n{zone=\"s\"}\n"));
+    assert_int_equal(head_series(&head, &query, both, 2, &text), FG_OK);
+    assert_true(fg_slice_is(fg_buf_slice(&text),
+                            "{__profile_type__=\"process_cpu:cpu:nanoseconds::\", zone=\"n\"}\n"
+                            "{__profile_type__=\"process_cpu:samples:count::\", zone=\"n\"}\n"
+                            "{__profile_type__=\"process_cpu:samples:count::\", zone=\"s\"}\n"));
+    query.service = "late";
+    query.start_ns = query.end_ns = start_ns + FG_HOUR_NS;
+    assert_int_equal(head_series(&head, &query, NULL, 0, &text), FG_OK);
+    assert_true(
+        fg_slice_is(fg_buf_slice(&text),
+                    "{__name__=\"process_cpu\", __profile_type__=\"process_cpu:samples:count::\", "
+                    "__service_name__=\"late\", __type__=\"samples\", __unit__=\"count\", "
+                    "service_name=\"late\"}\n"));
+    fg_buf_done(&text);
+    head_close(&head);
+    fg_store_close(store);
+}
+
+static void bad_requests_are_refused(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_profile profile = plain_profile();
+    struct head_query query = plain_query();
+    struct fg_buf text;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    assert_int_equal(head_push_bytes(&head, &profile, FG_LIT("nonsense")).code, FG_E_CORRUPT);
+    profile.tenant = "";
+    assert_int_equal(head_push(&head, &profile, true).code, FG_E_INVALID);
+    profile = plain_profile();
+    profile.service = "";
+    assert_int_equal(head_push_bytes(&head, &profile, FG_LIT("")).code, FG_E_INVALID);
+    fg_buf_init(&text, SIZE_MAX);
+    query.step_ns = 0;
+    assert_int_equal(head_points(&head, &query, &text), FG_E_INVALID);
+    query = plain_query();
+    query.end_ns--;
+    assert_int_equal(head_points(&head, &query, &text), FG_E_INVALID);
+    assert_select(&head, &query, "");
+    fg_buf_done(&text);
+    head_close(&head);
+    fg_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_inclusive),
+        cmocka_unit_test(stacks_are_defined_once),
+        cmocka_unit_test(the_same_push_counts_once),
+        cmocka_unit_test(series_are_listed),
+        cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(answers_equal_the_slow_ones_in_memory),
+        cmocka_unit_test(answers_equal_the_slow_ones_on_rocksdb),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
