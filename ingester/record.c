@@ -326,7 +326,7 @@ enum fg_code record_read(const struct record *record, uint32_t type, bool links,
         return corrupt(err, "type");
     for (uint32_t t = 0; t < record->n_types; t++)
         (void)fg_cur_varint(&cur);
-    columns_reserve(columns, record->n_samples);
+    columns_reserve(columns, FG_MAX(record->n_samples, 1)); /* no samples, and still arrays */
     columns->n_links = 0;
     for (uint32_t i = 0; i < record->n_samples; i++) {
         node += fg_cur_varint(&cur);
