@@ -1,0 +1,37 @@
+/* A batch off the wire is refused, or every number in it is one of what is there. */
+#include "common/profile/batch.h"
+
+static void look(const struct fg_wire_batch *batch)
+{
+    fg_assert(batch->n_types > 0 && batch->n_types <= FG_BATCH_TYPES_MAX);
+    for (uint32_t s = 0; s < batch->n_stacks; s++)
+        for (uint32_t i = 0; batch->stacks[s].locations != NULL && i < batch->stacks[s].depth; i++)
+            fg_assert(batch->stacks[s].locations[i] < batch->symbols.n_locations);
+    for (uint32_t p = 0; p < batch->n_profiles; p++) {
+        const struct fg_profile *profile = &batch->profiles[p];
+
+        (void)fg_labels_hash(&profile->labels);
+        for (uint32_t i = 0; i < profile->n_samples; i++)
+            fg_assert(profile->stacks[i] < batch->n_stacks);
+        for (size_t i = 0; i < (size_t)profile->n_samples * batch->n_types; i++)
+            fg_assert(profile->values[i] >= 0);
+        for (uint32_t i = 0; i < profile->n_links; i++)
+            fg_assert(profile->links[i].sample < profile->n_samples);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fg_arena *arena = fg_arena_create(64 << 20);
+    struct fg_wire_batch batch;
+    struct fg_err err;
+
+    if (fg_batch_decode(fg_bytes(data, size), arena, &batch, &err) == FG_OK) {
+        look(&batch);
+        fg_wire_batch_done(&batch);
+    } else {
+        fg_assert(err.code == FG_E_CORRUPT || err.code == FG_E_LIMIT);
+    }
+    fg_arena_destroy(arena);
+    return 0;
+}
