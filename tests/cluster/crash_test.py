@@ -14,7 +14,9 @@ import gzip
 import http.client
 import os
 import random
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -31,6 +33,10 @@ LIFE_S = (0.4, 2.5)  # of a server that will be killed
 RESEND_SHARE = 0.05  # of the pushes that were answered
 REQUEST_TIMEOUT_S = 30
 EARLIEST_S = 2  # before the first profile, in queries
+FULL_DISK_MIB = 24
+NOISE_LINES = 200
+RECOVERY_S = 30
+REFUSALS = 50  # by a full disk, before it gets room
 
 
 class Push:
@@ -44,6 +50,7 @@ class Push:
         self.value = rng.randrange(1, 1000)
         self.time_s = START_S + number
         self.pod = rng.randrange(5)
+        self.noise = 0  # what else it adds to the total
         self.acknowledged = False
         self.target, self.body = self.text() if self.folded else self.pprof()
 
@@ -76,6 +83,15 @@ class Ledger:
             push = Push(len(self.pushes), self.rng)
             self.pushes.append(push)
             return push
+
+    def bulky(self):
+        """A new push with much that no other has, so that it takes room on the disk."""
+        push = Push(3 * len(self.pushes), self.rng)  # a text
+        for _ in range(NOISE_LINES):
+            push.body += b"%x;%x 1\n" % (self.rng.getrandbits(256), self.rng.getrandbits(256))
+        push.noise = NOISE_LINES
+        self.pushes.append(push)
+        return push
 
     def lost(self):
         return [push for push in self.pushes if not push.acknowledged]
@@ -138,7 +154,7 @@ def verify(port, ledger):
     services = {}
     for push in ledger.pushes:
         services.setdefault((push.service, COUNT if push.folded else CPU), []).append(push)
-    range_ms = ((START_S - EARLIEST_S) * 1000, (START_S + len(ledger.pushes) + 60) * 1000)
+    range_ms = ((START_S - EARLIEST_S) * 1000, (START_S + ledger.pushes[-1].number + 60) * 1000)
     for (service, push_type), pushes in services.items():
         found, total = frames_of(client, push_type, service, range_ms)
         for push in pushes:
@@ -146,7 +162,7 @@ def verify(port, ledger):
             allowed = (push.value,) if push.acknowledged else (0, push.value)
             flamegrid.check(value in allowed, "push %d of %s: %d is stored, sent was %d, acknowledged: %s",
                             push.number, service, value, push.value, push.acknowledged)
-            total -= value
+            total -= value + (push.noise if value else 0)
         flamegrid.check(not found and total == 0, "%s: %d more than was sent, %s", service, total, list(found)[:5])
         in_series = client.series_total(push_type, '{service_name="%s"}' % service, *range_ms)
         in_graph = client.flame_total(push_type, '{service_name="%s"}' % service, *range_ms)
@@ -232,6 +248,69 @@ def many_readers(seed):
         verify(server.port, ledger)
 
 
+def disk_full(seed):
+    """A full disk is answered with an error, not with a promise; given room, the server goes on by itself."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as server:
+        os.mkdir(server.data)
+        mount("-t", "tmpfs", "-o", "size=%dm" % FULL_DISK_MIB, "tmpfs", server.data)
+        try:
+            server.start().wait_ready()
+            refusals = fill_disk(server, ledger)
+            flamegrid.check(refusals, "the disk of %d MiB never was full", FULL_DISK_MIB)
+            mount("-o", "remount,size=1024m", server.data)
+            wait_until_taken(server, ledger)
+            verify(server.port, ledger)
+            server.kill()
+            server.start().wait_ready()
+            verify(server.port, ledger)
+            send_again(server.port, ledger)
+            verify(server.port, ledger)
+        finally:
+            server.kill()
+            subprocess.run(["umount", server.data], check=False)
+
+
+def mount(*arguments):
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+def can_mount():
+    """Root of a container may be forbidden to, so it is tried."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False)
+        if done.returncode == 0:
+            subprocess.run(["umount", folder], check=True)
+        return done.returncode == 0
+
+
+def fill_disk(server, ledger):
+    """Pushes large texts until enough were not taken. Those answers."""
+    client, refusals = flamegrid.Client(server.port, REQUEST_TIMEOUT_S), []
+    while len(refusals) < REFUSALS and len(ledger.pushes) < 20000 and server.alive():
+        push = ledger.bulky()
+        try:
+            status, body = client.send("POST", push.target, push.body)
+        except (OSError, http.client.HTTPException) as fault:
+            refusals.append(str(fault))
+            continue
+        if status == 200:
+            push.acknowledged = True
+        else:
+            flamegrid.check(status in (429, 500, 503), "status %d: %s", status, body[:200])
+            refusals.append(status)
+    return refusals
+
+
+def wait_until_taken(server, ledger):
+    client, push = flamegrid.Client(server.port, REQUEST_TIMEOUT_S), ledger.bulky()
+    deadline = time.monotonic() + RECOVERY_S
+    while not push.acknowledged:
+        send(client, push, [])
+        flamegrid.check(time.monotonic() < deadline, "refuses %d s after the disk has room", RECOVERY_S)
+        time.sleep(0.1)
+
+
 def watch_total(port, seconds):
     client, last = flamegrid.Client(port, REQUEST_TIMEOUT_S), 0
     end = time.monotonic() + seconds
@@ -252,6 +331,10 @@ def main():
     tally.run("one server for a folder", second_server)
     tally.run("drain on SIGTERM", drain, arguments.seed)
     tally.run("totals only grow", many_readers, arguments.seed)
+    if can_mount():
+        tally.run("full disk", disk_full, arguments.seed)
+    else:
+        tally.skip("full disk", "needs a file system of its own, and may not mount one")
     tally.run("kill -9", kill_loop, arguments.seed, arguments.seconds)
     tally.finish()
 
