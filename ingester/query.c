@@ -269,3 +269,10 @@ void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats)
     stats->bytes = query->bytes;
     stats->series = query->series;
 }
+
+void query_put_reply(struct query *query, const ProtobufCMessage *reply)
+{
+    /* One more: a message of nothing but zeros has no bytes, and NULL + 0 is undefined. */
+    if (fg_buf_reserve(&query->head, protobuf_c_message_get_packed_size(reply) + 1))
+        query->head.len += protobuf_c_message_pack(reply, query->head.ptr + query->head.len);
+}

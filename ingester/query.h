@@ -72,4 +72,7 @@ enum fg_code query_scan(struct query *query, const struct query_scope *scope, qu
 
 void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats);
 
+/* The reply's head. */
+void query_put_reply(struct query *query, const ProtobufCMessage *reply);
+
 #endif

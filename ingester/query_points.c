@@ -189,8 +189,7 @@ static void write_reply(struct query *query)
 
     query_stats_fill(query, &stats);
     reply.stats = &stats;
-    if (fg_buf_reserve(&query->head, fg__inner__points_reply__get_packed_size(&reply)))
-        query->head.len += fg__inner__points_reply__pack(&reply, query->head.ptr + query->head.len);
+    query_put_reply(query, &reply.base);
 }
 
 static enum fg_code answer(struct points *points, struct fg_err *err)

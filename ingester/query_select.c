@@ -241,13 +241,10 @@ static void write_reply(struct query *query)
 {
     Fg__Inner__SelectReply reply = FG__INNER__SELECT_REPLY__INIT;
     Fg__Inner__Stats stats;
-    size_t size;
 
     query_stats_fill(query, &stats);
     reply.stats = &stats;
-    size = fg__inner__select_reply__get_packed_size(&reply);
-    if (fg_buf_reserve(&query->head, size))
-        query->head.len += fg__inner__select_reply__pack(&reply, query->head.ptr + query->head.len);
+    query_put_reply(query, &reply.base);
 }
 
 static enum fg_code answer(struct select *select, struct fg_err *err)

@@ -91,8 +91,7 @@ static void write_reply(struct query *query)
 
     query_stats_fill(query, &stats);
     reply.stats = &stats;
-    if (fg_buf_reserve(&query->head, fg__inner__series_reply__get_packed_size(&reply)))
-        query->head.len += fg__inner__series_reply__pack(&reply, query->head.ptr + query->head.len);
+    query_put_reply(query, &reply.base);
 }
 
 static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *head,
@@ -152,8 +151,7 @@ static enum fg_code stats_of(struct query *query, struct catalog_tenant *tenant,
         reply.profiles += groups[i].count;
     }
     reply.series = tenant == NULL ? 0 : catalog_count_series(query->context->catalog, tenant);
-    if (fg_buf_reserve(&query->head, fg__inner__stats_reply__get_packed_size(&reply)))
-        query->head.len += fg__inner__stats_reply__pack(&reply, query->head.ptr + query->head.len);
+    query_put_reply(query, &reply.base);
     return FG_OK;
 }
 
