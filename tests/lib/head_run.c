@@ -133,9 +133,10 @@ static int64_t deadline(void)
 void head_call_push(struct head_call *call, const struct head_profile *profile,
                     struct fg_slice batch)
 {
-    Fg__Inner__PushHead message = FG__INNER__PUSH_HEAD__INIT;
+    Fg__Inner__PushHead message;
     char tenant[64], service[64];
 
+    fg__inner__push_head__init(&message);
     (void)snprintf(tenant, sizeof tenant, "%s", profile->tenant);
     (void)snprintf(service, sizeof service, "%s", profile->service);
     message.tenant = tenant;
@@ -258,7 +259,7 @@ static void fold(struct fg_slice payload, struct fg_buf *out)
 
 enum fg_code head_select(struct head *head, const struct head_query *query, struct fg_buf *out)
 {
-    Fg__Inner__SelectHead message = FG__INNER__SELECT_HEAD__INIT;
+    Fg__Inner__SelectHead message;
     uint8_t id_bytes[FG_COUNT(query->ids)][FG_ID_BYTES];
     ProtobufCBinaryData ids[FG_COUNT(query->ids)];
     uint64_t spans[FG_COUNT(query->spans)];
@@ -267,6 +268,7 @@ enum fg_code head_select(struct head *head, const struct head_query *query, stru
     struct fg_call call;
     enum fg_code code;
 
+    fg__inner__select_head__init(&message);
     select_by(&selection, query);
     for (size_t i = 0; i < query->n_call_site; i++) {
         (void)snprintf(site_texts[i], sizeof site_texts[i], "%s", query->call_site[i]);
@@ -311,13 +313,14 @@ static struct fg_slice take_labels(struct fg_cur *cur, struct fg_buf *out)
 enum fg_code head_series(struct head *head, const struct head_query *query,
                          const char *const *names, size_t n_names, struct fg_buf *out)
 {
-    Fg__Inner__SeriesHead message = FG__INNER__SERIES_HEAD__INIT;
+    Fg__Inner__SeriesHead message;
     char *pointers[4], texts[4][64];
     struct selection selection = {0};
     struct fg_buf labels;
     struct fg_call call;
     enum fg_code code;
 
+    fg__inner__series_head__init(&message);
     fg_assert(n_names <= FG_COUNT(pointers));
     select_by(&selection, query);
     for (size_t i = 0; i < n_names; i++) {
@@ -347,7 +350,7 @@ enum fg_code head_series(struct head *head, const struct head_query *query,
 
 enum fg_code head_points(struct head *head, const struct head_query *query, struct fg_buf *out)
 {
-    Fg__Inner__PointsHead message = FG__INNER__POINTS_HEAD__INIT;
+    Fg__Inner__PointsHead message;
     char zone[] = "zone";
     char *group_by[] = {zone};
     struct selection selection = {0};
@@ -355,6 +358,7 @@ enum fg_code head_points(struct head *head, const struct head_query *query, stru
     struct fg_call call;
     enum fg_code code;
 
+    fg__inner__points_head__init(&message);
     select_by(&selection, query);
     message.selection = &selection.message;
     message.profile_type = selection.type;
@@ -390,12 +394,13 @@ enum fg_code head_points(struct head *head, const struct head_query *query, stru
 
 struct head_stats head_stats(struct head *head, const char *tenant)
 {
-    Fg__Inner__StatsHead message = FG__INNER__STATS_HEAD__INIT;
+    Fg__Inner__StatsHead message;
     Fg__Inner__StatsReply *reply;
     struct head_stats stats;
     struct fg_call call;
     char name[64];
 
+    fg__inner__stats_head__init(&message);
     (void)snprintf(name, sizeof name, "%s", tenant);
     message.tenant = name;
     fg_assert(ask(head, FG_RPC_STATS, &message.base, &call) == FG_OK);
