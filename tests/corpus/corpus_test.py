@@ -69,7 +69,7 @@ def push(client, row):
 
 
 def stored(client, row):
-    """{"type/unit": total} of what the service has."""
+    """{"type/unit": total} of what the service has; where stacks are known they are compared, too."""
     selector = '{service_name="%s"}' % service_of(row)
     start, end = ALL_TIME_MS
     answer = client.ask("Series", matchers=[selector], labelNames=["__profile_type__"], start=start, end=end)
@@ -77,7 +77,9 @@ def stored(client, row):
     for labels in answer.get("labelsSet", []):
         for label in labels.get("labels", []):
             kind = "/".join(label["value"].split(":")[1:3])
-            totals[kind] = merged_total(client, label["value"], selector)
+            merged = merged_profile(client, label["value"], selector)
+            totals[kind] = sum(int(sample["value"][0]) for sample in merged.get("sample", []))
+            check_stacks(row, kind, merged)
             # Locations without a function have no place in a flame graph.
             if "without function" not in row["notes"] and "without stack" not in row["notes"]:
                 flame = client.flame_total(label["value"], selector, start, end)
@@ -86,12 +88,70 @@ def stored(client, row):
     return totals
 
 
-def merged_total(client, profile_type, selector):
-    """The sum of all samples of the merged pprof."""
+def merged_profile(client, profile_type, selector):
+    """All of a type as one pprof, as JSON."""
     request = {"profileTypeID": profile_type, "labelSelector": selector,
                "start": ALL_TIME_MS[0], "end": ALL_TIME_MS[1]}
-    answer = client.ask("SelectMergeProfile", **request)
-    return sum(int(sample["value"][0]) for sample in answer.get("sample", []))
+    return client.ask("SelectMergeProfile", **request)
+
+
+def folded(profile):
+    """{"root;...;leaf": value}. A frame without a name is its address."""
+    strings = profile.get("stringTable", [])
+    functions = {f["id"]: strings[int(f.get("name", 0))] or strings[int(f.get("systemName", 0))]
+                 for f in profile.get("function", [])}
+    frames = {}
+    for location in profile.get("location", []):
+        address = "0x%x" % int(location.get("address", 0))
+        lines = [functions[line["functionId"]] or address for line in location.get("line", [])]
+        frames[location["id"]] = lines[::-1] or [address]
+    stacks = {}
+    for sample in profile.get("sample", []):
+        stack = ";".join(frame for id_ in reversed(sample["locationId"]) for frame in frames[id_])
+        stacks[stack] = stacks.get(stack, 0) + int(sample["value"][0])
+    return stacks
+
+
+def expected_stacks(row, kind):
+    """What expected/ has for this sample type, or None."""
+    types = row["types"].split(" ")
+    if kind not in types:
+        return None
+    stem = "%s.%d.folded" % (row["file"].replace("/", "__"), types.index(kind))
+    stem = os.path.join(flamegrid.shared_folder("corpus"), "expected", stem)
+    for path, opener in ((stem, open), (stem + ".gz", gzip.open)):
+        if os.path.exists(path):
+            with opener(path, "rb") as file:
+                lines = (line.rpartition(b" ") for line in file.read().split(b"\n") if line)
+                stacks = {}
+                for stack, _, value in lines:
+                    name = without_type_parameters(stack.decode())
+                    stacks[name] = stacks.get(name, 0) + int(value)
+                return stacks
+    return None
+
+
+def without_type_parameters(stack):
+    """Go's shapes are left out of names, so that all instances of a generic function are one: f[go.shape.int] is f."""
+    while (start := stack.find("[go.shape.")) >= 0:
+        depth, end = 0, start
+        while end < len(stack):
+            depth += {"[": 1, "]": -1}.get(stack[end], 0)
+            end += 1
+            if depth == 0:
+                break
+        stack = stack[:start] + stack[end:]
+    return stack
+
+
+def check_stacks(row, kind, merged):
+    want = expected_stacks(row, kind)
+    if want is None or row["file"] in DIFFERS:
+        return
+    got = folded(merged)
+    wrong = sorted(stack for stack in got.keys() | want.keys() if got.get(stack) != want.get(stack))
+    flamegrid.check(not wrong, "%s: %d of %d stacks differ, the first is %r: %s instead of %s", kind, len(wrong),
+                    len(want), wrong[:1], got.get(wrong[0]) if wrong else 0, want.get(wrong[0]) if wrong else 0)
 
 
 def expected(row):
