@@ -329,9 +329,11 @@ enum fg_code record_read(const struct record *record, uint32_t type, bool links,
     columns_reserve(columns, FG_MAX(record->n_samples, 1)); /* no samples, and still arrays */
     columns->n_links = 0;
     for (uint32_t i = 0; i < record->n_samples; i++) {
-        node += fg_cur_varint(&cur);
-        if (node > UINT32_MAX)
+        uint64_t step = fg_cur_varint(&cur);
+
+        if (step > UINT32_MAX - node) /* whoever reads them counts on their ascending */
             return corrupt(err, "node");
+        node += step;
         columns->nodes[i] = (uint32_t)node;
     }
     if (!find_columns(&cur, record, places))
