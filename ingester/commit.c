@@ -105,6 +105,11 @@ static bool is_stale(const struct commit_item *item)
 
 /* ---- a batch ---- */
 
+static bool same_group(const struct head_group_key *a, const struct head_group_key *b)
+{
+    return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
+}
+
 static struct catalog_group empty_group(const struct head_group_key *key)
 {
     return (struct catalog_group){.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
@@ -122,8 +127,7 @@ static struct touched *touch(struct commit *commit, struct catalog_tenant *tenan
          i = fg_map_next(&commit->touched_map, &walk)) {
         const struct head_group_key *there = &commit->touched[i].group.key;
 
-        if (there->tenant == key->tenant && there->shard == key->shard &&
-            there->window == key->window)
+        if (same_group(there, key))
             return &commit->touched[i];
     }
     if (commit->n_touched == commit->cap_touched) {
@@ -219,10 +223,11 @@ static enum fg_code recount(struct commit *commit, struct catalog_group *group, 
     fg_buf_init(&from, HEAD_GROUP_KEY_BYTES);
     head_put_group_key(&from, &group->key);
     iter = fg_store_iter_create(commit->store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
-    for (; iter->valid && fg_slice_eq(fg_slice_sub(iter->key, 0, from.len), fg_buf_slice(&from));
-         fg_store_iter_next(iter))
-        if (head_get_profile_key(iter->key, &key))
-            catalog_group_add(&counted, key.time_ns, key.id);
+    for (; iter->valid; fg_store_iter_next(iter)) {
+        if (!head_get_profile_key(iter->key, &key) || !same_group(&key.group, &group->key))
+            break;
+        catalog_group_add(&counted, key.time_ns, key.id);
+    }
     *err = iter->err;
     code = iter->err.code;
     fg_store_iter_destroy(iter);
