@@ -2,6 +2,11 @@
 
 #include <pthread.h>
 
+struct stack {
+    struct fg_id id;
+    uint32_t node; /* + 1 */
+};
+
 struct dict {
     uint32_t service, generation;
     uint32_t refs;     /* under the table's lock */
@@ -12,8 +17,7 @@ struct dict {
     pthread_rwlock_t lock; /* writer: the pinned worker */
     struct fg_tree tree;
     struct fg_map stack_map; /* id.lo -> number of the stack */
-    struct fg_id *stack_ids;
-    uint32_t *stack_nodes; /* node + 1 */
+    struct stack *stacks;
     uint32_t n_stacks, cap_stacks;
 
     /* How far the chunks go. */
@@ -49,8 +53,7 @@ static void dict_free(struct dict *dict)
 {
     fg_tree_done(&dict->tree);
     fg_map_done(&dict->stack_map);
-    free(dict->stack_ids);
-    free(dict->stack_nodes);
+    free(dict->stacks);
     (void)pthread_rwlock_destroy(&dict->lock);
     free(dict);
 }
@@ -58,7 +61,7 @@ static void dict_free(struct dict *dict)
 static uint64_t dict_memory(const struct dict *dict)
 {
     return sizeof *dict + fg_tree_bytes(&dict->tree) + fg_map_bytes(&dict->stack_map) +
-           dict->cap_stacks * (sizeof *dict->stack_ids + sizeof *dict->stack_nodes);
+           dict->cap_stacks * sizeof *dict->stacks;
 }
 
 uint32_t dict_generation(const struct dict *dict)
@@ -73,8 +76,8 @@ static uint32_t find_stack(const struct dict *dict, struct fg_id id)
 
     for (uint32_t i = fg_map_first(&dict->stack_map, id.lo, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&dict->stack_map, &walk))
-        if (fg_id_eq(dict->stack_ids[i], id))
-            return dict->stack_nodes[i];
+        if (fg_id_eq(dict->stacks[i].id, id))
+            return dict->stacks[i].node;
     return UINT32_MAX;
 }
 
@@ -82,13 +85,10 @@ static void add_stack(struct dict *dict, struct fg_id id, uint32_t node)
 {
     if (dict->n_stacks == dict->cap_stacks) {
         dict->cap_stacks = FG_MAX(256, dict->cap_stacks * 2);
-        dict->stack_ids = fg_realloc(dict->stack_ids, dict->cap_stacks * sizeof *dict->stack_ids);
-        dict->stack_nodes =
-            fg_realloc(dict->stack_nodes, dict->cap_stacks * sizeof *dict->stack_nodes);
+        dict->stacks = fg_realloc(dict->stacks, dict->cap_stacks * sizeof *dict->stacks);
     }
     fg_map_add(&dict->stack_map, id.lo, dict->n_stacks);
-    dict->stack_ids[dict->n_stacks] = id;
-    dict->stack_nodes[dict->n_stacks++] = node;
+    dict->stacks[dict->n_stacks++] = (struct stack){id, node};
 }
 
 /* The tree's node + 1 of a stack that the batch defines. */
@@ -103,6 +103,23 @@ static uint32_t grow_tree(struct dict *dict, const struct fg_wire_stack *stack,
     return node == FG_TREE_ROOT ? 0 : node + 1;
 }
 
+/* Two misses wait for each stack, its slot and what the slot names: have both on their way early.
+ */
+static void prefetch(const struct dict *dict, const struct fg_wire_batch *batch, uint32_t i)
+{
+    enum { SLOT_AHEAD = 16, STACK_AHEAD = 8 };
+    struct fg_map_walk walk;
+    uint32_t stack;
+
+    if (i + SLOT_AHEAD < batch->n_stacks)
+        fg_map_prefetch(&dict->stack_map, batch->stacks[i + SLOT_AHEAD].id.lo);
+    if (i + STACK_AHEAD >= batch->n_stacks)
+        return;
+    stack = fg_map_first(&dict->stack_map, batch->stacks[i + STACK_AHEAD].id.lo, &walk);
+    if (stack != FG_MAP_NONE)
+        __builtin_prefetch(&dict->stacks[stack]);
+}
+
 void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes,
                   uint32_t *undefined, uint32_t *ret_undefined)
 {
@@ -111,10 +128,7 @@ void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t
 
     /* Only this thread writes, so looking up needs no lock. */
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
-        enum { AHEAD = 8 };
-
-        if (i + AHEAD < batch->n_stacks)
-            fg_map_prefetch(&dict->stack_map, batch->stacks[i + AHEAD].id.lo);
+        prefetch(dict, batch, i);
         nodes[i] = find_stack(dict, batch->stacks[i].id);
         n_new += nodes[i] == UINT32_MAX;
         if (nodes[i] == UINT32_MAX && batch->stacks[i].locations == NULL)
@@ -168,9 +182,9 @@ static void encode_chunk(const struct dict *dict, struct fg_buf *out)
     }
     fg_buf_varint(out, dict->n_stacks - dict->n_stacks_put);
     for (uint32_t i = dict->n_stacks_put; i < dict->n_stacks; i++) {
-        fg_buf_le64(out, dict->stack_ids[i].lo);
-        fg_buf_le64(out, dict->stack_ids[i].hi);
-        fg_buf_varint(out, dict->stack_nodes[i]);
+        fg_buf_le64(out, dict->stacks[i].id.lo);
+        fg_buf_le64(out, dict->stacks[i].id.hi);
+        fg_buf_varint(out, dict->stacks[i].node);
     }
 }
 

@@ -9,7 +9,7 @@ struct row {
     uint32_t link; /* into links, or NO_LINK */
 };
 
-enum { NO_LINK = UINT32_MAX, NO_GROUP = UINT32_MAX };
+enum { NO_LINK = UINT32_MAX, NO_GROUP = UINT32_MAX, NO_ROW = UINT32_MAX };
 
 struct group {
     struct fg_labels labels;
@@ -24,10 +24,12 @@ struct fg_builder {
     struct fg_batch *batch;
     struct fg_decode_counts *counts;
 
-    struct fg_id *location_ids;
-    uint32_t cap_location_ids;
+    uint64_t *location_hashes;
+    uint32_t cap_location_hashes;
     uint32_t cap_functions, cap_locations, cap_lines, cap_stacks, cap_stack_locations;
 
+    /* First row of each stack, or NO_ROW: mostly the only one, so that few need the map of rows. */
+    uint32_t *first_rows;
     struct row *rows;
     int64_t *values; /* n_types for each row */
     struct fg_link *links;
@@ -66,21 +68,25 @@ static bool grow(struct fg_builder *builder, void *array_ptr, uint32_t count, ui
     return true;
 }
 
-/* A map whose table lives in the arena, so that nobody has to free it. */
+/* An empty map of so many slots whose table lives in the arena, so that nobody has to free it. */
+static bool map_make(struct fg_builder *builder, struct fg_map *map, uint32_t slots)
+{
+    struct fg_map_slot *table = fg_arena_alloc(builder->arena, (size_t)slots * sizeof *table);
+
+    if (table == NULL)
+        return false;
+    *map = (struct fg_map){.slots = table, .mask = slots - 1};
+    fg_map_clear(map);
+    return true;
+}
+
 static bool map_add(struct fg_builder *builder, struct fg_map *map, uint64_t hash, uint32_t value)
 {
     struct fg_map old = *map;
-    uint32_t slots = old.slots == NULL ? 256 : (old.mask + 1) * 2;
 
     if (old.slots == NULL || map->count + 1 > (old.mask + 1) / 4 * 3) {
-        map->slots = fg_arena_alloc(builder->arena, (size_t)slots * sizeof *map->slots);
-        if (map->slots == NULL) {
-            *map = old;
+        if (!map_make(builder, map, old.slots == NULL ? 64 : (old.mask + 1) * 2))
             return false;
-        }
-        map->mask = slots - 1;
-        map->count = 0;
-        fg_map_clear(map);
         for (uint32_t i = 0; old.slots != NULL && i <= old.mask; i++)
             if (old.slots[i].value != FG_MAP_NONE)
                 fg_map_add(map, old.slots[i].hash, old.slots[i].value);
@@ -106,7 +112,37 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
     return builder;
 }
 
+enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, struct fg_err *err)
+{
+    enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
+    struct fg_batch *batch = builder->batch;
+    uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
+    uint32_t slots = 64, cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
+
+    while (slots / 4 * 3 < n)
+        slots *= 2;
+    if (!grow(builder, &builder->values, 0, n, &cap_values,
+              batch->n_types * sizeof *builder->values) ||
+        !grow(builder, &builder->rows, 0, n, &builder->cap_rows, sizeof *builder->rows) ||
+        !grow(builder, &builder->first_rows, 0, n, &cap_first, sizeof *builder->first_rows) ||
+        !grow(builder, &batch->stacks, 0, n, &builder->cap_stacks, sizeof *batch->stacks) ||
+        !map_make(builder, &builder->stacks, slots))
+        return too_large(err);
+    return FG_OK;
+}
+
 /* ---- ids of locations and stacks ---- */
+
+/*
+ * Strings, functions and locations are hashed to 64 bits on the way, stacks to 128 at the end: what
+ * has to be told apart by the short ones is within one service, where a million locations meet by
+ * chance once in thirty million services; and it is half the work.
+ */
+
+static bool same_slice(struct fg_slice a, struct fg_slice b)
+{
+    return a.ptr == b.ptr && a.len == b.len;
+}
 
 /*
  * The content of a function: hashes of its strings and the line it starts at. System names are
@@ -114,105 +150,89 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
  * slice of the upload and need not be hashed again. before: the function before this one, or NULL.
  */
 struct function_content {
-    struct fg_id name, system_name, filename;
+    uint64_t name, system_name, filename;
     int64_t start_line;
 };
 
-static bool same_slice(struct fg_slice a, struct fg_slice b)
-{
-    return a.ptr == b.ptr && a.len == b.len;
-}
-
-static struct fg_id function_id(const struct fg_batch_function *function,
-                                const struct fg_batch_function *before,
-                                struct function_content *content)
+static uint64_t function_hash(const struct fg_batch_function *function,
+                              const struct fg_batch_function *before,
+                              struct function_content *content)
 {
     if (before == NULL || !same_slice(function->filename, before->filename))
-        content->filename = fg_hash128(function->filename);
-    content->name = fg_hash128(function->name);
+        content->filename = fg_hash64(function->filename);
+    content->name = fg_hash64(function->name);
     content->system_name = same_slice(function->system_name, function->name)
                                ? content->name
-                               : fg_hash128(function->system_name);
+                               : fg_hash64(function->system_name);
     content->start_line = function->start_line;
-    return fg_hash128(fg_bytes(content, sizeof *content));
+    return fg_hash64(fg_bytes(content, sizeof *content));
 }
 
-static struct fg_id mapping_id(const struct fg_batch_mapping *mapping)
+static uint64_t mapping_hash(const struct fg_batch_mapping *mapping)
 {
-    struct {
-        struct fg_id filename, build_id;
-        uint64_t start, limit, offset, flags;
-    } content = {
-        fg_hash128(mapping->filename),
-        fg_hash128(mapping->build_id),
+    const uint64_t content[] = {
+        fg_hash64(mapping->filename),
+        fg_hash64(mapping->build_id),
         mapping->start,
         mapping->limit,
         mapping->offset,
         mapping->flags,
     };
 
-    return fg_hash128(fg_bytes(&content, sizeof content));
+    return fg_hash64(fg_bytes(content, sizeof content));
 }
 
 /* Inlined chains are short; hashing line onto line needs no buffer of unknown size. */
-static struct fg_id line_id(struct fg_id before, struct fg_id function, int64_t line)
+static uint64_t line_hash(uint64_t before, uint64_t function, int64_t line)
 {
-    struct {
-        struct fg_id before, function;
-        int64_t line;
-    } content = {before, function, line};
+    const uint64_t content[] = {before, function, (uint64_t)line};
 
-    return fg_hash128(fg_bytes(&content, sizeof content));
+    return fg_hash64(fg_bytes(content, sizeof content));
 }
 
-static struct fg_id location_id(const struct fg_batch_location *location, struct fg_id mapping,
-                                struct fg_id lines)
+static uint64_t location_hash(const struct fg_batch_location *location, uint64_t mapping,
+                              uint64_t lines)
 {
-    struct {
-        struct fg_id mapping, lines;
-        uint64_t address, folded;
-    } content = {mapping, lines, location->address, location->folded};
+    const uint64_t content[] = {mapping, lines, location->address, location->folded};
 
-    return fg_hash128(fg_bytes(&content, sizeof content));
+    return fg_hash64(fg_bytes(content, sizeof content));
 }
 
-/* functions and mappings: ids of the batch's, by number. */
-static struct fg_id table_location_id(const struct fg_batch *batch, uint32_t number,
-                                      const struct fg_id *functions, const struct fg_id *mappings)
+/* functions and mappings: hashes of the batch's, by number. */
+static uint64_t table_location_hash(const struct fg_batch *batch, uint32_t number,
+                                    const uint64_t *functions, const uint64_t *mappings)
 {
     const struct fg_batch_location *location = &batch->locations[number];
-    struct fg_id mapping = {0, 0}, lines = {0, 0};
+    uint64_t mapping = location->mapping == FG_NO_MAPPING ? 0 : mappings[location->mapping];
+    uint64_t lines = 0;
 
-    if (location->mapping != FG_NO_MAPPING)
-        mapping = mappings[location->mapping];
     for (uint32_t i = 0; i < location->n_lines; i++) {
         const struct fg_line *line = &batch->lines[location->first_line + i];
 
-        lines = line_id(lines, functions[line->function], line->line);
+        lines = line_hash(lines, functions[line->function], line->line);
     }
-    return location_id(location, mapping, lines);
+    return location_hash(location, mapping, lines);
 }
 
 enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err *err)
 {
     struct fg_batch *batch = builder->batch;
-    struct fg_id *functions =
-        fg_arena_alloc(builder->arena, batch->n_functions * sizeof *functions);
-    struct fg_id *mappings = fg_arena_alloc(builder->arena, batch->n_mappings * sizeof *mappings);
+    uint64_t *functions = fg_arena_alloc(builder->arena, batch->n_functions * sizeof *functions);
+    uint64_t *mappings = fg_arena_alloc(builder->arena, batch->n_mappings * sizeof *mappings);
     struct function_content content;
 
-    builder->location_ids =
-        fg_arena_alloc(builder->arena, batch->n_locations * sizeof *builder->location_ids);
-    builder->cap_location_ids = batch->n_locations;
-    if (functions == NULL || mappings == NULL || builder->location_ids == NULL)
+    builder->location_hashes =
+        fg_arena_alloc(builder->arena, batch->n_locations * sizeof *builder->location_hashes);
+    builder->cap_location_hashes = batch->n_locations;
+    if (functions == NULL || mappings == NULL || builder->location_hashes == NULL)
         return too_large(err);
     for (uint32_t i = 0; i < batch->n_functions; i++)
         functions[i] =
-            function_id(&batch->functions[i], i == 0 ? NULL : &batch->functions[i - 1], &content);
+            function_hash(&batch->functions[i], i == 0 ? NULL : &batch->functions[i - 1], &content);
     for (uint32_t i = 0; i < batch->n_mappings; i++)
-        mappings[i] = mapping_id(&batch->mappings[i]);
+        mappings[i] = mapping_hash(&batch->mappings[i]);
     for (uint32_t i = 0; i < batch->n_locations; i++)
-        builder->location_ids[i] = table_location_id(batch, i, functions, mappings);
+        builder->location_hashes[i] = table_location_hash(batch, i, functions, mappings);
     return FG_OK;
 }
 
@@ -234,10 +254,9 @@ static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice te
 static bool name_add(struct fg_builder *builder, struct fg_slice name)
 {
     struct fg_batch *batch = builder->batch;
-    const struct fg_id none = {0, 0};
     struct function_content content;
     uint32_t n = batch->n_locations;
-    struct fg_id lines;
+    uint64_t lines;
 
     if (!grow(builder, &batch->functions, batch->n_functions, 1, &builder->cap_functions,
               sizeof *batch->functions) ||
@@ -245,16 +264,16 @@ static bool name_add(struct fg_builder *builder, struct fg_slice name)
               sizeof *batch->lines) ||
         !grow(builder, &batch->locations, n, 1, &builder->cap_locations,
               sizeof *batch->locations) ||
-        !grow(builder, &builder->location_ids, n, 1, &builder->cap_location_ids,
-              sizeof *builder->location_ids))
+        !grow(builder, &builder->location_hashes, n, 1, &builder->cap_location_hashes,
+              sizeof *builder->location_hashes))
         return false;
     batch->functions[batch->n_functions] =
         (struct fg_batch_function){.name = name, .system_name = name};
     batch->lines[batch->n_lines] = (struct fg_line){batch->n_functions, 0};
     batch->locations[n] = (struct fg_batch_location){
         .mapping = FG_NO_MAPPING, .first_line = batch->n_lines, .n_lines = 1};
-    lines = line_id(none, function_id(&batch->functions[batch->n_functions], NULL, &content), 0);
-    builder->location_ids[n] = location_id(&batch->locations[n], none, lines);
+    lines = line_hash(0, function_hash(&batch->functions[batch->n_functions], NULL, &content), 0);
+    builder->location_hashes[n] = location_hash(&batch->locations[n], 0, lines);
     batch->n_functions++;
     batch->n_lines++;
     batch->n_locations++;
@@ -284,39 +303,43 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
     return FG_OK;
 }
 
-/* Hash of the ids of the locations, read through a buffer of a few at a time where they are many.
- */
+/* Hash of the hashes of the locations, a buffer of them at a time where they are many. */
 static struct fg_id stack_id(const struct fg_builder *builder, const uint32_t *locations,
                              uint32_t depth)
 {
-    struct fg_id ids[129]; /* the first place is for the hash of those before */
-    struct fg_id hash = {0, 0};
+    uint64_t hashes[130]; /* the first two are for the hash of those before */
+    struct fg_id id = {0, 0};
 
     do {
-        uint32_t n = FG_MIN(depth, (uint32_t)FG_COUNT(ids) - 1);
+        uint32_t n = FG_MIN(depth, (uint32_t)FG_COUNT(hashes) - 2);
 
-        ids[0] = hash;
+        hashes[0] = id.lo;
+        hashes[1] = id.hi;
         for (uint32_t i = 0; i < n; i++)
-            ids[1 + i] = builder->location_ids[locations[i]];
-        hash = fg_hash128(fg_bytes(ids, (1 + (size_t)n) * sizeof *ids));
+            hashes[2 + i] = builder->location_hashes[locations[i]];
+        id = fg_hash128(fg_bytes(hashes, (2 + (size_t)n) * sizeof *hashes));
         if (n > 0) /* a stack without locations may be NULL */
             locations += n;
         depth -= n;
     } while (depth > 0);
-    return hash;
+    return id;
 }
 
 static bool stack_add(struct fg_builder *builder, struct fg_id id, const uint32_t *locations,
                       uint32_t depth)
 {
     struct fg_batch *batch = builder->batch;
+    uint32_t cap_first = builder->cap_stacks;
 
-    if (!grow(builder, &batch->stacks, batch->n_stacks, 1, &builder->cap_stacks,
+    if (!grow(builder, &builder->first_rows, batch->n_stacks, 1, &cap_first,
+              sizeof *builder->first_rows) ||
+        !grow(builder, &batch->stacks, batch->n_stacks, 1, &builder->cap_stacks,
               sizeof *batch->stacks) ||
         !grow(builder, &batch->stack_locations, batch->n_stack_locations, depth,
               &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
         !map_add(builder, &builder->stacks, id.lo, batch->n_stacks))
         return false;
+    builder->first_rows[batch->n_stacks] = NO_ROW;
     batch->stacks[batch->n_stacks++] = (struct fg_stack){id, batch->n_stack_locations, depth};
     if (depth > 0)
         memcpy(batch->stack_locations + batch->n_stack_locations, locations,
@@ -442,8 +465,22 @@ static bool same_link(const struct fg_builder *builder, uint32_t index, const st
            memcmp(builder->links[index].trace_id, link->trace_id, FG_ID_BYTES) == 0;
 }
 
+/* So that row_find() finds it where it is now. */
+static bool row_index(struct fg_builder *builder, uint32_t row)
+{
+    const struct row *at = &builder->rows[row];
+    const struct fg_link *link = at->link == NO_LINK ? NULL : &builder->links[at->link];
+
+    if (builder->first_rows[at->stack] == NO_ROW)
+        builder->first_rows[at->stack] = row;
+    if (builder->first_rows[at->stack] == row)
+        return true;
+    return map_add(builder, &builder->samples, sample_hash(builder, at->group, at->stack, link),
+                   row);
+}
+
 static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
-                    const struct fg_link *link, uint64_t hash)
+                    const struct fg_link *link)
 {
     uint32_t n_types = builder->batch->n_types;
     uint32_t cap_values = builder->cap_rows;
@@ -453,8 +490,7 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
         !grow(builder, &builder->rows, builder->n_rows, 1, &builder->cap_rows,
               sizeof *builder->rows) ||
         !grow(builder, &builder->links, builder->n_links, 1, &builder->cap_links,
-              sizeof *builder->links) ||
-        !map_add(builder, &builder->samples, hash, builder->n_rows))
+              sizeof *builder->links))
         return false;
     builder->rows[builder->n_rows] = (struct row){group, stack, NO_LINK};
     if (link != NULL) {
@@ -465,8 +501,7 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
     builder->groups[group].n_rows++;
     memset(builder->values + (size_t)builder->n_rows * n_types, 0,
            n_types * sizeof *builder->values);
-    builder->n_rows++;
-    return true;
+    return row_index(builder, builder->n_rows++);
 }
 
 /* Whether there is something to keep; counts what is not. */
@@ -485,13 +520,18 @@ static bool has_value(struct fg_builder *builder, const int64_t *values)
     return any;
 }
 
-/* Number of the row of these, or FG_MAP_NONE. hash: sample_hash() of them. */
+/* Number of the row of these, or NO_ROW. */
 static uint32_t row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
-                         const struct fg_link *link, uint64_t hash)
+                         const struct fg_link *link)
 {
+    uint32_t i = builder->first_rows[stack];
     struct fg_map_walk walk;
-    uint32_t i;
+    uint64_t hash;
 
+    if (i == NO_ROW ||
+        (builder->rows[i].group == group && same_link(builder, builder->rows[i].link, link)))
+        return i;
+    hash = sample_hash(builder, group, stack, link);
     for (i = fg_map_first(&builder->samples, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&builder->samples, &walk))
         if (builder->rows[i].group == group && builder->rows[i].stack == stack &&
@@ -516,15 +556,13 @@ enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint3
                                const struct fg_link *link, const int64_t *values,
                                struct fg_err *err)
 {
-    uint64_t hash;
     uint32_t row;
 
     if (!has_value(builder, values))
         return FG_OK;
-    hash = sample_hash(builder, group, stack, link);
-    row = row_find(builder, group, stack, link, hash);
-    if (row == FG_MAP_NONE) {
-        if (!row_add(builder, group, stack, link, hash))
+    row = row_find(builder, group, stack, link);
+    if (row == NO_ROW) {
+        if (!row_add(builder, group, stack, link))
             return too_large(err);
         row = builder->n_rows - 1;
     }
@@ -614,12 +652,11 @@ static enum fg_code row_move(struct fg_builder *builder, uint32_t number, struct
     struct row *row = &builder->rows[number];
     struct group *from = &builder->groups[row->group], *into = &builder->groups[from->into];
     const struct fg_link *link = row->link == NO_LINK ? NULL : &builder->links[row->link];
-    uint64_t hash = sample_hash(builder, from->into, row->stack, link);
-    uint32_t there = row_find(builder, from->into, row->stack, link, hash);
+    uint32_t there = row_find(builder, from->into, row->stack, link);
 
     from->n_rows--;
     from->n_links -= link != NULL;
-    if (there != FG_MAP_NONE) {
+    if (there != NO_ROW) {
         row->group = NO_GROUP;
         return row_sum(builder, there, builder->values + (size_t)number * builder->batch->n_types,
                        err);
@@ -627,7 +664,7 @@ static enum fg_code row_move(struct fg_builder *builder, uint32_t number, struct
     into->n_rows++;
     into->n_links += link != NULL;
     row->group = from->into;
-    return map_add(builder, &builder->samples, hash, number) ? FG_OK : too_large(err);
+    return row_index(builder, number) ? FG_OK : too_large(err);
 }
 
 static enum fg_code merge_groups(struct fg_builder *builder, struct fg_err *err)

@@ -57,6 +57,10 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
 enum fg_code fg_builder_hash_locations(struct fg_builder *builder,
                                        struct fg_err *err) fg_must_check;
 
+/* Room for about so many samples, before the first: growing step by step costs more. */
+enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples,
+                                struct fg_err *err) fg_must_check;
+
 /* A location of a function's name alone (text formats). Find or add. */
 enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
                              uint32_t *ret_location, struct fg_err *err) fg_must_check;

@@ -73,7 +73,7 @@ enum {
 /* Entries of one table as they stand in the input. */
 struct table {
     struct fg_slice *entries;
-    uint32_t count;
+    uint32_t count, cap;
 };
 
 /*
@@ -101,6 +101,7 @@ struct reader {
 
     uint64_t names_bytes; /* of functions and mappings so far */
     struct ids functions, mappings, locations;
+    uint32_t cap_lines;
     uint32_t *location_of; /* number in the input -> number in the batch, or DROPPED */
 
     /* Of the sample at hand, kept for the next. */
@@ -153,41 +154,40 @@ static void read_scalar(struct reader *reader, uint64_t tag, struct fg_cur *cur)
     }
 }
 
-/* Once to count the entries and, with the arrays there, once more to keep them. */
-static void walk_tables(struct reader *reader, struct fg_cur *cur, bool keep)
+static bool table_grow(struct reader *reader, struct table *table)
 {
-    while (fg_cur_more(cur)) {
-        uint64_t tag = fg_cur_varint(cur);
-        uint32_t table = table_of(tag);
+    uint32_t cap = FG_MAX(table->cap * 2, 64);
+    struct fg_slice *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
 
-        if (table == 0) {
-            read_scalar(reader, tag, cur);
-        } else {
-            struct fg_slice entry = fg_cur_lenbytes(cur);
-
-            if (keep)
-                reader->tables[table].entries[reader->tables[table].count] = entry;
-            reader->tables[table].count++;
-        }
-    }
+    if (grown == NULL)
+        return false;
+    if (table->count > 0)
+        memcpy(grown, table->entries, table->count * sizeof *grown);
+    table->entries = grown;
+    table->cap = cap;
+    return true;
 }
 
 static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struct fg_err *err)
 {
-    struct fg_cur cur = fg_cur(in), again = cur;
+    struct fg_cur cur = fg_cur(in);
 
-    walk_tables(reader, &cur, false);
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+        uint32_t field = table_of(tag);
+        struct table *table = &reader->tables[field];
+
+        if (field == 0) {
+            read_scalar(reader, tag, &cur);
+            continue;
+        }
+        if (table->count == table->cap && !table_grow(reader, table))
+            return too_large(err);
+        table->entries[table->count++] = fg_cur_lenbytes(&cur);
+    }
     if (cur.bad)
         return fg_fail(err, FG_E_DECODE, "pprof: not a profile, or cut short, in %zu bytes",
                        in.len);
-    for (uint32_t t = FIRST_FIELD; t <= LAST_TABLE; t++) {
-        reader->tables[t].entries =
-            fg_arena_alloc(reader->arena, reader->tables[t].count * sizeof(struct fg_slice));
-        if (reader->tables[t].entries == NULL)
-            return too_large(err);
-        reader->tables[t].count = 0;
-    }
-    walk_tables(reader, &again, true);
     return FG_OK;
 }
 
@@ -418,6 +418,23 @@ static bool dotnet_ids_missing(const struct reader *reader)
     return true;
 }
 
+/* The id in an entry of a table, before the table is read; 0 when there is none. */
+static uint64_t id_of(struct fg_slice entry, uint64_t field)
+{
+    struct fg_cur cur = fg_cur(entry);
+    uint64_t id = 0;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(field, FG_PB_VARINT))
+            id = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    return id;
+}
+
 static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
 {
     uint32_t count = reader->tables[PROFILE_FUNCTION].count;
@@ -435,7 +452,8 @@ static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
         reader->functions.count = 0;
         reader->functions.counted = true;
         for (uint32_t i = 0; i < count; i++)
-            ids_add(&reader->functions, reader->locations.ids[i]);
+            ids_add(&reader->functions,
+                    id_of(reader->tables[PROFILE_LOCATION].entries[i], LOCATION_ID));
     }
     return ids_ready(reader, &reader->functions, err);
 }
@@ -516,39 +534,19 @@ static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
 
 /* ---- locations ---- */
 
-/* First pass: the ids, and how many lines there are in all. */
-static enum fg_code scan_locations(struct reader *reader, uint32_t *ret_lines, struct fg_err *err)
+static bool lines_grow(struct reader *reader)
 {
-    const struct table *table = &reader->tables[PROFILE_LOCATION];
-    uint32_t lines = 0;
+    struct fg_batch *batch = reader->batch;
+    uint32_t cap = FG_MAX(reader->cap_lines * 2, reader->tables[PROFILE_LOCATION].count);
+    struct fg_line *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
 
-    if (ids_start(reader, &reader->locations, table->count, err) != FG_OK)
-        return err->code;
-    for (uint32_t i = 0; i < table->count; i++) {
-        struct fg_cur cur = fg_cur(table->entries[i]);
-        uint64_t id = 0;
-        uint32_t before = lines;
-
-        while (fg_cur_more(&cur)) {
-            uint64_t tag = fg_cur_varint(&cur);
-
-            lines += tag == FG_PB_TAG(LOCATION_LINE, FG_PB_LEN);
-            if (tag == FG_PB_TAG(LOCATION_ID, FG_PB_VARINT))
-                id = fg_cur_varint(&cur);
-            else
-                fg_pb_skip(&cur, tag);
-        }
-        if (cur.bad)
-            return cut_short(err, "location", i);
-        if (id == 0)
-            return fg_fail(err, FG_E_INVALID, "location id is 0");
-        if (lines - before > LINES_MAX) /* each stack that goes through it would show them all */
-            return fg_fail(err, FG_E_INVALID, "location %u has %u lines; limit %d", i,
-                           lines - before, LINES_MAX);
-        ids_add(&reader->locations, id);
-    }
-    *ret_lines = lines;
-    return ids_ready(reader, &reader->locations, err);
+    if (grown == NULL)
+        return false;
+    if (batch->n_lines > 0)
+        memcpy(grown, batch->lines, batch->n_lines * sizeof *grown);
+    batch->lines = grown;
+    reader->cap_lines = cap;
+    return true;
 }
 
 static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct fg_err *err)
@@ -575,6 +573,8 @@ static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct 
     if (number == UINT32_MAX)
         return fg_fail(err, FG_E_INVALID, "function id %llu is not among the functions",
                        (unsigned long long)function);
+    if (reader->batch->n_lines == reader->cap_lines && !lines_grow(reader))
+        return too_large(err);
     reader->batch->lines[reader->batch->n_lines++] = (struct fg_line){number, (int64_t)line};
     return FG_OK;
 }
@@ -585,12 +585,15 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
     struct fg_cur cur = fg_cur(reader->tables[PROFILE_LOCATION].entries[number]);
     struct fg_batch_location location = {.mapping = FG_NO_MAPPING, .first_line = batch->n_lines};
     bool known = true;
-    uint64_t mapping = 0;
+    uint64_t id = 0, mapping = 0;
 
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
         switch (tag) {
+        case FG_PB_TAG(LOCATION_ID, FG_PB_VARINT):
+            id = fg_cur_varint(&cur);
+            break;
         case FG_PB_TAG(LOCATION_MAPPING, FG_PB_VARINT):
             mapping = fg_cur_varint(&cur);
             break;
@@ -608,11 +611,19 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
             fg_pb_skip(&cur, tag);
         }
     }
+    if (cur.bad)
+        return cut_short(err, "location", number);
+    if (id == 0)
+        return fg_fail(err, FG_E_INVALID, "location id is 0");
+    ids_add(&reader->locations, id);
     if (mapping != 0) {
         location.mapping = ids_find(&reader->mappings, mapping);
         known = location.mapping != UINT32_MAX;
     }
     location.n_lines = batch->n_lines - location.first_line;
+    if (location.n_lines > LINES_MAX) /* each stack that goes through it would show them all */
+        return fg_fail(err, FG_E_INVALID, "location %u has %u lines; limit %d", number,
+                       location.n_lines, LINES_MAX);
     if (!known || (location.n_lines == 0 && location.address == 0)) {
         reader->location_of[number] = DROPPED;
         reader->counts->locations_dropped++;
@@ -626,20 +637,21 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
     return FG_OK;
 }
 
-static enum fg_code read_locations(struct reader *reader, uint32_t n_lines, struct fg_err *err)
+static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
 {
     struct fg_batch *batch = reader->batch;
     uint32_t count = reader->tables[PROFILE_LOCATION].count;
 
     batch->locations = fg_arena_new(reader->arena, struct fg_batch_location, count);
-    batch->lines = fg_arena_new(reader->arena, struct fg_line, n_lines);
     reader->location_of = fg_arena_new(reader->arena, uint32_t, count);
-    if (batch->locations == NULL || batch->lines == NULL || reader->location_of == NULL)
+    if (batch->locations == NULL || reader->location_of == NULL)
         return too_large(err);
+    if (ids_start(reader, &reader->locations, count, err) != FG_OK)
+        return err->code;
     for (uint32_t i = 0; i < count; i++)
         if (read_location(reader, i, err) != FG_OK)
             return err->code;
-    return FG_OK;
+    return ids_ready(reader, &reader->locations, err);
 }
 
 /* ---- samples ---- */
@@ -681,6 +693,7 @@ static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, s
 static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bool *known,
                                struct fg_err *err)
 {
+    uint64_t n_plain = reader->locations.counted ? reader->locations.count : 0;
     struct fg_cur cur = fg_cur(packed);
 
     /* An id takes a byte at least, so this is room for all of them. */
@@ -689,11 +702,11 @@ static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bo
             return too_large(err);
     while (fg_cur_more(&cur)) {
         uint64_t id = fg_cur_varint(&cur);
+        uint32_t location = id - 1 < n_plain ? reader->location_of[id - 1] : DROPPED;
 
         /* Nearly every producer counts its locations: then this is all there is to a frame. */
-        if (reader->locations.counted && id - 1 < reader->locations.count &&
-            reader->location_of[id - 1] != DROPPED)
-            reader->stack[reader->depth++] = reader->location_of[id - 1];
+        if (location != DROPPED)
+            reader->stack[reader->depth++] = location;
         else if (!cur.bad && add_frame(reader, id, known, err) != FG_OK)
             return err->code;
     }
@@ -893,19 +906,17 @@ static enum fg_code read_samples(struct reader *reader, struct fg_err *err)
 
 static enum fg_code read_all(struct reader *reader, struct fg_slice in, struct fg_err *err)
 {
-    uint32_t n_lines = 0;
-
     if (find_tables(reader, in, err) != FG_OK || check_strings(reader, err) != FG_OK ||
-        read_types(reader, err) != FG_OK || scan_locations(reader, &n_lines, err) != FG_OK ||
-        read_functions(reader, err) != FG_OK || read_mappings(reader, err) != FG_OK ||
-        read_locations(reader, n_lines, err) != FG_OK ||
+        read_types(reader, err) != FG_OK || read_functions(reader, err) != FG_OK ||
+        read_mappings(reader, err) != FG_OK || read_locations(reader, err) != FG_OK ||
         fg_pprof_rename(reader->batch, reader->request->quirks, reader->arena, err) != FG_OK)
         return err->code;
     reader->builder = fg_builder_create(reader->arena, &reader->request->upload.limits,
                                         reader->batch, reader->counts);
     if (reader->builder == NULL)
         return too_large(err);
-    if (fg_builder_hash_locations(reader->builder, err) != FG_OK)
+    if (fg_builder_hash_locations(reader->builder, err) != FG_OK ||
+        fg_builder_reserve(reader->builder, reader->tables[PROFILE_SAMPLE].count, err) != FG_OK)
         return err->code;
     return read_samples(reader, err);
 }

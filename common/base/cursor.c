@@ -2,16 +2,19 @@
 
 uint64_t fg_cur_varint_slow(struct fg_cur *cur)
 {
+    const uint8_t *in = cur->ptr;
+    size_t len = FG_MIN(cur->left, 10);
     uint64_t value = 0;
 
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        uint8_t byte = fg_cur_u8(cur);
-
-        if (shift == 63 && byte > 1)
+    for (size_t i = 0; i < len; i++) {
+        if (i == 9 && in[i] > 1) /* beyond 64 bits */
             break;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return cur->bad ? 0 : value;
+        value |= (uint64_t)(in[i] & 0x7f) << (7 * i);
+        if (in[i] < 0x80) {
+            cur->ptr += i + 1;
+            cur->left -= i + 1;
+            return value;
+        }
     }
     fg_cur_fail(cur);
     return 0;

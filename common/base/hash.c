@@ -1,6 +1,7 @@
 #include "common/base/hash.h"
 
 #define XXH_INLINE_ALL
+#include <endian.h>
 #include <stdatomic.h>
 #include <sys/random.h>
 #include <xxhash.h>
@@ -40,19 +41,15 @@ uint64_t fg_hash_seed(void)
 
 void fg_id_put(uint8_t out[FG_ID_BYTES], struct fg_id id)
 {
-    for (size_t i = 0; i < 8; i++) {
-        out[i] = (uint8_t)(id.lo >> (8 * i));
-        out[8 + i] = (uint8_t)(id.hi >> (8 * i));
-    }
+    const uint64_t halves[2] = {htole64(id.lo), htole64(id.hi)};
+
+    memcpy(out, halves, sizeof halves);
 }
 
 struct fg_id fg_id_get(const uint8_t in[FG_ID_BYTES])
 {
-    struct fg_id id = {0, 0};
+    uint64_t halves[2];
 
-    for (size_t i = 0; i < 8; i++) {
-        id.lo |= (uint64_t)in[i] << (8 * i);
-        id.hi |= (uint64_t)in[8 + i] << (8 * i);
-    }
-    return id;
+    memcpy(halves, in, sizeof halves);
+    return (struct fg_id){le64toh(halves[0]), le64toh(halves[1])};
 }

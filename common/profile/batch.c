@@ -2,6 +2,8 @@
 
 #include "common/base/cursor.h"
 
+#include <endian.h>
+
 enum {
     BATCH_VERSION = 1,
     BATCH_STACK_DEPTH_MAX = 1 << 20, /* far above any decoder's limit */
@@ -28,13 +30,21 @@ static struct fg_id content_sum(const struct fg_batch *batch, const struct fg_pr
                                 struct fg_buf *scratch)
 {
     struct fg_id sum = {0, 0};
+    uint64_t words[2 + FG_BATCH_TYPES_MAX];
     uint32_t link = 0;
 
     for (uint32_t i = 0; i < profile->n_samples; i++) {
-        fg_buf_clear(scratch);
-        put_id(scratch, batch->stacks[profile->stacks[i]].id);
+        size_t n = 2;
+
+        fg_id_put((uint8_t *)words, batch->stacks[profile->stacks[i]].id);
         for (uint32_t t = 0; t < batch->n_types; t++)
-            fg_buf_le64(scratch, (uint64_t)profile->values[(size_t)t * profile->n_samples + i]);
+            words[n++] = htole64((uint64_t)profile->values[(size_t)t * profile->n_samples + i]);
+        if (link == profile->n_links || profile->links[link].sample != i) {
+            sum = fg_id_add(sum, fg_hash128_seed(fg_bytes(words, n * sizeof *words), SEED_SAMPLE));
+            continue;
+        }
+        fg_buf_clear(scratch);
+        fg_buf_append(scratch, words, n * sizeof *words);
         for (; link < profile->n_links && profile->links[link].sample == i; link++) {
             fg_buf_le64(scratch, profile->links[link].span_id);
             fg_buf_append(scratch, profile->links[link].trace_id, FG_ID_BYTES);
