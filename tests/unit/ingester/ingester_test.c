@@ -370,6 +370,7 @@ static void run(uint64_t seed, bool rocks)
     }
     head_close(&head);
     fg_store_close(store);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else changes the folder */
     (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 

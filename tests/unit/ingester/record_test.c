@@ -200,7 +200,7 @@ static void columns_are_small(void **state)
     for (uint32_t i = 0; i < 100; i++) {
         made.samples[i] = (struct record_sample){i, i};
         made.values[i] = 1 + i % 2;
-        made.values[100 + i] = 10000000 * (1 + i % 2);
+        made.values[100 + i] = INT64_C(10000000) * (1 + i % 2);
     }
     fg_buf_init(&bytes, SIZE_MAX);
     encode(&made, 0, &bytes);

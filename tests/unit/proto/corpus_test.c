@@ -60,6 +60,7 @@ static const struct {
 
 static const char *shared(void)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     const char *folder = getenv("FG_SHARED");
 
     return folder != NULL ? folder : FG_SOURCE_DIR "/../shared";

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#define DAY_NS (24 * FG_HOUR_NS)
+
 enum { ARENA_MAX_BYTES = 64 * 1024 * 1024 };
 
 /* ---- decoding ---- */
@@ -119,7 +121,7 @@ static void everything_is_read(void **state)
     make_type(&make, "samples", "count");
     make_type(&make, "cpu", "nanoseconds");
     make_period(&make, "cpu", "nanoseconds", 10000000);
-    make_time(&make, 400 * 24 * FG_HOUR_NS, 15 * FG_SECOND_NS);
+    make_time(&make, 400 * DAY_NS, 15 * FG_SECOND_NS);
     make_mapping(&make, 1, 0x400000, "/bin/shop", false);
     make_function(&make, 1, "work", "work_sys", "work.c", 12);
     make_function(&make, 2, "inlined", "", "inl.h", 3);
@@ -138,7 +140,7 @@ static void everything_is_read(void **state)
     assert_text(decoded.batch.period_type.type, "cpu");
     assert_int_equal(decoded.batch.n_profiles, 1);
     profile = &decoded.batch.profiles[0];
-    assert_int_equal(profile->time_ns, 400 * 24 * FG_HOUR_NS);
+    assert_int_equal(profile->time_ns, 400 * DAY_NS);
     assert_int_equal(profile->duration_ns, 15 * FG_SECOND_NS);
     assert_int_equal(profile->period, 10000000);
     assert_int_equal(decoded.info.period, 10000000);
@@ -413,8 +415,8 @@ static void a_time_in_1970_is_none(void **state)
     } cases[] = {
         {"none", 0, 0, 7000, 70, false},
         {"microseconds by mistake", INT64_C(1700000000000000), 5, 7000, 5, false},
-        {"last of 1970", 365 * 24 * FG_HOUR_NS - 1, -3, 7000, 70, false},
-        {"first of 1971", 365 * 24 * FG_HOUR_NS, 9, 365 * 24 * FG_HOUR_NS, 9, true},
+        {"last of 1970", 365 * DAY_NS - 1, -3, 7000, 70, false},
+        {"first of 1971", 365 * DAY_NS, 9, 365 * DAY_NS, 9, true},
         {"before 1970", -1, -1, 7000, 70, false},
         {"least", INT64_MIN, INT64_MIN, 7000, 70, false},
         {"greatest", INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, true},
