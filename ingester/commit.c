@@ -276,12 +276,13 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
     return FG_OK;
 }
 
-static void finish_item(struct commit *commit, struct commit_item *item, enum fg_code code,
-                        const struct fg_err *err)
+static void finish_item(struct commit *commit, struct commit_item *item, enum fg_code code)
 {
     item->code = code;
     if (code != FG_OK) {
-        item->err = *err;
+        /* What is wrong with our disk is in the log; an agent needs to know that it may try again.
+         */
+        (void)fg_fail(&item->err, code, "the profile could not be made durable, try again");
         commit_spoil(item->service, item->generation);
     } else {
         for (uint32_t i = 0; i < item->n_marks; i++)
@@ -325,10 +326,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
             *tail = item;
             tail = &item->next;
         } else {
-            struct fg_err stale;
-
-            (void)fg_fail(&stale, FG_E_UNAVAILABLE, "an earlier write failed; send it again");
-            finish_item(commit, item, stale.code, &stale);
+            finish_item(commit, item, FG_E_UNAVAILABLE);
         }
     }
     if (code == FG_OK)
@@ -341,7 +339,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
         struct commit_item *item = added;
 
         added = item->next;
-        finish_item(commit, item, code, &err);
+        finish_item(commit, item, code);
     }
 }
 

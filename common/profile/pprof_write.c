@@ -60,7 +60,8 @@ static void put_value_type(struct writing *writing, unsigned field, struct fg_sl
 
 /* ---- samples ---- */
 
-static void put_sample(struct writing *writing, uint32_t node)
+/* node FG_TREE_ROOT: the sample without a stack. */
+static void put_sample(struct writing *writing, uint32_t node, int64_t value)
 {
     const struct fg_tree *tree = writing->tree;
 
@@ -70,9 +71,10 @@ static void put_sample(struct writing *writing, uint32_t node)
                       (uint64_t)fg_symbols_import_location(&writing->import, tree->locations[i]) +
                           1);
     fg_buf_clear(&writing->part);
-    put_bytes(&writing->part, 1, fg_buf_slice(&writing->list));
+    if (node != FG_TREE_ROOT)
+        put_bytes(&writing->part, 1, fg_buf_slice(&writing->list));
     fg_buf_clear(&writing->list);
-    fg_buf_varint(&writing->list, (uint64_t)tree->self[node]);
+    fg_buf_varint(&writing->list, (uint64_t)value);
     put_bytes(&writing->part, 2, fg_buf_slice(&writing->list));
     put_part(writing, PROFILE_SAMPLE);
 }
@@ -82,7 +84,9 @@ static void put_samples(struct writing *writing)
 {
     for (uint32_t i = 0; i < writing->tree->n_nodes && !writing->out->full; i++)
         if (writing->tree->self[i] != 0)
-            put_sample(writing, i);
+            put_sample(writing, i, writing->tree->self[i]);
+    if (writing->tree->root_self != 0)
+        put_sample(writing, FG_TREE_ROOT, writing->tree->root_self);
 }
 
 /* ---- tables ---- */
@@ -190,7 +194,7 @@ static bool has_values(const struct fg_tree *tree)
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         if (tree->self[i] != 0)
             return true;
-    return false;
+    return tree->root_self != 0;
 }
 
 void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head,

@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/run/config_internal.h"
+#include "common/run/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,8 +96,12 @@ static enum fg_code set_from_variable(struct fg_conf *conf, struct fg_slice vari
     char where[FG_CONF_PATH_MAX_BYTES];
     struct fg_conf_at at;
 
-    if (!find_env(conf, path, &at))
-        return fg_conf_unknown(conf, path, FG_CONF_STYLE_ENV, " in the environment", err);
+    if (!find_env(conf, path, &at)) {
+        /* Told, but no reason not to start: Kubernetes puts a variable there for every service. */
+        (void)fg_conf_unknown(conf, path, FG_CONF_STYLE_ENV, " in the environment", err);
+        fg_log_warn("environment variable ignored", fg_ls("why", err->msg));
+        return FG_OK;
+    }
     (void)snprintf(where, sizeof where, "%.*s", FG_S(name));
     return fg_conf_set(&at, value, where, err);
 }

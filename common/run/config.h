@@ -57,8 +57,8 @@ struct fg_conf {
 
 /*
  * Fills the sections' structs: defaults, then the YAML file (NULL or "": none), then env (NULL:
- * none; "NAME=value" strings, NULL-terminated, those beginning with FG_), then flags ("--key=value"
- * or
+ * none; "NAME=value" strings, NULL-terminated, those beginning with FG_; unknown ones are logged
+ * and passed over), then flags ("--key=value" or
  * "--key" "value"). What is in `flags` has to be settings only.
  *
  * FG_E_INVALID with file and line (or the name of the variable or flag), what is wrong, and for an

@@ -36,8 +36,6 @@ DIFFERS = {
     "pprof-nasty/ok-negative.pb.gz": (None, NEGATIVE),
     "collapsed-nasty/bad-count-negative.folded": ({"samples/count": 5}, NEGATIVE),
     "pprof-nasty/bad-mapping-missing.pb.gz": ({"samples/count": 25, "cpu/nanoseconds": 250000000}, DANGLING),
-    "pprof-nasty/ok-sample-no-locations.pb.gz":
-        ({"samples/count": 100, "cpu/nanoseconds": 1000000000}, "a sample without a stack has no place in an answer"),
     "pprof-nasty/ok-no-addr-no-line.pb.gz": ({}, BLANK),
     "pprof/pyroscope-no_addr_no_line.pb.gz": ({"cpu/nanoseconds": 52631578}, BLANK),
 }

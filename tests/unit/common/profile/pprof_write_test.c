@@ -74,6 +74,24 @@ static void locations_and_mappings_keep_all_fields(void **state)
     fg_tree_done(&tree);
 }
 
+static void a_value_without_a_stack_is_a_sample_without_locations(void **state)
+{
+    /* sample_type 1 1 {1: 1, 2: 2}; sample {2: packed 7} */
+    static const char sample[] = "\x12\x03\x12\x01\x07";
+    struct fg_pprof_head head = {.type = {.type = FG_LIT("a"), .unit = FG_LIT("b")}};
+    struct fg_tree tree;
+    struct fg_buf out;
+
+    (void)state;
+    fg_tree_init(&tree);
+    fg_buf_init(&out, 4096);
+    fg_tree_add(&tree, FG_TREE_ROOT, 7);
+    fg_pprof_write(&tree, &head, &out);
+    assert_non_null(memmem(out.ptr, out.len, sample, sizeof sample - 1));
+    fg_buf_done(&out);
+    fg_tree_done(&tree);
+}
+
 static void no_values_are_no_bytes_and_a_cap_is_told(void **state)
 {
     struct fg_tree tree;
@@ -97,6 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_profile_byte_for_byte),
         cmocka_unit_test(locations_and_mappings_keep_all_fields),
+        cmocka_unit_test(a_value_without_a_stack_is_a_sample_without_locations),
         cmocka_unit_test(no_values_are_no_bytes_and_a_cap_is_told),
     };
 

@@ -1,5 +1,6 @@
 #include "common/base/time.h"
 #include "common/run/config.h"
+#include "common/run/log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -378,8 +379,6 @@ static const struct {
     {NULL, {"--ingester.path", "p"}, NULL},
     {NULL, {"--ingester.path=x", "--ingester.path=p"}, NULL},
     {"FG_INGESTER_PATH=p", {"--ingester.head-max-bytes=1GB"}, NULL},
-    {"FG_INGESTOR_PATH=p", {NULL}, "unknown variable \"FG_INGESTOR_PATH\" in the environment; did you mean \"FG_INGESTER_PATH\"?"},
-    {"FG_=p", {NULL}, "unknown variable \"FG_\" in the environment"},
     {"FG_INGESTER_DELAY=3", {NULL}, "ingester.delay: \"3\" needs a unit (ns us ms s m h d w) (FG_INGESTER_DELAY)"},
     {"FG_INGESTER_PATH=\xff", {NULL}, "ingester.path: \"\xff\" is not UTF-8 (FG_INGESTER_PATH)"},
     {"FG_LOG_TOKEN=\xff", {NULL}, "log.token: \"***\" is not UTF-8 (FG_LOG_TOKEN)"},
@@ -416,6 +415,27 @@ static void environment_and_flags(void **state)
             assert_string_equal(err.msg, outside[i].msg);
         }
     }
+}
+
+/* Others put variables there: Kubernetes one for each service, FG_WEB_SERVICE_HOST and the like. */
+static void unknown_variables_are_told_and_passed_over(void **state)
+{
+    char unknown[] = "FG_INGESTOR_PATH=p", bare[] = "FG_=p", known[] = "FG_INGESTER_PATH=q";
+    char *env[] = {unknown, bare, known, NULL};
+    char text[2000] = "";
+    int fds[2];
+
+    (void)state;
+    assert_int_equal(pipe(fds), 0);
+    fg_log_set_fd(fds[1]);
+    assert_int_equal(fg_conf_load(&conf, NULL, env, NULL, 0, &err), FG_OK);
+    fg_log_set_fd(2);
+    assert_true(read(fds[0], text, sizeof text - 1) > 0);
+    assert_non_null(strstr(text, "level=warn msg=\"environment variable ignored\""));
+    assert_non_null(strstr(text, "did you mean \\\"FG_INGESTER_PATH\\\"?"));
+    assert_string_equal(values.path, "q");
+    (void)close(fds[0]);
+    (void)close(fds[1]);
 }
 
 static void a_failed_value_changes_nothing(void **state)
@@ -578,6 +598,7 @@ int main(void)
         CLEARED(later_sources_win),
         CLEARED(files_that_cannot_be_read),
         CLEARED(environment_and_flags),
+        CLEARED(unknown_variables_are_told_and_passed_over),
         CLEARED(a_failed_value_changes_nothing),
         CLEARED(yaml_of_the_running_values),
         CLEARED(written_yaml_reads_back),
