@@ -15,7 +15,7 @@ struct catalog_tenant {
 
     struct catalog_series **series; /* by number */
     uint32_t n_series, cap_series;
-    struct fg_map series_map; /* id.lo -> number */
+    struct fg_map series_map; /* fg_id_table(id) -> number */
 
     struct catalog_group *groups;
     uint32_t n_groups, cap_groups;
@@ -74,8 +74,8 @@ static struct catalog_tenant *find_tenant(const struct catalog *catalog, struct 
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&catalog->tenant_map, fg_hash64(name), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&catalog->tenant_map, &walk))
+    for (uint32_t i = fg_map_first(&catalog->tenant_map, fg_hash64_table(name), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&catalog->tenant_map, &walk))
         if (fg_slice_eq(catalog->tenants[i]->name, name))
             return catalog->tenants[i];
     return NULL;
@@ -90,7 +90,7 @@ static struct catalog_tenant *add_tenant(struct catalog *catalog, struct fg_slic
     catalog->tenants = grown(catalog->tenants, catalog->n_tenants, &catalog->cap_tenants,
                              sizeof(struct catalog_tenant *));
     catalog->tenants[catalog->n_tenants++] = tenant;
-    fg_map_add(&catalog->tenant_map, fg_hash64(name), tenant->number);
+    fg_map_add(&catalog->tenant_map, fg_hash64_table(name), tenant->number);
     return tenant;
 }
 
@@ -99,8 +99,8 @@ static struct catalog_service *find_service(const struct catalog_tenant *tenant,
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&tenant->service_map, fg_hash64(name), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&tenant->service_map, &walk))
+    for (uint32_t i = fg_map_first(&tenant->service_map, fg_hash64_table(name), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&tenant->service_map, &walk))
         if (fg_slice_eq(tenant->services[i]->name, name))
             return tenant->services[i];
     return NULL;
@@ -116,7 +116,7 @@ static struct catalog_service *add_service(struct catalog *catalog, struct catal
     service->name = keep_text(catalog, name);
     tenant->services = grown(tenant->services, tenant->n_services, &tenant->cap_services,
                              sizeof(struct catalog_service *));
-    fg_map_add(&tenant->service_map, fg_hash64(name), tenant->n_services);
+    fg_map_add(&tenant->service_map, fg_hash64_table(name), tenant->n_services);
     tenant->services[tenant->n_services++] = service;
     catalog->n_services = FG_MAX(catalog->n_services, number + 1);
     return service;
@@ -219,7 +219,7 @@ static struct catalog_series *find_series(const struct catalog_tenant *tenant, s
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&tenant->series_map, id.lo, &walk); i != FG_MAP_NONE;
+    for (uint32_t i = fg_map_first(&tenant->series_map, fg_id_table(id), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&tenant->series_map, &walk))
         if (fg_id_eq(tenant->series[i]->id, id))
             return tenant->series[i];
@@ -276,7 +276,7 @@ static struct catalog_series *add_series(struct catalog *catalog, struct catalog
     set_types(catalog, series, period, types, n_types);
     tenant->series = grown(tenant->series, tenant->n_series, &tenant->cap_series,
                            sizeof(struct catalog_series *));
-    fg_map_add(&tenant->series_map, series->id.lo, series->number);
+    fg_map_add(&tenant->series_map, fg_id_table(series->id), series->number);
     tenant->series[tenant->n_series++] = series;
     return series;
 }
@@ -671,7 +671,7 @@ static enum fg_code load_tenant(struct catalog *catalog, struct fg_slice key, st
         catalog->tenants[catalog->n_tenants++] = NULL;
     }
     catalog->tenants[number] = tenant;
-    fg_map_add(&catalog->tenant_map, fg_hash64(tenant->name), tenant->number);
+    fg_map_add(&catalog->tenant_map, fg_hash64_table(tenant->name), tenant->number);
     return FG_OK;
 }
 

@@ -151,7 +151,7 @@ static bool seen(struct commit *commit, struct fg_id id)
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&commit->id_map, id.lo, &walk); i != FG_MAP_NONE;
+    for (uint32_t i = fg_map_first(&commit->id_map, fg_id_table(id), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&commit->id_map, &walk))
         if (fg_id_eq(commit->ids[i], id))
             return true;
@@ -159,7 +159,7 @@ static bool seen(struct commit *commit, struct fg_id id)
         commit->cap_ids = FG_MAX(256, commit->cap_ids * 2);
         commit->ids = fg_realloc(commit->ids, commit->cap_ids * sizeof *commit->ids);
     }
-    fg_map_add(&commit->id_map, id.lo, commit->n_ids);
+    fg_map_add(&commit->id_map, fg_id_table(id), commit->n_ids);
     commit->ids[commit->n_ids++] = id;
     return false;
 }

@@ -16,7 +16,7 @@ struct dict {
 
     pthread_rwlock_t lock; /* writer: the pinned worker */
     struct fg_tree tree;
-    struct fg_map stack_map; /* id.lo -> number of the stack */
+    struct fg_map stack_map; /* fg_id_table(id) -> number of the stack */
     struct stack *stacks;
     uint32_t n_stacks, cap_stacks;
 
@@ -74,7 +74,7 @@ static uint32_t find_stack(const struct dict *dict, struct fg_id id)
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&dict->stack_map, id.lo, &walk); i != FG_MAP_NONE;
+    for (uint32_t i = fg_map_first(&dict->stack_map, fg_id_table(id), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&dict->stack_map, &walk))
         if (fg_id_eq(dict->stacks[i].id, id))
             return dict->stacks[i].node;
@@ -87,7 +87,7 @@ static void add_stack(struct dict *dict, struct fg_id id, uint32_t node)
         dict->cap_stacks = FG_MAX(256, dict->cap_stacks * 2);
         dict->stacks = fg_realloc(dict->stacks, dict->cap_stacks * sizeof *dict->stacks);
     }
-    fg_map_add(&dict->stack_map, id.lo, dict->n_stacks);
+    fg_map_add(&dict->stack_map, fg_id_table(id), dict->n_stacks);
     dict->stacks[dict->n_stacks++] = (struct stack){id, node};
 }
 
@@ -112,10 +112,10 @@ static void prefetch(const struct dict *dict, const struct fg_wire_batch *batch,
     uint32_t stack;
 
     if (i + SLOT_AHEAD < batch->n_stacks)
-        fg_map_prefetch(&dict->stack_map, batch->stacks[i + SLOT_AHEAD].id.lo);
+        fg_map_prefetch(&dict->stack_map, fg_id_table(batch->stacks[i + SLOT_AHEAD].id));
     if (i + STACK_AHEAD >= batch->n_stacks)
         return;
-    stack = fg_map_first(&dict->stack_map, batch->stacks[i + STACK_AHEAD].id.lo, &walk);
+    stack = fg_map_first(&dict->stack_map, fg_id_table(batch->stacks[i + STACK_AHEAD].id), &walk);
     if (stack != FG_MAP_NONE)
         __builtin_prefetch(&dict->stacks[stack]);
 }

@@ -42,7 +42,7 @@ static enum fg_code find_set(struct points *points, const struct catalog_match *
                              uint32_t *ret_set, struct fg_err *err)
 {
     struct fg_labels labels = group_labels(points, &match->series->by_type[match->type]);
-    uint64_t hash = fg_labels_hash(&labels).lo;
+    uint64_t hash = fg_id_table(fg_labels_hash(&labels));
     struct fg_map_walk walk;
     uint32_t i;
 

@@ -31,7 +31,7 @@ static struct fg_labels restrict_labels(const struct fg_labels *labels, char *co
 
 static bool sets_add(struct sets *sets, const struct fg_labels *labels)
 {
-    uint64_t hash = fg_labels_hash(labels).lo;
+    uint64_t hash = fg_id_table(fg_labels_hash(labels));
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&sets->map, hash, &walk); i != FG_MAP_NONE;

@@ -285,7 +285,7 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
 {
     struct fg_batch *batch = builder->batch;
     struct fg_slice cut = cut_symbol(builder, name);
-    uint64_t hash = fg_hash64(cut);
+    uint64_t hash = fg_hash64_table(cut);
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&builder->names, hash, &walk); i != FG_MAP_NONE;
@@ -337,7 +337,7 @@ static bool stack_add(struct fg_builder *builder, struct fg_id id, const uint32_
               sizeof *batch->stacks) ||
         !grow(builder, &batch->stack_locations, batch->n_stack_locations, depth,
               &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
-        !map_add(builder, &builder->stacks, id.lo, batch->n_stacks))
+        !map_add(builder, &builder->stacks, fg_id_table(id), batch->n_stacks))
         return false;
     builder->first_rows[batch->n_stacks] = NO_ROW;
     batch->stacks[batch->n_stacks++] = (struct fg_stack){id, batch->n_stack_locations, depth};
@@ -361,7 +361,7 @@ enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locati
         builder->counts->stacks_cut++;
     }
     id = stack_id(builder, locations, depth);
-    for (uint32_t i = fg_map_first(&builder->stacks, id.lo, &walk); i != FG_MAP_NONE;
+    for (uint32_t i = fg_map_first(&builder->stacks, fg_id_table(id), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&builder->stacks, &walk)) {
         if (fg_id_eq(builder->batch->stacks[i].id, id)) {
             *ret_stack = i;
@@ -433,7 +433,7 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
     /* Before hashing: a long text of the upload may be in the labels of very many samples. */
     if (check_lengths(labels, &builder->limits, err) != FG_OK)
         return err->code;
-    hash = fg_labels_hash(labels).lo;
+    hash = fg_id_table(fg_labels_hash(labels));
     for (uint32_t i = fg_map_first(&builder->group_map, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&builder->group_map, &walk)) {
         if (fg_labels_cmp(&builder->groups[i].labels, labels) == 0) {
@@ -453,7 +453,8 @@ static uint64_t sample_hash(const struct fg_builder *builder, uint32_t group, ui
     uint64_t hash = builder->batch->stacks[stack].id.hi ^ (uint64_t)group * 0x9e3779b97f4a7c15u;
 
     if (link != NULL)
-        hash ^= fg_mix64(link->span_id + 1) ^ fg_hash64(fg_bytes(link->trace_id, FG_ID_BYTES));
+        hash ^=
+            fg_mix64(link->span_id + 1) ^ fg_hash64_table(fg_bytes(link->trace_id, FG_ID_BYTES));
     return fg_mix64(hash);
 }
 
@@ -634,7 +635,7 @@ static enum fg_code join_groups(struct fg_builder *builder, const struct fg_uplo
             continue;
         if (join_labels(builder, upload, group, err) != FG_OK)
             return err->code;
-        hash = fg_labels_hash(&group->joined).lo;
+        hash = fg_id_table(fg_labels_hash(&group->joined));
         for (uint32_t i = fg_map_first(&joined, hash, &walk); i != FG_MAP_NONE;
              i = fg_map_next(&joined, &walk))
             if (fg_labels_cmp(&builder->groups[i].joined, &group->joined) == 0)

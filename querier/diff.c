@@ -168,7 +168,7 @@ static void *grow(void *items, size_t *cap, size_t n, size_t size)
 
 static uint32_t name_number(struct diff *diff, struct fg_slice name)
 {
-    uint64_t hash = fg_hash64(name);
+    uint64_t hash = fg_hash64_table(name);
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&diff->name_map, hash, &walk); i != FG_MAP_NONE;

@@ -258,7 +258,7 @@ static bool label_sets_has(const struct label_sets *sets, const struct fg_labels
 enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *labels,
                             struct fg_arena *arena, struct fg_err *err)
 {
-    uint64_t hash = fg_labels_hash(labels).lo;
+    uint64_t hash = fg_id_table(fg_labels_hash(labels));
 
     if (label_sets_has(sets, labels, hash))
         return FG_OK;

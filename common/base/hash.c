@@ -39,6 +39,11 @@ uint64_t fg_hash_seed(void)
     return atomic_compare_exchange_strong(&seed, &none, drawn) ? drawn : none;
 }
 
+uint64_t fg_hash64_table(struct fg_slice bytes)
+{
+    return XXH3_64bits_withSeed(bytes.ptr, bytes.len, fg_hash_seed());
+}
+
 void fg_id_put(uint8_t out[FG_ID_BYTES], struct fg_id id)
 {
     const uint64_t halves[2] = {htole64(id.lo), htole64(id.hi)};

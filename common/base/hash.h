@@ -21,13 +21,6 @@ uint64_t fg_hash64(struct fg_slice bytes);
 /* seed separates domains: the same bytes as a label set and as a stack have nothing in common. */
 struct fg_id fg_hash128_seed(struct fg_slice bytes, uint64_t seed);
 
-/*
- * A number of this process that strangers cannot guess, to be mixed into the hashes by which tables
- * find what they choose: nobody can then make things that all fall on one place. Never in what is
- * stored or sent.
- */
-uint64_t fg_hash_seed(void);
-
 /* Mixes a 64-bit number into a well spread one (the finaliser of SplitMix64). */
 static inline uint64_t fg_mix64(uint64_t x)
 {
@@ -36,6 +29,25 @@ static inline uint64_t fg_mix64(uint64_t x)
     x ^= x >> 27;
     x *= 0x94d049bb133111ebu;
     return x ^ (x >> 31);
+}
+
+/*
+ * A number of this process that strangers cannot guess, to be mixed into the hashes by which tables
+ * find what they choose: nobody can then make things that all fall on one place. Never in what is
+ * stored or sent.
+ */
+uint64_t fg_hash_seed(void);
+
+/*
+ * For tables in memory whose keys strangers choose: another hash in every process, so that nobody
+ * can make keys meet. Never stored or sent.
+ */
+uint64_t fg_hash64_table(struct fg_slice bytes);
+
+/* The same for ids: who makes one half of two ids meet does not have the other half as well. */
+static inline uint64_t fg_id_table(struct fg_id id)
+{
+    return id.lo ^ fg_mix64(id.hi ^ fg_hash_seed());
 }
 
 static inline bool fg_id_eq(struct fg_id a, struct fg_id b)

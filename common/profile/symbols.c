@@ -90,7 +90,7 @@ static uint32_t string_add(struct fg_symbols *symbols, uint64_t hash, struct fg_
 
 uint32_t fg_symbols_string(struct fg_symbols *symbols, struct fg_slice text)
 {
-    uint64_t hash = fg_hash64(text);
+    uint64_t hash = fg_hash64_table(text);
     struct fg_map_walk walk;
     uint32_t i = fg_map_first(&symbols->string_map, hash, &walk);
 
