@@ -56,15 +56,14 @@ static inline bool fg_slice_starts(struct fg_slice a, const char *prefix)
 {
     size_t len = strlen(prefix);
 
-    return a.len >= len && (len == 0 || (a.ptr != NULL && memcmp(a.ptr, prefix, len) == 0));
+    return a.len >= len && (len == 0 || memcmp(a.ptr, prefix, len) == 0);
 }
 
 static inline bool fg_slice_ends(struct fg_slice a, const char *suffix)
 {
     size_t len = strlen(suffix);
 
-    return a.len >= len &&
-           (len == 0 || (a.ptr != NULL && memcmp(a.ptr + (a.len - len), suffix, len) == 0));
+    return a.len >= len && (len == 0 || memcmp(a.ptr + (a.len - len), suffix, len) == 0);
 }
 
 /* from and len are cut to what there is. */
