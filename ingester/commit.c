@@ -35,7 +35,6 @@ struct commit {
     struct commit_item *first, *last; /* under the lock, as all below */
     uint64_t queued_bytes, queued_items;
     bool stop;
-    struct fg_err state; /* of the last batch */
 
     /* The thread's own. */
     struct fg_store_batch batch;
@@ -332,9 +331,6 @@ static void commit_items(struct commit *commit, struct commit_item *items)
     if (code == FG_OK)
         code = write_batch(commit, &err);
     settle_groups(commit, code == FG_OK);
-    (void)pthread_mutex_lock(&commit->lock);
-    commit->state = err;
-    (void)pthread_mutex_unlock(&commit->lock);
     while (added != NULL) {
         struct commit_item *item = added;
 
@@ -408,14 +404,6 @@ bool commit_submit(struct commit *commit, struct commit_item *item)
     }
     (void)pthread_mutex_unlock(&commit->lock);
     return fits;
-}
-
-enum fg_code commit_state(struct commit *commit, struct fg_err *err)
-{
-    (void)pthread_mutex_lock(&commit->lock);
-    *err = commit->state;
-    (void)pthread_mutex_unlock(&commit->lock);
-    return err->code;
 }
 
 static void on_scrape(void *arg)

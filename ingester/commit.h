@@ -81,9 +81,6 @@ void commit_destroy(struct commit *commit);
 /* Any thread. false: the queue is full; the item is the caller's still. */
 bool commit_submit(struct commit *commit, struct commit_item *item) fg_must_check;
 
-/* Could the last batch be written? FG_OK, or what went wrong. */
-enum fg_code commit_state(struct commit *commit, struct fg_err *err);
-
 /*
  * The service's dictionary has numbered what will not be written: whoever comes next begins a new
  * generation (dict.h).

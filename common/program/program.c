@@ -43,6 +43,20 @@ static const struct fg_conf_field program_fields[] = {
 };
 /* clang-format on */
 
+/* clang-format off */
+#define PROGRAM_METRICS(M)                                                                                    \
+    M(GAUGE, PROGRAM_BODIES, "flamegrid_body_memory_bytes", "Bodies of requests that are received or worked on") \
+    M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest wait of a message for its loop since the last scrape") \
+    M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker")  \
+    M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker")    \
+    M(GAUGE, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_ns{lane=\"ingest\"}", "Age of the oldest job that waits") \
+    M(GAUGE, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_ns{lane=\"query\"}", "Age of the oldest job that waits") \
+    M(GAUGE, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the lane was full") \
+    M(GAUGE, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the lane was full")
+/* clang-format on */
+FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
+static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_METRICS);
+
 const char *fg_program_version(void)
 {
     return FG_VERSION;
@@ -146,6 +160,27 @@ static enum fg_code start_loops(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
+static void on_scrape(void *arg)
+{
+    struct fg_program *program = arg;
+    struct fg_metrics *metrics = program->metrics;
+    struct fg_lane_state ingest, query;
+    int64_t lag_ns = 0;
+
+    for (size_t i = 0; i < program->n_loops; i++)
+        lag_ns = FG_MAX(lag_ns, fg_loop_take_lag_ns(program->loops[i]));
+    fg_work_state(program->work, FG_LANE_INGEST, &ingest);
+    fg_work_state(program->work, FG_LANE_QUERY, &query);
+    fg_metric_set(metrics, PROGRAM_BODIES, (int64_t)fg_budget_used(&program->budget));
+    fg_metric_set(metrics, PROGRAM_LAG, lag_ns);
+    fg_metric_set(metrics, PROGRAM_INGEST_QUEUED, ingest.queued);
+    fg_metric_set(metrics, PROGRAM_QUERY_QUEUED, query.queued);
+    fg_metric_set(metrics, PROGRAM_INGEST_AGE, ingest.oldest_age_ns);
+    fg_metric_set(metrics, PROGRAM_QUERY_AGE, query.oldest_age_ns);
+    fg_metric_set(metrics, PROGRAM_INGEST_REFUSED, (int64_t)ingest.refused);
+    fg_metric_set(metrics, PROGRAM_QUERY_REFUSED, (int64_t)query.refused);
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -166,6 +201,9 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     if (start_loops(program, err) != FG_OK ||
         fg_work_create("front", lanes, &program->work, err) != FG_OK)
         return err->code;
+    program->metrics =
+        fg_metrics_register(program->registry, program_metrics, FG_COUNT(program_metrics));
+    fg_registry_on_scrape(program->registry, on_scrape, program);
     program->http =
         fg_http_server_create(&http, &program->budget, program->work, program->registry);
     fg_admin_routes(program);

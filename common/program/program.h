@@ -56,6 +56,7 @@ struct fg_program {
     struct fg_conf conf;
     struct fg_clock *clock;
     struct fg_registry *registry;
+    struct fg_metrics *metrics;
     struct fg_budget budget; /* of request bodies */
     struct fg_work *work;    /* INGEST and QUERY lanes of what listens to HTTP */
     struct fg_loop **loops;
