@@ -42,7 +42,7 @@ static inline struct fg_slice fg_buf_slice(const struct fg_buf *buf)
 
 static inline void fg_buf_append(struct fg_buf *buf, const void *bytes, size_t len)
 {
-    if (len <= buf->cap - buf->len && !buf->full) {
+    if (buf->ptr != NULL && len <= buf->cap - buf->len && !buf->full) {
         if (len > 0)
             memcpy(buf->ptr + buf->len, bytes, len);
         buf->len += len;

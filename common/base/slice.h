@@ -76,7 +76,7 @@ static inline struct fg_slice fg_slice_sub(struct fg_slice a, size_t from, size_
 /* Position of the byte, or SIZE_MAX. */
 static inline size_t fg_slice_find(struct fg_slice a, uint8_t byte)
 {
-    const uint8_t *hit = a.len == 0 ? NULL : memchr(a.ptr, byte, a.len);
+    const uint8_t *hit = a.ptr == NULL ? NULL : memchr(a.ptr, byte, a.len);
 
     return hit == NULL ? SIZE_MAX : (size_t)(hit - a.ptr);
 }
@@ -84,7 +84,7 @@ static inline size_t fg_slice_find(struct fg_slice a, uint8_t byte)
 /* Position of the text, or SIZE_MAX. */
 static inline size_t fg_slice_search(struct fg_slice a, const char *text)
 {
-    const uint8_t *hit = a.len == 0 ? NULL : memmem(a.ptr, a.len, text, strlen(text));
+    const uint8_t *hit = a.ptr == NULL ? NULL : memmem(a.ptr, a.len, text, strlen(text));
 
     return hit == NULL ? SIZE_MAX : (size_t)(hit - a.ptr);
 }

@@ -567,7 +567,8 @@ static void write_continue(struct http_conn *conn)
     uv_buf_t buf = uv_buf_init(text, sizeof text - 1);
     struct fg_http_request *req = conn->current;
 
-    if (conn->state != HTTP_CONN_BODY || conn->writing || conn->first != req || !req->want_continue)
+    if (conn->state != HTTP_CONN_BODY || req == NULL || conn->writing || conn->first != req ||
+        !req->want_continue)
         return;
     req->want_continue = false;
     conn->writing = !conn->io->write(conn, &buf, 1);

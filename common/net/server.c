@@ -193,7 +193,7 @@ static enum fg_code resolve(const char *listen, struct address *ret_address, str
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found;
-    char host[256];
+    char host[256] = "";
     const char *port = ""; /* gcc does not see that err->code is a failure below */
     int failed;
 
@@ -315,7 +315,7 @@ static enum fg_code listen_on_loop(struct fg_http_server *server, struct address
 enum fg_code fg_http_server_start(struct fg_http_server *server, const char *listen,
                                   struct fg_loop *const *loops, size_t n_loops, struct fg_err *err)
 {
-    struct address address;
+    struct address address = {0};
 
     fg_assert(server->n_loops == 0 && n_loops > 0);
     if (resolve(listen, &address, err) != FG_OK)

@@ -56,6 +56,7 @@ static void put_bar(struct plotting *plotting, uint32_t node, const int64_t *x, 
 {
     struct fg_flame *flame = plotting->flame;
 
+    fg_assert(plotting->columns->count <= 2);
     for (size_t i = 0; i < plotting->columns->count; i++) {
         int64_t total = total_of(plotting, i, node), self = self_of(plotting, i, node);
 

@@ -160,7 +160,7 @@ void fg_labels_write(const struct fg_labels *labels, struct fg_buf *out)
 static bool utf8_next(struct fg_slice text, uint32_t *ret_rune, size_t *ret_len)
 {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint8_t first = text.ptr[0];
+    uint8_t first = text.len == 0 || text.ptr == NULL ? 0 : text.ptr[0];
     size_t len = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     uint32_t rune = len < 2 ? first : first & (0xffu >> (len + 1));
 
@@ -228,6 +228,7 @@ void fg_labels_quote(struct fg_slice text, struct fg_buf *out)
         if (utf8_next(text, &rune, &len)) {
             quote_rune(rune, fg_slice_sub(text, 0, len), out);
         } else {
+            fg_assert(text.ptr != NULL);
             fg_buf_printf(out, "\\x%02x", (unsigned)text.ptr[0]);
             len = 1;
         }
@@ -253,7 +254,7 @@ static enum fg_code type_refuse(struct fg_slice text, size_t parts, struct fg_er
 {
     struct fg_buf quoted;
 
-    fg_buf_init(&quoted, 8 * FG_ERR_MSG_MAX_BYTES);
+    fg_buf_init(&quoted, (size_t)8 * FG_ERR_MSG_MAX_BYTES);
     fg_labels_quote(fg_slice_sub(text, 0, FG_ERR_MSG_MAX_BYTES), &quoted);
     (void)fg_fail(err, FG_E_INVALID,
                   "profile-type selection must be of the form <name>:<sample-type>:<sample-unit>:"

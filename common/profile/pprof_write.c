@@ -166,7 +166,7 @@ static int64_t usual_period(const struct fg_profile_type *type)
     if (fg_slice_is(type->name, "process_cpu"))
         return 1000000000;
     if (fg_slice_is(type->name, "memory"))
-        return 512 * 1024;
+        return INT64_C(512) * 1024;
     return 1;
 }
 

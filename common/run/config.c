@@ -128,7 +128,7 @@ static enum fg_code set_from_flag(struct fg_conf *conf, struct fg_slice name, st
     if (name.len >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "a flag of %zu bytes", name.len);
     for (size_t i = 0; i < name.len; i++)
-        path[i] = name.ptr[i] == '-' ? '_' : (char)name.ptr[i];
+        path[i] = (char)(name.ptr[i] == '-' ? '_' : name.ptr[i]);
     if (!fg_conf_find(conf, fg_bytes(path, name.len), &at))
         return fg_conf_unknown(conf, name, FG_CONF_STYLE_FLAG, "", err);
     (void)snprintf(where, sizeof where, "--%.*s", FG_S(name));

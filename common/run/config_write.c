@@ -37,6 +37,7 @@ static void visit(const struct fg_conf *conf, const char *name, fg_conf_visit *e
 /* The code point at the front of valid UTF-8, and how long it is. */
 static uint32_t code_point(struct fg_slice text, size_t *ret_len)
 {
+    fg_assert(text.ptr != NULL);
     uint8_t first = text.ptr[0];
     size_t len = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     uint32_t point = len == 1 ? first : first & (0xffu >> (len + 1));

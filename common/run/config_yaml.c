@@ -254,7 +254,7 @@ enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, cons
     yaml_parser_set_input_string(&reader.parser, yaml.len == 0 ? (const uint8_t *)"" : yaml.ptr,
                                  yaml.len);
     fg_buf_init(&reader.path, FG_CONF_PATH_MAX_BYTES);
-    fg_buf_init(&reader.seen, FG_CONF_YAML_MAX_BYTES * 4);
+    fg_buf_init(&reader.seen, (size_t)FG_CONF_YAML_MAX_BYTES * 4);
     code = read_stream(&reader);
     yaml_event_delete(&reader.event);
     yaml_parser_delete(&reader.parser);
