@@ -18,7 +18,7 @@ static struct fg_slice next_line(struct fg_slice *text)
 
     *text = end == SIZE_MAX ? fg_slice_sub(*text, text->len, 0)
                             : fg_slice_sub(*text, end + 1, text->len);
-    if (line.len > 0 && line.ptr[line.len - 1] == '\r')
+    if (line.ptr != NULL && line.len > 0 && line.ptr[line.len - 1] == '\r')
         line.len--;
     return line;
 }
