@@ -34,7 +34,7 @@ static uint32_t count_frames(struct fg_slice stack)
 {
     uint32_t frames = 1;
 
-    for (size_t i = 0; i < stack.len; i++)
+    for (size_t i = 0; stack.ptr != NULL && i < stack.len; i++)
         frames += stack.ptr[i] == ';';
     return frames;
 }
