@@ -6,7 +6,8 @@
 #include <pthread.h>
 
 enum {
-    BATCH_ITEMS_MAX = 4096, /* a batch's answers come together: keep them prompt */
+    BATCH_ITEMS_ENOUGH = 64, /* worth an fsync: nobody waits for more */
+    BATCH_ITEMS_MAX = 4096,  /* a batch's answers come together: keep them prompt */
     BATCH_BYTES_MAX = 8 * 1024 * 1024,
 };
 
@@ -28,6 +29,7 @@ struct commit {
     struct dict_table *dicts;
     struct fg_metrics *metrics;
     uint64_t queue_max_bytes;
+    int64_t delay_ns;
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -346,6 +348,19 @@ static uint64_t item_bytes(const struct commit_item *item)
     return sizeof *item + item->records.len + item->defs.ops.len;
 }
 
+/* Waits a moment for others to share the fsync with. Locked. */
+static void gather(struct commit *commit)
+{
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + commit->delay_ns;
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+
+    if (commit->delay_ns <= 0)
+        return;
+    while (!commit->stop && commit->queued_items < BATCH_ITEMS_ENOUGH)
+        if (pthread_cond_timedwait(&commit->wake, &commit->lock, &until) != 0)
+            return;
+}
+
 /* What is waiting, up to a batch's size; NULL when it is time to end. */
 static struct commit_item *take(struct commit *commit)
 {
@@ -355,6 +370,7 @@ static struct commit_item *take(struct commit *commit)
     (void)pthread_mutex_lock(&commit->lock);
     while (commit->first == NULL && !commit->stop)
         (void)pthread_cond_wait(&commit->wake, &commit->lock);
+    gather(commit);
     items = commit->first;
     for (size_t n = 0; commit->first != NULL && n < BATCH_ITEMS_MAX && bytes < BATCH_BYTES_MAX;
          n++) {
@@ -400,7 +416,9 @@ bool commit_submit(struct commit *commit, struct commit_item *item)
         commit->last = item;
         commit->queued_bytes += bytes;
         commit->queued_items++;
-        (void)pthread_cond_signal(&commit->wake);
+        /* Those in between are found when it wakes; each wake-up costs as much as a record. */
+        if (commit->queued_items == 1 || commit->queued_items == BATCH_ITEMS_ENOUGH)
+            (void)pthread_cond_signal(&commit->wake);
     }
     (void)pthread_mutex_unlock(&commit->lock);
     return fits;
@@ -416,22 +434,27 @@ static void on_scrape(void *arg)
 }
 
 enum fg_code commit_create(struct fg_store *store, struct catalog *catalog,
-                           struct dict_table *dicts, uint64_t queue_max_bytes,
+                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
                            struct fg_registry *registry, struct commit **ret_commit,
                            struct fg_err *err)
 {
     struct commit *commit = fg_new(struct commit);
+    pthread_condattr_t monotonic;
     int failed;
 
     commit->store = store;
     commit->catalog = catalog;
     commit->dicts = dicts;
     commit->queue_max_bytes = queue_max_bytes;
+    commit->delay_ns = delay_ns;
     commit->metrics = fg_metrics_register(registry, commit_metrics, FG_COUNT(commit_metrics));
     fg_registry_on_scrape(registry, on_scrape, commit);
     fg_store_batch_init(&commit->batch);
     (void)pthread_mutex_init(&commit->lock, NULL);
-    (void)pthread_cond_init(&commit->wake, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&commit->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
     failed = pthread_create(&commit->thread, NULL, run, commit);
     if (failed != 0) {
         free(commit);

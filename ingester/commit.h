@@ -69,9 +69,12 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark);
     M(HISTOGRAM, COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "One durable batch")
 /* clang-format on */
 
-/* queue_max_bytes: records waiting; beyond it submit refuses. Starts the thread. */
+/*
+ * queue_max_bytes: records waiting; beyond it submit refuses. delay_ns: how long a first item waits
+ * for others to share its fsync with; 0: not at all. Starts the thread.
+ */
 enum fg_code commit_create(struct fg_store *store, struct catalog *catalog,
-                           struct dict_table *dicts, uint64_t queue_max_bytes,
+                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
                            struct fg_registry *registry, struct commit **ret_commit,
                            struct fg_err *err) fg_must_check;
 

@@ -16,6 +16,8 @@ const struct fg_conf_field ingester_fields[] = {
      .doc = "Memory for what exists: services, series, groups. Above it new ones are refused with 429. 0: an eighth of memory_max_bytes."},
     {"commit_queue_max_bytes", FG_CONF_BYTES, CONF(commit_queue_max_bytes), .def = "0",
      .doc = "Profiles waiting to be written. Above it pushes are refused with 429. 0: a sixteenth of memory_max_bytes."},
+    {"commit_delay", FG_CONF_NS, CONF(commit_delay_ns), .def = "1ms", .max = "100ms",
+     .doc = "How long a first profile waits for others to share its fsync with."},
     {"store_cache_bytes", FG_CONF_BYTES, CONF(store_cache_bytes), .def = "0",
      .doc = "Memory for blocks of the head that were read. 0: an eighth of memory_max_bytes."},
     {"store_write_buffer_bytes", FG_CONF_BYTES, CONF(store_write_buffer_bytes), .def = "0", .max = "256MiB",
@@ -156,8 +158,8 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         return err->code;
     ingester->dicts = dict_table_create(config->store, settings->dictionary_max_bytes);
     if (commit_create(config->store, ingester->catalog, ingester->dicts,
-                      settings->commit_queue_max_bytes, config->registry, &ingester->commit,
-                      err) != FG_OK)
+                      settings->commit_queue_max_bytes, settings->commit_delay_ns, config->registry,
+                      &ingester->commit, err) != FG_OK)
         return err->code;
     ingester->push = (struct push_context){
         .store = config->store,

@@ -24,6 +24,7 @@ struct ingester_settings {
     uint64_t dictionary_max_bytes; /* of dictionaries kept in memory */
     uint64_t catalog_max_bytes;
     uint64_t commit_queue_max_bytes;
+    int64_t commit_delay_ns;
     uint64_t store_cache_bytes, store_write_buffer_bytes, store_wal_max_bytes;
     uint64_t workers;         /* that resolve pushes; 0: one for each processor */
     uint64_t query_workers;   /* 0: one for each processor */
