@@ -46,6 +46,13 @@ struct fg_upload {
     struct fg_decode_limits limits;
 };
 
+/*
+ * Takes the batches of an upload that brings more than one (JFR: one for each kind of event; OTLP:
+ * one for each service and type): called by the decoder when a batch is finished. Batch and all it
+ * points to are good until it returns. An error ends the decoding and is the decoder's own.
+ */
+typedef enum fg_code (*fg_batch_sink)(struct fg_batch *batch, void *arg, struct fg_err *err);
+
 struct fg_builder; /* in the arena */
 
 /* tables of the batch may be filled before or between calls; types has to be set before samples
