@@ -1,5 +1,6 @@
 #include "distributor/distributor.h"
 
+#include "distributor/ingest.h"
 #include "distributor/upload.h"
 
 #define CONF(field) FG_CONF_AT(struct distributor_settings, field)
@@ -26,6 +27,10 @@ const struct fg_conf_field distributor_fields[] = {
      .doc = "Longest name of a label. Longer ones are refused."},
     {"label_value_max_bytes", FG_CONF_BYTES, CONF(label_value_max_bytes), .def = "2048", .min = "16", .max = "64KiB",
      .doc = "Longest value of a label. Longer ones are refused."},
+    {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",
+     .doc = "Decoded profiles waiting for the ingester. Above it uploads are refused with 429."},
+    {"push_messages_max", FG_CONF_UINT, CONF(push_messages_max), .def = "4", .min = "1", .max = "256",
+     .doc = "Messages to the ingester under way at a time; while they are, further profiles collect and travel together."},
     {"push_timeout", FG_CONF_NS, CONF(push_timeout_ns), .def = "8s", .min = "100ms", .max = "5m",
      .doc = "How long an ingester may take to make a profile durable. Agents give up after 10 s."},
 };
@@ -64,6 +69,8 @@ struct distributor *distributor_create(const struct distributor_config *config)
     distributor->config = *config;
     distributor->limits = limits_of(config->settings);
     distributor->known = known_create((size_t)config->settings->known_stacks_max);
+    distributor->sender = sender_create(config->ingester, config->settings->push_queue_max_bytes,
+                                        (unsigned)config->settings->push_messages_max);
     distributor->metrics =
         fg_metrics_register(config->registry, distributor_metrics, FG_COUNT(distributor_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, distributor);
@@ -71,19 +78,17 @@ struct distributor *distributor_create(const struct distributor_config *config)
     return distributor;
 }
 
+void distributor_stop(struct distributor *distributor)
+{
+    sender_stop(distributor->sender);
+}
+
 void distributor_destroy(struct distributor *distributor)
 {
     if (distributor == NULL)
         return;
-    while (distributor->workspaces != NULL) {
-        struct workspace *space = distributor->workspaces;
-
-        distributor->workspaces = space->next;
-        fg_arena_destroy(space->arena);
-        fg_buf_done(&space->inflated);
-        fg_buf_done(&space->wire);
-        free(space);
-    }
+    workspaces_free(distributor);
+    sender_destroy(distributor->sender);
     known_destroy(distributor->known);
     (void)pthread_mutex_destroy(&distributor->lock);
     free(distributor);
@@ -99,7 +104,7 @@ void distributor_routes(struct distributor *distributor, struct fg_http_server *
                                  .methods = FG_HTTP_POST,
                                  .path = paths[i],
                                  .body_max_bytes = distributor->config.settings->body_max_bytes,
-                                 .handler = upload_handle,
+                                 .handler = ingest_handle,
                                  .arg = distributor,
                              });
 }

@@ -23,6 +23,7 @@ struct distributor_settings {
     uint64_t known_stacks_max;  /* ids of stacks the ingesters are known to have */
     uint64_t stack_depth_max, samples_max, symbol_max_bytes;
     uint64_t label_names_max, label_name_max_bytes, label_value_max_bytes;
+    uint64_t push_queue_max_bytes, push_messages_max;
     int64_t push_timeout_ns; /* for an answer of the ingester */
 };
 extern const struct fg_conf_field distributor_fields[];
@@ -41,7 +42,11 @@ struct distributor_config {
 
 struct distributor *distributor_create(const struct distributor_config *config);
 
-/* No request is under way any more. NULL is fine. */
+/* Sends nothing more to the ingester. No request is under way any more, nor a worker; before the
+ * peer is destroyed. */
+void distributor_stop(struct distributor *distributor);
+
+/* After the peer was destroyed. NULL is fine. */
 void distributor_destroy(struct distributor *distributor);
 
 /* Adds its routes to a server that has not started yet. */

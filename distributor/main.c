@@ -4,7 +4,6 @@
 /* Where the ingester is; the ring takes this place once there are several. */
 struct peers {
     char *ingester;
-    uint64_t calls_max;
 };
 
 static struct distributor_settings settings;
@@ -12,8 +11,6 @@ static struct peers peers;
 static const struct fg_conf_field peers_fields[] = {
     {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester), .def = "tcp://127.0.0.1:4101",
      .min = "1", .doc = "Address of the ingester."},
-    {"calls_max", FG_CONF_UINT, FG_CONF_AT(struct peers, calls_max), .def = "512", .min = "1",
-     .max = "65536", .doc = "Calls to the ingester under way at a time."},
 };
 
 struct service {
@@ -26,7 +23,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct service *service = fg_new(struct service);
 
     program->service = service;
-    if (fg_peer_dial(peers.ingester, (unsigned)peers.calls_max, &service->ingester, err) != FG_OK)
+    if (fg_peer_dial(peers.ingester, (unsigned)settings.push_messages_max, &service->ingester,
+                     err) != FG_OK)
         return err->code;
     service->distributor = distributor_create(&(struct distributor_config){
         .settings = &settings,
@@ -47,6 +45,8 @@ static void stop(struct fg_program *program)
         return;
     fg_work_destroy(program->work);
     program->work = NULL;
+    if (service->distributor != NULL)
+        distributor_stop(service->distributor);
     fg_peer_destroy(service->ingester);
     distributor_destroy(service->distributor);
     free(service);

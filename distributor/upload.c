@@ -1,47 +1,37 @@
 /*
- * An upload:
+ * An upload brings batches: mostly one, one for each kind of event (JFR), for each series (Push),
+ * or for each service (OTLP).
  *
- *   loop            worker                        ingester            loop
- *   READ   ----->   DECODE ---- batch -------->   durable   ----->    ANSWER
- *                     |  ^                           |
- *                     |  '---- DECODE again <--------' lacks definitions
- *                     '------- nothing to store, or refused ------->  ANSWER
+ *   loop            worker                       ingester        loop
+ *   READ   ----->   DECODE -+--- batch -------->  durable  ---->  COLLECT ----> ANSWER
+ *                     |  ^  '--- batch -------->  durable  ---->    |  |
+ *                     |  |                                          |  |
+ *                     |  '----- DECODE again: definitions lack -----'  |
+ *                     '-------- all is decoded ------------------------'
  *
  * Nothing of the decoded form outlives the worker: what is kept while the ingester works is the
- * request itself, whose bytes are counted already. So an upload whose definitions were lacking is
- * decoded once more, which happens when a service is new to the ingester and hardly ever after.
+ * request itself, whose bytes are counted already, and the encoded batches. So an upload whose
+ * definitions were lacking is decoded once more, which happens when a service is new to the
+ * ingester and hardly ever after.
  */
 #include "distributor/upload.h"
 
 #include "common/run/log.h"
-#include "proto/inner.pb-c.h"
 
-enum { UPLOAD_MAGIC = 0x75706c64, ATTEMPTS_MAX = 4 };
-
-struct upload {
-    unsigned magic;
-    struct distributor *distributor;
-    struct fg_http_request *req;
-    struct ingest_request request;
-    struct fg_job job;
-    struct fg_call call;
-    struct fg_msg answer; /* back to the loop */
-    struct fg_err err;    /* code FG_OK: all is well */
-
-    unsigned attempt;
-    uint32_t *undefined; /* stacks that the ingester lacks; asked for by the last answer */
-    size_t n_undefined;
-    struct fg_id *defined; /* stacks that the last attempt defined */
-    uint32_t n_defined;
-    uint64_t service_hash;
+enum {
+    UPLOAD_MAGIC = 0x75706c64,
+    ATTEMPTS_MAX = 4,
+    ITEMS_MAX = 65536, /* batches of one upload */
 };
 
-/* The one tenant of a server without tenancy. */
-static struct fg_slice tenant_of(const struct upload *upload)
-{
-    (void)upload;
-    return FG_LIT("anonymous");
-}
+struct upload_item {
+    struct sender_item send;
+    struct upload *upload;
+    uint64_t service_hash;
+    struct fg_id *defined; /* stacks that it defines */
+    uint32_t n_defined;
+    bool done; /* answered, and nothing lacks */
+};
 
 /* ---- memory of decoders ---- */
 
@@ -57,7 +47,8 @@ static struct workspace *workspace_take(struct distributor *distributor)
     if (space == NULL) {
         space = fg_new(struct workspace);
         space->arena = fg_arena_create(distributor->config.settings->decode_max_bytes);
-        fg_buf_init(&space->inflated, SIZE_MAX);
+        for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
+            fg_buf_init(&space->inflated[i], SIZE_MAX);
         fg_buf_init(&space->wire, FG_RPC_MESSAGE_MAX_BYTES / 2);
     }
     return space;
@@ -76,7 +67,9 @@ static void shrink(struct fg_buf *buf)
 static void workspace_give(struct distributor *distributor, struct workspace *space)
 {
     fg_arena_reset(space->arena);
-    shrink(&space->inflated);
+    for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
+        shrink(&space->inflated[i]);
+    space->n_inflated = 0;
     shrink(&space->wire);
     (void)pthread_mutex_lock(&distributor->lock);
     space->next = distributor->workspaces;
@@ -84,7 +77,90 @@ static void workspace_give(struct distributor *distributor, struct workspace *sp
     (void)pthread_mutex_unlock(&distributor->lock);
 }
 
-/* ---- answer (loop) ---- */
+void workspaces_free(struct distributor *distributor)
+{
+    while (distributor->workspaces != NULL) {
+        struct workspace *space = distributor->workspaces;
+
+        distributor->workspaces = space->next;
+        fg_arena_destroy(space->arena);
+        for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
+            fg_buf_done(&space->inflated[i]);
+        fg_buf_done(&space->wire);
+        free(space);
+    }
+}
+
+enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, uint64_t max_bytes,
+                               struct fg_slice *body, struct fg_err *err)
+{
+    struct fg_buf *out;
+
+    if (coding == FG_CODING_IDENTITY)
+        return body->len <= max_bytes ? FG_OK
+                                      : fg_fail(err, FG_E_TOO_LARGE, "%zu bytes are more than %llu",
+                                                body->len, (unsigned long long)max_bytes);
+    fg_assert(space->n_inflated < FG_COUNT(space->inflated));
+    out = &space->inflated[space->n_inflated++];
+    if (fg_inflate(*body, coding, (size_t)max_bytes, out, err) != FG_OK)
+        return err->code;
+    *body = fg_buf_slice(out);
+    return FG_OK;
+}
+
+/* ---- items ---- */
+
+/* Lets go of what belongs to one attempt. */
+static void item_clear(struct upload_item *item)
+{
+    free(fg_take(item->send.tenant)); /* one block: tenant, service, batch */
+    free(fg_take(item->send.undefined));
+    free(fg_take(item->defined));
+    item->n_defined = 0;
+}
+
+static void items_free(struct upload *upload)
+{
+    for (uint32_t i = 0; i < upload->n_items; i++) {
+        item_clear(upload->items[i]);
+        free(upload->items[i]);
+    }
+    free(upload->items);
+}
+
+static struct upload_item *item_add(struct upload *upload)
+{
+    struct upload_item *item;
+
+    if (upload->n_items == upload->cap_items) {
+        upload->cap_items = FG_MAX(4, upload->cap_items * 2);
+        upload->items = fg_realloc(upload->items, upload->cap_items * sizeof(struct upload_item *));
+    }
+    item = fg_new(struct upload_item);
+    item->upload = upload;
+    upload->items[upload->n_items++] = item;
+    return item;
+}
+
+/* The item's own copies of what it sends. */
+static void item_fill(struct upload_item *item, struct fg_slice tenant, struct fg_slice service,
+                      struct fg_slice batch)
+{
+    char *block = fg_malloc(tenant.len + service.len + batch.len + 2);
+
+    item->send.tenant = block;
+    memcpy(block, tenant.ptr, tenant.len);
+    block[tenant.len] = '\0';
+    block += tenant.len + 1;
+    item->send.service = block;
+    memcpy(block, service.ptr, service.len);
+    block[service.len] = '\0';
+    block += service.len + 1;
+    memcpy(block, batch.ptr, batch.len);
+    item->send.batch = fg_bytes(block, batch.len);
+}
+
+/* ---- the end (loop) ---- */
 
 static void count_refusal(struct distributor *distributor, enum fg_code code)
 {
@@ -99,151 +175,195 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
 
 static void answer(struct upload *upload)
 {
-    struct fg_http_request *req = upload->req;
-    struct fg_err err = upload->err;
-
-    free(upload->undefined);
-    free(upload->defined);
+    if (upload->err.code != FG_OK)
+        count_refusal(upload->distributor, upload->err.code);
+    items_free(upload);
     upload->magic = 0;
-    if (err.code == FG_OK) {
-        fg_http_respond(req, 200, NULL, NULL);
-        return;
-    }
-    count_refusal(upload->distributor, err.code);
-    fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
-    fg_http_respond_error(req, &err);
+    upload->interface->respond(upload);
 }
 
-static void on_answer(struct fg_msg *msg)
+static void submit(struct upload *upload);
+
+static bool is_lacking(const struct upload *upload)
 {
-    answer(fg_container(msg, struct upload, answer));
+    for (uint32_t i = 0; i < upload->n_items; i++)
+        if (!upload->items[i]->done)
+            return true;
+    return false;
 }
 
-static void decode_again(struct upload *upload);
-
-/* Takes over which stacks are lacking. */
-static void keep_undefined(struct upload *upload, const Fg__Inner__PushReply *reply)
+static void keep_error(struct upload *upload, const struct fg_err *err)
 {
-    free(upload->undefined);
-    upload->undefined = fg_calloc(reply->n_undefined, sizeof *upload->undefined);
-    memcpy(upload->undefined, reply->undefined, reply->n_undefined * sizeof *upload->undefined);
-    upload->n_undefined = reply->n_undefined;
+    upload->failed++;
+    if (upload->err.code == FG_OK)
+        upload->err = *err;
 }
 
-static void read_reply(struct upload *upload)
+static void take_over(struct upload *upload, struct upload_item *item)
 {
-    struct fg_slice bytes = upload->call.reply_head;
-    Fg__Inner__PushReply *reply = fg__inner__push_reply__unpack(NULL, bytes.len, bytes.ptr);
+    const struct sender_item *sent = &item->send;
     struct distributor *distributor = upload->distributor;
 
-    if (reply == NULL) {
-        (void)fg_fail(&upload->err, FG_E_INTERNAL, "ingester's answer cannot be read");
+    if (sent->code == FG_OK && sent->n_undefined > 0) {
+        fg_metric_add(distributor->metrics, DIST_REDEFINED, 1);
         return;
     }
-    upload->n_undefined = 0;
-    if (reply->n_undefined > 0) {
-        keep_undefined(upload, reply);
-        fg_metric_add(distributor->metrics, DIST_REDEFINED, 1);
-    } else {
-        if (upload->n_defined > 0)
-            known_add(distributor->known, upload->service_hash, reply->start_id, upload->defined,
-                      upload->n_defined);
-        fg_metric_add(distributor->metrics, DIST_PROFILES, reply->stored + reply->duplicates);
-        fg_metric_add(distributor->metrics, DIST_DUPLICATES, reply->duplicates);
+    item->done = true;
+    if (sent->code != FG_OK) {
+        keep_error(upload, &sent->err);
+        return;
     }
-    fg__inner__push_reply__free_unpacked(reply, NULL);
+    if (item->n_defined > 0)
+        known_add(distributor->known, item->service_hash, sent->start_id, item->defined,
+                  item->n_defined);
+    fg_metric_add(distributor->metrics, DIST_PROFILES, sent->stored + sent->duplicates);
+    fg_metric_add(distributor->metrics, DIST_DUPLICATES, sent->duplicates);
 }
 
-static void on_reply(struct fg_call *call)
+static void on_ended(struct fg_msg *msg)
 {
-    struct upload *upload = fg_container(call, struct upload, call);
+    struct upload *upload = fg_container(msg, struct upload, ended);
 
     fg_assert(upload->magic == UPLOAD_MAGIC);
-    upload->n_undefined = 0;
-    if (call->code == FG_OK)
-        read_reply(upload);
-    else
-        upload->err = call->err;
-    fg_call_done(upload->distributor->config.ingester, call);
-    if (upload->err.code == FG_OK && upload->n_undefined > 0)
-        decode_again(upload);
-    else
+    for (uint32_t i = 0; i < upload->n_items; i++)
+        if (!upload->items[i]->done)
+            take_over(upload, upload->items[i]);
+    if (!is_lacking(upload)) {
         answer(upload);
+    } else if (upload->attempt < ATTEMPTS_MAX) {
+        submit(upload);
+    } else {
+        (void)fg_fail(&upload->err, FG_E_UNAVAILABLE, "ingester keeps asking for definitions");
+        answer(upload);
+    }
 }
 
-/* ---- decode (worker) ---- */
-
-static void choose_definitions(struct upload *upload, const struct fg_batch *batch, bool *define)
+/* Any thread. One thing less is under way; after the last the upload is the loop's. */
+static void finish_one(struct upload *upload)
 {
-    known_look_up(upload->distributor->known, upload->service_hash, batch, define);
-    for (size_t i = 0; i < upload->n_undefined; i++)
-        if (upload->undefined[i] < batch->n_stacks)
-            define[upload->undefined[i]] = true;
+    if (atomic_fetch_sub(&upload->under_way, 1) != 1)
+        return;
+    upload->ended.run = on_ended;
+    fg_loop_post(fg_http_loop(upload->req), &upload->ended);
+}
+
+/* Transport's thread. */
+static void on_sent(struct sender_item *sent)
+{
+    finish_one(fg_container(sent, struct upload_item, send)->upload);
+}
+
+/* ---- batches (worker) ---- */
+
+static void choose_definitions(struct upload_item *item, const struct fg_batch *batch, bool *define)
+{
+    known_look_up(item->upload->distributor->known, item->service_hash, batch, define);
+    for (size_t i = 0; i < item->send.n_undefined; i++)
+        if (item->send.undefined[i] < batch->n_stacks)
+            define[item->send.undefined[i]] = true;
     /* Something keeps going wrong: send all there is. */
-    if (upload->attempt > 2)
+    if (item->upload->attempt > 2)
         memset(define, true, batch->n_stacks);
 }
 
-static void keep_defined(struct upload *upload, const struct fg_batch *batch, const bool *define)
+static void keep_defined(struct upload_item *item, const struct fg_batch *batch, const bool *define)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < batch->n_stacks; i++)
         n += define[i];
-    free(upload->defined);
-    upload->defined = fg_calloc(n, sizeof *upload->defined);
-    upload->n_defined = 0;
+    if (n == 0)
+        return;
+    item->defined = fg_calloc(n, sizeof *item->defined);
     for (uint32_t i = 0; i < batch->n_stacks; i++)
         if (define[i])
-            upload->defined[upload->n_defined++] = batch->stacks[i].id;
+            item->defined[item->n_defined++] = batch->stacks[i].id;
 }
 
-/* The service of a batch is that of its first profile: they share the upload's labels. */
-static enum fg_code encode(struct upload *upload, const struct fg_batch *batch,
-                           struct workspace *space, struct fg_err *err)
+static struct fg_slice service_of(const struct fg_profile *profile)
 {
-    struct fg_slice service = fg_labels_get(&batch->profiles[0].labels, FG_LABEL_SERVICE);
+    return fg_labels_get(&profile->labels, FG_LABEL_SERVICE);
+}
+
+/* A batch whose profiles are all of one service. */
+static enum fg_code send_service(struct upload *upload, const struct fg_batch *batch,
+                                 struct fg_err *err)
+{
+    struct distributor *distributor = upload->distributor;
+    struct workspace *space = upload->space;
+    struct fg_slice service = service_of(&batch->profiles[0]);
     bool *define = fg_arena_alloc(space->arena, batch->n_stacks * sizeof *define);
+    uint32_t number = upload->next_item++;
+    struct upload_item *item;
 
     if (define == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
-    upload->service_hash = known_service(tenant_of(upload), service);
-    choose_definitions(upload, batch, define);
-    keep_defined(upload, batch, define);
+    if (number >= ITEMS_MAX)
+        return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d profiles", ITEMS_MAX);
+    item = number < upload->n_items ? upload->items[number] : item_add(upload);
+    if (item->done)
+        return FG_OK;
+    item->service_hash = known_service(upload->tenant, service);
+    choose_definitions(item, batch, define);
+    item_clear(item);
+    keep_defined(item, batch, define);
     fg_buf_clear(&space->wire);
     fg_batch_encode(batch, define, &space->wire);
-    if (space->wire.full)
+    if (space->wire.full) {
+        item->done = true;
         return fg_fail(err, FG_E_TOO_LARGE, "upload is larger than one message may be");
+    }
+    item_fill(item, upload->tenant, service, fg_buf_slice(&space->wire));
+    item->send.deadline_mono_ns =
+        fg_mono_ns(distributor->config.clock) + distributor->config.settings->push_timeout_ns;
+    item->send.done = on_sent;
+    (void)atomic_fetch_add(&upload->under_way, 1);
+    sender_send(distributor->sender, &item->send);
     return FG_OK;
 }
 
-static enum fg_code send_batch(struct upload *upload, const struct fg_batch *batch,
-                               struct workspace *space, struct fg_err *err)
+/* Brings the profiles of the first one's service to the front; returns how many they are. */
+static uint32_t gather_service(struct fg_profile *profiles, uint32_t n)
 {
-    const struct distributor_config *config = &upload->distributor->config;
-    Fg__Inner__PushHead head;
-    struct fg_slice service = fg_labels_get(&batch->profiles[0].labels, FG_LABEL_SERVICE);
-    uint8_t *bytes;
+    struct fg_slice service = service_of(&profiles[0]);
+    uint32_t front = 1;
 
-    fg__inner__push_head__init(&head);
-    head.tenant = fg_arena_text(space->arena, tenant_of(upload));
-    head.service = fg_arena_text(space->arena, service);
-    bytes = head.tenant == NULL || head.service == NULL
-                ? NULL
-                : fg_arena_alloc(space->arena, fg__inner__push_head__get_packed_size(&head));
-    if (bytes == NULL)
-        return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
-    upload->call = (struct fg_call){
-        .method = FG_RPC_PUSH,
-        .head = fg_bytes(bytes, fg__inner__push_head__pack(&head, bytes)),
-        .payload = fg_buf_slice(&space->wire),
-        .deadline_mono_ns = fg_mono_ns(config->clock) + config->settings->push_timeout_ns,
-        .home = fg_http_loop(upload->req),
-        .done = on_reply,
-    };
-    fg_peer_send(config->ingester, &upload->call); /* from here on the loop may have answered */
+    for (uint32_t i = 1; i < n; i++) {
+        if (!fg_slice_eq(service_of(&profiles[i]), service))
+            continue;
+        if (i != front) {
+            struct fg_profile other = profiles[front];
+
+            profiles[front] = profiles[i];
+            profiles[i] = other;
+        }
+        front++;
+    }
+    return front;
+}
+
+enum fg_code upload_add(struct fg_batch *batch, void *upload, struct fg_err *err)
+{
+    struct fg_batch part = *batch;
+    uint32_t left = batch->n_profiles;
+
+    while (left > 0) {
+        part.n_profiles = gather_service(part.profiles, left);
+        if (send_service(upload, &part, err) != FG_OK)
+            return err->code;
+        left -= part.n_profiles;
+        part.profiles += part.n_profiles;
+    }
     return FG_OK;
 }
+
+void upload_note(struct upload *upload, const struct fg_err *err)
+{
+    if (upload->attempt == 1) /* what is wrong is wrong again */
+        keep_error(upload, err);
+}
+
+/* ---- decode (worker) ---- */
 
 static void count_cuts(struct distributor *distributor, const struct ingest_counts *counts)
 {
@@ -256,106 +376,63 @@ static void count_cuts(struct distributor *distributor, const struct ingest_coun
         fg_metric_add(distributor->metrics, DIST_SAMPLES_DROPPED, counts->decode.samples_dropped);
 }
 
-/* *ret_sent: the batch is on its way, and the upload is the loop's; it must not be touched any
- * more. */
-static enum fg_code decode_and_send(struct upload *upload, struct workspace *space, bool *ret_sent,
-                                    struct fg_err *err)
-{
-    struct distributor *distributor = upload->distributor;
-    struct ingest_counts counts = {0};
-    struct fg_batch batch;
-    int64_t start = fg_mono_ns(distributor->config.clock);
-
-    if (ingest_decode(&upload->request, &distributor->limits, tenant_of(upload), space->arena,
-                      &space->inflated, &batch, &counts, err) != FG_OK)
-        return err->code;
-    if (upload->attempt == 1)
-        count_cuts(distributor, &counts);
-    if (batch.n_profiles == 0)
-        return FG_OK;
-    if (encode(upload, &batch, space, err) != FG_OK)
-        return err->code;
-    fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
-                         fg_mono_ns(distributor->config.clock) - start);
-    *ret_sent = true;
-    return send_batch(upload, &batch, space, err);
-}
-
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
-{
-    (void)job;
-    (void)err;
-    return FG_OK; /* all is in done(): see there */
-}
-
-/*
- * Sending passes the upload on to the loop, which may answer and free it at once. A job must live
- * until its done() was called; so decoding happens there, on the worker, as the last thing done
- * with the job.
- */
-static void on_worker(struct fg_job *job)
 {
     struct upload *upload = fg_container(job, struct upload, job);
     struct distributor *distributor = upload->distributor;
-    struct workspace *space = workspace_take(distributor);
-    struct fg_err err = {.code = FG_OK};
-    bool sent = false;
+    int64_t start = fg_mono_ns(distributor->config.clock);
+    enum fg_code code;
 
-    upload->attempt++;
-    if (decode_and_send(upload, space, &sent, &err) != FG_OK || !sent) {
-        upload->err = err;
-        upload->answer.run = on_answer;
-        fg_loop_post(fg_http_loop(upload->req), &upload->answer);
-    }
-    workspace_give(distributor, space);
+    upload->space = workspace_take(distributor);
+    code = upload->interface->decode(upload, upload->space, err);
+    workspace_give(distributor, upload->space);
+    if (upload->attempt == 1)
+        count_cuts(distributor, &upload->counts);
+    fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
+                         fg_mono_ns(distributor->config.clock) - start);
+    return code;
+}
+
+/* On the worker, which does not touch the upload any more. */
+static void done(struct fg_job *job)
+{
+    struct upload *upload = fg_container(job, struct upload, job);
+
+    if (job->code != FG_OK)
+        upload_note(upload, &job->err);
+    finish_one(upload);
 }
 
 /* ---- read (loop) ---- */
 
-static void start(struct upload *upload)
+static void submit(struct upload *upload)
 {
+    upload->attempt++;
+    upload->next_item = 0;
+    upload->under_way = 1;
     upload->job.run = run;
-    upload->job.done = on_worker;
+    upload->job.done = done;
     if (fg_work_submit(upload->distributor->config.work, FG_LANE_INGEST, &upload->job))
         return;
     (void)fg_fail(&upload->err, FG_E_LIMIT, "too many uploads at a time, try again");
     answer(upload);
 }
 
-static void decode_again(struct upload *upload)
+/* The one tenant of a server without tenancy. */
+static struct fg_slice tenant_of(const struct fg_http_request *req)
 {
-    if (upload->attempt >= ATTEMPTS_MAX) {
-        (void)fg_fail(&upload->err, FG_E_UNAVAILABLE, "ingester keeps asking for definitions");
-        answer(upload);
-        return;
-    }
-    start(upload);
+    (void)req;
+    return FG_LIT("anonymous");
 }
 
-void upload_handle(struct fg_http_request *req, void *arg)
+void upload_start(struct upload *upload)
 {
-    struct distributor *distributor = arg;
-    struct upload *upload = fg_arena_new(fg_http_arena(req), struct upload, 1);
+    struct distributor *distributor = upload->distributor;
 
-    fg_assert(upload != NULL); /* the first thing in an arena of a MiB */
     upload->magic = UPLOAD_MAGIC;
-    upload->distributor = distributor;
-    upload->req = req;
-    upload->err.code = FG_OK;
-    upload->request = (struct ingest_request){
-        .name = fg_http_param(req, "name"),
-        .from = fg_http_param(req, "from"),
-        .until = fg_http_param(req, "until"),
-        .sample_rate = fg_http_param(req, "sampleRate"),
-        .spy_name = fg_http_param(req, "spyName"),
-        .format = fg_http_param(req, "format"),
-        .content_type = fg_http_header(req, "Content-Type"),
-        .idempotency_key = fg_http_header(req, "Idempotency-Key"),
-        .sender = fg_http_peer(req),
-        .body = fg_http_body(req),
-        .now_ns = fg_wall_ns(distributor->config.clock),
-    };
+    upload->tenant = tenant_of(upload->req);
+    upload->now_ns = fg_wall_ns(distributor->config.clock);
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
-    fg_metric_add(distributor->metrics, DIST_BYTES, upload->request.body.len);
-    start(upload);
+    fg_metric_add(distributor->metrics, DIST_BYTES, fg_http_body(upload->req).len);
+    submit(upload);
 }

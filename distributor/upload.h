@@ -1,19 +1,105 @@
-/* One upload on its way through the distributor; see the drawing in upload.c. */
+/*
+ * An upload on its way through the distributor, whatever interface it came by; see the drawing in
+ * upload.c. An interface embeds struct upload in its own, fills it from the request, and calls
+ * upload_start().
+ */
 #ifndef FG_DISTRIBUTOR_UPLOAD_H
 #define FG_DISTRIBUTOR_UPLOAD_H
 
-#include "distributor/decode.h"
+#include "common/net/inflate.h"
 #include "distributor/distributor.h"
 #include "distributor/known.h"
+#include "distributor/sender.h"
+#include "proto/builder.h"
 
 #include <pthread.h>
 
-/* Memory of a decoder, kept from upload to upload: as many as there are workers. */
+/* Limits of decoding that the settings give. */
+struct ingest_limits {
+    uint64_t profile_max_bytes; /* of a profile after decompression */
+    struct fg_decode_limits decode;
+};
+
+/* What a decoder left behind, for the metrics. */
+struct ingest_counts {
+    struct fg_decode_counts decode;
+    uint64_t inflated_bytes;
+};
+
+/* A body in a content coding, whose parts are compressed: so many can be needed at a time. */
+enum { WORKSPACE_INFLATED = 3 };
+
+/*
+ * Memory of a decoder, kept from upload to upload: as many as there are workers. What an interface
+ * puts there lives until the upload is decoded.
+ */
 struct workspace {
     struct fg_arena *arena;
-    struct fg_buf inflated, wire;
+    struct fg_buf inflated[WORKSPACE_INFLATED];
+    unsigned n_inflated; /* in use */
+    struct fg_buf wire;  /* upload_add()'s */
     struct workspace *next;
 };
+
+/*
+ * Worker: what `body` is when it is decompressed, if it is compressed at all; borrowed or in the
+ * workspace. FG_E_TOO_LARGE: more than max_bytes; FG_E_DECODE.
+ */
+enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, uint64_t max_bytes,
+                               struct fg_slice *body, struct fg_err *err) fg_must_check;
+
+struct upload;
+
+/* What makes an interface. */
+struct upload_interface {
+    /*
+     * On a worker: reads the request and gives its batches to upload_add(). Called again, with the
+     * same outcome, when the ingester lacked definitions. What goes wrong with one profile of
+     * several is upload_note()d; an error ends the upload.
+     */
+    enum fg_code (*decode)(struct upload *upload, struct workspace *space, struct fg_err *err);
+    /* On the request's loop: answers it. upload->err has the first that went wrong, or FG_OK. */
+    void (*respond)(struct upload *upload);
+};
+
+struct upload_item; /* a batch on its way to the ingester */
+
+/* Zeroed, in the request's arena. */
+struct upload {
+    /* Set before upload_start(). */
+    const struct upload_interface *interface;
+    struct distributor *distributor;
+    struct fg_http_request *req;
+
+    struct fg_slice tenant;
+    int64_t now_ns;              /* when it arrived, wall clock */
+    struct ingest_counts counts; /* for the decoder to add to */
+    struct fg_err err;
+    uint32_t failed; /* profiles that were refused, when others were not */
+
+    /* upload.c's own. */
+    unsigned magic, attempt;
+    struct fg_job job;
+    struct fg_msg ended;        /* an attempt, to the loop */
+    _Atomic uint32_t under_way; /* batches that are not answered, and the decoding */
+    struct upload_item **items; /* all batches so far, by number */
+    uint32_t n_items, cap_items;
+    uint32_t next_item; /* of this attempt */
+    struct workspace *space;
+};
+
+/* Loop: from the route's handler. The request is answered in any case. */
+void upload_start(struct upload *upload);
+
+/*
+ * Worker, from decode(): sends a batch, whose profiles have their ids; nothing of it is needed
+ * afterwards. Has the form of a fg_batch_sink; upload is the argument.
+ */
+enum fg_code upload_add(struct fg_batch *batch, void *upload, struct fg_err *err) fg_must_check;
+
+/* Worker, from decode(): one profile was refused and the others go on. The first one's error is the
+ * upload's. */
+void upload_note(struct upload *upload, const struct fg_err *err);
 
 /* clang-format off */
 #define DISTRIBUTOR_METRICS(M)                                                                                  \
@@ -22,7 +108,7 @@ struct workspace {
     M(COUNTER, DIST_DUPLICATES, "flamegrid_distributor_profiles_duplicate_total", "Profiles that had arrived before") \
     M(COUNTER, DIST_BYTES, "flamegrid_distributor_received_bytes_total", "Bytes of uploads as received")       \
     M(COUNTER, DIST_INFLATED, "flamegrid_distributor_inflated_bytes_total", "Bytes of profiles after decompression") \
-    M(COUNTER, DIST_REDEFINED, "flamegrid_distributor_redefined_total", "Uploads sent again with definitions the ingester lacked") \
+    M(COUNTER, DIST_REDEFINED, "flamegrid_distributor_redefined_total", "Batches sent again with definitions the ingester lacked") \
     M(COUNTER, DIST_REFUSED_INVALID, "flamegrid_distributor_uploads_refused_total{reason=\"invalid\"}", "Uploads refused") \
     M(COUNTER, DIST_REFUSED_BUSY, "flamegrid_distributor_uploads_refused_total{reason=\"busy\"}", "Uploads refused") \
     M(COUNTER, DIST_REFUSED_OTHER, "flamegrid_distributor_uploads_refused_total{reason=\"unavailable\"}", "Uploads refused") \
@@ -38,13 +124,13 @@ struct distributor {
     struct distributor_config config;
     struct ingest_limits limits;
     struct known *known;
+    struct sender *sender;
     struct fg_metrics *metrics;
 
     pthread_mutex_t lock; /* of the list */
     struct workspace *workspaces;
 };
 
-/* Handler of /ingest; arg is the distributor. */
-void upload_handle(struct fg_http_request *req, void *distributor);
+void workspaces_free(struct distributor *distributor);
 
 #endif

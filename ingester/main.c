@@ -27,10 +27,17 @@ struct service {
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = fg_new(struct service);
+    (void)err;
+    program->service = fg_new(struct service);
+    return FG_OK;
+}
+
+/* Reading what the last run left may take a while. */
+static enum fg_code ready(struct fg_program *program, struct fg_err *err)
+{
+    struct service *service = program->service;
     struct fg_store_config store_config;
 
-    program->service = service;
     ingester_share(&settings, program->settings.memory_max_bytes);
     store_config = ingester_store_config(&settings);
     if (fg_store_open(place.data, head_families, HEAD_FAMILIES, &store_config, &service->store,
@@ -74,6 +81,7 @@ int main(int argc, char **argv)
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,
+        .ready = ready,
         .stop = stop,
     };
 

@@ -4,61 +4,103 @@
 #include "proto/inner.pb-c.h"
 
 /*
- * A push on its way:
+ * A message brings batches of several services, each a push of its own:
  *
- *   transport thread  ->  worker of the service  ->  committer  ->  reply
+ *   transport thread  -+->  worker of the service  ->  committer  -+->  reply
+ *                      '->  worker of the service  ->  committer  -'
  *
  * On the worker the stacks get their numbers and the profiles become records; from there on nothing
- * of the request's own form is needed.
+ * of the request's own form is needed. Who is the last to finish sends the reply.
  */
 struct push {
     struct fg_job job;
     struct commit_item item;
+    struct message *message;
     struct push_context *context;
-    struct fg_rpc_request *req;
-    Fg__Inner__PushHead *head;
+    const Fg__Inner__PushItem *head;
+    struct fg_slice batch;
     uint32_t *undefined; /* stacks nobody defined */
     uint32_t n_undefined;
 };
 
-enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024 };
+struct message {
+    struct push_context *context;
+    struct fg_rpc_request *req;
+    Fg__Inner__PushHead *head;
+    _Atomic size_t under_way;
+    size_t n_pushes;
+    struct push pushes[];
+};
 
-static void push_free(struct push *push)
+enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 65536 };
+
+static void message_free(struct message *message)
 {
-    commit_item_done(&push->item);
-    free(push->undefined);
-    fg__inner__push_head__free_unpacked(push->head, NULL);
-    free(push);
+    for (size_t i = 0; i < message->n_pushes; i++) {
+        commit_item_done(&message->pushes[i].item);
+        free(message->pushes[i].undefined);
+    }
+    fg__inner__push_head__free_unpacked(message->head, NULL);
+    free(message);
 }
 
-static void reply(struct push *push, uint32_t stored, uint32_t duplicates)
+static Fg__Inner__PushResult result_of(struct push *push)
+{
+    Fg__Inner__PushResult result;
+
+    fg__inner__push_result__init(&result);
+    if (push->item.err.code != FG_OK) {
+        result.code = fg_code_grpc(push->item.err.code);
+        result.message = push->item.err.msg;
+        return result;
+    }
+    result.stored = push->item.stored;
+    result.duplicates = push->item.duplicates;
+    result.undefined = push->undefined;
+    result.n_undefined = push->n_undefined;
+    return result;
+}
+
+static void reply(struct message *message)
 {
     Fg__Inner__PushReply answer = FG__INNER__PUSH_REPLY__INIT;
+    Fg__Inner__PushResult *results = fg_calloc(message->n_pushes, sizeof *results);
+    Fg__Inner__PushResult **pointers =
+        fg_calloc(message->n_pushes, sizeof(Fg__Inner__PushResult *));
     uint8_t *bytes;
     size_t len;
 
-    answer.stored = stored;
-    answer.duplicates = duplicates;
-    answer.undefined = push->undefined;
-    answer.n_undefined = push->n_undefined;
-    answer.start_id = push->context->start_id;
+    for (size_t i = 0; i < message->n_pushes; i++) {
+        results[i] = result_of(&message->pushes[i]);
+        pointers[i] = &results[i];
+    }
+    answer.results = pointers;
+    answer.n_results = message->n_pushes;
+    answer.start_id = message->context->start_id;
     bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&answer));
     len = fg__inner__push_reply__pack(&answer, bytes);
-    fg_rpc_reply(push->req, fg_bytes(bytes, len), fg_bytes(NULL, 0));
+    fg_rpc_reply(message->req, fg_bytes(bytes, len), fg_bytes(NULL, 0));
     free(bytes);
+    free(pointers);
+    free(results);
+}
+
+/* Any thread. The push is not touched any more: the message may be gone. */
+static void finish(struct push *push)
+{
+    struct message *message = push->message;
+
+    if (atomic_fetch_sub(&message->under_way, 1) != 1)
+        return;
+    reply(message);
+    message_free(message);
 }
 
 /* ---- committer's thread ---- */
 
 static void on_committed(struct commit_item *item)
 {
-    struct push *push = fg_container(item, struct push, item);
-
-    if (item->code == FG_OK)
-        reply(push, item->stored, item->duplicates);
-    else
-        fg_rpc_reply_error(push->req, &item->err);
-    push_free(push);
+    finish(fg_container(item, struct push, item));
 }
 
 /* ---- worker ---- */
@@ -162,9 +204,14 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
     const struct fg_profile *profile = &batch->profiles[number];
     struct commit_item *item = &push->item;
     struct commit_profile *out = &item->profiles[number];
-    struct catalog_series *series = catalog_series(push->context->catalog, item->tenant,
-                                                   item->service, batch, &profile->labels);
+    struct catalog_series *series;
 
+    /* A series' stacks are in the dictionary of its service: no other may be named beside it. */
+    if (!fg_slice_is(fg_labels_get(&profile->labels, FG_LABEL_SERVICE), push->head->service))
+        return fg_fail(err, FG_E_INVALID, "profile of another service than %s",
+                       push->head->service);
+    series = catalog_series(push->context->catalog, item->tenant, item->service, batch,
+                            &profile->labels);
     if (series == NULL)
         return catalog_full(err);
     out->key = (struct head_profile_key){
@@ -244,7 +291,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     if (push->item.service == NULL)
         return catalog_full(err);
     fg_auto(fg_arena) *arena = fg_arena_create(PUSH_ARENA_MAX_BYTES);
-    if (fg_batch_decode(fg_rpc_payload(push->req), arena, &batch, err) != FG_OK)
+    if (fg_batch_decode(push->batch, arena, &batch, err) != FG_OK)
         return err->code;
     code = prepare(push, &batch, arena, err);
     fg_wire_batch_done(&batch);
@@ -261,7 +308,6 @@ static void let_go(struct push *push)
 static void done(struct fg_job *job)
 {
     struct push *push = fg_container(job, struct push, job);
-    struct fg_err full;
 
     if (job->code == FG_OK && push->n_undefined == 0) {
         push->item.done = on_committed;
@@ -270,49 +316,80 @@ static void done(struct fg_job *job)
         /* What the dictionary numbered for this push will not be on disk. */
         if (push->item.defs.count > 0)
             commit_spoil(push->item.service, push->item.generation);
-        (void)fg_fail(&full, FG_E_LIMIT, "ingester's commit queue is full");
-        fg_rpc_reply_error(push->req, &full);
-    } else if (job->code == FG_OK) {
-        reply(push, 0, 0);
-    } else {
-        fg_rpc_reply_error(push->req, &job->err);
+        (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester's commit queue is full");
+    } else if (job->code != FG_OK) {
+        push->item.err = job->err;
     }
     let_go(push);
-    push_free(push);
+    finish(push);
 }
 
 /* ---- transport thread ---- */
 
-static void refuse(struct fg_rpc_request *req, enum fg_code code, const char *why)
+static void submit(struct push *push)
 {
-    struct fg_err err;
+    uint64_t pin =
+        fg_hash64(fg_cstr(push->head->service)) ^ fg_mix64(fg_hash64(fg_cstr(push->head->tenant)));
 
-    (void)fg_fail(&err, code, "%s", why);
-    fg_rpc_reply_error(req, &err);
+    push->job.run = run;
+    push->job.done = done;
+    if (fg_work_submit_pinned(push->context->work, FG_LANE_INGEST, pin, &push->job))
+        return;
+    (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester is busy");
+    finish(push);
+}
+
+/* Each push gets its part of the payload. */
+static enum fg_code divide(struct message *message, struct fg_err *err)
+{
+    struct fg_slice rest = fg_rpc_payload(message->req);
+
+    for (size_t i = 0; i < message->n_pushes; i++)
+        commit_item_init(&message->pushes[i].item);
+    for (size_t i = 0; i < message->n_pushes; i++) {
+        struct push *push = &message->pushes[i];
+
+        push->message = message;
+        push->context = message->context;
+        push->head = message->head->items[i];
+        if (push->head->tenant[0] == '\0' || push->head->service[0] == '\0')
+            return fg_fail(err, FG_E_INVALID, "push without tenant or service");
+        if (push->head->bytes > rest.len)
+            return fg_fail(err, FG_E_INVALID, "push says %u bytes where %zu are left",
+                           push->head->bytes, rest.len);
+        push->batch = fg_slice_sub(rest, 0, push->head->bytes);
+        rest = fg_slice_sub(rest, push->head->bytes, rest.len);
+    }
+    return FG_OK;
 }
 
 void push_handle(struct fg_rpc_request *req, void *context)
 {
     struct fg_slice bytes = fg_rpc_head(req);
     Fg__Inner__PushHead *head = fg__inner__push_head__unpack(NULL, bytes.len, bytes.ptr);
-    struct push *push;
-    uint64_t pin;
+    struct message *message;
+    struct fg_err err;
+    size_t n;
 
-    if (head == NULL || head->tenant[0] == '\0' || head->service[0] == '\0') {
+    if (head == NULL || head->n_items == 0 || head->n_items > ITEMS_MAX) {
         fg__inner__push_head__free_unpacked(head, NULL);
-        refuse(req, FG_E_INVALID, "push without tenant or service");
+        (void)fg_fail(&err, FG_E_INVALID, "push without items, or with too many");
+        fg_rpc_reply_error(req, &err);
         return;
     }
-    push = fg_new(struct push);
-    commit_item_init(&push->item);
-    push->context = context;
-    push->req = req;
-    push->head = head;
-    push->job.run = run;
-    push->job.done = done;
-    pin = fg_hash64(fg_cstr(head->service)) ^ fg_mix64(fg_hash64(fg_cstr(head->tenant)));
-    if (!fg_work_submit_pinned(push->context->work, FG_LANE_INGEST, pin, &push->job)) {
-        push_free(push);
-        refuse(req, FG_E_LIMIT, "ingester is busy");
+    n = head->n_items;
+    message = fg_calloc(1, sizeof *message + n * sizeof message->pushes[0]);
+    message->context = context;
+    message->req = req;
+    message->head = head;
+    message->n_pushes = n;
+    message->under_way = n;
+    if (divide(message, &err) != FG_OK) {
+        fg_rpc_reply_error(req, &err);
+        message_free(message);
+        return;
     }
+    /* The last of them may take the message with it. */
+    for (size_t i = 0; i < n; i++)
+        submit(&message->pushes[i]);
 }

@@ -447,7 +447,7 @@ static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_reque
                                 struct stacks *stacks, struct fg_err *err)
 {
     const Types__V1__StackTraceSelector *selector = in->selector;
-    char **uuids;
+    char **uuids = NULL;
 
     *stacks = (struct stacks){0};
     if (selector != NULL && selector->n_call_site > 0) {

@@ -217,10 +217,13 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     if (fg_http_server_start(program->http, program->settings.listen, program->loops,
                              program->n_loops, err) != FG_OK)
         return fg_wrap(err, "listen %s", program->settings.listen);
-    atomic_store(&program->ready, true);
-    fg_log_info("ready", fg_ls("program", program->def->name),
+    fg_log_info("listening", fg_ls("program", program->def->name),
                 fg_ls("version", fg_program_version()), fg_ls("listen", program->settings.listen),
                 fg_lu("port", fg_http_server_port(program->http)));
+    if (program->def->ready != NULL && program->def->ready(program, err) != FG_OK)
+        return err->code;
+    atomic_store(&program->ready, true);
+    fg_log_info("ready", fg_ls("program", program->def->name));
     return FG_OK;
 }
 

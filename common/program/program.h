@@ -3,7 +3,7 @@
  * loops, workers, an HTTP server with the operator's routes, and an orderly end. A service adds
  * what is its own in start() and takes it back in stop(), so that its main fits on a screen.
  *
- *   GET /ready      200 "ready", 503 until start() is done and again once the end has begun
+ *   GET /ready      200 "ready", 503 until ready() is done and again once the end has begun
  *   GET /healthz    200 while the process answers
  *   GET /metrics    Prometheus text
  *   GET /config     the running settings as YAML, secrets masked
@@ -44,9 +44,12 @@ struct fg_program_def {
     const char *what; /* one line for --help */
     const struct fg_conf_section *sections;
     size_t n_sections;
-    /* Makes the service and adds its routes. */
+    /* Makes the service and adds its routes; quick, since nobody listens yet. */
     enum fg_code (*start)(struct fg_program *program, struct fg_err *err);
-    /* Takes down what start() made, all of it or the part it got to. */
+    /* What has to be done before the service can do its work and may take long: requests come in
+     * meanwhile. NULL: nothing. */
+    enum fg_code (*ready)(struct fg_program *program, struct fg_err *err);
+    /* Takes down what these two made, all of it or the part they got to. */
     void (*stop)(struct fg_program *program);
 };
 

@@ -150,3 +150,23 @@ enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call)
     (void)sem_destroy(&waiter.ended);
     return call->code;
 }
+
+enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns, struct fg_err *err)
+{
+    const struct timespec pause = {.tv_nsec = 10 * FG_MS_NS};
+    int64_t deadline_mono_ns = fg_mono_ns(fg_clock_real()) + timeout_ns;
+
+    for (;;) {
+        struct fg_call call = {.method = FG_RPC_PING, .deadline_mono_ns = deadline_mono_ns};
+        enum fg_code code = fg_peer_call(peer, &call);
+
+        *err = call.err;
+        fg_call_done(peer, &call);
+        if (code == FG_OK)
+            return FG_OK;
+        if (fg_mono_ns(fg_clock_real()) >= deadline_mono_ns)
+            return fg_fail(err, FG_E_DEADLINE, "no answer to a ping in %lld ms",
+                           (long long)(timeout_ns / FG_MS_NS));
+        (void)nanosleep(&pause, NULL);
+    }
+}

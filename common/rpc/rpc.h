@@ -24,7 +24,7 @@
 #include "common/run/metrics.h"
 
 enum fg_rpc_method {
-    FG_RPC_PING = 1,
+    FG_RPC_PING = 1,   /* every server answers it, empty */
     FG_RPC_PUSH = 2,   /* distributor -> ingester */
     FG_RPC_SELECT = 3, /* querier -> ingester: merged tree */
     FG_RPC_SERIES = 4, /* querier -> ingester: label sets */
@@ -88,6 +88,10 @@ static inline void fg_peer_destroy(struct fg_peer *peer)
 /* Sends and waits on the calling thread (a worker, never a loop). Returns call->code. home and done
  * are set by this function. */
 enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call);
+
+/* Waits on the calling thread until the peer answers a PING; FG_E_DEADLINE after timeout_ns. */
+enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns,
+                          struct fg_err *err) fg_must_check;
 
 /*
  * url: "inproc://name" or "tcp://host:port". calls_max: contexts, calls under way at one time; one

@@ -195,6 +195,12 @@ static int open_slot(struct fg_rpc_server *server, struct slot *slot)
 
 /* --- the server --- */
 
+static void on_ping(struct fg_rpc_request *req, void *arg)
+{
+    (void)arg;
+    fg_rpc_reply(req, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
+}
+
 struct fg_rpc_server *fg_rpc_server_create(unsigned requests_max)
 {
     struct fg_rpc_server *server = fg_new(struct fg_rpc_server);
@@ -204,6 +210,7 @@ struct fg_rpc_server *fg_rpc_server_create(unsigned requests_max)
     server->slots = fg_calloc(requests_max, sizeof(struct slot));
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->idle, NULL);
+    fg_rpc_server_handle(server, FG_RPC_PING, on_ping, NULL);
     return server;
 }
 

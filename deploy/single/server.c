@@ -15,10 +15,12 @@
 
 enum {
     PATH_MAX_BYTES = 4096,
-    CALLS_MAX = 512,      /* of the distributor under way at a time */
-    QUERY_CALLS_MAX = 64, /* of the querier */
+    QUERY_CALLS_MAX = 64, /* of the querier under way at a time */
     TRANSPORT_THREADS = 2,
 };
+
+/* Inside one process: whoever is not connected by then never will be. */
+static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
 static const char url[] = "inproc://ingester";
 
@@ -100,8 +102,8 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 
     if (ingester_create(&config, &server->ingester, err) != FG_OK)
         return err->code;
-    fg_rpc_init(TRANSPORT_THREADS);
-    server->rpc = fg_rpc_server_create(CALLS_MAX + QUERY_CALLS_MAX);
+    server->rpc =
+        fg_rpc_server_create((unsigned)distributor_settings.push_messages_max + QUERY_CALLS_MAX);
     ingester_serve(server->ingester, server->rpc);
     return fg_rpc_server_start(server->rpc, url, err);
 }
@@ -109,7 +111,8 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 static enum fg_code start_distributor(struct server *server, struct fg_program *program,
                                       struct fg_err *err)
 {
-    if (fg_peer_dial(url, CALLS_MAX, &server->push_peer, err) != FG_OK)
+    if (fg_peer_dial(url, (unsigned)distributor_settings.push_messages_max, &server->push_peer,
+                     err) != FG_OK)
         return err->code;
     server->distributor = distributor_create(&(struct distributor_config){
         .settings = &distributor_settings,
@@ -147,11 +150,23 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     server->lock_fd = -1;
     program->service = server;
     ingester_share(&ingester_settings, program->settings.memory_max_bytes);
-    if (open_store(server, err) != FG_OK || start_ingester(server, program, err) != FG_OK ||
-        start_distributor(server, program, err) != FG_OK ||
+    fg_rpc_init(TRANSPORT_THREADS);
+    if (start_distributor(server, program, err) != FG_OK ||
         start_querier(server, program, err) != FG_OK)
         return err->code;
     server->compactor = compactor_create();
+    return FG_OK;
+}
+
+/* Reading what the last run left may take a while; until then uploads and queries get 503. */
+static enum fg_code ready(struct fg_program *program, struct fg_err *err)
+{
+    struct server *server = program->service;
+
+    if (open_store(server, err) != FG_OK || start_ingester(server, program, err) != FG_OK ||
+        fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
+        fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK)
+        return err->code;
     return FG_OK;
 }
 
@@ -171,9 +186,11 @@ static void stop(struct fg_program *program)
     fg_work_destroy(program->work);
     program->work = NULL;
     fg_querier_destroy(server->querier);
-    distributor_destroy(server->distributor);
+    if (server->distributor != NULL)
+        distributor_stop(server->distributor);
     fg_peer_destroy(server->query_peer);
     fg_peer_destroy(server->push_peer);
+    distributor_destroy(server->distributor);
     ingester_destroy(server->ingester);
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
@@ -197,6 +214,7 @@ int server_run(int argc, char **argv)
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,
+        .ready = ready,
         .stop = stop,
     };
 

@@ -134,13 +134,18 @@ void head_call_push(struct head_call *call, const struct head_profile *profile,
                     struct fg_slice batch)
 {
     Fg__Inner__PushHead message;
+    Fg__Inner__PushItem item, *items[] = {&item};
     char tenant[64], service[64];
 
     fg__inner__push_head__init(&message);
+    fg__inner__push_item__init(&item);
     (void)snprintf(tenant, sizeof tenant, "%s", profile->tenant);
     (void)snprintf(service, sizeof service, "%s", profile->service);
-    message.tenant = tenant;
-    message.service = service;
+    item.tenant = tenant;
+    item.service = service;
+    item.bytes = (uint32_t)batch.len;
+    message.items = items;
+    message.n_items = FG_COUNT(items);
     fg_assert(fg__inner__push_head__get_packed_size(&message) <= sizeof call->bytes);
     call->call = (struct fg_call){
         .method = FG_RPC_PUSH,
@@ -158,10 +163,11 @@ struct head_pushed head_call_done(struct head *head, struct head_call *call)
     if (pushed.code == FG_OK) {
         reply = fg__inner__push_reply__unpack(NULL, call->call.reply_head.len,
                                               call->call.reply_head.ptr);
-        fg_assert(reply != NULL && reply->start_id != 0);
-        pushed.stored = reply->stored;
-        pushed.duplicates = reply->duplicates;
-        pushed.n_undefined = (uint32_t)reply->n_undefined;
+        fg_assert(reply != NULL && reply->start_id != 0 && reply->n_results == 1);
+        pushed.code = fg_code_from_grpc(reply->results[0]->code);
+        pushed.stored = reply->results[0]->stored;
+        pushed.duplicates = reply->results[0]->duplicates;
+        pushed.n_undefined = (uint32_t)reply->results[0]->n_undefined;
         fg__inner__push_reply__free_unpacked(reply, NULL);
     }
     fg_call_done(head->peer, &call->call);

@@ -3,6 +3,7 @@
  * front, over the memory store and over RocksDB, with restarts in between.
  */
 #include "ingester/ingester.h"
+#include "proto/inner.pb-c.h"
 #include "tests/lib/head_run.h"
 
 #include <ftw.h>
@@ -509,6 +510,67 @@ static void the_same_push_counts_once(void **state)
     fg_store_close(store);
 }
 
+/* A message of three items: one is fine, one is damaged, one lacks definitions. */
+static void items_of_a_message_stand_alone(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_profile profile = plain_profile();
+    struct head_query query = plain_query();
+    char tenant[] = "tenant", shop[] = "shop", archive[] = "archive";
+    Fg__Inner__PushItem items[3], *pointers[3];
+    Fg__Inner__PushHead out = FG__INNER__PUSH_HEAD__INIT;
+    Fg__Inner__PushReply *reply;
+    struct fg_call call = {.method = FG_RPC_PUSH};
+    struct fg_buf payload;
+    uint8_t bytes[256];
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    fg_buf_init(&payload, SIZE_MAX);
+    for (size_t i = 0; i < FG_COUNT(items); i++) {
+        size_t before = payload.len;
+
+        fg__inner__push_item__init(&items[i]);
+        profile.service = i == 2 ? archive : shop;
+        if (i == 1)
+            fg_buf_puts(&payload, "nonsense");
+        else
+            (void)head_encode(&profile, i == 0, 1, &payload);
+        items[i].tenant = tenant;
+        items[i].service = i == 2 ? archive : shop;
+        items[i].bytes = (uint32_t)(payload.len - before);
+        pointers[i] = &items[i];
+    }
+    out.items = pointers;
+    out.n_items = FG_COUNT(items);
+    assert_true(fg__inner__push_head__get_packed_size(&out) <= sizeof bytes);
+    call.head = fg_bytes(bytes, fg__inner__push_head__pack(&out, bytes));
+    call.payload = fg_buf_slice(&payload);
+    call.deadline_mono_ns = fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS;
+    assert_int_equal(fg_peer_call(head.peer, &call), FG_OK);
+    reply = fg__inner__push_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
+    assert_non_null(reply);
+    assert_int_equal(reply->n_results, 3);
+    assert_int_equal(reply->results[0]->code, 0);
+    assert_int_equal(reply->results[0]->stored, 1);
+    assert_int_equal(fg_code_from_grpc(reply->results[1]->code), FG_E_CORRUPT);
+    assert_int_equal(reply->results[2]->code, 0);
+    assert_int_equal(reply->results[2]->stored, 0);
+    assert_int_equal(reply->results[2]->n_undefined, 1);
+    fg__inner__push_reply__free_unpacked(reply, NULL);
+    fg_call_done(head.peer, &call);
+    assert_select(&head, &query, "main;work 10\n");
+
+    items[2].bytes++; /* more than there is: nothing of the message counts */
+    call.head = fg_bytes(bytes, fg__inner__push_head__pack(&out, bytes));
+    assert_int_equal(fg_peer_call(head.peer, &call), FG_E_INVALID);
+    fg_call_done(head.peer, &call);
+    fg_buf_done(&payload);
+    head_close(&head);
+    fg_store_close(store);
+}
+
 static void series_are_listed(void **state)
 {
     static const char *const zone[] = {"zone"}, *const both[] = {"zone", "__profile_type__"};
@@ -568,7 +630,11 @@ static void bad_requests_are_refused(void **state)
     profile = plain_profile();
     profile.service = "";
     assert_int_equal(head_push_bytes(&head, &profile, FG_LIT("")).code, FG_E_INVALID);
+    profile = plain_profile();
     fg_buf_init(&text, SIZE_MAX);
+    (void)head_encode(&profile, true, 1, &text);
+    profile.service = "archive"; /* than its labels say */
+    assert_int_equal(head_push_bytes(&head, &profile, fg_buf_slice(&text)).code, FG_E_INVALID);
     query.step_ns = 0;
     assert_int_equal(head_points(&head, &query, &text), FG_E_INVALID);
     query = plain_query();
@@ -586,6 +652,7 @@ int main(void)
         cmocka_unit_test(times_are_inclusive),
         cmocka_unit_test(stacks_are_defined_once),
         cmocka_unit_test(the_same_push_counts_once),
+        cmocka_unit_test(items_of_a_message_stand_alone),
         cmocka_unit_test(series_are_listed),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(answers_equal_the_slow_ones_in_memory),

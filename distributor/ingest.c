@@ -1,0 +1,227 @@
+#include "distributor/ingest.h"
+
+#include "common/base/str.h"
+#include "common/base/timespec.h"
+#include "distributor/ingest_format.h"
+#include "proto/folded.h"
+
+enum { SAMPLE_RATE_DEFAULT = 100 };
+
+enum fg_code ingest_too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
+}
+
+/* ---- parameters ---- */
+
+/* Empty is now, and so is what cannot be read: a clock is better than a refusal. */
+static int64_t time_of(struct fg_slice text, int64_t now_ns)
+{
+    int64_t time_ns;
+
+    return fg_timespec_parse(text, now_ns, &time_ns) ? time_ns : now_ns;
+}
+
+static void read_parameters(struct ingest *ingest)
+{
+    uint64_t rate;
+
+    ingest->from_ns = time_of(ingest->from, ingest->upload.now_ns);
+    ingest->until_ns = time_of(ingest->until, ingest->upload.now_ns);
+    ingest->sample_rate = SAMPLE_RATE_DEFAULT;
+    if (fg_parse_u64(ingest->sample_rate_text, &rate) && rate <= UINT32_MAX)
+        ingest->sample_rate = (uint32_t)rate;
+}
+
+static enum fg_code undo_content_coding(struct ingest *ingest, struct fg_err *err)
+{
+    uint64_t max = ingest->upload.distributor->config.settings->body_max_bytes;
+    enum fg_coding coding;
+
+    ingest->body = fg_http_body(ingest->upload.req);
+    if (fg_coding_parse(ingest->content_encoding, &coding, err) != FG_OK)
+        return err->code;
+    return workspace_inflate(ingest->space, coding, max, &ingest->body, err);
+}
+
+/* ---- for the formats ---- */
+
+/* Later ones win when the set is sorted, so the client's come last. */
+enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const char *app_label,
+                           const char *profile_name, struct fg_labels *ret_labels,
+                           struct fg_err *err)
+{
+    const struct fg_labels *sent = &ingest->name.labels;
+    struct fg_label *items = fg_arena_new(ingest->arena, struct fg_label, sent->count + 4);
+    bool own_service = fg_labels_get(sent, FG_LABEL_SERVICE).len > 0;
+    size_t n = 0;
+
+    if (items == NULL)
+        return ingest_too_large(err);
+    if (!own_service)
+        items[n++] = (struct fg_label){FG_LIT(FG_LABEL_SERVICE), app};
+    else if (app_label != NULL)
+        items[n++] = (struct fg_label){fg_cstr(app_label), app};
+    items[n++] = (struct fg_label){FG_LIT("pyroscope_spy"), ingest->spy};
+    if (profile_name != NULL)
+        items[n++] = (struct fg_label){FG_LIT(FG_LABEL_NAME), fg_cstr(profile_name)};
+    if (sent->count > 0)
+        memcpy(items + n, sent->items, sent->count * sizeof *items);
+    *ret_labels = (struct fg_labels){items, n + sent->count};
+    return FG_OK;
+}
+
+struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels labels)
+{
+    int64_t duration_ns = 0;
+
+    if (ingest->until_ns > ingest->from_ns &&
+        __builtin_sub_overflow(ingest->until_ns, ingest->from_ns, &duration_ns))
+        duration_ns = 0;
+    return (struct fg_upload){
+        .labels = labels,
+        .time_ns = ingest->from_ns,
+        .duration_ns = duration_ns,
+        .limits = ingest->upload.distributor->limits.decode,
+    };
+}
+
+enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
+{
+    uint64_t max = ingest->upload.distributor->limits.profile_max_bytes;
+
+    if (workspace_inflate(ingest->space, fg_coding_sniff(*body), max, body, err) == FG_OK) {
+        ingest->upload.counts.inflated_bytes += body->len;
+        return FG_OK;
+    }
+    if (err->code == FG_E_TOO_LARGE)
+        return fg_fail(err, FG_E_DECODE,
+                       "decompressed size exceeds maximum allowed size of %llu bytes",
+                       (unsigned long long)max);
+    return err->code;
+}
+
+enum fg_code ingest_add(struct ingest *ingest, struct fg_batch *batch, bool has_time,
+                        struct fg_err *err)
+{
+    /* Two hosts may well send the same text for the same ten seconds: these are two profiles. */
+    fg_batch_identify(batch, ingest->upload.tenant, has_time ? FG_LIT("") : ingest->sender,
+                      ingest->idempotency_key);
+    return upload_add(batch, &ingest->upload, err);
+}
+
+/* ---- text ---- */
+
+static enum fg_code text_batch(struct ingest *ingest, const struct app_kind *kind,
+                               struct fg_batch *batch, struct fg_err *err)
+{
+    *batch = (struct fg_batch){
+        .types = fg_arena_new(ingest->arena, struct fg_value_type, 1),
+        .n_types = 1,
+    };
+    if (batch->types == NULL)
+        return ingest_too_large(err);
+    batch->types[0] = (struct fg_value_type){fg_cstr(kind->type), fg_cstr(kind->unit)};
+    if (kind->timed)
+        batch->period_type = (struct fg_value_type){FG_LIT("cpu"), FG_LIT("nanoseconds")};
+    return FG_OK;
+}
+
+static enum fg_code ingest_text(struct ingest *ingest, enum fg_text_format format,
+                                struct fg_err *err)
+{
+    struct fg_folded_request request = {.format = format, .factor = 1};
+    struct fg_slice body = ingest->body;
+    struct fg_labels labels;
+    struct fg_batch batch;
+    struct app_kind kind;
+
+    if (body.len == 0)
+        return FG_OK;
+    if (app_kind_parse(ingest->name.app, ingest->sample_rate, &kind, err) != FG_OK ||
+        ingest_labels(ingest, kind.app, "app_name", kind.name, &labels, err) != FG_OK ||
+        text_batch(ingest, &kind, &batch, err) != FG_OK ||
+        ingest_inflate(ingest, &body, err) != FG_OK)
+        return err->code;
+    request.upload = ingest_upload(ingest, labels);
+    if (kind.timed)
+        request.period = request.factor = FG_SECOND_NS / ingest->sample_rate;
+    if (fg_folded_decode(body, &request, ingest->arena, &batch, &ingest->upload.counts.decode,
+                         err) != FG_OK)
+        return err->code;
+    return ingest_add(ingest, &batch, false, err);
+}
+
+/* ---- the choice ---- */
+
+static bool is_form(const struct ingest *ingest)
+{
+    return fg_slice_search(ingest->content_type, "multipart/form-data") != SIZE_MAX;
+}
+
+static enum fg_code decode_body(struct ingest *ingest, struct fg_err *err)
+{
+    static const char *const later[] = {"jfr", "trie", "tree", "speedscope"};
+    struct fg_slice format = ingest->format;
+
+    for (size_t i = 0; i < FG_COUNT(later); i++)
+        if (fg_slice_is(format, later[i]))
+            return fg_fail(err, FG_E_UNIMPLEMENTED, "format %s is not supported", later[i]);
+    if (fg_slice_is(format, "lines"))
+        return ingest_text(ingest, FG_TEXT_LINES, err);
+    if (fg_slice_is(format, "pprof"))
+        return ingest_pprof(ingest, err);
+    return is_form(ingest) ? ingest_pprof_form(ingest, err)
+                           : ingest_text(ingest, FG_TEXT_FOLDED, err);
+}
+
+static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
+{
+    struct ingest *ingest = fg_container(upload, struct ingest, upload);
+
+    ingest->space = space;
+    ingest->arena = space->arena;
+    read_parameters(ingest);
+    if (app_name_parse(ingest->name_text, ingest->arena, &ingest->name, err) != FG_OK ||
+        undo_content_coding(ingest, err) != FG_OK)
+        return err->code;
+    return decode_body(ingest, err);
+}
+
+/* ---- the request (loop) ---- */
+
+static void respond(struct upload *upload)
+{
+    struct fg_err err = upload->err;
+
+    if (err.code == FG_OK) {
+        fg_http_respond(upload->req, 200, NULL, NULL);
+        return;
+    }
+    fg_http_add_header(upload->req, "X-Content-Type-Options", "nosniff");
+    fg_http_respond_error(upload->req, &err);
+}
+
+void ingest_handle(struct fg_http_request *req, void *distributor)
+{
+    static const struct upload_interface interface = {decode, respond};
+    struct ingest *ingest = fg_arena_new(fg_http_arena(req), struct ingest, 1);
+
+    fg_assert(ingest != NULL); /* the first thing in an arena of a MiB */
+    ingest->upload.interface = &interface;
+    ingest->upload.distributor = distributor;
+    ingest->upload.req = req;
+    ingest->name_text = fg_http_param(req, "name");
+    ingest->from = fg_http_param(req, "from");
+    ingest->until = fg_http_param(req, "until");
+    ingest->sample_rate_text = fg_http_param(req, "sampleRate");
+    ingest->spy = fg_http_param(req, "spyName");
+    if (ingest->spy.len == 0)
+        ingest->spy = FG_LIT("unknown");
+    ingest->format = fg_http_param(req, "format");
+    ingest->content_type = fg_http_header(req, "Content-Type");
+    ingest->content_encoding = fg_http_header(req, "Content-Encoding");
+    ingest->idempotency_key = fg_http_header(req, "Idempotency-Key");
+    ingest->sender = fg_http_peer(req);
+    upload_start(&ingest->upload);
+}

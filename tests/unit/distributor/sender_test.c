@@ -1,0 +1,253 @@
+/* The sender, with a peer that keeps its calls until the test answers them. */
+#include "distributor/sender.h"
+#include "proto/inner.pb-c.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { CALLS_MAX = 16, ITEMS_MAX = 512 };
+
+struct kept_call {
+    struct fg_call *call;
+    Fg__Inner__PushHead *head;
+    char *payload;
+};
+
+struct slow_peer {
+    struct fg_peer peer;
+    struct kept_call calls[CALLS_MAX];
+    unsigned n_calls, n_answered;
+};
+
+static void peer_send(struct fg_peer *peer, struct fg_call *call)
+{
+    struct slow_peer *slow = fg_container(peer, struct slow_peer, peer);
+    struct kept_call *kept = &slow->calls[slow->n_calls++];
+
+    assert_true(slow->n_calls <= CALLS_MAX);
+    assert_int_equal(call->method, FG_RPC_PUSH);
+    kept->call = call;
+    kept->head = fg__inner__push_head__unpack(NULL, call->head.len, call->head.ptr);
+    assert_non_null(kept->head);
+    kept->payload = strndup((const char *)call->payload.ptr, call->payload.len);
+}
+
+static void peer_release(struct fg_call *call)
+{
+    free((void *)(uintptr_t)call->reply_head.ptr);
+}
+
+static const struct fg_peer_ops slow_ops = {peer_send, peer_release, NULL};
+
+struct item {
+    struct sender_item item;
+    char text[16];
+    unsigned done;
+};
+
+struct fixture {
+    struct slow_peer slow;
+    struct sender *sender;
+    struct item items[ITEMS_MAX];
+};
+
+static void on_done(struct sender_item *item)
+{
+    fg_container(item, struct item, item)->done++;
+}
+
+static int set_up(void **state)
+{
+    static char tenant[] = "tenant", service[] = "service";
+    struct fixture *f = fg_new(struct fixture);
+
+    f->slow.peer.ops = &slow_ops;
+    f->sender = sender_create(&f->slow.peer, 64, 2);
+    for (size_t i = 0; i < ITEMS_MAX; i++) {
+        struct item *item = &f->items[i];
+
+        (void)snprintf(item->text, sizeof item->text, "[%zu]", i);
+        item->item.tenant = tenant;
+        item->item.service = service;
+        item->item.batch = fg_cstr(item->text);
+        item->item.done = on_done;
+    }
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < f->slow.n_calls; i++) {
+        fg__inner__push_head__free_unpacked(f->slow.calls[i].head, NULL);
+        free(f->slow.calls[i].payload);
+    }
+    sender_destroy(f->sender);
+    for (size_t i = 0; i < ITEMS_MAX; i++)
+        free(f->items[i].item.undefined);
+    free(f);
+    return 0;
+}
+
+static void send_items(struct fixture *f, unsigned from, unsigned n)
+{
+    for (unsigned i = from; i < from + n; i++)
+        sender_send(f->sender, &f->items[i].item);
+}
+
+/* Answers the oldest call: item i is stored i times, the one with `lacking` lacks stack 7. */
+static void answer(struct fixture *f, size_t lacking)
+{
+    struct kept_call *kept = &f->slow.calls[f->slow.n_answered++];
+    Fg__Inner__PushReply reply = FG__INNER__PUSH_REPLY__INIT;
+    Fg__Inner__PushResult results[ITEMS_MAX], *pointers[ITEMS_MAX];
+    uint32_t undefined[] = {7};
+    uint8_t *bytes;
+
+    for (size_t i = 0; i < kept->head->n_items; i++) {
+        fg__inner__push_result__init(&results[i]);
+        results[i].stored = (uint32_t)i;
+        if (i == lacking) {
+            results[i].undefined = undefined;
+            results[i].n_undefined = 1;
+        }
+        pointers[i] = &results[i];
+    }
+    reply.start_id = 99;
+    reply.results = pointers;
+    reply.n_results = kept->head->n_items;
+    bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&reply));
+    kept->call->reply_head = fg_bytes(bytes, fg__inner__push_reply__pack(&reply, bytes));
+    kept->call->code = FG_OK;
+    kept->call->done(kept->call);
+}
+
+static void an_idle_ingester_gets_each_batch_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 2);
+    assert_int_equal(f->slow.n_calls, 2);
+    assert_string_equal(f->slow.calls[0].payload, "[0]");
+    assert_string_equal(f->slow.calls[1].payload, "[1]");
+    assert_string_equal(f->slow.calls[0].head->items[0]->tenant, "tenant");
+    assert_string_equal(f->slow.calls[0].head->items[0]->service, "service");
+    assert_int_equal(f->slow.calls[0].head->items[0]->bytes, 3);
+    answer(f, SIZE_MAX);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->items[0].done, 1);
+    assert_int_equal(f->items[0].item.code, FG_OK);
+    assert_int_equal(f->items[0].item.start_id, 99);
+}
+
+static void a_busy_one_gets_what_collected_in_one_message(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 5);
+    assert_int_equal(f->slow.n_calls, 2);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->slow.n_calls, 3);
+    assert_string_equal(f->slow.calls[2].payload, "[2][3][4]");
+    answer(f, SIZE_MAX);
+    answer(f, 1);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(f->items[i].done, 1);
+    assert_int_equal(f->items[4].item.stored, 2);
+    assert_int_equal(f->items[3].item.n_undefined, 1);
+    assert_int_equal(f->items[3].item.undefined[0], 7);
+    assert_int_equal(f->items[2].item.n_undefined, 0);
+}
+
+static void a_full_queue_refuses(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 22); /* two leave at once, 8 * 3 + 10 * 4 bytes wait, and 64 may */
+    assert_int_equal(f->items[19].done, 0);
+    assert_int_equal(f->items[20].done, 1);
+    assert_int_equal(f->items[20].item.code, FG_E_LIMIT);
+    while (f->slow.n_answered < f->slow.n_calls)
+        answer(f, SIZE_MAX);
+    assert_int_equal(f->items[19].item.code, FG_OK);
+}
+
+static void what_is_larger_than_the_queue_gets_out_alone(void **state)
+{
+    struct fixture *f = *state;
+    char large[1000];
+
+    memset(large, 'x', sizeof large);
+    send_items(f, 0, 2);
+    f->items[2].item.batch = fg_bytes(large, sizeof large);
+    send_items(f, 2, 2);
+    assert_int_equal(f->items[3].item.code, FG_E_LIMIT);
+    while (f->slow.n_answered < f->slow.n_calls)
+        answer(f, SIZE_MAX);
+    assert_int_equal(f->items[2].done, 1);
+    assert_int_equal(f->items[2].item.code, FG_OK);
+}
+
+static void a_failed_call_fails_its_items(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_call *call;
+
+    send_items(f, 0, 1);
+    call = f->slow.calls[f->slow.n_answered++].call;
+    call->code = fg_fail(&call->err, FG_E_UNAVAILABLE, "gone");
+    call->done(call);
+    assert_int_equal(f->items[0].done, 1);
+    assert_int_equal(f->items[0].item.code, FG_E_UNAVAILABLE);
+    assert_string_equal(f->items[0].item.err.msg, "gone");
+}
+
+static void an_answer_for_others_is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_call *call;
+
+    send_items(f, 0, 1);
+    call = f->slow.calls[f->slow.n_answered++].call;
+    call->code = FG_OK; /* and no results */
+    call->done(call);
+    assert_int_equal(f->items[0].item.code, FG_E_INTERNAL);
+}
+
+static void stopping_lets_nobody_wait(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 4);
+    sender_stop(f->sender);
+    assert_int_equal(f->items[3].item.code, FG_E_UNAVAILABLE);
+    assert_int_equal(f->items[0].done, 0);
+    send_items(f, 4, 1);
+    assert_int_equal(f->items[4].item.code, FG_E_UNAVAILABLE);
+    answer(f, SIZE_MAX);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->slow.n_calls, 2);
+    assert_int_equal(f->items[0].item.code, FG_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_idle_ingester_gets_each_batch_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_busy_one_gets_what_collected_in_one_message, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_full_queue_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_larger_than_the_queue_gets_out_alone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_call_fails_its_items, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_for_others_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(stopping_lets_nobody_wait, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
