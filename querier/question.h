@@ -1,10 +1,10 @@
 /*
  * What the files of the querier share. A question is one request under way:
  *
- *     querier.c    from the request to a worker and back; the table of endpoints; headers and the
- * log select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
+ *     querier.c    from the request to a worker and back; the table of endpoints; headers; the log
+ *     select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
  *     plan.c       calls to the peers that hold data, and the merging of their answers
- *     api.c        querier.v1.QuerierService
+ *     api*.c       querier.v1.QuerierService
  *     cut.c        which part of a tree is drawn
  *     diff.c       two trees side by side
  *     render.c     /pyroscope/render, render-diff, label-values

@@ -1,0 +1,506 @@
+/* Profiles merged into flame graphs, trees and pprof; and two of them side by side. */
+#include "common/base/str.h"
+#include "querier/api.h"
+
+/* What the methods that return stacks have in common. */
+struct stack_request {
+    const char *type_id, *label_selector;
+    int64_t start_ms, end_ms, max_nodes;
+    const Types__V1__StackTraceSelector *selector;
+    char **span_selector, **trace_selector, **profile_selector;
+    size_t n_spans, n_traces, n_profiles;
+};
+
+static uint64_t le64(const uint8_t bytes[8])
+{
+    struct fg_cur cur = fg_cur(fg_bytes(bytes, 8));
+
+    return fg_cur_le64(&cur);
+}
+
+/* Sixteen hex digits; stored as the eight bytes read little-endian (ingest.md, 3.4). */
+static enum fg_code read_spans(struct fg_arena *arena, const struct stack_request *in,
+                               struct stacks *stacks, struct fg_err *err)
+{
+    uint8_t bytes[8];
+
+    stacks->spans = fg_arena_new(arena, uint64_t, in->n_spans);
+    if (stacks->spans == NULL)
+        return api_too_large(err);
+    for (size_t i = 0; i < in->n_spans; i++) {
+        const char *text = in->span_selector[i];
+
+        if (strlen(text) != 2 * sizeof bytes)
+            return fg_fail(err, FG_E_UNKNOWN, "invalid span id length: \"%.64s\"", text);
+        if (!fg_parse_hex(fg_cstr(text), bytes, sizeof bytes))
+            return fg_fail(err, FG_E_UNKNOWN, "invalid span id: \"%s\"", text);
+        stacks->spans[stacks->n_spans++] = le64(bytes);
+    }
+    return FG_OK;
+}
+
+static enum fg_code read_ids(struct fg_arena *arena, char **texts, size_t n, const char *what,
+                             ProtobufCBinaryData **ret_ids, size_t *ret_n, struct fg_err *err)
+{
+    ProtobufCBinaryData *ids = fg_arena_new(arena, ProtobufCBinaryData, n);
+
+    if (ids == NULL)
+        return api_too_large(err);
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *bytes = fg_arena_alloc(arena, FG_ID_BYTES);
+
+        if (bytes == NULL)
+            return api_too_large(err);
+        if (strlen(texts[i]) != 2 * (size_t)FG_ID_BYTES ||
+            !fg_parse_hex(fg_cstr(texts[i]), bytes, FG_ID_BYTES))
+            return fg_fail(err, FG_E_UNKNOWN, "invalid %s: \"%.64s\"", what, texts[i]);
+        ids[i] = (ProtobufCBinaryData){FG_ID_BYTES, bytes};
+    }
+    *ret_ids = ids;
+    *ret_n = n;
+    return FG_OK;
+}
+
+/* 8-4-4-4-12 to 32 digits; what is not of that form stays as it is and fails as digits. */
+static enum fg_code without_dashes(struct fg_arena *arena, char **uuids, size_t n,
+                                   char ***ret_texts, struct fg_err *err)
+{
+    char **texts = fg_arena_new(arena, char *, n);
+
+    for (size_t i = 0; texts != NULL && i < n; i++) {
+        const char *uuid = uuids[i];
+        bool dashed = strlen(uuid) == 36 && uuid[8] == '-' && uuid[13] == '-' && uuid[18] == '-' &&
+                      uuid[23] == '-';
+
+        texts[i] = dashed ? fg_arena_printf(arena, "%.8s%.4s%.4s%.4s%s", uuid, uuid + 9, uuid + 14,
+                                            uuid + 19, uuid + 24)
+                          : fg_arena_text(arena, fg_cstr(uuid));
+        if (texts[i] == NULL)
+            return api_too_large(err);
+    }
+    if (texts == NULL)
+        return api_too_large(err);
+    *ret_texts = texts;
+    return FG_OK;
+}
+
+static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_request *in,
+                                struct stacks *stacks, struct fg_err *err)
+{
+    const Types__V1__StackTraceSelector *selector = in->selector;
+    char **uuids = NULL;
+
+    *stacks = (struct stacks){0};
+    if (selector != NULL && selector->n_call_site > 0) {
+        stacks->call_site = fg_arena_new(arena, const char *, selector->n_call_site);
+        if (stacks->call_site == NULL)
+            return api_too_large(err);
+        for (size_t i = 0; i < selector->n_call_site; i++)
+            stacks->call_site[stacks->n_call_site++] = selector->call_site[i]->name;
+    }
+    if (read_spans(arena, in, stacks, err) != FG_OK ||
+        read_ids(arena, in->trace_selector, in->n_traces, "trace id", &stacks->traces,
+                 &stacks->n_traces, err) != FG_OK ||
+        without_dashes(arena, in->profile_selector, in->n_profiles, &uuids, err) != FG_OK)
+        return err->code;
+    return read_ids(arena, uuids, in->n_profiles, "UUID", &stacks->profile_ids,
+                    &stacks->n_profile_ids, err);
+}
+
+/*
+ * An id that cannot be one is an error only where there is data that it could have been of: clients
+ * were built against that.
+ */
+static enum fg_code bad_ids(struct question *question, const struct selection *selection,
+                            const struct fg_err *why, struct fg_err *err)
+{
+    struct stacks all = {0};
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = plan_tree(question, selection, &all, true, &tree, err);
+    if (code == FG_OK && tree.n_nodes > 0) {
+        *err = *why;
+        code = why->code;
+    }
+    fg_tree_done(&tree);
+    return code;
+}
+
+/* The merged tree of a request; an empty one when nothing was found. */
+static enum fg_code find_stacks(struct question *question, const struct stack_request *in,
+                                struct selection *selection, bool names_only, struct fg_tree *into,
+                                struct fg_err *err)
+{
+    struct stacks stacks;
+    struct fg_err why;
+
+    if (select_profiles(question, selection, in->type_id, in->label_selector, err) != FG_OK)
+        return err->code;
+    if (in->n_spans > 0 && in->n_traces > 0)
+        return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
+    if (read_stacks(question->arena, in, &stacks, &why) != FG_OK)
+        return bad_ids(question, selection, &why, err);
+    return plan_tree(question, selection, &stacks, names_only, into, err);
+}
+
+static Querier__V1__Level **make_levels(struct fg_arena *arena, int64_t *values,
+                                        const size_t *level_ends, size_t n_levels)
+{
+    Querier__V1__Level **levels = api_messages(arena, &querier__v1__level__descriptor, n_levels);
+
+    for (size_t i = 0; levels != NULL && i < n_levels; i++) {
+        size_t from = i == 0 ? 0 : level_ends[i - 1];
+
+        levels[i]->values = values + from;
+        levels[i]->n_values = level_ends[i] - from;
+    }
+    return levels;
+}
+
+static char **make_names(struct fg_arena *arena, const struct fg_slice *names, size_t n)
+{
+    char **texts = fg_arena_new(arena, char *, n);
+
+    for (size_t i = 0; texts != NULL && i < n; i++) {
+        texts[i] = api_text(arena, names[i]);
+        if (texts[i] == NULL)
+            return NULL;
+    }
+    return texts;
+}
+
+/* What a method makes of the tree: one of these is set in its response. */
+struct drawing {
+    Querier__V1__FlameGraph graph;
+    struct fg_flame flame; /* what graph borrows from */
+    struct cut cut;        /* what flame borrows from */
+};
+
+static enum fg_code draw(struct question *question, const struct fg_tree *tree, size_t max_nodes,
+                         struct drawing *drawing, struct fg_err *err)
+{
+    fg_flame_make(cut_make(&drawing->cut, tree, max_nodes, true), max_nodes, &drawing->flame);
+
+    struct fg_flame *flame = &drawing->flame;
+    Querier__V1__FlameGraph *graph = &drawing->graph;
+
+    querier__v1__flame_graph__init(graph);
+    graph->total = flame->total;
+    graph->max_self = flame->max_self;
+    graph->names = make_names(question->arena, flame->names, flame->n_names);
+    graph->n_names = flame->n_names;
+    graph->levels = make_levels(question->arena, flame->values, flame->level_ends, flame->n_levels);
+    graph->n_levels = flame->n_levels;
+    if (graph->names == NULL || graph->levels == NULL)
+        return api_too_large(err);
+    return FG_OK;
+}
+
+static enum fg_code reply_flamegraph(struct question *question, const struct fg_tree *tree,
+                                     size_t max_nodes, struct fg_err *err)
+{
+    Querier__V1__SelectMergeStacktracesResponse out;
+    struct drawing drawing;
+
+    querier__v1__select_merge_stacktraces_response__init(&out);
+    enum fg_code code = draw(question, tree, max_nodes, &drawing, err);
+    out.flamegraph = &drawing.graph;
+    if (code == FG_OK)
+        code = question_reply(question, &out.base, err);
+    fg_flame_done(&drawing.flame);
+    cut_done(&drawing.cut);
+    return code;
+}
+
+static enum fg_code reply_tree(struct question *question, const struct fg_tree *tree,
+                               size_t max_nodes, struct fg_err *err)
+{
+    Querier__V1__SelectMergeStacktracesResponse out;
+    struct fg_buf bytes;
+    struct cut cut;
+
+    querier__v1__select_merge_stacktraces_response__init(&out);
+    fg_buf_init(&bytes, question->querier->answer_max_bytes);
+    fg_flame_write_tree(cut_make(&cut, tree, max_nodes, false), max_nodes, &bytes);
+    cut_done(&cut);
+    out.tree = (ProtobufCBinaryData){bytes.len, bytes.ptr};
+    enum fg_code code = bytes.full ? api_too_large(err) : question_reply(question, &out.base, err);
+    fg_buf_done(&bytes);
+    return code;
+}
+
+/* pprof bytes. max_nodes 0: all of it. */
+static enum fg_code write_pprof(const struct fg_tree *tree, const struct selection *selection,
+                                size_t max_nodes, struct fg_buf *out, struct fg_err *err)
+{
+    struct fg_pprof_head head = {.type = selection->type, .time_ns = selection->end_ns};
+    struct fg_tree small;
+
+    fg_tree_init(&small);
+    if (max_nodes > 0)
+        fg_tree_truncate(tree, max_nodes, &small);
+    fg_pprof_write(max_nodes > 0 ? &small : tree, &head, out);
+    fg_tree_done(&small);
+    return out->full ? api_too_large(err) : FG_OK;
+}
+
+static enum fg_code reply_pprof(struct question *question, const struct fg_buf *pprof,
+                                struct fg_err *err)
+{
+    Querier__V1__SelectMergeStacktracesResponse out;
+    Querier__V1__PprofProfile wrapped;
+    ProtobufCMessage *profile;
+
+    if (fg_pb_read(fg_buf_slice(pprof), &google__v1__profile__descriptor, question->arena, &profile,
+                   err) != FG_OK)
+        return api_too_large(err);
+    querier__v1__select_merge_stacktraces_response__init(&out);
+    querier__v1__pprof_profile__init(&wrapped);
+    wrapped.profile = (Google__V1__Profile *)profile;
+    out.pprof = &wrapped;
+    return question_reply(question, &out.base, err);
+}
+
+static enum fg_code answer_pprof(struct question *question, const struct fg_tree *tree,
+                                 const struct selection *selection, size_t max_nodes,
+                                 struct fg_err *err)
+{
+    struct fg_buf pprof;
+
+    fg_buf_init(&pprof, question->querier->answer_max_bytes);
+    enum fg_code code = write_pprof(tree, selection, max_nodes, &pprof, err);
+    if (code == FG_OK)
+        code = reply_pprof(question, &pprof, err);
+    fg_buf_done(&pprof);
+    return code;
+}
+
+static enum fg_code answer_stacks(struct question *question, const struct stack_request *in,
+                                  Querier__V1__ProfileFormat format, struct selection *selection,
+                                  struct fg_tree *tree, struct fg_err *err)
+{
+    bool pprof = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
+    size_t max_nodes;
+
+    if (select_range(selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+        find_stacks(question, in, selection, !pprof, tree, err) != FG_OK ||
+        question_check(question, err) != FG_OK)
+        return err->code;
+    if (pprof) /* whole, unless the client asked for less */
+        return answer_pprof(question, tree, selection, in->max_nodes > 0 ? max_nodes : 0, err);
+    if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE)
+        return reply_tree(question, tree, max_nodes, err);
+    if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT && tree->n_nodes > 0)
+        return fg_fail(err, FG_E_UNIMPLEMENTED,
+                       "format DOT is not supported yet: take PPROF and \"go tool pprof -dot\"");
+    if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT)
+        return reply_tree(question, tree, max_nodes, err); /* nothing, in every format */
+    return reply_flamegraph(question, tree, max_nodes, err);
+}
+
+static enum fg_code with_stacks(struct question *question, const struct stack_request *in,
+                                Querier__V1__ProfileFormat format, struct fg_err *err)
+{
+    struct selection selection = {0};
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = answer_stacks(question, in, format, &selection, &tree, err);
+    fg_tree_done(&tree);
+    selection_done(&selection);
+    return code;
+}
+
+static struct stack_request
+stacktraces_request(const Querier__V1__SelectMergeStacktracesRequest *in)
+{
+    bool has_max = in->opt_max_nodes_case ==
+                   QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__OPT_MAX_NODES_MAX_NODES;
+
+    return (struct stack_request){
+        .type_id = in->profile_typeid,
+        .label_selector = in->label_selector,
+        .start_ms = in->start,
+        .end_ms = in->end,
+        .max_nodes = has_max ? in->max_nodes : 0,
+        .selector = in->stack_trace_selector,
+        .span_selector = in->span_selector,
+        .n_spans = in->n_span_selector,
+        .trace_selector = in->trace_id_selector,
+        .n_traces = in->n_trace_id_selector,
+        .profile_selector = in->profile_id_selector,
+        .n_profiles = in->n_profile_id_selector,
+    };
+}
+
+enum fg_code api_select_merge_stacktraces(struct question *question,
+                                          const ProtobufCMessage *message, struct fg_err *err)
+{
+    const Querier__V1__SelectMergeStacktracesRequest *in =
+        (const Querier__V1__SelectMergeStacktracesRequest *)message;
+    struct stack_request request = stacktraces_request(in);
+
+    return with_stacks(question, &request, in->format, err);
+}
+
+/* Its response is the beginning of the other's: the same fields by number and name. */
+enum fg_code api_select_merge_span_profile(struct question *question,
+                                           const ProtobufCMessage *message, struct fg_err *err)
+{
+    const Querier__V1__SelectMergeSpanProfileRequest *in =
+        (const Querier__V1__SelectMergeSpanProfileRequest *)message;
+    bool has_max = in->opt_max_nodes_case ==
+                   QUERIER__V1__SELECT_MERGE_SPAN_PROFILE_REQUEST__OPT_MAX_NODES_MAX_NODES;
+    struct stack_request request = {
+        .type_id = in->profile_typeid,
+        .label_selector = in->label_selector,
+        .start_ms = in->start,
+        .end_ms = in->end,
+        .max_nodes = has_max ? in->max_nodes : 0,
+        .span_selector = in->span_selector,
+        .n_spans = in->n_span_selector,
+    };
+
+    return with_stacks(question, &request,
+                       in->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE
+                           ? QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE
+                           : QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH,
+                       err);
+}
+
+static enum fg_code bare_pprof(struct question *question, const struct stack_request *in,
+                               struct selection *selection, struct fg_tree *tree,
+                               struct fg_err *err)
+{
+    ProtobufCMessage *profile;
+    size_t max_nodes;
+    struct fg_buf pprof;
+
+    if (select_range(selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+        find_stacks(question, in, selection, false, tree, err) != FG_OK ||
+        question_check(question, err) != FG_OK)
+        return err->code;
+    max_nodes = in->max_nodes > 0 ? max_nodes : 0;
+    if (!question->call.json) /* the message is the answer as it is */
+        return write_pprof(tree, selection, max_nodes, &question->body, err);
+
+    fg_buf_init(&pprof, question->querier->answer_max_bytes);
+    enum fg_code code = write_pprof(tree, selection, max_nodes, &pprof, err);
+    if (code == FG_OK)
+        code = fg_pb_read(fg_buf_slice(&pprof), &google__v1__profile__descriptor, question->arena,
+                          &profile, err);
+    if (code == FG_OK)
+        code = question_reply(question, profile, err);
+    fg_buf_done(&pprof);
+    return code;
+}
+
+enum fg_code api_select_merge_profile(struct question *question, const ProtobufCMessage *message,
+                                      struct fg_err *err)
+{
+    const Querier__V1__SelectMergeProfileRequest *in =
+        (const Querier__V1__SelectMergeProfileRequest *)message;
+    bool has_max = in->opt_max_nodes_case ==
+                   QUERIER__V1__SELECT_MERGE_PROFILE_REQUEST__OPT_MAX_NODES_MAX_NODES;
+    struct stack_request request = {
+        .type_id = in->profile_typeid,
+        .label_selector = in->label_selector,
+        .start_ms = in->start,
+        .end_ms = in->end,
+        .max_nodes = has_max ? in->max_nodes : 0,
+        .selector = in->stack_trace_selector,
+        .trace_selector = in->trace_id_selector,
+        .n_traces = in->n_trace_id_selector,
+        .profile_selector = in->profile_id_selector,
+        .n_profiles = in->n_profile_id_selector,
+    };
+    struct selection selection = {0};
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = bare_pprof(question, &request, &selection, &tree, err);
+    fg_tree_done(&tree);
+    selection_done(&selection);
+    return code;
+}
+
+/* --- Diff --- */
+
+static enum fg_code find_side(struct question *question,
+                              const Querier__V1__SelectMergeStacktracesRequest *in,
+                              struct fg_tree *into, struct fg_err *err)
+{
+    struct stack_request request = {.type_id = "", .label_selector = ""};
+    struct selection selection = {0};
+
+    if (in != NULL)
+        request = stacktraces_request(in);
+    enum fg_code code = select_range(&selection, request.start_ms, request.end_ms, err);
+    if (code == FG_OK)
+        code = find_stacks(question, &request, &selection, true, into, err);
+    selection_done(&selection);
+    return code;
+}
+
+static enum fg_code reply_diff(struct question *question, const struct diff *diff,
+                               struct fg_err *err)
+{
+    Querier__V1__DiffResponse out;
+    Querier__V1__FlameGraphDiff graph;
+
+    querier__v1__diff_response__init(&out);
+    querier__v1__flame_graph_diff__init(&graph);
+    graph.names = make_names(question->arena, diff->names, diff->n_names);
+    graph.n_names = diff->n_names;
+    graph.levels = make_levels(question->arena, diff->values, diff->level_ends, diff->n_levels);
+    graph.n_levels = diff->n_levels;
+    graph.total = diff->left_ticks + diff->right_ticks;
+    graph.max_self = diff->max_self;
+    graph.leftticks = diff->left_ticks;
+    graph.rightticks = diff->right_ticks;
+    if (graph.names == NULL || graph.levels == NULL)
+        return api_too_large(err);
+    out.flamegraph = &graph;
+    return question_reply(question, &out.base, err);
+}
+
+static int64_t max_nodes_of(const Querier__V1__SelectMergeStacktracesRequest *in)
+{
+    return in == NULL ? 0 : stacktraces_request(in).max_nodes;
+}
+
+static enum fg_code diff_sides(struct question *question, const Querier__V1__DiffRequest *in,
+                               struct fg_tree sides[2], struct fg_err *err)
+{
+    int64_t asked = FG_MAX(max_nodes_of(in->left), max_nodes_of(in->right));
+    struct diff diff;
+    size_t max_nodes;
+
+    if (select_max_nodes(asked, &max_nodes, err) != FG_OK ||
+        find_side(question, in->left, &sides[0], err) != FG_OK ||
+        find_side(question, in->right, &sides[1], err) != FG_OK ||
+        question_check(question, err) != FG_OK)
+        return err->code;
+    diff_make(&sides[0], &sides[1], max_nodes, &diff);
+    enum fg_code code = reply_diff(question, &diff, err);
+    diff_done(&diff);
+    return code;
+}
+
+enum fg_code api_diff_method(struct question *question, const ProtobufCMessage *message,
+                             struct fg_err *err)
+{
+    struct fg_tree sides[2];
+
+    fg_tree_init(&sides[0]);
+    fg_tree_init(&sides[1]);
+    enum fg_code code = diff_sides(question, (const Querier__V1__DiffRequest *)message, sides, err);
+    fg_tree_done(&sides[0]);
+    fg_tree_done(&sides[1]);
+    if (code == FG_E_UNKNOWN) /* ids that are none; here everything wrong is the client's fault */
+        code = err->code = FG_E_INVALID;
+    return code;
+}
