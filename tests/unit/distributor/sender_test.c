@@ -31,7 +31,9 @@ static void peer_send(struct fg_peer *peer, struct fg_call *call)
     kept->call = call;
     kept->head = fg__inner__push_head__unpack(NULL, call->head.len, call->head.ptr);
     assert_non_null(kept->head);
-    kept->payload = strndup((const char *)call->payload.ptr, call->payload.len);
+    kept->payload = fg_malloc(call->payload.len + 1);
+    memcpy(kept->payload, call->payload.ptr, call->payload.len);
+    kept->payload[call->payload.len] = '\0';
 }
 
 static void peer_release(struct fg_call *call)
