@@ -1,6 +1,8 @@
 #include "distributor/distributor.h"
 
+#include "common/net/connect.h"
 #include "distributor/ingest.h"
+#include "distributor/push_v1.h"
 #include "distributor/upload.h"
 
 #define CONF(field) FG_CONF_AT(struct distributor_settings, field)
@@ -11,6 +13,8 @@ const struct fg_conf_field distributor_fields[] = {
      .doc = "Largest upload, as received. Larger ones are refused with 413."},
     {"profile_max_bytes", FG_CONF_BYTES, CONF(profile_max_bytes), .def = "16MiB", .min = "64KiB", .max = "1GiB",
      .doc = "Largest profile after decompression. Larger ones are refused with 422."},
+    {"upload_max_bytes", FG_CONF_BYTES, CONF(upload_max_bytes), .def = "128MiB", .min = "64KiB", .max = "16GiB",
+     .doc = "All profiles of one push together, after decompression. Larger ones are refused."},
     {"decode_max_bytes", FG_CONF_BYTES, CONF(decode_max_bytes), .def = "64MiB", .min = "1MiB", .max = "4GiB",
      .doc = "Memory that decoding one upload may use, beside the upload itself."},
     {"known_stacks_max", FG_CONF_UINT, CONF(known_stacks_max), .def = "4000000", .min = "1000",
@@ -98,13 +102,19 @@ void distributor_routes(struct distributor *distributor, struct fg_http_server *
 {
     static const char *const paths[] = {"/ingest", "/pyroscope/ingest"};
 
-    for (size_t i = 0; i < FG_COUNT(paths); i++)
-        fg_http_server_route(server,
-                             &(struct fg_http_route){
-                                 .methods = FG_HTTP_POST,
-                                 .path = paths[i],
-                                 .body_max_bytes = distributor->config.settings->body_max_bytes,
-                                 .handler = ingest_handle,
-                                 .arg = distributor,
-                             });
+    struct fg_http_route route = {
+        .methods = FG_HTTP_POST,
+        .body_max_bytes = distributor->config.settings->body_max_bytes,
+        .handler = ingest_handle,
+        .arg = distributor,
+    };
+
+    for (size_t i = 0; i < FG_COUNT(paths); i++) {
+        route.path = paths[i];
+        fg_http_server_route(server, &route);
+    }
+    route.methods = FG_CONNECT_METHODS;
+    route.path = "/push.v1.PusherService/Push";
+    route.handler = push_v1_handle;
+    fg_http_server_route(server, &route);
 }

@@ -19,6 +19,7 @@
 struct distributor_settings {
     uint64_t body_max_bytes;    /* of a request, as received */
     uint64_t profile_max_bytes; /* of a profile, decompressed */
+    uint64_t upload_max_bytes;  /* of all profiles of an upload, decompressed */
     uint64_t decode_max_bytes;  /* memory of one decoder */
     uint64_t known_stacks_max;  /* ids of stacks the ingesters are known to have */
     uint64_t stack_depth_max, samples_max, symbol_max_bytes;

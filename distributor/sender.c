@@ -145,6 +145,7 @@ static struct message *take(struct sender *sender)
             sender->first = end->next;
             message->n_items++;
         }
+        fg_assert(end != NULL);
         end->next = NULL;
         if (sender->first == NULL)
             sender->last = NULL;

@@ -47,6 +47,7 @@ static struct workspace *workspace_take(struct distributor *distributor)
     if (space == NULL) {
         space = fg_new(struct workspace);
         space->arena = fg_arena_create(distributor->config.settings->decode_max_bytes);
+        space->profile = fg_arena_create(distributor->config.settings->decode_max_bytes);
         for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
             fg_buf_init(&space->inflated[i], SIZE_MAX);
         fg_buf_init(&space->wire, FG_RPC_MESSAGE_MAX_BYTES / 2);
@@ -67,9 +68,10 @@ static void shrink(struct fg_buf *buf)
 static void workspace_give(struct distributor *distributor, struct workspace *space)
 {
     fg_arena_reset(space->arena);
+    fg_arena_reset(space->profile);
     for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
         shrink(&space->inflated[i]);
-    space->n_inflated = 0;
+    space->n_inflated = space->n_kept = 0;
     shrink(&space->wire);
     (void)pthread_mutex_lock(&distributor->lock);
     space->next = distributor->workspaces;
@@ -84,11 +86,29 @@ void workspaces_free(struct distributor *distributor)
 
         distributor->workspaces = space->next;
         fg_arena_destroy(space->arena);
+        fg_arena_destroy(space->profile);
         for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
             fg_buf_done(&space->inflated[i]);
         fg_buf_done(&space->wire);
         free(space);
     }
+}
+
+struct fg_buf *workspace_buffer(struct workspace *space)
+{
+    fg_assert(space->n_inflated < FG_COUNT(space->inflated));
+    return &space->inflated[space->n_inflated++];
+}
+
+void workspace_keep(struct workspace *space)
+{
+    space->n_kept = space->n_inflated;
+}
+
+void workspace_next(struct workspace *space)
+{
+    fg_arena_reset(space->profile);
+    space->n_inflated = space->n_kept;
 }
 
 enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, uint64_t max_bytes,
@@ -100,8 +120,7 @@ enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, u
         return body->len <= max_bytes ? FG_OK
                                       : fg_fail(err, FG_E_TOO_LARGE, "%zu bytes are more than %llu",
                                                 body->len, (unsigned long long)max_bytes);
-    fg_assert(space->n_inflated < FG_COUNT(space->inflated));
-    out = &space->inflated[space->n_inflated++];
+    out = workspace_buffer(space);
     if (fg_inflate(*body, coding, (size_t)max_bytes, out, err) != FG_OK)
         return err->code;
     *body = fg_buf_slice(out);

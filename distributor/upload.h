@@ -31,15 +31,24 @@ enum { WORKSPACE_INFLATED = 3 };
 
 /*
  * Memory of a decoder, kept from upload to upload: as many as there are workers. What an interface
- * puts there lives until the upload is decoded.
+ * puts there lives until the upload is decoded, or until workspace_next().
  */
 struct workspace {
-    struct fg_arena *arena;
+    struct fg_arena *arena;   /* of the upload */
+    struct fg_arena *profile; /* of the profile at hand, where an upload has several */
     struct fg_buf inflated[WORKSPACE_INFLATED];
-    unsigned n_inflated; /* in use */
-    struct fg_buf wire;  /* upload_add()'s */
+    unsigned n_inflated, n_kept; /* in use; of those, of the upload */
+    struct fg_buf wire;          /* upload_add()'s */
     struct workspace *next;
 };
+
+/* Another buffer to decompress into. */
+struct fg_buf *workspace_buffer(struct workspace *space);
+
+/* What was inflated so far is the upload's; and before each of its profiles: what the one before
+ * made is forgotten. */
+void workspace_keep(struct workspace *space);
+void workspace_next(struct workspace *space);
 
 /*
  * Worker: what `body` is when it is decompressed, if it is compressed at all; borrowed or in the

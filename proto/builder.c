@@ -376,6 +376,7 @@ enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locati
 
 /* ---- groups and samples ---- */
 
+/* As Pyroscope says it: "profile with labels '{…}' has label name too long: 'x'". */
 static enum fg_code label_error(const struct fg_labels *labels, const char *what,
                                 struct fg_slice which, struct fg_err *err)
 {
@@ -385,6 +386,24 @@ static enum fg_code label_error(const struct fg_labels *labels, const char *what
     fg_labels_write(labels, &set);
     (void)fg_fail(err, FG_E_INVALID, "profile with labels '%.*s' has %s: '%.*s'",
                   FG_S(fg_buf_slice(&set)), what, FG_S(fg_slice_sub(which, 0, 100)));
+    fg_buf_done(&set);
+    return err->code;
+}
+
+/* "invalid labels '{…}' with error: invalid label name 'x'"; which.ptr NULL: without the last. */
+static enum fg_code invalid_labels(const struct fg_labels *labels, const char *what,
+                                   struct fg_slice which, struct fg_err *err)
+{
+    struct fg_buf set, name;
+
+    fg_buf_init(&set, FG_ERR_MSG_MAX_BYTES / 2);
+    fg_buf_init(&name, 128);
+    fg_labels_write(labels, &set);
+    if (which.ptr != NULL)
+        fg_buf_printf(&name, " '%.*s'", FG_S(fg_slice_sub(which, 0, 100)));
+    (void)fg_fail(err, FG_E_INVALID, "invalid labels '%.*s' with error: invalid %s%.*s",
+                  FG_S(fg_buf_slice(&set)), what, FG_S(fg_buf_slice(&name)));
+    fg_buf_done(&name);
     fg_buf_done(&set);
     return err->code;
 }
@@ -584,7 +603,7 @@ enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_dec
                        "profile series has %zu label names; limit %u (max_label_names_per_series)",
                        labels->count, limits->label_names_max);
     if (name.len == 0 || !fg_utf8_valid(name))
-        return fg_fail(err, FG_E_INVALID, "invalid metric name");
+        return invalid_labels(labels, "metric name", fg_bytes(NULL, 0), err);
     if (fg_labels_get(labels, FG_LABEL_SERVICE).len == 0)
         return fg_fail(err, FG_E_INVALID, "service name is not provided");
     if (check_lengths(labels, limits, err) != FG_OK)
@@ -593,9 +612,9 @@ enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_dec
         const struct fg_label *label = &labels->items[i];
 
         if (label->name.len == 0 || !fg_utf8_valid(label->name))
-            return label_error(labels, "invalid label name", label->name, err);
+            return invalid_labels(labels, "label name", label->name, err);
         if (!fg_utf8_valid(label->value))
-            return label_error(labels, "invalid label value", label->value, err);
+            return invalid_labels(labels, "label value", label->value, err);
     }
     return FG_OK;
 }

@@ -142,7 +142,7 @@ static void question_done(struct fg_job *job)
     account(question, took_ns);
     add_statistics(question, took_ns);
     if (job->code != FG_OK)
-        fg_connect_refuse(req, &job->err);
+        fg_connect_refuse(req, &question->call, &job->err);
     else if (question->endpoint->type != NULL)
         fg_connect_respond(req, &question->call, &question->body);
     else
@@ -180,7 +180,7 @@ static void question_submit(struct question *question)
         return;
     fg_metric_add(question->querier->metrics, QUERIER_REFUSED, 1);
     fg_fail(&err, FG_E_LIMIT, "too many queries are waiting, try again");
-    fg_connect_refuse(question->req, &err); /* 429 brings its Retry-After */
+    fg_connect_refuse(question->req, &question->call, &err); /* 429 brings its Retry-After */
     question_destroy(question);
 }
 

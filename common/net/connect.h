@@ -1,10 +1,15 @@
 /*
- * The Connect protocol's unary calls over our HTTP server ("Connect Protocol Reference"; query.md,
- * 12): POST /package.Service/Method, the body a bare message in protobuf or JSON.
+ * Unary calls over our HTTP server, POST /package.Service/Method, in the three protocols that a
+ * Connect server speaks on the same path ("Connect Protocol Reference", "gRPC over HTTP2",
+ * "gRPC-Web"; query.md, 12):
  *
- *     handler, on the loop:   if (!fg_connect_accept(req, now, timeout, &call)) return;   it has
- * answered on a worker:            fg_connect_read(), work, fg_connect_write() back on the loop:
- * fg_connect_respond() or fg_connect_refuse()
+ *   Connect   the body is the bare message, protobuf or JSON; errors are JSON with their own status
+ *   gRPC-web  the message in a frame; the status in a last frame, or in headers beside an empty
+ * body gRPC      the same with trailers in place of the last frame, HTTP/2 only
+ *
+ *     handler, on the loop:  if (!fg_connect_accept(req, now, timeout, &call)) return;  (answered)
+ *     on a worker:           fg_connect_read() or fg_connect_message(), work, fg_connect_write()
+ *     back on the loop:      fg_connect_respond() or fg_connect_refuse()
  *
  * Routes are registered for all methods, so that 405 gets the Allow header that clients expect.
  */
@@ -14,17 +19,23 @@
 #include "common/net/http.h"
 #include "common/net/pbjson.h"
 
-/* What of a request the protocol looks at. */
+enum fg_connect_protocol { FG_CONNECT, FG_CONNECT_GRPC_WEB };
+
+/* What of a request the protocols look at: headers. */
 struct fg_connect_head {
     enum fg_http_method method;
-    struct fg_slice content_type, content_encoding, protocol_version, timeout_ms; /* headers */
+    struct fg_slice content_type;
+    struct fg_slice content_encoding, protocol_version, timeout_ms; /* Connect */
+    struct fg_slice grpc_encoding, grpc_timeout;                    /* gRPC-web */
 };
 
 struct fg_connect_call {
-    struct fg_slice body; /* as received */
-    bool json;            /* else protobuf; the answer is in the same */
-    bool gzip;            /* the body is compressed */
-    int64_t timeout_ns;   /* Connect-Timeout-Ms, INT64_MAX without */
+    enum fg_connect_protocol protocol;
+    struct fg_slice content_type; /* the answer's too */
+    struct fg_slice body;         /* as received */
+    bool json;                    /* else protobuf; the answer is in the same */
+    bool gzip;                    /* the body, or frames that say so, are compressed */
+    int64_t timeout_ns;           /* the client's, INT64_MAX without */
     int64_t deadline_mono_ns;
 };
 
@@ -49,9 +60,20 @@ bool fg_connect_accept(struct fg_http_request *req, int64_t now_mono_ns, int64_t
                        struct fg_connect_call *ret_call) fg_must_check;
 
 /*
- * Any thread: the message, of at most max_bytes before and after decompression, in the arena (which
- * may need twenty times as much). FG_E_INVALID, FG_E_LIMIT.
+ * Any thread: the bytes of the message, without frame and coding, of at most max_bytes before and
+ * after decompression; borrowed from the call's body or in `inflated`, which is initialised.
+ * FG_E_INVALID, FG_E_LIMIT.
  */
+enum fg_code fg_connect_message(const struct fg_connect_call *call, size_t max_bytes,
+                                struct fg_buf *inflated, struct fg_slice *ret_message,
+                                struct fg_err *err) fg_must_check;
+
+/* Any thread: these bytes parsed, in the arena (which may need twenty times as much). */
+enum fg_code fg_connect_parse(const struct fg_connect_call *call, struct fg_slice bytes,
+                              const ProtobufCMessageDescriptor *type, struct fg_arena *arena,
+                              ProtobufCMessage **ret_message, struct fg_err *err) fg_must_check;
+
+/* Any thread: both. */
 enum fg_code fg_connect_read(const struct fg_connect_call *call,
                              const ProtobufCMessageDescriptor *type, size_t max_bytes,
                              struct fg_arena *arena, ProtobufCMessage **ret_message,
@@ -65,8 +87,9 @@ void fg_connect_write(const struct fg_connect_call *call, const ProtobufCMessage
 void fg_connect_respond(struct fg_http_request *req, const struct fg_connect_call *call,
                         struct fg_buf *body);
 
-/* Loop: the error as Connect's JSON. Codes that Connect has no status for become the nearest it
- * has. */
-void fg_connect_refuse(struct fg_http_request *req, const struct fg_err *err);
+/* Loop: the error as the protocol tells it. Codes that Connect has no status for become the nearest
+ * it has. */
+void fg_connect_refuse(struct fg_http_request *req, const struct fg_connect_call *call,
+                       const struct fg_err *err);
 
 #endif

@@ -9,16 +9,24 @@
 struct given {
     enum fg_http_method method;
     const char *type, *coding, *version, *timeout;
+    const char *grpc_coding, *grpc_timeout;
 };
+
+static struct fg_slice header(const char *text)
+{
+    return text == NULL ? fg_bytes(NULL, 0) : fg_cstr(text);
+}
 
 static unsigned check(const struct given *given, struct fg_connect_call *call, struct fg_err *err)
 {
     struct fg_connect_head head = {
         .method = given->method,
-        .content_type = given->type == NULL ? fg_bytes(NULL, 0) : fg_cstr(given->type),
-        .content_encoding = given->coding == NULL ? fg_bytes(NULL, 0) : fg_cstr(given->coding),
-        .protocol_version = given->version == NULL ? fg_bytes(NULL, 0) : fg_cstr(given->version),
-        .timeout_ms = given->timeout == NULL ? fg_bytes(NULL, 0) : fg_cstr(given->timeout),
+        .content_type = header(given->type),
+        .content_encoding = header(given->coding),
+        .protocol_version = header(given->version),
+        .timeout_ms = header(given->timeout),
+        .grpc_encoding = header(given->grpc_coding),
+        .grpc_timeout = header(given->grpc_timeout),
     };
 
     return fg_connect_check(&head, call, err);
@@ -31,22 +39,27 @@ static const struct {
     unsigned want;
     bool json, gzip;
 } cases[] = {
-    {"json",              {FG_HTTP_POST, "application/json", NULL, NULL, NULL}, 200, true, false},
-    {"json, utf-8",       {FG_HTTP_POST, "application/json; charset=utf-8", NULL, NULL, NULL}, 200, true, false},
-    {"letters",           {FG_HTTP_POST, "Application/JSON;Charset=UTF-8", NULL, NULL, NULL}, 200, true, false},
-    {"proto",             {FG_HTTP_POST, "application/proto", NULL, "1", NULL}, 200, false, false},
-    {"gzip",              {FG_HTTP_POST, "application/proto", "gzip", "1", NULL}, 200, false, true},
-    {"identity",          {FG_HTTP_POST, "application/proto", "identity", NULL, NULL}, 200, false, false},
-    {"get",               {FG_HTTP_GET, "application/json", NULL, NULL, NULL}, 405, false, false},
-    {"no type",           {FG_HTTP_POST, NULL, NULL, NULL, NULL}, 415, false, false},
-    {"latin1",            {FG_HTTP_POST, "application/json; charset=latin1", NULL, NULL, NULL}, 415, false, false},
-    {"text",              {FG_HTTP_POST, "text/plain", NULL, NULL, NULL}, 415, false, false},
-    {"protobuf",          {FG_HTTP_POST, "application/protobuf", NULL, NULL, NULL}, 415, false, false},
-    {"version 2",         {FG_HTTP_POST, "application/json", NULL, "2", NULL}, 400, false, false},
-    {"brotli",            {FG_HTTP_POST, "application/json", "br", NULL, NULL}, 501, false, false},
-    {"long timeout",      {FG_HTTP_POST, "application/json", NULL, NULL, "12345678901"}, 400, false, false},
-    {"odd timeout",       {FG_HTTP_POST, "application/json", NULL, NULL, "5s"}, 400, false, false},
-    {"negative timeout",  {FG_HTTP_POST, "application/json", NULL, NULL, "-5"}, 400, false, false},
+    {"json",              {FG_HTTP_POST, "application/json", NULL, NULL, NULL, NULL, NULL}, 200, true, false},
+    {"json, utf-8",       {FG_HTTP_POST, "application/json; charset=utf-8", NULL, NULL, NULL, NULL, NULL}, 200, true, false},
+    {"letters",           {FG_HTTP_POST, "Application/JSON;Charset=UTF-8", NULL, NULL, NULL, NULL, NULL}, 200, true, false},
+    {"proto",             {FG_HTTP_POST, "application/proto", NULL, "1", NULL, NULL, NULL}, 200, false, false},
+    {"gzip",              {FG_HTTP_POST, "application/proto", "gzip", "1", NULL, NULL, NULL}, 200, false, true},
+    {"identity",          {FG_HTTP_POST, "application/proto", "identity", NULL, NULL, NULL, NULL}, 200, false, false},
+    {"get",               {FG_HTTP_GET, "application/json", NULL, NULL, NULL, NULL, NULL}, 405, false, false},
+    {"no type",           {FG_HTTP_POST, NULL, NULL, NULL, NULL, NULL, NULL}, 415, false, false},
+    {"latin1",            {FG_HTTP_POST, "application/json; charset=latin1", NULL, NULL, NULL, NULL, NULL}, 415, false, false},
+    {"text",              {FG_HTTP_POST, "text/plain", NULL, NULL, NULL, NULL, NULL}, 415, false, false},
+    {"protobuf",          {FG_HTTP_POST, "application/protobuf", NULL, NULL, NULL, NULL, NULL}, 415, false, false},
+    {"version 2",         {FG_HTTP_POST, "application/json", NULL, "2", NULL, NULL, NULL}, 400, false, false},
+    {"brotli",            {FG_HTTP_POST, "application/json", "br", NULL, NULL, NULL, NULL}, 501, false, false},
+    {"long timeout",      {FG_HTTP_POST, "application/json", NULL, NULL, "12345678901", NULL, NULL}, 400, false, false},
+    {"odd timeout",       {FG_HTTP_POST, "application/json", NULL, NULL, "5s", NULL, NULL}, 400, false, false},
+    {"web",               {FG_HTTP_POST, "application/grpc-web", NULL, NULL, NULL, NULL, NULL}, 200, false, false},
+    {"web, json",         {FG_HTTP_POST, "application/grpc-web+json", NULL, NULL, NULL, "gzip", "99999999H"}, 200, true, true},
+    {"web, odd timeout",  {FG_HTTP_POST, "application/grpc-web+proto", NULL, NULL, NULL, NULL, "5s"}, 400, false, false},
+    {"web, long timeout", {FG_HTTP_POST, "application/grpc-web+proto", NULL, NULL, NULL, NULL, "123456789S"}, 400, false, false},
+    {"web, brotli",       {FG_HTTP_POST, "application/grpc-web+proto", NULL, NULL, NULL, "br", NULL}, 501, false, false},
+    {"negative timeout",  {FG_HTTP_POST, "application/json", NULL, NULL, "-5", NULL, NULL}, 400, false, false},
 };
 /* clang-format on */
 
@@ -59,6 +72,8 @@ static void checks_headers(void **state)
 
         print_message("  %s\n", cases[i].name);
         assert_int_equal(check(&cases[i].given, &call, &err), cases[i].want);
+        if (cases[i].want != 200)
+            continue;
         assert_int_equal(call.json, cases[i].json);
         assert_int_equal(call.gzip, cases[i].gzip);
     }
@@ -66,7 +81,7 @@ static void checks_headers(void **state)
 
 static void reads_timeouts(void **state)
 {
-    struct given given = {FG_HTTP_POST, "application/json", NULL, NULL, "1500"};
+    struct given given = {FG_HTTP_POST, "application/json", NULL, NULL, "1500", NULL, NULL};
     struct fg_connect_call call;
     struct fg_err err;
 
@@ -76,6 +91,66 @@ static void reads_timeouts(void **state)
     given.timeout = NULL;
     assert_int_equal(check(&given, &call, &err), 200);
     assert_true(call.timeout_ns == INT64_MAX);
+    given = (struct given){FG_HTTP_POST, "application/grpc-web", NULL, NULL, NULL, NULL, "250m"};
+    assert_int_equal(check(&given, &call, &err), 200);
+    assert_true(call.timeout_ns == 250 * FG_MS_NS);
+}
+
+/* Requests by gRPC-web: {start: 7}, 2 bytes. */
+static void reads_frames(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *bytes;
+        size_t len;
+        bool gzip;
+        enum fg_code want;
+    } frames[] = {
+        {"one message", "\0\0\0\0\2\x08\7", 7, false, FG_OK},
+        {"none", "", 0, false, FG_E_INVALID},
+        {"cut in the head", "\0\0\0", 3, false, FG_E_INVALID},
+        {"cut", "\0\0\0\0\2\x08", 6, false, FG_E_INVALID},
+        {"longer than there is", "\0\xff\xff\xff\xff\x08\7", 7, false, FG_E_INVALID},
+        {"two", "\0\0\0\0\0\0\0\0\0\0", 10, false, FG_E_INVALID},
+        {"trailers", "\x80\0\0\0\2\x08\7", 7, false, FG_E_INVALID},
+        {"compressed, unannounced", "\1\0\0\0\2\x08\7", 7, false, FG_E_INVALID},
+        {"compressed, and not", "\1\0\0\0\2\x08\7", 7, true, FG_E_INVALID},
+        {"plain all the same", "\0\0\0\0\2\x08\7", 7, true, FG_OK},
+    };
+    struct fg_arena *arena = fg_arena_create((size_t)1 << 20);
+    struct fg_err err;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(frames); i++) {
+        struct fg_connect_call call = {.protocol = FG_CONNECT_GRPC_WEB,
+                                       .gzip = frames[i].gzip,
+                                       .body = fg_bytes(frames[i].bytes, frames[i].len)};
+        ProtobufCMessage *message = NULL;
+
+        print_message("  %s\n", frames[i].name);
+        assert_int_equal(fg_connect_read(&call, &querier__v1__profile_types_request__descriptor,
+                                         1024, arena, &message, &err),
+                         frames[i].want);
+        if (frames[i].want == FG_OK)
+            assert_int_equal(((Querier__V1__ProfileTypesRequest *)message)->start, 7);
+    }
+    fg_arena_destroy(arena);
+}
+
+static void writes_frames(void **state)
+{
+    const struct fg_connect_call call = {.protocol = FG_CONNECT_GRPC_WEB};
+    Querier__V1__ProfileTypesRequest message;
+    struct fg_buf out;
+
+    (void)state;
+    querier__v1__profile_types_request__init(&message);
+    message.start = 7;
+    fg_buf_init(&out, 1024);
+    fg_connect_write(&call, &message.base, &out);
+    assert_int_equal(out.len, 7);
+    assert_memory_equal(out.ptr, "\0\0\0\0\2\x08\7", 7);
+    fg_buf_done(&out);
 }
 
 /* A gzip member whose checksum is missing. */
@@ -129,9 +204,9 @@ static void reads_bodies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checks_headers),
-        cmocka_unit_test(reads_timeouts),
-        cmocka_unit_test(reads_bodies),
+        cmocka_unit_test(checks_headers), cmocka_unit_test(reads_timeouts),
+        cmocka_unit_test(reads_bodies),   cmocka_unit_test(reads_frames),
+        cmocka_unit_test(writes_frames),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

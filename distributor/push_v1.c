@@ -1,0 +1,255 @@
+#include "distributor/push_v1.h"
+
+#include "common/net/connect.h"
+#include "distributor/upload.h"
+#include "proto/pprof.h"
+#include "proto/push.h"
+#include "proto/push_v1.pb-c.h"
+
+struct push {
+    struct upload upload;
+    struct fg_connect_call call;
+    struct fg_slice sender; /* address */
+    struct fg_slice idempotency_key;
+
+    /* Of the decoding that is under way, on a worker. */
+    struct workspace *space;
+    uint64_t inflated_bytes; /* of all profiles so far */
+    uint32_t number;         /* of the profile at hand, in the request */
+};
+
+/* ---- one profile ---- */
+
+/* A name twice is a mistake of the client's that must not be hidden by taking one of the values. */
+static enum fg_code check_repeated(const struct fg_labels *labels, struct fg_err *err)
+{
+    for (size_t i = 1; i < labels->count; i++) {
+        struct fg_slice name = labels->items[i].name;
+        struct fg_buf set;
+
+        if (!fg_slice_eq(name, labels->items[i - 1].name))
+            continue;
+        fg_buf_init(&set, FG_ERR_MSG_MAX_BYTES / 2);
+        fg_labels_write(labels, &set);
+        (void)fg_fail(err, FG_E_INVALID,
+                      "profile with labels '%.*s' has duplicate label name: '%.*s'",
+                      FG_S(fg_buf_slice(&set)), FG_S(fg_slice_sub(name, 0, 100)));
+        fg_buf_done(&set);
+        return err->code;
+    }
+    return FG_OK;
+}
+
+static int cmp_names(const void *a, const void *b)
+{
+    const struct fg_label *x = a, *y = b;
+
+    return fg_slice_cmp(x->name, y->name);
+}
+
+/* The series' labels, sorted, with a service: the same for all profiles of the series. */
+static enum fg_code series_labels(struct push *push, const struct fg_push_series *series,
+                                  struct fg_labels *ret_labels, struct fg_err *err)
+{
+    size_t count = series->labels.count;
+    struct fg_labels labels = {fg_arena_new(push->space->arena, struct fg_label, count + 1), count};
+
+    if (labels.items == NULL)
+        return fg_fail(err, FG_E_TOO_LARGE, "push needs more memory than decoding may use");
+    if (count > 0)
+        memcpy(labels.items, series->labels.items, count * sizeof *labels.items);
+    qsort(labels.items, count, sizeof *labels.items, cmp_names);
+    if (check_repeated(&labels, err) != FG_OK)
+        return err->code;
+    if (fg_labels_get(&labels, FG_LABEL_SERVICE).len == 0)
+        labels.items[labels.count++] =
+            (struct fg_label){FG_LIT(FG_LABEL_SERVICE), FG_LIT("unknown_service")};
+    *ret_labels = labels;
+    return FG_OK;
+}
+
+static unsigned quirks_of(const struct fg_labels *labels)
+{
+    struct fg_slice spy = fg_labels_get(labels, "pyroscope_spy");
+
+    if (fg_slice_is(spy, "gospy"))
+        return FG_PPROF_GO;
+    return spy.len > 0 ? FG_PPROF_NOT_GO : 0;
+}
+
+static enum fg_code inflate(struct push *push, struct fg_slice *profile, struct fg_err *err)
+{
+    const struct distributor *distributor = push->upload.distributor;
+    uint64_t max = distributor->limits.profile_max_bytes;
+    uint64_t max_all = distributor->config.settings->upload_max_bytes;
+
+    if (workspace_inflate(push->space, fg_coding_sniff(*profile), max, profile, err) != FG_OK)
+        return err->code == FG_E_TOO_LARGE
+                   ? fg_fail(err, FG_E_INVALID,
+                             "uncompressed profile payload size exceeds limit of %llu bytes",
+                             (unsigned long long)max)
+                   : err->code;
+    push->upload.counts.inflated_bytes += profile->len;
+    push->inflated_bytes += profile->len;
+    if (push->inflated_bytes > max_all)
+        return fg_fail(err, FG_E_TOO_LARGE,
+                       "uncompressed batched profile payload size exceeds limit of %llu bytes",
+                       (unsigned long long)max_all);
+    return FG_OK;
+}
+
+/* The client's key is of the request; each profile in it needs one of its own. */
+static struct fg_slice key_of(const struct push *push, char *text, size_t size)
+{
+    if (push->idempotency_key.len == 0)
+        return FG_LIT("");
+    (void)snprintf(text, size, "%.*s/%u", FG_S(fg_slice_sub(push->idempotency_key, 0, 200)),
+                   push->number);
+    return fg_cstr(text);
+}
+
+static enum fg_code decode_profile(struct push *push, const struct fg_labels *labels,
+                                   struct fg_slice profile, struct fg_err *err)
+{
+    struct upload *upload = &push->upload;
+    struct fg_pprof_request request = {
+        .upload = {.labels = *labels,
+                   .time_ns = upload->now_ns,
+                   .limits = upload->distributor->limits.decode},
+        .quirks = quirks_of(labels),
+    };
+    struct fg_pprof_info info;
+    struct fg_batch batch;
+    char key[256];
+
+    if (inflate(push, &profile, err) != FG_OK ||
+        fg_pprof_decode(profile, &request, push->space->profile, &batch, &info,
+                        &upload->counts.decode, err) != FG_OK)
+        return err->code;
+    fg_batch_identify(&batch, upload->tenant, info.has_time ? FG_LIT("") : push->sender,
+                      key_of(push, key, sizeof key));
+    return upload_add(&batch, upload, err);
+}
+
+/* ---- the request (worker) ---- */
+
+/* JSON becomes the same bytes that protobuf would have been: there is one way to read them. */
+static enum fg_code transcode(struct push *push, struct fg_slice *message, struct fg_err *err)
+{
+    ProtobufCMessage *parsed = NULL;
+    size_t len;
+    uint8_t *bytes;
+
+    if (fg_connect_parse(&push->call, *message, &push__v1__push_request__descriptor,
+                         push->space->arena, &parsed, err) != FG_OK)
+        return err->code;
+    len = protobuf_c_message_get_packed_size(parsed);
+    bytes = fg_arena_alloc(push->space->arena, len);
+    if (bytes == NULL)
+        return fg_fail(err, FG_E_TOO_LARGE, "push needs more memory than decoding may use");
+    *message = fg_bytes(bytes, protobuf_c_message_pack(parsed, bytes));
+    return FG_OK;
+}
+
+static enum fg_code read_request(struct push *push, struct fg_push *ret_push, struct fg_err *err)
+{
+    uint64_t max = push->upload.distributor->config.settings->body_max_bytes;
+    struct fg_slice message = {NULL, 0};
+
+    if (fg_connect_message(&push->call, (size_t)max, workspace_buffer(push->space), &message,
+                           err) != FG_OK ||
+        (push->call.json && transcode(push, &message, err) != FG_OK) ||
+        fg_push_read(message, push->space->arena, ret_push, err) != FG_OK)
+        return err->code;
+    if (ret_push->n_profiles == 0)
+        return fg_fail(err, FG_E_INVALID, "no profiles received");
+    return FG_OK;
+}
+
+static enum fg_code decode_series(struct push *push, const struct fg_push_series *series,
+                                  struct fg_err *err)
+{
+    struct fg_labels labels;
+
+    if (series_labels(push, series, &labels, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < series->n_profiles; i++) {
+        struct fg_err wrong;
+
+        push->number++;
+        workspace_next(push->space);
+        if (decode_profile(push, &labels, series->profiles[i], &wrong) == FG_OK)
+            continue;
+        if (push->inflated_bytes > push->upload.distributor->config.settings->upload_max_bytes) {
+            *err = wrong; /* there is no end to what might come */
+            return err->code;
+        }
+        upload_note(&push->upload, &wrong);
+    }
+    return FG_OK;
+}
+
+static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
+{
+    struct push *push = fg_container(upload, struct push, upload);
+    struct fg_push request;
+
+    push->space = space;
+    push->inflated_bytes = 0;
+    push->number = 0;
+    if (read_request(push, &request, err) != FG_OK)
+        return err->code;
+    workspace_keep(space);
+    for (uint32_t i = 0; i < request.n_series; i++) {
+        struct fg_err wrong;
+
+        if (decode_series(push, &request.series[i], &wrong) == FG_OK)
+            continue;
+        if (wrong.code == FG_E_TOO_LARGE) {
+            *err = wrong;
+            return err->code;
+        }
+        upload_note(upload, &wrong);
+    }
+    return FG_OK;
+}
+
+/* ---- the answer (loop) ---- */
+
+static void respond(struct upload *upload)
+{
+    struct push *push = fg_container(upload, struct push, upload);
+    struct fg_err err = upload->err;
+    Push__V1__PushResponse response;
+    struct fg_buf body;
+
+    if (err.code != FG_OK) {
+        /* Pyroscope has no code for a pprof that cannot be read. */
+        if (err.code == FG_E_DECODE)
+            err.code = FG_E_UNKNOWN;
+        fg_connect_refuse(upload->req, &push->call, &err);
+        return;
+    }
+    push__v1__push_response__init(&response);
+    fg_buf_init(&body, 1024);
+    fg_connect_write(&push->call, &response.base, &body);
+    fg_connect_respond(upload->req, &push->call, &body);
+}
+
+void push_v1_handle(struct fg_http_request *req, void *arg)
+{
+    static const struct upload_interface interface = {decode, respond};
+    struct distributor *distributor = arg;
+    struct push *push = fg_arena_new(fg_http_arena(req), struct push, 1);
+
+    fg_assert(push != NULL); /* the first thing in an arena of a MiB */
+    if (!fg_connect_accept(req, fg_mono_ns(distributor->config.clock),
+                           distributor->config.settings->push_timeout_ns, &push->call))
+        return;
+    push->upload.interface = &interface;
+    push->upload.distributor = distributor;
+    push->upload.req = req;
+    push->sender = fg_http_peer(req);
+    push->idempotency_key = fg_http_header(req, "Idempotency-Key");
+    upload_start(&push->upload);
+}

@@ -1,0 +1,16 @@
+/*
+ * push.v1.PusherService/Push, the interface of Alloy and of the SDKs in Rust, Python, Ruby and
+ * .NET: series with pprofs, by Connect, gRPC or gRPC-web (ingest.md, 4).
+ *
+ * Every profile is tried. Where some are refused the others are stored all the same, and the answer
+ * is the error of the first.
+ */
+#ifndef FG_DISTRIBUTOR_PUSH_V1_H
+#define FG_DISTRIBUTOR_PUSH_V1_H
+
+#include "common/net/http.h"
+
+/* Handler of the route; arg is the distributor. */
+void push_v1_handle(struct fg_http_request *req, void *distributor);
+
+#endif
