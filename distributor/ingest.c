@@ -38,7 +38,7 @@ static enum fg_code undo_content_coding(struct ingest *ingest, struct fg_err *er
     uint64_t max = ingest->upload.distributor->config.settings->body_max_bytes;
     enum fg_coding coding;
 
-    ingest->body = fg_http_body(ingest->upload.req);
+    ingest->body = ingest->upload.body;
     if (fg_coding_parse(ingest->content_encoding, &coding, err) != FG_OK)
         return err->code;
     return workspace_inflate(ingest->space, coding, max, &ingest->body, err);
@@ -192,14 +192,15 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
 
 static void respond(struct upload *upload)
 {
-    struct fg_err err = upload->err;
+    struct fg_http_request *req = fg_container(upload, struct ingest, upload)->req;
+    struct fg_err err = upload->err; /* the upload is gone with the request */
 
     if (err.code == FG_OK) {
-        fg_http_respond(upload->req, 200, NULL, NULL);
+        fg_http_respond(req, 200, NULL, NULL);
         return;
     }
-    fg_http_add_header(upload->req, "X-Content-Type-Options", "nosniff");
-    fg_http_respond_error(upload->req, &err);
+    fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
+    fg_http_respond_error(req, &err);
 }
 
 void ingest_handle(struct fg_http_request *req, void *distributor)
@@ -210,7 +211,10 @@ void ingest_handle(struct fg_http_request *req, void *distributor)
     fg_assert(ingest != NULL); /* the first thing in an arena of a MiB */
     ingest->upload.interface = &interface;
     ingest->upload.distributor = distributor;
-    ingest->upload.req = req;
+    ingest->upload.home = fg_http_loop(req);
+    ingest->upload.body = fg_http_body(req);
+    ingest->upload.tenant = tenant_of(req);
+    ingest->req = req;
     ingest->name_text = fg_http_param(req, "name");
     ingest->from = fg_http_param(req, "from");
     ingest->until = fg_http_param(req, "until");

@@ -8,6 +8,7 @@
 /* An upload through /ingest. Slices are borrowed from the request; ptr NULL: not given. */
 struct ingest {
     struct upload upload;
+    struct fg_http_request *req;
     struct fg_slice name_text, from, until, sample_rate_text, format; /* parameters */
     struct fg_slice content_type, content_encoding, idempotency_key;
     struct fg_slice sender; /* address */

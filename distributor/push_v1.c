@@ -8,6 +8,7 @@
 
 struct push {
     struct upload upload;
+    struct fg_http_request *req;
     struct fg_connect_call call;
     struct fg_slice sender; /* address */
     struct fg_slice idempotency_key;
@@ -227,13 +228,13 @@ static void respond(struct upload *upload)
         /* Pyroscope has no code for a pprof that cannot be read. */
         if (err.code == FG_E_DECODE)
             err.code = FG_E_UNKNOWN;
-        fg_connect_refuse(upload->req, &push->call, &err);
+        fg_connect_refuse(push->req, &push->call, &err);
         return;
     }
     push__v1__push_response__init(&response);
     fg_buf_init(&body, 1024);
     fg_connect_write(&push->call, &response.base, &body);
-    fg_connect_respond(upload->req, &push->call, &body);
+    fg_connect_respond(push->req, &push->call, &body);
 }
 
 void push_v1_handle(struct fg_http_request *req, void *arg)
@@ -248,7 +249,10 @@ void push_v1_handle(struct fg_http_request *req, void *arg)
         return;
     push->upload.interface = &interface;
     push->upload.distributor = distributor;
-    push->upload.req = req;
+    push->upload.home = fg_http_loop(req);
+    push->upload.body = fg_http_body(req);
+    push->upload.tenant = tenant_of(req);
+    push->req = req;
     push->sender = fg_http_peer(req);
     push->idempotency_key = fg_http_header(req, "Idempotency-Key");
     upload_start(&push->upload);

@@ -263,7 +263,7 @@ static void finish_one(struct upload *upload)
     if (atomic_fetch_sub(&upload->under_way, 1) != 1)
         return;
     upload->ended.run = on_ended;
-    fg_loop_post(fg_http_loop(upload->req), &upload->ended);
+    fg_loop_post(upload->home, &upload->ended);
 }
 
 /* Transport's thread. */
@@ -438,7 +438,7 @@ static void submit(struct upload *upload)
 }
 
 /* The one tenant of a server without tenancy. */
-static struct fg_slice tenant_of(const struct fg_http_request *req)
+struct fg_slice tenant_of(const struct fg_http_request *req)
 {
     (void)req;
     return FG_LIT("anonymous");
@@ -449,9 +449,8 @@ void upload_start(struct upload *upload)
     struct distributor *distributor = upload->distributor;
 
     upload->magic = UPLOAD_MAGIC;
-    upload->tenant = tenant_of(upload->req);
     upload->now_ns = fg_wall_ns(distributor->config.clock);
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
-    fg_metric_add(distributor->metrics, DIST_BYTES, fg_http_body(upload->req).len);
+    fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
     submit(upload);
 }

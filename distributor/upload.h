@@ -67,20 +67,22 @@ struct upload_interface {
      * several is upload_note()d; an error ends the upload.
      */
     enum fg_code (*decode)(struct upload *upload, struct workspace *space, struct fg_err *err);
-    /* On the request's loop: answers it. upload->err has the first that went wrong, or FG_OK. */
+    /* On the upload's loop: the end of it, where a request is answered. upload->err has the first
+     * that went wrong, or FG_OK. */
     void (*respond)(struct upload *upload);
 };
 
 struct upload_item; /* a batch on its way to the ingester */
 
-/* Zeroed, in the request's arena. */
+/* Zeroed; lives until respond(). */
 struct upload {
     /* Set before upload_start(). */
     const struct upload_interface *interface;
     struct distributor *distributor;
-    struct fg_http_request *req;
-
+    struct fg_loop *home;
+    struct fg_slice body; /* as received; borrowed */
     struct fg_slice tenant;
+
     int64_t now_ns;              /* when it arrived, wall clock */
     struct ingest_counts counts; /* for the decoder to add to */
     struct fg_err err;
@@ -97,8 +99,11 @@ struct upload {
     struct workspace *space;
 };
 
-/* Loop: from the route's handler. The request is answered in any case. */
+/* Loop: begins; respond() comes in any case, perhaps before this returns. */
 void upload_start(struct upload *upload);
+
+/* The tenant that a request is for. */
+struct fg_slice tenant_of(const struct fg_http_request *req);
 
 /*
  * Worker, from decode(): sends a batch, whose profiles have their ids; nothing of it is needed
