@@ -14,6 +14,9 @@
  * environment FG_INGESTER_HEAD_MAX_BYTES, as a flag --ingester.head_max_bytes (or with - in place
  * of _). Later wins: default, YAML file, environment, flags. A section named "" holds top-level
  * keys; a name with dots ("store.cache") is a map in a map. Two sections may have one name.
+ *
+ * A setting of type YAML may be a list or map in the file; in the environment and in flags it is
+ * given in YAML's own short form, [{action: drop}]. Whoever owns it reads the text.
  */
 #ifndef FG_COMMON_RUN_CONFIG_H
 #define FG_COMMON_RUN_CONFIG_H
@@ -30,6 +33,7 @@ enum fg_conf_type {
     FG_CONF_STRING, /* char *, never NULL, owned by the config */
     FG_CONF_SECRET, /* as string, shown as *** */
     FG_CONF_ENUM,   /* unsigned: index into .choices */
+    FG_CONF_YAML,   /* char *, owned by the config: YAML text, for what is no single value */
 };
 
 struct fg_conf_field {

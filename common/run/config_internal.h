@@ -51,6 +51,9 @@ void fg_conf_print(const struct fg_conf_at *at, struct fg_buf *out);
 /* Frees what the setting owns. */
 void fg_conf_free(const struct fg_conf_at *at);
 
+/* Is it stored as text? */
+bool fg_conf_is_text(const struct fg_conf_field *field);
+
 /* "bytes", "duration", "debug|info|warn|error" ... */
 const char *fg_conf_type_name(const struct fg_conf_field *field);
 

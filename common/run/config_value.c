@@ -188,15 +188,17 @@ static const char *parse(const struct fg_conf_field *field, struct fg_slice text
         return parse_choice(field->choices, text, &ret_value->choice);
     case FG_CONF_STRING:
     case FG_CONF_SECRET:
+    case FG_CONF_YAML:
         ret_value->u = text.len;
         return parse_string(text);
     }
     return "is of a type nobody knows";
 }
 
-static bool is_text(const struct fg_conf_field *field)
+bool fg_conf_is_text(const struct fg_conf_field *field)
 {
-    return field->type == FG_CONF_STRING || field->type == FG_CONF_SECRET;
+    return field->type == FG_CONF_STRING || field->type == FG_CONF_SECRET ||
+           field->type == FG_CONF_YAML;
 }
 
 static int compare(enum fg_conf_type type, union value a, union value b)
@@ -220,7 +222,7 @@ static union value parse_bound(const struct fg_conf_field *field, const char *te
     struct fg_conf_field number = {.type = FG_CONF_UINT};
     union value bound = {.u = 0};
 
-    fg_assert(parse(is_text(field) ? &number : field, fg_cstr(text), &bound) == NULL);
+    fg_assert(parse(fg_conf_is_text(field) ? &number : field, fg_cstr(text), &bound) == NULL);
     return bound;
 }
 
@@ -263,7 +265,7 @@ static enum fg_code check_bounds(const struct fg_conf_at *at, struct fg_slice te
 
     if (!low && !high)
         return FG_OK;
-    if (is_text(field))
+    if (fg_conf_is_text(field))
         return bad_value(at, where, err, "a length of %zu is %s %s", text.len, side, bound);
     return bad_value(at, where, err, "%.*s is %s %s", FG_S(shown(field, text)), side, bound);
 }
@@ -305,6 +307,7 @@ static void store(const struct fg_conf_at *at, struct fg_slice text, union value
         break;
     case FG_CONF_STRING:
     case FG_CONF_SECRET:
+    case FG_CONF_YAML:
         store_text(slot(at), text);
         break;
     }
@@ -328,7 +331,7 @@ enum fg_code fg_conf_set(const struct fg_conf_at *at, struct fg_slice text, cons
 
 void fg_conf_free(const struct fg_conf_at *at)
 {
-    if (!is_text(at->field))
+    if (!fg_conf_is_text(at->field))
         return;
     free(*(char **)slot(at));
     *(char **)slot(at) = NULL;
@@ -403,6 +406,7 @@ void fg_conf_print(const struct fg_conf_at *at, struct fg_buf *out)
         break;
     case FG_CONF_STRING:
     case FG_CONF_SECRET:
+    case FG_CONF_YAML:
         fg_buf_puts(out, *(char *const *)from == NULL ? "" : *(char *const *)from);
         break;
     }
@@ -413,7 +417,7 @@ const char *fg_conf_type_name(const struct fg_conf_field *field)
     static const char *const names[] = {
         [FG_CONF_BOOL] = "true or false", [FG_CONF_UINT] = "number",  [FG_CONF_BYTES] = "bytes",
         [FG_CONF_NS] = "duration",        [FG_CONF_FLOAT] = "number", [FG_CONF_STRING] = "text",
-        [FG_CONF_SECRET] = "secret",
+        [FG_CONF_SECRET] = "secret",      [FG_CONF_YAML] = "YAML",
     };
 
     return field->type == FG_CONF_ENUM ? field->choices : names[field->type];

@@ -1,11 +1,6 @@
 #include "common/base/str.h"
 #include "common/run/config_internal.h"
 
-static bool is_text(const struct fg_conf_field *field)
-{
-    return field->type == FG_CONF_STRING || field->type == FG_CONF_SECRET;
-}
-
 /* Whether sections before this one have its name: then they have written it too. */
 static bool is_repeated(const struct fg_conf *conf, size_t i)
 {
@@ -84,7 +79,7 @@ static void write_text(const struct fg_conf_at *at, struct fg_buf *out)
 static void write_setting(const struct fg_conf_at *at, struct fg_buf *out)
 {
     fg_buf_printf(out, "%s%s: ", at->section->name[0] == '\0' ? "" : "  ", at->field->key);
-    if (is_text(at->field))
+    if (fg_conf_is_text(at->field))
         write_text(at, out);
     else
         fg_conf_print(at, out);
@@ -116,7 +111,7 @@ static void write_cell(const char *text, struct fg_buf *out)
 
 static void write_bounds(const struct fg_conf_field *field, struct fg_buf *out)
 {
-    const char *unit = is_text(field) ? " bytes" : "";
+    const char *unit = fg_conf_is_text(field) ? " bytes" : "";
 
     if (field->min != NULL)
         fg_buf_printf(out, ", at least %s%s", field->min, unit);

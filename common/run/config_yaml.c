@@ -1,14 +1,18 @@
 /*
  * YAML, as little of it as settings need: maps of words to words. What makes YAML surprising
  * (aliases, anchors, tags, lists, several documents, keys given twice) is refused with its line,
- * because in a file of settings each of them is more likely a mistake than a wish.
+ * because in a file of settings each of them is more likely a mistake than a wish. Lists are fine
+ * in a setting that is YAML itself.
  */
 #include "common/run/config_internal.h"
 
 #include <stdarg.h>
 #include <yaml.h>
 
-enum { YAML_DEPTH_MAX = 4 }; /* maps in maps */
+enum {
+    YAML_DEPTH_MAX = 4,        /* maps in maps */
+    YAML_VALUE_DEPTH_MAX = 16, /* of a value that is YAML itself */
+};
 
 struct reader {
     yaml_parser_t parser;
@@ -46,7 +50,9 @@ static const char *forbidden(const yaml_event_t *event)
     case YAML_ALIAS_EVENT:
         return "an alias";
     case YAML_SEQUENCE_START_EVENT:
-        return "a list";
+        if (event->data.sequence_start.anchor != NULL)
+            return "an anchor";
+        return event->data.sequence_start.tag != NULL ? "a tag" : NULL;
     case YAML_SCALAR_EVENT:
         if (event->data.scalar.anchor != NULL)
             return "an anchor";
@@ -69,8 +75,8 @@ static enum fg_code parser_failed(struct reader *reader)
                    parser->problem_mark.line + 1);
 }
 
-/* Replaces reader->event by the next one. */
-static enum fg_code next(struct reader *reader)
+/* Replaces reader->event by the next one, whatever it is but for those that are always refused. */
+static enum fg_code next_of_any(struct reader *reader)
 {
     const char *what;
 
@@ -81,6 +87,18 @@ static enum fg_code next(struct reader *reader)
     }
     what = forbidden(&reader->event);
     return what == NULL ? FG_OK : refuse(reader, "%s is not a setting", what);
+}
+
+static bool is_list(const struct reader *reader)
+{
+    return reader->event.type == YAML_SEQUENCE_START_EVENT;
+}
+
+static enum fg_code next(struct reader *reader)
+{
+    if (next_of_any(reader) != FG_OK)
+        return reader->err->code;
+    return is_list(reader) ? refuse(reader, "a list is not a setting") : FG_OK;
 }
 
 static struct fg_slice scalar(const struct reader *reader)
@@ -146,14 +164,98 @@ static bool is_nothing(const struct reader *reader)
             fg_slice_is(scalar(reader), "null"));
 }
 
+/* ---- values that are YAML themselves ---- */
+
+static int append_text(void *out, unsigned char *text, size_t len)
+{
+    fg_buf_append(out, text, len);
+    return 1;
+}
+
+/* How an event changes the depth of nesting. */
+static int deeper(const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        return 1;
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        return -1;
+    default:
+        return 0;
+    }
+}
+
+/* From the current event to the end of its value. */
+static enum fg_code copy_value(struct reader *reader, yaml_emitter_t *emitter)
+{
+    int depth = 0;
+
+    for (;;) {
+        depth += deeper(&reader->event);
+        if (depth > YAML_VALUE_DEPTH_MAX)
+            return refuse(reader, "lists and maps nested deeper than %d", YAML_VALUE_DEPTH_MAX);
+        fg_assert(yaml_emitter_emit(emitter, &reader->event)); /* takes it; fails without memory */
+        memset(&reader->event, 0, sizeof reader->event);
+        if (depth == 0)
+            return FG_OK;
+        if (next_of_any(reader) != FG_OK)
+            return reader->err->code;
+    }
+}
+
+/* The value at hand, a list or map, as a document of its own. */
+static enum fg_code write_value(struct reader *reader, struct fg_buf *out)
+{
+    yaml_emitter_t emitter;
+    yaml_event_t event;
+    enum fg_code code;
+
+    fg_assert(yaml_emitter_initialize(&emitter));
+    yaml_emitter_set_output(&emitter, append_text, out);
+    yaml_emitter_set_unicode(&emitter, 1);
+    fg_assert(yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING) &&
+              yaml_emitter_emit(&emitter, &event));
+    fg_assert(yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 1) &&
+              yaml_emitter_emit(&emitter, &event));
+    code = copy_value(reader, &emitter);
+    if (code == FG_OK) {
+        fg_assert(yaml_document_end_event_initialize(&event, 1) &&
+                  yaml_emitter_emit(&emitter, &event));
+        fg_assert(yaml_stream_end_event_initialize(&event) && yaml_emitter_emit(&emitter, &event));
+    }
+    yaml_emitter_delete(&emitter);
+    return code;
+}
+
+static enum fg_code set_value(struct reader *reader, const struct fg_conf_at *at, const char *where)
+{
+    struct fg_buf text;
+    enum fg_code code;
+
+    fg_buf_init(&text, FG_CONF_YAML_MAX_BYTES * (size_t)4);
+    code = write_value(reader, &text);
+    if (code == FG_OK)
+        code = text.full ? refuse(reader, "a value of more than %d bytes", FG_CONF_YAML_MAX_BYTES)
+                         : fg_conf_set(at, fg_buf_slice(&text), where, reader->err);
+    fg_buf_done(&text);
+    return code;
+}
+
 static enum fg_code set_here(struct reader *reader, const struct fg_conf_at *at)
 {
     char where[FG_CONF_PATH_MAX_BYTES];
 
+    (void)snprintf(where, sizeof where, "%.128s:%zu", reader->name, line_of(reader));
+    if (at->field->type == FG_CONF_YAML && reader->event.type != YAML_SCALAR_EVENT)
+        return set_value(reader, at, where);
+    if (is_list(reader))
+        return refuse(reader, "%.*s: a list in the place of a value",
+                      FG_S(fg_buf_slice(&reader->path)));
     if (reader->event.type != YAML_SCALAR_EVENT)
         return refuse(reader, "%.*s: a map in the place of a value",
                       FG_S(fg_buf_slice(&reader->path)));
-    (void)snprintf(where, sizeof where, "%.128s:%zu", reader->name, line_of(reader));
     return fg_conf_set(at, scalar(reader), where, reader->err);
 }
 
@@ -189,7 +291,7 @@ static enum fg_code read_pair(struct reader *reader, unsigned depth)
         return unknown(reader, line);
     if (seen_before(reader))
         return refuse(reader, "%.*s is given twice, again", FG_S(path));
-    if (next(reader) != FG_OK)
+    if (next_of_any(reader) != FG_OK)
         return reader->err->code;
     code = is_setting ? set_here(reader, &at) : read_section(reader, depth);
     leave(reader, outside);

@@ -15,7 +15,7 @@ struct values {
     double ratio;
     bool fsync;
     char *path;
-    char *token;
+    char *token, *rules;
     unsigned level;
     uint64_t cache_bytes;
 };
@@ -34,6 +34,7 @@ static const struct fg_conf_field ingester_fields[] = {
 };
 static const struct fg_conf_field log_fields[] = {
     {"level", FG_CONF_ENUM, AT(level), .def = "info", .choices = "debug|info|warn|error", .doc = "Least."},
+    {"rules", FG_CONF_YAML, AT(rules), .def = "", .max = "100", .doc = "A list."},
     {"token", FG_CONF_SECRET, AT(token), .def = "", .max = "20", .doc = "Secret."},
 };
 static const struct fg_conf_field cache_fields[] = {
@@ -175,7 +176,10 @@ static const struct {
     {"port: *a\n", "an alias is not a setting at f.yaml:1"},
     {"port: !!int 1\n", "a tag is not a setting at f.yaml:1"},
     {"log: !x {level: info}\n", "a tag is not a setting at f.yaml:1"},
-    {"port: [1]\n", "a list is not a setting at f.yaml:1"},
+    {"port: [1]\n", "port: a list in the place of a value at f.yaml:1"},
+    {"log: [1]\n", "log: a value in the place of a map at f.yaml:1"},
+    {"log:\n  rules: [*x]\n", "an alias is not a setting at f.yaml:2"},
+    {"log:\n  rules: [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]\n", "lists and maps nested deeper than 16 at f.yaml:2"},
     {"- port\n", "a list is not a setting at f.yaml:1"},
     {"port\n", "a value in the place of a map of settings at f.yaml:1"},
     {"port: {a: 1}\n", "port: a map in the place of a value at f.yaml:1"},
@@ -476,6 +480,7 @@ static void yaml_of_the_running_values(void **state)
                       "  path: \"data\"\n"
                       "log:\n"
                       "  level: info\n"
+                      "  rules: \"\"\n"
                       "  token: \"***\"\n"
                       "store.cache:\n"
                       "  bytes: 1GiB\n");
@@ -565,6 +570,7 @@ static void docs_and_help(void **state)
         "\n## log\n\n"
         "| Setting | Default | Values | Meaning |\n|---|---|---|---|\n"
         "| `log.level` | `info` | debug\\|info\\|warn\\|error | Least. |\n"
+        "| `log.rules` |  | YAML, at most 100 bytes | A list. |\n"
         "| `log.token` |  | secret, at most 20 bytes | Secret. |\n");
     fg_buf_clear(&out);
     two.n_sections = 1;
@@ -583,6 +589,23 @@ static void docs_and_help(void **state)
     fg_buf_done(&out);
 }
 
+/* A list of the file, and the same as text: what is stored is YAML, on lines of its own or not. */
+static void values_may_be_yaml(void **state)
+{
+    static const char list[] =
+        "log:\n  rules:\n    - action: drop\n      \"regex\": 'a: b'\n    - [x]\n"
+        "  level: warn\n";
+
+    (void)state;
+    assert_int_equal(fg_conf_parse_yaml(&conf, fg_cstr(list), "f.yaml", &err), FG_OK);
+    assert_string_equal(values.rules, "- action: drop\n  \"regex\": 'a: b'\n- [x]\n");
+    assert_int_equal(values.level, 2);
+    assert_int_equal(
+        fg_conf_parse_yaml(&conf, FG_LIT("log: {rules: '[{action: drop}]'}"), "f.yaml", &err),
+        FG_OK);
+    assert_string_equal(values.rules, "[{action: drop}]");
+}
+
 int main(void)
 {
 #define CLEARED(test) cmocka_unit_test_setup_teardown(test, clear, clear)
@@ -592,6 +615,7 @@ int main(void)
         CLEARED(files_without_settings_are_fine),
         CLEARED(bad_yaml_says_where),
         CLEARED(too_deep_and_too_large),
+        CLEARED(values_may_be_yaml),
         CLEARED(sizes),
         CLEARED(durations),
         CLEARED(bools),
