@@ -11,26 +11,12 @@
 const struct fg_conf_field distributor_fields[] = {
     {"body_max_bytes", FG_CONF_BYTES, CONF(body_max_bytes), .def = "32MiB", .min = "64KiB", .max = "1GiB",
      .doc = "Largest upload, as received. Larger ones are refused with 413."},
-    {"profile_max_bytes", FG_CONF_BYTES, CONF(profile_max_bytes), .def = "16MiB", .min = "64KiB", .max = "1GiB",
-     .doc = "Largest profile after decompression. Larger ones are refused with 422."},
     {"upload_max_bytes", FG_CONF_BYTES, CONF(upload_max_bytes), .def = "128MiB", .min = "64KiB", .max = "16GiB",
      .doc = "All profiles of one push together, after decompression. Larger ones are refused."},
     {"decode_max_bytes", FG_CONF_BYTES, CONF(decode_max_bytes), .def = "64MiB", .min = "1MiB", .max = "4GiB",
      .doc = "Memory that decoding one upload may use, beside the upload itself."},
     {"known_stacks_max", FG_CONF_UINT, CONF(known_stacks_max), .def = "4000000", .min = "1000",
      .doc = "Stacks remembered as known to the ingesters (about 16 bytes each)."},
-    {"stack_depth_max", FG_CONF_UINT, CONF(stack_depth_max), .def = "1000", .min = "1", .max = "100000",
-     .doc = "Deeper stacks are cut to this many frames from the root, and counted."},
-    {"samples_max", FG_CONF_UINT, CONF(samples_max), .def = "1000000", .min = "1", .max = "100000000",
-     .doc = "Samples of one profile. More are refused."},
-    {"symbol_max_bytes", FG_CONF_BYTES, CONF(symbol_max_bytes), .def = "65535", .min = "16", .max = "16MiB",
-     .doc = "Longer names of functions and files are cut to their end, and counted."},
-    {"label_names_max", FG_CONF_UINT, CONF(label_names_max), .def = "30", .min = "2", .max = "1000",
-     .doc = "Labels of a series. More are refused."},
-    {"label_name_max_bytes", FG_CONF_BYTES, CONF(label_name_max_bytes), .def = "1024", .min = "16", .max = "64KiB",
-     .doc = "Longest name of a label. Longer ones are refused."},
-    {"label_value_max_bytes", FG_CONF_BYTES, CONF(label_value_max_bytes), .def = "2048", .min = "16", .max = "64KiB",
-     .doc = "Longest value of a label. Longer ones are refused."},
     {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",
      .doc = "Decoded profiles waiting for the ingester. Above it uploads are refused with 429."},
     {"push_messages_max", FG_CONF_UINT, CONF(push_messages_max), .def = "4", .min = "1", .max = "256",
@@ -50,28 +36,11 @@ static void on_scrape(void *arg)
     fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES, (int64_t)known_bytes(distributor->known));
 }
 
-static struct ingest_limits limits_of(const struct distributor_settings *settings)
-{
-    struct ingest_limits limits = {
-        .profile_max_bytes = settings->profile_max_bytes,
-        .decode = FG_DECODE_LIMITS_DEFAULT,
-    };
-
-    limits.decode.samples_max = (uint32_t)settings->samples_max;
-    limits.decode.stack_depth_max = (uint32_t)settings->stack_depth_max;
-    limits.decode.symbol_max_bytes = (uint32_t)settings->symbol_max_bytes;
-    limits.decode.label_names_max = (uint32_t)settings->label_names_max;
-    limits.decode.label_name_max_bytes = (uint32_t)settings->label_name_max_bytes;
-    limits.decode.label_value_max_bytes = (uint32_t)settings->label_value_max_bytes;
-    return limits;
-}
-
 struct distributor *distributor_create(const struct distributor_config *config)
 {
     struct distributor *distributor = fg_new(struct distributor);
 
     distributor->config = *config;
-    distributor->limits = limits_of(config->settings);
     distributor->known = known_create((size_t)config->settings->known_stacks_max);
     distributor->sender = sender_create(config->ingester, config->settings->push_queue_max_bytes,
                                         (unsigned)config->settings->push_messages_max);
@@ -93,6 +62,7 @@ void distributor_destroy(struct distributor *distributor)
         return;
     workspaces_free(distributor);
     sender_destroy(distributor->sender);
+    fg_rates_destroy(distributor->rates);
     known_destroy(distributor->known);
     (void)pthread_mutex_destroy(&distributor->lock);
     free(distributor);

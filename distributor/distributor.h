@@ -14,16 +14,14 @@
 #include "common/rpc/rpc.h"
 #include "common/run/config.h"
 #include "common/run/work.h"
+#include "common/tenant/limits.h"
 
 /* Settings, section "distributor". */
 struct distributor_settings {
-    uint64_t body_max_bytes;    /* of a request, as received */
-    uint64_t profile_max_bytes; /* of a profile, decompressed */
-    uint64_t upload_max_bytes;  /* of all profiles of an upload, decompressed */
-    uint64_t decode_max_bytes;  /* memory of one decoder */
-    uint64_t known_stacks_max;  /* ids of stacks the ingesters are known to have */
-    uint64_t stack_depth_max, samples_max, symbol_max_bytes;
-    uint64_t label_names_max, label_name_max_bytes, label_value_max_bytes;
+    uint64_t body_max_bytes;   /* of a request, as received */
+    uint64_t upload_max_bytes; /* of all profiles of an upload, decompressed */
+    uint64_t decode_max_bytes; /* memory of one decoder */
+    uint64_t known_stacks_max; /* ids of stacks the ingesters are known to have */
     uint64_t push_queue_max_bytes, push_messages_max;
     int64_t push_timeout_ns; /* for an answer of the ingester */
 };
@@ -37,6 +35,7 @@ struct distributor_config {
     const struct distributor_settings *settings;
     struct fg_peer *ingester;
     struct fg_work *work; /* its INGEST lane */
+    struct fg_tenants *tenants;
     struct fg_registry *registry;
     struct fg_clock *clock;
 };

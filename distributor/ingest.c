@@ -82,32 +82,24 @@ struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels lab
         .labels = labels,
         .time_ns = ingest->from_ns,
         .duration_ns = duration_ns,
-        .limits = ingest->upload.distributor->limits.decode,
+        .limits = ingest->upload.decode_limits,
     };
 }
 
 enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
 {
-    uint64_t max = ingest->upload.distributor->limits.profile_max_bytes;
+    uint64_t max = ingest->upload.limits->values.max_profile_size_bytes;
 
     if (workspace_inflate(ingest->space, fg_coding_sniff(*body), max, body, err) == FG_OK) {
         ingest->upload.counts.inflated_bytes += body->len;
-        return FG_OK;
+        return upload_admit(&ingest->upload, body->len, err);
     }
     if (err->code == FG_E_TOO_LARGE)
         return fg_fail(err, FG_E_DECODE,
-                       "decompressed size exceeds maximum allowed size of %llu bytes",
+                       "decompressed size exceeds maximum allowed size of %llu bytes "
+                       "(limits.max_profile_size_bytes)",
                        (unsigned long long)max);
     return err->code;
-}
-
-enum fg_code ingest_add(struct ingest *ingest, struct fg_batch *batch, bool has_time,
-                        struct fg_err *err)
-{
-    /* Two hosts may well send the same text for the same ten seconds: these are two profiles. */
-    fg_batch_identify(batch, ingest->upload.tenant, has_time ? FG_LIT("") : ingest->sender,
-                      ingest->idempotency_key);
-    return upload_add(batch, &ingest->upload, err);
 }
 
 /* ---- text ---- */
@@ -149,7 +141,7 @@ static enum fg_code ingest_text(struct ingest *ingest, enum fg_text_format forma
     if (fg_folded_decode(body, &request, ingest->arena, &batch, &ingest->upload.counts.decode,
                          err) != FG_OK)
         return err->code;
-    return ingest_add(ingest, &batch, false, err);
+    return upload_add(&ingest->upload, &batch, false, err);
 }
 
 /* ---- the choice ---- */
@@ -225,7 +217,7 @@ void ingest_handle(struct fg_http_request *req, void *distributor)
     ingest->format = fg_http_param(req, "format");
     ingest->content_type = fg_http_header(req, "Content-Type");
     ingest->content_encoding = fg_http_header(req, "Content-Encoding");
-    ingest->idempotency_key = fg_http_header(req, "Idempotency-Key");
-    ingest->sender = fg_http_peer(req);
+    ingest->upload.idempotency_key = fg_http_header(req, "Idempotency-Key");
+    ingest->upload.sender = fg_http_peer(req);
     upload_start(&ingest->upload);
 }

@@ -10,8 +10,7 @@ struct ingest {
     struct upload upload;
     struct fg_http_request *req;
     struct fg_slice name_text, from, until, sample_rate_text, format; /* parameters */
-    struct fg_slice content_type, content_encoding, idempotency_key;
-    struct fg_slice sender; /* address */
+    struct fg_slice content_type, content_encoding;
 
     /* Of the decoding that is under way, on a worker. */
     struct workspace *space;
@@ -34,15 +33,10 @@ enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const cha
 /* Times, limits and these labels, for a decoder. */
 struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels labels);
 
-/* Decompresses, by its first bytes, what may be the profile_max_bytes of the settings. */
+/* A profile's bytes, decompressed if their beginning says so: as large as the tenant may send, and
+ * admitted by its rate. */
 enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body,
                             struct fg_err *err) fg_must_check;
-
-/*
- * Gives the profiles their ids and sends them. has_time: the profiles have a time of their own.
- */
-enum fg_code ingest_add(struct ingest *ingest, struct fg_batch *batch, bool has_time,
-                        struct fg_err *err) fg_must_check;
 
 /* A decoder that ran out of its memory. */
 enum fg_code ingest_too_large(struct fg_err *err);

@@ -126,7 +126,7 @@ static enum fg_code decode(struct pprof *pprof, struct fg_slice body, struct fg_
     if (fg_pprof_decode(body, &request, ingest->arena, &batch, &info, &ingest->upload.counts.decode,
                         err) != FG_OK)
         return err->code;
-    return ingest_add(ingest, &batch, info.has_time, err);
+    return upload_add(&ingest->upload, &batch, info.has_time, err);
 }
 
 static enum fg_code read_config(struct pprof *pprof, struct fg_slice text, struct fg_err *err)

@@ -30,6 +30,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .settings = &settings,
         .ingester = service->ingester,
         .work = program->work,
+        .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
     });

@@ -10,13 +10,10 @@ struct push {
     struct upload upload;
     struct fg_http_request *req;
     struct fg_connect_call call;
-    struct fg_slice sender; /* address */
-    struct fg_slice idempotency_key;
 
     /* Of the decoding that is under way, on a worker. */
     struct workspace *space;
     uint64_t inflated_bytes; /* of all profiles so far */
-    uint32_t number;         /* of the profile at hand, in the request */
 };
 
 /* ---- one profile ---- */
@@ -81,32 +78,24 @@ static unsigned quirks_of(const struct fg_labels *labels)
 static enum fg_code inflate(struct push *push, struct fg_slice *profile, struct fg_err *err)
 {
     const struct distributor *distributor = push->upload.distributor;
-    uint64_t max = distributor->limits.profile_max_bytes;
+    uint64_t max = push->upload.limits->values.max_profile_size_bytes;
     uint64_t max_all = distributor->config.settings->upload_max_bytes;
 
     if (workspace_inflate(push->space, fg_coding_sniff(*profile), max, profile, err) != FG_OK)
         return err->code == FG_E_TOO_LARGE
                    ? fg_fail(err, FG_E_INVALID,
-                             "uncompressed profile payload size exceeds limit of %llu bytes",
+                             "uncompressed profile payload size exceeds limit of %llu bytes "
+                             "(limits.max_profile_size_bytes)",
                              (unsigned long long)max)
                    : err->code;
     push->upload.counts.inflated_bytes += profile->len;
     push->inflated_bytes += profile->len;
     if (push->inflated_bytes > max_all)
         return fg_fail(err, FG_E_TOO_LARGE,
-                       "uncompressed batched profile payload size exceeds limit of %llu bytes",
+                       "uncompressed batched profile payload size exceeds limit of %llu bytes "
+                       "(distributor.upload_max_bytes)",
                        (unsigned long long)max_all);
-    return FG_OK;
-}
-
-/* The client's key is of the request; each profile in it needs one of its own. */
-static struct fg_slice key_of(const struct push *push, char *text, size_t size)
-{
-    if (push->idempotency_key.len == 0)
-        return FG_LIT("");
-    (void)snprintf(text, size, "%.*s/%u", FG_S(fg_slice_sub(push->idempotency_key, 0, 200)),
-                   push->number);
-    return fg_cstr(text);
+    return upload_admit(&push->upload, profile->len, err);
 }
 
 static enum fg_code decode_profile(struct push *push, const struct fg_labels *labels,
@@ -114,22 +103,17 @@ static enum fg_code decode_profile(struct push *push, const struct fg_labels *la
 {
     struct upload *upload = &push->upload;
     struct fg_pprof_request request = {
-        .upload = {.labels = *labels,
-                   .time_ns = upload->now_ns,
-                   .limits = upload->distributor->limits.decode},
+        .upload = {.labels = *labels, .time_ns = upload->now_ns, .limits = upload->decode_limits},
         .quirks = quirks_of(labels),
     };
     struct fg_pprof_info info;
     struct fg_batch batch;
-    char key[256];
 
     if (inflate(push, &profile, err) != FG_OK ||
         fg_pprof_decode(profile, &request, push->space->profile, &batch, &info,
                         &upload->counts.decode, err) != FG_OK)
         return err->code;
-    fg_batch_identify(&batch, upload->tenant, info.has_time ? FG_LIT("") : push->sender,
-                      key_of(push, key, sizeof key));
-    return upload_add(&batch, upload, err);
+    return upload_add(upload, &batch, info.has_time, err);
 }
 
 /* ---- the request (worker) ---- */
@@ -177,7 +161,6 @@ static enum fg_code decode_series(struct push *push, const struct fg_push_series
     for (uint32_t i = 0; i < series->n_profiles; i++) {
         struct fg_err wrong;
 
-        push->number++;
         workspace_next(push->space);
         if (decode_profile(push, &labels, series->profiles[i], &wrong) == FG_OK)
             continue;
@@ -197,7 +180,6 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
 
     push->space = space;
     push->inflated_bytes = 0;
-    push->number = 0;
     if (read_request(push, &request, err) != FG_OK)
         return err->code;
     workspace_keep(space);
@@ -253,7 +235,7 @@ void push_v1_handle(struct fg_http_request *req, void *arg)
     push->upload.body = fg_http_body(req);
     push->upload.tenant = tenant_of(req);
     push->req = req;
-    push->sender = fg_http_peer(req);
-    push->idempotency_key = fg_http_header(req, "Idempotency-Key");
+    push->upload.sender = fg_http_peer(req);
+    push->upload.idempotency_key = fg_http_header(req, "Idempotency-Key");
     upload_start(&push->upload);
 }

@@ -16,7 +16,9 @@
  */
 #include "distributor/upload.h"
 
-#include "common/run/log.h"
+#include "common/base/time.h"
+
+#include <time.h>
 
 enum {
     UPLOAD_MAGIC = 0x75706c64,
@@ -194,6 +196,7 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
 
 static void answer(struct upload *upload)
 {
+    fg_limits_unref(upload->limits);
     if (upload->err.code != FG_OK)
         count_refusal(upload->distributor, upload->err.code);
     items_free(upload);
@@ -361,7 +364,8 @@ static uint32_t gather_service(struct fg_profile *profiles, uint32_t n)
     return front;
 }
 
-enum fg_code upload_add(struct fg_batch *batch, void *upload, struct fg_err *err)
+static enum fg_code send_all(struct upload *upload, const struct fg_batch *batch,
+                             struct fg_err *err)
 {
     struct fg_batch part = *batch;
     uint32_t left = batch->n_profiles;
@@ -374,6 +378,111 @@ enum fg_code upload_add(struct fg_batch *batch, void *upload, struct fg_err *err
         part.profiles += part.n_profiles;
     }
     return FG_OK;
+}
+
+/* ---- times and ids (worker) ---- */
+
+/* "2100-01-01 00:00:00 +0000 UTC", as Pyroscope shows times. */
+static void print_time(char *out, size_t size, int64_t time_ns)
+{
+    time_t seconds = (time_t)(time_ns / FG_SECOND_NS);
+    struct tm tm;
+
+    if (gmtime_r(&seconds, &tm) == NULL)
+        tm = (struct tm){0};
+    (void)snprintf(out, size, "%04d-%02d-%02d %02d:%02d:%02d +0000 UTC", tm.tm_year + 1900,
+                   tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+}
+
+static enum fg_code outside_window(const struct fg_profile *profile, int64_t oldest_ns,
+                                   int64_t newest_ns, struct fg_err *err)
+{
+    char time[64], oldest[64], newest[64];
+    struct fg_buf labels;
+
+    print_time(time, sizeof time, profile->time_ns);
+    print_time(oldest, sizeof oldest, oldest_ns);
+    print_time(newest, sizeof newest, newest_ns);
+    fg_buf_init(&labels, FG_ERR_MSG_MAX_BYTES / 2);
+    fg_labels_write(&profile->labels, &labels);
+    (void)fg_fail(
+        err, FG_E_INVALID,
+        "profile with labels '%.*s' is outside of ingestion window (profile timestamp: %s, "
+        "the ingestion window starts at %s and ends at %s; limits.reject_older_than, "
+        "limits.reject_newer_than)",
+        FG_S(fg_buf_slice(&labels)), time, oldest, newest);
+    fg_buf_done(&labels);
+    return err->code;
+}
+
+/* A clock that was never set, or microseconds in the place of nanoseconds. */
+static bool is_broken(int64_t time_ns)
+{
+    return time_ns < 365 * 24 * FG_HOUR_NS;
+}
+
+static enum fg_code check_time(struct upload *upload, struct fg_profile *profile,
+                               struct fg_err *err)
+{
+    const struct fg_limit_settings *limits = &upload->limits->values;
+    int64_t oldest_ns = INT64_MIN, newest_ns = INT64_MAX;
+
+    if (is_broken(profile->time_ns)) {
+        profile->time_ns = upload->now_ns;
+        if (upload->attempt == 1)
+            fg_metric_add(upload->distributor->metrics, DIST_CLOCKS, 1);
+        return FG_OK;
+    }
+    if (limits->reject_older_than_ns > 0)
+        oldest_ns = upload->now_ns - limits->reject_older_than_ns;
+    if (limits->reject_newer_than_ns > 0)
+        newest_ns = fg_time_add(upload->now_ns, limits->reject_newer_than_ns);
+    return profile->time_ns < oldest_ns || profile->time_ns > newest_ns
+               ? outside_window(profile, oldest_ns, newest_ns, err)
+               : FG_OK;
+}
+
+/* A client's key is of its request: each further batch in it needs one of its own. */
+static struct fg_slice key_of(const struct upload *upload, char *text, size_t size)
+{
+    struct fg_slice key = fg_slice_sub(upload->idempotency_key, 0, 200);
+
+    if (key.len == 0 || upload->next_item == 0)
+        return key;
+    (void)snprintf(text, size, "%.*s/%u", FG_S(key), upload->next_item);
+    return fg_cstr(text);
+}
+
+enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_time,
+                        struct fg_err *err)
+{
+    char key[256];
+
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        if (check_time(upload, &batch->profiles[i], err) != FG_OK)
+            return err->code;
+    /* Two hosts may well send the same text for the same ten seconds: these are two profiles. */
+    fg_batch_identify(batch, upload->tenant, has_time ? FG_LIT("") : upload->sender,
+                      key_of(upload, key, sizeof key));
+    return send_all(upload, batch, err);
+}
+
+enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *err)
+{
+    struct distributor *distributor = upload->distributor;
+    uint32_t number = upload->next_profile++;
+
+    if (number < upload->n_admitted)
+        return FG_OK;
+    if (upload->over_rate)
+        return fg_fail(err, FG_E_LIMIT, "push rate limit exceeded by the profiles before this one");
+    if (fg_rates_take(distributor->rates, upload->tenant, &upload->limits->values, bytes,
+                      fg_mono_ns(distributor->config.clock), err) == FG_OK) {
+        upload->n_admitted++;
+        return FG_OK;
+    }
+    upload->over_rate = true;
+    return err->code;
 }
 
 void upload_note(struct upload *upload, const struct fg_err *err)
@@ -427,7 +536,7 @@ static void done(struct fg_job *job)
 static void submit(struct upload *upload)
 {
     upload->attempt++;
-    upload->next_item = 0;
+    upload->next_item = upload->next_profile = 0;
     upload->under_way = 1;
     upload->job.run = run;
     upload->job.done = done;
@@ -444,12 +553,27 @@ struct fg_slice tenant_of(const struct fg_http_request *req)
     return FG_LIT("anonymous");
 }
 
+static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *limits)
+{
+    return (struct fg_decode_limits){
+        .samples_max = (uint32_t)limits->max_profile_stacktrace_samples,
+        .sample_labels_max = (uint32_t)limits->max_profile_stacktrace_sample_labels,
+        .stack_depth_max = (uint32_t)limits->max_profile_stacktrace_depth,
+        .symbol_max_bytes = (uint32_t)limits->max_profile_symbol_value_length,
+        .label_names_max = (uint32_t)limits->max_label_names_per_series,
+        .label_name_max_bytes = (uint32_t)limits->max_label_name_length,
+        .label_value_max_bytes = (uint32_t)limits->max_label_value_length,
+    };
+}
+
 void upload_start(struct upload *upload)
 {
     struct distributor *distributor = upload->distributor;
 
     upload->magic = UPLOAD_MAGIC;
     upload->now_ns = fg_wall_ns(distributor->config.clock);
+    upload->limits = fg_tenants_limits(distributor->config.tenants, upload->tenant);
+    upload->decode_limits = decode_limits_of(&upload->limits->values);
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
     submit(upload);

@@ -7,18 +7,13 @@
 #define FG_DISTRIBUTOR_UPLOAD_H
 
 #include "common/net/inflate.h"
+#include "common/tenant/rate.h"
 #include "distributor/distributor.h"
 #include "distributor/known.h"
 #include "distributor/sender.h"
 #include "proto/builder.h"
 
 #include <pthread.h>
-
-/* Limits of decoding that the settings give. */
-struct ingest_limits {
-    uint64_t profile_max_bytes; /* of a profile after decompression */
-    struct fg_decode_limits decode;
-};
 
 /* What a decoder left behind, for the metrics. */
 struct ingest_counts {
@@ -80,10 +75,16 @@ struct upload {
     const struct upload_interface *interface;
     struct distributor *distributor;
     struct fg_loop *home;
-    struct fg_slice body; /* as received; borrowed */
+    struct fg_slice body; /* as received; borrowed, as are those below */
     struct fg_slice tenant;
+    struct fg_slice sender;          /* address */
+    struct fg_slice idempotency_key; /* that the client gave; empty: none */
 
-    int64_t now_ns;              /* when it arrived, wall clock */
+    /* Set by upload_start(). */
+    int64_t now_ns;                        /* when it arrived, wall clock */
+    struct fg_limits *limits;              /* the tenant's */
+    struct fg_decode_limits decode_limits; /* those of them that decoders need */
+
     struct ingest_counts counts; /* for the decoder to add to */
     struct fg_err err;
     uint32_t failed; /* profiles that were refused, when others were not */
@@ -95,7 +96,9 @@ struct upload {
     _Atomic uint32_t under_way; /* batches that are not answered, and the decoding */
     struct upload_item **items; /* all batches so far, by number */
     uint32_t n_items, cap_items;
-    uint32_t next_item; /* of this attempt */
+    uint32_t next_item, next_profile; /* of this attempt */
+    uint32_t n_admitted;              /* profiles, by the rate */
+    bool over_rate;
     struct workspace *space;
 };
 
@@ -106,10 +109,19 @@ void upload_start(struct upload *upload);
 struct fg_slice tenant_of(const struct fg_http_request *req);
 
 /*
- * Worker, from decode(): sends a batch, whose profiles have their ids; nothing of it is needed
- * afterwards. Has the form of a fg_batch_sink; upload is the argument.
+ * Worker, from decode(): one more profile, of so many bytes after decompression. FG_E_LIMIT when it
+ * exceeds the tenant's rate; then so do all that follow.
  */
-enum fg_code upload_add(struct fg_batch *batch, void *upload, struct fg_err *err) fg_must_check;
+enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *err) fg_must_check;
+
+/*
+ * Worker, from decode(): gives the profiles of a batch their ids and sends them; nothing of the
+ * batch is needed afterwards. has_time: their time is the profile's own, so that equal content is
+ * the same profile wherever it comes from. A time of 1970 is repaired; FG_E_INVALID for one outside
+ * the tenant's window.
+ */
+enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_time,
+                        struct fg_err *err) fg_must_check;
 
 /* Worker, from decode(): one profile was refused and the others go on. The first one's error is the
  * upload's. */
@@ -129,6 +141,7 @@ void upload_note(struct upload *upload, const struct fg_err *err);
     M(COUNTER, DIST_STACKS_CUT, "flamegrid_distributor_stacks_cut_total", "Stacks cut to the depth limit")     \
     M(COUNTER, DIST_SYMBOLS_CUT, "flamegrid_distributor_symbols_cut_total", "Names cut to the length limit")   \
     M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples without a value, negative, or of nothing") \
+    M(COUNTER, DIST_CLOCKS, "flamegrid_distributor_clocks_repaired_total", "Profiles of 1970, which got the time of their arrival") \
     M(GAUGE, DIST_KNOWN_BYTES, "flamegrid_distributor_known_stacks_bytes", "Memory of the ids of stacks that need no definition") \
     M(HISTOGRAM, DIST_DECODE_SECONDS, "flamegrid_distributor_decode_duration_seconds", "Decompressing and decoding one upload")
 /* clang-format on */
@@ -136,9 +149,9 @@ FG_METRICS_ENUM(distributor_metric, DISTRIBUTOR_METRICS)
 
 struct distributor {
     struct distributor_config config;
-    struct ingest_limits limits;
     struct known *known;
     struct sender *sender;
+    struct fg_rates *rates;
     struct fg_metrics *metrics;
 
     pthread_mutex_t lock; /* of the list */

@@ -284,7 +284,7 @@ static struct catalog_series *add_series(struct catalog *catalog, struct catalog
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
                                       struct catalog_service *service,
                                       const struct fg_wire_batch *batch,
-                                      const struct fg_labels *labels)
+                                      const struct fg_labels *labels, uint64_t series_max)
 {
     struct fg_id id = series_id(labels, &batch->period_type, batch->types, batch->n_types);
     struct catalog_series *series;
@@ -296,7 +296,7 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
         return series;
     (void)pthread_rwlock_wrlock(&catalog->lock);
     series = find_series(tenant, id);
-    if (series == NULL && !full(catalog))
+    if (series == NULL && !full(catalog) && (series_max == 0 || tenant->n_series < series_max))
         series = add_series(catalog, tenant, service, labels, &batch->period_type, batch->types,
                             batch->n_types);
     (void)pthread_rwlock_unlock(&catalog->lock);

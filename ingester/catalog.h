@@ -80,11 +80,12 @@ _Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant);
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
                                         struct fg_slice name);
 
-/* The series of a profile with the batch's schema. Find or add, as above. */
+/* The series of a profile with the batch's schema. Find or add, as above; NULL too when the tenant
+ * has series_max already (0: any number). */
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
                                       struct catalog_service *service,
                                       const struct fg_wire_batch *batch,
-                                      const struct fg_labels *labels);
+                                      const struct fg_labels *labels, uint64_t series_max);
 
 /* Remembers that these types have values. true: what is on disk does not say so yet, so the series
  * has to be put. */

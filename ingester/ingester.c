@@ -167,6 +167,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .dicts = ingester->dicts,
         .commit = ingester->commit,
         .work = ingester->work,
+        .tenants = config->tenants,
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
     };
     ingester->query = (struct query_context){

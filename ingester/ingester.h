@@ -15,6 +15,7 @@
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/store/store.h"
+#include "common/tenant/limits.h"
 
 struct ingester;
 
@@ -44,7 +45,8 @@ struct fg_store_config ingester_store_config(const struct ingester_settings *set
 
 struct ingester_config {
     const struct ingester_settings *settings;
-    struct fg_store *store; /* borrowed, with the families of keys.h */
+    struct fg_store *store;     /* borrowed, with the families of keys.h */
+    struct fg_tenants *tenants; /* borrowed */
     struct fg_registry *registry;
     struct fg_clock *clock;
 };

@@ -45,6 +45,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         return err->code;
     if (ingester_create(&(struct ingester_config){.settings = &settings,
                                                   .store = service->store,
+                                                  .tenants = program->tenants,
                                                   .registry = program->registry,
                                                   .clock = program->clock},
                         &service->ingester, err) != FG_OK)

@@ -111,6 +111,15 @@ static enum fg_code catalog_full(struct fg_err *err)
                    "too many series: the catalog is full (ingester.catalog_max_bytes)");
 }
 
+static enum fg_code too_many_series(const struct push *push, uint64_t series_max,
+                                    struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT,
+                   "tenant %s has %llu series here, and no more are allowed "
+                   "(limits.max_series_per_tenant)",
+                   push->head->tenant, (unsigned long long)series_max);
+}
+
 static enum fg_code current_generation(struct push *push, struct fg_err *err)
 {
     struct catalog_service *service = push->item.service;
@@ -198,8 +207,8 @@ static bool has_group(const struct push *push, const struct commit_profile *prof
 
 /* Where the profile belongs. */
 static enum fg_code find_place(struct push *push, const struct fg_wire_batch *batch,
-                               uint32_t number, struct catalog_series **ret_series,
-                               struct fg_err *err)
+                               uint32_t number, uint64_t series_max,
+                               struct catalog_series **ret_series, struct fg_err *err)
 {
     const struct fg_profile *profile = &batch->profiles[number];
     struct commit_item *item = &push->item;
@@ -211,9 +220,10 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
         return fg_fail(err, FG_E_INVALID, "profile of another service than %s",
                        push->head->service);
     series = catalog_series(push->context->catalog, item->tenant, item->service, batch,
-                            &profile->labels);
+                            &profile->labels, series_max);
     if (series == NULL)
-        return catalog_full(err);
+        return catalog_is_full(push->context->catalog) ? catalog_full(err)
+                                                       : too_many_series(push, series_max, err);
     out->key = (struct head_profile_key){
         .group = {catalog_tenant_number(item->tenant), series->shard,
                   head_window(fg_time_add(profile->time_ns, profile->duration_ns))},
@@ -248,10 +258,21 @@ static void add_record(struct push *push, const struct fg_wire_batch *batch, uin
     out->len = item->records.len - out->offset;
 }
 
+static uint64_t series_max_of(const struct push *push)
+{
+    struct fg_limits *limits =
+        fg_tenants_limits(push->context->tenants, fg_cstr(push->head->tenant));
+    uint64_t max = limits->values.max_series_per_tenant;
+
+    fg_limits_unref(limits);
+    return max;
+}
+
 static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
                             struct fg_arena *arena, struct fg_err *err)
 {
     struct commit_item *item = &push->item;
+    uint64_t series_max = series_max_of(push);
     uint32_t *nodes = fg_arena_alloc(arena, batch->n_stacks * sizeof *nodes);
     struct catalog_series **series =
         fg_arena_alloc(arena, batch->n_profiles * sizeof(struct catalog_series *));
@@ -263,7 +284,7 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
     /* First whether there is room: a stack that was numbered for nothing spoils its dictionary. */
     for (uint32_t i = 0; i < batch->n_profiles; i++)
-        if (find_place(push, batch, i, &series[i], err) != FG_OK)
+        if (find_place(push, batch, i, series_max, &series[i], err) != FG_OK)
             return err->code;
     if (current_generation(push, err) != FG_OK)
         return err->code;

@@ -4,6 +4,7 @@
 
 #include "common/rpc/rpc.h"
 #include "common/run/work.h"
+#include "common/tenant/limits.h"
 #include "ingester/commit.h"
 
 struct push_context {
@@ -12,6 +13,7 @@ struct push_context {
     struct dict_table *dicts;
     struct commit *commit;
     struct fg_work *work;
+    struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */
 };
 

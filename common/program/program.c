@@ -38,6 +38,10 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "Connections of one loop; more are answered 503 and closed."},
     {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
      .doc = "Least level that is logged."},
+    {"tenants_file", FG_CONF_STRING, CONF(tenants_file), .def = "", .max = "4096",
+     .doc = "YAML with limits of single tenants: overrides: {tenant: {limit: value}}. Read again when it changes."},
+    {"tenants_reload", FG_CONF_NS, CONF(tenants_reload_ns), .def = "10s", .min = "100ms", .max = "1h",
+     .doc = "How often that file is looked at."},
     {"drain", FG_CONF_NS, CONF(drain_ns), .def = "30s", .min = "0", .max = "10m",
      .doc = "How long the end waits for requests that are under way."},
 };
@@ -73,12 +77,14 @@ static void make_conf(struct fg_program *program)
 {
     const struct fg_program_def *def = program->def;
 
-    program->conf.n_sections = 1 + def->n_sections;
+    program->conf.n_sections = 2 + def->n_sections;
     program->conf.sections = fg_calloc(program->conf.n_sections, sizeof *program->conf.sections);
     program->conf.sections[0] =
         (struct fg_conf_section){"", program_fields, FG_COUNT(program_fields), &program->settings};
+    program->conf.sections[1] =
+        (struct fg_conf_section){"limits", fg_limit_fields, fg_limit_n_fields, &program->limits};
     if (def->n_sections > 0)
-        memcpy(program->conf.sections + 1, def->sections, def->n_sections * sizeof *def->sections);
+        memcpy(program->conf.sections + 2, def->sections, def->n_sections * sizeof *def->sections);
 }
 
 /* The settings page, for deploy/settings.md. */
@@ -204,6 +210,12 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     program->metrics =
         fg_metrics_register(program->registry, program_metrics, FG_COUNT(program_metrics));
     fg_registry_on_scrape(program->registry, on_scrape, program);
+    if (fg_tenants_create(&(struct fg_tenants_config){.defaults = &program->limits,
+                                                      .file = settings->tenants_file,
+                                                      .reload_ns = settings->tenants_reload_ns,
+                                                      .registry = program->registry},
+                          &program->tenants, err) != FG_OK)
+        return err->code;
     program->http =
         fg_http_server_create(&http, &program->budget, program->work, program->registry);
     fg_admin_routes(program);
@@ -236,6 +248,7 @@ static void stop(struct fg_program *program)
     program->def->stop(program);
     fg_work_destroy(program->work);
     fg_http_server_destroy(program->http);
+    fg_tenants_destroy(program->tenants);
     for (size_t i = 0; i < program->n_loops; i++) {
         fg_loop_stop(program->loops[i]);
         fg_loop_destroy(program->loops[i]);

@@ -22,6 +22,7 @@
 #include "common/run/loop.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
+#include "common/tenant/limits.h"
 
 #include <stdatomic.h>
 
@@ -33,6 +34,8 @@ struct fg_program_settings {
     unsigned log_level;
     int64_t drain_ns;
     uint64_t connections_max;
+    char *tenants_file;
+    int64_t tenants_reload_ns;
 };
 
 struct fg_program;
@@ -56,6 +59,7 @@ struct fg_program_def {
 struct fg_program {
     const struct fg_program_def *def;
     struct fg_program_settings settings;
+    struct fg_limit_settings limits; /* of tenants without their own */
     struct fg_conf conf;
     struct fg_clock *clock;
     struct fg_registry *registry;
@@ -65,6 +69,7 @@ struct fg_program {
     struct fg_loop **loops;
     size_t n_loops;
     struct fg_http_server *http;
+    struct fg_tenants *tenants;
     _Atomic bool ready;
     void *service; /* the def's own */
 };

@@ -44,20 +44,28 @@ static enum fg_code read_all(int fd, const char *path, struct fg_buf *out, struc
     }
 }
 
-static enum fg_code set_from_file(struct fg_conf *conf, const char *path, struct fg_err *err)
+enum fg_code fg_conf_read_file(const char *path, struct fg_buf *out, struct fg_err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct fg_buf yaml;
     enum fg_code code;
 
     if (fd < 0)
         return fg_fail_errno(err, errno, "%s", path);
+    code = read_all(fd, path, out, err);
+    (void)close(fd);
+    return code;
+}
+
+static enum fg_code set_from_file(struct fg_conf *conf, const char *path, struct fg_err *err)
+{
+    struct fg_buf yaml;
+    enum fg_code code;
+
     fg_buf_init(&yaml, FG_CONF_YAML_MAX_BYTES + READ_BYTES);
-    code = read_all(fd, path, &yaml, err);
+    code = fg_conf_read_file(path, &yaml, err);
     if (code == FG_OK)
         code = fg_conf_parse_yaml(conf, fg_buf_slice(&yaml), path, err);
     fg_buf_done(&yaml);
-    (void)close(fd);
     return code;
 }
 
@@ -182,4 +190,23 @@ void fg_conf_done(struct fg_conf *conf)
             fg_conf_free(&at);
         }
     }
+}
+
+void fg_conf_copy(const struct fg_conf_section *section, void *values)
+{
+    struct fg_conf_section copy = *section;
+    struct fg_buf text;
+
+    copy.values = values;
+    fg_buf_init(&text, SIZE_MAX);
+    for (size_t k = 0; k < section->n_fields; k++) {
+        struct fg_conf_at from = {section, &section->fields[k]}, to = {&copy, &section->fields[k]};
+        struct fg_err err;
+
+        /* Through its text, which is what each type knows how to do. */
+        fg_buf_clear(&text);
+        fg_conf_print(&from, &text);
+        fg_assert(fg_conf_set(&to, fg_buf_slice(&text), "copy", &err) == FG_OK);
+    }
+    fg_buf_done(&text);
 }

@@ -76,6 +76,23 @@ enum fg_code fg_conf_load(struct fg_conf *conf, const char *yaml_path, char *con
 enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, const char *name,
                                 struct fg_err *err) fg_must_check;
 
+/*
+ * The keys of the one map that the YAML has at its top, in their order: for files whose maps are
+ * named by the user ("overrides:", with a map for each tenant). Values are passed over; an empty
+ * document has no keys. FG_E_INVALID as above, also for anything else at the top.
+ */
+enum fg_code fg_conf_yaml_keys(struct fg_slice yaml, const char *name, const char *map,
+                               void (*each)(struct fg_slice key, void *arg), void *arg,
+                               struct fg_err *err) fg_must_check;
+
+/* A whole file of at most 1 MiB into `out`, which is initialised. FG_E_INVALID with its name. */
+enum fg_code fg_conf_read_file(const char *path, struct fg_buf *out,
+                               struct fg_err *err) fg_must_check;
+
+/* The section's values again, in `values`, which is a struct of the same type: its strings are its
+ * own. */
+void fg_conf_copy(const struct fg_conf_section *section, void *values);
+
 /* Frees the strings in the sections' structs. */
 void fg_conf_done(struct fg_conf *conf);
 

@@ -343,24 +343,135 @@ static enum fg_code read_stream(struct reader *reader)
     }
 }
 
+static enum fg_code start_reading(struct reader *reader, struct fg_slice yaml)
+{
+    memset(&reader->event, 0, sizeof reader->event);
+    if (yaml.len > FG_CONF_YAML_MAX_BYTES)
+        return fg_fail(reader->err, FG_E_INVALID, "%.128s is larger than 1 MiB", reader->name);
+    fg_assert(yaml_parser_initialize(&reader->parser)); /* fails only without memory */
+    yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&reader->parser, yaml.len == 0 ? (const uint8_t *)"" : yaml.ptr,
+                                 yaml.len);
+    fg_buf_init(&reader->path, FG_CONF_PATH_MAX_BYTES);
+    fg_buf_init(&reader->seen, (size_t)FG_CONF_YAML_MAX_BYTES * 4);
+    return FG_OK;
+}
+
+static void end_reading(struct reader *reader)
+{
+    yaml_event_delete(&reader->event);
+    yaml_parser_delete(&reader->parser);
+    fg_buf_done(&reader->path);
+    fg_buf_done(&reader->seen);
+}
+
 enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, const char *name,
                                 struct fg_err *err)
 {
     struct reader reader = {.conf = conf, .name = name, .err = err};
     enum fg_code code;
 
-    if (yaml.len > FG_CONF_YAML_MAX_BYTES)
-        return fg_fail(err, FG_E_INVALID, "%.128s is larger than 1 MiB", name);
-    fg_assert(yaml_parser_initialize(&reader.parser)); /* fails only without memory */
-    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&reader.parser, yaml.len == 0 ? (const uint8_t *)"" : yaml.ptr,
-                                 yaml.len);
-    fg_buf_init(&reader.path, FG_CONF_PATH_MAX_BYTES);
-    fg_buf_init(&reader.seen, (size_t)FG_CONF_YAML_MAX_BYTES * 4);
+    if (start_reading(&reader, yaml) != FG_OK)
+        return err->code;
     code = read_stream(&reader);
-    yaml_event_delete(&reader.event);
-    yaml_parser_delete(&reader.parser);
-    fg_buf_done(&reader.path);
-    fg_buf_done(&reader.seen);
+    end_reading(&reader);
+    return code;
+}
+
+/* ---- keys of a map that the user names ---- */
+
+struct keys {
+    const char *map;
+    void (*each)(struct fg_slice key, void *arg);
+    void *arg;
+};
+
+/* To the end of the value at hand. */
+static enum fg_code skip_value(struct reader *reader)
+{
+    int depth = 0;
+
+    for (;;) {
+        depth += deeper(&reader->event);
+        if (depth > YAML_VALUE_DEPTH_MAX)
+            return refuse(reader, "lists and maps nested deeper than %d", YAML_VALUE_DEPTH_MAX);
+        if (depth == 0)
+            return FG_OK;
+        if (next_of_any(reader) != FG_OK)
+            return reader->err->code;
+    }
+}
+
+/* The event is the start of a map; tells of its keys. */
+static enum fg_code read_keys(struct reader *reader, const struct keys *keys)
+{
+    for (;;) {
+        size_t outside = reader->path.len;
+
+        if (next(reader) != FG_OK)
+            return reader->err->code;
+        if (reader->event.type == YAML_MAPPING_END_EVENT)
+            return FG_OK;
+        if (enter(reader) != FG_OK)
+            return reader->err->code;
+        if (seen_before(reader))
+            return refuse(reader, "%.*s is given twice, again", FG_S(fg_buf_slice(&reader->path)));
+        leave(reader, outside);
+        keys->each(scalar(reader), keys->arg);
+        if (next_of_any(reader) != FG_OK || skip_value(reader) != FG_OK)
+            return reader->err->code;
+    }
+}
+
+/* The event is the start of the map at the top. */
+static enum fg_code read_top(struct reader *reader, const struct keys *keys)
+{
+    if (next(reader) != FG_OK)
+        return reader->err->code;
+    if (reader->event.type == YAML_MAPPING_END_EVENT)
+        return FG_OK;
+    if (reader->event.type != YAML_SCALAR_EVENT || !fg_slice_is(scalar(reader), keys->map))
+        return refuse(reader, "unknown key; there is nothing but \"%s\" here", keys->map);
+    if (enter(reader) != FG_OK || next(reader) != FG_OK)
+        return reader->err->code;
+    if (!is_nothing(reader)) {
+        if (reader->event.type != YAML_MAPPING_START_EVENT)
+            return refuse(reader, "%s: a value in the place of a map", keys->map);
+        if (read_keys(reader, keys) != FG_OK)
+            return reader->err->code;
+    }
+    if (next(reader) != FG_OK)
+        return reader->err->code;
+    return reader->event.type == YAML_MAPPING_END_EVENT
+               ? FG_OK
+               : refuse(reader, "unknown key; there is nothing but \"%s\" here", keys->map);
+}
+
+static enum fg_code read_keys_document(struct reader *reader, const struct keys *keys)
+{
+    for (;;) {
+        if (next(reader) != FG_OK)
+            return reader->err->code;
+        if (reader->event.type == YAML_STREAM_END_EVENT)
+            return FG_OK;
+        if (reader->event.type == YAML_MAPPING_START_EVENT && read_top(reader, keys) != FG_OK)
+            return reader->err->code;
+        if (reader->event.type == YAML_SCALAR_EVENT && !is_nothing(reader))
+            return refuse(reader, "a value in the place of a map of settings");
+    }
+}
+
+enum fg_code fg_conf_yaml_keys(struct fg_slice yaml, const char *name, const char *map,
+                               void (*each)(struct fg_slice key, void *arg), void *arg,
+                               struct fg_err *err)
+{
+    struct reader reader = {.name = name, .err = err};
+    const struct keys keys = {map, each, arg};
+    enum fg_code code;
+
+    if (start_reading(&reader, yaml) != FG_OK)
+        return err->code;
+    code = read_keys_document(&reader, &keys);
+    end_reading(&reader);
     return code;
 }

@@ -96,6 +96,7 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
     const struct ingester_config config = {
         .settings = &ingester_settings,
         .store = server->store,
+        .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
     };
@@ -118,6 +119,7 @@ static enum fg_code start_distributor(struct server *server, struct fg_program *
         .settings = &distributor_settings,
         .ingester = server->push_peer,
         .work = program->work,
+        .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
     });

@@ -10,10 +10,12 @@
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 
-enum { HEAD_TYPES = 2 };
+enum { HEAD_TYPES = 2, HEAD_SERIES_MAX = 64 /* of a tenant */ };
 
 struct head {
     struct fg_registry *registry;
+    struct fg_limit_settings limits;
+    struct fg_tenants *tenants;
     struct ingester *ingester;
     struct fg_rpc_server *server;
     struct fg_peer *peer;

@@ -38,7 +38,7 @@ static struct catalog_series *add_series(struct catalog *catalog, struct catalog
     struct fg_wire_batch batch = {
         .types = types, .n_types = 2, .period_type = {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
 
-    return catalog_series(catalog, tenant, service, &batch, &labels);
+    return catalog_series(catalog, tenant, service, &batch, &labels, 0);
 }
 
 /* Everything of the series, its service and tenant, as a push would. */

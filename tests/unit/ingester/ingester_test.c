@@ -571,6 +571,31 @@ static void items_of_a_message_stand_alone(void **state)
     fg_store_close(store);
 }
 
+static void a_tenant_has_no_more_series_than_it_may(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_profile profile = plain_profile();
+    char zone[16];
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    profile.zone = zone;
+    for (int i = 0; i <= HEAD_SERIES_MAX; i++) {
+        (void)snprintf(zone, sizeof zone, "z%d", i);
+        assert_int_equal(head_push(&head, &profile, true).code,
+                         i < HEAD_SERIES_MAX ? FG_OK : FG_E_LIMIT);
+    }
+    (void)snprintf(zone, sizeof zone, "z0"); /* those that are there go on */
+    profile.time_ns++;
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    profile.tenant = "other";
+    (void)snprintf(zone, sizeof zone, "new");
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    head_close(&head);
+    fg_store_close(store);
+}
+
 static void series_are_listed(void **state)
 {
     static const char *const zone[] = {"zone"}, *const both[] = {"zone", "__profile_type__"};
@@ -653,6 +678,7 @@ int main(void)
         cmocka_unit_test(stacks_are_defined_once),
         cmocka_unit_test(the_same_push_counts_once),
         cmocka_unit_test(items_of_a_message_stand_alone),
+        cmocka_unit_test(a_tenant_has_no_more_series_than_it_may),
         cmocka_unit_test(series_are_listed),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(answers_equal_the_slow_ones_in_memory),

@@ -1,0 +1,359 @@
+#include "common/tenant/limits.h"
+
+#include "common/base/hash.h"
+#include "common/base/map.h"
+#include "common/base/time.h"
+#include "common/run/log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#define CONF(field) FG_CONF_AT(struct fg_limit_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field fg_limit_fields[] = {
+    {"ingestion_rate_mb", FG_CONF_FLOAT, CONF(ingestion_rate_mb), .def = "0", .min = "0", .max = "1000000",
+     .doc = "MiB of decompressed profiles that a tenant may send in a second, at each distributor. 0: any number."},
+    {"ingestion_burst_size_mb", FG_CONF_FLOAT, CONF(ingestion_burst_size_mb), .def = "64", .min = "0.001", .max = "1000000",
+     .doc = "MiB above the rate that may come at a time. A profile larger than that is refused wherever there is a rate."},
+    {"max_label_names_per_series", FG_CONF_UINT, CONF(max_label_names_per_series), .def = "30", .max = "1000",
+     .doc = "Labels of a series. More are refused."},
+    {"max_label_name_length", FG_CONF_UINT, CONF(max_label_name_length), .def = "1024", .max = "65536",
+     .doc = "Bytes of a label's name. Longer ones are refused."},
+    {"max_label_value_length", FG_CONF_UINT, CONF(max_label_value_length), .def = "2048", .max = "65536",
+     .doc = "Bytes of a label's value. Longer ones are refused."},
+    {"max_profile_size_bytes", FG_CONF_BYTES, CONF(max_profile_size_bytes), .def = "16MiB", .min = "1KiB", .max = "1GiB",
+     .doc = "Largest profile after decompression. Larger ones are refused."},
+    {"max_profile_stacktrace_samples", FG_CONF_UINT, CONF(max_profile_stacktrace_samples), .def = "1000000", .max = "100000000",
+     .doc = "Samples of one profile. More are refused."},
+    {"max_profile_stacktrace_sample_labels", FG_CONF_UINT, CONF(max_profile_stacktrace_sample_labels), .def = "100", .max = "10000",
+     .doc = "Labels of one sample. More are refused."},
+    {"max_profile_stacktrace_depth", FG_CONF_UINT, CONF(max_profile_stacktrace_depth), .def = "1000", .min = "1", .max = "100000",
+     .doc = "Deeper stacks are cut to this many frames from the root, and counted."},
+    {"max_profile_symbol_value_length", FG_CONF_UINT, CONF(max_profile_symbol_value_length), .def = "65535", .min = "16", .max = "16777216",
+     .doc = "Bytes of a function's or file's name. Longer ones are cut to their end, and counted."},
+    {"max_series_per_tenant", FG_CONF_UINT, CONF(max_series_per_tenant), .def = "0", .max = "1000000000",
+     .doc = "Series of a tenant in one ingester. Profiles of further ones are refused. 0: any number."},
+    {"reject_older_than", FG_CONF_NS, CONF(reject_older_than_ns), .def = "0", .min = "0", .max = "3650d",
+     .doc = "Profiles that began longer ago are refused. 0: none is."},
+    {"reject_newer_than", FG_CONF_NS, CONF(reject_newer_than_ns), .def = "10m", .min = "0", .max = "3650d",
+     .doc = "Profiles that begin later than this from now are refused. 0: none is."},
+};
+/* clang-format on */
+const size_t fg_limit_n_fields = FG_COUNT(fg_limit_fields);
+
+/* clang-format off */
+#define TENANT_METRICS(M)                                                                                     \
+    M(GAUGE, TENANT_OVERRIDES, "flamegrid_tenant_overrides", "Tenants with limits of their own")              \
+    M(COUNTER, TENANT_RELOADS, "flamegrid_tenant_limits_reloads_total{result=\"success\"}", "Readings of the file of limits") \
+    M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Readings of the file of limits")
+/* clang-format on */
+FG_METRICS_ENUM(tenant_metric, TENANT_METRICS)
+static const struct fg_metric_def tenant_metrics[] = FG_METRICS_DEFS(TENANT_METRICS);
+
+/* The limits of one tenant by name. */
+struct override {
+    char *tenant;
+    struct fg_limits *limits;
+};
+
+struct table {
+    struct override *items;
+    size_t n, cap;
+    struct fg_map map;
+};
+
+/* By which a file is known to have changed. */
+struct version {
+    struct timespec mtime;
+    off_t size;
+    ino_t inode;
+};
+
+struct fg_tenants {
+    struct fg_tenants_config config;
+    struct fg_metrics *metrics;
+    struct version version; /* the thread's, once it runs */
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t wake;
+    struct fg_limits *defaults;
+    struct table table;
+    bool stop;
+
+    pthread_t thread;
+    bool has_thread;
+};
+
+/* ---- limits ---- */
+
+struct fg_limits *fg_limits_ref(struct fg_limits *limits)
+{
+    (void)atomic_fetch_add(&limits->refs, 1);
+    return limits;
+}
+
+/* The settings' section, whose values may be anywhere. */
+static struct fg_conf_section section_of(const char *name, struct fg_limit_settings *values)
+{
+    return (struct fg_conf_section){name, fg_limit_fields, fg_limit_n_fields, values};
+}
+
+void fg_limits_unref(struct fg_limits *limits)
+{
+    struct fg_conf_section section;
+
+    if (limits == NULL || atomic_fetch_sub(&limits->refs, 1) != 1)
+        return;
+    section = section_of("limits", &limits->values);
+    fg_conf_done(&(struct fg_conf){&section, 1});
+    free(limits);
+}
+
+/* A copy of these values, to be changed before anybody sees it. */
+static struct fg_limits *limits_create(const struct fg_limit_settings *values)
+{
+    struct fg_limits *limits = fg_new(struct fg_limits);
+    struct fg_limit_settings copied = *values;
+    struct fg_conf_section from = section_of("limits", &copied);
+
+    limits->refs = 1;
+    fg_conf_copy(&from, &limits->values);
+    return limits;
+}
+
+/* ---- the table ---- */
+
+static void table_done(struct table *table)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        free(table->items[i].tenant);
+        fg_limits_unref(table->items[i].limits);
+    }
+    free(table->items);
+    fg_map_done(&table->map);
+}
+
+static struct fg_limits *table_find(const struct table *table, struct fg_slice tenant)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&table->map, fg_hash64_table(tenant), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&table->map, &walk))
+        if (fg_slice_is(tenant, table->items[i].tenant))
+            return table->items[i].limits;
+    return NULL;
+}
+
+struct reading {
+    struct table *table;
+    const struct fg_limit_settings *defaults;
+};
+
+/* prefix and name, NUL-terminated; the caller frees it. */
+static char *join(const char *prefix, struct fg_slice name)
+{
+    size_t len = strlen(prefix);
+    char *text = fg_malloc(len + name.len + 1);
+
+    memcpy(text, prefix, len);
+    memcpy(text + len, name.ptr, name.len);
+    text[len + name.len] = '\0';
+    return text;
+}
+
+static void add_tenant(struct fg_slice tenant, void *arg)
+{
+    const struct reading *reading = arg;
+    struct table *table = reading->table;
+
+    if (table->n == table->cap) {
+        table->cap = FG_MAX(16, table->cap * 2);
+        table->items = fg_realloc(table->items, table->cap * sizeof *table->items);
+    }
+    fg_map_add(&table->map, fg_hash64_table(tenant), (uint32_t)table->n);
+    table->items[table->n++] = (struct override){
+        .tenant = join("", tenant),
+        .limits = limits_create(reading->defaults),
+    };
+}
+
+/* Each tenant is a section of settings whose values begin as the defaults. */
+static enum fg_code read_values(struct table *table, struct fg_slice yaml, const char *name,
+                                struct fg_err *err)
+{
+    struct fg_conf conf = {fg_calloc(table->n, sizeof *conf.sections), table->n};
+    char **names = fg_calloc(table->n, sizeof(char *));
+    enum fg_code code;
+
+    for (size_t i = 0; i < table->n; i++) {
+        names[i] = join("overrides.", fg_cstr(table->items[i].tenant));
+        conf.sections[i] = section_of(names[i], &table->items[i].limits->values);
+    }
+    code = fg_conf_parse_yaml(&conf, yaml, name, err);
+    for (size_t i = 0; i < table->n; i++)
+        free(names[i]);
+    free(names);
+    free(conf.sections);
+    return code;
+}
+
+static enum fg_code read_table(const struct fg_tenants *tenants, struct table *table,
+                               struct fg_err *err)
+{
+    const struct reading reading = {table, tenants->config.defaults};
+    const char *file = tenants->config.file;
+    struct fg_buf yaml;
+    enum fg_code code;
+
+    fg_buf_init(&yaml, (size_t)2 * 1024 * 1024); /* the parser refuses half of that */
+    code = fg_conf_read_file(file, &yaml, err);
+    if (code == FG_OK)
+        code = fg_conf_yaml_keys(fg_buf_slice(&yaml), file, "overrides", add_tenant,
+                                 (void *)(uintptr_t)&reading, err);
+    if (code == FG_OK && table->n > 0)
+        code = read_values(table, fg_buf_slice(&yaml), file, err);
+    fg_buf_done(&yaml);
+    return code;
+}
+
+/* ---- reading it again ---- */
+
+static bool same_version(const struct version *a, const struct version *b)
+{
+    return a->mtime.tv_sec == b->mtime.tv_sec && a->mtime.tv_nsec == b->mtime.tv_nsec &&
+           a->size == b->size && a->inode == b->inode;
+}
+
+static struct version version_of(const char *path)
+{
+    struct stat stat_buf;
+
+    if (stat(path, &stat_buf) != 0)
+        return (struct version){.size = -1};
+    return (struct version){stat_buf.st_mtim, stat_buf.st_size, stat_buf.st_ino};
+}
+
+static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
+{
+    struct table table = {0}, old;
+
+    /* Before reading: what is written meanwhile is seen at the next look. */
+    tenants->version = version_of(tenants->config.file);
+    if (read_table(tenants, &table, err) != FG_OK) {
+        table_done(&table);
+        fg_metric_add(tenants->metrics, TENANT_RELOAD_FAILURES, 1);
+        return err->code;
+    }
+    (void)pthread_mutex_lock(&tenants->lock);
+    old = tenants->table;
+    tenants->table = table;
+    (void)pthread_mutex_unlock(&tenants->lock);
+    table_done(&old);
+    fg_metric_add(tenants->metrics, TENANT_RELOADS, 1);
+    fg_metric_set(tenants->metrics, TENANT_OVERRIDES, (int64_t)table.n);
+    return FG_OK;
+}
+
+void fg_tenants_look(struct fg_tenants *tenants)
+{
+    struct version now = version_of(tenants->config.file);
+    struct fg_err err;
+
+    if (same_version(&now, &tenants->version))
+        return;
+    if (reload(tenants, &err) != FG_OK)
+        fg_log_error("limits of tenants could not be read again", fg_ls("err", err.msg));
+    else
+        fg_log_info("limits of tenants read again", fg_ls("file", tenants->config.file));
+}
+
+static void *run(void *arg)
+{
+    struct fg_tenants *tenants = arg;
+
+    (void)pthread_setname_np(pthread_self(), "tenants");
+    (void)pthread_mutex_lock(&tenants->lock);
+    while (!tenants->stop) {
+        int64_t until_ns = fg_mono_ns(fg_clock_real()) + tenants->config.reload_ns;
+        const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+
+        if (pthread_cond_timedwait(&tenants->wake, &tenants->lock, &until) == 0)
+            continue;
+        (void)pthread_mutex_unlock(&tenants->lock);
+        fg_tenants_look(tenants);
+        (void)pthread_mutex_lock(&tenants->lock);
+    }
+    (void)pthread_mutex_unlock(&tenants->lock);
+    return NULL;
+}
+
+/* ---- all of it ---- */
+
+static enum fg_code start(struct fg_tenants *tenants, struct fg_err *err)
+{
+    int failed;
+
+    if (tenants->config.file[0] == '\0')
+        return FG_OK;
+    if (reload(tenants, err) != FG_OK)
+        return err->code;
+    failed = pthread_create(&tenants->thread, NULL, run, tenants);
+    if (failed != 0)
+        return fg_fail_errno(err, failed, "tenants");
+    tenants->has_thread = true;
+    return FG_OK;
+}
+
+enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
+                               struct fg_tenants **ret_tenants, struct fg_err *err)
+{
+    struct fg_tenants *tenants = fg_new(struct fg_tenants);
+    pthread_condattr_t monotonic;
+
+    tenants->config = *config;
+    tenants->defaults = limits_create(config->defaults);
+    tenants->metrics =
+        fg_metrics_register(config->registry, tenant_metrics, FG_COUNT(tenant_metrics));
+    (void)pthread_mutex_init(&tenants->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&tenants->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    if (start(tenants, err) != FG_OK) {
+        fg_tenants_destroy(tenants);
+        return err->code;
+    }
+    *ret_tenants = tenants;
+    return FG_OK;
+}
+
+void fg_tenants_destroy(struct fg_tenants *tenants)
+{
+    if (tenants == NULL)
+        return;
+    if (tenants->has_thread) {
+        (void)pthread_mutex_lock(&tenants->lock);
+        tenants->stop = true;
+        (void)pthread_cond_signal(&tenants->wake);
+        (void)pthread_mutex_unlock(&tenants->lock);
+        (void)pthread_join(tenants->thread, NULL);
+    }
+    table_done(&tenants->table);
+    fg_limits_unref(tenants->defaults);
+    (void)pthread_cond_destroy(&tenants->wake);
+    (void)pthread_mutex_destroy(&tenants->lock);
+    free(tenants);
+}
+
+struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant)
+{
+    struct fg_limits *limits;
+
+    (void)pthread_mutex_lock(&tenants->lock);
+    limits = table_find(&tenants->table, tenant);
+    limits = fg_limits_ref(limits == NULL ? tenants->defaults : limits);
+    (void)pthread_mutex_unlock(&tenants->lock);
+    return limits;
+}

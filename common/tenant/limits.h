@@ -1,0 +1,67 @@
+/*
+ * Limits of a tenant: the settings' section "limits" holds for all, and a file names what is other
+ * for some of them (operations.md, 3; the keys are Pyroscope's where it has the limit):
+ *
+ *     overrides:
+ *       team-a:
+ *         max_label_names_per_series: 50
+ *
+ * The file is looked at every few seconds and read again when it has changed, so nothing has to be
+ * restarted; a broken one is logged and counted, and what held goes on to hold.
+ */
+#ifndef FG_COMMON_TENANT_LIMITS_H
+#define FG_COMMON_TENANT_LIMITS_H
+
+#include "common/run/config.h"
+#include "common/run/metrics.h"
+
+/* The settings. 0 is no limit where it is not forbidden. */
+struct fg_limit_settings {
+    double ingestion_rate_mb, ingestion_burst_size_mb; /* MiB of decompressed profiles */
+    uint64_t max_label_names_per_series, max_label_name_length, max_label_value_length;
+    uint64_t max_profile_size_bytes; /* decompressed */
+    uint64_t max_profile_stacktrace_samples, max_profile_stacktrace_sample_labels;
+    uint64_t max_profile_stacktrace_depth, max_profile_symbol_value_length;
+    uint64_t max_series_per_tenant;
+    int64_t reject_older_than_ns, reject_newer_than_ns;
+};
+extern const struct fg_conf_field fg_limit_fields[];
+extern const size_t fg_limit_n_fields;
+
+/* What holds for one tenant; immutable, and counted: it may change while somebody goes by it. */
+struct fg_limits {
+    struct fg_limit_settings values;
+    _Atomic unsigned refs;
+};
+
+struct fg_tenants;
+
+/* Where the overrides are. */
+struct fg_tenants_config {
+    const struct fg_limit_settings *defaults; /* borrowed */
+    const char *file;                         /* borrowed; "" for none */
+    int64_t reload_ns;                        /* between two looks at the file */
+    struct fg_registry *registry;
+};
+
+/*
+ * Reads the file, if there is one, and starts the thread that looks at it. FG_E_INVALID with file
+ * and line.
+ */
+enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
+                               struct fg_tenants **ret_tenants, struct fg_err *err) fg_must_check;
+
+/* NULL is fine. Limits that were given out stay good. */
+void fg_tenants_destroy(struct fg_tenants *tenants);
+
+/* Any thread. Never NULL; fg_limits_unref() it. */
+struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant);
+struct fg_limits *fg_limits_ref(struct fg_limits *limits);
+
+/* NULL is fine. */
+void fg_limits_unref(struct fg_limits *limits);
+
+/* Looks at the file now. What the thread does; for tests. */
+void fg_tenants_look(struct fg_tenants *tenants);
+
+#endif

@@ -1,0 +1,115 @@
+#include "common/base/time.h"
+#include "common/tenant/rate.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1024 * 1024 };
+
+/* 2 MiB a second, 4 MiB at a time. */
+static const struct fg_limit_settings limits = {.ingestion_rate_mb = 2,
+                                                .ingestion_burst_size_mb = 4};
+
+static bool take(struct fg_rates *rates, const char *tenant, double mib, double at_s)
+{
+    struct fg_err err;
+
+    return fg_rates_take(rates, fg_cstr(tenant), &limits, (uint64_t)(mib * MIB),
+                         (int64_t)(at_s * FG_SECOND_NS), &err) == FG_OK;
+}
+
+static void a_bucket_is_full_at_first_and_fills_with_time(void **state)
+{
+    struct fg_rates *rates = fg_rates_create();
+
+    (void)state;
+    assert_true(take(rates, "a", 4, 100));
+    assert_false(take(rates, "a", 0.1, 100));
+    assert_true(take(rates, "a", 0.9, 100.5));
+    assert_false(take(rates, "a", 0.2, 100.5));
+    assert_true(take(rates, "a", 0.1, 100.5));
+    assert_true(take(rates, "a", 4, 1000)); /* no more than the burst, however long it took */
+    assert_false(take(rates, "a", 0.1, 1000));
+    assert_false(take(rates, "a", 4.1, 2000)); /* never */
+    fg_rates_destroy(rates);
+}
+
+static void a_refusal_takes_nothing(void **state)
+{
+    struct fg_rates *rates = fg_rates_create();
+
+    (void)state;
+    assert_true(take(rates, "a", 3, 0));
+    assert_false(take(rates, "a", 2, 0));
+    assert_true(take(rates, "a", 1, 0));
+    fg_rates_destroy(rates);
+}
+
+static void tenants_do_not_share(void **state)
+{
+    struct fg_rates *rates = fg_rates_create();
+
+    (void)state;
+    assert_true(take(rates, "a", 4, 0));
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof name, "b%d", i);
+        assert_true(take(rates, name, 4, 0));
+    }
+    assert_false(take(rates, "a", 1, 0));
+    assert_false(take(rates, "b7", 1, 0));
+    fg_rates_destroy(rates);
+}
+
+static void a_clock_that_stands_still_or_goes_back_gives_nothing(void **state)
+{
+    struct fg_rates *rates = fg_rates_create();
+
+    (void)state;
+    assert_true(take(rates, "a", 4, 10));
+    assert_false(take(rates, "a", 1, 5));
+    assert_false(take(rates, "a", 1, 10));
+    assert_true(take(rates, "a", 1, 10.5));
+    fg_rates_destroy(rates);
+}
+
+static void without_a_rate_anything_goes(void **state)
+{
+    struct fg_rates *rates = fg_rates_create();
+    const struct fg_limit_settings none = {.ingestion_burst_size_mb = 1};
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_rates_take(rates, FG_LIT("a"), &none, UINT64_MAX, 0, &err), FG_OK);
+    fg_rates_destroy(rates);
+}
+
+static void a_refusal_names_limit_value_and_setting(void **state)
+{
+    struct fg_rates *rates = fg_rates_create();
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_rates_take(rates, FG_LIT("a"), &limits, (uint64_t)5 * MIB, 0, &err),
+                     FG_E_LIMIT);
+    assert_string_equal(err.msg, "push rate limit (2.0 MiB) exceeded while adding 5120.0 KiB "
+                                 "(limits.ingestion_rate_mb, limits.ingestion_burst_size_mb)");
+    fg_rates_destroy(rates);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bucket_is_full_at_first_and_fills_with_time),
+        cmocka_unit_test(a_refusal_takes_nothing),
+        cmocka_unit_test(tenants_do_not_share),
+        cmocka_unit_test(a_clock_that_stands_still_or_goes_back_gives_nothing),
+        cmocka_unit_test(without_a_rate_anything_goes),
+        cmocka_unit_test(a_refusal_names_limit_value_and_setting),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
