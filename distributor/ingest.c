@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 #include "distributor/ingest_format.h"
+#include "distributor/labels.h"
 #include "proto/folded.h"
 
 enum { SAMPLE_RATE_DEFAULT = 100 };
@@ -67,8 +68,8 @@ enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const cha
         items[n++] = (struct fg_label){FG_LIT(FG_LABEL_NAME), fg_cstr(profile_name)};
     if (sent->count > 0)
         memcpy(items + n, sent->items, sent->count * sizeof *items);
-    *ret_labels = (struct fg_labels){items, n + sent->count};
-    return FG_OK;
+    return series_labels(&(struct fg_labels){items, n + sent->count},
+                         &ingest->upload.limits->values, ingest->arena, ret_labels, err);
 }
 
 struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels labels)

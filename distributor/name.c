@@ -1,6 +1,7 @@
 #include "distributor/name.h"
 
 #include "common/base/str.h"
+#include "distributor/labels.h"
 
 enum { NAME_MAX_BYTES = 64 * 1024 };
 
@@ -57,7 +58,7 @@ static enum fg_code add_label(struct parser *parser, struct fg_slice key, struct
         parser->name->app = value;
         return FG_OK;
     }
-    if (fg_slice_starts(key, "__")) /* private names are ours to give */
+    if (fg_slice_starts(key, "__") && !fg_slice_is(key, LABEL_SESSION)) /* ours to give */
         return FG_OK;
     if (labels->count == parser->cap_labels) {
         size_t cap = FG_MAX(16, parser->cap_labels * 2);

@@ -1,6 +1,7 @@
 #include "distributor/push_v1.h"
 
 #include "common/net/connect.h"
+#include "distributor/labels.h"
 #include "distributor/upload.h"
 #include "proto/pprof.h"
 #include "proto/push.h"
@@ -45,12 +46,12 @@ static int cmp_names(const void *a, const void *b)
     return fg_slice_cmp(x->name, y->name);
 }
 
-/* The series' labels, sorted, with a service: the same for all profiles of the series. */
-static enum fg_code series_labels(struct push *push, const struct fg_push_series *series,
-                                  struct fg_labels *ret_labels, struct fg_err *err)
+/* The series' labels: the same for all its profiles. */
+static enum fg_code labels_of(struct push *push, const struct fg_push_series *series,
+                              struct fg_labels *ret_labels, struct fg_err *err)
 {
     size_t count = series->labels.count;
-    struct fg_labels labels = {fg_arena_new(push->space->arena, struct fg_label, count + 1), count};
+    struct fg_labels labels = {fg_arena_new(push->space->arena, struct fg_label, count), count};
 
     if (labels.items == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "push needs more memory than decoding may use");
@@ -59,11 +60,8 @@ static enum fg_code series_labels(struct push *push, const struct fg_push_series
     qsort(labels.items, count, sizeof *labels.items, cmp_names);
     if (check_repeated(&labels, err) != FG_OK)
         return err->code;
-    if (fg_labels_get(&labels, FG_LABEL_SERVICE).len == 0)
-        labels.items[labels.count++] =
-            (struct fg_label){FG_LIT(FG_LABEL_SERVICE), FG_LIT("unknown_service")};
-    *ret_labels = labels;
-    return FG_OK;
+    return series_labels(&labels, &push->upload.limits->values, push->space->arena, ret_labels,
+                         err);
 }
 
 static unsigned quirks_of(const struct fg_labels *labels)
@@ -156,7 +154,7 @@ static enum fg_code decode_series(struct push *push, const struct fg_push_series
 {
     struct fg_labels labels;
 
-    if (series_labels(push, series, &labels, err) != FG_OK)
+    if (labels_of(push, series, &labels, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < series->n_profiles; i++) {
         struct fg_err wrong;

@@ -23,6 +23,8 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "Bytes of a label's name. Longer ones are refused."},
     {"max_label_value_length", FG_CONF_UINT, CONF(max_label_value_length), .def = "2048", .max = "65536",
      .doc = "Bytes of a label's value. Longer ones are refused."},
+    {"max_sessions_per_series", FG_CONF_UINT, CONF(max_sessions_per_series), .def = "0", .max = "1000000",
+     .doc = "Values of the label __session_id__, which SDKs give each process: so many are told apart. 0: the label is left out."},
     {"max_profile_size_bytes", FG_CONF_BYTES, CONF(max_profile_size_bytes), .def = "16MiB", .min = "1KiB", .max = "1GiB",
      .doc = "Largest profile after decompression. Larger ones are refused."},
     {"max_profile_stacktrace_samples", FG_CONF_UINT, CONF(max_profile_stacktrace_samples), .def = "1000000", .max = "100000000",

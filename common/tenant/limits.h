@@ -19,6 +19,7 @@
 struct fg_limit_settings {
     double ingestion_rate_mb, ingestion_burst_size_mb; /* MiB of decompressed profiles */
     uint64_t max_label_names_per_series, max_label_name_length, max_label_value_length;
+    uint64_t max_sessions_per_series;
     uint64_t max_profile_size_bytes; /* decompressed */
     uint64_t max_profile_stacktrace_samples, max_profile_stacktrace_sample_labels;
     uint64_t max_profile_stacktrace_depth, max_profile_symbol_value_length;
