@@ -183,30 +183,32 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
 
 /* ---- the request (loop) ---- */
 
+static void refuse(struct fg_http_request *req, const struct fg_err *err)
+{
+    fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
+    fg_http_respond_error(req, err);
+}
+
 static void respond(struct upload *upload)
 {
     struct fg_http_request *req = fg_container(upload, struct ingest, upload)->req;
     struct fg_err err = upload->err; /* the upload is gone with the request */
 
-    if (err.code == FG_OK) {
+    if (err.code == FG_OK)
         fg_http_respond(req, 200, NULL, NULL);
-        return;
-    }
-    fg_http_add_header(req, "X-Content-Type-Options", "nosniff");
-    fg_http_respond_error(req, &err);
+    else
+        refuse(req, &err);
 }
 
 void ingest_handle(struct fg_http_request *req, void *distributor)
 {
     static const struct upload_interface interface = {decode, respond};
     struct ingest *ingest = fg_arena_new(fg_http_arena(req), struct ingest, 1);
+    struct fg_err err;
 
     fg_assert(ingest != NULL); /* the first thing in an arena of a MiB */
     ingest->upload.interface = &interface;
     ingest->upload.distributor = distributor;
-    ingest->upload.home = fg_http_loop(req);
-    ingest->upload.body = fg_http_body(req);
-    ingest->upload.tenant = tenant_of(req);
     ingest->req = req;
     ingest->name_text = fg_http_param(req, "name");
     ingest->from = fg_http_param(req, "from");
@@ -218,7 +220,11 @@ void ingest_handle(struct fg_http_request *req, void *distributor)
     ingest->format = fg_http_param(req, "format");
     ingest->content_type = fg_http_header(req, "Content-Type");
     ingest->content_encoding = fg_http_header(req, "Content-Encoding");
-    ingest->upload.idempotency_key = fg_http_header(req, "Idempotency-Key");
-    ingest->upload.sender = fg_http_peer(req);
-    upload_start(&ingest->upload);
+    if (upload_from(&ingest->upload, req, &err) == FG_OK) {
+        upload_start(&ingest->upload);
+        return;
+    }
+    if (err.code == FG_E_INVALID) /* a tenant's name that is none: as Pyroscope, 422 */
+        err.code = FG_E_DECODE;
+    refuse(req, &err);
 }

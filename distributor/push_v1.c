@@ -205,9 +205,6 @@ static void respond(struct upload *upload)
     struct fg_buf body;
 
     if (err.code != FG_OK) {
-        /* Pyroscope has no code for a pprof that cannot be read. */
-        if (err.code == FG_E_DECODE)
-            err.code = FG_E_UNKNOWN;
         fg_connect_refuse(push->req, &push->call, &err);
         return;
     }
@@ -222,6 +219,7 @@ void push_v1_handle(struct fg_http_request *req, void *arg)
     static const struct upload_interface interface = {decode, respond};
     struct distributor *distributor = arg;
     struct push *push = fg_arena_new(fg_http_arena(req), struct push, 1);
+    struct fg_err err;
 
     fg_assert(push != NULL); /* the first thing in an arena of a MiB */
     if (!fg_connect_accept(req, fg_mono_ns(distributor->config.clock),
@@ -229,11 +227,12 @@ void push_v1_handle(struct fg_http_request *req, void *arg)
         return;
     push->upload.interface = &interface;
     push->upload.distributor = distributor;
-    push->upload.home = fg_http_loop(req);
-    push->upload.body = fg_http_body(req);
-    push->upload.tenant = tenant_of(req);
     push->req = req;
-    push->upload.sender = fg_http_peer(req);
-    push->upload.idempotency_key = fg_http_header(req, "Idempotency-Key");
-    upload_start(&push->upload);
+    if (upload_from(&push->upload, req, &err) == FG_OK) {
+        upload_start(&push->upload);
+        return;
+    }
+    if (err.code == FG_E_INVALID) /* a tenant's name that is none */
+        err.code = FG_E_NO_TENANT;
+    fg_connect_refuse(req, &push->call, &err);
 }

@@ -546,11 +546,32 @@ static void submit(struct upload *upload)
     answer(upload);
 }
 
-/* The one tenant of a server without tenancy. */
-struct fg_slice tenant_of(const struct fg_http_request *req)
+static enum fg_code check_body(const struct upload *upload, struct fg_err *err)
 {
-    (void)req;
-    return FG_LIT("anonymous");
+    struct fg_limits *limits =
+        fg_tenants_limits(upload->distributor->config.tenants, upload->tenant);
+    double max = limits->values.ingestion_body_limit_mb * 1024 * 1024;
+
+    fg_limits_unref(limits);
+    return max > 0 && (double)upload->body.len > max
+               ? fg_fail(err, FG_E_TOO_LARGE,
+                         "request body too large: %zu bytes, limit %.0f "
+                         "(limits.ingestion_body_limit_mb)",
+                         upload->body.len, max)
+               : FG_OK;
+}
+
+enum fg_code upload_from(struct upload *upload, struct fg_http_request *req, struct fg_err *err)
+{
+    upload->home = fg_http_loop(req);
+    upload->body = fg_http_body(req);
+    upload->sender = fg_http_peer(req);
+    upload->idempotency_key = fg_http_header(req, "Idempotency-Key");
+    if (fg_tenants_identify_one(upload->distributor->config.tenants,
+                                fg_http_header(req, FG_TENANT_HEADER), &upload->tenant,
+                                err) != FG_OK)
+        return err->code;
+    return check_body(upload, err);
 }
 
 static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *limits)

@@ -105,8 +105,12 @@ struct upload {
 /* Loop: begins; respond() comes in any case, perhaps before this returns. */
 void upload_start(struct upload *upload);
 
-/* The tenant that a request is for. */
-struct fg_slice tenant_of(const struct fg_http_request *req);
+/*
+ * Loop: what of the upload is the request's own: body, sender, key, tenant. FG_E_NO_TENANT and
+ * FG_E_INVALID for the tenant, FG_E_TOO_LARGE for a body larger than the tenant may send.
+ */
+enum fg_code upload_from(struct upload *upload, struct fg_http_request *req,
+                         struct fg_err *err) fg_must_check;
 
 /*
  * Worker, from decode(): one more profile, of so many bytes after decompression. FG_E_LIMIT when it

@@ -9,7 +9,7 @@ static enum fg_code types_range(struct question *question, struct selection *sel
         end_ms = fg_wall_ns(question->querier->clock) / FG_MS_NS;
         start_ms = end_ms - FG_HOUR_NS / FG_MS_NS;
     }
-    return select_range(selection, start_ms, end_ms, err);
+    return select_range(question, selection, start_ms, end_ms, err);
 }
 
 static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
@@ -140,7 +140,7 @@ enum fg_code api_label_names(struct question *question, const ProtobufCMessage *
     bool utf8_names;
 
     if (select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
-        select_range(&selection, in->start, in->end, err) != FG_OK)
+        select_range(question, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     label_sets_init(&sets);
     enum fg_code code =
@@ -182,7 +182,7 @@ enum fg_code api_label_values(struct question *question, const ProtobufCMessage 
     struct selection selection = {0};
     struct label_sets sets;
 
-    if (select_range(&selection, in->start, in->end, err) != FG_OK)
+    if (select_range(question, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     if (in->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "name is required");
@@ -262,7 +262,7 @@ enum fg_code api_series(struct question *question, const ProtobufCMessage *messa
     bool utf8_names;
 
     if (select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
-        select_range(&selection, in->start, in->end, err) != FG_OK)
+        select_range(question, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     label_sets_init(&sets[0]);
     label_sets_init(&sets[1]);
@@ -280,6 +280,8 @@ enum fg_code api_profile_stats(struct question *question, const ProtobufCMessage
     struct tenant_stats stats;
 
     (void)message;
+    if (question->tenants.n > 1)
+        return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
     if (plan_stats(question, &stats, err) != FG_OK)
         return err->code;
     types__v1__get_profile_stats_response__init(&out);

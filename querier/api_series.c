@@ -116,7 +116,7 @@ static enum fg_code answer_points(struct question *question,
     struct grid grid = {0};
     size_t n;
 
-    if (select_range(selection, in->start, in->end, err) != FG_OK ||
+    if (select_range(question, selection, in->start, in->end, err) != FG_OK ||
         read_grid(in, &grid, err) != FG_OK ||
         select_profiles(question, selection, in->profile_typeid, in->label_selector, err) != FG_OK)
         return err->code;

@@ -283,7 +283,7 @@ static enum fg_code answer_stacks(struct question *question, const struct stack_
     bool pprof = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
     size_t max_nodes;
 
-    if (select_range(selection, in->start_ms, in->end_ms, err) != FG_OK ||
+    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
         select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
         find_stacks(question, in, selection, !pprof, tree, err) != FG_OK ||
         question_check(question, err) != FG_OK)
@@ -378,7 +378,7 @@ static enum fg_code bare_pprof(struct question *question, const struct stack_req
     size_t max_nodes;
     struct fg_buf pprof;
 
-    if (select_range(selection, in->start_ms, in->end_ms, err) != FG_OK ||
+    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
         select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
         find_stacks(question, in, selection, false, tree, err) != FG_OK ||
         question_check(question, err) != FG_OK)
@@ -438,7 +438,7 @@ static enum fg_code find_side(struct question *question,
 
     if (in != NULL)
         request = stacktraces_request(in);
-    enum fg_code code = select_range(&selection, request.start_ms, request.end_ms, err);
+    enum fg_code code = select_range(question, &selection, request.start_ms, request.end_ms, err);
     if (code == FG_OK)
         code = find_stacks(question, &request, &selection, true, into, err);
     selection_done(&selection);

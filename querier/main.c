@@ -32,6 +32,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .ingesters = &service->ingester,
         .n_ingesters = 1,
         .work = program->work,
+        .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
         .timeout_ns = settings.timeout_ns,

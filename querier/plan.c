@@ -35,24 +35,30 @@ static void leg_done(struct fg_call *call)
     pthread_mutex_unlock(&fan->lock);
 }
 
-static void send_all(struct question *question, struct leg *legs)
+/* A leg for each tenant and peer: all peers of the first tenant, all of the second ... */
+static struct fg_peer *peer_of(const struct question *question, size_t leg)
+{
+    return question->querier->ingesters[leg % question->querier->n_ingesters];
+}
+
+static void send_all(struct question *question, struct leg *legs, size_t n)
 {
     struct fan *fan = legs[0].fan;
 
-    for (size_t i = 0; i < question->querier->n_ingesters; i++)
-        fg_peer_send(question->querier->ingesters[i], &legs[i].call);
+    for (size_t i = 0; i < n; i++)
+        fg_peer_send(peer_of(question, i), &legs[i].call);
     pthread_mutex_lock(&fan->lock);
     while (fan->under_way > 0)
         pthread_cond_wait(&fan->all_done, &fan->lock);
     pthread_mutex_unlock(&fan->lock);
 }
 
-static enum fg_code take_replies(struct question *question, struct leg *legs, on_reply take,
-                                 void *arg, struct fg_err *err)
+static enum fg_code take_replies(struct question *question, struct leg *legs, size_t n,
+                                 on_reply take, void *arg, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
 
-    for (size_t i = 0; i < question->querier->n_ingesters; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct fg_call *call = &legs[i].call;
 
         if (code == FG_OK && call->code != FG_OK) {
@@ -63,19 +69,29 @@ static enum fg_code take_replies(struct question *question, struct leg *legs, on
             code = question_check(question, err);
         if (code == FG_OK)
             code = take(question, call, arg, err);
-        fg_call_done(question->querier->ingesters[i], call);
+        fg_call_done(peer_of(question, i), call);
     }
     return code;
 }
 
+/* The head in bytes, in the arena. */
+static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head)
+{
+    uint8_t *bytes = fg_arena_alloc(arena, protobuf_c_message_get_packed_size(head));
+
+    return bytes == NULL ? fg_bytes(NULL, 0)
+                         : fg_bytes(bytes, protobuf_c_message_pack(head, bytes));
+}
+
+/* tenant: where the head has its tenant, which is filled in here. */
 static enum fg_code ask_all(struct question *question, enum fg_rpc_method method,
-                            const ProtobufCMessage *head, on_reply take, void *arg,
+                            const ProtobufCMessage *head, char **tenant, on_reply take, void *arg,
                             struct fg_err *err)
 {
-    size_t n = question->querier->n_ingesters;
+    size_t n_peers = question->querier->n_ingesters, n = n_peers * question->tenants.n;
     struct fan fan = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, n};
     struct leg *legs = fg_arena_new(question->arena, struct leg, n);
-    struct fg_buf bytes;
+    struct fg_slice bytes = {NULL, 0};
 
     if (legs == NULL)
         return fg_fail(err, FG_E_LIMIT, "%zu peers to ask", n);
@@ -83,18 +99,22 @@ static enum fg_code ask_all(struct question *question, enum fg_rpc_method method
         return err->code;
     if (n == 0)
         return FG_OK;
-    fg_buf_init(&bytes, FG_RPC_MESSAGE_MAX_BYTES);
-    fg_pb_write(head, &bytes);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (i % n_peers == 0) {
+            *tenant = fg_arena_text(question->arena, question->tenants.ids[i / n_peers]);
+            if (*tenant != NULL)
+                bytes = pack(question->arena, head);
+            if (*tenant == NULL || bytes.ptr == NULL)
+                return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+        }
         legs[i] = (struct leg){.fan = &fan,
                                .call = {.method = method,
-                                        .head = fg_buf_slice(&bytes),
+                                        .head = bytes,
                                         .deadline_mono_ns = question->deadline_mono_ns,
                                         .done = leg_done}};
-    send_all(question, legs);
-    enum fg_code code = take_replies(question, legs, take, arg, err);
-    fg_buf_done(&bytes);
-    return code;
+    }
+    send_all(question, legs, n);
+    return take_replies(question, legs, n, take, arg, err);
 }
 
 static void count_stats(struct question *question, const Fg__Inner__Stats *stats)
@@ -147,11 +167,10 @@ static enum fg_code make_selection(struct question *question, const struct selec
     size_t n = from->selector.n_matchers;
 
     fg__inner__selection__init(ret_selection);
-    ret_selection->tenant = fg_arena_text(question->arena, fg_cstr(question->tenant));
     ret_selection->start_ns = from->start_ns;
     ret_selection->end_ns = from->end_ns;
     ret_selection->matchers = fg_arena_new(question->arena, Fg__Inner__Matcher *, n);
-    if (ret_selection->tenant == NULL || ret_selection->matchers == NULL)
+    if (ret_selection->matchers == NULL)
         return too_large(err);
     for (size_t i = 0; i < n; i++) {
         Fg__Inner__Matcher *matcher = make_matcher(question->arena, &from->selector.matchers[i]);
@@ -227,7 +246,7 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
     head.n_traces = stacks->n_traces;
     head.profile_ids = stacks->profile_ids;
     head.n_profile_ids = stacks->n_profile_ids;
-    return ask_all(question, FG_RPC_SELECT, &head.base, take_tree, into, err);
+    return ask_all(question, FG_RPC_SELECT, &head.base, &inner.tenant, take_tree, into, err);
 }
 
 /* --- SERIES --- */
@@ -346,7 +365,8 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
     head.n_label_names = n_names;
     if (head.label_names == NULL)
         return too_large(err);
-    if (ask_all(question, FG_RPC_SERIES, &head.base, take_series, into, err) != FG_OK)
+    if (ask_all(question, FG_RPC_SERIES, &head.base, &inner.tenant, take_series, into, err) !=
+        FG_OK)
         return err->code;
     label_sets_sort(into);
     return FG_OK;
@@ -511,7 +531,8 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
     head.n_group_by = n_group_by;
     if (head.profile_type == NULL || head.group_by == NULL)
         return too_large(err);
-    if (ask_all(question, FG_RPC_POINTS, &head.base, take_points, &list, err) != FG_OK)
+    if (ask_all(question, FG_RPC_POINTS, &head.base, &inner.tenant, take_points, &list, err) !=
+        FG_OK)
         return err->code;
     *ret_series = list.items;
     *ret_n = list.n;
@@ -547,10 +568,7 @@ enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stat
     struct tenant_stats stats = {0};
 
     fg__inner__stats_head__init(&head);
-    head.tenant = fg_arena_text(question->arena, fg_cstr(question->tenant));
-    if (head.tenant == NULL)
-        return too_large(err);
-    if (ask_all(question, FG_RPC_STATS, &head.base, take_stats, &stats, err) != FG_OK)
+    if (ask_all(question, FG_RPC_STATS, &head.base, &head.tenant, take_stats, &stats, err) != FG_OK)
         return err->code;
     *ret_stats = stats;
     return FG_OK;

@@ -30,6 +30,7 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
         querier->ingesters[i] = config->ingesters[i];
     querier->n_ingesters = config->n_ingesters;
     querier->work = config->work;
+    querier->tenants = config->tenants;
     querier->clock = config->clock;
     querier->metrics =
         fg_metrics_register(config->registry, querier_metrics, FG_COUNT(querier_metrics));
@@ -49,13 +50,6 @@ void fg_querier_destroy(struct fg_querier *querier)
 }
 
 /* --- one question --- */
-
-/* Whose data it is. The only place that knows that there is but one tenant. */
-static const char *tenant_of(struct fg_http_request *req)
-{
-    (void)req;
-    return "anonymous";
-}
 
 static void question_destroy(struct question *question)
 {
@@ -124,12 +118,13 @@ static void account(struct question *question, int64_t took_ns)
     fg_metric_observe_ns(metrics, QUERIER_SECONDS, took_ns);
     if (failed && fg_code_http(question->job.code) >= 500)
         fg_metric_add(metrics, QUERIER_FAILED, 1);
-    fg_log_debug(
-        "question answered", fg_ls("tenant", question->tenant),
-        fg_ls("path", question->endpoint->path), fg_ls("code", fg_code_name(question->job.code)),
-        fg_ls("err", failed ? question->job.err.msg : ""), fg_lu("profiles", question->profiles),
-        fg_lu("bytes", question->bytes), fg_lu("series", question->series),
-        fg_lu("answer_bytes", question->body.len), fg_li("millis", took_ns / FG_MS_NS));
+    fg_log_debug("question answered", fg_lb("tenant", question->tenants.ids[0]),
+                 fg_lu("tenants", question->tenants.n), fg_ls("path", question->endpoint->path),
+                 fg_ls("code", fg_code_name(question->job.code)),
+                 fg_ls("err", failed ? question->job.err.msg : ""),
+                 fg_lu("profiles", question->profiles), fg_lu("bytes", question->bytes),
+                 fg_lu("series", question->series), fg_lu("answer_bytes", question->body.len),
+                 fg_li("millis", took_ns / FG_MS_NS));
 }
 
 /* Loop. */
@@ -160,7 +155,6 @@ static struct question *question_create(struct fg_querier *querier, struct fg_ht
     question->querier = querier;
     question->req = req;
     question->endpoint = endpoint;
-    question->tenant = tenant_of(req);
     question->accept = fg_http_header(req, "accept");
     question->start_mono_ns = fg_mono_ns(querier->clock);
     question->deadline_mono_ns = question->start_mono_ns + querier->timeout_ns;
@@ -172,10 +166,44 @@ static struct question *question_create(struct fg_querier *querier, struct fg_ht
     return question;
 }
 
+/* The least that is set: 0 is none. */
+static int64_t least(int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0)
+        return FG_MAX(a, b);
+    return FG_MIN(a, b);
+}
+
+/* Whose data it is, and what they may ask for. */
+static enum fg_code identify(struct question *question, struct fg_err *err)
+{
+    struct fg_tenants *tenants = question->querier->tenants;
+
+    if (fg_tenants_identify(tenants, fg_http_header(question->req, FG_TENANT_HEADER),
+                            &question->tenants, err) != FG_OK) {
+        err->code = FG_E_NO_TENANT;
+        return err->code;
+    }
+    for (size_t i = 0; i < question->tenants.n; i++) {
+        struct fg_limits *limits = fg_tenants_limits(tenants, question->tenants.ids[i]);
+
+        question->length_max_ns =
+            least(question->length_max_ns, limits->values.max_query_length_ns);
+        question->lookback_ns = least(question->lookback_ns, limits->values.max_query_lookback_ns);
+        fg_limits_unref(limits);
+    }
+    return FG_OK;
+}
+
 static void question_submit(struct question *question)
 {
     struct fg_err err;
 
+    if (identify(question, &err) != FG_OK) {
+        fg_connect_refuse(question->req, &question->call, &err);
+        question_destroy(question);
+        return;
+    }
     if (fg_work_submit(question->querier->work, FG_LANE_QUERY, &question->job))
         return;
     fg_metric_add(question->querier->metrics, QUERIER_REFUSED, 1);

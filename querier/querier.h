@@ -18,6 +18,7 @@
 #include "common/run/config.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
+#include "common/tenant/limits.h"
 
 /* Settings, section "querier". */
 struct fg_querier_settings {
@@ -31,7 +32,8 @@ extern const size_t fg_querier_n_fields;
 struct fg_querier_config {
     struct fg_peer *const *ingesters; /* copied; each holds a part of the data, no two the same */
     size_t n_ingesters;
-    struct fg_work *work;         /* its QUERY lane */
+    struct fg_work *work; /* its QUERY lane */
+    struct fg_tenants *tenants;
     struct fg_registry *registry; /* of metrics */
     struct fg_clock *clock;       /* what "now" is in requests, and deadlines */
     int64_t timeout_ns;           /* of a question that brings no earlier deadline; 0: 60 s */

@@ -50,7 +50,8 @@ struct question {
     struct fg_connect_call call; /* of Connect's routes */
     struct render_params params; /* of the others */
     struct fg_slice accept;      /* the header */
-    const char *tenant;
+    struct fg_tenant_ids tenants;
+    int64_t length_max_ns, lookback_ns; /* the least of the tenants'; 0: any */
     int64_t start_mono_ns, deadline_mono_ns;
     struct fg_arena *arena;
     struct fg_buf body;               /* of the answer */
@@ -62,6 +63,7 @@ struct fg_querier {
     struct fg_peer **ingesters;
     size_t n_ingesters;
     struct fg_work *work;
+    struct fg_tenants *tenants;
     struct fg_clock *clock;
     struct fg_metrics *metrics;
     struct binding *bindings; /* of the routes */
@@ -93,9 +95,9 @@ struct selection {
 };
 void selection_done(struct selection *selection);
 
-/* Milliseconds into nanoseconds, with what is wrong with them. */
-enum fg_code select_range(struct selection *selection, int64_t start_ms, int64_t end_ms,
-                          struct fg_err *err) fg_must_check;
+/* Milliseconds into nanoseconds, as far as the tenants may look; with what is wrong with them. */
+enum fg_code select_range(const struct question *question, struct selection *selection,
+                          int64_t start_ms, int64_t end_ms, struct fg_err *err) fg_must_check;
 
 /* The profile type's id, and the selector that goes with it. */
 enum fg_code select_profiles(struct question *question, struct selection *selection,

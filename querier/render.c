@@ -244,7 +244,8 @@ static enum fg_code read_render(struct question *question, struct render *render
             return fg_fail(err, FG_E_LIMIT, "query is too long");
     }
     render->n_group_by = params->n_group_by;
-    if (select_range(&render->selection, timeline->start_ms, timeline->end_ms, err) != FG_OK)
+    if (select_range(question, &render->selection, timeline->start_ms, timeline->end_ms, err) !=
+        FG_OK)
         return err->code;
     timeline->step_s = timeline_step_s(timeline->start_ms, timeline->end_ms);
     return FG_OK;
@@ -324,7 +325,7 @@ static enum fg_code read_side(struct question *question, struct side *side, stru
 
     if (select_query(question, &side->selection, side->query, side->name, err) != FG_OK)
         return err->code;
-    return select_range(&side->selection, read_time_ms(side->from, now_ns),
+    return select_range(question, &side->selection, read_time_ms(side->from, now_ns),
                         read_time_ms(side->until, now_ns), err);
 }
 

@@ -19,15 +19,48 @@ static int64_t ms_to_ns(int64_t ms)
     return ns;
 }
 
-enum fg_code select_range(struct selection *selection, int64_t start_ms, int64_t end_ms,
-                          struct fg_err *err)
+/* "25h0m0s", as Go prints what is hours long. */
+static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *err)
 {
+    int64_t hours = length_ns / FG_HOUR_NS, rest = length_ns % FG_HOUR_NS;
+
+    return fg_fail(err, FG_E_INVALID,
+                   "the query time range exceeds the limit (max_query_length, actual: "
+                   "%lldh%lldm%llds, limit: %lldh)",
+                   (long long)hours, (long long)(rest / FG_MINUTE_NS),
+                   (long long)(rest % FG_MINUTE_NS / FG_SECOND_NS),
+                   (long long)(max_ns / FG_HOUR_NS));
+}
+
+/* What is before the lookback is left out; of a range that is before it altogether nothing remains.
+ */
+static void look_back(const struct question *question, struct selection *selection)
+{
+    int64_t oldest_ns = fg_wall_ns(question->querier->clock) - question->lookback_ns;
+
+    if (question->lookback_ns <= 0)
+        return;
+    selection->start_ns = FG_MAX(selection->start_ns, oldest_ns);
+    if (selection->end_ns < oldest_ns)
+        selection->start_ns = selection->end_ns = INT64_MIN;
+}
+
+enum fg_code select_range(const struct question *question, struct selection *selection,
+                          int64_t start_ms, int64_t end_ms, struct fg_err *err)
+{
+    int64_t length_ns;
+
     if (start_ms == 0 || end_ms == 0)
         return fg_fail(err, FG_E_INVALID, "missing time range in the query");
     if (start_ms > end_ms)
         return fg_fail(err, FG_E_INVALID, "query start time is after end time");
     selection->start_ns = ms_to_ns(start_ms);
     selection->end_ns = ms_to_ns(end_ms);
+    look_back(question, selection);
+    if (__builtin_sub_overflow(selection->end_ns, selection->start_ns, &length_ns))
+        length_ns = INT64_MAX;
+    if (question->length_max_ns > 0 && length_ns > question->length_max_ns)
+        return too_long(length_ns, question->length_max_ns, err);
     return FG_OK;
 }
 

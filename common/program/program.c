@@ -38,6 +38,8 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "Connections of one loop; more are answered 503 and closed."},
     {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
      .doc = "Least level that is logged."},
+    {"multitenancy_enabled", FG_CONF_BOOL, CONF(multitenancy_enabled), .def = "false",
+     .doc = "Whether the header X-Scope-OrgID, which has to be there then, says whose data it is. It is not checked who sends it: that is for a gateway in front. Else there is one tenant, anonymous."},
     {"tenants_file", FG_CONF_STRING, CONF(tenants_file), .def = "", .max = "4096",
      .doc = "YAML with limits of single tenants: overrides: {tenant: {limit: value}}. Read again when it changes."},
     {"tenants_reload", FG_CONF_NS, CONF(tenants_reload_ns), .def = "10s", .min = "100ms", .max = "1h",
@@ -210,7 +212,8 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     program->metrics =
         fg_metrics_register(program->registry, program_metrics, FG_COUNT(program_metrics));
     fg_registry_on_scrape(program->registry, on_scrape, program);
-    if (fg_tenants_create(&(struct fg_tenants_config){.defaults = &program->limits,
+    if (fg_tenants_create(&(struct fg_tenants_config){.enabled = settings->multitenancy_enabled,
+                                                      .defaults = &program->limits,
                                                       .file = settings->tenants_file,
                                                       .reload_ns = settings->tenants_reload_ns,
                                                       .registry = program->registry},

@@ -34,6 +34,7 @@ struct fg_program_settings {
     unsigned log_level;
     int64_t drain_ns;
     uint64_t connections_max;
+    bool multitenancy_enabled;
     char *tenants_file;
     int64_t tenants_reload_ns;
 };

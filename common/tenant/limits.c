@@ -35,12 +35,18 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "Deeper stacks are cut to this many frames from the root, and counted."},
     {"max_profile_symbol_value_length", FG_CONF_UINT, CONF(max_profile_symbol_value_length), .def = "65535", .min = "16", .max = "16777216",
      .doc = "Bytes of a function's or file's name. Longer ones are cut to their end, and counted."},
+    {"ingestion_body_limit_mb", FG_CONF_FLOAT, CONF(ingestion_body_limit_mb), .def = "0", .min = "0", .max = "1024",
+     .doc = "MiB of one request, as received. Larger ones are refused with 413. 0: as distributor.body_max_bytes says for all."},
     {"max_series_per_tenant", FG_CONF_UINT, CONF(max_series_per_tenant), .def = "0", .max = "1000000000",
      .doc = "Series of a tenant in one ingester. Profiles of further ones are refused. 0: any number."},
     {"reject_older_than", FG_CONF_NS, CONF(reject_older_than_ns), .def = "0", .min = "0", .max = "3650d",
      .doc = "Profiles that began longer ago are refused. 0: none is."},
     {"reject_newer_than", FG_CONF_NS, CONF(reject_newer_than_ns), .def = "10m", .min = "0", .max = "3650d",
      .doc = "Profiles that begin later than this from now are refused. 0: none is."},
+    {"max_query_length", FG_CONF_NS, CONF(max_query_length_ns), .def = "0", .min = "0", .max = "36500d",
+     .doc = "Longest range of time of a query. Longer ones are refused. 0: any."},
+    {"max_query_lookback", FG_CONF_NS, CONF(max_query_lookback_ns), .def = "0", .min = "0", .max = "36500d",
+     .doc = "How far back queries reach: what they ask for before that is left out. 0: to the beginning."},
 };
 /* clang-format on */
 const size_t fg_limit_n_fields = FG_COUNT(fg_limit_fields);
@@ -358,4 +364,27 @@ struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice 
     limits = fg_limits_ref(limits == NULL ? tenants->defaults : limits);
     (void)pthread_mutex_unlock(&tenants->lock);
     return limits;
+}
+
+enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
+                                 struct fg_tenant_ids *ret_ids, struct fg_err *err)
+{
+    if (tenants->config.enabled)
+        return fg_tenant_ids_parse(header, ret_ids, err);
+    ret_ids->ids[0] = FG_LIT(FG_TENANT_ONLY);
+    ret_ids->n = 1;
+    return FG_OK;
+}
+
+enum fg_code fg_tenants_identify_one(const struct fg_tenants *tenants, struct fg_slice header,
+                                     struct fg_slice *ret_id, struct fg_err *err)
+{
+    struct fg_tenant_ids ids;
+
+    if (fg_tenants_identify(tenants, header, &ids, err) != FG_OK)
+        return err->code;
+    if (ids.n > 1)
+        return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
+    *ret_id = ids.ids[0];
+    return FG_OK;
 }

@@ -14,6 +14,7 @@
 
 #include "common/run/config.h"
 #include "common/run/metrics.h"
+#include "common/tenant/id.h"
 
 /* The settings. 0 is no limit where it is not forbidden. */
 struct fg_limit_settings {
@@ -24,7 +25,9 @@ struct fg_limit_settings {
     uint64_t max_profile_stacktrace_samples, max_profile_stacktrace_sample_labels;
     uint64_t max_profile_stacktrace_depth, max_profile_symbol_value_length;
     uint64_t max_series_per_tenant;
+    double ingestion_body_limit_mb;
     int64_t reject_older_than_ns, reject_newer_than_ns;
+    int64_t max_query_length_ns, max_query_lookback_ns;
 };
 extern const struct fg_conf_field fg_limit_fields[];
 extern const size_t fg_limit_n_fields;
@@ -37,8 +40,8 @@ struct fg_limits {
 
 struct fg_tenants;
 
-/* Where the overrides are. */
 struct fg_tenants_config {
+    bool enabled; /* else there is one tenant, and the header means nothing */
     const struct fg_limit_settings *defaults; /* borrowed */
     const char *file;                         /* borrowed; "" for none */
     int64_t reload_ns;                        /* between two looks at the file */
@@ -54,6 +57,14 @@ enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
 
 /* NULL is fine. Limits that were given out stay good. */
 void fg_tenants_destroy(struct fg_tenants *tenants);
+
+/* Any thread. Whom a request with that header is for; errors of fg_tenant_ids_parse(). */
+enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
+                                 struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
+
+/* The same for what can be for one only; FG_E_INVALID "multiple org IDs present". */
+enum fg_code fg_tenants_identify_one(const struct fg_tenants *tenants, struct fg_slice header,
+                                     struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
 
 /* Any thread. Never NULL; fg_limits_unref() it. */
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant);

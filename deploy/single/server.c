@@ -136,6 +136,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .ingesters = &server->query_peer,
         .n_ingesters = 1,
         .work = program->work,
+        .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
         .timeout_ns = querier_settings.timeout_ns,

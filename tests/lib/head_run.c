@@ -3,10 +3,16 @@
 #include "common/profile/flame.h"
 #include "proto/builder.h"
 #include "proto/inner.pb-c.h"
+#include "tests/lib/tenants.h"
 
 enum { ANSWER_MAX_S = 60 };
 
 /* ---- the ingester ---- */
+
+static void few_series(struct fg_limit_settings *limits)
+{
+    limits->max_series_per_tenant = HEAD_SERIES_MAX;
+}
 
 void head_open(struct head *head, struct fg_store *store)
 {
@@ -21,19 +27,13 @@ void head_open(struct head *head, struct fg_store *store)
         .spread = 2,
         .query_max_bytes = 64 << 20,
     };
-    struct fg_conf_section section = {"limits", fg_limit_fields, fg_limit_n_fields, &head->limits};
     struct ingester_config config = {
         .settings = &settings, .store = store, .clock = fg_clock_real()};
     struct fg_err err;
 
     *head = (struct head){.registry = fg_registry_create(), .server = fg_rpc_server_create(8)};
     config.registry = head->registry;
-    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
-    head->limits.max_series_per_tenant = HEAD_SERIES_MAX;
-    fg_assert(fg_tenants_create(&(struct fg_tenants_config){.defaults = &head->limits,
-                                                            .file = "",
-                                                            .registry = head->registry},
-                                &head->tenants, &err) == FG_OK);
+    head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
     config.tenants = head->tenants;
     if (ingester_create(&config, &head->ingester, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);

@@ -5,6 +5,7 @@
 #include "common/profile/tree.h"
 #include "proto/inner.pb-c.h"
 #include "querier/querier.h"
+#include "tests/lib/tenants.h"
 #include "tests/unit/querier/fake_peer.h"
 
 #include <arpa/inet.h>
@@ -28,6 +29,8 @@ struct fixture {
     struct fg_work *work;
     struct fg_loop *loop;
     struct fg_http_server *server;
+    struct fg_limit_settings limits;
+    struct fg_tenants *tenants;
     struct fg_querier *querier;
     struct fg_clock_manual clock;
     struct fake_peer peers[PEERS];
@@ -53,9 +56,11 @@ static int setup_with(void **state, unsigned threads)
     for (size_t i = 0; i < PEERS; i++)
         fake_peer_init(&f->peers[i]);
     struct fg_peer *peers[] = {&f->peers[0].peer, &f->peers[1].peer};
+    f->tenants = tenants_make(&f->limits, NULL, false, f->registry);
     f->querier = fg_querier_create(&(struct fg_querier_config){.ingesters = peers,
                                                                .n_ingesters = PEERS,
                                                                .work = f->work,
+                                                               .tenants = f->tenants,
                                                                .registry = f->registry,
                                                                .clock = &f->clock.clock});
     fg_querier_routes(f->querier, f->server);
@@ -85,6 +90,7 @@ static int teardown(void **state)
     fg_loop_stop(f->loop);
     fg_loop_destroy(f->loop);
     fg_querier_destroy(f->querier);
+    fg_tenants_destroy(f->tenants);
     fg_registry_destroy(f->registry);
     for (size_t i = 0; i < PEERS; i++)
         fake_peer_done(&f->peers[i]);
