@@ -1,6 +1,6 @@
 /*
- * HTTP server. What a handler sees does not depend on the version spoken: HTTP/1.1 today (http1.c,
- * on llhttp); HTTP/2 and TLS come beside it and give the same requests.
+ * HTTP server. What a handler sees does not depend on the version spoken: HTTP/1.1 today
+ * (http/http1.c, on llhttp); HTTP/2 and TLS come beside it and give the same requests.
  *
  * A request reaches its handler complete, body included, on the loop thread of its connection. The
  * handler answers with fg_http_respond() on the same thread, now or later; what takes time goes to

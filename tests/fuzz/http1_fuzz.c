@@ -3,7 +3,7 @@
  * answers are written; what has been written must be whole answers, one for each request that was
  * taken.
  */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 
 struct stub {
     struct http_conn conn;

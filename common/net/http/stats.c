@@ -6,7 +6,7 @@
  * client can make more of them. Their places are laid out before the loops start and filled when
  * first used.
  */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 
 /* clang-format off */
 #define HTTP_METRICS(M)                                                                             \

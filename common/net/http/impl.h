@@ -1,5 +1,5 @@
 /*
- * What the files of the HTTP server share. Nothing outside common/net includes this, except the
+ * What the files of the HTTP server share. Nothing outside this folder includes it, except the
  * fuzz target that drives a connection from memory.
  *
  *     server.c    routes, listeners, start and drain

@@ -1,5 +1,5 @@
 /* The server: routes, listening sockets, beginning and end. */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 
 #include <errno.h>
 #include <netdb.h>

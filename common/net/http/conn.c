@@ -1,5 +1,5 @@
 /* Connections over TCP: what http1.c wants done, done with libuv; and the loop's list of them. */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 #include "common/run/log.h"
 
 enum {

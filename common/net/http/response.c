@@ -1,5 +1,5 @@
 /* Answers: status line and headers, errors in their one form, refusals. */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 
 enum { ERROR_BODY_MAX_BYTES = 16 * 1024 }; /* a message of 512 bytes, each escaped */
 

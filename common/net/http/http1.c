@@ -20,7 +20,7 @@
  * what the peer has not read yet: our answer. So after a refusal we end our side only and throw
  * away what comes, for a while (state LINGER), as nginx's lingering_close does.
  */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 
 enum {
     WRITE_BATCH = 8,         /* answers in one write */

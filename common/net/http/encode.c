@@ -2,7 +2,7 @@
  * Content codings of answers (RFC 9110, 12.5.3). Compression takes milliseconds where a loop has
  * microseconds, so it is a job of the QUERY lane; when that lane is full, the answer goes as it is.
  */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 
 #include <libdeflate.h>
 #include <zstd.h>

@@ -1,5 +1,5 @@
 /* A request as its handler sees it: headers, parameters, percent-decoding. */
-#include "common/net/http_impl.h"
+#include "common/net/http/impl.h"
 
 struct fg_http_request *http_request_new(struct http_conn *conn, int64_t now_mono_ns)
 {
