@@ -82,7 +82,7 @@ static void settle(struct stub *stub)
 {
     while (stub->writing && !stub->closing) {
         stub->writing = false;
-        http1_written(&stub->conn);
+        http_conn_written(&stub->conn);
     }
 }
 
@@ -90,9 +90,9 @@ static void feed(struct stub *stub, struct http_loop *owner, struct fg_slice in,
 {
     int64_t now_ns = 1;
 
-    http1_pump(&stub->conn);
+    stub->conn.protocol->pump(&stub->conn);
     while (in.len > 0 && stub->conn.reading && !stub->closing) {
-        uv_buf_t room = http1_body_room(&stub->conn);
+        uv_buf_t room = http_conn_room(&stub->conn);
         struct fg_slice piece = fg_slice_sub(in, 0, step);
 
         /* As conn.c does: into the body or into the loop's buffer. */
@@ -101,7 +101,7 @@ static void feed(struct stub *stub, struct http_loop *owner, struct fg_slice in,
         piece = fg_slice_sub(piece, 0, room.len);
         memcpy(room.base, piece.ptr, piece.len);
         in = fg_slice_sub(in, piece.len, in.len);
-        http1_input(&stub->conn, fg_bytes(room.base, piece.len), now_ns++);
+        http_conn_input(&stub->conn, fg_bytes(room.base, piece.len), now_ns++);
         if (now_ns % 3 == 0)
             settle(stub);
         if (now_ns % 5 == 0 && stub->held != NULL)
@@ -112,14 +112,14 @@ static void feed(struct stub *stub, struct http_loop *owner, struct fg_slice in,
 static void finish(struct stub *stub)
 {
     if (!stub->closing)
-        http1_eof(&stub->conn);
+        http_conn_eof(&stub->conn);
     if (stub->held != NULL)
         fg_http_respond(fg_take(stub->held), 200, NULL, NULL);
     settle(stub);
     if (!stub->closing)
-        http1_cut(&stub->conn);
+        http_conn_cut(&stub->conn);
     fg_assert(stub->closing);
-    http1_closed(&stub->conn);
+    http_conn_closed(&stub->conn);
     if (stub->held != NULL) /* the room made above has let one more in */
         fg_http_respond(fg_take(stub->held), 200, NULL, NULL);
     fg_assert(stub->released);
@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     owner = http_loop_create(&server, NULL);
     fg_buf_init(&stub->written, SIZE_MAX);
     stub->slow = data[0] & 0x80;
-    http1_init(&stub->conn, owner, &stub_io, 0);
+    http_conn_init(&stub->conn, owner, &stub_io, 0);
     feed(stub, owner, fg_bytes(data + 1, size - 1), steps[data[0] % FG_COUNT(steps)]);
     finish(stub);
     fg_assert(fg_budget_used(&budget) == 0);

@@ -1,14 +1,19 @@
 /*
  * What the files of the HTTP server share. Nothing outside this folder includes it, except the
- * fuzz target that drives a connection from memory.
+ * fuzz targets that drive a connection from memory.
  *
- *     server.c    routes, listeners, start and drain
- *     conn.c      TCP: reads, writes and the clock of a connection (struct http_io)
- *     http1.c     the connection's state machine, on llhttp; knows no sockets
- *     request.c   what handlers ask about a request
- *     response.c  answers: heads, errors
- *     encode.c    content codings of answers, on the workers
- *     stats.c     what is counted
+ *     server.c         routes, start and drain
+ *     listen.c         a loop's part: accepting, the list of its connections, their clock
+ *     socket.c         TCP: what a connection wants done (struct http_io), done with libuv
+ *     conn.c           a connection, whatever it speaks; knows no sockets
+ *     http1.c          HTTP/1.1 as a struct http_protocol: the state machine
+ *     http1_parse.c    ... its requests, found by llhttp
+ *     http1_answer.c   ... and the form of its answers
+ *     request.c        what handlers ask about a request
+ *     admit.c          what a request has to pass before its body is read
+ *     response.c       answers, errors and refusals, whatever the version
+ *     encode.c         content codings of answers, on the workers
+ *     stats.c          what is counted
  */
 #ifndef FG_COMMON_NET_HTTP_IMPL_H
 #define FG_COMMON_NET_HTTP_IMPL_H
@@ -25,13 +30,15 @@
 enum {
     HTTP_CONN_MAGIC = 0x68747463,
     HTTP_REQUEST_MAGIC = 0x68747471,
-    HTTP_HEADERS_MAX = 100,              /* agents send about ten */
-    HTTP_ARENA_MAX_BYTES = 1024 * 1024,  /* see fg_http_arena() */
-    HTTP_READ_BYTES = 64 * 1024,         /* one read; shared by all connections of a loop */
-    HTTP_SKIP_MAX_BYTES = 256 * 1024,    /* of a refused body: cheaper to read than to reconnect */
-    HTTP_LINGER_MAX_BYTES = 1024 * 1024, /* thrown away after a last answer, see linger() */
-    HTTP_CODING_MIN_BYTES = 1400,        /* less fits one packet anyhow */
-    HTTP_SPARE_REQUESTS = 64,            /* kept per loop for the next connection's */
+    HTTP_HEADERS_MAX = 100,             /* agents send about ten */
+    HTTP_ARENA_MAX_BYTES = 1024 * 1024, /* see fg_http_arena() */
+    HTTP_READ_BYTES = 64 * 1024,        /* one read; shared by all connections of a loop */
+    HTTP_SKIP_MAX_BYTES = 256 * 1024,   /* of a refused body: cheaper to read than to reconnect */
+    HTTP_LINGER_MAX_BYTES =
+        1024 * 1024,              /* thrown away after a last answer, see http_conn_leave() */
+    HTTP_CODING_MIN_BYTES = 1400, /* less fits one packet anyhow */
+    HTTP_SPARE_REQUESTS = 64,     /* kept per loop for the next connection's */
+    HTTP_WRITE_BUFS = 16,         /* at most, in one write */
 };
 
 /* --- requests --- */
@@ -103,11 +110,12 @@ struct fg_http_request {
     bool retry_after;    /* the handler said when */
     struct fg_buf extra; /* header lines of the answer that are known early */
     struct fg_buf out_head;
-    struct fg_buf out; /* the answer's body */
-    struct fg_job job; /* compresses it */
+    struct fg_buf out;      /* the answer's body, */
+    uint64_t content_bytes; /* and its length: that of HEAD is said and not sent */
+    struct fg_job job;      /* compresses it */
 };
 
-struct fg_http_request *http_request_new(struct http_conn *conn, int64_t now_mono_ns);
+struct fg_http_request *http_request_new(struct http_conn *conn);
 void http_request_free(struct fg_http_request *req); /* to the loop's spare ones */
 void http_request_destroy(struct fg_http_request *req);
 void http_request_drop_body(struct fg_http_request *req);
@@ -117,91 +125,159 @@ static inline struct fg_slice http_span(const struct fg_http_request *req, struc
     return fg_bytes(req->head.ptr + span.at, span.len);
 }
 
+/* One piece of a URL, name or value; the pieces of one follow each other. false: no room. */
+bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
+                            struct fg_slice piece);
+
 /* Splits the URL; false when it is not one that we could serve. */
 bool http_request_url(struct fg_http_request *req);
 
+/* --- what a request has to pass, in the order of arrival --- */
+
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX
+
+/*
+ * The head is complete: is there such a route, and may a body of this length come? A body of known
+ * length has its memory from here on.
+ */
+enum http_refusal http_request_admit(struct fg_http_request *req, uint64_t body_len);
+
+/* Room for len more bytes of the body: the budget is asked before the memory is. */
+enum http_refusal http_request_grow(struct fg_http_request *req, size_t len);
+
+/* Hands it to its handler, which may answer at once. */
+void http_request_work(struct fg_http_request *req);
+
+/* Has a body that began at since_mono_ns, of which so many bytes came, come too slowly? */
+bool http_body_too_slow(const struct http_conn *conn, int64_t since_mono_ns, uint64_t bytes);
+
 /* --- a connection --- */
 
-/* What a connection does to the world: conn.c over TCP, a stub in the fuzz target. */
+/* What a connection does to the world: socket.c over TCP, a stub in the fuzz targets. */
 struct http_io {
-    /* true: all of it is gone; false: http1_written() will be called. One at a time. */
+    /* true: all of it is gone; false: http_conn_written() will be called. One at a time. */
     bool (*write)(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
     void (*read)(struct http_conn *conn, bool on);
     void (*shutdown)(struct http_conn *conn); /* no more writes */
-    void (*close)(struct http_conn *conn);    /* http1_closed() will be called */
+    void (*close)(struct http_conn *conn);    /* http_conn_closed() will be called */
     void (*release)(struct http_conn *conn);  /* frees the memory */
 };
 
 /*
- *  HEAD <--> BODY       HEAD also while idle, between requests
- *    \        /
- *     `-> LAST          nothing more is read; answers are still to leave
- *           |
- *        LINGER         the peer may not have read our answer yet, see linger()
- *           |
- *        CLOSING -> CLOSED
+ * What a version of HTTP makes of a connection's events. After begin() and until end(), only while
+ * the connection is open; respond() at any time.
+ */
+struct http_protocol {
+    void (*begin)(struct http_conn *conn);
+    /* Bytes arrived; they are used or copied before this returns. */
+    void (*input)(struct http_conn *conn, struct fg_slice bytes);
+    /* Where the next bytes of a body of known length can be read to directly; len 0: not now. */
+    uv_buf_t (*body_room)(struct http_conn *conn);
+    void (*eof)(struct http_conn *conn);     /* the peer sends no more, and may still read */
+    void (*written)(struct http_conn *conn); /* all that io->write() was given has left */
+    void (*tick)(struct http_conn *conn);    /* time has passed */
+    /* Goes as far as it can: parse, hand over, write, close. After anything has changed. */
+    void (*pump)(struct http_conn *conn);
+    /* The answer of a request is complete: it leaves when its turn comes. */
+    void (*respond)(struct fg_http_request *req);
+    /* The connection is closed: requests that no handler or worker has are freed. */
+    void (*end)(struct http_conn *conn);
+};
+
+extern const struct http_protocol http1_protocol;
+
+/*
+ *  OPEN --> LINGER      the peer may not have read our last answer yet, see http_conn_leave()
+ *     \       |
+ *      `-> CLOSING -> CLOSED
  */
 enum http_conn_state {
-    HTTP_CONN_HEAD,
-    HTTP_CONN_BODY,
-    HTTP_CONN_LAST,
+    HTTP_CONN_OPEN,
     HTTP_CONN_LINGER,
     HTTP_CONN_CLOSING,
     HTTP_CONN_CLOSED,
 };
 
-struct http_conn {
-    uint32_t magic;
-    enum http_conn_state state;
-    struct http_loop *owner;
-    const struct http_io *io;
-    struct http_conn *prev, *next;       /* of the same loop */
-    unsigned refs;                       /* the transport, and each request */
-    bool pumping, writing, reading, eof; /* eof: the peer has ended its side */
-    bool unread;                         /* the peer sent what we will not read */
-    bool complete;                       /* set by the parser's callback */
-    enum http_refusal stopped;           /* why a callback ended the parsing */
-    int64_t now_mono_ns;                 /* of the last event */
+/* HEAD also while idle, between requests; LAST: nothing more is read, answers are still to leave.
+ */
+enum http1_state { HTTP1_HEAD, HTTP1_BODY, HTTP1_LAST };
+
+/* What HTTP/1.1 knows of a connection. */
+struct http1 {
+    enum http1_state state;
+    bool pumping;
+    bool complete;             /* set by the parser's callback */
+    enum http_refusal stopped; /* why a callback ended the parsing */
     llhttp_t parser;
-    struct fg_slice in;    /* received, not parsed */
-    struct fg_buf pending; /* its memory when it had to wait */
-    uint64_t raw_bytes;    /* of the current head or body, as on the wire; or thrown away */
-    int64_t since_mono_ns; /* begin of the head or body, of idling or lingering */
+    struct fg_slice in;              /* received, not parsed */
+    struct fg_buf pending;           /* its memory when it had to wait */
+    uint64_t raw_bytes;              /* of the current head or body, as on the wire */
+    int64_t since_mono_ns;           /* begin of the head or body, or of idling */
     struct fg_http_request *current; /* being received; in the queue once its head is complete */
     struct fg_http_request *first;   /* queue: requests in the order received */
     struct fg_http_request **last;   /* where the next one is linked */
     unsigned n_queued, n_writing;
+};
+
+struct http_conn {
+    uint32_t magic;
+    enum http_conn_state state;
+    const struct http_protocol *protocol;
+    struct http_loop *owner;
+    const struct http_io *io;
+    struct http_conn *prev, *next; /* of the same loop */
+    unsigned refs;                 /* the transport, and each request */
+    bool writing, reading, eof;    /* eof: the peer has ended its side */
+    bool unread;                   /* the peer sent what we will not read */
+    uint64_t discarded_bytes;      /* of that */
+    int64_t linger_mono_ns;        /* begin of LINGER */
+    int64_t now_mono_ns;           /* of the last event */
+    struct http1 http1;
     char peer[INET6_ADDRSTRLEN];
 };
 
-void http1_init(struct http_conn *conn, struct http_loop *owner, const struct http_io *io,
-                int64_t now_mono_ns);
-/* Bytes arrived; they are used or copied before this returns. */
-void http1_input(struct http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns);
-void http1_eof(struct http_conn *conn);
-void http1_written(struct http_conn *conn);
-void http1_closed(struct http_conn *conn); /* ends the transport's reference */
-void http1_tick(struct http_conn *conn, int64_t now_mono_ns);
-void http1_cut(struct http_conn *conn); /* closes, whatever is under way */
+void http_conn_init(struct http_conn *conn, struct http_loop *owner, const struct http_io *io,
+                    int64_t now_mono_ns);
+void http_conn_unref(struct http_conn *conn);
+
+/* Events, from the transport. */
+void http_conn_input(struct http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns);
+uv_buf_t http_conn_room(struct http_conn *conn); /* where to read to; len 0: wherever */
+void http_conn_eof(struct http_conn *conn);
+void http_conn_written(struct http_conn *conn);
+void http_conn_closed(struct http_conn *conn); /* ends the transport's reference */
+void http_conn_tick(struct http_conn *conn, int64_t now_mono_ns);
+
 /* Refuses a connection instead of reading from it. */
-void http1_refuse(struct http_conn *conn, enum http_refusal why, int64_t now_mono_ns);
+void http_conn_refuse(struct http_conn *conn, enum http_refusal why, int64_t now_mono_ns);
+void http_conn_cut(struct http_conn *conn); /* closes, whatever is under way */
 
-/* Goes as far as it can: parse, hand over, write, close. After anything has changed. */
-void http1_pump(struct http_conn *conn);
+/* What a protocol does with it. */
+bool http_conn_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
+void http_conn_read(struct http_conn *conn, bool want);
+void http_conn_discard(struct http_conn *conn, size_t len); /* has read what it will not use */
+void http_conn_leave(struct http_conn *conn);               /* the last answer has left */
 
-/* Where the next bytes of a body of known length can be read to directly; len 0: not now. */
-uv_buf_t http1_body_room(struct http_conn *conn);
+/* --- HTTP/1.1, among its files --- */
 
+void http1_parser_init(struct http_conn *conn);
+struct fg_http_request *http1_request_begin(struct http_conn *conn);
+void http1_queue_push(struct http_conn *conn, struct fg_http_request *req);
+/* Writes status line and headers, and what frames the body. */
+void http1_put_answer(struct fg_http_request *req);
 /* true when the answer has to say "Connection: close"; nothing is read after it then. */
 bool http1_closes_after(struct fg_http_request *req);
-/* The answer of a request is complete: it moves to the socket when its turn comes. */
-void http1_ready(struct fg_http_request *req);
-void http_conn_unref(struct http_conn *conn);
+/* Answers without reading on: the connection ends with this answer. */
+void http1_refuse(struct http_conn *conn, enum http_refusal why);
 
 /* --- answers --- */
 
 void http_refuse(struct fg_http_request *req); /* says req->refusal */
-void http_finish(struct fg_http_request *req); /* writes the head; the body is as it will be sent */
+void http_finish(struct fg_http_request *req); /* the body is as it will be sent */
+
+bool http_status_has_body(unsigned status);
+const char *http_status_phrase(unsigned status);
+const char *http_date(struct http_loop *owner); /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 
 /* The best coding that the client takes and that the body is worth. */
 enum http_coding http_coding_for(const struct fg_http_request *req);
@@ -248,11 +324,20 @@ struct http_loop {
     uint8_t read_buf[HTTP_READ_BYTES];
 };
 
+void http_loop_add(struct http_loop *owner, struct http_conn *conn);
+void http_loop_remove(struct http_loop *owner, struct http_conn *conn);
 struct http_loop *http_loop_create(struct fg_http_server *server, struct fg_loop *loop);
 void http_loop_unref(struct http_loop *owner);
 void http_loop_listen(struct http_loop *owner, int fd, int *ret_status); /* on the loop */
 void http_loop_drain(struct http_loop *owner);                           /* on the loop */
 void http_loop_cut(struct http_loop *owner);                             /* on the loop */
+
+/* --- TCP --- */
+
+/* Takes a connection from the listener; NULL: it is gone already. */
+struct http_conn *http_socket_accept(struct http_loop *owner);
+/* Cuts who makes no progress with what we write. */
+void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns);
 
 struct fg_http_server {
     struct fg_http_config config;

@@ -1,7 +1,7 @@
 /* A request as its handler sees it: headers, parameters, percent-decoding. */
 #include "common/net/http/impl.h"
 
-struct fg_http_request *http_request_new(struct http_conn *conn, int64_t now_mono_ns)
+struct fg_http_request *http_request_new(struct http_conn *conn)
 {
     struct http_loop *owner = conn->owner;
     struct fg_http_request *req = owner->spare;
@@ -21,7 +21,7 @@ struct fg_http_request *http_request_new(struct http_conn *conn, int64_t now_mon
     }
     req->conn = conn;
     req->next = NULL;
-    req->start_mono_ns = now_mono_ns;
+    req->start_mono_ns = conn->now_mono_ns;
     conn->refs++;
     return req;
 }
@@ -46,7 +46,7 @@ static void request_reset(struct fg_http_request *req)
     req->path = req->query = fg_bytes(NULL, 0);
     req->route = NULL;
     req->allow = req->stats_at = req->status = 0;
-    req->body_max_bytes = 0;
+    req->body_max_bytes = req->content_bytes = 0;
     req->coding = HTTP_IDENTITY;
 }
 
@@ -87,6 +87,18 @@ void http_request_destroy(struct fg_http_request *req)
     fg_buf_done(&req->out);
     fg_buf_done(&req->body);
     free(req);
+}
+
+bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
+                            struct fg_slice piece)
+{
+    struct fg_buf *head = &req->head;
+
+    if (span->len == 0)
+        span->at = (uint32_t)head->len;
+    fg_buf_put(head, piece);
+    span->len += (uint32_t)piece.len;
+    return !head->full;
 }
 
 /* --- percent-decoding (RFC 3986, 2.1) --- */

@@ -1,10 +1,10 @@
-/* Answers: status line and headers, errors in their one form, refusals. */
+/* Answers, whatever the version: what handlers say, errors in their one form, refusals. */
 #include "common/net/http/impl.h"
 
 enum { ERROR_BODY_MAX_BYTES = 16 * 1024 }; /* a message of 512 bytes, each escaped */
 
 /* RFC 9110, 15; codes without a phrase are still valid. */
-static const char *phrase(unsigned status)
+const char *http_status_phrase(unsigned status)
 {
     static const struct {
         unsigned status;
@@ -50,8 +50,7 @@ static const char *phrase(unsigned status)
     return "";
 }
 
-/* "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", written once a second (RFC 9110, 5.6.7). */
-static void put_date(struct http_loop *owner, struct fg_buf *out)
+const char *http_date(struct http_loop *owner)
 {
     static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -59,6 +58,7 @@ static void put_date(struct http_loop *owner, struct fg_buf *out)
     time_t now_s = (time_t)(fg_wall_ns(owner->clock) / FG_SECOND_NS);
     struct tm tm;
 
+    /* Written once a second (RFC 9110, 5.6.7). */
     if (now_s != owner->date_s && gmtime_r(&now_s, &tm) != NULL) {
         /* Not strftime(): its names of days follow the locale. */
         (void)snprintf(owner->date, sizeof owner->date, "%s, %02d %s %04d %02d:%02d:%02d GMT",
@@ -67,9 +67,7 @@ static void put_date(struct http_loop *owner, struct fg_buf *out)
                        tm.tm_sec % 100);
         owner->date_s = now_s;
     }
-    fg_buf_puts(out, "Date: ");
-    fg_buf_puts(out, owner->date);
-    fg_buf_put(out, FG_LIT("\r\n"));
+    return owner->date;
 }
 
 /* A value that ends its line would let whoever chose it write headers of their own. */
@@ -95,44 +93,17 @@ void fg_http_no_coding(struct fg_http_request *req)
     req->no_coding = true;
 }
 
-static bool status_has_body(unsigned status)
+bool http_status_has_body(unsigned status)
 {
     return status >= 200 && status != 204 && status != 304;
 }
 
-static void put_connection(struct fg_http_request *req)
-{
-    if (http1_closes_after(req))
-        fg_buf_put(&req->out_head, FG_LIT("Connection: close\r\n"));
-    else if (req->http10)
-        fg_buf_put(&req->out_head, FG_LIT("Connection: keep-alive\r\n"));
-}
-
 void http_finish(struct fg_http_request *req)
 {
-    struct fg_buf *head = &req->out_head;
-
-    fg_buf_put(head, FG_LIT("HTTP/1.1 "));
-    fg_buf_u64(head, req->status);
-    fg_buf_putc(head, ' ');
-    fg_buf_puts(head, phrase(req->status));
-    fg_buf_put(head, FG_LIT("\r\n"));
-    put_date(req->conn->owner, head);
-    if (status_has_body(req->status)) {
-        fg_buf_put(head, FG_LIT("Content-Length: "));
-        fg_buf_u64(head, req->out.len);
-        fg_buf_put(head, FG_LIT("\r\n"));
-    }
-    if (req->coding != HTTP_IDENTITY)
-        fg_buf_put(head, req->coding == HTTP_GZIP ? FG_LIT("Content-Encoding: gzip\r\n")
-                                                  : FG_LIT("Content-Encoding: zstd\r\n"));
-    put_connection(req);
-    fg_buf_put(head, fg_buf_slice(&req->extra));
-    fg_buf_put(head, FG_LIT("\r\n"));
-    fg_assert(!head->full && !req->extra.full);
-    if (req->method == FG_HTTP_HEAD || !status_has_body(req->status))
+    req->content_bytes = req->out.len;
+    if (req->method == FG_HTTP_HEAD || !http_status_has_body(req->status))
         fg_buf_done(&req->out);
-    http1_ready(req);
+    req->conn->protocol->respond(req);
 }
 
 static void count_answer(struct fg_http_request *req)

@@ -1,0 +1,93 @@
+/* What a request has to pass before its handler sees it: route, expectation, length, memory, speed.
+ */
+#include "common/net/http/impl.h"
+
+enum {
+    BODY_FIRST_BYTES = 4096, /* room for the first piece of a body of unknown length */
+};
+
+#define BODY_GRACE_NS (5 * FG_SECOND_NS)
+
+static enum http_refusal check_expectation(struct fg_http_request *req)
+{
+    struct fg_slice expect = fg_http_header(req, "Expect");
+
+    if (expect.ptr == NULL || req->http10) /* RFC 9110, 10.1.1: ignored in HTTP/1.0 */
+        return HTTP_ACCEPTED;
+    if (!fg_slice_is_nocase(expect, "100-continue"))
+        return HTTP_BAD_EXPECTATION;
+    req->want_continue = true;
+    return HTTP_ACCEPTED;
+}
+
+static bool take_budget(struct fg_http_request *req, uint64_t bytes)
+{
+    struct fg_budget *budget = req->conn->owner->budget;
+
+    if (budget != NULL && !fg_budget_take(budget, bytes))
+        return false;
+    req->admitted_bytes += bytes;
+    return true;
+}
+
+static enum http_refusal admit_body(struct fg_http_request *req, uint64_t body_len)
+{
+    if (body_len == HTTP_LENGTH_UNKNOWN) {
+        fg_buf_init(&req->body, (size_t)req->body_max_bytes);
+        return HTTP_ACCEPTED;
+    }
+    if (body_len > req->body_max_bytes)
+        return HTTP_BODY_TOO_LARGE;
+    if (!take_budget(req, body_len))
+        return HTTP_NO_BUDGET;
+    fg_buf_init(&req->body, (size_t)body_len);
+    fg_assert(fg_buf_reserve(&req->body, (size_t)body_len));
+    return HTTP_ACCEPTED;
+}
+
+enum http_refusal http_request_admit(struct fg_http_request *req, uint64_t body_len)
+{
+    enum http_refusal why = http_server_match(req->conn->owner->server, req);
+
+    if (why == HTTP_ACCEPTED)
+        why = check_expectation(req);
+    if (why == HTTP_ACCEPTED)
+        why = admit_body(req, body_len);
+    return why;
+}
+
+enum http_refusal http_request_grow(struct fg_http_request *req, size_t len)
+{
+    struct fg_buf *body = &req->body;
+    size_t want;
+
+    if (len <= body->cap - body->len)
+        return HTTP_ACCEPTED;
+    if (len > body->max_bytes - body->len)
+        return HTTP_BODY_TOO_LARGE;
+    want = FG_MAX(body->cap * 2, BODY_FIRST_BYTES);
+    want = FG_MAX(want, body->len + len);
+    want = FG_MIN(want, body->max_bytes);
+    if (!take_budget(req, want - body->cap))
+        return HTTP_NO_BUDGET;
+    fg_assert(fg_buf_reserve(body, want - body->len));
+    return HTTP_ACCEPTED;
+}
+
+void http_request_work(struct fg_http_request *req)
+{
+    const struct fg_http_route *route = req->route;
+
+    req->state = HTTP_WORKING;
+    http_stats_inflight(req->conn->owner->stats, 1);
+    route->handler(req, route->arg);
+}
+
+bool http_body_too_slow(const struct http_conn *conn, int64_t since_mono_ns, uint64_t bytes)
+{
+    const struct fg_http_config *config = &conn->owner->config;
+    int64_t took_ns = conn->now_mono_ns - since_mono_ns;
+
+    return took_ns > BODY_GRACE_NS && (double)bytes < (double)config->body_min_per_s *
+                                                          ((double)took_ns / (double)FG_SECOND_NS);
+}

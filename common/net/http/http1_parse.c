@@ -1,0 +1,223 @@
+/*
+ * Requests of HTTP/1.1 as llhttp finds them: each callback looks at one piece and stops the parser
+ * when it will not have the message (http1.c refuses the request then).
+ */
+#include "common/net/http/impl.h"
+
+struct fg_http_request *http1_request_begin(struct http_conn *conn)
+{
+    struct fg_http_request *req = http_request_new(conn);
+
+    req->method = FG_HTTP_OTHER;
+    req->stats_at = http_stats_of(conn->owner->stats, SIZE_MAX, FG_HTTP_OTHER);
+    return req;
+}
+
+/* Ends the parsing from inside of it. */
+static int stop(struct http_conn *conn, enum http_refusal why)
+{
+    conn->http1.stopped = why;
+    return -1;
+}
+
+/* --- heads --- */
+
+static int on_message_begin(llhttp_t *parser)
+{
+    struct http_conn *conn = parser->data;
+
+    conn->http1.current = http1_request_begin(conn);
+    conn->http1.since_mono_ns = conn->now_mono_ns;
+    return 0;
+}
+
+static int add_piece(struct http_conn *conn, struct http_span *span, const char *at, size_t len)
+{
+    if (!http_request_add_piece(conn->http1.current, span, fg_bytes(at, len)))
+        return stop(conn, HTTP_HEAD_TOO_LARGE);
+    return 0;
+}
+
+static int on_url(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_conn *conn = parser->data;
+
+    return add_piece(conn, &conn->http1.current->url, at, len);
+}
+
+/* Fields after a body (trailers) are read and dropped: nothing of ours needs them. */
+static int on_header_field(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_conn *conn = parser->data;
+    struct fg_http_request *req = conn->http1.current;
+
+    if (conn->http1.state == HTTP1_BODY)
+        return 0;
+    if (req->n_headers == HTTP_HEADERS_MAX)
+        return stop(conn, HTTP_HEAD_TOO_LARGE);
+    return add_piece(conn, &req->headers[req->n_headers].name, at, len);
+}
+
+static int on_header_value(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_conn *conn = parser->data;
+    struct fg_http_request *req = conn->http1.current;
+
+    if (conn->http1.state == HTTP1_BODY)
+        return 0;
+    return add_piece(conn, &req->headers[req->n_headers].value, at, len);
+}
+
+static int on_header_value_complete(llhttp_t *parser)
+{
+    struct http_conn *conn = parser->data;
+    struct fg_http_request *req = conn->http1.current;
+    struct http_span *value;
+
+    if (conn->http1.state == HTTP1_BODY)
+        return 0;
+    /* llhttp skips the blanks before a value only. */
+    value = &req->headers[req->n_headers].value;
+    while (value->len > 0 && strchr(" \t", req->head.ptr[value->at + value->len - 1]) != NULL)
+        value->len--;
+    if (++req->n_headers < HTTP_HEADERS_MAX)
+        req->headers[req->n_headers] = (struct http_header){0};
+    return 0;
+}
+
+static enum fg_http_method method_of(const llhttp_t *parser)
+{
+    switch (parser->method) {
+    case HTTP_GET:
+        return FG_HTTP_GET;
+    case HTTP_HEAD:
+        return FG_HTTP_HEAD;
+    case HTTP_POST:
+        return FG_HTTP_POST;
+    case HTTP_PUT:
+        return FG_HTTP_PUT;
+    case HTTP_DELETE:
+        return FG_HTTP_DELETE;
+    case HTTP_OPTIONS:
+        return FG_HTTP_OPTIONS;
+    default:
+        return FG_HTTP_OTHER;
+    }
+}
+
+static unsigned count_headers(const struct fg_http_request *req, const char *name)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < req->n_headers; i++)
+        n += fg_slice_is_nocase(http_span(req, req->headers[i].name), name);
+    return n;
+}
+
+/* What makes a message's borders doubtful ends the connection; llhttp has looked for more. */
+static enum http_refusal check_framing(const llhttp_t *parser, const struct fg_http_request *req)
+{
+    unsigned n_hosts = count_headers(req, "Host");
+    unsigned n_codings = count_headers(req, "Transfer-Encoding");
+
+    if (parser->http_major != 1 || parser->http_minor > 1)
+        return HTTP_BAD_VERSION;
+    /* RFC 9112, 3.2: exactly one in HTTP/1.1. Two are how to be seen as two sites. */
+    if (n_hosts > 1 || (n_hosts == 0 && !req->http10))
+        return HTTP_MALFORMED;
+    if (n_codings == 0)
+        return HTTP_ACCEPTED;
+    /* RFC 9112, 6.1: none in HTTP/1.0, and never with a length. */
+    if (n_codings > 1 || req->http10 || (parser->flags & F_CONTENT_LENGTH))
+        return HTTP_MALFORMED;
+    if (!fg_slice_is_nocase(fg_http_header(req, "Transfer-Encoding"), "chunked"))
+        return HTTP_BAD_TRANSFER_CODING;
+    return HTTP_ACCEPTED;
+}
+
+/* May we read a refused request's body to its end, to keep the connection? */
+static bool worth_skipping(const llhttp_t *parser, const struct fg_http_request *req)
+{
+    /* Who waits for 100 sends no body after a refusal, or does: we cannot know which. */
+    if (fg_http_header(req, "Expect").ptr != NULL)
+        return false;
+    return (parser->flags & F_CHUNKED) || parser->content_length <= HTTP_SKIP_MAX_BYTES;
+}
+
+static int on_headers_complete(llhttp_t *parser)
+{
+    struct http_conn *conn = parser->data;
+    struct http1 *h1 = &conn->http1;
+    struct fg_http_request *req = h1->current;
+    enum http_refusal why;
+
+    parser->upgrade = 0; /* RFC 9110, 7.8: a server may ignore it, and we do */
+    req->method = method_of(parser);
+    req->http10 = parser->http_minor == 0;
+    why = check_framing(parser, req);
+    if (why == HTTP_ACCEPTED && !http_request_url(req))
+        why = HTTP_MALFORMED;
+    if (why != HTTP_ACCEPTED)
+        return stop(conn, why);
+    why = http_request_admit(req, (parser->flags & F_CHUNKED) ? HTTP_LENGTH_UNKNOWN
+                                                              : parser->content_length);
+    if (why != HTTP_ACCEPTED && !worth_skipping(parser, req))
+        return stop(conn, why);
+    req->refusal = why;
+    req->skip_body = why != HTTP_ACCEPTED;
+    http1_queue_push(conn, req);
+    h1->state = HTTP1_BODY;
+    h1->since_mono_ns = conn->now_mono_ns;
+    h1->raw_bytes = 0;
+    return 0;
+}
+
+/* --- bodies --- */
+
+static int on_body(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_conn *conn = parser->data;
+    struct fg_http_request *req = conn->http1.current;
+    struct fg_buf *body = &req->body;
+    enum http_refusal why;
+
+    req->want_continue = false; /* it did not wait */
+    if (req->skip_body)
+        return 0;
+    if (body->ptr != NULL && (const uint8_t *)at == body->ptr + body->len) {
+        fg_assert(len <= body->cap - body->len);
+        body->len += len; /* read in place, see body_room() of http1.c */
+        return 0;
+    }
+    why = http_request_grow(req, len);
+    if (why != HTTP_ACCEPTED)
+        return stop(conn, why);
+    fg_buf_append(body, at, len);
+    return 0;
+}
+
+static int on_message_complete(llhttp_t *parser)
+{
+    struct http_conn *conn = parser->data;
+
+    conn->http1.complete = true;
+    conn->http1.current->keep_alive = llhttp_should_keep_alive(parser);
+    return HPE_PAUSED;
+}
+
+static const llhttp_settings_t parser_settings = {
+    .on_message_begin = on_message_begin,
+    .on_url = on_url,
+    .on_header_field = on_header_field,
+    .on_header_value = on_header_value,
+    .on_header_value_complete = on_header_value_complete,
+    .on_headers_complete = on_headers_complete,
+    .on_body = on_body,
+    .on_message_complete = on_message_complete,
+};
+
+void http1_parser_init(struct http_conn *conn)
+{
+    llhttp_init(&conn->http1.parser, HTTP_REQUEST, &parser_settings);
+    conn->http1.parser.data = conn;
+}

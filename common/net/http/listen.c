@@ -1,0 +1,141 @@
+/*
+ * A loop's part of the server: the listening socket, the list of its connections and their clock.
+ */
+#include "common/net/http/impl.h"
+#include "common/run/log.h"
+
+enum {
+    BACKLOG = 1024,          /* the kernel cuts it to net.core.somaxconn */
+    REFUSALS_AT_A_TIME = 64, /* connections over the limit that still get an answer */
+    TICK_MIN_MS = 5,
+    TICK_MAX_MS = 500,
+    TICK_DRAIN_MS = 20,
+};
+
+/* --- the list --- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct http_loop *owner = handle->data;
+    struct fg_http_server *server = owner->server;
+
+    http_loop_unref(owner);
+    http_server_handles(server, -1);
+}
+
+static void close_tick_when_done(struct http_loop *owner)
+{
+    if (owner->draining && owner->n_conns == 0 && !uv_is_closing((uv_handle_t *)&owner->tick))
+        uv_close((uv_handle_t *)&owner->tick, on_handle_closed);
+}
+
+void http_loop_add(struct http_loop *owner, struct http_conn *conn)
+{
+    conn->next = owner->conns;
+    if (conn->next != NULL)
+        conn->next->prev = conn;
+    owner->conns = conn;
+    owner->n_conns++;
+    atomic_fetch_add(&owner->refs, 1);
+    http_stats_connections(owner->stats, 1);
+    http_server_handles(owner->server, 1);
+}
+
+void http_loop_remove(struct http_loop *owner, struct http_conn *conn)
+{
+    if (conn->prev != NULL)
+        conn->prev->next = conn->next;
+    else
+        owner->conns = conn->next;
+    if (conn->next != NULL)
+        conn->next->prev = conn->prev;
+    owner->n_conns--;
+    http_stats_connections(owner->stats, -1);
+    close_tick_when_done(owner);
+}
+
+/* --- accepting --- */
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct http_loop *owner = listener->data;
+    struct http_conn *conn;
+
+    if (status != 0) {
+        fg_log_warn("cannot accept connections", fg_ls("err", uv_strerror(status)));
+        return;
+    }
+    conn = http_socket_accept(owner);
+    if (conn == NULL)
+        return;
+    if (owner->n_conns <= owner->config.connections_max)
+        conn->protocol->pump(conn); /* begins to read */
+    else if (owner->n_conns <= owner->config.connections_max + REFUSALS_AT_A_TIME)
+        http_conn_refuse(conn, HTTP_TOO_MANY_CONNECTIONS, fg_mono_ns(owner->clock));
+    else
+        http_conn_cut(conn);
+}
+
+/* --- the clock --- */
+
+/*
+ * One look at all connections now and then, instead of a timer for each that every request would
+ * have to set: some nanoseconds for each connection, twice a second.
+ */
+static void on_tick(uv_timer_t *timer)
+{
+    struct http_loop *owner = timer->data;
+    int64_t now_mono_ns = fg_mono_ns(owner->clock);
+
+    for (struct http_conn *conn = owner->conns; conn != NULL; conn = conn->next) {
+        if (conn->writing)
+            http_socket_watch(conn, now_mono_ns);
+        http_conn_tick(conn, now_mono_ns);
+    }
+}
+
+/* Often enough for the shortest timeout to be a quarter late at most. */
+static uint64_t tick_ms(const struct fg_http_config *config)
+{
+    int64_t least_ns = FG_MIN(FG_MIN(config->head_timeout_ns, config->body_timeout_ns),
+                              FG_MIN(config->idle_timeout_ns, config->write_timeout_ns));
+    int64_t ms = least_ns / FG_MS_NS / 4;
+
+    return (uint64_t)FG_MAX(FG_MIN(ms, (int64_t)TICK_MAX_MS), (int64_t)TICK_MIN_MS);
+}
+
+/* --- begin and end, on the loop --- */
+
+void http_loop_listen(struct http_loop *owner, int fd, int *ret_status)
+{
+    uv_loop_t *uv = fg_loop_uv(owner->loop);
+    uint64_t every_ms = tick_ms(&owner->config);
+
+    fg_assert(uv_tcp_init(uv, &owner->listener) == 0);
+    fg_assert(uv_timer_init(uv, &owner->tick) == 0);
+    owner->listener.data = owner->tick.data = owner;
+    atomic_fetch_add(&owner->refs, 2);
+    http_server_handles(owner->server, 2);
+    fg_assert(uv_timer_start(&owner->tick, on_tick, every_ms, every_ms) == 0);
+    *ret_status = uv_tcp_open(&owner->listener, fd);
+    if (*ret_status != 0)
+        (void)close(fd);
+    else
+        *ret_status = uv_listen((uv_stream_t *)&owner->listener, BACKLOG, on_connection);
+}
+
+void http_loop_drain(struct http_loop *owner)
+{
+    if (owner->draining)
+        return;
+    owner->draining = true;
+    uv_close((uv_handle_t *)&owner->listener, on_handle_closed);
+    fg_assert(uv_timer_start(&owner->tick, on_tick, TICK_MIN_MS, TICK_DRAIN_MS) == 0);
+    close_tick_when_done(owner);
+}
+
+void http_loop_cut(struct http_loop *owner)
+{
+    for (struct http_conn *conn = owner->conns; conn != NULL; conn = conn->next)
+        http_conn_cut(conn);
+}

@@ -1,0 +1,203 @@
+/* TCP: what a connection wants done (struct http_io), done with libuv. */
+#include "common/net/http/impl.h"
+
+struct tcp_conn {
+    struct http_conn conn;
+    uv_tcp_t tcp;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    size_t unsent_bytes;      /* when we last looked */
+    int64_t progress_mono_ns; /* when that had changed */
+};
+
+static struct tcp_conn *tcp_of(struct http_conn *conn)
+{
+    return fg_container(conn, struct tcp_conn, conn);
+}
+
+static struct http_conn *conn_of(void *data)
+{
+    return fg_obj(data, http_conn, HTTP_CONN_MAGIC);
+}
+
+static int64_t now_of(const struct http_conn *conn)
+{
+    return fg_mono_ns(conn->owner->clock);
+}
+
+/* --- struct http_io --- */
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct http_conn *conn = conn_of(write->data);
+
+    if (status != 0) /* also when we close while writing */
+        http_conn_cut(conn);
+    else
+        http_conn_written(conn);
+}
+
+/* Skips what was sent; returns how many buffers are left, at the end of bufs. */
+static unsigned skip_sent(uv_buf_t *bufs, unsigned n_bufs, size_t sent)
+{
+    unsigned i = 0;
+
+    while (i < n_bufs && sent >= bufs[i].len)
+        sent -= bufs[i++].len;
+    if (i < n_bufs) {
+        bufs[i].base += sent;
+        bufs[i].len -= sent;
+    }
+    return n_bufs - i;
+}
+
+static bool tcp_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
+{
+    struct tcp_conn *tcp = tcp_of(conn);
+    uv_stream_t *stream = (uv_stream_t *)&tcp->tcp;
+    uv_buf_t left[HTTP_WRITE_BUFS];
+    unsigned n_left;
+    int sent = uv_try_write(stream, bufs, n_bufs);
+
+    if (sent < 0 && sent != UV_EAGAIN) {
+        http_conn_cut(conn);
+        return false;
+    }
+    fg_assert(n_bufs <= FG_COUNT(left));
+    memcpy(left, bufs, n_bufs * sizeof *bufs);
+    n_left = skip_sent(left, n_bufs, sent < 0 ? 0 : (size_t)sent);
+    if (n_left == 0)
+        return true;
+    tcp->write.data = conn;
+    if (uv_write(&tcp->write, stream, left + (n_bufs - n_left), n_left, on_written) != 0)
+        http_conn_cut(conn);
+    tcp->unsent_bytes = uv_stream_get_write_queue_size(stream);
+    tcp->progress_mono_ns = now_of(conn);
+    return false;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+{
+    struct http_conn *conn = conn_of(handle->data);
+
+    (void)suggested;
+    *ret_buf = http_conn_room(conn);
+    /* One buffer for all connections: http_conn_input() copies what has to stay. */
+    if (ret_buf->len == 0)
+        *ret_buf = uv_buf_init((char *)conn->owner->read_buf, HTTP_READ_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct http_conn *conn = conn_of(stream->data);
+
+    if (n > 0)
+        http_conn_input(conn, fg_bytes(buf->base, (size_t)n), now_of(conn));
+    else if (n == UV_EOF)
+        http_conn_eof(conn);
+    else if (n < 0)
+        http_conn_cut(conn);
+}
+
+static void tcp_read(struct http_conn *conn, bool on)
+{
+    uv_stream_t *stream = (uv_stream_t *)&tcp_of(conn)->tcp;
+
+    if (!on)
+        (void)uv_read_stop(stream);
+    else if (uv_read_start(stream, on_alloc, on_read) != 0)
+        http_conn_cut(conn);
+}
+
+static void on_shutdown(uv_shutdown_t *shutdown, int status)
+{
+    (void)shutdown;
+    (void)status; /* a failure shows when reading */
+}
+
+static void tcp_shutdown(struct http_conn *conn)
+{
+    struct tcp_conn *tcp = tcp_of(conn);
+
+    if (uv_shutdown(&tcp->shutdown, (uv_stream_t *)&tcp->tcp, on_shutdown) != 0)
+        http_conn_cut(conn);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct http_conn *conn = conn_of(handle->data);
+    struct http_loop *owner = conn->owner;
+    struct fg_http_server *server = owner->server;
+
+    http_loop_remove(owner, conn);
+    http_conn_closed(conn); /* may free it */
+    /* Last: whoever waits for this in stop may free what the server was lent, the budget too. */
+    http_server_handles(server, -1);
+}
+
+static void tcp_close(struct http_conn *conn)
+{
+    uv_close((uv_handle_t *)&tcp_of(conn)->tcp, on_closed);
+}
+
+static void tcp_release(struct http_conn *conn)
+{
+    struct http_loop *owner = conn->owner;
+
+    free(tcp_of(conn));
+    http_loop_unref(owner);
+}
+
+static const struct http_io tcp_io = {
+    .write = tcp_write,
+    .read = tcp_read,
+    .shutdown = tcp_shutdown,
+    .close = tcp_close,
+    .release = tcp_release,
+};
+
+/* --- the beginning --- */
+
+static void name_peer(struct tcp_conn *tcp)
+{
+    struct sockaddr_storage addr;
+    int len = sizeof addr;
+
+    if (uv_tcp_getpeername(&tcp->tcp, (struct sockaddr *)&addr, &len) != 0)
+        return;
+    (void)uv_ip_name((struct sockaddr *)&addr, tcp->conn.peer, sizeof tcp->conn.peer);
+    /* "::ffff:10.0.0.1": IPv4 on a socket for both. */
+    if (strncmp(tcp->conn.peer, "::ffff:", 7) == 0 && strchr(tcp->conn.peer, '.') != NULL)
+        memmove(tcp->conn.peer, tcp->conn.peer + 7, strlen(tcp->conn.peer + 7) + 1);
+}
+
+struct http_conn *http_socket_accept(struct http_loop *owner)
+{
+    struct tcp_conn *tcp = fg_new(struct tcp_conn);
+    struct http_conn *conn = &tcp->conn;
+
+    http_conn_init(conn, owner, &tcp_io, fg_mono_ns(owner->clock));
+    fg_assert(uv_tcp_init(fg_loop_uv(owner->loop), &tcp->tcp) == 0);
+    tcp->tcp.data = conn;
+    http_loop_add(owner, conn);
+    if (uv_accept((uv_stream_t *)&owner->listener, (uv_stream_t *)&tcp->tcp) != 0) {
+        http_conn_cut(conn);
+        return NULL;
+    }
+    (void)uv_tcp_nodelay(&tcp->tcp, 1);
+    name_peer(tcp);
+    return conn;
+}
+
+void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns)
+{
+    struct tcp_conn *tcp = tcp_of(conn);
+    size_t unsent = uv_stream_get_write_queue_size((uv_stream_t *)&tcp->tcp);
+
+    if (unsent != tcp->unsent_bytes) {
+        tcp->unsent_bytes = unsent;
+        tcp->progress_mono_ns = now_mono_ns;
+    } else if (now_mono_ns - tcp->progress_mono_ns > conn->owner->config.write_timeout_ns) {
+        http_conn_cut(conn);
+    }
+}
