@@ -1,22 +1,25 @@
 /*
- * HTTP server. What a handler sees does not depend on the version spoken: HTTP/1.1 today
- * (http/http1.c, on llhttp); HTTP/2 and TLS come beside it and give the same requests.
+ * HTTP server. What a handler sees does not depend on the version spoken: HTTP/1.1, or HTTP/2, to
+ * which a client comes by its first bytes ("prior knowledge") or by "Upgrade: h2c".
  *
  * A request reaches its handler complete, body included, on the loop thread of its connection. The
  * handler answers with fg_http_respond() on the same thread, now or later; what takes time goes to
  * the workers in between. The connection reads on while a request is answered only as far as the
- * limits say: answers leave in the order of the requests (pipelining), and no more is read than can
- * be held.
+ * limits say. In HTTP/1.1 answers leave in the order of the requests (pipelining), and no more is
+ * read than can be held; in HTTP/2 they leave as they are given, large ones in turns, and the
+ * client's window for a body opens as the body is admitted.
  *
- * Memory: headers are bounded per connection; a body is admitted against the shared budget before
- * it is read, and freed and given back when its request is answered. Who cannot be admitted gets
- * 429 with Retry-After.
+ * Memory: headers are bounded per request; a body is admitted against the shared budget before it
+ * is read, and freed and given back when its request is answered. Who cannot be admitted gets 429
+ * with Retry-After.
  *
  * What is refused before a handler sees it: 404 and 405 (unknown path, wrong method), 413 (over the
  * route's limit), 429 (over the budget), 431 (head too large), 408 (too slow), 417 (unknown
  * expectation), 501 (transfer coding other than chunked), 505 (version), 400 (everything else that
  * is malformed; no leniency, because what two parsers read differently can be used to smuggle
- * requests).
+ * requests). In HTTP/2 the connection goes on after each of these; malformed requests are reset
+ * instead (PROTOCOL_ERROR), as are those beyond streams_max (REFUSED_STREAM), and a client that
+ * keeps us busy for nothing loses its connection (ENHANCE_YOUR_CALM).
  *
  * Thread: one listener per loop (SO_REUSEPORT); connections never move. start and stop from the
  * owner's thread, everything else on the request's loop.
@@ -71,7 +74,8 @@ struct fg_http_config {
     int64_t write_timeout_ns; /* without progress of a response */
     uint64_t body_min_per_s;  /* slower bodies are cut off after a grace of 5 s; 0: any speed */
     unsigned connections_max; /* per loop; more are answered 503 and closed */
-    unsigned pipeline_max;    /* requests of one connection being worked on at a time */
+    unsigned pipeline_max;    /* requests of one connection being worked on at a time, */
+    unsigned streams_max;     /* ... the same in HTTP/2: streams open at a time */
     int64_t drain_ns;         /* how long stop waits for answers that are under way */
 };
 
@@ -80,7 +84,7 @@ struct fg_http_config {
     {.head_max_bytes = UINT64_C(32) << 10, .head_timeout_ns = 10 * FG_SECOND_NS,                            \
      .body_timeout_ns = 60 * FG_SECOND_NS, .idle_timeout_ns = 120 * FG_SECOND_NS,                  \
      .write_timeout_ns = 30 * FG_SECOND_NS, .body_min_per_s = 1024, .connections_max = 4096,       \
-     .pipeline_max = 16, .drain_ns = 30 * FG_SECOND_NS}
+     .pipeline_max = 16, .streams_max = 128, .drain_ns = 30 * FG_SECOND_NS}
 /* clang-format on */
 
 struct fg_http_server;
@@ -150,6 +154,13 @@ bool fg_http_gone(const struct fg_http_request *req);
 
 /* More response headers, before fg_http_respond(). Copied; line ends in them become spaces. */
 void fg_http_add_header(struct fg_http_request *req, const char *name, const char *value);
+
+/*
+ * Fields that follow the body, before fg_http_respond(); as gRPC's status. Copied as headers are.
+ * They are sent in HTTP/2, and in HTTP/1.1 to who asked for them ("TE: trailers"); others get the
+ * answer without. With an empty body they are all that follows the headers.
+ */
+void fg_http_add_trailer(struct fg_http_request *req, const char *name, const char *value);
 
 /* Say that the body is compressed already or must not be: no content coding is added. */
 void fg_http_no_coding(struct fg_http_request *req);

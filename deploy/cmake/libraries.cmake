@@ -11,6 +11,7 @@ function(fg_find_library name module)
 endfunction()
 
 fg_find_library(uv         "libuv >= 1.44")
+fg_find_library(nghttp2    "libnghttp2 >= 1.52")
 fg_find_library(rocksdb    "rocksdb >= 7.8")
 fg_find_library(zstd       "libzstd >= 1.5.4")
 fg_find_library(yaml       "yaml-0.1 >= 0.2.5")

@@ -17,8 +17,8 @@ void http_conn_init(struct http_conn *conn, struct http_loop *owner, const struc
     conn->io = io;
     conn->refs = 1;
     conn->now_mono_ns = now_mono_ns;
-    conn->protocol = &http1_protocol;
-    conn->protocol->begin(conn);
+    http_conn_speak(conn, &http1_protocol);
+    conn->choosing = true;
 }
 
 void http_conn_unref(struct http_conn *conn)
@@ -30,11 +30,51 @@ void http_conn_unref(struct http_conn *conn)
     conn->io->release(conn);
 }
 
+/* --- which version --- */
+
+/* RFC 9113, 3.4. */
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+enum { PREFACE_BYTES = sizeof preface - 1 };
+
+void http_conn_speak(struct http_conn *conn, const struct http_protocol *protocol)
+{
+    conn->choosing = false;
+    conn->protocol = protocol;
+    conn->protocol->begin(conn);
+}
+
+/*
+ * Without TLS the first bytes tell. What is held back until then equals the preface so far, so that
+ * it need not be kept. false: more has to come first.
+ */
+static bool choose(struct http_conn *conn, struct fg_slice *bytes)
+{
+    size_t len = FG_MIN(bytes->len, PREFACE_BYTES - conn->preface_len);
+    struct fg_slice held = fg_bytes(preface, conn->preface_len);
+
+    if (memcmp(preface + held.len, bytes->ptr, len) != 0) {
+        conn->choosing = false;
+        if (held.len > 0)
+            http_conn_input(conn, held, conn->now_mono_ns);
+        return true;
+    }
+    conn->preface_len += (unsigned)len;
+    *bytes = fg_slice_sub(*bytes, len, bytes->len);
+    if (conn->preface_len < PREFACE_BYTES)
+        return false;
+    conn->protocol->end(conn);
+    http_conn_speak(conn, &http2_protocol);
+    http_conn_input(conn, fg_bytes(preface, PREFACE_BYTES), conn->now_mono_ns);
+    return bytes->len > 0;
+}
+
 /* --- events --- */
 
 void http_conn_input(struct http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns)
 {
     conn->now_mono_ns = now_mono_ns;
+    if (conn->choosing && !choose(conn, &bytes))
+        return;
     if (conn->state == HTTP_CONN_OPEN)
         conn->protocol->input(conn, bytes);
     else if (conn->state == HTTP_CONN_LINGER)
@@ -89,6 +129,7 @@ void http_conn_closed(struct http_conn *conn)
 void http_conn_refuse(struct http_conn *conn, enum http_refusal why, int64_t now_mono_ns)
 {
     conn->now_mono_ns = now_mono_ns;
+    conn->choosing = false;
     http1_refuse(conn, why);
 }
 

@@ -19,7 +19,7 @@
 #include "common/net/http/impl.h"
 
 enum {
-    WRITE_BATCH = HTTP_WRITE_BUFS / 2, /* answers in one write: a head and a body each */
+    WRITE_BATCH = HTTP_WRITE_BUFS / HTTP1_ANSWER_BUFS, /* answers in one write */
     DIRECT_READ_MIN_BYTES =
         2048, /* below, the read of the loop's buffer takes more than the body */
     CHUNK_SLACK_BYTES = 64 * 1024, /* framing that any chunked body may have, ... */
@@ -91,7 +91,7 @@ static void drop_written(struct http_conn *conn)
 static void refuse_now(struct http_conn *conn, enum http_refusal why)
 {
     struct http1 *h1 = &conn->http1;
-    struct fg_http_request *req = h1->current == NULL ? http1_request_begin(conn) : h1->current;
+    struct fg_http_request *req = h1->current == NULL ? http_request_new(conn) : h1->current;
 
     if (h1->state == HTTP1_HEAD)
         http1_queue_push(conn, req);
@@ -153,6 +153,8 @@ static void received(struct http_conn *conn)
     }
     if (req->refusal != HTTP_ACCEPTED)
         http_refuse(req);
+    else if (h1->state == HTTP1_HEAD && h1->first == req && http2_upgrade_wanted(req))
+        h1->state = HTTP1_UPGRADED;
     else
         http_request_work(req);
 }
@@ -221,9 +223,7 @@ static bool write_batch(struct http_conn *conn)
 
     for (struct fg_http_request *req = h1->first;
          req != NULL && req->state == HTTP_READY && n < WRITE_BATCH; req = req->next) {
-        bufs[n_bufs++] = uv_buf_init((char *)req->out_head.ptr, (unsigned)req->out_head.len);
-        if (req->out.len > 0)
-            bufs[n_bufs++] = (uv_buf_t){.base = (char *)req->out.ptr, .len = req->out.len};
+        n_bufs += http1_answer_bufs(req, bufs + n_bufs);
         n++;
     }
     if (n == 0)
@@ -287,6 +287,17 @@ static void settle(struct http_conn *conn)
         http_conn_read(conn, wants_input(conn));
 }
 
+/* All that came before was answered; what comes next is HTTP/2. */
+static void hand_over(struct http_conn *conn)
+{
+    struct http1 *h1 = &conn->http1;
+    struct fg_slice rest = h1->in;
+
+    h1->in = fg_bytes(NULL, 0);
+    http2_upgrade(queue_pop(h1), rest);
+    fg_buf_done(&h1->pending); /* rest may have been in it */
+}
+
 static void pump(struct http_conn *conn)
 {
     struct http1 *h1 = &conn->http1;
@@ -300,7 +311,9 @@ static void pump(struct http_conn *conn)
         flush(conn);
     } while (can_feed(conn));
     h1->pumping = false;
-    if (conn->state == HTTP_CONN_OPEN)
+    if (conn->state == HTTP_CONN_OPEN && h1->state == HTTP1_UPGRADED)
+        hand_over(conn);
+    else if (conn->state == HTTP_CONN_OPEN)
         settle(conn);
 }
 
@@ -396,12 +409,14 @@ static void tick(struct http_conn *conn)
             http_body_too_slow(conn, h1->since_mono_ns, h1->raw_bytes))
             http1_refuse(conn, HTTP_TOO_SLOW);
         break;
+    case HTTP1_UPGRADED:
     case HTTP1_LAST: /* the transport watches the writing, the handlers have deadlines */
         break;
     }
 }
 
 const struct http_protocol http1_protocol = {
+    .version = HTTP_1,
     .begin = begin,
     .input = input,
     .body_room = body_room,

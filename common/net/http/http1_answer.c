@@ -1,4 +1,7 @@
-/* The form that an answer has in HTTP/1.1: status line and headers. */
+/*
+ * The form that an answer has in HTTP/1.1: status line and headers before the body, and where it
+ * has trailers the frame of a chunk around it (RFC 9112, 7.1).
+ */
 #include "common/net/http/impl.h"
 
 static void put_connection(struct fg_http_request *req)
@@ -7,6 +10,43 @@ static void put_connection(struct fg_http_request *req)
         fg_buf_put(&req->out_head, FG_LIT("Connection: close\r\n"));
     else if (req->http10)
         fg_buf_put(&req->out_head, FG_LIT("Connection: keep-alive\r\n"));
+}
+
+/* RFC 9110, 6.5.1: to who says that they would be read. */
+static bool wants_trailers(const struct fg_http_request *req)
+{
+    return req->trailers.len > 0 && !req->http10 && req->method != FG_HTTP_HEAD &&
+           http_header_has(req, "TE", "trailers");
+}
+
+static void put_length(struct fg_http_request *req)
+{
+    struct fg_buf *head = &req->out_head;
+
+    req->chunked = wants_trailers(req);
+    if (req->chunked) {
+        fg_buf_put(head, FG_LIT("Transfer-Encoding: chunked\r\n"));
+        return;
+    }
+    fg_buf_put(head, FG_LIT("Content-Length: "));
+    fg_buf_u64(head, req->content_bytes);
+    fg_buf_put(head, FG_LIT("\r\n"));
+}
+
+/* The body as one chunk: its size goes to the end of the head, what follows it into `extra`. */
+static void put_chunk(struct fg_http_request *req)
+{
+    struct fg_buf *tail = &req->extra; /* the head has what was in it */
+
+    fg_buf_clear(tail);
+    if (req->out.len > 0) {
+        fg_buf_printf(&req->out_head, "%zx\r\n", req->out.len);
+        fg_buf_put(tail, FG_LIT("\r\n"));
+    }
+    fg_buf_put(tail, FG_LIT("0\r\n"));
+    fg_buf_put(tail, fg_buf_slice(&req->trailers));
+    fg_buf_put(tail, FG_LIT("\r\n"));
+    fg_assert(!tail->full && !req->trailers.full);
 }
 
 void http1_put_answer(struct fg_http_request *req)
@@ -20,16 +60,28 @@ void http1_put_answer(struct fg_http_request *req)
     fg_buf_put(head, FG_LIT("\r\nDate: "));
     fg_buf_puts(head, http_date(req->conn->owner));
     fg_buf_put(head, FG_LIT("\r\n"));
-    if (http_status_has_body(req->status)) {
-        fg_buf_put(head, FG_LIT("Content-Length: "));
-        fg_buf_u64(head, req->content_bytes);
-        fg_buf_put(head, FG_LIT("\r\n"));
-    }
+    if (http_status_has_body(req->status))
+        put_length(req);
     if (req->coding != HTTP_IDENTITY)
         fg_buf_put(head, req->coding == HTTP_GZIP ? FG_LIT("Content-Encoding: gzip\r\n")
                                                   : FG_LIT("Content-Encoding: zstd\r\n"));
     put_connection(req);
     fg_buf_put(head, fg_buf_slice(&req->extra));
     fg_buf_put(head, FG_LIT("\r\n"));
-    fg_assert(!head->full && !req->extra.full);
+    fg_assert(!req->extra.full);
+    if (req->chunked)
+        put_chunk(req);
+    fg_assert(!head->full);
+}
+
+unsigned http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs)
+{
+    unsigned n = 0;
+
+    bufs[n++] = uv_buf_init((char *)req->out_head.ptr, (unsigned)req->out_head.len);
+    if (req->out.len > 0)
+        bufs[n++] = (uv_buf_t){.base = (char *)req->out.ptr, .len = req->out.len};
+    if (req->chunked)
+        bufs[n++] = uv_buf_init((char *)req->extra.ptr, (unsigned)req->extra.len);
+    return n;
 }

@@ -4,15 +4,6 @@
  */
 #include "common/net/http/impl.h"
 
-struct fg_http_request *http1_request_begin(struct http_conn *conn)
-{
-    struct fg_http_request *req = http_request_new(conn);
-
-    req->method = FG_HTTP_OTHER;
-    req->stats_at = http_stats_of(conn->owner->stats, SIZE_MAX, FG_HTTP_OTHER);
-    return req;
-}
-
 /* Ends the parsing from inside of it. */
 static int stop(struct http_conn *conn, enum http_refusal why)
 {
@@ -26,7 +17,7 @@ static int on_message_begin(llhttp_t *parser)
 {
     struct http_conn *conn = parser->data;
 
-    conn->http1.current = http1_request_begin(conn);
+    conn->http1.current = http_request_new(conn);
     conn->http1.since_mono_ns = conn->now_mono_ns;
     return 0;
 }
@@ -85,26 +76,6 @@ static int on_header_value_complete(llhttp_t *parser)
     return 0;
 }
 
-static enum fg_http_method method_of(const llhttp_t *parser)
-{
-    switch (parser->method) {
-    case HTTP_GET:
-        return FG_HTTP_GET;
-    case HTTP_HEAD:
-        return FG_HTTP_HEAD;
-    case HTTP_POST:
-        return FG_HTTP_POST;
-    case HTTP_PUT:
-        return FG_HTTP_PUT;
-    case HTTP_DELETE:
-        return FG_HTTP_DELETE;
-    case HTTP_OPTIONS:
-        return FG_HTTP_OPTIONS;
-    default:
-        return FG_HTTP_OTHER;
-    }
-}
-
 static unsigned count_headers(const struct fg_http_request *req, const char *name)
 {
     unsigned n = 0;
@@ -151,8 +122,8 @@ static int on_headers_complete(llhttp_t *parser)
     struct fg_http_request *req = h1->current;
     enum http_refusal why;
 
-    parser->upgrade = 0; /* RFC 9110, 7.8: a server may ignore it, and we do */
-    req->method = method_of(parser);
+    parser->upgrade = 0; /* the message goes on as it would without, see received() */
+    req->method = http_method_named(fg_cstr(llhttp_method_name(parser->method)));
     req->http10 = parser->http_minor == 0;
     why = check_framing(parser, req);
     if (why == HTTP_ACCEPTED && !http_request_url(req))

@@ -9,6 +9,7 @@
  *     http1.c          HTTP/1.1 as a struct http_protocol: the state machine
  *     http1_parse.c    ... its requests, found by llhttp
  *     http1_answer.c   ... and the form of its answers
+ *     http2.c, ...     HTTP/2 as a struct http_protocol, see http2.h
  *     request.c        what handlers ask about a request
  *     admit.c          what a request has to pass before its body is read
  *     response.c       answers, errors and refusals, whatever the version
@@ -30,15 +31,16 @@
 enum {
     HTTP_CONN_MAGIC = 0x68747463,
     HTTP_REQUEST_MAGIC = 0x68747471,
-    HTTP_HEADERS_MAX = 100,             /* agents send about ten */
-    HTTP_ARENA_MAX_BYTES = 1024 * 1024, /* see fg_http_arena() */
-    HTTP_READ_BYTES = 64 * 1024,        /* one read; shared by all connections of a loop */
-    HTTP_SKIP_MAX_BYTES = 256 * 1024,   /* of a refused body: cheaper to read than to reconnect */
+    HTTP_HEADERS_MAX = 100,                 /* agents send about ten */
+    HTTP2_STREAM_WINDOW_BYTES = 256 * 1024, /* what a stream may send unasked */
+    HTTP_ARENA_MAX_BYTES = 1024 * 1024,     /* see fg_http_arena() */
+    HTTP_READ_BYTES = 64 * 1024,            /* one read; shared by all connections of a loop */
+    HTTP_SKIP_MAX_BYTES = 256 * 1024, /* of a refused body: cheaper to read than to reconnect */
     HTTP_LINGER_MAX_BYTES =
         1024 * 1024,              /* thrown away after a last answer, see http_conn_leave() */
     HTTP_CODING_MIN_BYTES = 1400, /* less fits one packet anyhow */
     HTTP_SPARE_REQUESTS = 64,     /* kept per loop for the next connection's */
-    HTTP_WRITE_BUFS = 16,         /* at most, in one write */
+    HTTP_WRITE_BUFS = 32,         /* at most, in one write */
 };
 
 /* --- requests --- */
@@ -82,15 +84,30 @@ struct http_header {
     struct http_span name, value;
 };
 
+/* What HTTP/2 adds to a request. */
+struct http_stream {
+    int32_t stream_id;                     /* 0: the stream is closed */
+    bool has_head, in_body, complete;      /* how far it has come; see http2_in.c */
+    struct fg_http_request *prev;          /* in the connection's list */
+    struct fg_http_request *next_complete; /* among those to be handed over */
+    size_t list_bytes;                     /* of its header list, as RFC 9113, 6.5.2 counts */
+    int64_t body_mono_ns;                  /* begin of the body */
+    uint64_t body_bytes;                   /* what came of it */
+    size_t sent_bytes;                     /* of the answer's body: given to the socket */
+    unsigned borrowed;                     /* pieces of it that the socket still has */
+    int64_t progress_mono_ns;              /* when something of the answer was sent */
+};
+
 struct fg_http_request {
     uint32_t magic;
     enum http_request_state state;
     struct http_conn *conn;
-    struct fg_http_request *next; /* in the connection's queue, or among the spare ones */
+    struct fg_http_request *next; /* in the connection's list, or among the spare ones */
 
     enum fg_http_method method;
     enum http_refusal refusal;
     bool http10, keep_alive, want_continue, no_coding, skip_body;
+    bool chunked; /* the answer, in HTTP/1.1: it has trailers */
     _Atomic bool gone;
     int64_t start_mono_ns;
     struct fg_buf head; /* URL and headers, one after another */
@@ -112,7 +129,9 @@ struct fg_http_request {
     struct fg_buf out_head;
     struct fg_buf out;      /* the answer's body, */
     uint64_t content_bytes; /* and its length: that of HEAD is said and not sent */
+    struct fg_buf trailers; /* lines as in `extra`, after the body */
     struct fg_job job;      /* compresses it */
+    struct http_stream h2;
 };
 
 struct fg_http_request *http_request_new(struct http_conn *conn);
@@ -128,6 +147,11 @@ static inline struct fg_slice http_span(const struct fg_http_request *req, struc
 /* One piece of a URL, name or value; the pieces of one follow each other. false: no room. */
 bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
                             struct fg_slice piece);
+
+/* Is the token in the list that the header is ("Connection: close, TE")? */
+bool http_header_has(const struct fg_http_request *req, const char *name, const char *token);
+
+enum fg_http_method http_method_named(struct fg_slice name); /* "GET" */
 
 /* Splits the URL; false when it is not one that we could serve. */
 bool http_request_url(struct fg_http_request *req);
@@ -163,11 +187,15 @@ struct http_io {
     void (*release)(struct http_conn *conn);  /* frees the memory */
 };
 
+/* HTTP/1.0 counts as 1.1. */
+enum http_version { HTTP_1, HTTP_2 };
+
 /*
  * What a version of HTTP makes of a connection's events. After begin() and until end(), only while
  * the connection is open; respond() at any time.
  */
 struct http_protocol {
+    enum http_version version;
     void (*begin)(struct http_conn *conn);
     /* Bytes arrived; they are used or copied before this returns. */
     void (*input)(struct http_conn *conn, struct fg_slice bytes);
@@ -184,7 +212,7 @@ struct http_protocol {
     void (*end)(struct http_conn *conn);
 };
 
-extern const struct http_protocol http1_protocol;
+extern const struct http_protocol http1_protocol, http2_protocol;
 
 /*
  *  OPEN --> LINGER      the peer may not have read our last answer yet, see http_conn_leave()
@@ -198,9 +226,13 @@ enum http_conn_state {
     HTTP_CONN_CLOSED,
 };
 
-/* HEAD also while idle, between requests; LAST: nothing more is read, answers are still to leave.
+/*
+ *  HEAD <--> BODY         HEAD also while idle, between requests
+ *    |   \    |
+ *    |    `-> LAST        nothing more is read; answers are still to leave
+ *    `-> UPGRADED         what follows is HTTP/2
  */
-enum http1_state { HTTP1_HEAD, HTTP1_BODY, HTTP1_LAST };
+enum http1_state { HTTP1_HEAD, HTTP1_BODY, HTTP1_LAST, HTTP1_UPGRADED };
 
 /* What HTTP/1.1 knows of a connection. */
 struct http1 {
@@ -232,7 +264,11 @@ struct http_conn {
     uint64_t discarded_bytes;      /* of that */
     int64_t linger_mono_ns;        /* begin of LINGER */
     int64_t now_mono_ns;           /* of the last event */
+    bool choosing;                 /* the version is not known yet, see choose() */
+    unsigned preface_len;          /* of HTTP/2's first bytes: came and were held back */
+    bool secure;                   /* under TLS */
     struct http1 http1;
+    struct http2 *http2; /* NULL: HTTP/1.1 */
     char peer[INET6_ADDRSTRLEN];
 };
 
@@ -257,18 +293,32 @@ bool http_conn_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bu
 void http_conn_read(struct http_conn *conn, bool want);
 void http_conn_discard(struct http_conn *conn, size_t len); /* has read what it will not use */
 void http_conn_leave(struct http_conn *conn);               /* the last answer has left */
+/* From here on the connection speaks this. */
+void http_conn_speak(struct http_conn *conn, const struct http_protocol *protocol);
 
 /* --- HTTP/1.1, among its files --- */
 
 void http1_parser_init(struct http_conn *conn);
-struct fg_http_request *http1_request_begin(struct http_conn *conn);
 void http1_queue_push(struct http_conn *conn, struct fg_http_request *req);
 /* Writes status line and headers, and what frames the body. */
 void http1_put_answer(struct fg_http_request *req);
+enum { HTTP1_ANSWER_BUFS = 3 }; /* head, body, what follows the body */
+/* What to write of it; returns how many. */
+unsigned http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs);
 /* true when the answer has to say "Connection: close"; nothing is read after it then. */
 bool http1_closes_after(struct fg_http_request *req);
 /* Answers without reading on: the connection ends with this answer. */
 void http1_refuse(struct http_conn *conn, enum http_refusal why);
+
+/* --- from HTTP/1.1 to HTTP/2 --- */
+
+/* Does the complete request ask for it, and may it? */
+bool http2_upgrade_wanted(const struct fg_http_request *req);
+/*
+ * The connection says so and speaks HTTP/2; the request is its first, and rest what was received
+ * after it.
+ */
+void http2_upgrade(struct fg_http_request *req, struct fg_slice rest);
 
 /* --- answers --- */
 
@@ -288,6 +338,12 @@ bool http_coding_start(struct fg_http_request *req);
 
 struct http_stats;
 
+enum http2_event {
+    HTTP2_STREAM_REFUSED, /* too many requests, or answers that nobody takes */
+    HTTP2_FLOOD,          /* a connection ended: too many cheap frames */
+    HTTP2_BROKEN,         /* a connection ended: a rule of the protocol broken */
+};
+
 /* Never freed: what it names may be scraped as long as the registry lives. registry NULL gives
  * NULL. */
 struct http_stats *http_stats_create(struct fg_registry *registry,
@@ -295,9 +351,10 @@ struct http_stats *http_stats_create(struct fg_registry *registry,
 /* Where the request is counted, from its route and method; route SIZE_MAX: none of them. */
 unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_http_method method);
 /* All accept NULL. */
-void http_stats_answered(struct http_stats *stats, unsigned at, unsigned status,
-                         int64_t duration_ns);
+void http_stats_answered(struct http_stats *stats, enum http_version version, unsigned at,
+                         unsigned status, int64_t duration_ns);
 void http_stats_refused(struct http_stats *stats, enum http_refusal why);
+void http_stats_http2(struct http_stats *stats, enum http2_event event);
 void http_stats_connections(struct http_stats *stats, int by);
 void http_stats_inflight(struct http_stats *stats, int by);
 

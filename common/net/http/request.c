@@ -15,12 +15,15 @@ struct fg_http_request *http_request_new(struct http_conn *conn)
         req->arena = fg_arena_create(HTTP_ARENA_MAX_BYTES);
         fg_buf_init(&req->head, owner->config.head_max_bytes);
         fg_buf_init(&req->extra, HTTP_ARENA_MAX_BYTES);
+        fg_buf_init(&req->trailers, HTTP_ARENA_MAX_BYTES);
         fg_buf_init(&req->out_head, (size_t)2 * HTTP_ARENA_MAX_BYTES);
         fg_buf_init(&req->body, 0);
         fg_buf_init(&req->out, SIZE_MAX);
     }
     req->conn = conn;
     req->next = NULL;
+    req->method = FG_HTTP_OTHER;
+    req->stats_at = http_stats_of(owner->stats, SIZE_MAX, FG_HTTP_OTHER);
     req->start_mono_ns = conn->now_mono_ns;
     conn->refs++;
     return req;
@@ -32,22 +35,23 @@ static void request_reset(struct fg_http_request *req)
     fg_arena_reset(req->arena);
     fg_buf_clear(&req->head);
     fg_buf_clear(&req->extra);
+    fg_buf_clear(&req->trailers);
     fg_buf_clear(&req->out_head);
     fg_buf_done(&req->out);
     req->state = HTTP_RECEIVING;
-    req->method = FG_HTTP_OTHER;
     req->refusal = HTTP_ACCEPTED;
     req->http10 = req->keep_alive = req->want_continue = false;
-    req->no_coding = req->skip_body = req->retry_after = false;
+    req->no_coding = req->skip_body = req->chunked = req->retry_after = false;
     atomic_store_explicit(&req->gone, false, memory_order_relaxed);
     req->url = (struct http_span){0};
     req->n_headers = 0;
     req->headers[0] = (struct http_header){0}; /* the next ones as they come */
     req->path = req->query = fg_bytes(NULL, 0);
     req->route = NULL;
-    req->allow = req->stats_at = req->status = 0;
+    req->allow = req->status = 0;
     req->body_max_bytes = req->content_bytes = 0;
     req->coding = HTTP_IDENTITY;
+    req->h2 = (struct http_stream){0};
 }
 
 void http_request_drop_body(struct fg_http_request *req)
@@ -83,6 +87,7 @@ void http_request_destroy(struct fg_http_request *req)
     fg_arena_destroy(req->arena);
     fg_buf_done(&req->head);
     fg_buf_done(&req->extra);
+    fg_buf_done(&req->trailers);
     fg_buf_done(&req->out_head);
     fg_buf_done(&req->out);
     fg_buf_done(&req->body);
@@ -99,6 +104,20 @@ bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
     fg_buf_put(head, piece);
     span->len += (uint32_t)piece.len;
     return !head->full;
+}
+
+enum fg_http_method http_method_named(struct fg_slice name)
+{
+    static const struct {
+        const char *name;
+        enum fg_http_method method;
+    } methods[] = {{"GET", FG_HTTP_GET}, {"HEAD", FG_HTTP_HEAD},     {"POST", FG_HTTP_POST},
+                   {"PUT", FG_HTTP_PUT}, {"DELETE", FG_HTTP_DELETE}, {"OPTIONS", FG_HTTP_OPTIONS}};
+
+    for (size_t i = 0; i < FG_COUNT(methods); i++)
+        if (fg_slice_is(name, methods[i].name))
+            return methods[i].method;
+    return FG_HTTP_OTHER;
 }
 
 /* --- percent-decoding (RFC 3986, 2.1) --- */
@@ -206,6 +225,20 @@ struct fg_slice fg_http_header(const struct fg_http_request *req, const char *na
             fg_slice_is_nocase(http_span(req, req->headers[i].name), name))
             return http_span(req, req->headers[i].value);
     return fg_bytes(NULL, 0);
+}
+
+bool http_header_has(const struct fg_http_request *req, const char *name, const char *token)
+{
+    struct fg_slice list = fg_http_header(req, name);
+
+    while (list.len > 0) {
+        size_t end = FG_MIN(fg_slice_find(list, ','), list.len);
+
+        if (fg_slice_is_nocase(fg_trim(fg_slice_sub(list, 0, end)), token))
+            return true;
+        list = fg_slice_sub(list, end + 1, list.len);
+    }
+    return false;
 }
 
 /*

@@ -88,6 +88,11 @@ void fg_http_add_header(struct fg_http_request *req, const char *name, const cha
     put_header(&req->extra, name, value);
 }
 
+void fg_http_add_trailer(struct fg_http_request *req, const char *name, const char *value)
+{
+    put_header(&req->trailers, name, value);
+}
+
 void fg_http_no_coding(struct fg_http_request *req)
 {
     req->no_coding = true;
@@ -110,7 +115,7 @@ static void count_answer(struct fg_http_request *req)
 {
     struct http_loop *owner = req->conn->owner;
 
-    http_stats_answered(owner->stats, req->stats_at, req->status,
+    http_stats_answered(owner->stats, req->conn->protocol->version, req->stats_at, req->status,
                         fg_mono_ns(owner->clock) - req->start_mono_ns);
     if (req->refusal == HTTP_ACCEPTED)
         http_stats_inflight(owner->stats, -1);

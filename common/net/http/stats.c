@@ -12,6 +12,11 @@
 #define HTTP_METRICS(M)                                                                             \
     M(GAUGE, HTTP_CONNECTIONS, "pyroscope_tcp_connections", "Open client connections")              \
     M(GAUGE, HTTP_INFLIGHT, "pyroscope_inflight_requests", "Requests that a handler works on")      \
+    M(COUNTER, HTTP_ANSWERS_1, "flamegrid_http_answers_total{version=\"1.1\"}", ANSWERS_HELP)         \
+    M(COUNTER, HTTP_ANSWERS_2, "flamegrid_http_answers_total{version=\"2\"}", ANSWERS_HELP)           \
+    M(COUNTER, HTTP_STREAMS_REFUSED, "flamegrid_http2_streams_refused_total", "HTTP/2 requests reset unread: too many on their connection") \
+    M(COUNTER, HTTP_CLOSED_FLOOD, "flamegrid_http2_closed_total{reason=\"flood\"}", CLOSED_HELP)       \
+    M(COUNTER, HTTP_CLOSED_BROKEN, "flamegrid_http2_closed_total{reason=\"protocol_error\"}", CLOSED_HELP) \
     M(COUNTER, HTTP_REFUSED_NOT_FOUND, REFUSED("not_found"), REFUSED_HELP)                          \
     M(COUNTER, HTTP_REFUSED_BAD_METHOD, REFUSED("bad_method"), REFUSED_HELP)                        \
     M(COUNTER, HTTP_REFUSED_MALFORMED, REFUSED("malformed"), REFUSED_HELP)                          \
@@ -25,6 +30,8 @@
     M(COUNTER, HTTP_REFUSED_CONNECTIONS, REFUSED("too_many_connections"), REFUSED_HELP)
 /* clang-format on */
 #define REFUSED(reason) "flamegrid_http_refused_total{reason=\"" reason "\"}"
+#define ANSWERS_HELP    "Requests answered, by the version of HTTP spoken"
+#define CLOSED_HELP     "HTTP/2 connections that we ended because of what the peer did"
 #define REFUSED_HELP    "Requests refused before a handler saw them"
 
 FG_METRICS_ENUM(http_metric, HTTP_METRICS)
@@ -184,11 +191,19 @@ unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_htt
     return (unsigned)((route * FG_COUNT(methods) + m) * FG_COUNT(statuses));
 }
 
-void http_stats_answered(struct http_stats *stats, unsigned at, unsigned status,
-                         int64_t duration_ns)
+void http_stats_answered(struct http_stats *stats, enum http_version version, unsigned at,
+                         unsigned status, int64_t duration_ns)
+{
+    if (stats == NULL)
+        return;
+    fg_metric_add(stats->metrics, version == HTTP_2 ? HTTP_ANSWERS_2 : HTTP_ANSWERS_1, 1);
+    fg_metric_observe_ns(series_metrics(stats, at + status_index(status)), 0, duration_ns);
+}
+
+void http_stats_http2(struct http_stats *stats, enum http2_event event)
 {
     if (stats != NULL)
-        fg_metric_observe_ns(series_metrics(stats, at + status_index(status)), 0, duration_ns);
+        fg_metric_add(stats->metrics, (unsigned)HTTP_STREAMS_REFUSED + (unsigned)event, 1);
 }
 
 void http_stats_refused(struct http_stats *stats, enum http_refusal why)

@@ -2,7 +2,7 @@
  * The server with real sockets on a free port of the loopback device. A client here is a blocking
  * socket: send bytes, read until what is expected is there or the peer has closed.
  */
-#include "common/net/http.h"
+#include "tests/lib/http_run.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,218 +17,11 @@
 
 #include <cmocka.h>
 
-enum {
-    BODY_MAX = 1 << 20,
-    BUDGET = 4 << 20,
-    HELD_MAX = 16,
-    BIG_BYTES = 100000,
-};
-
-struct fixture {
-    struct fg_http_config config;
-    struct fg_budget budget;
-    struct fg_registry *registry;
-    struct fg_work *work;
-    struct fg_loop *loops[2];
-    struct fg_http_server *server;
-    struct fg_http_request *held[HELD_MAX]; /* by /hold, on the loop only */
-    _Atomic unsigned n_held;
-    _Atomic unsigned n_gone;
-};
-
-/* --- handlers --- */
-
-static void respond_text(struct fg_http_request *req, unsigned status, const char *text)
-{
-    struct fg_buf body;
-
-    fg_buf_init(&body, 1 << 20);
-    fg_buf_puts(&body, text);
-    fg_http_respond(req, status, "text/plain", &body);
-}
-
-/* "METHOD-BITS PATH body" */
-static void on_echo(struct fg_http_request *req, void *arg)
-{
-    struct fg_buf body;
-
-    (void)arg;
-    fg_buf_init(&body, 2 * BODY_MAX);
-    fg_buf_printf(&body, "%d %.*s ", (int)fg_http_method(req), FG_S(fg_http_path(req)));
-    fg_buf_put(&body, fg_http_body(req));
-    fg_http_respond(req, 200, "text/plain", &body);
-}
-
-static void on_length(struct fg_http_request *req, void *arg)
-{
-    char text[32];
-
-    (void)arg;
-    (void)snprintf(text, sizeof text, "%zu", fg_http_body(req).len);
-    respond_text(req, 200, text);
-}
-
-static void on_param(struct fg_http_request *req, void *arg)
-{
-    struct fg_slice a = fg_http_param(req, "a"), second = fg_http_param_at(req, "a", 1);
-    struct fg_buf body;
-
-    (void)arg;
-    fg_buf_init(&body, 65536);
-    fg_buf_printf(&body, "%s%.*s,%s%.*s", a.ptr == NULL ? "none" : "", FG_S(a),
-                  second.ptr == NULL ? "none" : "", FG_S(second));
-    fg_http_add_header(req, "X-Agent", "line\r\nInjected: yes");
-    fg_http_respond(req, 200, "text/plain", &body);
-}
-
-static void on_big(struct fg_http_request *req, void *arg)
-{
-    struct fg_buf body;
-
-    (void)arg;
-    fg_buf_init(&body, BIG_BYTES);
-    while (body.len < BIG_BYTES)
-        fg_buf_putc(&body, (uint8_t)('a' + body.len % 7));
-    fg_http_respond(req, 200, "text/plain", &body);
-}
-
-static void on_hold(struct fg_http_request *req, void *arg)
-{
-    struct fixture *f = arg;
-    unsigned n = atomic_load(&f->n_held);
-
-    fg_assert(n < HELD_MAX);
-    f->held[n] = req;
-    atomic_store(&f->n_held, n + 1);
-}
-
-static void on_busy(struct fg_http_request *req, void *arg)
-{
-    struct fg_err err;
-
-    (void)arg;
-    (void)fg_fail(&err, FG_E_UNAVAILABLE, "the \"head\" is full");
-    fg_http_respond_error(req, &err);
-}
-
-/* --- fixture --- */
-
-static void add_routes(struct fixture *f)
-{
-    const struct fg_http_route routes[] = {
-        {FG_HTTP_GET | FG_HTTP_POST, "/echo", false, BODY_MAX, on_echo, NULL, NULL},
-        {FG_HTTP_GET, "/assets/", true, 0, on_echo, NULL, NULL},
-        {FG_HTTP_POST, "/length", false, BODY_MAX, on_length, NULL, NULL},
-        {FG_HTTP_GET, "/param", false, 0, on_param, NULL, NULL},
-        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL},
-        {FG_HTTP_GET | FG_HTTP_POST, "/hold", false, BUDGET * 2, on_hold, f, NULL},
-        {FG_HTTP_GET, "/busy", false, 0, on_busy, NULL, NULL},
-    };
-
-    for (size_t i = 0; i < FG_COUNT(routes); i++)
-        fg_http_server_route(f->server, &routes[i]);
-}
-
-static int setup_with(void **state, const struct fg_http_config *config)
-{
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
-    struct fixture *f = fg_new(struct fixture);
-    struct fg_err err;
-
-    f->config = *config;
-    fg_budget_init(&f->budget, BUDGET);
-    f->registry = fg_registry_create();
-    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
-    /* One loop, so that tests with several connections know where they are. */
-    f->loops[0] = fg_loop_create("http-0");
-    fg_assert(fg_loop_start(f->loops[0], &err) == FG_OK);
-    f->server = fg_http_server_create(config, &f->budget, f->work, f->registry);
-    add_routes(f);
-    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", f->loops, 1, &err) == FG_OK);
-    *state = f;
-    return 0;
-}
-
-static int setup(void **state)
-{
-    return setup_with(state, &(struct fg_http_config)FG_HTTP_CONFIG_DEFAULT);
-}
-
-static int setup_hasty(void **state)
-{
-    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
-
-    config.head_timeout_ns = config.body_timeout_ns = 150 * FG_MS_NS;
-    config.idle_timeout_ns = 300 * FG_MS_NS;
-    config.write_timeout_ns = 200 * FG_MS_NS;
-    config.drain_ns = 200 * FG_MS_NS;
-    return setup_with(state, &config);
-}
-
-static int setup_narrow(void **state)
-{
-    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
-
-    config.pipeline_max = 2;
-    config.connections_max = 2;
-    config.head_max_bytes = 1024;
-    return setup_with(state, &config);
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    fg_http_server_stop(f->server);
-    fg_http_server_destroy(f->server);
-    fg_work_destroy(f->work);
-    fg_loop_stop(f->loops[0]);
-    fg_loop_destroy(f->loops[0]);
-    assert_int_equal(fg_budget_used(&f->budget), 0);
-    fg_registry_destroy(f->registry);
-    free(f);
-    return 0;
-}
-
-/* --- clients --- */
-
-static int client(struct fixture *f)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)fg_http_server_port(f->server)),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval patience = {.tv_sec = 20};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof addr), 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    return fd;
-}
-
-static void say_bytes(int fd, const void *bytes, size_t len)
-{
-    const uint8_t *at = bytes;
-
-    while (len > 0) {
-        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
-
-        assert_true(n > 0);
-        at += n;
-        len -= (size_t)n;
-    }
-}
-
-static void say(int fd, const char *text)
-{
-    say_bytes(fd, text, strlen(text));
-}
-
 /* Says it in pieces of one byte, each a packet of its own as far as we can make it. */
 static void say_slowly(int fd, const char *text)
 {
     for (; *text != '\0'; text++)
-        say_bytes(fd, text, 1);
+        run_say_bytes(fd, text, 1);
 }
 
 /* One complete answer (head and as many body bytes as Content-Length says). */
@@ -291,81 +84,38 @@ static void expect_head(int fd, unsigned status, const char *text)
     free(answer.body);
 }
 
-static void expect_closed(int fd)
-{
-    char byte;
-
-    assert_int_equal(recv(fd, &byte, 1, 0), 0);
-    (void)close(fd);
-}
-
-static void expect_silence(int fd, unsigned ms)
-{
-    char byte;
-
-    (void)usleep(ms * 1000);
-    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
-}
-
 #define GET(path)        "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 #define POST(path, more) "POST " path " HTTP/1.1\r\nHost: a\r\n" more
-
-/* --- held requests --- */
-
-static void wait_held(struct fixture *f, unsigned n)
-{
-    for (int i = 0; i < 5000 && atomic_load(&f->n_held) < n; i++)
-        (void)usleep(1000);
-    assert_int_equal(atomic_load(&f->n_held), n);
-}
-
-struct let_go {
-    struct fixture *f;
-    unsigned i;
-    const char *text;
-};
-
-static void let_go_on_loop(void *arg)
-{
-    struct let_go *let = arg;
-
-    respond_text(let->f->held[let->i], 200, let->text);
-}
-
-static void let_go(struct fixture *f, unsigned i, const char *text)
-{
-    fg_loop_call(f->loops[0], let_go_on_loop, &(struct let_go){f, i, text});
-}
 
 /* --- tests --- */
 
 static void test_keep_alive(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
     for (int i = 0; i < 3; i++) {
-        say(fd, GET("/echo"));
+        run_say(fd, GET("/echo"));
         expect(fd, 200, "1 /echo ");
-        say(fd, POST("/echo", "Content-Length: 5\r\n\r\nhello"));
+        run_say(fd, POST("/echo", "Content-Length: 5\r\n\r\nhello"));
         expect(fd, 200, "4 /echo hello");
     }
-    say(fd, "GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    run_say(fd, "GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     expect_head(fd, 200, "Connection: close\r\n");
-    expect_closed(fd);
+    run_expect_closed(fd);
 }
 
 static void test_head_of_answer(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
-    say(fd, GET("/echo"));
+    run_say(fd, GET("/echo"));
     expect_head(fd, 200, "\r\nDate: ");
-    say(fd, GET("/echo"));
+    run_say(fd, GET("/echo"));
     expect_head(fd, 200, "\r\nContent-Type: text/plain\r\n");
-    say(fd, GET("/param"));
+    run_say(fd, GET("/param"));
     expect_head(fd, 200, "\r\nX-Agent: line  Injected: yes\r\n");
-    say(fd, "HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\n");
-    say(fd, GET("/echo")); /* were there a body, this answer would not be read */
+    run_say(fd, "HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+    run_say(fd, GET("/echo")); /* were there a body, this answer would not be read */
     {
         char head[1024];
         struct answer answer;
@@ -384,34 +134,34 @@ static void test_head_of_answer(void **state)
 
 static void test_http10(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
-    say(fd, "GET /echo HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    run_say(fd, "GET /echo HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     expect_head(fd, 200, "Connection: keep-alive\r\n");
-    say(fd, "GET /echo HTTP/1.0\r\n\r\n");
+    run_say(fd, "GET /echo HTTP/1.0\r\n\r\n");
     expect_head(fd, 200, "Connection: close\r\n");
-    expect_closed(fd);
+    run_expect_closed(fd);
 }
 
 static void test_errors(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
-    say(fd, GET("/nothing"));
+    run_say(fd, GET("/nothing"));
     expect_head(fd, 404, "X-Content-Type-Options: nosniff\r\n");
-    say(fd, GET("/nothing"));
+    run_say(fd, GET("/nothing"));
     expect(fd, 404, "404 page not found\n");
-    say(fd, POST("/param", "Content-Length: 3\r\n\r\nabc"));
+    run_say(fd, POST("/param", "Content-Length: 3\r\n\r\nabc"));
     expect_head(fd, 405, "Allow: GET, HEAD\r\n");
-    say(fd, "OPTIONS /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+    run_say(fd, "OPTIONS /echo HTTP/1.1\r\nHost: a\r\n\r\n");
     expect(fd, 405, "");
-    say(fd, GET("/busy"));
+    run_say(fd, GET("/busy"));
     expect_head(fd, 503, "Retry-After: 1\r\n");
-    say(fd, GET("/busy"));
+    run_say(fd, GET("/busy"));
     expect(fd, 503, "{\"code\":\"unavailable\",\"message\":\"the \\\"head\\\" is full\"}");
-    say(fd, GET("/assets/x%20y/z?q"));
+    run_say(fd, GET("/assets/x%20y/z?q"));
     expect(fd, 200, "1 /assets/x y/z ");
-    say(fd, GET("http://elsewhere/echo"));
+    run_say(fd, GET("http://elsewhere/echo"));
     expect(fd, 200, "1 /echo ");
     (void)close(fd);
 }
@@ -431,7 +181,7 @@ static void test_params(void **state)
         {"?a=1;b=2&a=3", "3,none"},
         {"?&&a=&=&", ",none"},
     };
-    int fd = client(*state);
+    int fd = run_client(*state);
 
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         char text[256];
@@ -439,7 +189,7 @@ static void test_params(void **state)
         print_message("  %s\n", cases[i].query);
         (void)snprintf(text, sizeof text, "GET /param%s HTTP/1.1\r\nHost: a\r\n\r\n",
                        cases[i].query);
-        say(fd, text);
+        run_say(fd, text);
         expect(fd, 200, cases[i].want);
     }
     (void)close(fd);
@@ -447,10 +197,10 @@ static void test_params(void **state)
 
 static void test_pipelining(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
-    say(fd, POST("/echo", "Content-Length: 1\r\n\r\n1") GET("/nothing") POST(
-                "/echo", "Transfer-Encoding: chunked\r\n\r\n1\r\n2\r\n0\r\n\r\n") GET("/echo"));
+    run_say(fd, POST("/echo", "Content-Length: 1\r\n\r\n1") GET("/nothing") POST(
+                    "/echo", "Transfer-Encoding: chunked\r\n\r\n1\r\n2\r\n0\r\n\r\n") GET("/echo"));
     expect(fd, 200, "4 /echo 1");
     expect(fd, 404, NULL);
     expect(fd, 200, "4 /echo 2");
@@ -460,15 +210,15 @@ static void test_pipelining(void **state)
 
 static void test_answers_in_order(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f);
+    struct http_run *run = *state;
+    int fd = run_client(run);
 
-    say(fd, GET("/hold") GET("/hold") GET("/echo") GET("/hold"));
-    wait_held(f, 3);
-    let_go(f, 2, "third");
-    let_go(f, 1, "second");
-    expect_silence(fd, 30);
-    let_go(f, 0, "first");
+    run_say(fd, GET("/hold") GET("/hold") GET("/echo") GET("/hold"));
+    run_wait_held(run, 3);
+    run_let_go(run, 2, "third");
+    run_let_go(run, 1, "second");
+    run_expect_silence(fd, 30);
+    run_let_go(run, 0, "first");
     expect(fd, 200, "first");
     expect(fd, 200, "second");
     expect(fd, 200, "1 /echo ");
@@ -479,17 +229,17 @@ static void test_answers_in_order(void **state)
 /* Not more than pipeline_max at a time; what waits is answered in the end. */
 static void test_back_pressure(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f);
+    struct http_run *run = *state;
+    int fd = run_client(run);
 
     for (int i = 0; i < 6; i++)
-        say(fd, GET("/hold"));
-    wait_held(f, 2);
+        run_say(fd, GET("/hold"));
+    run_wait_held(run, 2);
     (void)usleep(30000);
-    wait_held(f, 2);
+    run_wait_held(run, 2);
     for (unsigned i = 0; i < 6; i++) {
-        wait_held(f, i < 5 ? i + 2 : 6);
-        let_go(f, i, "x");
+        run_wait_held(run, i < 5 ? i + 2 : 6);
+        run_let_go(run, i, "x");
         expect(fd, 200, "x");
     }
     (void)close(fd);
@@ -497,10 +247,10 @@ static void test_back_pressure(void **state)
 
 static void test_chunked(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
-    say(fd, POST("/echo", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n"
-                          "0\r\nTrailer: x\r\n\r\n"));
+    run_say(fd, POST("/echo", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n"
+                              "0\r\nTrailer: x\r\n\r\n"));
     expect(fd, 200, "4 /echo hello world");
     say_slowly(fd, POST("/echo", "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"));
     expect(fd, 200, "4 /echo abc");
@@ -509,7 +259,7 @@ static void test_chunked(void **state)
 
 static void test_byte_by_byte(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
     say_slowly(fd, "\r\n" POST("/echo", "X-Empty:\r\nX:   y  \r\nContent-Length: 5\r\n\r\nhello")
                        GET("/echo"));
@@ -520,25 +270,25 @@ static void test_byte_by_byte(void **state)
 
 static void test_large_bodies(void **state)
 {
-    static const size_t sizes[] = {1, 2047, 4096, 65535, 65536, 65537, 300000, BODY_MAX};
-    int fd = client(*state);
-    uint8_t *bytes = fg_calloc(1, BODY_MAX);
+    static const size_t sizes[] = {1, 2047, 4096, 65535, 65536, 65537, 300000, RUN_BODY_MAX};
+    int fd = run_client(*state);
+    uint8_t *bytes = fg_calloc(1, RUN_BODY_MAX);
 
     for (size_t i = 0; i < FG_COUNT(sizes); i++) {
         char text[128];
 
         (void)snprintf(text, sizeof text, POST("/length", "Content-Length: %zu\r\n\r\n"), sizes[i]);
-        say(fd, text);
-        say_bytes(fd, bytes, sizes[i]);
+        run_say(fd, text);
+        run_say_bytes(fd, bytes, sizes[i]);
         (void)snprintf(text, sizeof text, "%zu", sizes[i]);
         expect(fd, 200, text);
         /* The same in two chunks. */
         (void)snprintf(text, sizeof text,
                        POST("/length", "Transfer-Encoding: chunked\r\n\r\n%zx\r\n"), sizes[i]);
-        say(fd, text);
-        say_bytes(fd, bytes, sizes[i]);
-        say(fd, sizes[i] < BODY_MAX ? "\r\n1\r\nx\r\n0\r\n\r\n" : "\r\n0\r\n\r\n");
-        (void)snprintf(text, sizeof text, "%zu", sizes[i] + (sizes[i] < BODY_MAX));
+        run_say(fd, text);
+        run_say_bytes(fd, bytes, sizes[i]);
+        run_say(fd, sizes[i] < RUN_BODY_MAX ? "\r\n1\r\nx\r\n0\r\n\r\n" : "\r\n0\r\n\r\n");
+        (void)snprintf(text, sizeof text, "%zu", sizes[i] + (sizes[i] < RUN_BODY_MAX));
         expect(fd, 200, text);
     }
     free(bytes);
@@ -547,30 +297,94 @@ static void test_large_bodies(void **state)
 
 static void test_continue(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f);
+    struct http_run *run = *state;
+    int fd = run_client(run);
 
-    say(fd, POST("/echo", "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"));
+    run_say(fd, POST("/echo", "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"));
     expect_head(fd, 100, "HTTP/1.1 100 Continue\r\n\r\n");
-    say(fd, "hi");
+    run_say(fd, "hi");
     expect(fd, 200, "4 /echo hi");
     /* After the answers before it, not among them. */
-    say(fd, GET("/hold") POST("/echo", "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"));
-    wait_held(f, 1);
-    expect_silence(fd, 20);
-    let_go(f, 0, "first");
+    run_say(fd, GET("/hold") POST("/echo", "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"));
+    run_wait_held(run, 1);
+    run_expect_silence(fd, 20);
+    run_let_go(run, 0, "first");
     expect(fd, 200, "first");
     expect(fd, 100, NULL);
-    say(fd, "ho");
+    run_say(fd, "ho");
     expect(fd, 200, "4 /echo ho");
     /* Refused: told so instead. */
-    say(fd, POST("/echo", "Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n"));
+    run_say(fd, POST("/echo", "Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n"));
     expect(fd, 413, NULL);
-    expect_closed(fd);
-    fd = client(f);
-    say(fd, POST("/echo", "Expect: a miracle\r\nContent-Length: 1\r\n\r\n"));
+    run_expect_closed(fd);
+    fd = run_client(run);
+    run_say(fd, POST("/echo", "Expect: a miracle\r\nContent-Length: 1\r\n\r\n"));
     expect(fd, 417, NULL);
-    expect_closed(fd);
+    run_expect_closed(fd);
+}
+
+static void expect_text(int fd, const char *text)
+{
+    char heard[512];
+    size_t len = strlen(text), got = 0;
+
+    assert_true(len < sizeof heard);
+    while (got < len) {
+        ssize_t n = recv(fd, heard + got, len - got, 0);
+
+        assert_true(n > 0);
+        got += (size_t)n;
+    }
+    heard[got] = '\0';
+    assert_string_equal(heard, text);
+}
+
+/* Who asks for trailers gets them behind a chunk; others get the answer as ever. */
+static void test_trailers(void **state)
+{
+    static const char tail[] = "0\r\nGrpc-Status: 0\r\nGrpc-Message: line  Injected: yes\r\n\r\n";
+    int fd = run_client(*state);
+
+    for (int i = 0; i < 2; i++) {
+        run_say(fd,
+                POST("/trailers", "TE: trailers, deflate;q=0.5\r\nContent-Length: 3\r\n\r\nabc"));
+        expect_head(fd, 200, "Transfer-Encoding: chunked\r\n");
+        expect_text(fd, "3\r\nabc\r\n");
+        expect_text(fd, tail);
+        run_say(fd, "GET /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n");
+        expect_head(fd, 200, "Transfer-Encoding: chunked\r\n");
+        expect_text(fd, tail);
+        run_say(fd, POST("/trailers", "TE: deflate\r\nContent-Length: 3\r\n\r\nabc"));
+        expect(fd, 200, "abc");
+        run_say(fd, "HEAD /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n");
+        expect_head(fd, 200, "Content-Length: 0\r\n");
+    }
+    run_say(fd, "GET /trailers HTTP/1.0\r\nTE: trailers\r\n\r\n");
+    expect_head(fd, 200, "Content-Length: 0\r\n");
+    run_expect_closed(fd);
+}
+
+/* A wish for HTTP/2 that is not quite right is passed over (that it is granted: http2_test.c). */
+static void test_no_upgrade(void **state)
+{
+    static const char *const wishes[] = {
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+        "Connection: HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n\r\n",
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA+/AABk\r\n\r\n",
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+    };
+    int fd = run_client(*state);
+
+    for (size_t i = 0; i < FG_COUNT(wishes); i++) {
+        print_message("  %s\n", wishes[i]);
+        run_say(fd, "GET /echo HTTP/1.1\r\nHost: a\r\n");
+        run_say(fd, wishes[i]);
+        expect(fd, 200, "1 /echo ");
+    }
+    (void)close(fd);
 }
 
 /* Each gets the status and then a closed connection, without the second request being seen. */
@@ -615,7 +429,7 @@ static void test_refused_for_good(void **state)
         {"no path", "GET echo HTTP/1.1\r\nHost: a\r\n\r\n", 400},
         {"bad escape", GET("/echo%zz"), 400},
         {"NUL in the path", GET("/echo%00"), 400},
-        {"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+        {"nearly HTTP/2's preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\rx", 400},
         {"HTTP/2.0", "GET /echo HTTP/2.0\r\nHost: a\r\n\r\n", 505},
         {"TLS", "\x16\x03\x01\x02\x01\x01\xfc\x03\x03", 400},
         {"body too large", POST("/length", "Content-Length: 1048577\r\n\r\n"), 413},
@@ -623,41 +437,41 @@ static void test_refused_for_good(void **state)
     };
 
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        int fd = client(*state);
+        int fd = run_client(*state);
 
         print_message("  %s\n", cases[i].name);
         if (cases[i].text == NULL)
-            say_bytes(fd, "GET /echo HTTP/1.1\r\nHost: a\0b\r\n\r\n", 34);
+            run_say_bytes(fd, "GET /echo HTTP/1.1\r\nHost: a\0b\r\n\r\n", 34);
         else
-            say(fd, cases[i].text);
+            run_say(fd, cases[i].text);
         (void)send(fd, GET("/echo"), strlen(GET("/echo")), MSG_NOSIGNAL);
         expect_head(fd, cases[i].status, "Connection: close\r\n");
-        expect_closed(fd);
+        run_expect_closed(fd);
     }
 }
 
 static void test_chunked_too_large(void **state)
 {
-    int fd = client(*state);
-    uint8_t *bytes = fg_calloc(1, BODY_MAX);
+    int fd = run_client(*state);
+    uint8_t *bytes = fg_calloc(1, RUN_BODY_MAX);
 
-    say(fd, POST("/length", "Transfer-Encoding: chunked\r\n\r\n100000\r\n"));
-    say_bytes(fd, bytes, BODY_MAX);
-    say(fd, "\r\n1\r\nx\r\n0\r\n\r\n");
+    run_say(fd, POST("/length", "Transfer-Encoding: chunked\r\n\r\n100000\r\n"));
+    run_say_bytes(fd, bytes, RUN_BODY_MAX);
+    run_say(fd, "\r\n1\r\nx\r\n0\r\n\r\n");
     expect_head(fd, 413, "Connection: close\r\n");
-    expect_closed(fd);
+    run_expect_closed(fd);
     free(bytes);
 }
 
 /* Chunk extensions are bytes that no limit on bodies counts. */
 static void test_chunk_extensions(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
     char text[1024];
     bool cut_off = false;
 
     memset(text, 'x', sizeof text);
-    say(fd, POST("/length", "Transfer-Encoding: chunked\r\n\r\n1;"));
+    run_say(fd, POST("/length", "Transfer-Encoding: chunked\r\n\r\n1;"));
     for (int i = 0; i < 200 && !cut_off; i++)
         cut_off = send(fd, text, sizeof text, MSG_NOSIGNAL) < 0;
     expect(fd, 400, NULL);
@@ -667,14 +481,14 @@ static void test_chunk_extensions(void **state)
 static void test_head_too_large(void **state)
 {
     char text[3000];
-    int fd = client(*state);
+    int fd = run_client(*state);
 
     memset(text, 'x', sizeof text);
     memcpy(text, "GET /", 5);
-    say_bytes(fd, text, sizeof text);
+    run_say_bytes(fd, text, sizeof text);
     expect_head(fd, 431, "Connection: close\r\n");
-    expect_closed(fd);
-    fd = client(*state);
+    run_expect_closed(fd);
+    fd = run_client(*state);
     for (int i = 0; i < 600; i++)
         (void)send(fd, "\r\n", 2, MSG_NOSIGNAL);
     expect(fd, 431, NULL);
@@ -683,28 +497,28 @@ static void test_head_too_large(void **state)
 
 static void test_too_many_headers(void **state)
 {
-    int fd = client(*state);
+    int fd = run_client(*state);
 
-    say(fd, "GET /echo HTTP/1.1\r\n");
+    run_say(fd, "GET /echo HTTP/1.1\r\n");
     for (int i = 0; i < 101; i++)
-        say(fd, "X: y\r\n");
+        run_say(fd, "X: y\r\n");
     expect(fd, 431, NULL);
-    expect_closed(fd);
+    run_expect_closed(fd);
 }
 
 static void test_too_many_connections(void **state)
 {
-    struct fixture *f = *state;
-    int fds[2] = {client(f), client(f)}, third;
+    struct http_run *run = *state;
+    int fds[2] = {run_client(run), run_client(run)}, third;
 
     for (int i = 0; i < 2; i++) {
-        say(fds[i], GET("/echo"));
+        run_say(fds[i], GET("/echo"));
         expect(fds[i], 200, NULL);
     }
-    third = client(f);
+    third = run_client(run);
     expect_head(third, 503, "Retry-After: 1\r\n");
-    expect_closed(third);
-    say(fds[0], GET("/echo"));
+    run_expect_closed(third);
+    run_say(fds[0], GET("/echo"));
     expect(fds[0], 200, NULL);
     (void)close(fds[0]);
     (void)close(fds[1]);
@@ -712,68 +526,55 @@ static void test_too_many_connections(void **state)
 
 static void test_timeouts(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f);
+    struct http_run *run = *state;
+    int fd = run_client(run);
 
-    say(fd, "GET /echo HTT");
+    run_say(fd, "GET /echo HTT");
     expect(fd, 408, NULL);
-    expect_closed(fd);
-    fd = client(f);
-    say(fd, POST("/echo", "Content-Length: 9\r\n\r\nhel"));
+    run_expect_closed(fd);
+    fd = run_client(run);
+    run_say(fd, POST("/echo", "Content-Length: 9\r\n\r\nhel"));
     expect(fd, 408, NULL);
-    expect_closed(fd);
-    fd = client(f);
-    say(fd, GET("/echo"));
+    run_expect_closed(fd);
+    fd = run_client(run);
+    run_say(fd, GET("/echo"));
     expect(fd, 200, NULL);
-    expect_closed(fd); /* idle */
-    fd = client(f);
-    say(fd, GET("/hold"));
-    wait_held(f, 1);
-    expect_silence(fd, 400); /* no timeout of ours while a handler works */
-    let_go(f, 0, "late");
+    run_expect_closed(fd); /* idle */
+    fd = run_client(run);
+    run_say(fd, GET("/hold"));
+    run_wait_held(run, 1);
+    run_expect_silence(fd, 400); /* no timeout of ours while a handler works */
+    run_let_go(run, 0, "late");
     expect(fd, 200, "late");
     (void)close(fd);
-}
-
-static bool metric_is(struct fixture *f, const char *line)
-{
-    struct fg_buf text;
-    bool found;
-
-    fg_buf_init(&text, 1 << 20);
-    fg_registry_write(f->registry, &text);
-    fg_buf_putc(&text, '\0');
-    found = strstr((char *)text.ptr, line) != NULL;
-    fg_buf_done(&text);
-    return found;
 }
 
 /* Who asks and never reads is cut off, and the answers' memory with it. */
 static void test_write_timeout(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f), small = 4096;
+    struct http_run *run = *state;
+    int fd = run_client(run), small = 4096;
 
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     for (int i = 0; i < 300; i++)
         if (send(fd, GET("/big"), strlen(GET("/big")), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
             break;
     (void)usleep(50000);
-    assert_true(metric_is(f, "pyroscope_tcp_connections 1\n"));
-    for (int i = 0; i < 300 && !metric_is(f, "pyroscope_tcp_connections 0\n"); i++)
+    assert_true(run_metric_is(run, "pyroscope_tcp_connections 1\n"));
+    for (int i = 0; i < 300 && !run_metric_is(run, "pyroscope_tcp_connections 0\n"); i++)
         (void)usleep(10000);
-    assert_true(metric_is(f, "pyroscope_tcp_connections 0\n"));
+    assert_true(run_metric_is(run, "pyroscope_tcp_connections 0\n"));
     (void)close(fd);
 }
 
 static void test_compressed(void **state)
 {
-    static uint8_t plain[BIG_BYTES + 1];
-    int fd = client(*state);
+    static uint8_t plain[RUN_BIG_BYTES + 1];
+    int fd = run_client(*state);
     struct answer answer;
     z_stream z = {0};
 
-    say(fd, "GET /big HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, deflate\r\n\r\n");
+    run_say(fd, "GET /big HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, deflate\r\n\r\n");
     assert_true(hear(fd, &answer));
     assert_non_null(strstr(answer.head, "Content-Encoding: gzip\r\n"));
     assert_non_null(strstr(answer.head, "Vary: Accept-Encoding\r\n"));
@@ -783,22 +584,23 @@ static void test_compressed(void **state)
     z.next_out = plain;
     z.avail_out = sizeof plain;
     assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
-    assert_int_equal(z.total_out, BIG_BYTES);
+    assert_int_equal(z.total_out, RUN_BIG_BYTES);
     inflateEnd(&z);
     free(answer.body);
 
-    say(fd, "GET /big HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip;q=0.5, zstd\r\n\r\n");
+    run_say(fd, "GET /big HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip;q=0.5, zstd\r\n\r\n");
     assert_true(hear(fd, &answer));
     assert_non_null(strstr(answer.head, "Content-Encoding: zstd\r\n"));
-    assert_int_equal(ZSTD_decompress(plain, sizeof plain, answer.body, answer.len), BIG_BYTES);
-    assert_int_equal(plain[BIG_BYTES - 1], 'a' + (BIG_BYTES - 1) % 7);
+    assert_int_equal(ZSTD_decompress(plain, sizeof plain, answer.body, answer.len), RUN_BIG_BYTES);
+    assert_int_equal(plain[RUN_BIG_BYTES - 1], 'a' + (RUN_BIG_BYTES - 1) % 7);
     free(answer.body);
 
-    say(fd, "GET /big HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip;q=0, br\r\n\r\n" GET("/big"));
+    run_say(fd,
+            "GET /big HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip;q=0, br\r\n\r\n" GET("/big"));
     for (int i = 0; i < 2; i++) {
         assert_true(hear(fd, &answer));
         assert_null(strstr(answer.head, "Content-Encoding"));
-        assert_int_equal(answer.len, BIG_BYTES);
+        assert_int_equal(answer.len, RUN_BIG_BYTES);
         free(answer.body);
     }
     (void)close(fd);
@@ -806,30 +608,30 @@ static void test_compressed(void **state)
 
 static void test_budget(void **state)
 {
-    struct fixture *f = *state;
-    int first = client(f), second = client(f), third = client(f);
-    uint8_t *bytes = fg_calloc(1, BUDGET);
+    struct http_run *run = *state;
+    int first = run_client(run), second = run_client(run), third = run_client(run);
+    uint8_t *bytes = fg_calloc(1, RUN_BUDGET);
 
-    say(first, POST("/hold", "Content-Length: 4000000\r\n\r\n"));
-    say_bytes(first, bytes, 4000000);
-    wait_held(f, 1);
+    run_say(first, POST("/hold", "Content-Length: 4000000\r\n\r\n"));
+    run_say_bytes(first, bytes, 4000000);
+    run_wait_held(run, 1);
     /* A short body is skipped and the connection stays, a long one closes it. */
-    say(second, POST("/length", "Content-Length: 200000\r\n\r\n"));
-    say_bytes(second, bytes, 200000);
+    run_say(second, POST("/length", "Content-Length: 200000\r\n\r\n"));
+    run_say_bytes(second, bytes, 200000);
     expect_head(second, 429, "Retry-After: 1\r\n");
-    say(third, POST("/length", "Content-Length: 500000\r\n\r\n"));
+    run_say(third, POST("/length", "Content-Length: 500000\r\n\r\n"));
     expect_head(third, 429, "Connection: close\r\n");
-    expect_closed(third);
-    third = client(f);
-    say(third, POST("/length", "Transfer-Encoding: chunked\r\n\r\n80000\r\n"));
+    run_expect_closed(third);
+    third = run_client(run);
+    run_say(third, POST("/length", "Transfer-Encoding: chunked\r\n\r\n80000\r\n"));
     (void)send(third, bytes, 0x80000, MSG_NOSIGNAL);
     expect_head(third, 429, "Connection: close\r\n");
     (void)close(third);
 
-    let_go(f, 0, "done");
+    run_let_go(run, 0, "done");
     expect(first, 200, "done");
-    say(second, POST("/length", "Content-Length: 200000\r\n\r\n"));
-    say_bytes(second, bytes, 200000);
+    run_say(second, POST("/length", "Content-Length: 200000\r\n\r\n"));
+    run_say_bytes(second, bytes, 200000);
     expect(second, 200, "200000");
     (void)close(first);
     (void)close(second);
@@ -850,78 +652,74 @@ static void ask_gone(void *arg)
 
 static void test_client_gone(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f), half = client(f);
+    struct http_run *run = *state;
+    int fd = run_client(run), half = run_client(run);
     struct ask_gone ask = {0};
 
-    say(fd, POST("/hold", "Content-Length: 5\r\n\r\nhello"));
-    wait_held(f, 1);
-    ask.req = f->held[0];
-    fg_loop_call(f->loops[0], ask_gone, &ask);
+    run_say(fd, POST("/hold", "Content-Length: 5\r\n\r\nhello"));
+    run_wait_held(run, 1);
+    ask.req = run->held[0];
+    fg_loop_call(run->loop, ask_gone, &ask);
     assert_false(ask.gone);
     (void)close(fd);
-    for (int i = 0; i < 2000 && !fg_http_gone(f->held[0]); i++)
-        (void)usleep(1000);
-    assert_true(fg_http_gone(f->held[0]));
-    let_go(f, 0, "nobody listens");
+    run_wait_gone(run, 0);
+    run_let_go(run, 0, "nobody listens");
 
     /* Who closed only its sending side still gets the answer. */
-    say(half, GET("/hold"));
-    wait_held(f, 2);
+    run_say(half, GET("/hold"));
+    run_wait_held(run, 2);
     assert_int_equal(shutdown(half, SHUT_WR), 0);
-    for (int i = 0; i < 2000 && !fg_http_gone(f->held[1]); i++)
-        (void)usleep(1000);
-    let_go(f, 1, "answer");
+    run_wait_gone(run, 1);
+    run_let_go(run, 1, "answer");
     expect(half, 200, "answer");
-    expect_closed(half);
+    run_expect_closed(half);
 }
 
 /* Reset in the middle of everything: handlers answer later, and nothing is left. */
 static void test_reset(void **state)
 {
-    struct fixture *f = *state;
+    struct http_run *run = *state;
     struct linger now = {.l_onoff = 1, .l_linger = 0};
-    int fd = client(f);
+    int fd = run_client(run);
 
-    say(fd, GET("/hold") GET("/hold") POST("/echo", "Content-Length: 100\r\n\r\nx"));
-    wait_held(f, 2);
+    run_say(fd, GET("/hold") GET("/hold") POST("/echo", "Content-Length: 100\r\n\r\nx"));
+    run_wait_held(run, 2);
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     (void)close(fd);
-    for (int i = 0; i < 2000 && !fg_http_gone(f->held[1]); i++)
-        (void)usleep(1000);
-    let_go(f, 1, "x");
-    let_go(f, 0, "y");
+    run_wait_gone(run, 1);
+    run_let_go(run, 1, "x");
+    run_let_go(run, 0, "y");
 }
 
 static void *stop_server(void *arg)
 {
-    struct fixture *f = arg;
+    struct http_run *run = arg;
 
-    fg_http_server_stop(f->server);
+    fg_http_server_stop(run->server);
     return NULL;
 }
 
 static void test_drain(void **state)
 {
-    struct fixture *f = *state;
-    int idle = client(f), busy = client(f), partial = client(f);
+    struct http_run *run = *state;
+    int idle = run_client(run), busy = run_client(run), partial = run_client(run);
     pthread_t thread;
 
-    say(idle, GET("/echo"));
+    run_say(idle, GET("/echo"));
     expect(idle, 200, NULL);
-    say(busy, GET("/hold") GET("/hold"));
-    say(partial, POST("/echo", "Content-Length: 5\r\n\r\nhe"));
-    wait_held(f, 2);
-    assert_int_equal(pthread_create(&thread, NULL, stop_server, f), 0);
-    expect_closed(idle);
-    say(partial, "llo");
+    run_say(busy, GET("/hold") GET("/hold"));
+    run_say(partial, POST("/echo", "Content-Length: 5\r\n\r\nhe"));
+    run_wait_held(run, 2);
+    assert_int_equal(pthread_create(&thread, NULL, stop_server, run), 0);
+    run_expect_closed(idle);
+    run_say(partial, "llo");
     expect_head(partial, 200, "Connection: close\r\n");
-    expect_closed(partial);
-    let_go(f, 1, "second");
-    let_go(f, 0, "first");
+    run_expect_closed(partial);
+    run_let_go(run, 1, "second");
+    run_let_go(run, 0, "first");
     expect(busy, 200, "first");
     expect_head(busy, 200, "Connection: close\r\n");
-    expect_closed(busy);
+    run_expect_closed(busy);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
@@ -929,48 +727,49 @@ static void test_drain(void **state)
  */
 static void test_drain_gives_up(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f);
+    struct http_run *run = *state;
+    int fd = run_client(run);
 
-    say(fd, GET("/hold"));
-    wait_held(f, 1);
-    fg_http_server_stop(f->server);
-    expect_closed(fd);
-    assert_true(fg_http_gone(f->held[0]));
-    let_go(f, 0, "too late");
+    run_say(fd, GET("/hold"));
+    run_wait_held(run, 1);
+    fg_http_server_stop(run->server);
+    run_expect_closed(fd);
+    assert_true(fg_http_gone(run->held[0]));
+    run_let_go(run, 0, "too late");
 }
 
 static void test_metrics(void **state)
 {
-    struct fixture *f = *state;
-    int fd = client(f);
+    struct http_run *run = *state;
+    int fd = run_client(run);
 
-    say(fd, POST("/length", "Content-Length: 1\r\n\r\nx") GET("/nothing"));
+    run_say(fd, POST("/length", "Content-Length: 1\r\n\r\nx") GET("/nothing"));
     expect(fd, 200, "1");
     expect(fd, 404, NULL);
-    assert_true(metric_is(f, "pyroscope_request_duration_seconds_count{method=\"POST\",route="
-                             "\"length\",status_code=\"200\",ws=\"false\"} 1\n"));
-    assert_true(metric_is(f, "pyroscope_request_duration_seconds_count{method=\"GET\",route="
-                             "\"other\",status_code=\"404\",ws=\"false\"} 1\n"));
-    assert_true(metric_is(f, "pyroscope_tcp_connections 1\n"));
-    assert_true(metric_is(f, "pyroscope_inflight_requests 0\n"));
-    assert_true(metric_is(f, "flamegrid_http_refused_total{reason=\"not_found\"} 1\n"));
+    assert_true(run_metric_is(run, "pyroscope_request_duration_seconds_count{method=\"POST\",route="
+                                   "\"length\",status_code=\"200\",ws=\"false\"} 1\n"));
+    assert_true(run_metric_is(run, "pyroscope_request_duration_seconds_count{method=\"GET\",route="
+                                   "\"other\",status_code=\"404\",ws=\"false\"} 1\n"));
+    assert_true(run_metric_is(run, "pyroscope_tcp_connections 1\n"));
+    assert_true(run_metric_is(run, "pyroscope_inflight_requests 0\n"));
+    assert_true(run_metric_is(run, "flamegrid_http_refused_total{reason=\"not_found\"} 1\n"));
     (void)close(fd);
 }
 
 static void test_listen_errors(void **state)
 {
-    struct fixture *f = *state;
+    struct http_run *run = *state;
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fg_http_server *second = fg_http_server_create(&config, NULL, NULL, NULL);
     struct fg_err err;
     char taken[32];
 
-    (void)snprintf(taken, sizeof taken, "127.0.0.1:%u", fg_http_server_port(f->server));
-    assert_int_equal(fg_http_server_start(second, taken, f->loops, 1, &err), FG_E_UNAVAILABLE);
-    assert_int_equal(fg_http_server_start(second, "nonsense", f->loops, 1, &err), FG_E_INVALID);
-    assert_int_equal(fg_http_server_start(second, "[::1]:99999", f->loops, 1, &err), FG_E_INVALID);
-    assert_int_equal(fg_http_server_start(second, ":0", f->loops, 1, &err), FG_OK);
+    (void)snprintf(taken, sizeof taken, "127.0.0.1:%u", fg_http_server_port(run->server));
+    assert_int_equal(fg_http_server_start(second, taken, &run->loop, 1, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(fg_http_server_start(second, "nonsense", &run->loop, 1, &err), FG_E_INVALID);
+    assert_int_equal(fg_http_server_start(second, "[::1]:99999", &run->loop, 1, &err),
+                     FG_E_INVALID);
+    assert_int_equal(fg_http_server_start(second, ":0", &run->loop, 1, &err), FG_OK);
     assert_true(fg_http_server_port(second) > 0);
     fg_http_server_stop(second);
     fg_http_server_destroy(second);
@@ -979,34 +778,34 @@ static void test_listen_errors(void **state)
 /* Two loops: both accept, and stop waits for both. */
 static void test_two_loops(void **state)
 {
-    struct fixture *f = *state;
+    struct http_run *run = *state;
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fg_http_server *server = fg_http_server_create(&config, NULL, NULL, NULL);
-    struct fixture two = {.server = server};
-    struct fg_loop *loops[2] = {f->loops[0], fg_loop_create("http-1")};
+    struct http_run two = {.server = server};
+    struct fg_loop *loops[2] = {run->loop, fg_loop_create("http-1")};
     struct fg_err err;
     int fds[16];
 
     assert_int_equal(fg_loop_start(loops[1], &err), FG_OK);
     fg_http_server_route(server, &(struct fg_http_route){
-                                     .methods = FG_HTTP_GET, .path = "/echo", .handler = on_echo});
+                                     .methods = FG_HTTP_GET, .path = "/echo", .handler = run_echo});
     assert_int_equal(fg_http_server_start(server, "127.0.0.1:0", loops, 2, &err), FG_OK);
     for (size_t i = 0; i < FG_COUNT(fds); i++) {
-        fds[i] = client(&two);
-        say(fds[i], GET("/echo"));
+        fds[i] = run_client(&two);
+        run_say(fds[i], GET("/echo"));
         expect(fds[i], 200, "1 /echo ");
     }
     fg_http_server_stop(server);
     fg_http_server_destroy(server);
     for (size_t i = 0; i < FG_COUNT(fds); i++)
-        expect_closed(fds[i]);
+        run_expect_closed(fds[i]);
     fg_loop_stop(loops[1]);
     fg_loop_destroy(loops[1]);
 }
 
-#define TEST(name)        cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define TEST_HASTY(name)  cmocka_unit_test_setup_teardown(name, setup_hasty, teardown)
-#define TEST_NARROW(name) cmocka_unit_test_setup_teardown(name, setup_narrow, teardown)
+#define TEST(name)        cmocka_unit_test_setup_teardown(name, run_setup, run_teardown)
+#define TEST_HASTY(name)  cmocka_unit_test_setup_teardown(name, run_setup_hasty, run_teardown)
+#define TEST_NARROW(name) cmocka_unit_test_setup_teardown(name, run_setup_narrow, run_teardown)
 
 int main(void)
 {
@@ -1023,6 +822,8 @@ int main(void)
         TEST(test_byte_by_byte),
         TEST(test_large_bodies),
         TEST(test_continue),
+        TEST(test_trailers),
+        TEST(test_no_upgrade),
         TEST(test_refused_for_good),
         TEST(test_chunked_too_large),
         TEST(test_chunk_extensions),

@@ -1,0 +1,270 @@
+/*
+ * Requests of HTTP/2, as nghttp2's callbacks bring them. nghttp2 has checked them before (RFC 9113,
+ * 8.1 to 8.3): names in lower case, pseudo-headers complete and first, nothing that belongs to a
+ * connection, a body as long as Content-Length says. What breaks these rules is reset by it.
+ *
+ * Handlers are not called from here, for they may answer, and nghttp2 is not to be entered twice:
+ * complete requests wait in a list until it has returned (http2.c).
+ */
+#include "common/net/http/http2.h"
+
+enum {
+    STREAM_WINDOW_MAX_BYTES = 4 * 1024 * 1024, /* opened at once for an admitted upload */
+    UNSENT_MAX_BYTES = 64 * 1024 * 1024,       /* answers not taken: no new requests beyond it */
+    FIELD_OVERHEAD_BYTES = 32,                 /* RFC 9113, 6.5.2: size of a field in a list */
+};
+
+/* --- heads --- */
+
+void http2_request_begin(struct http_conn *conn, struct fg_http_request *req, int32_t stream_id)
+{
+    struct http2 *h2 = conn->http2;
+
+    req->h2.stream_id = stream_id;
+    req->next = h2->first;
+    if (req->next != NULL)
+        req->next->h2.prev = req;
+    h2->first = req;
+    h2->n_requests++;
+}
+
+static int refuse_stream(struct http_conn *conn, int32_t stream_id)
+{
+    (void)nghttp2_submit_rst_stream(conn->http2->session, NGHTTP2_FLAG_NONE, stream_id,
+                                    NGHTTP2_REFUSED_STREAM);
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    /* In turns, 16 KiB each: by default RFC 9218 has a large answer sent before all after it. */
+    static const nghttp2_extpri in_turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
+    struct http_conn *conn = arg;
+    struct http2 *h2 = conn->http2;
+    struct fg_http_request *req;
+
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0; /* trailers */
+    /* Streams that were reset are none to nghttp2, but a handler may still be at work on each. */
+    if (h2->n_requests >= 2 * conn->owner->config.streams_max ||
+        h2->unsent_bytes > UNSENT_MAX_BYTES)
+        return refuse_stream(conn, frame->hd.stream_id);
+    req = http_request_new(conn);
+    http2_request_begin(conn, req, frame->hd.stream_id);
+    (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, req);
+    (void)nghttp2_session_change_extpri_stream_priority(session, frame->hd.stream_id, &in_turns, 1);
+    return 0;
+}
+
+static bool add_header(struct fg_http_request *req, struct fg_slice name, struct fg_slice value)
+{
+    struct http_header *header = &req->headers[req->n_headers];
+
+    if (req->n_headers == HTTP_HEADERS_MAX)
+        return false;
+    *header = (struct http_header){0};
+    if (!http_request_add_piece(req, &header->name, name) ||
+        !http_request_add_piece(req, &header->value, value))
+        return false;
+    req->n_headers++;
+    return true;
+}
+
+/* Pseudo-headers become what HTTP/1.1 would have said (RFC 9113, 8.3.1). */
+static bool add_field(struct fg_http_request *req, struct fg_slice name, struct fg_slice value)
+{
+    if (!fg_slice_starts(name, ":"))
+        return add_header(req, name, value);
+    if (fg_slice_is(name, ":path"))
+        return http_request_add_piece(req, &req->url, value);
+    if (fg_slice_is(name, ":authority"))
+        return add_header(req, FG_LIT("host"), value);
+    if (fg_slice_is(name, ":method"))
+        req->method = http_method_named(value);
+    return true;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
+                     void *arg)
+{
+    struct fg_http_request *req =
+        nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    struct http_conn *conn = arg;
+
+    (void)flags;
+    /* Trailers are read and dropped, as in HTTP/1.1. A head that is too large is read to its end,
+     * since HPACK's table has to follow, but costs nothing more. */
+    if (req == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST || req->refusal != HTTP_ACCEPTED)
+        return 0;
+    req->h2.list_bytes += name_len + value_len + FIELD_OVERHEAD_BYTES;
+    if (req->h2.list_bytes > conn->owner->config.head_max_bytes ||
+        !add_field(req, fg_bytes(name, name_len), fg_bytes(value, value_len)))
+        req->refusal = HTTP_HEAD_TOO_LARGE;
+    return 0;
+}
+
+/* Bytes that no header may have, which nghttp2 would pass over: RFC 9113, 8.2.1 wants a reset. */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
+                             const uint8_t *name, size_t name_len, const uint8_t *value,
+                             size_t value_len, uint8_t flags, void *arg)
+{
+    (void)session;
+    (void)frame;
+    (void)name;
+    (void)name_len;
+    (void)value;
+    (void)value_len;
+    (void)flags;
+    (void)arg;
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
+static uint64_t body_len(const struct fg_http_request *req, bool end_stream)
+{
+    uint64_t len;
+
+    if (end_stream)
+        return 0;
+    if (!fg_parse_u64(fg_http_header(req, "Content-Length"), &len))
+        return HTTP_LENGTH_UNKNOWN;
+    return len;
+}
+
+/* The whole body may come: what it needs beyond the first window is given at once. */
+static void open_window(struct fg_http_request *req, uint64_t len)
+{
+    nghttp2_session *session = req->conn->http2->session;
+
+    if (len == HTTP_LENGTH_UNKNOWN || len <= HTTP2_STREAM_WINDOW_BYTES)
+        return;
+    len = FG_MIN(len, (uint64_t)STREAM_WINDOW_MAX_BYTES);
+    (void)nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, req->h2.stream_id,
+                                                (int32_t)len);
+}
+
+static void body_begin(struct fg_http_request *req, uint64_t len)
+{
+    struct http_conn *conn = req->conn;
+    struct http2 *h2 = conn->http2;
+
+    req->h2.in_body = true;
+    req->h2.body_mono_ns = conn->now_mono_ns;
+    if (h2->n_bodies++ == 0) {
+        h2->bodies_mono_ns = conn->now_mono_ns;
+        h2->bodies_bytes = 0;
+    }
+    open_window(req, len);
+    if (req->want_continue)
+        http2_submit_continue(req);
+}
+
+void http2_refuse(struct fg_http_request *req, enum http_refusal why)
+{
+    http2_body_end(req->conn, req);
+    req->skip_body = true;
+    req->refusal = why;
+    http_refuse(req);
+}
+
+static void head_complete(struct fg_http_request *req, bool end_stream)
+{
+    uint64_t len = body_len(req, end_stream);
+    enum http_refusal why = req->refusal;
+
+    req->h2.has_head = true;
+    if (why == HTTP_ACCEPTED && !http_request_url(req))
+        why = HTTP_MALFORMED;
+    if (why == HTTP_ACCEPTED)
+        why = http_request_admit(req, len);
+    if (why != HTTP_ACCEPTED)
+        http2_refuse(req, why);
+    else if (!end_stream)
+        body_begin(req, len);
+}
+
+/* --- bodies --- */
+
+static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t stream_id,
+                         const uint8_t *data, size_t len, void *arg)
+{
+    struct fg_http_request *req = nghttp2_session_get_stream_user_data(session, stream_id);
+    struct http_conn *conn = arg;
+    enum http_refusal why;
+
+    (void)flags;
+    /* Kept or thrown away, it no longer stands in the way of other streams. */
+    (void)nghttp2_session_consume_connection(session, len);
+    conn->http2->bodies_bytes += len;
+    if (req == NULL || req->skip_body)
+        return 0;
+    req->h2.body_bytes += len;
+    why = http_request_grow(req, len);
+    if (why != HTTP_ACCEPTED) {
+        http2_refuse(req, why);
+        return 0;
+    }
+    fg_buf_append(&req->body, data, len);
+    (void)nghttp2_session_consume_stream(session, stream_id, len);
+    return 0;
+}
+
+/* --- ends --- */
+
+void http2_request_complete(struct fg_http_request *req)
+{
+    struct http2 *h2 = req->conn->http2;
+
+    http2_body_end(req->conn, req);
+    if (req->refusal != HTTP_ACCEPTED)
+        return; /* answered already */
+    req->h2.complete = true;
+    req->h2.next_complete = NULL;
+    *h2->complete_last = req;
+    h2->complete_last = &req->h2.next_complete;
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct fg_http_request *req;
+    bool end_stream = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+    (void)arg;
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
+        return 0;
+    req = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (req == NULL)
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        head_complete(req, end_stream);
+    if (end_stream)
+        http2_request_complete(req);
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
+                           void *arg)
+{
+    struct fg_http_request *req = nghttp2_session_get_stream_user_data(session, stream_id);
+    struct http_conn *conn = arg;
+
+    (void)error_code;
+    if (req == NULL)
+        return 0;
+    req->h2.stream_id = 0;
+    atomic_store_explicit(&req->gone, true, memory_order_relaxed);
+    if ((req->state == HTTP_RECEIVING && !req->h2.complete) ||
+        (req->state == HTTP_READY && req->h2.borrowed == 0))
+        http2_drop(conn, req);
+    return 0;
+}
+
+void http2_in_callbacks(nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+}

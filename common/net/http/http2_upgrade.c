@@ -1,0 +1,70 @@
+/*
+ * "Upgrade: h2c": a connection that began with HTTP/1.1 goes on with HTTP/2, its first request
+ * being stream 1 (RFC 7540, 3.2; RFC 9113 has dropped it, but curl --http2 and old clients ask for
+ * it). Whatever is not right about the wish is no error: the request is answered in HTTP/1.1.
+ */
+#include "common/net/http/http2.h"
+
+enum {
+    SETTINGS_MAX_BYTES = 6 * 32, /* what nghttp2 takes: 32 entries of 6 bytes */
+};
+
+static int base64url_digit(uint8_t c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '-' ? 62 : c == '_' ? 63 : -1;
+}
+
+/* RFC 4648, 5, without padding. false: not that, not there, or more than SETTINGS_MAX_BYTES. */
+static bool read_settings(struct fg_slice text, uint8_t out[SETTINGS_MAX_BYTES], size_t *ret_len)
+{
+    uint32_t bits = 0;
+    unsigned n_bits = 0;
+    size_t len = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        int digit = base64url_digit(text.ptr[i]);
+
+        if (digit < 0 || len == SETTINGS_MAX_BYTES)
+            return false;
+        bits = bits << 6 | (uint32_t)digit;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            out[len++] = (uint8_t)(bits >> n_bits);
+        }
+    }
+    *ret_len = len;
+    return text.ptr != NULL && len % 6 == 0;
+}
+
+bool http2_upgrade_wanted(const struct fg_http_request *req)
+{
+    const struct http_conn *conn = req->conn;
+    uint8_t settings[SETTINGS_MAX_BYTES];
+    size_t len;
+
+    return !conn->secure && !conn->eof && !conn->owner->draining && !req->http10 &&
+           http_header_has(req, "Upgrade", "h2c") &&
+           http_header_has(req, "Connection", "Upgrade") &&
+           http_header_has(req, "Connection", "HTTP2-Settings") &&
+           read_settings(fg_http_header(req, "HTTP2-Settings"), settings, &len);
+}
+
+void http2_upgrade(struct fg_http_request *req, struct fg_slice rest)
+{
+    struct http_conn *conn = req->conn;
+    uint8_t settings[SETTINGS_MAX_BYTES];
+    size_t len = 0;
+
+    fg_assert(read_settings(fg_http_header(req, "HTTP2-Settings"), settings, &len));
+    http_conn_speak(conn, &http2_protocol);
+    http2_begin_upgraded(req, fg_bytes(settings, len));
+    if (rest.len > 0)
+        http_conn_input(conn, rest, conn->now_mono_ns);
+}
