@@ -42,6 +42,9 @@ static const struct media {
 } medias[] = {
     {"application/proto", FG_CONNECT, false},
     {"application/json", FG_CONNECT, true},
+    {"application/grpc", FG_CONNECT_GRPC, false},
+    {"application/grpc+proto", FG_CONNECT_GRPC, false},
+    {"application/grpc+json", FG_CONNECT_GRPC, true},
     {"application/grpc-web", FG_CONNECT_GRPC_WEB, false},
     {"application/grpc-web+proto", FG_CONNECT_GRPC_WEB, false},
     {"application/grpc-web+json", FG_CONNECT_GRPC_WEB, true},
@@ -306,6 +309,10 @@ static void respond(struct fg_http_request *req, const struct fg_connect_call *c
 {
     char type[64];
 
+    if (call->protocol != FG_CONNECT) {
+        fg_http_no_coding(req); /* frames have a coding of their own */
+        fg_http_add_header(req, "grpc-accept-encoding", "gzip");
+    }
     (void)snprintf(type, sizeof type, "%.*s", FG_S(call->content_type));
     fg_http_respond(req, 200, type, body);
 }
@@ -315,6 +322,8 @@ void fg_connect_respond(struct fg_http_request *req, const struct fg_connect_cal
 {
     if (call->protocol == FG_CONNECT)
         fg_http_add_header(req, "Accept-Encoding", "gzip");
+    else if (call->protocol == FG_CONNECT_GRPC)
+        fg_http_add_trailer(req, "grpc-status", "0");
     else
         put_status_frame(body);
     respond(req, call, body);
@@ -341,6 +350,7 @@ static void refuse_grpc(struct fg_http_request *req, const struct fg_connect_cal
     put_grpc_message(&message, err->msg);
     fg_buf_putc(&message, '\0');
     (void)snprintf(number, sizeof number, "%u", fg_code_grpc(err->code));
+    /* "Trailers-Only": nothing but headers, which is how an error may come in both. */
     fg_http_add_header(req, "grpc-status", number);
     if (!message.full)
         fg_http_add_header(req, "grpc-message", (const char *)message.ptr);

@@ -3,9 +3,9 @@
  * Connect server speaks on the same path ("Connect Protocol Reference", "gRPC over HTTP2",
  * "gRPC-Web"; query.md, 12):
  *
- *   Connect   the body is the bare message, protobuf or JSON; errors are JSON with their own status
- *   gRPC-web  the message in a frame; the status in a last frame, or in headers beside an empty
- * body gRPC      the same with trailers in place of the last frame, HTTP/2 only
+ *   Connect   the body is the bare message, protobuf or JSON; errors are JSON with a status
+ *   gRPC-web  the message in a frame, the status in a last one; errors in headers alone
+ *   gRPC      the same with trailers in place of the last frame; over HTTP/2
  *
  *     handler, on the loop:  if (!fg_connect_accept(req, now, timeout, &call)) return;  (answered)
  *     on a worker:           fg_connect_read() or fg_connect_message(), work, fg_connect_write()
@@ -19,14 +19,14 @@
 #include "common/net/http.h"
 #include "common/net/pbjson.h"
 
-enum fg_connect_protocol { FG_CONNECT, FG_CONNECT_GRPC_WEB };
+enum fg_connect_protocol { FG_CONNECT, FG_CONNECT_GRPC, FG_CONNECT_GRPC_WEB };
 
 /* What of a request the protocols look at: headers. */
 struct fg_connect_head {
     enum fg_http_method method;
     struct fg_slice content_type;
     struct fg_slice content_encoding, protocol_version, timeout_ms; /* Connect */
-    struct fg_slice grpc_encoding, grpc_timeout;                    /* gRPC-web */
+    struct fg_slice grpc_encoding, grpc_timeout;                    /* gRPC, gRPC-web */
 };
 
 struct fg_connect_call {
