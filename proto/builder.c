@@ -40,7 +40,7 @@ struct fg_builder {
     struct fg_map names, stacks, samples, group_map;
 };
 
-/* ---- growing arrays and tables in the arena ---- */
+/* ---- growing arrays in the arena ---- */
 
 static enum fg_code too_large(struct fg_err *err)
 {
@@ -68,33 +68,6 @@ static bool grow(struct fg_builder *builder, void *array_ptr, uint32_t count, ui
     return true;
 }
 
-/* An empty map of so many slots whose table lives in the arena, so that nobody has to free it. */
-static bool map_make(struct fg_builder *builder, struct fg_map *map, uint32_t slots)
-{
-    struct fg_map_slot *table = fg_arena_alloc(builder->arena, (size_t)slots * sizeof *table);
-
-    if (table == NULL)
-        return false;
-    *map = (struct fg_map){.slots = table, .mask = slots - 1};
-    fg_map_clear(map);
-    return true;
-}
-
-static bool map_add(struct fg_builder *builder, struct fg_map *map, uint64_t hash, uint32_t value)
-{
-    struct fg_map old = *map;
-
-    if (old.slots == NULL || map->count + 1 > (old.mask + 1) / 4 * 3) {
-        if (!map_make(builder, map, old.slots == NULL ? 64 : (old.mask + 1) * 2))
-            return false;
-        for (uint32_t i = 0; old.slots != NULL && i <= old.mask; i++)
-            if (old.slots[i].value != FG_MAP_NONE)
-                fg_map_add(map, old.slots[i].hash, old.slots[i].value);
-    }
-    fg_map_add(map, hash, value);
-    return true;
-}
-
 struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_decode_limits *limits,
                                      struct fg_batch *batch, struct fg_decode_counts *counts)
 {
@@ -117,16 +90,14 @@ enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, 
     enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
     struct fg_batch *batch = builder->batch;
     uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
-    uint32_t slots = 64, cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
+    uint32_t cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
 
-    while (slots / 4 * 3 < n)
-        slots *= 2;
     if (!grow(builder, &builder->values, 0, n, &cap_values,
               batch->n_types * sizeof *builder->values) ||
         !grow(builder, &builder->rows, 0, n, &builder->cap_rows, sizeof *builder->rows) ||
         !grow(builder, &builder->first_rows, 0, n, &cap_first, sizeof *builder->first_rows) ||
         !grow(builder, &batch->stacks, 0, n, &builder->cap_stacks, sizeof *batch->stacks) ||
-        !map_make(builder, &builder->stacks, slots))
+        !fg_map_reserve_in(&builder->stacks, builder->arena, n))
         return too_large(err);
     return FG_OK;
 }
@@ -297,7 +268,8 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
             return FG_OK;
         }
     }
-    if (!map_add(builder, &builder->names, hash, batch->n_locations) || !name_add(builder, cut))
+    if (!fg_map_add_in(&builder->names, builder->arena, hash, batch->n_locations) ||
+        !name_add(builder, cut))
         return too_large(err);
     *ret_location = batch->n_locations - 1;
     return FG_OK;
@@ -337,7 +309,7 @@ static bool stack_add(struct fg_builder *builder, struct fg_id id, const uint32_
               sizeof *batch->stacks) ||
         !grow(builder, &batch->stack_locations, batch->n_stack_locations, depth,
               &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
-        !map_add(builder, &builder->stacks, fg_id_table(id), batch->n_stacks))
+        !fg_map_add_in(&builder->stacks, builder->arena, fg_id_table(id), batch->n_stacks))
         return false;
     builder->first_rows[batch->n_stacks] = NO_ROW;
     batch->stacks[batch->n_stacks++] = (struct fg_stack){id, batch->n_stack_locations, depth};
@@ -416,7 +388,7 @@ static bool group_add(struct fg_builder *builder, const struct fg_labels *labels
     if (copy.items == NULL ||
         !grow(builder, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
               sizeof *builder->groups) ||
-        !map_add(builder, &builder->group_map, hash, builder->n_groups))
+        !fg_map_add_in(&builder->group_map, builder->arena, hash, builder->n_groups))
         return false;
     if (copy.count > 0)
         memcpy(copy.items, labels->items, copy.count * sizeof *copy.items);
@@ -476,8 +448,8 @@ static bool row_index(struct fg_builder *builder, uint32_t row)
         builder->first_rows[at->stack] = row;
     if (builder->first_rows[at->stack] == row)
         return true;
-    return map_add(builder, &builder->samples, sample_hash(builder, at->group, at->stack, link),
-                   row);
+    return fg_map_add_in(&builder->samples, builder->arena,
+                         sample_hash(builder, at->group, at->stack, link), row);
 }
 
 static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
@@ -641,7 +613,7 @@ static enum fg_code join_groups(struct fg_builder *builder, const struct fg_uplo
             if (fg_labels_cmp(&builder->groups[i].joined, &group->joined) == 0)
                 group->into = i;
         *ret_merge |= group->into != g;
-        if (group->into == g && !map_add(builder, &joined, hash, g))
+        if (group->into == g && !fg_map_add_in(&joined, builder->arena, hash, g))
             return too_large(err);
     }
     return FG_OK;
