@@ -3,6 +3,7 @@
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
+#include "proto/ids.h"
 #include "proto/pprof_names.h"
 
 /* Field numbers of pprof's profile.proto. */
@@ -76,18 +77,6 @@ struct table {
     uint32_t count, cap;
 };
 
-/*
- * Numbers of a table by the ids in the input. Nearly every producer counts 1, 2, 3, ...; what does
- * not goes through a map. Ids are a stranger's choice, so the map hashes them with the process's
- * seed.
- */
-struct ids {
-    uint64_t *ids; /* [count] */
-    uint32_t count;
-    bool counted;      /* ids[i] == i + 1 for all */
-    struct fg_map map; /* else: hash of the id -> number */
-};
-
 struct reader {
     struct fg_arena *arena;
     const struct fg_pprof_request *request;
@@ -100,7 +89,7 @@ struct reader {
     struct fg_slice period_type;
 
     uint64_t names_bytes; /* of functions and mappings so far */
-    struct ids functions, mappings, locations;
+    struct fg_ids functions, mappings, locations;
     uint32_t cap_lines;
     uint32_t *location_of; /* number in the input -> number in the batch, or DROPPED */
 
@@ -225,60 +214,6 @@ static struct fg_slice text_at(const struct reader *reader, uint64_t index, bool
     return FG_LIT("");
 }
 
-/* ---- ids ---- */
-
-static enum fg_code ids_start(struct reader *reader, struct ids *ids, uint32_t count,
-                              struct fg_err *err)
-{
-    *ids = (struct ids){.counted = true};
-    ids->ids = fg_arena_alloc(reader->arena, count * sizeof *ids->ids);
-    return ids->ids == NULL ? too_large(err) : FG_OK;
-}
-
-static void ids_add(struct ids *ids, uint64_t id)
-{
-    ids->ids[ids->count++] = id;
-    ids->counted = ids->counted && id == ids->count;
-}
-
-static uint64_t id_hash(uint64_t id)
-{
-    return fg_mix64(id ^ fg_hash_seed());
-}
-
-/* All ids are there: makes the map where one is needed. Of equal ids the first counts. */
-static enum fg_code ids_ready(struct reader *reader, struct ids *ids, struct fg_err *err)
-{
-    uint32_t slots = 16;
-
-    if (ids->counted)
-        return FG_OK;
-    while (slots / 2 < ids->count)
-        slots *= 2;
-    ids->map.slots = fg_arena_alloc(reader->arena, slots * sizeof *ids->map.slots);
-    if (ids->map.slots == NULL)
-        return too_large(err);
-    ids->map.mask = slots - 1;
-    fg_map_clear(&ids->map);
-    for (uint32_t i = 0; i < ids->count; i++)
-        fg_map_add(&ids->map, id_hash(ids->ids[i]), i);
-    return FG_OK;
-}
-
-/* Number of the entry with that id, or UINT32_MAX. */
-static uint32_t ids_find(const struct ids *ids, uint64_t id)
-{
-    struct fg_map_walk walk;
-
-    if (ids->counted)
-        return id >= 1 && id <= ids->count ? (uint32_t)(id - 1) : UINT32_MAX;
-    for (uint32_t i = fg_map_first(&ids->map, id_hash(id), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&ids->map, &walk))
-        if (ids->ids[i] == id)
-            return i;
-    return UINT32_MAX;
-}
-
 /* ---- sample types ---- */
 
 static enum fg_code read_value_type(struct reader *reader, struct fg_slice in,
@@ -397,7 +332,7 @@ static enum fg_code read_function(struct reader *reader, uint32_t number, struct
         .filename = text_at(reader, filename, &bad),
         .start_line = (int64_t)start_line,
     };
-    ids_add(&reader->functions, id);
+    fg_ids_add(&reader->functions, id);
     if (cur.bad)
         return cut_short(err, "function", number);
     if (bad)
@@ -440,22 +375,20 @@ static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
     uint32_t count = reader->tables[PROFILE_FUNCTION].count;
 
     reader->batch->functions = fg_arena_new(reader->arena, struct fg_batch_function, count);
-    if (reader->batch->functions == NULL)
+    if (reader->batch->functions == NULL ||
+        !fg_ids_reserve(&reader->functions, reader->arena, count))
         return too_large(err);
-    if (ids_start(reader, &reader->functions, count, err) != FG_OK)
-        return err->code;
     for (uint32_t i = 0; i < count; i++)
         if (read_function(reader, i, err) != FG_OK)
             return err->code;
     reader->batch->n_functions = count;
     if (dotnet_ids_missing(reader)) {
-        reader->functions.count = 0;
-        reader->functions.counted = true;
+        fg_ids_clear(&reader->functions);
         for (uint32_t i = 0; i < count; i++)
-            ids_add(&reader->functions,
-                    id_of(reader->tables[PROFILE_LOCATION].entries[i], LOCATION_ID));
+            fg_ids_add(&reader->functions,
+                       id_of(reader->tables[PROFILE_LOCATION].entries[i], LOCATION_ID));
     }
-    return ids_ready(reader, &reader->functions, err);
+    return fg_ids_ready(&reader->functions, reader->arena) ? FG_OK : too_large(err);
 }
 
 static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct fg_err *err)
@@ -508,7 +441,7 @@ static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct 
     if ((mapping.flags & FG_MAPPING_FUNCTIONS) != 0)
         mapping.start = mapping.limit = mapping.offset = 0;
     reader->batch->mappings[number] = mapping;
-    ids_add(&reader->mappings, id);
+    fg_ids_add(&reader->mappings, id);
     if (cur.bad)
         return cut_short(err, "mapping", number);
     if (bad)
@@ -521,15 +454,13 @@ static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
     uint32_t count = reader->tables[PROFILE_MAPPING].count;
 
     reader->batch->mappings = fg_arena_new(reader->arena, struct fg_batch_mapping, count);
-    if (reader->batch->mappings == NULL)
+    if (reader->batch->mappings == NULL || !fg_ids_reserve(&reader->mappings, reader->arena, count))
         return too_large(err);
-    if (ids_start(reader, &reader->mappings, count, err) != FG_OK)
-        return err->code;
     for (uint32_t i = 0; i < count; i++)
         if (read_mapping(reader, i, err) != FG_OK)
             return err->code;
     reader->batch->n_mappings = count;
-    return ids_ready(reader, &reader->mappings, err);
+    return fg_ids_ready(&reader->mappings, reader->arena) ? FG_OK : too_large(err);
 }
 
 /* ---- locations ---- */
@@ -569,7 +500,7 @@ static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct 
         return fg_fail(err, FG_E_DECODE, "pprof: a line cannot be read");
     if (function == 0)
         return fg_fail(err, FG_E_INVALID, "function id is 0");
-    number = ids_find(&reader->functions, function);
+    number = fg_ids_find(&reader->functions, function);
     if (number == UINT32_MAX)
         return fg_fail(err, FG_E_INVALID, "function id %llu is not among the functions",
                        (unsigned long long)function);
@@ -615,9 +546,9 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
         return cut_short(err, "location", number);
     if (id == 0)
         return fg_fail(err, FG_E_INVALID, "location id is 0");
-    ids_add(&reader->locations, id);
+    fg_ids_add(&reader->locations, id);
     if (mapping != 0) {
-        location.mapping = ids_find(&reader->mappings, mapping);
+        location.mapping = fg_ids_find(&reader->mappings, mapping);
         known = location.mapping != UINT32_MAX;
     }
     location.n_lines = batch->n_lines - location.first_line;
@@ -644,14 +575,13 @@ static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
 
     batch->locations = fg_arena_new(reader->arena, struct fg_batch_location, count);
     reader->location_of = fg_arena_new(reader->arena, uint32_t, count);
-    if (batch->locations == NULL || reader->location_of == NULL)
+    if (batch->locations == NULL || reader->location_of == NULL ||
+        !fg_ids_reserve(&reader->locations, reader->arena, count))
         return too_large(err);
-    if (ids_start(reader, &reader->locations, count, err) != FG_OK)
-        return err->code;
     for (uint32_t i = 0; i < count; i++)
         if (read_location(reader, i, err) != FG_OK)
             return err->code;
-    return ids_ready(reader, &reader->locations, err);
+    return fg_ids_ready(&reader->locations, reader->arena) ? FG_OK : too_large(err);
 }
 
 /* ---- samples ---- */
@@ -673,7 +603,7 @@ static bool grow_stack(struct reader *reader)
 /* One location id of a sample. *known becomes false when the location was dropped. */
 static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, struct fg_err *err)
 {
-    uint32_t number = ids_find(&reader->locations, id);
+    uint32_t number = fg_ids_find(&reader->locations, id);
 
     if (id == 0)
         return fg_fail(err, FG_E_INVALID, "location id is 0");
