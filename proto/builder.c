@@ -9,7 +9,13 @@ struct row {
     uint32_t link; /* into links, or NO_LINK */
 };
 
-enum { NO_LINK = UINT32_MAX, NO_GROUP = UINT32_MAX, NO_ROW = UINT32_MAX };
+enum {
+    NO_LINK = UINT32_MAX,
+    NO_GROUP = UINT32_MAX,
+    NO_ROW = FG_MAP_NONE,
+    NO_FUNCTION = FG_MAP_NONE,
+    NO_LOCATION = FG_MAP_NONE,
+};
 
 struct group {
     struct fg_labels labels;
@@ -28,6 +34,12 @@ struct fg_builder {
     uint32_t cap_location_hashes;
     uint32_t cap_functions, cap_locations, cap_lines, cap_stacks, cap_stack_locations;
 
+    /* Of functions that the builder made; and their first locations, mostly the only ones. */
+    uint64_t *function_hashes;
+    uint32_t *first_locations;
+    struct fg_map names, more_lines;
+    uint64_t mapping_hash; /* of the mapping that their locations are in */
+
     /* First row of each stack, or NO_ROW: mostly the only one, so that few need the map of rows. */
     uint32_t *first_rows;
     struct row *rows;
@@ -37,7 +49,7 @@ struct fg_builder {
     uint32_t n_rows, n_links, n_groups;
     uint32_t cap_rows, cap_links, cap_groups;
 
-    struct fg_map names, stacks, samples, group_map;
+    struct fg_map stacks, samples, group_map;
 };
 
 /* ---- growing arrays in the arena ---- */
@@ -66,40 +78,6 @@ static bool grow(struct fg_builder *builder, void *array_ptr, uint32_t count, ui
     *array = grown;
     *cap = want;
     return true;
-}
-
-struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_decode_limits *limits,
-                                     struct fg_batch *batch, struct fg_decode_counts *counts)
-{
-    struct fg_builder *builder = fg_arena_new(arena, struct fg_builder, 1);
-
-    if (builder == NULL)
-        return NULL;
-    builder->arena = arena;
-    builder->limits = *limits;
-    builder->batch = batch;
-    builder->counts = counts;
-    builder->cap_functions = batch->n_functions;
-    builder->cap_locations = batch->n_locations;
-    builder->cap_lines = batch->n_lines;
-    return builder;
-}
-
-enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, struct fg_err *err)
-{
-    enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
-    struct fg_batch *batch = builder->batch;
-    uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
-    uint32_t cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
-
-    if (!grow(builder, &builder->values, 0, n, &cap_values,
-              batch->n_types * sizeof *builder->values) ||
-        !grow(builder, &builder->rows, 0, n, &builder->cap_rows, sizeof *builder->rows) ||
-        !grow(builder, &builder->first_rows, 0, n, &cap_first, sizeof *builder->first_rows) ||
-        !grow(builder, &batch->stacks, 0, n, &builder->cap_stacks, sizeof *batch->stacks) ||
-        !fg_map_reserve_in(&builder->stacks, builder->arena, n))
-        return too_large(err);
-    return FG_OK;
 }
 
 /* ---- ids of locations and stacks ---- */
@@ -185,6 +163,42 @@ static uint64_t table_location_hash(const struct fg_batch *batch, uint32_t numbe
     return location_hash(location, mapping, lines);
 }
 
+struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_decode_limits *limits,
+                                     struct fg_batch *batch, struct fg_decode_counts *counts)
+{
+    struct fg_builder *builder = fg_arena_new(arena, struct fg_builder, 1);
+
+    if (builder == NULL)
+        return NULL;
+    builder->arena = arena;
+    builder->limits = *limits;
+    builder->batch = batch;
+    builder->counts = counts;
+    if (batch->n_mappings > 0)
+        builder->mapping_hash = mapping_hash(&batch->mappings[0]);
+    builder->cap_functions = batch->n_functions;
+    builder->cap_locations = batch->n_locations;
+    builder->cap_lines = batch->n_lines;
+    return builder;
+}
+
+enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, struct fg_err *err)
+{
+    enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
+    struct fg_batch *batch = builder->batch;
+    uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
+    uint32_t cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
+
+    if (!grow(builder, &builder->values, 0, n, &cap_values,
+              batch->n_types * sizeof *builder->values) ||
+        !grow(builder, &builder->rows, 0, n, &builder->cap_rows, sizeof *builder->rows) ||
+        !grow(builder, &builder->first_rows, 0, n, &cap_first, sizeof *builder->first_rows) ||
+        !grow(builder, &batch->stacks, 0, n, &builder->cap_stacks, sizeof *batch->stacks) ||
+        !fg_map_reserve_in(&builder->stacks, builder->arena, n))
+        return too_large(err);
+    return FG_OK;
+}
+
 enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err *err)
 {
     struct fg_batch *batch = builder->batch;
@@ -222,57 +236,141 @@ static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice te
     return text;
 }
 
-static bool name_add(struct fg_builder *builder, struct fg_slice name)
+/* The number of the function of that name, or NO_FUNCTION. */
+static uint32_t function_find(const struct fg_builder *builder, struct fg_slice name, uint64_t hash)
+{
+    struct fg_map_walk walk;
+    uint32_t i;
+
+    for (i = fg_map_first(&builder->names, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&builder->names, &walk))
+        if (fg_slice_eq(builder->batch->functions[i].name, name))
+            break;
+    return i;
+}
+
+static bool function_add(struct fg_builder *builder, const struct fg_batch_function *function,
+                         uint64_t hash)
 {
     struct fg_batch *batch = builder->batch;
+    uint32_t n = batch->n_functions, cap_hashes = builder->cap_functions;
+    uint32_t cap_first = builder->cap_functions;
     struct function_content content;
-    uint32_t n = batch->n_locations;
-    uint64_t lines;
 
-    if (!grow(builder, &batch->functions, batch->n_functions, 1, &builder->cap_functions,
+    if (!grow(builder, &builder->function_hashes, n, 1, &cap_hashes,
+              sizeof *builder->function_hashes) ||
+        !grow(builder, &builder->first_locations, n, 1, &cap_first,
+              sizeof *builder->first_locations) ||
+        !grow(builder, &batch->functions, n, 1, &builder->cap_functions,
               sizeof *batch->functions) ||
-        !grow(builder, &batch->lines, batch->n_lines, 1, &builder->cap_lines,
+        !fg_map_add_in(&builder->names, builder->arena, hash, n))
+        return false;
+    batch->functions[n] = *function;
+    builder->function_hashes[n] = function_hash(function, NULL, &content);
+    builder->first_locations[n] = NO_LOCATION;
+    batch->n_functions++;
+    return true;
+}
+
+enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice name,
+                                 uint32_t *ret_function, struct fg_err *err)
+{
+    struct fg_batch_function function = {.name = cut_symbol(builder, name)};
+    uint64_t hash = fg_hash64_table(function.name);
+    uint32_t number = function_find(builder, function.name, hash);
+
+    if (number == NO_FUNCTION) {
+        number = builder->batch->n_functions;
+        function.name = fg_arena_copy(builder->arena, function.name);
+        if (function.name.ptr == NULL || !function_add(builder, &function, hash))
+            return too_large(err);
+    }
+    *ret_function = number;
+    return FG_OK;
+}
+
+static uint64_t line_key(uint32_t function, int64_t line)
+{
+    return fg_mix64((uint64_t)line ^ fg_mix64(function ^ fg_hash_seed()));
+}
+
+/* The number of the location of that line, or NO_LOCATION. */
+static uint32_t line_find(const struct fg_builder *builder, uint32_t function, int64_t line)
+{
+    const struct fg_batch *batch = builder->batch;
+    uint32_t i = builder->first_locations[function];
+    struct fg_map_walk walk;
+
+    if (i == NO_LOCATION || batch->lines[batch->locations[i].first_line].line == line)
+        return i;
+    for (i = fg_map_first(&builder->more_lines, line_key(function, line), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&builder->more_lines, &walk)) {
+        const struct fg_line *at = &batch->lines[batch->locations[i].first_line];
+
+        if (at->function == function && at->line == line)
+            break;
+    }
+    return i;
+}
+
+static bool line_add(struct fg_builder *builder, uint32_t function, int64_t line)
+{
+    struct fg_batch *batch = builder->batch;
+    uint32_t n = batch->n_locations;
+    bool first = builder->first_locations[function] == NO_LOCATION;
+
+    if (!grow(builder, &batch->lines, batch->n_lines, 1, &builder->cap_lines,
               sizeof *batch->lines) ||
         !grow(builder, &batch->locations, n, 1, &builder->cap_locations,
               sizeof *batch->locations) ||
         !grow(builder, &builder->location_hashes, n, 1, &builder->cap_location_hashes,
               sizeof *builder->location_hashes))
         return false;
-    batch->functions[batch->n_functions] =
-        (struct fg_batch_function){.name = name, .system_name = name};
-    batch->lines[batch->n_lines] = (struct fg_line){batch->n_functions, 0};
+    if (first)
+        builder->first_locations[function] = n;
+    else if (!fg_map_add_in(&builder->more_lines, builder->arena, line_key(function, line), n))
+        return false;
     batch->locations[n] = (struct fg_batch_location){
-        .mapping = FG_NO_MAPPING, .first_line = batch->n_lines, .n_lines = 1};
-    lines = line_hash(0, function_hash(&batch->functions[batch->n_functions], NULL, &content), 0);
-    builder->location_hashes[n] = location_hash(&batch->locations[n], 0, lines);
-    batch->n_functions++;
-    batch->n_lines++;
+        .mapping = batch->n_mappings > 0 ? 0 : FG_NO_MAPPING,
+        .first_line = batch->n_lines,
+        .n_lines = 1,
+    };
+    batch->lines[batch->n_lines++] = (struct fg_line){function, line};
+    builder->location_hashes[n] =
+        location_hash(&batch->locations[n], builder->mapping_hash,
+                      line_hash(0, builder->function_hashes[function], line));
     batch->n_locations++;
     return true;
+}
+
+enum fg_code fg_builder_line(struct fg_builder *builder, uint32_t function, int64_t line,
+                             uint32_t *ret_location, struct fg_err *err)
+{
+    uint32_t number = line_find(builder, function, line);
+
+    if (number == NO_LOCATION) {
+        number = builder->batch->n_locations;
+        if (!line_add(builder, function, line))
+            return too_large(err);
+    }
+    *ret_location = number;
+    return FG_OK;
 }
 
 enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
                              uint32_t *ret_location, struct fg_err *err)
 {
-    struct fg_batch *batch = builder->batch;
     struct fg_slice cut = cut_symbol(builder, name);
+    struct fg_batch_function function = {.name = cut, .system_name = cut};
     uint64_t hash = fg_hash64_table(cut);
-    struct fg_map_walk walk;
+    uint32_t number = function_find(builder, cut, hash);
 
-    for (uint32_t i = fg_map_first(&builder->names, hash, &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&builder->names, &walk)) {
-        const struct fg_line *line = &batch->lines[batch->locations[i].first_line];
-
-        if (fg_slice_eq(batch->functions[line->function].name, cut)) {
-            *ret_location = i;
-            return FG_OK;
-        }
+    if (number == NO_FUNCTION) {
+        number = builder->batch->n_functions;
+        if (!function_add(builder, &function, hash))
+            return too_large(err);
     }
-    if (!fg_map_add_in(&builder->names, builder->arena, hash, batch->n_locations) ||
-        !name_add(builder, cut))
-        return too_large(err);
-    *ret_location = batch->n_locations - 1;
-    return FG_OK;
+    return fg_builder_line(builder, number, 0, ret_location, err);
 }
 
 /* Hash of the hashes of the locations, a buffer of them at a time where they are many. */

@@ -68,8 +68,18 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder,
 enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples,
                                 struct fg_err *err) fg_must_check;
 
-/* A location of a function's name alone (text formats). Find or add. */
+/* A location of a function's name alone (text formats). Find or add; the name is borrowed. */
 enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
+                             uint32_t *ret_location, struct fg_err *err) fg_must_check;
+
+/*
+ * A function without a system name or file, and a location of one of its lines (JFR), in the
+ * batch's first mapping if there is one when the builder is created. Find or add; the name is
+ * copied. Not in a batch whose tables the decoder fills itself.
+ */
+enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice name,
+                                 uint32_t *ret_function, struct fg_err *err) fg_must_check;
+enum fg_code fg_builder_line(struct fg_builder *builder, uint32_t function, int64_t line,
                              uint32_t *ret_location, struct fg_err *err) fg_must_check;
 
 /* The stack of these locations, leaf first. Find or add. */
