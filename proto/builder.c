@@ -517,6 +517,30 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
     return FG_OK;
 }
 
+bool fg_link_take(struct fg_labels *labels, struct fg_link *ret_link)
+{
+    static const uint8_t no_trace[FG_ID_BYTES];
+    size_t kept = 0;
+
+    *ret_link = (struct fg_link){0};
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct fg_label *label = &labels->items[i];
+        uint8_t bytes[FG_ID_BYTES] = {0}; /* of a number cut short nothing is to be seen */
+
+        if (fg_slice_is(label->name, "profile_id") || fg_slice_is(label->name, "span_id")) {
+            if (fg_parse_hex(label->value, bytes, 8))
+                ret_link->span_id = fg_id_get(bytes).lo;
+        } else if (fg_slice_is(label->name, "trace_id")) {
+            if (fg_parse_hex(label->value, bytes, sizeof bytes))
+                memcpy(ret_link->trace_id, bytes, sizeof bytes);
+        } else if (label->value.len > 0) {
+            labels->items[kept++] = *label;
+        }
+    }
+    labels->count = kept;
+    return ret_link->span_id != 0 || memcmp(ret_link->trace_id, no_trace, sizeof no_trace) != 0;
+}
+
 static uint64_t sample_hash(const struct fg_builder *builder, uint32_t group, uint32_t stack,
                             const struct fg_link *link)
 {

@@ -94,6 +94,12 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
                               uint32_t *ret_group, struct fg_err *err) fg_must_check;
 
 /*
+ * Takes span and trace out of a sample's labels (ingest.md, 3.4), and labels without text, which
+ * are numbers. *ret_link: without a sample; false when there is neither. Order stays.
+ */
+bool fg_link_take(struct fg_labels *labels, struct fg_link *ret_link);
+
+/*
  * A sample: batch->n_types values, link->span_id and trace_id or NULL. Adds to an equal one.
  * Samples with a negative value or none at all are dropped and counted. FG_E_INVALID when a sum
  * overflows.

@@ -695,47 +695,21 @@ static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct 
     return FG_OK;
 }
 
-/* Takes span and trace out of the sample's labels; true when there is one. */
-static bool take_link(struct reader *reader, struct fg_link *link)
-{
-    static const uint8_t no_trace[FG_ID_BYTES];
-    uint32_t kept = 0;
-
-    *link = (struct fg_link){0};
-    for (uint32_t i = 0; i < reader->n_labels; i++) {
-        const struct fg_label *label = &reader->labels[i];
-        uint8_t bytes[FG_ID_BYTES] = {0}; /* of a number cut short nothing is to be seen */
-
-        if (fg_slice_is(label->name, "profile_id") || fg_slice_is(label->name, "span_id")) {
-            if (fg_parse_hex(label->value, bytes, 8))
-                link->span_id = fg_id_get(bytes).lo;
-        } else if (fg_slice_is(label->name, "trace_id")) {
-            if (fg_parse_hex(label->value, bytes, sizeof bytes))
-                memcpy(link->trace_id, bytes, sizeof bytes);
-        } else if (label->value.len > 0) { /* numeric labels have no text and go */
-            reader->labels[kept++] = *label;
-        }
-    }
-    reader->n_labels = kept;
-    return link->span_id != 0 || memcmp(link->trace_id, no_trace, sizeof no_trace) != 0;
-}
-
-/* The group of the labels at hand. Most samples have no labels at all: their group is looked for
+/* The group of the labels. Most samples have no labels at all: their group is looked for
  * once. */
-static enum fg_code find_group(struct reader *reader, uint32_t *ret_group, struct fg_err *err)
+static enum fg_code find_group(struct reader *reader, struct fg_labels *labels, uint32_t *ret_group,
+                               struct fg_err *err)
 {
-    struct fg_labels labels = {reader->labels, reader->n_labels};
-
-    if (labels.count == 0) {
+    if (labels->count == 0) {
         if (!reader->has_bare_group &&
-            fg_builder_group(reader->builder, &labels, &reader->bare_group, err) != FG_OK)
+            fg_builder_group(reader->builder, labels, &reader->bare_group, err) != FG_OK)
             return err->code;
         reader->has_bare_group = true;
         *ret_group = reader->bare_group;
         return FG_OK;
     }
-    fg_labels_sort(&labels);
-    return fg_builder_group(reader->builder, &labels, ret_group, err);
+    fg_labels_sort(labels);
+    return fg_builder_group(reader->builder, labels, ret_group, err);
 }
 
 struct sample {
@@ -790,6 +764,7 @@ static enum fg_code keep_sample(struct reader *reader, const struct sample *samp
                                 struct fg_err *err)
 {
     uint32_t max_labels = reader->request->upload.limits.sample_labels_max;
+    struct fg_labels labels;
     struct fg_link link;
     bool linked;
     uint32_t group = 0, stack = 0;
@@ -806,8 +781,9 @@ static enum fg_code keep_sample(struct reader *reader, const struct sample *samp
         reader->counts->samples_dropped++;
         return FG_OK;
     }
-    linked = take_link(reader, &link);
-    if (find_group(reader, &group, err) != FG_OK ||
+    labels = (struct fg_labels){reader->labels, reader->n_labels};
+    linked = fg_link_take(&labels, &link);
+    if (find_group(reader, &labels, &group, err) != FG_OK ||
         fg_builder_stack(reader->builder, reader->stack, reader->depth, &stack, err) != FG_OK)
         return err->code;
     return fg_builder_sample(reader->builder, group, stack, linked ? &link : NULL, reader->values,
