@@ -68,6 +68,28 @@ static inline uint64_t fg_cur_varint(struct fg_cur *cur)
     return fg_cur_varint_slow(cur);
 }
 
+uint64_t fg_cur_varint9_slow(struct fg_cur *cur);
+
+/* LEB128 of at most nine bytes, the ninth with all its eight bits: the numbers of JFR. */
+static inline uint64_t fg_cur_varint9(struct fg_cur *cur)
+{
+    if (cur->left > 0 && cur->ptr[0] < 0x80) {
+        cur->left--;
+        return *cur->ptr++;
+    }
+    if (cur->left > 1 && cur->ptr[1] < 0x80) {
+        uint64_t value = (uint64_t)(cur->ptr[0] & 0x7f) | (uint64_t)cur->ptr[1] << 7;
+
+        cur->left -= 2;
+        cur->ptr += 2;
+        return value;
+    }
+    return fg_cur_varint9_slow(cur);
+}
+
+/* So many of them at once, for tables that are passed over before they are read. */
+void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count);
+
 static inline int64_t fg_cur_zigzag(struct fg_cur *cur)
 {
     uint64_t value = fg_cur_varint(cur);
