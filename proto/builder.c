@@ -52,32 +52,9 @@ struct fg_builder {
     struct fg_map stacks, samples, group_map;
 };
 
-/* ---- growing arrays in the arena ---- */
-
 static enum fg_code too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
-}
-
-/* Room for one more after `count` elements: doubles, and leaves the old array to the arena. */
-static bool grow(struct fg_builder *builder, void *array_ptr, uint32_t count, uint32_t more,
-                 uint32_t *cap, size_t size)
-{
-    void **array = array_ptr;
-    uint32_t want = FG_MAX(*cap * 2, 64);
-    void *grown;
-
-    if (more <= *cap - FG_MIN(count, *cap))
-        return true;
-    want = FG_MAX(want, count + more);
-    grown = fg_arena_alloc(builder->arena, (size_t)want * size);
-    if (grown == NULL)
-        return false;
-    if (count > 0)
-        memcpy(grown, *array, (size_t)count * size);
-    *array = grown;
-    *cap = want;
-    return true;
 }
 
 /* ---- ids of locations and stacks ---- */
@@ -189,11 +166,14 @@ enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, 
     uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
     uint32_t cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
 
-    if (!grow(builder, &builder->values, 0, n, &cap_values,
-              batch->n_types * sizeof *builder->values) ||
-        !grow(builder, &builder->rows, 0, n, &builder->cap_rows, sizeof *builder->rows) ||
-        !grow(builder, &builder->first_rows, 0, n, &cap_first, sizeof *builder->first_rows) ||
-        !grow(builder, &batch->stacks, 0, n, &builder->cap_stacks, sizeof *batch->stacks) ||
+    if (!fg_arena_grow(builder->arena, &builder->values, 0, n, &cap_values,
+                       batch->n_types * sizeof *builder->values) ||
+        !fg_arena_grow(builder->arena, &builder->rows, 0, n, &builder->cap_rows,
+                       sizeof *builder->rows) ||
+        !fg_arena_grow(builder->arena, &builder->first_rows, 0, n, &cap_first,
+                       sizeof *builder->first_rows) ||
+        !fg_arena_grow(builder->arena, &batch->stacks, 0, n, &builder->cap_stacks,
+                       sizeof *batch->stacks) ||
         !fg_map_reserve_in(&builder->stacks, builder->arena, n))
         return too_large(err);
     return FG_OK;
@@ -257,12 +237,12 @@ static bool function_add(struct fg_builder *builder, const struct fg_batch_funct
     uint32_t cap_first = builder->cap_functions;
     struct function_content content;
 
-    if (!grow(builder, &builder->function_hashes, n, 1, &cap_hashes,
-              sizeof *builder->function_hashes) ||
-        !grow(builder, &builder->first_locations, n, 1, &cap_first,
-              sizeof *builder->first_locations) ||
-        !grow(builder, &batch->functions, n, 1, &builder->cap_functions,
-              sizeof *batch->functions) ||
+    if (!fg_arena_grow(builder->arena, &builder->function_hashes, n, 1, &cap_hashes,
+                       sizeof *builder->function_hashes) ||
+        !fg_arena_grow(builder->arena, &builder->first_locations, n, 1, &cap_first,
+                       sizeof *builder->first_locations) ||
+        !fg_arena_grow(builder->arena, &batch->functions, n, 1, &builder->cap_functions,
+                       sizeof *batch->functions) ||
         !fg_map_add_in(&builder->names, builder->arena, hash, n))
         return false;
     batch->functions[n] = *function;
@@ -319,12 +299,12 @@ static bool line_add(struct fg_builder *builder, uint32_t function, int64_t line
     uint32_t n = batch->n_locations;
     bool first = builder->first_locations[function] == NO_LOCATION;
 
-    if (!grow(builder, &batch->lines, batch->n_lines, 1, &builder->cap_lines,
-              sizeof *batch->lines) ||
-        !grow(builder, &batch->locations, n, 1, &builder->cap_locations,
-              sizeof *batch->locations) ||
-        !grow(builder, &builder->location_hashes, n, 1, &builder->cap_location_hashes,
-              sizeof *builder->location_hashes))
+    if (!fg_arena_grow(builder->arena, &batch->lines, batch->n_lines, 1, &builder->cap_lines,
+                       sizeof *batch->lines) ||
+        !fg_arena_grow(builder->arena, &batch->locations, n, 1, &builder->cap_locations,
+                       sizeof *batch->locations) ||
+        !fg_arena_grow(builder->arena, &builder->location_hashes, n, 1,
+                       &builder->cap_location_hashes, sizeof *builder->location_hashes))
         return false;
     if (first)
         builder->first_locations[function] = n;
@@ -401,12 +381,12 @@ static bool stack_add(struct fg_builder *builder, struct fg_id id, const uint32_
     struct fg_batch *batch = builder->batch;
     uint32_t cap_first = builder->cap_stacks;
 
-    if (!grow(builder, &builder->first_rows, batch->n_stacks, 1, &cap_first,
-              sizeof *builder->first_rows) ||
-        !grow(builder, &batch->stacks, batch->n_stacks, 1, &builder->cap_stacks,
-              sizeof *batch->stacks) ||
-        !grow(builder, &batch->stack_locations, batch->n_stack_locations, depth,
-              &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
+    if (!fg_arena_grow(builder->arena, &builder->first_rows, batch->n_stacks, 1, &cap_first,
+                       sizeof *builder->first_rows) ||
+        !fg_arena_grow(builder->arena, &batch->stacks, batch->n_stacks, 1, &builder->cap_stacks,
+                       sizeof *batch->stacks) ||
+        !fg_arena_grow(builder->arena, &batch->stack_locations, batch->n_stack_locations, depth,
+                       &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
         !fg_map_add_in(&builder->stacks, builder->arena, fg_id_table(id), batch->n_stacks))
         return false;
     builder->first_rows[batch->n_stacks] = NO_ROW;
@@ -484,8 +464,8 @@ static bool group_add(struct fg_builder *builder, const struct fg_labels *labels
                              labels->count};
 
     if (copy.items == NULL ||
-        !grow(builder, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
-              sizeof *builder->groups) ||
+        !fg_arena_grow(builder->arena, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
+                       sizeof *builder->groups) ||
         !fg_map_add_in(&builder->group_map, builder->arena, hash, builder->n_groups))
         return false;
     if (copy.count > 0)
@@ -580,12 +560,12 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
     uint32_t n_types = builder->batch->n_types;
     uint32_t cap_values = builder->cap_rows;
 
-    if (!grow(builder, &builder->values, builder->n_rows, 1, &cap_values,
-              n_types * sizeof *builder->values) ||
-        !grow(builder, &builder->rows, builder->n_rows, 1, &builder->cap_rows,
-              sizeof *builder->rows) ||
-        !grow(builder, &builder->links, builder->n_links, 1, &builder->cap_links,
-              sizeof *builder->links))
+    if (!fg_arena_grow(builder->arena, &builder->values, builder->n_rows, 1, &cap_values,
+                       n_types * sizeof *builder->values) ||
+        !fg_arena_grow(builder->arena, &builder->rows, builder->n_rows, 1, &builder->cap_rows,
+                       sizeof *builder->rows) ||
+        !fg_arena_grow(builder->arena, &builder->links, builder->n_links, 1, &builder->cap_links,
+                       sizeof *builder->links))
         return false;
     builder->rows[builder->n_rows] = (struct row){group, stack, NO_LINK};
     if (link != NULL) {

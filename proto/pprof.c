@@ -143,20 +143,6 @@ static void read_scalar(struct reader *reader, uint64_t tag, struct fg_cur *cur)
     }
 }
 
-static bool table_grow(struct reader *reader, struct table *table)
-{
-    uint32_t cap = FG_MAX(table->cap * 2, 64);
-    struct fg_slice *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-    if (grown == NULL)
-        return false;
-    if (table->count > 0)
-        memcpy(grown, table->entries, table->count * sizeof *grown);
-    table->entries = grown;
-    table->cap = cap;
-    return true;
-}
-
 static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -170,7 +156,9 @@ static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struc
             read_scalar(reader, tag, &cur);
             continue;
         }
-        if (table->count == table->cap && !table_grow(reader, table))
+        if (table->count == table->cap &&
+            !fg_arena_grow(reader->arena, &table->entries, table->count, 1, &table->cap,
+                           sizeof *table->entries))
             return too_large(err);
         table->entries[table->count++] = fg_cur_lenbytes(&cur);
     }
@@ -465,21 +453,6 @@ static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
 
 /* ---- locations ---- */
 
-static bool lines_grow(struct reader *reader)
-{
-    struct fg_batch *batch = reader->batch;
-    uint32_t cap = FG_MAX(reader->cap_lines * 2, reader->tables[PROFILE_LOCATION].count);
-    struct fg_line *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-    if (grown == NULL)
-        return false;
-    if (batch->n_lines > 0)
-        memcpy(grown, batch->lines, batch->n_lines * sizeof *grown);
-    batch->lines = grown;
-    reader->cap_lines = cap;
-    return true;
-}
-
 static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -504,7 +477,8 @@ static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct 
     if (number == UINT32_MAX)
         return fg_fail(err, FG_E_INVALID, "function id %llu is not among the functions",
                        (unsigned long long)function);
-    if (reader->batch->n_lines == reader->cap_lines && !lines_grow(reader))
+    if (!fg_arena_grow(reader->arena, &reader->batch->lines, reader->batch->n_lines, 1,
+                       &reader->cap_lines, sizeof *reader->batch->lines))
         return too_large(err);
     reader->batch->lines[reader->batch->n_lines++] = (struct fg_line){number, (int64_t)line};
     return FG_OK;
@@ -576,7 +550,9 @@ static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
     batch->locations = fg_arena_new(reader->arena, struct fg_batch_location, count);
     reader->location_of = fg_arena_new(reader->arena, uint32_t, count);
     if (batch->locations == NULL || reader->location_of == NULL ||
-        !fg_ids_reserve(&reader->locations, reader->arena, count))
+        !fg_ids_reserve(&reader->locations, reader->arena, count) ||
+        !fg_arena_grow(reader->arena, &batch->lines, 0, count, &reader->cap_lines,
+                       sizeof *batch->lines)) /* mostly one line each */
         return too_large(err);
     for (uint32_t i = 0; i < count; i++)
         if (read_location(reader, i, err) != FG_OK)
@@ -585,20 +561,6 @@ static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
 }
 
 /* ---- samples ---- */
-
-static bool grow_stack(struct reader *reader)
-{
-    uint32_t cap = FG_MAX(reader->cap_stack * 2, 128);
-    uint32_t *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-    if (grown == NULL)
-        return false;
-    if (reader->depth > 0)
-        memcpy(grown, reader->stack, reader->depth * sizeof *grown);
-    reader->stack = grown;
-    reader->cap_stack = cap;
-    return true;
-}
 
 /* One location id of a sample. *known becomes false when the location was dropped. */
 static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, struct fg_err *err)
@@ -614,7 +576,8 @@ static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, s
         *known = false;
         return FG_OK;
     }
-    if (reader->depth == reader->cap_stack && !grow_stack(reader))
+    if (!fg_arena_grow(reader->arena, &reader->stack, reader->depth, 1, &reader->cap_stack,
+                       sizeof *reader->stack))
         return too_large(err);
     reader->stack[reader->depth++] = reader->location_of[number];
     return FG_OK;
@@ -627,9 +590,10 @@ static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bo
     struct fg_cur cur = fg_cur(packed);
 
     /* An id takes a byte at least, so this is room for all of them. */
-    while (packed.len > reader->cap_stack - FG_MIN(reader->depth, reader->cap_stack))
-        if (!grow_stack(reader))
-            return too_large(err);
+    if (packed.len > UINT32_MAX ||
+        !fg_arena_grow(reader->arena, &reader->stack, reader->depth, (uint32_t)packed.len,
+                       &reader->cap_stack, sizeof *reader->stack))
+        return too_large(err);
     while (fg_cur_more(&cur)) {
         uint64_t id = fg_cur_varint(&cur);
         uint32_t location = id - 1 < n_plain ? reader->location_of[id - 1] : DROPPED;
@@ -677,17 +641,9 @@ static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct 
     }
     if (cur.bad)
         return fg_fail(err, FG_E_DECODE, "pprof: a sample's label cannot be read");
-    if (reader->n_labels == reader->cap_labels) {
-        uint32_t cap = FG_MAX(reader->cap_labels * 2, 16);
-        struct fg_label *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-        if (grown == NULL)
-            return too_large(err);
-        if (reader->n_labels > 0)
-            memcpy(grown, reader->labels, reader->n_labels * sizeof *grown);
-        reader->labels = grown;
-        reader->cap_labels = cap;
-    }
+    if (!fg_arena_grow(reader->arena, &reader->labels, reader->n_labels, 1, &reader->cap_labels,
+                       sizeof *reader->labels))
+        return too_large(err);
     reader->labels[reader->n_labels++] =
         (struct fg_label){text_at(reader, key, &bad), text_at(reader, str, &bad)};
     if (bad)

@@ -7,6 +7,7 @@ enum {
     ARENA_BLOCK_BYTES = 8 * 1024, /* a request's odds and ends fit one block */
     ARENA_BLOCK_MAX_BYTES = 2 * 1024 * 1024,
     ARENA_KEEP_MAX_BYTES = 4 * 1024 * 1024, /* by a reset */
+    ARENA_GROW_MIN = 64,                    /* elements of a growing array */
 };
 
 struct block {
@@ -104,6 +105,29 @@ void *fg_arena_calloc(struct fg_arena *arena, size_t count, size_t size)
         return NULL;
     ptr = fg_arena_alloc(arena, bytes);
     return ptr == NULL ? NULL : memset(ptr, 0, bytes);
+}
+
+bool fg_arena_grow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
+                   uint32_t *cap, size_t size)
+{
+    uint64_t want = FG_MAX(2 * (uint64_t)*cap, (uint64_t)ARENA_GROW_MIN);
+    void **at = array;
+    size_t bytes;
+    void *grown;
+
+    if (more <= *cap - FG_MIN(count, *cap))
+        return true;
+    want = FG_MAX(want, (uint64_t)count + more);
+    if (want > UINT32_MAX || __builtin_mul_overflow(want, size, &bytes))
+        return false;
+    grown = fg_arena_alloc(arena, bytes);
+    if (grown == NULL)
+        return false;
+    if (count > 0)
+        memcpy(grown, *at, (size_t)count * size);
+    *at = grown;
+    *cap = (uint32_t)want;
+    return true;
 }
 
 struct fg_slice fg_arena_copy(struct fg_arena *arena, struct fg_slice bytes)

@@ -26,6 +26,14 @@ void *fg_arena_alloc(struct fg_arena *arena, size_t size) fg_must_check;
 void *fg_arena_calloc(struct fg_arena *arena, size_t count, size_t size) fg_must_check;
 #define fg_arena_new(arena, type, count) ((type *)fg_arena_calloc(arena, count, sizeof(type)))
 
+/*
+ * Room for `more` elements behind the first `count` of an array that holds *cap: doubles at least,
+ * and leaves the old array to the arena. array is the address of the pointer to it. false at the
+ * limit: everything is as it was.
+ */
+bool fg_arena_grow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
+                   uint32_t *cap, size_t size) fg_must_check;
+
 /* Copies; .ptr is NULL at the limit. */
 struct fg_slice fg_arena_copy(struct fg_arena *arena, struct fg_slice bytes) fg_must_check;
 
