@@ -345,11 +345,13 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
     uint64_t hash = fg_hash64_table(cut);
     uint32_t number = function_find(builder, cut, hash);
 
-    if (number == NO_FUNCTION) {
-        number = builder->batch->n_functions;
-        if (!function_add(builder, &function, hash))
-            return too_large(err);
+    if (number != NO_FUNCTION) { /* it was made here, with its one location */
+        *ret_location = builder->first_locations[number];
+        return FG_OK;
     }
+    number = builder->batch->n_functions;
+    if (!function_add(builder, &function, hash))
+        return too_large(err);
     return fg_builder_line(builder, number, 0, ret_location, err);
 }
 

@@ -75,7 +75,7 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
 /*
  * A function without a system name or file, and a location of one of its lines (JFR), in the
  * batch's first mapping if there is one when the builder is created. Find or add; the name is
- * copied. Not in a batch whose tables the decoder fills itself.
+ * copied. Not together with fg_builder_name(), nor in tables that the decoder fills itself.
  */
 enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice name,
                                  uint32_t *ret_function, struct fg_err *err) fg_must_check;

@@ -107,16 +107,14 @@ void *fg_arena_calloc(struct fg_arena *arena, size_t count, size_t size)
     return ptr == NULL ? NULL : memset(ptr, 0, bytes);
 }
 
-bool fg_arena_grow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
-                   uint32_t *cap, size_t size)
+bool fg_arena_grow_slow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
+                        uint32_t *cap, size_t size)
 {
     uint64_t want = FG_MAX(2 * (uint64_t)*cap, (uint64_t)ARENA_GROW_MIN);
     void **at = array;
     size_t bytes;
     void *grown;
 
-    if (more <= *cap - FG_MIN(count, *cap))
-        return true;
     want = FG_MAX(want, (uint64_t)count + more);
     if (want > UINT32_MAX || __builtin_mul_overflow(want, size, &bytes))
         return false;

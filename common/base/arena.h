@@ -31,8 +31,15 @@ void *fg_arena_calloc(struct fg_arena *arena, size_t count, size_t size) fg_must
  * and leaves the old array to the arena. array is the address of the pointer to it. false at the
  * limit: everything is as it was.
  */
-bool fg_arena_grow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
-                   uint32_t *cap, size_t size) fg_must_check;
+bool fg_arena_grow_slow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
+                        uint32_t *cap, size_t size) fg_must_check;
+
+fg_must_check static inline bool fg_arena_grow(struct fg_arena *arena, void *array, uint32_t count,
+                                               uint32_t more, uint32_t *cap, size_t size)
+{
+    return (count <= *cap && more <= *cap - count) ||
+           fg_arena_grow_slow(arena, array, count, more, cap, size);
+}
 
 /* Copies; .ptr is NULL at the limit. */
 struct fg_slice fg_arena_copy(struct fg_arena *arena, struct fg_slice bytes) fg_must_check;
