@@ -39,6 +39,7 @@ struct fg_builder {
     uint32_t *first_locations;
     struct fg_map names, more_lines;
     uint64_t mapping_hash; /* of the mapping that their locations are in */
+    uint64_t seed;
 
     /* First row of each stack, or NO_ROW: mostly the only one, so that few need the map of rows. */
     uint32_t *first_rows;
@@ -151,6 +152,7 @@ struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_dec
     builder->limits = *limits;
     builder->batch = batch;
     builder->counts = counts;
+    builder->seed = fg_hash_seed();
     if (batch->n_mappings > 0)
         builder->mapping_hash = mapping_hash(&batch->mappings[0]);
     builder->cap_functions = batch->n_functions;
@@ -269,9 +271,10 @@ enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice nam
     return FG_OK;
 }
 
-static uint64_t line_key(uint32_t function, int64_t line)
+/* Lines are a stranger's choice, so nobody may know where they go in the map. */
+static uint64_t line_key(const struct fg_builder *builder, uint32_t function, int64_t line)
 {
-    return fg_mix64((uint64_t)line ^ fg_mix64(function ^ fg_hash_seed()));
+    return fg_mix64(builder->seed ^ (uint64_t)line ^ (uint64_t)function << 32);
 }
 
 /* The number of the location of that line, or NO_LOCATION. */
@@ -283,8 +286,8 @@ static uint32_t line_find(const struct fg_builder *builder, uint32_t function, i
 
     if (i == NO_LOCATION || batch->lines[batch->locations[i].first_line].line == line)
         return i;
-    for (i = fg_map_first(&builder->more_lines, line_key(function, line), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&builder->more_lines, &walk)) {
+    for (i = fg_map_first(&builder->more_lines, line_key(builder, function, line), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&builder->more_lines, &walk)) {
         const struct fg_line *at = &batch->lines[batch->locations[i].first_line];
 
         if (at->function == function && at->line == line)
@@ -308,7 +311,8 @@ static bool line_add(struct fg_builder *builder, uint32_t function, int64_t line
         return false;
     if (first)
         builder->first_locations[function] = n;
-    else if (!fg_map_add_in(&builder->more_lines, builder->arena, line_key(function, line), n))
+    else if (!fg_map_add_in(&builder->more_lines, builder->arena, line_key(builder, function, line),
+                            n))
         return false;
     batch->locations[n] = (struct fg_batch_location){
         .mapping = batch->n_mappings > 0 ? 0 : FG_NO_MAPPING,

@@ -179,6 +179,7 @@ static enum fg_code check_strings(struct reader *reader, struct fg_err *err)
         struct fg_slice *text = &strings->entries[i];
 
         if (max != 0 && text->len > max) {
+            fg_assert(text->ptr != NULL);
             *text = fg_slice_sub(*text, text->len - max, max);
             /* Not in the middle of a character. */
             while (text->len > 0 && (text->ptr[0] & 0xc0) == 0x80)
