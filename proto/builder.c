@@ -203,15 +203,15 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err
     return FG_OK;
 }
 
-/* Keeps the end, where a name tells most (packages come first), from the start of a character. */
-static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice text)
+struct fg_slice fg_symbol_cut(struct fg_slice text, const struct fg_decode_limits *limits,
+                              struct fg_decode_counts *counts)
 {
-    uint32_t max = builder->limits.symbol_max_bytes;
+    uint32_t max = limits->symbol_max_bytes;
 
     if (max == 0 || text.len <= max)
         return text;
     fg_assert(text.ptr != NULL);
-    builder->counts->symbols_cut++;
+    counts->symbols_cut++;
     text = fg_slice_sub(text, text.len - max, max);
     while (text.len > 0 && (text.ptr[0] & 0xc0) == 0x80)
         text = fg_slice_sub(text, 1, text.len);
@@ -257,7 +257,8 @@ static bool function_add(struct fg_builder *builder, const struct fg_batch_funct
 enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice name,
                                  uint32_t *ret_function, struct fg_err *err)
 {
-    struct fg_batch_function function = {.name = cut_symbol(builder, name)};
+    struct fg_batch_function function = {
+        .name = fg_symbol_cut(name, &builder->limits, builder->counts)};
     uint64_t hash = fg_hash64_table(function.name);
     uint32_t number = function_find(builder, function.name, hash);
 
@@ -344,7 +345,7 @@ enum fg_code fg_builder_line(struct fg_builder *builder, uint32_t function, int6
 enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
                              uint32_t *ret_location, struct fg_err *err)
 {
-    struct fg_slice cut = cut_symbol(builder, name);
+    struct fg_slice cut = fg_symbol_cut(name, &builder->limits, builder->counts);
     struct fg_batch_function function = {.name = cut, .system_name = cut};
     uint64_t hash = fg_hash64_table(cut);
     uint32_t number = function_find(builder, cut, hash);

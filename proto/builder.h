@@ -117,6 +117,13 @@ enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_uploa
                                int64_t period, struct fg_err *err) fg_must_check;
 
 /*
+ * A function's or file's name within the limit: what is longer keeps its end, where a name tells
+ * most (packages come first), from the start of a character, and is counted.
+ */
+struct fg_slice fg_symbol_cut(struct fg_slice text, const struct fg_decode_limits *limits,
+                              struct fg_decode_counts *counts);
+
+/*
  * Label rules that hold for every series (ingest.md, 3.1): count, lengths, UTF-8, a name and a
  * service. FG_E_INVALID with the text of the table.
  */

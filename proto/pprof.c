@@ -171,21 +171,13 @@ static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struc
 static enum fg_code check_strings(struct reader *reader, struct fg_err *err)
 {
     struct table *strings = &reader->tables[PROFILE_STRING];
-    uint32_t max = reader->request->upload.limits.symbol_max_bytes;
 
     if (strings->count == 0 || strings->entries[0].len != 0)
         return fg_fail(err, FG_E_INVALID, "string 0 should be empty string");
     for (uint32_t i = 0; i < strings->count; i++) {
         struct fg_slice *text = &strings->entries[i];
 
-        if (max != 0 && text->len > max) {
-            fg_assert(text->ptr != NULL);
-            *text = fg_slice_sub(*text, text->len - max, max);
-            /* Not in the middle of a character. */
-            while (text->len > 0 && (text->ptr[0] & 0xc0) == 0x80)
-                *text = fg_slice_sub(*text, 1, text->len);
-            reader->counts->symbols_cut++;
-        }
+        *text = fg_symbol_cut(*text, &reader->request->upload.limits, reader->counts);
         if (!fg_utf8_valid(*text))
             return fg_fail(err, FG_E_INVALID, "invalid utf8 string: string %u of the profile", i);
     }

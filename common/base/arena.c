@@ -29,14 +29,20 @@ struct fg_arena *fg_arena_create(size_t limit_bytes)
     return arena;
 }
 
-static void free_all(struct block *block)
+/* Those from `block` on that are newer than `kept`. */
+static void free_newer(struct block *block, const struct block *kept)
 {
-    while (block != NULL) {
+    while (block != kept) {
         struct block *next = block->next;
 
         free(block);
         block = next;
     }
+}
+
+static void free_all(struct block *block)
+{
+    free_newer(block, NULL);
 }
 
 void fg_arena_destroy(struct fg_arena *arena)
@@ -166,6 +172,21 @@ char *fg_arena_printf(struct fg_arena *arena, const char *fmt, ...)
         (void)vsnprintf(text, (size_t)len + 1, fmt, again);
     va_end(again);
     return text;
+}
+
+struct fg_arena_mark fg_arena_mark(const struct fg_arena *arena)
+{
+    return (struct fg_arena_mark){arena->blocks, arena->blocks == NULL ? 0 : arena->blocks->used,
+                                  arena->used_bytes};
+}
+
+void fg_arena_release(struct fg_arena *arena, struct fg_arena_mark mark)
+{
+    free_newer(arena->blocks, mark.block);
+    arena->blocks = mark.block;
+    if (arena->blocks != NULL)
+        arena->blocks->used = mark.block_used;
+    arena->used_bytes = mark.used_bytes;
 }
 
 size_t fg_arena_used_bytes(const struct fg_arena *arena)

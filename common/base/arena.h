@@ -50,6 +50,17 @@ char *fg_arena_text(struct fg_arena *arena, struct fg_slice bytes) fg_must_check
 /* Formatted, NUL-terminated; NULL at the limit. */
 char *fg_arena_printf(struct fg_arena *arena, const char *fmt, ...) fg_printf(2, 3) fg_must_check;
 
+/*
+ * A mark remembers how much there was: fg_arena_release() forgets all that was made since, for work
+ * that comes in pieces. Marks are released last first.
+ */
+struct fg_arena_mark {
+    void *block;
+    size_t block_used, used_bytes;
+};
+struct fg_arena_mark fg_arena_mark(const struct fg_arena *arena);
+void fg_arena_release(struct fg_arena *arena, struct fg_arena_mark mark);
+
 size_t fg_arena_used_bytes(const struct fg_arena *arena);
 
 #endif
