@@ -680,20 +680,12 @@ static enum fg_code read_sample(struct reader *reader, struct fg_slice in, struc
 
         switch (tag) {
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN):
-            code = add_frames(reader, fg_cur_lenbytes(&cur), &sample->known, err);
-            break;
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT):
-            code = add_frame(reader, fg_cur_varint(&cur), &sample->known, err);
+            code = add_frames(reader, fg_pb_varints(&cur, tag), &sample->known, err);
             break;
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_LEN):
-            add_values(reader, fg_cur_lenbytes(&cur), &sample->n_values, &cur);
-            break;
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_VARINT):
-            if (sample->n_values < TYPES_MAX)
-                reader->values[sample->n_values] = (int64_t)fg_cur_varint(&cur);
-            else
-                fg_pb_skip(&cur, tag);
-            sample->n_values++;
+            add_values(reader, fg_pb_varints(&cur, tag), &sample->n_values, &cur);
             break;
         case FG_PB_TAG(SAMPLE_LABEL, FG_PB_LEN):
             code = add_label(reader, fg_cur_lenbytes(&cur), err);

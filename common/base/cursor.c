@@ -127,6 +127,16 @@ uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes)
     return count;
 }
 
+struct fg_slice fg_pb_varints(struct fg_cur *cur, uint64_t tag)
+{
+    struct fg_cur start = *cur;
+
+    if ((tag & 7) == FG_PB_LEN)
+        return fg_cur_lenbytes(cur);
+    (void)fg_cur_varint(cur);
+    return cur->bad ? fg_bytes(NULL, 0) : fg_cur_take(&start, start.left - cur->left);
+}
+
 void fg_pb_skip(struct fg_cur *cur, uint64_t tag)
 {
     switch (tag & 7) {

@@ -135,6 +135,12 @@ enum fg_pb_type { FG_PB_VARINT = 0, FG_PB_I64 = 1, FG_PB_LEN = 2, FG_PB_I32 = 5 
 
 #define FG_PB_TAG(field, type) (((uint64_t)(field) << 3) | (uint64_t)(type))
 
+/*
+ * The varints of a repeated field, one after another: all of it where the tag says that it is
+ * packed, else the one number that follows. Writers may mix the two.
+ */
+struct fg_slice fg_pb_varints(struct fg_cur *cur, uint64_t tag);
+
 /* Skips the value of a tag that was just read; an unknown wire type is bad. */
 void fg_pb_skip(struct fg_cur *cur, uint64_t tag);
 

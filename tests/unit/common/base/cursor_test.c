@@ -222,6 +222,34 @@ static void protobuf_skip(void **state)
     }
 }
 
+/* Field 1 packed, then one by one, then packed again: all its numbers in order. */
+static void repeated_numbers_come_packed_or_not(void **state)
+{
+    static const char in[] = "\x0a\x03\x01\xac\x02" /* 1, 300 */
+                             "\x08\x85\x01"         /* 133 */
+                             "\x0a\x00\x08\x07";    /* nothing; 7 */
+    static const uint64_t want[] = {1, 300, 133, 7};
+    struct fg_cur cur = fg_cur(fg_bytes(in, sizeof in - 1));
+    size_t n = 0;
+
+    (void)state;
+    while (fg_cur_more(&cur)) {
+        struct fg_cur numbers = fg_cur(fg_pb_varints(&cur, fg_cur_varint(&cur)));
+
+        while (fg_cur_more(&numbers))
+            assert_int_equal(fg_cur_varint(&numbers), want[n++]);
+        assert_true(fg_cur_end(&numbers));
+    }
+    assert_true(fg_cur_end(&cur));
+    assert_int_equal(n, FG_COUNT(want));
+    cur = fg_cur(FG_LIT("\x85"));
+    assert_int_equal(fg_pb_varints(&cur, FG_PB_TAG(1, FG_PB_VARINT)).len, 0);
+    assert_true(cur.bad);
+    cur = fg_cur(FG_LIT("\x03\x01"));
+    assert_int_equal(fg_pb_varints(&cur, FG_PB_TAG(1, FG_PB_LEN)).len, 0);
+    assert_true(cur.bad);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +262,7 @@ int main(void)
         cmocka_unit_test(fixed_width),
         cmocka_unit_test(counts_are_bounded_by_the_input),
         cmocka_unit_test(protobuf_skip),
+        cmocka_unit_test(repeated_numbers_come_packed_or_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
