@@ -8,6 +8,7 @@ enum {
     COLUMNS = 14, /* of the manifest */
     FILE_NAME = 0,
     FORMAT = 1,
+    TYPES = 7,
     TOTALS = 8,
     EXPECT = 12,
 };
@@ -79,6 +80,7 @@ bool corpus_next_row(struct fg_slice *text, struct corpus_row *ret_row)
     *ret_row = (struct corpus_row){
         .file = columns[FILE_NAME],
         .format = columns[FORMAT],
+        .types = columns[TYPES],
         .totals = columns[TOTALS],
         .expect = columns[EXPECT],
         .has_totals = are_numbers(columns[TOTALS]),

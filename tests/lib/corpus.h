@@ -17,7 +17,7 @@ bool corpus_unpack(const struct fg_buf *in, struct fg_buf *out);
 
 /* A line of manifest.tsv; borrowed from it. */
 struct corpus_row {
-    struct fg_slice file, format, totals, expect;
+    struct fg_slice file, format, types, totals, expect;
     bool has_totals; /* they are numbers: one for each sample type */
 };
 

@@ -150,7 +150,7 @@ static void values_are_skipped(void **state)
 
     (void)state;
     assert_int_equal(fg_json_next(&json), FG_JSON_OBJECT);
-    for (char key = 'a'; key <= 'c'; key++) {
+    for (int key = 'a'; key <= 'c'; key++) {
         assert_int_equal(fg_json_next(&json), FG_JSON_KEY);
         assert_int_equal(json.text.ptr[0], key);
         again = json;
