@@ -88,7 +88,7 @@ bool corpus_next_row(struct fg_slice *text, struct corpus_row *ret_row)
     return true;
 }
 
-/* expected/<file, "/" as "__">.<type>.folded, packed where it is large */
+/* expected/<file, "/" as "__">[.<type>].folded, packed where it is large */
 bool corpus_expected(struct fg_slice file, const char *type, struct fg_buf *out)
 {
     struct fg_buf name, packed;
@@ -102,7 +102,7 @@ bool corpus_expected(struct fg_slice file, const char *type, struct fg_buf *out)
             fg_buf_puts(&name, "__");
         else
             fg_buf_putc(&name, file.ptr[i]);
-    fg_buf_printf(&name, ".%s.folded.gz", type);
+    fg_buf_printf(&name, "%s%s.folded.gz", type[0] == '\0' ? "" : ".", type);
     fg_buf_putc(&name, '\0');
     there = corpus_read((const char *)name.ptr, &packed);
     if (!there) {

@@ -24,7 +24,8 @@ struct corpus_row {
 /* Takes a line off the text; false at its end. */
 bool corpus_next_row(struct fg_slice *text, struct corpus_row *ret_row);
 
-/* The stacks that the oracle wrote down of a file, its type or event; false: it wrote none. */
+/* The stacks that the oracle wrote down of a file, its type or event ("" where a file has but one);
+ * false: it wrote none. */
 bool corpus_expected(struct fg_slice file, const char *type, struct fg_buf *out);
 
 /* Takes what is before the byte off the text; all of it when there is none. */
