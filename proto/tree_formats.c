@@ -7,11 +7,11 @@
 enum {
     NODE_MIN_BYTES = 3, /* three varints */
     /*
-     * A chain of nodes makes stacks of all its lengths, and cutting them does not make reading them
-     * shorter; the same for names that are put together from pieces. What is real stays a hundred
-     * times below.
+     * A chain of nodes makes stacks of all its lengths, and those that are cut are equal but have
+     * to be looked at; the same for names that are put together from pieces. What is real stays a
+     * hundred times below.
      */
-    FRAMES_MAX = 64 * 1024 * 1024,
+    FRAMES_MAX = 32 * 1024 * 1024,
     NAMES_MAX_BYTES = 256 * 1024 * 1024,
 };
 
@@ -150,10 +150,10 @@ static enum fg_code enter_trie_node(struct reader *reader, struct fg_slice name,
 
 static enum fg_code add_stack(struct reader *reader, int64_t value, struct fg_err *err)
 {
+    uint32_t max = reader->request->upload.limits.stack_depth_max, stack = 0;
     const struct fg_frames *frames = &reader->frames;
-    uint32_t stack = 0;
 
-    reader->n_frames += frames->depth;
+    reader->n_frames += max == 0 ? frames->depth : FG_MIN(frames->depth, max);
     if (reader->n_frames > FRAMES_MAX)
         return fg_fail(err, FG_E_TOO_LARGE, "frames of all stacks add up to more than %d million",
                        FRAMES_MAX / 1000 / 1000);

@@ -2,6 +2,8 @@
 
 #include "common/base/str.h"
 #include "common/net/inflate.h"
+#include "proto/folded.h"
+#include "tests/lib/batch_folded.h"
 
 enum {
     BODY_MAX_BYTES = 64 * 1024 * 1024,
@@ -113,4 +115,20 @@ bool corpus_expected(struct fg_slice file, const char *type, struct fg_buf *out)
     fg_buf_done(&name);
     fg_buf_done(&packed);
     return there;
+}
+
+void corpus_merge(struct fg_slice text, struct fg_buf *out)
+{
+    struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("x")},
+                                {FG_LIT("service_name"), FG_LIT("x")}};
+    struct fg_folded_request request = {.upload = {.labels = {labels, 2}}, .factor = 1};
+    struct fg_arena *arena = fg_arena_create(BODY_MAX_BYTES);
+    struct fg_value_type type = {FG_LIT(""), FG_LIT("")};
+    struct fg_batch batch = {.types = &type, .n_types = 1};
+    struct fg_decode_counts counts = {0};
+    struct fg_err err;
+
+    fg_assert(fg_folded_decode(text, &request, arena, &batch, &counts, &err) == FG_OK);
+    batch_folded(&batch, 0, out);
+    fg_arena_destroy(arena);
 }

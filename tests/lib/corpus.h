@@ -28,6 +28,9 @@ bool corpus_next_row(struct fg_slice *text, struct corpus_row *ret_row);
  * false: it wrote none. */
 bool corpus_expected(struct fg_slice file, const char *type, struct fg_buf *out);
 
+/* Folded text, of several batches perhaps, with equal stacks summed and in byte order. */
+void corpus_merge(struct fg_slice text, struct fg_buf *out);
+
 /* Takes what is before the byte off the text; all of it when there is none. */
 struct fg_slice corpus_take(struct fg_slice *text, uint8_t end);
 

@@ -3,7 +3,6 @@
  * other tools say, and what is to be refused is refused.
  */
 #include "common/base/str.h"
-#include "proto/folded.h"
 #include "proto/otlp.h"
 #include "tests/lib/batch_folded.h"
 #include "tests/lib/corpus.h"
@@ -101,23 +100,6 @@ static void forget(struct decoded *decoded)
     fg_arena_destroy(decoded->arena);
 }
 
-/* Folded text of several batches as that of one. */
-static void merge(struct fg_slice text, struct fg_buf *out)
-{
-    struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("x")},
-                                {FG_LIT("service_name"), FG_LIT("x")}};
-    struct fg_folded_request request = {.upload = {.labels = {labels, 2}}, .factor = 1};
-    struct fg_arena *arena = fg_arena_create(ARENA_MAX_BYTES);
-    struct fg_value_type type = {FG_LIT(""), FG_LIT("")};
-    struct fg_batch batch = {.types = &type, .n_types = 1};
-    struct fg_decode_counts counts = {0};
-    struct fg_err err;
-
-    assert_int_equal(fg_folded_decode(text, &request, arena, &batch, &counts, &err), FG_OK);
-    batch_folded(&batch, 0, out);
-    fg_arena_destroy(arena);
-}
-
 /* "shop:cpu/nanoseconds shop:off_cpu/nanoseconds" and "100 9": what each type adds up to. */
 static bool totals_fit(struct decoded *decoded, struct fg_slice types, struct fg_slice totals)
 {
@@ -173,7 +155,7 @@ static size_t compare_stacks(const struct decoded *decoded, const struct corpus_
         if (!corpus_expected(row->file, name, &want))
             continue;
         fg_buf_clear(&ours);
-        merge(fg_buf_slice(&decoded->types[i].stacks), &ours);
+        corpus_merge(fg_buf_slice(&decoded->types[i].stacks), &ours);
         if (!fg_slice_eq(fg_buf_slice(&want), fg_buf_slice(&ours))) {
             print_message("  stacks of %s differ\n", name);
             *ret_fit = false;
