@@ -417,7 +417,7 @@ static enum fg_code decode_batch(struct decoder *decoder, struct span span, stru
     code = build_batch(decoder, span, &batch, err);
     if (code == FG_OK && batch.n_profiles > 0) {
         code = decoder->sink(&batch, decoder->arg, err);
-        decoder->sink_failed = code != FG_OK;
+        decoder->sink_failed = code != FG_OK && code != FG_E_INVALID;
     }
     fg_arena_release(decoder->arena, mark);
     return code;
@@ -534,7 +534,7 @@ static enum fg_code decode_profile(struct decoder *decoder, struct fg_slice in, 
     return FG_OK;
 }
 
-/* Decodes a profile and counts it; an error is the sink's. */
+/* Decodes a profile and counts it; an error is the sink's, of the kind that ends all. */
 static enum fg_code try_profile(struct decoder *decoder, struct fg_slice in, uint32_t resource,
                                 uint32_t scope, uint32_t number, struct fg_err *err)
 {

@@ -51,7 +51,8 @@ struct fg_otlp_result {
 
 /*
  * in: an ExportProfilesServiceRequest, uncompressed. The batches' memory is in the arena, one after
- * the other in the same. What the sink got before an error stays with it.
+ * the other in the same. What the sink got before an error stays with it. FG_E_INVALID of the sink,
+ * which finds a profile too old perhaps, rejects that profile; its other errors end the decoding.
  */
 enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *request,
                             struct fg_arena *arena, fg_batch_sink sink, void *arg,

@@ -72,6 +72,7 @@ struct decoded {
     enum fg_code code;
     struct fg_err err;
     unsigned batches, fail_at; /* fail_at: the sink fails at that batch; 0: never */
+    enum fg_code fail_code;
 };
 
 static enum fg_code on_batch(struct fg_batch *batch, void *arg, struct fg_err *err)
@@ -79,7 +80,7 @@ static enum fg_code on_batch(struct fg_batch *batch, void *arg, struct fg_err *e
     struct decoded *decoded = arg;
 
     if (++decoded->batches == decoded->fail_at)
-        return fg_fail(err, FG_E_UNAVAILABLE, "the sink is closed");
+        return fg_fail(err, decoded->fail_code, "the sink says no");
     fg_batch_identify(batch, FG_LIT("tenant"), FG_LIT(""), FG_LIT(""));
     batch_describe(batch, &decoded->text);
     return FG_OK;
@@ -96,9 +97,11 @@ static struct fg_otlp_request plain_request(enum fg_otlp_form form)
 static void decode_request(struct decoded *out, struct fg_slice in,
                            const struct fg_otlp_request *request)
 {
-    unsigned fail_at = out->fail_at;
+    struct decoded fresh = {.arena = fg_arena_create(ARENA_MAX_BYTES),
+                            .fail_at = out->fail_at,
+                            .fail_code = out->fail_code};
 
-    *out = (struct decoded){.arena = fg_arena_create(ARENA_MAX_BYTES), .fail_at = fail_at};
+    *out = fresh;
     out->err.code = FG_OK;
     fg_buf_init(&out->text, SIZE_MAX);
     out->code = fg_otlp_decode(in, request, out->arena, on_batch, out, &out->result, &out->counts,
@@ -672,15 +675,23 @@ static void requests_without_profiles_are_fine(void **state)
     assert_decodes("{'dictionary':{},'resourceProfiles':[{},{'scopeProfiles':[{}]}]}", "");
 }
 
-static void the_sinks_error_ends_it(void **state)
+static void the_sinks_errors(void **state)
 {
-    struct decoded decoded = {.fail_at = 2};
+    struct decoded decoded = {.fail_at = 2, .fail_code = FG_E_UNAVAILABLE};
 
     (void)state;
     decode(&decoded, REQUEST(RESOURCE(SHOP, CPU_ONE "," CPU_ONE "," CPU_ONE)));
     assert_int_equal(decoded.code, FG_E_UNAVAILABLE);
-    assert_string_equal(decoded.err.msg, "the sink is closed");
+    assert_string_equal(decoded.err.msg, "the sink says no");
     assert_int_equal(decoded.batches, 2);
+    forget(&decoded);
+
+    decoded = (struct decoded){.fail_at = 2, .fail_code = FG_E_INVALID};
+    decode(&decoded, REQUEST(RESOURCE(SHOP, CPU_ONE "," CPU_ONE "," CPU_ONE)));
+    assert_text(&decoded, HEAD "main 100\n" HEAD "main 100\n");
+    assert_int_equal(decoded.result.accepted, 2);
+    assert_int_equal(decoded.result.rejected, 1);
+    assert_string_equal(decoded.result.message, "resource 0, scope 0, profile 1: the sink says no");
     forget(&decoded);
 }
 
@@ -1103,7 +1114,7 @@ int main(void)
         cmocka_unit_test(what_is_not_used_is_not_looked_at),
         cmocka_unit_test(wrong_requests),
         cmocka_unit_test(requests_without_profiles_are_fine),
-        cmocka_unit_test(the_sinks_error_ends_it),
+        cmocka_unit_test(the_sinks_errors),
         cmocka_unit_test(json_spellings),
         cmocka_unit_test(json_nests_only_so_deep),
         cmocka_unit_test(protobuf),
