@@ -9,7 +9,13 @@ struct row {
     uint32_t link; /* into links, or NO_LINK */
 };
 
-enum { NO_LINK = UINT32_MAX, NO_GROUP = UINT32_MAX, NO_ROW = UINT32_MAX };
+enum {
+    NO_LINK = UINT32_MAX,
+    NO_GROUP = UINT32_MAX,
+    NO_ROW = FG_MAP_NONE,
+    NO_FUNCTION = FG_MAP_NONE,
+    NO_LOCATION = FG_MAP_NONE,
+};
 
 struct group {
     struct fg_labels labels;
@@ -28,6 +34,13 @@ struct fg_builder {
     uint32_t cap_location_hashes;
     uint32_t cap_functions, cap_locations, cap_lines, cap_stacks, cap_stack_locations;
 
+    /* Of functions that the builder made; and their first locations, mostly the only ones. */
+    uint64_t *function_hashes;
+    uint32_t *first_locations;
+    struct fg_map names, more_lines;
+    uint64_t mapping_hash; /* of the mapping that their locations are in */
+    uint64_t seed;
+
     /* First row of each stack, or NO_ROW: mostly the only one, so that few need the map of rows. */
     uint32_t *first_rows;
     struct row *rows;
@@ -37,98 +50,12 @@ struct fg_builder {
     uint32_t n_rows, n_links, n_groups;
     uint32_t cap_rows, cap_links, cap_groups;
 
-    struct fg_map names, stacks, samples, group_map;
+    struct fg_map stacks, samples, group_map;
 };
-
-/* ---- growing arrays and tables in the arena ---- */
 
 static enum fg_code too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
-}
-
-/* Room for one more after `count` elements: doubles, and leaves the old array to the arena. */
-static bool grow(struct fg_builder *builder, void *array_ptr, uint32_t count, uint32_t more,
-                 uint32_t *cap, size_t size)
-{
-    void **array = array_ptr;
-    uint32_t want = FG_MAX(*cap * 2, 64);
-    void *grown;
-
-    if (more <= *cap - FG_MIN(count, *cap))
-        return true;
-    want = FG_MAX(want, count + more);
-    grown = fg_arena_alloc(builder->arena, (size_t)want * size);
-    if (grown == NULL)
-        return false;
-    if (count > 0)
-        memcpy(grown, *array, (size_t)count * size);
-    *array = grown;
-    *cap = want;
-    return true;
-}
-
-/* An empty map of so many slots whose table lives in the arena, so that nobody has to free it. */
-static bool map_make(struct fg_builder *builder, struct fg_map *map, uint32_t slots)
-{
-    struct fg_map_slot *table = fg_arena_alloc(builder->arena, (size_t)slots * sizeof *table);
-
-    if (table == NULL)
-        return false;
-    *map = (struct fg_map){.slots = table, .mask = slots - 1};
-    fg_map_clear(map);
-    return true;
-}
-
-static bool map_add(struct fg_builder *builder, struct fg_map *map, uint64_t hash, uint32_t value)
-{
-    struct fg_map old = *map;
-
-    if (old.slots == NULL || map->count + 1 > (old.mask + 1) / 4 * 3) {
-        if (!map_make(builder, map, old.slots == NULL ? 64 : (old.mask + 1) * 2))
-            return false;
-        for (uint32_t i = 0; old.slots != NULL && i <= old.mask; i++)
-            if (old.slots[i].value != FG_MAP_NONE)
-                fg_map_add(map, old.slots[i].hash, old.slots[i].value);
-    }
-    fg_map_add(map, hash, value);
-    return true;
-}
-
-struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_decode_limits *limits,
-                                     struct fg_batch *batch, struct fg_decode_counts *counts)
-{
-    struct fg_builder *builder = fg_arena_new(arena, struct fg_builder, 1);
-
-    if (builder == NULL)
-        return NULL;
-    builder->arena = arena;
-    builder->limits = *limits;
-    builder->batch = batch;
-    builder->counts = counts;
-    builder->cap_functions = batch->n_functions;
-    builder->cap_locations = batch->n_locations;
-    builder->cap_lines = batch->n_lines;
-    return builder;
-}
-
-enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, struct fg_err *err)
-{
-    enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
-    struct fg_batch *batch = builder->batch;
-    uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
-    uint32_t slots = 64, cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
-
-    while (slots / 4 * 3 < n)
-        slots *= 2;
-    if (!grow(builder, &builder->values, 0, n, &cap_values,
-              batch->n_types * sizeof *builder->values) ||
-        !grow(builder, &builder->rows, 0, n, &builder->cap_rows, sizeof *builder->rows) ||
-        !grow(builder, &builder->first_rows, 0, n, &cap_first, sizeof *builder->first_rows) ||
-        !grow(builder, &batch->stacks, 0, n, &builder->cap_stacks, sizeof *batch->stacks) ||
-        !map_make(builder, &builder->stacks, slots))
-        return too_large(err);
-    return FG_OK;
 }
 
 /* ---- ids of locations and stacks ---- */
@@ -214,6 +141,46 @@ static uint64_t table_location_hash(const struct fg_batch *batch, uint32_t numbe
     return location_hash(location, mapping, lines);
 }
 
+struct fg_builder *fg_builder_create(struct fg_arena *arena, const struct fg_decode_limits *limits,
+                                     struct fg_batch *batch, struct fg_decode_counts *counts)
+{
+    struct fg_builder *builder = fg_arena_new(arena, struct fg_builder, 1);
+
+    if (builder == NULL)
+        return NULL;
+    builder->arena = arena;
+    builder->limits = *limits;
+    builder->batch = batch;
+    builder->counts = counts;
+    builder->seed = fg_hash_seed();
+    if (batch->n_mappings > 0)
+        builder->mapping_hash = mapping_hash(&batch->mappings[0]);
+    builder->cap_functions = batch->n_functions;
+    builder->cap_locations = batch->n_locations;
+    builder->cap_lines = batch->n_lines;
+    return builder;
+}
+
+enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, struct fg_err *err)
+{
+    enum { RESERVE_MAX = 16384 }; /* beyond it growing costs little beside the rest */
+    struct fg_batch *batch = builder->batch;
+    uint32_t n = FG_MIN(n_samples, RESERVE_MAX);
+    uint32_t cap_values = builder->cap_rows, cap_first = builder->cap_stacks;
+
+    if (!fg_arena_grow(builder->arena, &builder->values, 0, n, &cap_values,
+                       batch->n_types * sizeof *builder->values) ||
+        !fg_arena_grow(builder->arena, &builder->rows, 0, n, &builder->cap_rows,
+                       sizeof *builder->rows) ||
+        !fg_arena_grow(builder->arena, &builder->first_rows, 0, n, &cap_first,
+                       sizeof *builder->first_rows) ||
+        !fg_arena_grow(builder->arena, &batch->stacks, 0, n, &builder->cap_stacks,
+                       sizeof *batch->stacks) ||
+        !fg_map_reserve_in(&builder->stacks, builder->arena, n))
+        return too_large(err);
+    return FG_OK;
+}
+
 enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err *err)
 {
     struct fg_batch *batch = builder->batch;
@@ -236,71 +203,161 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err
     return FG_OK;
 }
 
-/* Keeps the end, where a name tells most (packages come first), from the start of a character. */
-static struct fg_slice cut_symbol(struct fg_builder *builder, struct fg_slice text)
+struct fg_slice fg_symbol_cut(struct fg_slice text, const struct fg_decode_limits *limits,
+                              struct fg_decode_counts *counts)
 {
-    uint32_t max = builder->limits.symbol_max_bytes;
+    uint32_t max = limits->symbol_max_bytes;
 
     if (max == 0 || text.len <= max)
         return text;
     fg_assert(text.ptr != NULL);
-    builder->counts->symbols_cut++;
+    counts->symbols_cut++;
     text = fg_slice_sub(text, text.len - max, max);
     while (text.len > 0 && (text.ptr[0] & 0xc0) == 0x80)
         text = fg_slice_sub(text, 1, text.len);
     return text;
 }
 
-static bool name_add(struct fg_builder *builder, struct fg_slice name)
+/* The number of the function of that name, or NO_FUNCTION. */
+static uint32_t function_find(const struct fg_builder *builder, struct fg_slice name, uint64_t hash)
+{
+    struct fg_map_walk walk;
+    uint32_t i;
+
+    for (i = fg_map_first(&builder->names, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&builder->names, &walk))
+        if (fg_slice_eq(builder->batch->functions[i].name, name))
+            break;
+    return i;
+}
+
+static bool function_add(struct fg_builder *builder, const struct fg_batch_function *function,
+                         uint64_t hash)
 {
     struct fg_batch *batch = builder->batch;
+    uint32_t n = batch->n_functions, cap_hashes = builder->cap_functions;
+    uint32_t cap_first = builder->cap_functions;
     struct function_content content;
-    uint32_t n = batch->n_locations;
-    uint64_t lines;
 
-    if (!grow(builder, &batch->functions, batch->n_functions, 1, &builder->cap_functions,
-              sizeof *batch->functions) ||
-        !grow(builder, &batch->lines, batch->n_lines, 1, &builder->cap_lines,
-              sizeof *batch->lines) ||
-        !grow(builder, &batch->locations, n, 1, &builder->cap_locations,
-              sizeof *batch->locations) ||
-        !grow(builder, &builder->location_hashes, n, 1, &builder->cap_location_hashes,
-              sizeof *builder->location_hashes))
+    if (!fg_arena_grow(builder->arena, &builder->function_hashes, n, 1, &cap_hashes,
+                       sizeof *builder->function_hashes) ||
+        !fg_arena_grow(builder->arena, &builder->first_locations, n, 1, &cap_first,
+                       sizeof *builder->first_locations) ||
+        !fg_arena_grow(builder->arena, &batch->functions, n, 1, &builder->cap_functions,
+                       sizeof *batch->functions) ||
+        !fg_map_add_in(&builder->names, builder->arena, hash, n))
         return false;
-    batch->functions[batch->n_functions] =
-        (struct fg_batch_function){.name = name, .system_name = name};
-    batch->lines[batch->n_lines] = (struct fg_line){batch->n_functions, 0};
-    batch->locations[n] = (struct fg_batch_location){
-        .mapping = FG_NO_MAPPING, .first_line = batch->n_lines, .n_lines = 1};
-    lines = line_hash(0, function_hash(&batch->functions[batch->n_functions], NULL, &content), 0);
-    builder->location_hashes[n] = location_hash(&batch->locations[n], 0, lines);
+    batch->functions[n] = *function;
+    builder->function_hashes[n] = function_hash(function, NULL, &content);
+    builder->first_locations[n] = NO_LOCATION;
     batch->n_functions++;
-    batch->n_lines++;
+    return true;
+}
+
+enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice name,
+                                 uint32_t *ret_function, struct fg_err *err)
+{
+    struct fg_batch_function function = {
+        .name = fg_symbol_cut(name, &builder->limits, builder->counts)};
+    uint64_t hash = fg_hash64_table(function.name);
+    uint32_t number = function_find(builder, function.name, hash);
+
+    if (number == NO_FUNCTION) {
+        number = builder->batch->n_functions;
+        function.name = fg_arena_copy(builder->arena, function.name);
+        if (function.name.ptr == NULL || !function_add(builder, &function, hash))
+            return too_large(err);
+    }
+    *ret_function = number;
+    return FG_OK;
+}
+
+/* Lines are a stranger's choice, so nobody may know where they go in the map. */
+static uint64_t line_key(const struct fg_builder *builder, uint32_t function, int64_t line)
+{
+    return fg_mix64(builder->seed ^ (uint64_t)line ^ (uint64_t)function << 32);
+}
+
+/* The number of the location of that line, or NO_LOCATION. */
+static uint32_t line_find(const struct fg_builder *builder, uint32_t function, int64_t line)
+{
+    const struct fg_batch *batch = builder->batch;
+    uint32_t i = builder->first_locations[function];
+    struct fg_map_walk walk;
+
+    if (i == NO_LOCATION || batch->lines[batch->locations[i].first_line].line == line)
+        return i;
+    for (i = fg_map_first(&builder->more_lines, line_key(builder, function, line), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&builder->more_lines, &walk)) {
+        const struct fg_line *at = &batch->lines[batch->locations[i].first_line];
+
+        if (at->function == function && at->line == line)
+            break;
+    }
+    return i;
+}
+
+static bool line_add(struct fg_builder *builder, uint32_t function, int64_t line)
+{
+    struct fg_batch *batch = builder->batch;
+    uint32_t n = batch->n_locations;
+    bool first = builder->first_locations[function] == NO_LOCATION;
+
+    if (!fg_arena_grow(builder->arena, &batch->lines, batch->n_lines, 1, &builder->cap_lines,
+                       sizeof *batch->lines) ||
+        !fg_arena_grow(builder->arena, &batch->locations, n, 1, &builder->cap_locations,
+                       sizeof *batch->locations) ||
+        !fg_arena_grow(builder->arena, &builder->location_hashes, n, 1,
+                       &builder->cap_location_hashes, sizeof *builder->location_hashes))
+        return false;
+    if (first)
+        builder->first_locations[function] = n;
+    else if (!fg_map_add_in(&builder->more_lines, builder->arena, line_key(builder, function, line),
+                            n))
+        return false;
+    batch->locations[n] = (struct fg_batch_location){
+        .mapping = batch->n_mappings > 0 ? 0 : FG_NO_MAPPING,
+        .first_line = batch->n_lines,
+        .n_lines = 1,
+    };
+    batch->lines[batch->n_lines++] = (struct fg_line){function, line};
+    builder->location_hashes[n] =
+        location_hash(&batch->locations[n], builder->mapping_hash,
+                      line_hash(0, builder->function_hashes[function], line));
     batch->n_locations++;
     return true;
+}
+
+enum fg_code fg_builder_line(struct fg_builder *builder, uint32_t function, int64_t line,
+                             uint32_t *ret_location, struct fg_err *err)
+{
+    uint32_t number = line_find(builder, function, line);
+
+    if (number == NO_LOCATION) {
+        number = builder->batch->n_locations;
+        if (!line_add(builder, function, line))
+            return too_large(err);
+    }
+    *ret_location = number;
+    return FG_OK;
 }
 
 enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
                              uint32_t *ret_location, struct fg_err *err)
 {
-    struct fg_batch *batch = builder->batch;
-    struct fg_slice cut = cut_symbol(builder, name);
+    struct fg_slice cut = fg_symbol_cut(name, &builder->limits, builder->counts);
+    struct fg_batch_function function = {.name = cut, .system_name = cut};
     uint64_t hash = fg_hash64_table(cut);
-    struct fg_map_walk walk;
+    uint32_t number = function_find(builder, cut, hash);
 
-    for (uint32_t i = fg_map_first(&builder->names, hash, &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&builder->names, &walk)) {
-        const struct fg_line *line = &batch->lines[batch->locations[i].first_line];
-
-        if (fg_slice_eq(batch->functions[line->function].name, cut)) {
-            *ret_location = i;
-            return FG_OK;
-        }
+    if (number != NO_FUNCTION) { /* it was made here, with its one location */
+        *ret_location = builder->first_locations[number];
+        return FG_OK;
     }
-    if (!map_add(builder, &builder->names, hash, batch->n_locations) || !name_add(builder, cut))
+    number = builder->batch->n_functions;
+    if (!function_add(builder, &function, hash))
         return too_large(err);
-    *ret_location = batch->n_locations - 1;
-    return FG_OK;
+    return fg_builder_line(builder, number, 0, ret_location, err);
 }
 
 /* Hash of the hashes of the locations, a buffer of them at a time where they are many. */
@@ -331,13 +388,13 @@ static bool stack_add(struct fg_builder *builder, struct fg_id id, const uint32_
     struct fg_batch *batch = builder->batch;
     uint32_t cap_first = builder->cap_stacks;
 
-    if (!grow(builder, &builder->first_rows, batch->n_stacks, 1, &cap_first,
-              sizeof *builder->first_rows) ||
-        !grow(builder, &batch->stacks, batch->n_stacks, 1, &builder->cap_stacks,
-              sizeof *batch->stacks) ||
-        !grow(builder, &batch->stack_locations, batch->n_stack_locations, depth,
-              &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
-        !map_add(builder, &builder->stacks, fg_id_table(id), batch->n_stacks))
+    if (!fg_arena_grow(builder->arena, &builder->first_rows, batch->n_stacks, 1, &cap_first,
+                       sizeof *builder->first_rows) ||
+        !fg_arena_grow(builder->arena, &batch->stacks, batch->n_stacks, 1, &builder->cap_stacks,
+                       sizeof *batch->stacks) ||
+        !fg_arena_grow(builder->arena, &batch->stack_locations, batch->n_stack_locations, depth,
+                       &builder->cap_stack_locations, sizeof *batch->stack_locations) ||
+        !fg_map_add_in(&builder->stacks, builder->arena, fg_id_table(id), batch->n_stacks))
         return false;
     builder->first_rows[batch->n_stacks] = NO_ROW;
     batch->stacks[batch->n_stacks++] = (struct fg_stack){id, batch->n_stack_locations, depth};
@@ -433,9 +490,9 @@ static bool group_add(struct fg_builder *builder, const struct fg_labels *labels
                              labels->count};
 
     if (copy.items == NULL ||
-        !grow(builder, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
-              sizeof *builder->groups) ||
-        !map_add(builder, &builder->group_map, hash, builder->n_groups))
+        !fg_arena_grow(builder->arena, &builder->groups, builder->n_groups, 1, &builder->cap_groups,
+                       sizeof *builder->groups) ||
+        !fg_map_add_in(&builder->group_map, builder->arena, hash, builder->n_groups))
         return false;
     if (copy.count > 0)
         memcpy(copy.items, labels->items, copy.count * sizeof *copy.items);
@@ -464,6 +521,30 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
         return too_large(err);
     *ret_group = builder->n_groups - 1;
     return FG_OK;
+}
+
+bool fg_link_take(struct fg_labels *labels, struct fg_link *ret_link)
+{
+    static const uint8_t no_trace[FG_ID_BYTES];
+    size_t kept = 0;
+
+    *ret_link = (struct fg_link){0};
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct fg_label *label = &labels->items[i];
+        uint8_t bytes[FG_ID_BYTES] = {0}; /* of a number cut short nothing is to be seen */
+
+        if (fg_slice_is(label->name, "profile_id") || fg_slice_is(label->name, "span_id")) {
+            if (fg_parse_hex(label->value, bytes, 8))
+                ret_link->span_id = fg_id_get(bytes).lo;
+        } else if (fg_slice_is(label->name, "trace_id")) {
+            if (fg_parse_hex(label->value, bytes, sizeof bytes))
+                memcpy(ret_link->trace_id, bytes, sizeof bytes);
+        } else if (label->value.len > 0) {
+            labels->items[kept++] = *label;
+        }
+    }
+    labels->count = kept;
+    return ret_link->span_id != 0 || memcmp(ret_link->trace_id, no_trace, sizeof no_trace) != 0;
 }
 
 static uint64_t sample_hash(const struct fg_builder *builder, uint32_t group, uint32_t stack,
@@ -495,8 +576,8 @@ static bool row_index(struct fg_builder *builder, uint32_t row)
         builder->first_rows[at->stack] = row;
     if (builder->first_rows[at->stack] == row)
         return true;
-    return map_add(builder, &builder->samples, sample_hash(builder, at->group, at->stack, link),
-                   row);
+    return fg_map_add_in(&builder->samples, builder->arena,
+                         sample_hash(builder, at->group, at->stack, link), row);
 }
 
 static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
@@ -505,12 +586,12 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
     uint32_t n_types = builder->batch->n_types;
     uint32_t cap_values = builder->cap_rows;
 
-    if (!grow(builder, &builder->values, builder->n_rows, 1, &cap_values,
-              n_types * sizeof *builder->values) ||
-        !grow(builder, &builder->rows, builder->n_rows, 1, &builder->cap_rows,
-              sizeof *builder->rows) ||
-        !grow(builder, &builder->links, builder->n_links, 1, &builder->cap_links,
-              sizeof *builder->links))
+    if (!fg_arena_grow(builder->arena, &builder->values, builder->n_rows, 1, &cap_values,
+                       n_types * sizeof *builder->values) ||
+        !fg_arena_grow(builder->arena, &builder->rows, builder->n_rows, 1, &builder->cap_rows,
+                       sizeof *builder->rows) ||
+        !fg_arena_grow(builder->arena, &builder->links, builder->n_links, 1, &builder->cap_links,
+                       sizeof *builder->links))
         return false;
     builder->rows[builder->n_rows] = (struct row){group, stack, NO_LINK};
     if (link != NULL) {
@@ -660,7 +741,7 @@ static enum fg_code join_groups(struct fg_builder *builder, const struct fg_uplo
             if (fg_labels_cmp(&builder->groups[i].joined, &group->joined) == 0)
                 group->into = i;
         *ret_merge |= group->into != g;
-        if (group->into == g && !map_add(builder, &joined, hash, g))
+        if (group->into == g && !fg_map_add_in(&joined, builder->arena, hash, g))
             return too_large(err);
     }
     return FG_OK;

@@ -68,8 +68,18 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder,
 enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples,
                                 struct fg_err *err) fg_must_check;
 
-/* A location of a function's name alone (text formats). Find or add. */
+/* A location of a function's name alone (text formats). Find or add; the name is borrowed. */
 enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
+                             uint32_t *ret_location, struct fg_err *err) fg_must_check;
+
+/*
+ * A function without a system name or file, and a location of one of its lines (JFR), in the
+ * batch's first mapping if there is one when the builder is created. Find or add; the name is
+ * copied. Not together with fg_builder_name(), nor in tables that the decoder fills itself.
+ */
+enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice name,
+                                 uint32_t *ret_function, struct fg_err *err) fg_must_check;
+enum fg_code fg_builder_line(struct fg_builder *builder, uint32_t function, int64_t line,
                              uint32_t *ret_location, struct fg_err *err) fg_must_check;
 
 /* The stack of these locations, leaf first. Find or add. */
@@ -82,6 +92,12 @@ enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locati
  */
 enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels *labels,
                               uint32_t *ret_group, struct fg_err *err) fg_must_check;
+
+/*
+ * Takes span and trace out of a sample's labels (ingest.md, 3.4), and labels without text, which
+ * are numbers. *ret_link: without a sample; false when there is neither. Order stays.
+ */
+bool fg_link_take(struct fg_labels *labels, struct fg_link *ret_link);
 
 /*
  * A sample: batch->n_types values, link->span_id and trace_id or NULL. Adds to an equal one.
@@ -99,6 +115,13 @@ enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint3
  */
 enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_upload *upload,
                                int64_t period, struct fg_err *err) fg_must_check;
+
+/*
+ * A function's or file's name within the limit: what is longer keeps its end, where a name tells
+ * most (packages come first), from the start of a character, and is counted.
+ */
+struct fg_slice fg_symbol_cut(struct fg_slice text, const struct fg_decode_limits *limits,
+                              struct fg_decode_counts *counts);
 
 /*
  * Label rules that hold for every series (ingest.md, 3.1): count, lengths, UTF-8, a name and a

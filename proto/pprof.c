@@ -3,6 +3,7 @@
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
+#include "proto/ids.h"
 #include "proto/pprof_names.h"
 
 /* Field numbers of pprof's profile.proto. */
@@ -76,18 +77,6 @@ struct table {
     uint32_t count, cap;
 };
 
-/*
- * Numbers of a table by the ids in the input. Nearly every producer counts 1, 2, 3, ...; what does
- * not goes through a map. Ids are a stranger's choice, so the map hashes them with the process's
- * seed.
- */
-struct ids {
-    uint64_t *ids; /* [count] */
-    uint32_t count;
-    bool counted;      /* ids[i] == i + 1 for all */
-    struct fg_map map; /* else: hash of the id -> number */
-};
-
 struct reader {
     struct fg_arena *arena;
     const struct fg_pprof_request *request;
@@ -100,7 +89,7 @@ struct reader {
     struct fg_slice period_type;
 
     uint64_t names_bytes; /* of functions and mappings so far */
-    struct ids functions, mappings, locations;
+    struct fg_ids functions, mappings, locations;
     uint32_t cap_lines;
     uint32_t *location_of; /* number in the input -> number in the batch, or DROPPED */
 
@@ -154,20 +143,6 @@ static void read_scalar(struct reader *reader, uint64_t tag, struct fg_cur *cur)
     }
 }
 
-static bool table_grow(struct reader *reader, struct table *table)
-{
-    uint32_t cap = FG_MAX(table->cap * 2, 64);
-    struct fg_slice *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-    if (grown == NULL)
-        return false;
-    if (table->count > 0)
-        memcpy(grown, table->entries, table->count * sizeof *grown);
-    table->entries = grown;
-    table->cap = cap;
-    return true;
-}
-
 static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -181,7 +156,9 @@ static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struc
             read_scalar(reader, tag, &cur);
             continue;
         }
-        if (table->count == table->cap && !table_grow(reader, table))
+        if (table->count == table->cap &&
+            !fg_arena_grow(reader->arena, &table->entries, table->count, 1, &table->cap,
+                           sizeof *table->entries))
             return too_large(err);
         table->entries[table->count++] = fg_cur_lenbytes(&cur);
     }
@@ -194,20 +171,13 @@ static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struc
 static enum fg_code check_strings(struct reader *reader, struct fg_err *err)
 {
     struct table *strings = &reader->tables[PROFILE_STRING];
-    uint32_t max = reader->request->upload.limits.symbol_max_bytes;
 
     if (strings->count == 0 || strings->entries[0].len != 0)
         return fg_fail(err, FG_E_INVALID, "string 0 should be empty string");
     for (uint32_t i = 0; i < strings->count; i++) {
         struct fg_slice *text = &strings->entries[i];
 
-        if (max != 0 && text->len > max) {
-            *text = fg_slice_sub(*text, text->len - max, max);
-            /* Not in the middle of a character. */
-            while (text->len > 0 && (text->ptr[0] & 0xc0) == 0x80)
-                *text = fg_slice_sub(*text, 1, text->len);
-            reader->counts->symbols_cut++;
-        }
+        *text = fg_symbol_cut(*text, &reader->request->upload.limits, reader->counts);
         if (!fg_utf8_valid(*text))
             return fg_fail(err, FG_E_INVALID, "invalid utf8 string: string %u of the profile", i);
     }
@@ -223,60 +193,6 @@ static struct fg_slice text_at(const struct reader *reader, uint64_t index, bool
         return strings->entries[index];
     *bad = true;
     return FG_LIT("");
-}
-
-/* ---- ids ---- */
-
-static enum fg_code ids_start(struct reader *reader, struct ids *ids, uint32_t count,
-                              struct fg_err *err)
-{
-    *ids = (struct ids){.counted = true};
-    ids->ids = fg_arena_alloc(reader->arena, count * sizeof *ids->ids);
-    return ids->ids == NULL ? too_large(err) : FG_OK;
-}
-
-static void ids_add(struct ids *ids, uint64_t id)
-{
-    ids->ids[ids->count++] = id;
-    ids->counted = ids->counted && id == ids->count;
-}
-
-static uint64_t id_hash(uint64_t id)
-{
-    return fg_mix64(id ^ fg_hash_seed());
-}
-
-/* All ids are there: makes the map where one is needed. Of equal ids the first counts. */
-static enum fg_code ids_ready(struct reader *reader, struct ids *ids, struct fg_err *err)
-{
-    uint32_t slots = 16;
-
-    if (ids->counted)
-        return FG_OK;
-    while (slots / 2 < ids->count)
-        slots *= 2;
-    ids->map.slots = fg_arena_alloc(reader->arena, slots * sizeof *ids->map.slots);
-    if (ids->map.slots == NULL)
-        return too_large(err);
-    ids->map.mask = slots - 1;
-    fg_map_clear(&ids->map);
-    for (uint32_t i = 0; i < ids->count; i++)
-        fg_map_add(&ids->map, id_hash(ids->ids[i]), i);
-    return FG_OK;
-}
-
-/* Number of the entry with that id, or UINT32_MAX. */
-static uint32_t ids_find(const struct ids *ids, uint64_t id)
-{
-    struct fg_map_walk walk;
-
-    if (ids->counted)
-        return id >= 1 && id <= ids->count ? (uint32_t)(id - 1) : UINT32_MAX;
-    for (uint32_t i = fg_map_first(&ids->map, id_hash(id), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&ids->map, &walk))
-        if (ids->ids[i] == id)
-            return i;
-    return UINT32_MAX;
 }
 
 /* ---- sample types ---- */
@@ -397,7 +313,7 @@ static enum fg_code read_function(struct reader *reader, uint32_t number, struct
         .filename = text_at(reader, filename, &bad),
         .start_line = (int64_t)start_line,
     };
-    ids_add(&reader->functions, id);
+    fg_ids_add(&reader->functions, id);
     if (cur.bad)
         return cut_short(err, "function", number);
     if (bad)
@@ -440,22 +356,20 @@ static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
     uint32_t count = reader->tables[PROFILE_FUNCTION].count;
 
     reader->batch->functions = fg_arena_new(reader->arena, struct fg_batch_function, count);
-    if (reader->batch->functions == NULL)
+    if (reader->batch->functions == NULL ||
+        !fg_ids_reserve(&reader->functions, reader->arena, count))
         return too_large(err);
-    if (ids_start(reader, &reader->functions, count, err) != FG_OK)
-        return err->code;
     for (uint32_t i = 0; i < count; i++)
         if (read_function(reader, i, err) != FG_OK)
             return err->code;
     reader->batch->n_functions = count;
     if (dotnet_ids_missing(reader)) {
-        reader->functions.count = 0;
-        reader->functions.counted = true;
+        fg_ids_clear(&reader->functions);
         for (uint32_t i = 0; i < count; i++)
-            ids_add(&reader->functions,
-                    id_of(reader->tables[PROFILE_LOCATION].entries[i], LOCATION_ID));
+            fg_ids_add(&reader->functions,
+                       id_of(reader->tables[PROFILE_LOCATION].entries[i], LOCATION_ID));
     }
-    return ids_ready(reader, &reader->functions, err);
+    return fg_ids_ready(&reader->functions, reader->arena) ? FG_OK : too_large(err);
 }
 
 static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct fg_err *err)
@@ -508,7 +422,7 @@ static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct 
     if ((mapping.flags & FG_MAPPING_FUNCTIONS) != 0)
         mapping.start = mapping.limit = mapping.offset = 0;
     reader->batch->mappings[number] = mapping;
-    ids_add(&reader->mappings, id);
+    fg_ids_add(&reader->mappings, id);
     if (cur.bad)
         return cut_short(err, "mapping", number);
     if (bad)
@@ -521,33 +435,16 @@ static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
     uint32_t count = reader->tables[PROFILE_MAPPING].count;
 
     reader->batch->mappings = fg_arena_new(reader->arena, struct fg_batch_mapping, count);
-    if (reader->batch->mappings == NULL)
+    if (reader->batch->mappings == NULL || !fg_ids_reserve(&reader->mappings, reader->arena, count))
         return too_large(err);
-    if (ids_start(reader, &reader->mappings, count, err) != FG_OK)
-        return err->code;
     for (uint32_t i = 0; i < count; i++)
         if (read_mapping(reader, i, err) != FG_OK)
             return err->code;
     reader->batch->n_mappings = count;
-    return ids_ready(reader, &reader->mappings, err);
+    return fg_ids_ready(&reader->mappings, reader->arena) ? FG_OK : too_large(err);
 }
 
 /* ---- locations ---- */
-
-static bool lines_grow(struct reader *reader)
-{
-    struct fg_batch *batch = reader->batch;
-    uint32_t cap = FG_MAX(reader->cap_lines * 2, reader->tables[PROFILE_LOCATION].count);
-    struct fg_line *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-    if (grown == NULL)
-        return false;
-    if (batch->n_lines > 0)
-        memcpy(grown, batch->lines, batch->n_lines * sizeof *grown);
-    batch->lines = grown;
-    reader->cap_lines = cap;
-    return true;
-}
 
 static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct fg_err *err)
 {
@@ -569,11 +466,12 @@ static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct 
         return fg_fail(err, FG_E_DECODE, "pprof: a line cannot be read");
     if (function == 0)
         return fg_fail(err, FG_E_INVALID, "function id is 0");
-    number = ids_find(&reader->functions, function);
+    number = fg_ids_find(&reader->functions, function);
     if (number == UINT32_MAX)
         return fg_fail(err, FG_E_INVALID, "function id %llu is not among the functions",
                        (unsigned long long)function);
-    if (reader->batch->n_lines == reader->cap_lines && !lines_grow(reader))
+    if (!fg_arena_grow(reader->arena, &reader->batch->lines, reader->batch->n_lines, 1,
+                       &reader->cap_lines, sizeof *reader->batch->lines))
         return too_large(err);
     reader->batch->lines[reader->batch->n_lines++] = (struct fg_line){number, (int64_t)line};
     return FG_OK;
@@ -615,9 +513,9 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
         return cut_short(err, "location", number);
     if (id == 0)
         return fg_fail(err, FG_E_INVALID, "location id is 0");
-    ids_add(&reader->locations, id);
+    fg_ids_add(&reader->locations, id);
     if (mapping != 0) {
-        location.mapping = ids_find(&reader->mappings, mapping);
+        location.mapping = fg_ids_find(&reader->mappings, mapping);
         known = location.mapping != UINT32_MAX;
     }
     location.n_lines = batch->n_lines - location.first_line;
@@ -644,36 +542,23 @@ static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
 
     batch->locations = fg_arena_new(reader->arena, struct fg_batch_location, count);
     reader->location_of = fg_arena_new(reader->arena, uint32_t, count);
-    if (batch->locations == NULL || reader->location_of == NULL)
+    if (batch->locations == NULL || reader->location_of == NULL ||
+        !fg_ids_reserve(&reader->locations, reader->arena, count) ||
+        !fg_arena_grow(reader->arena, &batch->lines, 0, count, &reader->cap_lines,
+                       sizeof *batch->lines)) /* mostly one line each */
         return too_large(err);
-    if (ids_start(reader, &reader->locations, count, err) != FG_OK)
-        return err->code;
     for (uint32_t i = 0; i < count; i++)
         if (read_location(reader, i, err) != FG_OK)
             return err->code;
-    return ids_ready(reader, &reader->locations, err);
+    return fg_ids_ready(&reader->locations, reader->arena) ? FG_OK : too_large(err);
 }
 
 /* ---- samples ---- */
 
-static bool grow_stack(struct reader *reader)
-{
-    uint32_t cap = FG_MAX(reader->cap_stack * 2, 128);
-    uint32_t *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-    if (grown == NULL)
-        return false;
-    if (reader->depth > 0)
-        memcpy(grown, reader->stack, reader->depth * sizeof *grown);
-    reader->stack = grown;
-    reader->cap_stack = cap;
-    return true;
-}
-
 /* One location id of a sample. *known becomes false when the location was dropped. */
 static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, struct fg_err *err)
 {
-    uint32_t number = ids_find(&reader->locations, id);
+    uint32_t number = fg_ids_find(&reader->locations, id);
 
     if (id == 0)
         return fg_fail(err, FG_E_INVALID, "location id is 0");
@@ -684,7 +569,8 @@ static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, s
         *known = false;
         return FG_OK;
     }
-    if (reader->depth == reader->cap_stack && !grow_stack(reader))
+    if (!fg_arena_grow(reader->arena, &reader->stack, reader->depth, 1, &reader->cap_stack,
+                       sizeof *reader->stack))
         return too_large(err);
     reader->stack[reader->depth++] = reader->location_of[number];
     return FG_OK;
@@ -697,9 +583,10 @@ static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bo
     struct fg_cur cur = fg_cur(packed);
 
     /* An id takes a byte at least, so this is room for all of them. */
-    while (packed.len > reader->cap_stack - FG_MIN(reader->depth, reader->cap_stack))
-        if (!grow_stack(reader))
-            return too_large(err);
+    if (packed.len > UINT32_MAX ||
+        !fg_arena_grow(reader->arena, &reader->stack, reader->depth, (uint32_t)packed.len,
+                       &reader->cap_stack, sizeof *reader->stack))
+        return too_large(err);
     while (fg_cur_more(&cur)) {
         uint64_t id = fg_cur_varint(&cur);
         uint32_t location = id - 1 < n_plain ? reader->location_of[id - 1] : DROPPED;
@@ -747,17 +634,9 @@ static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct 
     }
     if (cur.bad)
         return fg_fail(err, FG_E_DECODE, "pprof: a sample's label cannot be read");
-    if (reader->n_labels == reader->cap_labels) {
-        uint32_t cap = FG_MAX(reader->cap_labels * 2, 16);
-        struct fg_label *grown = fg_arena_alloc(reader->arena, cap * sizeof *grown);
-
-        if (grown == NULL)
-            return too_large(err);
-        if (reader->n_labels > 0)
-            memcpy(grown, reader->labels, reader->n_labels * sizeof *grown);
-        reader->labels = grown;
-        reader->cap_labels = cap;
-    }
+    if (!fg_arena_grow(reader->arena, &reader->labels, reader->n_labels, 1, &reader->cap_labels,
+                       sizeof *reader->labels))
+        return too_large(err);
     reader->labels[reader->n_labels++] =
         (struct fg_label){text_at(reader, key, &bad), text_at(reader, str, &bad)};
     if (bad)
@@ -765,47 +644,21 @@ static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct 
     return FG_OK;
 }
 
-/* Takes span and trace out of the sample's labels; true when there is one. */
-static bool take_link(struct reader *reader, struct fg_link *link)
-{
-    static const uint8_t no_trace[FG_ID_BYTES];
-    uint32_t kept = 0;
-
-    *link = (struct fg_link){0};
-    for (uint32_t i = 0; i < reader->n_labels; i++) {
-        const struct fg_label *label = &reader->labels[i];
-        uint8_t bytes[FG_ID_BYTES] = {0}; /* of a number cut short nothing is to be seen */
-
-        if (fg_slice_is(label->name, "profile_id") || fg_slice_is(label->name, "span_id")) {
-            if (fg_parse_hex(label->value, bytes, 8))
-                link->span_id = fg_id_get(bytes).lo;
-        } else if (fg_slice_is(label->name, "trace_id")) {
-            if (fg_parse_hex(label->value, bytes, sizeof bytes))
-                memcpy(link->trace_id, bytes, sizeof bytes);
-        } else if (label->value.len > 0) { /* numeric labels have no text and go */
-            reader->labels[kept++] = *label;
-        }
-    }
-    reader->n_labels = kept;
-    return link->span_id != 0 || memcmp(link->trace_id, no_trace, sizeof no_trace) != 0;
-}
-
-/* The group of the labels at hand. Most samples have no labels at all: their group is looked for
+/* The group of the labels. Most samples have no labels at all: their group is looked for
  * once. */
-static enum fg_code find_group(struct reader *reader, uint32_t *ret_group, struct fg_err *err)
+static enum fg_code find_group(struct reader *reader, struct fg_labels *labels, uint32_t *ret_group,
+                               struct fg_err *err)
 {
-    struct fg_labels labels = {reader->labels, reader->n_labels};
-
-    if (labels.count == 0) {
+    if (labels->count == 0) {
         if (!reader->has_bare_group &&
-            fg_builder_group(reader->builder, &labels, &reader->bare_group, err) != FG_OK)
+            fg_builder_group(reader->builder, labels, &reader->bare_group, err) != FG_OK)
             return err->code;
         reader->has_bare_group = true;
         *ret_group = reader->bare_group;
         return FG_OK;
     }
-    fg_labels_sort(&labels);
-    return fg_builder_group(reader->builder, &labels, ret_group, err);
+    fg_labels_sort(labels);
+    return fg_builder_group(reader->builder, labels, ret_group, err);
 }
 
 struct sample {
@@ -827,20 +680,12 @@ static enum fg_code read_sample(struct reader *reader, struct fg_slice in, struc
 
         switch (tag) {
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN):
-            code = add_frames(reader, fg_cur_lenbytes(&cur), &sample->known, err);
-            break;
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT):
-            code = add_frame(reader, fg_cur_varint(&cur), &sample->known, err);
+            code = add_frames(reader, fg_pb_varints(&cur, tag), &sample->known, err);
             break;
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_LEN):
-            add_values(reader, fg_cur_lenbytes(&cur), &sample->n_values, &cur);
-            break;
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_VARINT):
-            if (sample->n_values < TYPES_MAX)
-                reader->values[sample->n_values] = (int64_t)fg_cur_varint(&cur);
-            else
-                fg_pb_skip(&cur, tag);
-            sample->n_values++;
+            add_values(reader, fg_pb_varints(&cur, tag), &sample->n_values, &cur);
             break;
         case FG_PB_TAG(SAMPLE_LABEL, FG_PB_LEN):
             code = add_label(reader, fg_cur_lenbytes(&cur), err);
@@ -860,6 +705,7 @@ static enum fg_code keep_sample(struct reader *reader, const struct sample *samp
                                 struct fg_err *err)
 {
     uint32_t max_labels = reader->request->upload.limits.sample_labels_max;
+    struct fg_labels labels;
     struct fg_link link;
     bool linked;
     uint32_t group = 0, stack = 0;
@@ -876,8 +722,9 @@ static enum fg_code keep_sample(struct reader *reader, const struct sample *samp
         reader->counts->samples_dropped++;
         return FG_OK;
     }
-    linked = take_link(reader, &link);
-    if (find_group(reader, &group, err) != FG_OK ||
+    labels = (struct fg_labels){reader->labels, reader->n_labels};
+    linked = fg_link_take(&labels, &link);
+    if (find_group(reader, &labels, &group, err) != FG_OK ||
         fg_builder_stack(reader->builder, reader->stack, reader->depth, &stack, err) != FG_OK)
         return err->code;
     return fg_builder_sample(reader->builder, group, stack, linked ? &link : NULL, reader->values,

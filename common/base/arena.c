@@ -7,6 +7,7 @@ enum {
     ARENA_BLOCK_BYTES = 8 * 1024, /* a request's odds and ends fit one block */
     ARENA_BLOCK_MAX_BYTES = 2 * 1024 * 1024,
     ARENA_KEEP_MAX_BYTES = 4 * 1024 * 1024, /* by a reset */
+    ARENA_GROW_MIN = 64,                    /* elements of a growing array */
 };
 
 struct block {
@@ -28,14 +29,20 @@ struct fg_arena *fg_arena_create(size_t limit_bytes)
     return arena;
 }
 
-static void free_all(struct block *block)
+/* Those from `block` on that are newer than `kept`. */
+static void free_newer(struct block *block, const struct block *kept)
 {
-    while (block != NULL) {
+    while (block != kept) {
         struct block *next = block->next;
 
         free(block);
         block = next;
     }
+}
+
+static void free_all(struct block *block)
+{
+    free_newer(block, NULL);
 }
 
 void fg_arena_destroy(struct fg_arena *arena)
@@ -106,6 +113,27 @@ void *fg_arena_calloc(struct fg_arena *arena, size_t count, size_t size)
     return ptr == NULL ? NULL : memset(ptr, 0, bytes);
 }
 
+bool fg_arena_grow_slow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
+                        uint32_t *cap, size_t size)
+{
+    uint64_t want = FG_MAX(2 * (uint64_t)*cap, (uint64_t)ARENA_GROW_MIN);
+    void **at = array;
+    size_t bytes;
+    void *grown;
+
+    want = FG_MAX(want, (uint64_t)count + more);
+    if (want > UINT32_MAX || __builtin_mul_overflow(want, size, &bytes))
+        return false;
+    grown = fg_arena_alloc(arena, bytes);
+    if (grown == NULL)
+        return false;
+    if (count > 0)
+        memcpy(grown, *at, (size_t)count * size);
+    *at = grown;
+    *cap = (uint32_t)want;
+    return true;
+}
+
 struct fg_slice fg_arena_copy(struct fg_arena *arena, struct fg_slice bytes)
 {
     void *ptr = fg_arena_alloc(arena, bytes.len);
@@ -144,6 +172,21 @@ char *fg_arena_printf(struct fg_arena *arena, const char *fmt, ...)
         (void)vsnprintf(text, (size_t)len + 1, fmt, again);
     va_end(again);
     return text;
+}
+
+struct fg_arena_mark fg_arena_mark(const struct fg_arena *arena)
+{
+    return (struct fg_arena_mark){arena->blocks, arena->blocks == NULL ? 0 : arena->blocks->used,
+                                  arena->used_bytes};
+}
+
+void fg_arena_release(struct fg_arena *arena, struct fg_arena_mark mark)
+{
+    free_newer(arena->blocks, mark.block);
+    arena->blocks = mark.block;
+    if (arena->blocks != NULL)
+        arena->blocks->used = mark.block_used;
+    arena->used_bytes = mark.used_bytes;
 }
 
 size_t fg_arena_used_bytes(const struct fg_arena *arena)

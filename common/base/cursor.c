@@ -1,5 +1,7 @@
 #include "common/base/cursor.h"
 
+#include <endian.h>
+
 uint64_t fg_cur_varint_slow(struct fg_cur *cur)
 {
     const uint8_t *in = cur->ptr;
@@ -18,6 +20,55 @@ uint64_t fg_cur_varint_slow(struct fg_cur *cur)
     }
     fg_cur_fail(cur);
     return 0;
+}
+
+uint64_t fg_cur_varint9_slow(struct fg_cur *cur)
+{
+    const uint8_t *in = cur->ptr;
+    size_t len = FG_MIN(cur->left, 9);
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        bool last = i == 8 || in[i] < 0x80;
+
+        value |= (uint64_t)(i == 8 ? in[i] : in[i] & 0x7f) << (7 * i);
+        if (last) {
+            cur->ptr += i + 1;
+            cur->left -= i + 1;
+            return value;
+        }
+    }
+    fg_cur_fail(cur);
+    return 0;
+}
+
+void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count)
+{
+    while (count > 0 && cur->left >= sizeof(uint64_t)) {
+        uint64_t word, ends;
+        unsigned n, bytes;
+
+        /* A number begins here and ends with each byte whose upper bit is not set. Whatever ends
+         * within these eight bytes has no ninth, which would be an exception. */
+        memcpy(&word, cur->ptr, sizeof word);
+        ends = ~le64toh(word) & 0x8080808080808080u;
+        n = (unsigned)((ends >> 7) * 0x0101010101010101u >> 56);
+        if (n == 0) {
+            (void)fg_cur_varint9(cur);
+            count--;
+            continue;
+        }
+        if (n > count)
+            break;
+        bytes = 8 - (unsigned)__builtin_clzll(ends) / 8;
+        cur->ptr += bytes;
+        cur->left -= bytes;
+        count -= n;
+    }
+    for (; count > 0 && fg_cur_more(cur); count--)
+        (void)fg_cur_varint9(cur);
+    if (count > 0)
+        fg_cur_fail(cur);
 }
 
 static uint64_t fixed_le(struct fg_cur *cur, unsigned bytes)
@@ -74,6 +125,16 @@ uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes)
         return 0;
     }
     return count;
+}
+
+struct fg_slice fg_pb_varints(struct fg_cur *cur, uint64_t tag)
+{
+    struct fg_cur start = *cur;
+
+    if ((tag & 7) == FG_PB_LEN)
+        return fg_cur_lenbytes(cur);
+    (void)fg_cur_varint(cur);
+    return cur->bad ? fg_bytes(NULL, 0) : fg_cur_take(&start, start.left - cur->left);
 }
 
 void fg_pb_skip(struct fg_cur *cur, uint64_t tag)

@@ -68,6 +68,28 @@ static inline uint64_t fg_cur_varint(struct fg_cur *cur)
     return fg_cur_varint_slow(cur);
 }
 
+uint64_t fg_cur_varint9_slow(struct fg_cur *cur);
+
+/* LEB128 of at most nine bytes, the ninth with all its eight bits: the numbers of JFR. */
+static inline uint64_t fg_cur_varint9(struct fg_cur *cur)
+{
+    if (cur->left > 0 && cur->ptr[0] < 0x80) {
+        cur->left--;
+        return *cur->ptr++;
+    }
+    if (cur->left > 1 && cur->ptr[1] < 0x80) {
+        uint64_t value = (uint64_t)(cur->ptr[0] & 0x7f) | (uint64_t)cur->ptr[1] << 7;
+
+        cur->left -= 2;
+        cur->ptr += 2;
+        return value;
+    }
+    return fg_cur_varint9_slow(cur);
+}
+
+/* So many of them at once, for tables that are passed over before they are read. */
+void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count);
+
 static inline int64_t fg_cur_zigzag(struct fg_cur *cur)
 {
     uint64_t value = fg_cur_varint(cur);
@@ -112,6 +134,12 @@ uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes);
 enum fg_pb_type { FG_PB_VARINT = 0, FG_PB_I64 = 1, FG_PB_LEN = 2, FG_PB_I32 = 5 };
 
 #define FG_PB_TAG(field, type) (((uint64_t)(field) << 3) | (uint64_t)(type))
+
+/*
+ * The varints of a repeated field, one after another: all of it where the tag says that it is
+ * packed, else the one number that follows. Writers may mix the two.
+ */
+struct fg_slice fg_pb_varints(struct fg_cur *cur, uint64_t tag);
 
 /* Skips the value of a tag that was just read; an unknown wire type is bad. */
 void fg_pb_skip(struct fg_cur *cur, uint64_t tag);

@@ -29,29 +29,38 @@ static void put(struct fg_map *map, uint64_t hash, uint32_t value)
     map->slots[i] = (struct fg_map_slot){hash, value};
 }
 
-static void grow(struct fg_map *map, uint32_t slots)
+/* Fills the new table, which map has already, with what was in the old one. */
+static void take_over(struct fg_map *map, const struct fg_map *old)
 {
-    struct fg_map old = *map;
-
-    map->slots = fg_malloc(slots * sizeof *map->slots);
-    map->mask = slots - 1;
-    for (uint32_t i = 0; i < slots; i++)
+    for (uint32_t i = 0; i <= map->mask; i++)
         map->slots[i].value = FG_MAP_NONE;
-    for (uint32_t i = 0; old.slots != NULL && i <= old.mask; i++)
-        if (old.slots[i].value != FG_MAP_NONE)
-            put(map, old.slots[i].hash, old.slots[i].value);
-    free(old.slots);
+    for (uint32_t i = 0; old->slots != NULL && i <= old->mask; i++)
+        if (old->slots[i].value != FG_MAP_NONE)
+            put(map, old->slots[i].hash, old->slots[i].value);
 }
 
-void fg_map_reserve(struct fg_map *map, uint32_t count)
+/* How many slots a table of so many values has; 0: the map's own will do. */
+static uint32_t slots_for(const struct fg_map *map, uint32_t count)
 {
     uint32_t slots = map->slots == NULL ? MAP_MIN_SLOTS : map->mask + 1;
 
     fg_assert(count < UINT32_MAX / 4);
     while (slots / 4 * 3 < count)
         slots *= 2;
-    if (map->slots == NULL || slots > map->mask + 1)
-        grow(map, slots);
+    return map->slots == NULL || slots > map->mask + 1 ? slots : 0;
+}
+
+void fg_map_reserve(struct fg_map *map, uint32_t count)
+{
+    uint32_t slots = slots_for(map, count);
+    struct fg_map old = *map;
+
+    if (slots == 0)
+        return;
+    map->slots = fg_malloc(slots * sizeof *map->slots);
+    map->mask = slots - 1;
+    take_over(map, &old);
+    free(old.slots);
 }
 
 void fg_map_add(struct fg_map *map, uint64_t hash, uint32_t value)
@@ -60,4 +69,31 @@ void fg_map_add(struct fg_map *map, uint64_t hash, uint32_t value)
     fg_map_reserve(map, map->count + 1);
     put(map, hash, value);
     map->count++;
+}
+
+bool fg_map_reserve_in(struct fg_map *map, struct fg_arena *arena, uint32_t count)
+{
+    uint32_t slots = slots_for(map, count);
+    struct fg_map old = *map;
+    struct fg_map_slot *table;
+
+    if (slots == 0)
+        return true;
+    table = fg_arena_alloc(arena, slots * sizeof *table);
+    if (table == NULL)
+        return false;
+    map->slots = table;
+    map->mask = slots - 1;
+    take_over(map, &old);
+    return true;
+}
+
+bool fg_map_add_in(struct fg_map *map, struct fg_arena *arena, uint64_t hash, uint32_t value)
+{
+    fg_assert(value != FG_MAP_NONE);
+    if (!fg_map_reserve_in(map, arena, map->count + 1))
+        return false;
+    put(map, hash, value);
+    map->count++;
+    return true;
 }

@@ -10,7 +10,7 @@
 #ifndef FG_COMMON_BASE_MAP_H
 #define FG_COMMON_BASE_MAP_H
 
-#include "common/base/def.h"
+#include "common/base/arena.h"
 
 enum { FG_MAP_NONE = UINT32_MAX }; /* "not there"; never a value */
 
@@ -36,6 +36,15 @@ void fg_map_reserve(struct fg_map *map, uint32_t count);
 
 /* Adds, also when a value of that hash is there already. value is not FG_MAP_NONE. */
 void fg_map_add(struct fg_map *map, uint64_t hash, uint32_t value);
+
+/*
+ * The same two with the table in an arena, where its limit holds and nobody has to free it: a map
+ * is made by one pair or by the other, and one of an arena is zeroed, not initialised. false: the
+ * arena is at its limit, the map is as before.
+ */
+bool fg_map_reserve_in(struct fg_map *map, struct fg_arena *arena, uint32_t count) fg_must_check;
+bool fg_map_add_in(struct fg_map *map, struct fg_arena *arena, uint64_t hash,
+                   uint32_t value) fg_must_check;
 
 static inline size_t fg_map_bytes(const struct fg_map *map)
 {

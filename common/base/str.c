@@ -77,6 +77,44 @@ bool fg_parse_hex(struct fg_slice text, uint8_t *out, size_t len)
     return true;
 }
 
+static int base64_digit(uint8_t c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    if (c == '+' || c == '-')
+        return 62;
+    return c == '/' || c == '_' ? 63 : -1;
+}
+
+bool fg_parse_base64(struct fg_slice text, uint8_t *out, size_t *ret_len)
+{
+    size_t n = 0;
+    unsigned bits = 0, n_bits = 0;
+
+    while (text.len > 0 && text.ptr[text.len - 1] == '=')
+        text.len--;
+    if (text.len % 4 == 1)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        int digit = base64_digit(text.ptr[i]);
+
+        if (digit < 0)
+            return false;
+        bits = (bits << 6 | (unsigned)digit) & 0xffffff;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            out[n++] = (uint8_t)(bits >> n_bits);
+        }
+    }
+    *ret_len = n;
+    return true;
+}
+
 void fg_buf_hex(struct fg_buf *buf, const uint8_t *bytes, size_t len)
 {
     static const char digits[] = "0123456789abcdef";

@@ -16,6 +16,13 @@ bool fg_parse_f64(struct fg_slice text, double *ret_value) fg_must_check;
 
 /* Exactly len bytes out of 2 * len hexadecimal digits of either case. */
 bool fg_parse_hex(struct fg_slice text, uint8_t *out, size_t len) fg_must_check;
+
+/*
+ * Base64 in either alphabet, with or without padding, as the JSON form of protobuf asks. out has
+ * room for 3 bytes for every 4 characters and 2 more.
+ */
+bool fg_parse_base64(struct fg_slice text, uint8_t *out, size_t *ret_len) fg_must_check;
+
 void fg_buf_hex(struct fg_buf *buf, const uint8_t *bytes, size_t len); /* lower case */
 
 void fg_buf_u64(struct fg_buf *buf, uint64_t value); /* decimal; much faster than printf */

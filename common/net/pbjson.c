@@ -207,45 +207,6 @@ static bool read_enum(json_t *json, const ProtobufCEnumDescriptor *type, int *re
     return true;
 }
 
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+' || c == '-')
-        return 62;
-    return c == '/' || c == '_' ? 63 : -1;
-}
-
-/* Either alphabet, with or without padding, as the JSON mapping asks. */
-static bool decode_base64(const char *text, size_t len, uint8_t *out, size_t *ret_len)
-{
-    size_t n = 0;
-    unsigned bits = 0, n_bits = 0;
-
-    while (len > 0 && text[len - 1] == '=')
-        len--;
-    if (len % 4 == 1)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        int digit = base64_digit(text[i]);
-
-        if (digit < 0)
-            return false;
-        bits = (bits << 6 | (unsigned)digit) & 0xffffff;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            out[n++] = (uint8_t)(bits >> n_bits);
-        }
-    }
-    *ret_len = n;
-    return true;
-}
-
 static enum fg_code read_bytes(struct reader *reader, json_t *json, ProtobufCBinaryData *ret_data)
 {
     if (!json_is_string(json))
@@ -254,7 +215,7 @@ static enum fg_code read_bytes(struct reader *reader, json_t *json, ProtobufCBin
     size_t len;
     if (data == NULL)
         return too_much(reader);
-    if (!decode_base64(json_string_value(json), json_string_length(json), data, &len))
+    if (!fg_parse_base64(fg_bytes(json_string_value(json), json_string_length(json)), data, &len))
         return fg_fail(reader->err, FG_E_INVALID, "invalid value for bytes field %s: not base64",
                        reader->field->name);
     ret_data->data = data;

@@ -8,7 +8,7 @@ static void step(struct fg_cur *cur, uint8_t op)
 {
     struct fg_slice taken = {NULL, 0};
 
-    switch (op % 10) {
+    switch (op % 12) {
     case 0:
         (void)fg_cur_u8(cur);
         break;
@@ -22,7 +22,7 @@ static void step(struct fg_cur *cur, uint8_t op)
         taken = fg_cur_lenbytes(cur);
         break;
     case 4:
-        taken = fg_cur_take(cur, op / 10);
+        taken = fg_cur_take(cur, op / 12);
         break;
     case 5:
         (void)fg_cur_le32(cur);
@@ -35,6 +35,12 @@ static void step(struct fg_cur *cur, uint8_t op)
         break;
     case 8:
         fg_assert(fg_cur_count(cur, 3) <= cur->left / 3);
+        break;
+    case 10:
+        (void)fg_cur_varint9(cur);
+        break;
+    case 11:
+        fg_cur_skip_varint9(cur, op / 12);
         break;
     default:
         fg_pb_skip(cur, fg_cur_varint(cur));

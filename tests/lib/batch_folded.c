@@ -1,5 +1,7 @@
 #include "tests/lib/batch_folded.h"
 
+#include "common/base/str.h"
+
 struct line {
     struct fg_buf stack;
     int64_t value;
@@ -97,6 +99,43 @@ void batch_folded(const struct fg_batch *batch, uint32_t type, struct fg_buf *ou
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         add_profile(&lines, batch, &batch->profiles[i], type);
     write_lines(&lines, out);
+}
+
+static void put_type(const struct fg_value_type *type, struct fg_buf *out)
+{
+    fg_buf_put(out, type->type);
+    fg_buf_putc(out, '/');
+    fg_buf_put(out, type->unit);
+}
+
+static void put_links(const struct fg_profile *profile, struct fg_buf *out)
+{
+    for (uint32_t i = 0; i < profile->n_links; i++) {
+        const struct fg_link *link = &profile->links[i];
+
+        fg_buf_printf(out, "span %llx trace ", (unsigned long long)link->span_id);
+        fg_buf_hex(out, link->trace_id, sizeof link->trace_id);
+        fg_buf_printf(out, " %lld\n", (long long)profile->values[link->sample]);
+    }
+}
+
+void batch_describe(const struct fg_batch *batch, struct fg_buf *out)
+{
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        const struct fg_profile *profile = &batch->profiles[i];
+
+        fg_labels_write(&profile->labels, out);
+        fg_buf_printf(out, " at %lld for %lld period ", (long long)profile->time_ns,
+                      (long long)profile->duration_ns);
+        put_type(&batch->period_type, out);
+        fg_buf_printf(out, " %lld\n", (long long)profile->period);
+        for (uint32_t t = 0; t < batch->n_types; t++) {
+            put_type(&batch->types[t], out);
+            fg_buf_putc(out, '\n');
+            profile_folded(batch, profile, t, out);
+        }
+        put_links(profile, out);
+    }
 }
 
 int64_t batch_total(const struct fg_batch *batch, uint32_t type)

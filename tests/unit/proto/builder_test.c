@@ -235,6 +235,52 @@ static void long_stacks_have_ids(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Lines 0 to 3 of "a" and "b", each twice, in the order in which they come. */
+static void lines_of_functions_are_locations(void **state)
+{
+    struct fg_batch_mapping mapping = {.flags = FG_MAPPING_FUNCTIONS};
+    struct fg_batch_function functions[] = {{.name = FG_LIT("a")}, {.name = FG_LIT("b")}};
+    struct fg_batch_location locations[8];
+    struct fg_line lines[8];
+    struct fg_batch made = {.mappings = &mapping, .n_mappings = 1, .n_types = 1};
+    struct fg_batch given = {.mappings = &mapping, .n_mappings = 1, .n_types = 1};
+    struct fg_decode_limits limits = FG_DECODE_LIMITS_DEFAULT;
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_decode_counts counts = {0};
+    struct fg_builder *by_name = fg_builder_create(arena, &limits, &made, &counts), *by_table;
+    uint32_t function, location, stack, same;
+    char name[2] = "?";
+    struct fg_err err;
+
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        lines[i] = (struct fg_line){i % 2, i / 2};
+        locations[i] = (struct fg_batch_location){.mapping = 0, .first_line = i, .n_lines = 1};
+    }
+    given.functions = functions;
+    given.locations = locations;
+    given.lines = lines;
+    given.n_functions = 2;
+    given.n_locations = given.n_lines = 8;
+    by_table = fg_builder_create(arena, &limits, &given, &counts);
+    assert_int_equal(fg_builder_hash_locations(by_table, &err), FG_OK);
+    for (uint32_t i = 0; i < 16; i++) {
+        name[0] = i % 2 == 0 ? 'a' : 'b'; /* is copied: it changes under the builder */
+        assert_int_equal(fg_builder_function(by_name, fg_cstr(name), &function, &err), FG_OK);
+        assert_int_equal(function, i % 2);
+        assert_int_equal(fg_builder_line(by_name, function, i % 8 / 2, &location, &err), FG_OK);
+        assert_int_equal(location, i % 8);
+        assert_int_equal(fg_builder_stack(by_name, &location, 1, &stack, &err), FG_OK);
+        assert_int_equal(fg_builder_stack(by_table, &location, 1, &same, &err), FG_OK);
+        assert_true(fg_id_eq(made.stacks[stack].id, given.stacks[same].id));
+    }
+    assert_int_equal(made.n_functions, 2);
+    assert_int_equal(made.n_locations, 8);
+    assert_true(fg_slice_is(made.functions[1].name, "b"));
+    assert_int_equal(made.locations[7].mapping, 0);
+    fg_arena_destroy(arena);
+}
+
 static void labels_check(void **state)
 {
     const struct fg_decode_limits limits = {
@@ -272,6 +318,7 @@ int main(void)
         cmocka_unit_test(samples_equal_the_slow_ones),
         cmocka_unit_test(many_of_everything),
         cmocka_unit_test(long_stacks_have_ids),
+        cmocka_unit_test(lines_of_functions_are_locations),
         cmocka_unit_test(labels_check),
     };
 

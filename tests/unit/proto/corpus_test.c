@@ -4,30 +4,18 @@
  *
  * The corpus lies beside the repository, or where FG_SHARED says; without it the tests are skipped.
  */
-#include "common/base/str.h"
-#include "common/net/inflate.h"
 #include "proto/folded.h"
 #include "proto/pprof.h"
+#include "proto/tree_formats.h"
 #include "tests/lib/batch_folded.h"
+#include "tests/lib/corpus.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-enum {
-    BODY_MAX_BYTES = 64 * 1024 * 1024,
-    ARENA_MAX_BYTES = 512 * 1024 * 1024,
-    COLUMNS = 14, /* of the manifest */
-    TYPES_MAX = 64,
-};
-enum { FILE_NAME = 0, FORMAT = 1, TOTALS = 8, EXPECT = 12 };
-
-struct row {
-    struct fg_slice columns[COLUMNS];
-    int64_t totals[TYPES_MAX];
-    uint32_t n_totals;
-};
+enum { ARENA_MAX_BYTES = 512 * 1024 * 1024 };
 
 struct decoded {
     struct fg_arena *arena;
@@ -56,69 +44,6 @@ static const struct {
     {"pprof/pyroscope-invalid_utf8.pb.gz", NULL, "text that is not UTF-8 is refused"},
 };
 
-/* ---- files ---- */
-
-static const char *shared(void)
-{
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
-    const char *folder = getenv("FG_SHARED");
-
-    return folder != NULL ? folder : FG_SOURCE_DIR "/../shared";
-}
-
-static bool read_file(const char *name, struct fg_buf *out)
-{
-    char path[1024];
-    uint8_t chunk[8192];
-    size_t got;
-    FILE *file;
-
-    (void)snprintf(path, sizeof path, "%s/corpus/%s", shared(), name);
-    file = fopen(path, "rb");
-    fg_buf_clear(out);
-    if (file == NULL)
-        return false;
-    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0)
-        fg_buf_append(out, chunk, got);
-    (void)fclose(file);
-    return true;
-}
-
-/* Whatever it is packed with; false: cannot be unpacked, or is too large. */
-static bool unpack(const struct fg_buf *in, struct fg_buf *out)
-{
-    struct fg_slice bytes = fg_buf_slice(in);
-    struct fg_err err;
-
-    return fg_inflate(bytes, fg_coding_sniff(bytes), BODY_MAX_BYTES, out, &err) == FG_OK;
-}
-
-static struct fg_slice take_until(struct fg_slice *text, uint8_t end)
-{
-    size_t at = fg_slice_find(*text, end);
-    struct fg_slice taken = fg_slice_sub(*text, 0, at);
-
-    *text = at == SIZE_MAX ? fg_bytes(NULL, 0) : fg_slice_sub(*text, at + 1, SIZE_MAX);
-    return taken;
-}
-
-static void read_row(struct fg_slice line, struct row *row)
-{
-    struct fg_slice totals;
-
-    *row = (struct row){0};
-    for (size_t i = 0; i < COLUMNS; i++)
-        row->columns[i] = take_until(&line, '\t');
-    for (totals = row->columns[TOTALS]; totals.len > 0;) {
-        struct fg_slice number = take_until(&totals, ' ');
-
-        if (row->n_totals == TYPES_MAX || !fg_parse_i64(number, &row->totals[row->n_totals++])) {
-            row->n_totals = 0; /* "see notes" and the like */
-            return;
-        }
-    }
-}
-
 /* ---- decoding ---- */
 
 static struct fg_upload upload(void)
@@ -135,13 +60,13 @@ static struct fg_upload upload(void)
     };
 }
 
-static void decode_pprof(struct fg_slice in, const struct row *row, struct decoded *out)
+static void decode_pprof(struct fg_slice in, const struct corpus_row *row, struct decoded *out)
 {
     struct fg_pprof_request request = {.upload = upload(), .quirks = FG_PPROF_NOT_GO};
     struct fg_decode_counts counts = {0};
     struct fg_pprof_info info;
 
-    if (fg_slice_search(row->columns[FILE_NAME], "dotnet") != SIZE_MAX)
+    if (fg_slice_search(row->file, "dotnet") != SIZE_MAX)
         request.quirks |= FG_PPROF_DOTNET;
     out->code = fg_pprof_decode(in, &request, out->arena, &out->batch, &info, &counts, &out->err);
 }
@@ -156,15 +81,29 @@ static void decode_text(struct fg_slice in, enum fg_text_format format, struct d
     out->code = fg_folded_decode(in, &request, out->arena, &out->batch, &counts, &out->err);
 }
 
-static bool decode(struct fg_slice in, const struct row *row, struct decoded *out)
+static void decode_tree(struct fg_slice in, enum fg_tree_format format, struct decoded *out)
+{
+    struct fg_tree_request request = {.upload = upload(), .format = format, .factor = 1};
+    struct fg_decode_counts counts = {0};
+
+    out->batch.types = fg_arena_new(out->arena, struct fg_value_type, 1);
+    out->batch.n_types = 1;
+    out->code = fg_tree_format_decode(in, &request, out->arena, &out->batch, &counts, &out->err);
+}
+
+static bool decode(struct fg_slice in, const struct corpus_row *row, struct decoded *out)
 {
     *out = (struct decoded){.arena = fg_arena_create(ARENA_MAX_BYTES)};
-    if (fg_slice_is(row->columns[FORMAT], "pprof"))
+    if (fg_slice_is(row->format, "pprof"))
         decode_pprof(in, row, out);
-    else if (fg_slice_is(row->columns[FORMAT], "collapsed"))
+    else if (fg_slice_is(row->format, "collapsed"))
         decode_text(in, FG_TEXT_FOLDED, out);
-    else if (fg_slice_is(row->columns[FORMAT], "lines"))
+    else if (fg_slice_is(row->format, "lines"))
         decode_text(in, FG_TEXT_LINES, out);
+    else if (fg_slice_is(row->format, "tree"))
+        decode_tree(in, FG_FORMAT_TREE, out);
+    else if (fg_slice_is(row->format, "trie"))
+        decode_tree(in, FG_FORMAT_TRIE, out);
     else
         return false;
     return true;
@@ -178,18 +117,18 @@ static void write_totals(const struct fg_batch *batch, struct fg_buf *out)
         fg_buf_printf(out, "%s%lld", t > 0 ? " " : "", (long long)batch_total(batch, t));
 }
 
-static const char *exception(const struct row *row, bool *ret_found)
+static const char *exception(const struct corpus_row *row, bool *ret_found)
 {
     *ret_found = false;
     for (size_t i = 0; i < FG_COUNT(exceptions); i++) {
-        *ret_found = fg_slice_is(row->columns[FILE_NAME], exceptions[i].file);
+        *ret_found = fg_slice_is(row->file, exceptions[i].file);
         if (*ret_found)
             return exceptions[i].totals;
     }
     return NULL;
 }
 
-static bool is_exception(const struct row *row)
+static bool is_exception(const struct corpus_row *row)
 {
     bool found;
 
@@ -197,7 +136,7 @@ static bool is_exception(const struct row *row)
     return found;
 }
 
-static bool totals_fit(const struct row *row, const struct fg_batch *batch)
+static bool totals_fit(const struct corpus_row *row, const struct fg_batch *batch)
 {
     const char *known;
     bool found = false, fit;
@@ -206,18 +145,18 @@ static bool totals_fit(const struct row *row, const struct fg_batch *batch)
     known = exception(row, &found);
     fg_buf_init(&ours, SIZE_MAX);
     write_totals(batch, &ours);
-    fit = fg_slice_eq(fg_buf_slice(&ours), known != NULL ? fg_cstr(known) : row->columns[TOTALS]);
+    fit = fg_slice_eq(fg_buf_slice(&ours), known != NULL ? fg_cstr(known) : row->totals);
     if (!fit)
         print_message("  totals are %.*s, not %.*s\n", FG_S(fg_buf_slice(&ours)),
-                      FG_S(row->columns[TOTALS]));
+                      FG_S(row->totals));
     fg_buf_done(&ours);
     return fit;
 }
 
 /* Is what we said of the row what the manifest expects? */
-static bool verdict_fits(const struct row *row, const struct decoded *decoded)
+static bool verdict_fits(const struct corpus_row *row, const struct decoded *decoded)
 {
-    struct fg_slice expect = row->columns[EXPECT];
+    struct fg_slice expect = row->expect;
     bool found = false;
 
     if (exception(row, &found) == NULL && found)
@@ -228,45 +167,33 @@ static bool verdict_fits(const struct row *row, const struct decoded *decoded)
         return false;
     if (fg_slice_is(expect, "reject-or-empty"))
         return decoded->batch.n_profiles == 0;
-    return row->n_totals == 0 || totals_fit(row, &decoded->batch);
+    return !row->has_totals || totals_fit(row, &decoded->batch);
 }
 
 /* Every stack of every type that the oracle wrote down. Returns how many types those were. */
-static size_t compare_stacks(const struct row *row, const struct fg_batch *batch, bool *ret_fit)
+static size_t compare_stacks(const struct corpus_row *row, const struct fg_batch *batch,
+                             bool *ret_fit)
 {
-    struct fg_buf file, want, ours;
+    struct fg_buf want, ours;
     size_t compared = 0;
 
-    fg_buf_init(&file, SIZE_MAX);
     fg_buf_init(&want, SIZE_MAX);
     fg_buf_init(&ours, SIZE_MAX);
     for (uint32_t t = 0; t < batch->n_types; t++) {
-        char name[512] = "expected/";
-        size_t len = strlen(name);
+        char type[16];
 
-        for (size_t i = 0; i < row->columns[FILE_NAME].len; i++) {
-            uint8_t c = row->columns[FILE_NAME].ptr[i];
-
-            name[len++] = (char)(c == '/' ? '_' : c);
-            if (c == '/')
-                name[len++] = '_';
-        }
-        (void)snprintf(name + len, sizeof name - len, ".%u.folded", t);
-        if (!read_file(name, &file)) {
-            (void)snprintf(name + len, sizeof name - len, ".%u.folded.gz", t);
-            if (!read_file(name, &file))
-                continue;
-        }
-        assert_true(unpack(&file, &want));
+        (void)snprintf(type, sizeof type, "%u", t);
+        if (!corpus_expected(row->file, type, &want) &&
+            (batch->n_types > 1 || !corpus_expected(row->file, "", &want)))
+            continue;
         fg_buf_clear(&ours);
         batch_folded(batch, t, &ours);
         if (!fg_slice_eq(fg_buf_slice(&want), fg_buf_slice(&ours))) {
-            print_message("  stacks differ from %s\n", name);
+            print_message("  stacks of type %u differ\n", t);
             *ret_fit = false;
         }
         compared++;
     }
-    fg_buf_done(&file);
     fg_buf_done(&want);
     fg_buf_done(&ours);
     return compared;
@@ -276,7 +203,7 @@ struct tally {
     size_t rows, refused, compared, bad;
 };
 
-static void try_row(const struct row *row, struct tally *tally)
+static void try_row(const struct corpus_row *row, struct tally *tally)
 {
     struct fg_buf file, body;
     struct decoded decoded = {.code = FG_E_DECODE};
@@ -285,9 +212,9 @@ static void try_row(const struct row *row, struct tally *tally)
 
     fg_buf_init(&file, SIZE_MAX);
     fg_buf_init(&body, SIZE_MAX);
-    (void)snprintf(name, sizeof name, "%.*s", FG_S(row->columns[FILE_NAME]));
-    assert_true(read_file(name, &file));
-    if (!unpack(&file, &body))
+    (void)snprintf(name, sizeof name, "%.*s", FG_S(row->file));
+    assert_true(corpus_read(name, &file));
+    if (!corpus_unpack(&file, &body))
         (void)fg_fail(&decoded.err, FG_E_DECODE, "cannot be unpacked");
     else if (!decode(fg_buf_slice(&body), row, &decoded))
         fail_msg("format of %s", name);
@@ -295,7 +222,7 @@ static void try_row(const struct row *row, struct tally *tally)
     if (decoded.code == FG_OK && !is_exception(row))
         tally->compared += compare_stacks(row, &decoded.batch, &fit);
     if (!fit)
-        print_message("%s: expected %.*s, got %s %s\n", name, FG_S(row->columns[EXPECT]),
+        print_message("%s: expected %.*s, got %s %s\n", name, FG_S(row->expect),
                       fg_code_name(decoded.code), decoded.code == FG_OK ? "" : decoded.err.msg);
     tally->rows++;
     tally->refused += decoded.code != FG_OK;
@@ -307,22 +234,20 @@ static void try_row(const struct row *row, struct tally *tally)
 
 static void rows_of(const char *format, struct tally *tally)
 {
-    struct fg_slice rest;
     struct fg_buf manifest;
-    struct row row;
+    struct corpus_row row;
+    struct fg_slice rest;
 
     *tally = (struct tally){0};
     fg_buf_init(&manifest, SIZE_MAX);
-    if (!read_file("manifest.tsv", &manifest)) {
-        print_message("no corpus in %s: 0 rows\n", shared());
+    if (!corpus_read("manifest.tsv", &manifest)) {
+        print_message("no corpus in %s: 0 rows\n", corpus_folder());
         fg_buf_done(&manifest);
         skip();
     }
-    for (rest = fg_buf_slice(&manifest); rest.len > 0;) {
-        read_row(take_until(&rest, '\n'), &row);
-        if (fg_slice_is(row.columns[FORMAT], format))
+    for (rest = fg_buf_slice(&manifest); corpus_next_row(&rest, &row);)
+        if (fg_slice_is(row.format, format))
             try_row(&row, tally);
-    }
     fg_buf_done(&manifest);
     print_message("%s: %zu rows, %zu refused, %zu compared stack by stack, %zu wrong\n", format,
                   tally->rows, tally->refused, tally->compared, tally->bad);
@@ -358,12 +283,32 @@ static void lines_rows(void **state)
     assert_true(tally.rows > 5);
 }
 
+static void tree_rows(void **state)
+{
+    struct tally tally;
+
+    (void)state;
+    rows_of("tree", &tally);
+    assert_int_equal(tally.bad, 0);
+    assert_true(tally.rows == 16 && tally.compared == 3);
+}
+
+static void trie_rows(void **state)
+{
+    struct tally tally;
+
+    (void)state;
+    rows_of("trie", &tally);
+    assert_int_equal(tally.bad, 0);
+    assert_true(tally.rows == 16 && tally.compared == 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pprof_rows),
-        cmocka_unit_test(collapsed_rows),
-        cmocka_unit_test(lines_rows),
+        cmocka_unit_test(pprof_rows), cmocka_unit_test(collapsed_rows),
+        cmocka_unit_test(lines_rows), cmocka_unit_test(tree_rows),
+        cmocka_unit_test(trie_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,6 +109,47 @@ static void copies(void **state)
     assert_null(fg_arena_copy(arena, fg_bytes(source, 2000)).ptr);
 }
 
+static void arrays_grow(void **state)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(8192);
+    uint32_t *numbers = NULL;
+    uint32_t count = 0, cap = 0;
+
+    (void)state;
+    for (; fg_arena_grow(arena, &numbers, count, 1, &cap, sizeof *numbers); count++)
+        numbers[count] = count * 3;
+    assert_int_equal(count, 1024); /* 64, 128, ... 1024 of 4 bytes; there is no room for 2048 */
+    assert_int_equal(cap, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(numbers[i], i * 3);
+    assert_true(fg_arena_grow(arena, &numbers, count, 0, &cap, sizeof *numbers));
+    assert_false(fg_arena_grow(arena, &numbers, count, UINT32_MAX, &cap, sizeof *numbers));
+    assert_false(fg_arena_grow(arena, &numbers, count, 1, &cap, SIZE_MAX));
+    assert_int_equal(cap, count);
+}
+
+static void what_was_made_since_a_mark_goes(void **state)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
+    struct fg_arena_mark nothing = fg_arena_mark(arena), some;
+    char *text = fg_arena_text(arena, FG_LIT("kept"));
+
+    (void)state;
+    some = fg_arena_mark(arena);
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(fg_arena_alloc(arena, 100)); /* in the block that is there */
+        for (int k = 0; k < 9; k++)
+            memset(fg_arena_calloc(arena, 1, 100000), 0xff, 100000);
+        assert_null(fg_arena_alloc(arena, 200000));
+        fg_arena_release(arena, some);
+        assert_int_equal(fg_arena_used_bytes(arena), 16);
+    }
+    assert_string_equal(text, "kept");
+    fg_arena_release(arena, nothing);
+    assert_int_equal(fg_arena_used_bytes(arena), 0);
+    assert_non_null(fg_arena_alloc(arena, 1000000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +160,8 @@ int main(void)
         cmocka_unit_test(new_memory_is_zeroed_also_after_reset),
         cmocka_unit_test(reset_gives_the_whole_limit_back),
         cmocka_unit_test(copies),
+        cmocka_unit_test(what_was_made_since_a_mark_goes),
+        cmocka_unit_test(arrays_grow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,68 @@ static void varints(void **state)
     }
 }
 
+static void varints_of_nine_bytes(void **state)
+{
+    /* clang-format off */
+    static const struct {
+        const char *name, *in;
+        size_t len;
+        uint64_t want;
+        size_t left;
+        bool bad;
+    } cases[] = {
+        {"one byte",            "\x7f", 1, 127, 0, false},
+        {"two bytes",           "\xac\x02", 2, 300, 0, false},
+        {"leaves what follows", "\x81\x82\x03\x04", 4, 1 | 2 << 7 | 3 << 14, 1, false},
+        {"eight bytes",         "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, (UINT64_C(1) << 56) - 1, 0, false},
+        {"minus one",           "\xff\xff\xff\xff\xff\xff\xff\xff\xff", 9, UINT64_MAX, 0, false},
+        {"ninth byte has eight bits", "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 10, UINT64_C(1) << 63, 1, false},
+        {"empty",               "", 0, 0, 0, true},
+        {"runs past the end",   "\x80\x80\x80", 3, 0, 0, true},
+        {"eight and the end",   "\x80\x80\x80\x80\x80\x80\x80\x80", 8, 0, 0, true},
+    };
+    /* clang-format on */
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_cur cur = fg_cur(fg_bytes(cases[i].in, cases[i].len));
+
+        print_message("  %s\n", cases[i].name);
+        assert_true(fg_cur_varint9(&cur) == cases[i].want);
+        assert_int_equal(cur.bad, cases[i].bad);
+        assert_int_equal(cur.left, cases[i].left);
+    }
+}
+
+/* Skipping many is as reading them one by one, whatever the bytes. */
+static void skipping_is_as_reading(void **state)
+{
+    uint64_t random = 1;
+    uint8_t bytes[100];
+
+    (void)state;
+    for (unsigned round = 0; round < 20000; round++) {
+        size_t len = round % (sizeof bytes + 1);
+        struct fg_cur slow = fg_cur(fg_bytes(bytes, len)), fast = slow;
+        uint64_t count;
+
+        for (size_t i = 0; i < len; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1;
+            /* From all short numbers to nearly all of nine bytes. */
+            bytes[i] =
+                (uint8_t)((random >> 33 & 0x7f) | ((random >> 50) % 16 < round / 1250 ? 0x80u : 0));
+        }
+        count = (random >> 40) % 40;
+        for (uint64_t i = 0; i < count; i++)
+            (void)fg_cur_varint9(&slow);
+        fg_cur_skip_varint9(&fast, count);
+        assert_int_equal(fast.bad, slow.bad);
+        assert_int_equal(fast.left, slow.left);
+        if (!fast.bad)
+            assert_ptr_equal(fast.ptr, slow.ptr);
+    }
+}
+
 static void an_error_sticks(void **state)
 {
     struct fg_cur cur = fg_cur(FG_LIT("\x05"
@@ -160,13 +222,47 @@ static void protobuf_skip(void **state)
     }
 }
 
+/* Field 1 packed, then one by one, then packed again: all its numbers in order. */
+static void repeated_numbers_come_packed_or_not(void **state)
+{
+    static const char in[] = "\x0a\x03\x01\xac\x02" /* 1, 300 */
+                             "\x08\x85\x01"         /* 133 */
+                             "\x0a\x00\x08\x07";    /* nothing; 7 */
+    static const uint64_t want[] = {1, 300, 133, 7};
+    struct fg_cur cur = fg_cur(fg_bytes(in, sizeof in - 1));
+    size_t n = 0;
+
+    (void)state;
+    while (fg_cur_more(&cur)) {
+        struct fg_cur numbers = fg_cur(fg_pb_varints(&cur, fg_cur_varint(&cur)));
+
+        while (fg_cur_more(&numbers))
+            assert_int_equal(fg_cur_varint(&numbers), want[n++]);
+        assert_true(fg_cur_end(&numbers));
+    }
+    assert_true(fg_cur_end(&cur));
+    assert_int_equal(n, FG_COUNT(want));
+    cur = fg_cur(FG_LIT("\x85"));
+    assert_int_equal(fg_pb_varints(&cur, FG_PB_TAG(1, FG_PB_VARINT)).len, 0);
+    assert_true(cur.bad);
+    cur = fg_cur(FG_LIT("\x03\x01"));
+    assert_int_equal(fg_pb_varints(&cur, FG_PB_TAG(1, FG_PB_LEN)).len, 0);
+    assert_true(cur.bad);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(varints),       cmocka_unit_test(an_error_sticks),
-        cmocka_unit_test(takes),         cmocka_unit_test(an_empty_input_may_be_null),
-        cmocka_unit_test(fixed_width),   cmocka_unit_test(counts_are_bounded_by_the_input),
+        cmocka_unit_test(varints),
+        cmocka_unit_test(varints_of_nine_bytes),
+        cmocka_unit_test(skipping_is_as_reading),
+        cmocka_unit_test(an_error_sticks),
+        cmocka_unit_test(takes),
+        cmocka_unit_test(an_empty_input_may_be_null),
+        cmocka_unit_test(fixed_width),
+        cmocka_unit_test(counts_are_bounded_by_the_input),
         cmocka_unit_test(protobuf_skip),
+        cmocka_unit_test(repeated_numbers_come_packed_or_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,26 @@ static void reserved_room_is_enough(void **state)
     }
 }
 
+static void in_an_arena_it_grows_to_the_limit(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(40 * 1024);
+    struct fg_map map = {0};
+    struct fg_map_walk walk;
+    uint32_t added = 0;
+
+    (void)state;
+    assert_true(fg_map_reserve_in(&map, arena, 100));
+    while (fg_map_add_in(&map, arena, fg_mix64(added), added))
+        added++;
+    /* Tables of 256, 512 and 1024 slots of 16 bytes fit, one of 2048 does not. */
+    assert_int_equal(added, 768);
+    assert_int_equal(map.count, added);
+    for (uint32_t i = 0; i < added; i++)
+        assert_int_equal(fg_map_first(&map, fg_mix64(i), &walk), i);
+    assert_true(fg_map_first(&map, fg_mix64(added), &walk) == FG_MAP_NONE);
+    fg_arena_destroy(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +163,7 @@ int main(void)
         cmocka_unit_test(an_empty_map_has_nothing),
         cmocka_unit_test(clear_keeps_the_table),
         cmocka_unit_test(reserved_room_is_enough),
+        cmocka_unit_test(in_an_arena_it_grows_to_the_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,39 @@ static void hex(void **state)
     fg_buf_done(&buf);
 }
 
+static void base64(void **state)
+{
+    static const struct {
+        const char *in, *want;
+        bool good;
+    } cases[] = {
+        {"", "", true},
+        {"Zg==", "f", true},
+        {"Zg", "f", true},
+        {"Zm8=", "fo", true},
+        {"Zm9v", "foo", true},
+        {"Zm9vYg", "foob", true},
+        {"+/+/", "\xfb\xff\xbf", true},
+        {"-_-_", "\xfb\xff\xbf", true},
+        {"Z", "", false},
+        {"Zm9vZ", "", false},
+        {"Zm 9", "", false},
+        {"Zm9\x80", "", false},
+        {"=Zg", "", false},
+    };
+    uint8_t bytes[16];
+    size_t len = 0;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        bool good = fg_parse_base64(fg_cstr(cases[i].in), bytes, &len);
+
+        assert_int_equal(good, cases[i].good);
+        if (good)
+            assert_true(fg_slice_is(fg_bytes(bytes, len), cases[i].want));
+    }
+}
+
 static void decimal(void **state)
 {
     struct fg_buf buf;
@@ -242,10 +275,10 @@ static void edit_distance(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_u64),     cmocka_unit_test(parse_i64), cmocka_unit_test(parse_f64),
-        cmocka_unit_test(hex),           cmocka_unit_test(decimal),   cmocka_unit_test(utf8),
-        cmocka_unit_test(json),          cmocka_unit_test(trim),      cmocka_unit_test(nocase),
-        cmocka_unit_test(edit_distance),
+        cmocka_unit_test(parse_u64), cmocka_unit_test(parse_i64),     cmocka_unit_test(parse_f64),
+        cmocka_unit_test(hex),       cmocka_unit_test(base64),        cmocka_unit_test(decimal),
+        cmocka_unit_test(utf8),      cmocka_unit_test(json),          cmocka_unit_test(trim),
+        cmocka_unit_test(nocase),    cmocka_unit_test(edit_distance),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

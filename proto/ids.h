@@ -1,0 +1,61 @@
+/*
+ * Numbers 0, 1, 2, ... of the entries of a table, by the ids that the input gives them. Nearly
+ * every producer counts its ids, or nearly so: then finding is an index into an array. What does
+ * not goes through a map. Ids are a stranger's choice, so the map hashes them with the process's
+ * seed.
+ *
+ * Reserve, add all, make ready, find. Memory: in the arena; clearing keeps it for the next table.
+ */
+#ifndef FG_PROTO_IDS_H
+#define FG_PROTO_IDS_H
+
+#include "common/base/hash.h"
+#include "common/base/map.h"
+
+struct fg_ids {
+    uint64_t *ids; /* [count], by number */
+    uint32_t count, cap;
+    uint64_t largest;
+    bool counted;     /* ids[i] == i + 1 for all: nothing else is needed */
+    bool close;       /* else, the largest is not far above the count: direct has the numbers */
+    uint32_t *direct; /* [largest + 1], by id */
+    uint32_t cap_direct;
+    struct fg_map map; /* else: hash of the id -> number */
+    uint32_t cap_slots;
+    uint64_t seed;
+};
+
+enum { FG_IDS_NONE = UINT32_MAX };
+
+/* Forgets all ids. */
+void fg_ids_clear(struct fg_ids *ids);
+
+/* Room for so many more; false: the arena is at its limit. ids may be zeroed. */
+bool fg_ids_reserve(struct fg_ids *ids, struct fg_arena *arena, uint32_t more) fg_must_check;
+
+/* The id of the next entry. There has to be room. */
+static inline void fg_ids_add(struct fg_ids *ids, uint64_t id)
+{
+    fg_assert(ids->count < ids->cap);
+    ids->ids[ids->count++] = id;
+    ids->largest = FG_MAX(ids->largest, id);
+    ids->counted = ids->counted && id == ids->count;
+}
+
+/* All ids are there: makes them found. Of equal ids the first counts. false: arena's limit. */
+bool fg_ids_ready(struct fg_ids *ids, struct fg_arena *arena) fg_must_check;
+
+/* For fg_ids_find(): by the map. */
+uint32_t fg_ids_search(const struct fg_ids *ids, uint64_t id);
+
+/* Number of the entry with that id, or FG_IDS_NONE. */
+static inline uint32_t fg_ids_find(const struct fg_ids *ids, uint64_t id)
+{
+    if (ids->counted)
+        return id - 1 < ids->count ? (uint32_t)(id - 1) : FG_IDS_NONE;
+    if (id > ids->largest || ids->count == 0)
+        return FG_IDS_NONE;
+    return ids->close ? ids->direct[id] : fg_ids_search(ids, id);
+}
+
+#endif
