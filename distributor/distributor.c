@@ -2,6 +2,7 @@
 
 #include "common/net/connect.h"
 #include "distributor/ingest.h"
+#include "distributor/otlp.h"
 #include "distributor/push_v1.h"
 #include "distributor/upload.h"
 
@@ -83,7 +84,13 @@ void distributor_routes(struct distributor *distributor, struct fg_http_server *
         route.path = paths[i];
         fg_http_server_route(server, &route);
     }
+    route.path = "/v1development/profiles";
+    route.handler = otlp_handle_http;
+    fg_http_server_route(server, &route);
     route.methods = FG_CONNECT_METHODS;
+    route.path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
+    route.handler = otlp_handle_rpc;
+    fg_http_server_route(server, &route);
     route.path = "/push.v1.PusherService/Push";
     route.handler = push_v1_handle;
     fg_http_server_route(server, &route);

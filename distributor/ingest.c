@@ -4,7 +4,6 @@
 #include "common/base/timespec.h"
 #include "distributor/ingest_format.h"
 #include "distributor/labels.h"
-#include "proto/folded.h"
 
 enum { SAMPLE_RATE_DEFAULT = 100 };
 
@@ -87,13 +86,13 @@ struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels lab
     };
 }
 
-enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
+enum fg_code ingest_inflate_part(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
 {
     uint64_t max = ingest->upload.limits->values.max_profile_size_bytes;
 
     if (workspace_inflate(ingest->space, fg_coding_sniff(*body), max, body, err) == FG_OK) {
         ingest->upload.counts.inflated_bytes += body->len;
-        return upload_admit(&ingest->upload, body->len, err);
+        return FG_OK;
     }
     if (err->code == FG_E_TOO_LARGE)
         return fg_fail(err, FG_E_DECODE,
@@ -103,46 +102,25 @@ enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct
     return err->code;
 }
 
-/* ---- text ---- */
-
-static enum fg_code text_batch(struct ingest *ingest, const struct app_kind *kind,
-                               struct fg_batch *batch, struct fg_err *err)
+enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
 {
-    *batch = (struct fg_batch){
-        .types = fg_arena_new(ingest->arena, struct fg_value_type, 1),
-        .n_types = 1,
-    };
-    if (batch->types == NULL)
-        return ingest_too_large(err);
-    batch->types[0] = (struct fg_value_type){fg_cstr(kind->type), fg_cstr(kind->unit)};
-    if (kind->timed)
-        batch->period_type = (struct fg_value_type){FG_LIT("cpu"), FG_LIT("nanoseconds")};
-    return FG_OK;
+    return ingest_inflate_part(ingest, body, err) == FG_OK
+               ? upload_admit(&ingest->upload, body->len, err)
+               : err->code;
 }
 
-static enum fg_code ingest_text(struct ingest *ingest, enum fg_text_format format,
-                                struct fg_err *err)
+enum fg_code ingest_profile_error(struct fg_err *err)
 {
-    struct fg_folded_request request = {.format = format, .factor = 1};
-    struct fg_slice body = ingest->body;
-    struct fg_labels labels;
-    struct fg_batch batch;
-    struct app_kind kind;
-
-    if (body.len == 0)
-        return FG_OK;
-    if (app_kind_parse(ingest->name.app, ingest->sample_rate, &kind, err) != FG_OK ||
-        ingest_labels(ingest, kind.app, "app_name", kind.name, &labels, err) != FG_OK ||
-        text_batch(ingest, &kind, &batch, err) != FG_OK ||
-        ingest_inflate(ingest, &body, err) != FG_OK)
-        return err->code;
-    request.upload = ingest_upload(ingest, labels);
-    if (kind.timed)
-        request.period = request.factor = FG_SECOND_NS / ingest->sample_rate;
-    if (fg_folded_decode(body, &request, ingest->arena, &batch, &ingest->upload.counts.decode,
-                         err) != FG_OK)
-        return err->code;
-    return upload_add(&ingest->upload, &batch, false, err);
+    if (err->code == FG_E_DECODE || err->code == FG_E_TOO_LARGE) {
+        err->code = FG_E_DECODE;
+        return fg_wrap(err, "parsing IngestInput-pprof failed");
+    }
+    if (err->code == FG_E_INVALID) {
+        err->code = FG_E_DECODE;
+        return fg_wrap(err, "pushing IngestInput-pprof failed push series with index 0 and id  "
+                            "failed: invalid_argument");
+    }
+    return err->code;
 }
 
 /* ---- the choice ---- */
@@ -152,18 +130,28 @@ static bool is_form(const struct ingest *ingest)
     return fg_slice_search(ingest->content_type, "multipart/form-data") != SIZE_MAX;
 }
 
+static bool is(struct fg_slice value, const char *text)
+{
+    return fg_slice_is(value, text);
+}
+
+/* The first that applies (ingest.md, 2.4). */
 static enum fg_code decode_body(struct ingest *ingest, struct fg_err *err)
 {
-    static const char *const later[] = {"jfr", "trie", "tree", "speedscope"};
-    struct fg_slice format = ingest->format;
+    struct fg_slice format = ingest->format, type = ingest->content_type;
 
-    for (size_t i = 0; i < FG_COUNT(later); i++)
-        if (fg_slice_is(format, later[i]))
-            return fg_fail(err, FG_E_UNIMPLEMENTED, "format %s is not supported", later[i]);
-    if (fg_slice_is(format, "lines"))
+    if (is(format, "trie") || is(type, "binary/octet-stream+trie"))
+        return ingest_tree(ingest, FG_FORMAT_TRIE, err);
+    if (is(format, "tree") || is(type, "binary/octet-stream+tree"))
+        return ingest_tree(ingest, FG_FORMAT_TREE, err);
+    if (is(format, "lines"))
         return ingest_text(ingest, FG_TEXT_LINES, err);
-    if (fg_slice_is(format, "pprof"))
+    if (is(format, "jfr"))
+        return is_form(ingest) ? ingest_jfr_form(ingest, err) : ingest_jfr(ingest, err);
+    if (is(format, "pprof"))
         return ingest_pprof(ingest, err);
+    if (is(format, "speedscope"))
+        return ingest_speedscope(ingest, err);
     return is_form(ingest) ? ingest_pprof_form(ingest, err)
                            : ingest_text(ingest, FG_TEXT_FOLDED, err);
 }

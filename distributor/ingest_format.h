@@ -4,6 +4,8 @@
 
 #include "distributor/name.h"
 #include "distributor/upload.h"
+#include "proto/folded.h"
+#include "proto/tree_formats.h"
 
 /* An upload through /ingest. Slices are borrowed from the request; ptr NULL: not given. */
 struct ingest {
@@ -38,13 +40,27 @@ struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels lab
 enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body,
                             struct fg_err *err) fg_must_check;
 
+/* The same of what belongs to a profile: not by the rate. */
+enum fg_code ingest_inflate_part(struct ingest *ingest, struct fg_slice *body,
+                                 struct fg_err *err) fg_must_check;
+
 /* A decoder that ran out of its memory. */
 enum fg_code ingest_too_large(struct fg_err *err);
 
+/* As the route says what is wrong with a pprof or a recording: all of it is 422. Returns the code.
+ */
+enum fg_code ingest_profile_error(struct fg_err *err);
+
 /* ---- the formats ---- */
 
-/* Body or form of a pprof. Everything wrong with it is 422. */
 enum fg_code ingest_pprof(struct ingest *ingest, struct fg_err *err) fg_must_check;
 enum fg_code ingest_pprof_form(struct ingest *ingest, struct fg_err *err) fg_must_check;
+enum fg_code ingest_jfr(struct ingest *ingest, struct fg_err *err) fg_must_check;
+enum fg_code ingest_jfr_form(struct ingest *ingest, struct fg_err *err) fg_must_check;
+enum fg_code ingest_text(struct ingest *ingest, enum fg_text_format format,
+                         struct fg_err *err) fg_must_check;
+enum fg_code ingest_tree(struct ingest *ingest, enum fg_tree_format format,
+                         struct fg_err *err) fg_must_check;
+enum fg_code ingest_speedscope(struct ingest *ingest, struct fg_err *err) fg_must_check;
 
 #endif

@@ -93,21 +93,6 @@ static unsigned quirks_of(const struct pprof *pprof)
     return 0;
 }
 
-/* Everything wrong with a pprof upload is 422 on this route. */
-static enum fg_code pprof_error(struct fg_err *err)
-{
-    if (err->code == FG_E_DECODE || err->code == FG_E_TOO_LARGE) {
-        err->code = FG_E_DECODE;
-        return fg_wrap(err, "parsing IngestInput-pprof failed");
-    }
-    if (err->code == FG_E_INVALID) {
-        err->code = FG_E_DECODE;
-        return fg_wrap(err, "pushing IngestInput-pprof failed push series with index 0 and id  "
-                            "failed: invalid_argument");
-    }
-    return err->code;
-}
-
 static enum fg_code decode(struct pprof *pprof, struct fg_slice body, struct fg_err *err)
 {
     struct ingest *ingest = pprof->ingest;
@@ -175,7 +160,7 @@ enum fg_code ingest_pprof(struct ingest *ingest, struct fg_err *err)
 {
     struct pprof pprof = {.ingest = ingest};
 
-    return decode(&pprof, ingest->body, err) == FG_OK ? FG_OK : pprof_error(err);
+    return decode(&pprof, ingest->body, err) == FG_OK ? FG_OK : ingest_profile_error(err);
 }
 
 enum fg_code ingest_pprof_form(struct ingest *ingest, struct fg_err *err)
@@ -191,5 +176,5 @@ enum fg_code ingest_pprof_form(struct ingest *ingest, struct fg_err *err)
         code = decode(&pprof, profile, err);
     }
     json_decref(pprof.config);
-    return code == FG_OK ? FG_OK : pprof_error(err);
+    return code == FG_OK ? FG_OK : ingest_profile_error(err);
 }

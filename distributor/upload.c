@@ -467,6 +467,11 @@ enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_
     return send_all(upload, batch, err);
 }
 
+enum fg_code upload_sink(struct fg_batch *batch, void *upload, struct fg_err *err)
+{
+    return upload_add(upload, batch, false, err);
+}
+
 enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *err)
 {
     struct distributor *distributor = upload->distributor;

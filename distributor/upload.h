@@ -127,6 +127,9 @@ enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *
 enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_time,
                         struct fg_err *err) fg_must_check;
 
+/* The same as a fg_batch_sink, for formats without a time of their own; upload is the argument. */
+enum fg_code upload_sink(struct fg_batch *batch, void *upload, struct fg_err *err) fg_must_check;
+
 /* Worker, from decode(): one profile was refused and the others go on. The first one's error is the
  * upload's. */
 void upload_note(struct upload *upload, const struct fg_err *err);

@@ -1,0 +1,192 @@
+#include "distributor/otlp.h"
+
+#include "common/base/str.h"
+#include "common/net/connect.h"
+#include "distributor/upload.h"
+#include "proto/otlp.h"
+#include "proto/otlp_v1.pb-c.h"
+
+typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceResponse
+    Response;
+typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesPartialSuccess
+    PartialSuccess;
+
+enum { ANSWER_MAX_BYTES = 4096 };
+
+struct otlp {
+    struct upload upload;
+    struct fg_http_request *req;
+    struct fg_connect_call call; /* of calls */
+    bool is_call;                /* else plain HTTP */
+    bool json;
+    enum fg_coding coding; /* of a plain body */
+    struct fg_otlp_result result;
+};
+
+/* ---- decode (worker) ---- */
+
+static enum fg_code read_message(struct otlp *otlp, struct workspace *space,
+                                 struct fg_slice *ret_message, struct fg_err *err)
+{
+    uint64_t max = otlp->upload.distributor->config.settings->upload_max_bytes;
+
+    if (otlp->is_call)
+        return fg_connect_message(&otlp->call, (size_t)max, workspace_buffer(space), ret_message,
+                                  err);
+    *ret_message = otlp->upload.body;
+    return workspace_inflate(space, otlp->coding, max, ret_message, err);
+}
+
+/* A profile's time is its own, or that of its arrival, which no other upload has. */
+static enum fg_code add(struct fg_batch *batch, void *upload, struct fg_err *err)
+{
+    return upload_add(upload, batch, true, err);
+}
+
+static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
+{
+    struct otlp *otlp = fg_container(upload, struct otlp, upload);
+    const struct fg_otlp_request request = {
+        .upload = {.time_ns = upload->now_ns, .limits = upload->decode_limits},
+        .form = otlp->json ? FG_OTLP_JSON : FG_OTLP_PROTOBUF,
+    };
+    struct fg_slice message = {NULL, 0};
+
+    if (read_message(otlp, space, &message, err) != FG_OK ||
+        upload_admit(upload, message.len, err) != FG_OK)
+        return err->code;
+    upload->counts.inflated_bytes += message.len;
+    return fg_otlp_decode(message, &request, space->arena, add, upload, &otlp->result,
+                          &upload->counts.decode, err);
+}
+
+/* ---- the answer (loop) ---- */
+
+static void fill_response(struct otlp *otlp, Response *response, PartialSuccess *partial)
+{
+    opentelemetry__proto__collector__profiles__v1development__export_profiles_service_response__init(
+        response);
+    opentelemetry__proto__collector__profiles__v1development__export_profiles_partial_success__init(
+        partial);
+    if (otlp->result.rejected == 0)
+        return;
+    partial->rejected_profiles = (int64_t)otlp->result.rejected;
+    partial->error_message = otlp->result.message;
+    response->partial_success = partial;
+}
+
+static void refuse_http(struct fg_http_request *req, const struct fg_err *err)
+{
+    unsigned status = fg_code_http(err->code);
+    struct fg_buf text;
+
+    if (err->code == FG_E_NO_TENANT) {
+        fg_http_respond_error(req, err);
+        return;
+    }
+    if (err->code == FG_E_DECODE)
+        status = 400;
+    fg_buf_init(&text, ANSWER_MAX_BYTES);
+    fg_buf_printf(&text, "%s\n", err->msg);
+    fg_http_respond(req, status, "text/plain; charset=utf-8", &text);
+}
+
+static void refuse(struct otlp *otlp, const struct fg_err *err)
+{
+    if (otlp->is_call)
+        fg_connect_refuse(otlp->req, &otlp->call, err);
+    else
+        refuse_http(otlp->req, err);
+}
+
+static void respond(struct upload *upload)
+{
+    struct otlp *otlp = fg_container(upload, struct otlp, upload);
+    struct fg_err err = upload->err; /* the upload is gone with the request */
+    PartialSuccess partial;
+    Response response;
+    struct fg_buf body;
+
+    if (err.code != FG_OK) {
+        refuse(otlp, &err);
+        return;
+    }
+    fill_response(otlp, &response, &partial);
+    fg_buf_init(&body, ANSWER_MAX_BYTES);
+    if (otlp->is_call) {
+        fg_connect_write(&otlp->call, &response.base, &body);
+        fg_connect_respond(otlp->req, &otlp->call, &body);
+        return;
+    }
+    fg_pb_write(&response.base, &body); /* also to JSON, as Pyroscope: collectors go by the type */
+    fg_http_respond(otlp->req, 200, "application/x-protobuf", &body);
+}
+
+/* ---- the request (loop) ---- */
+
+static struct otlp *create(struct fg_http_request *req, struct distributor *distributor)
+{
+    static const struct upload_interface interface = {decode, respond};
+    struct otlp *otlp = fg_arena_new(fg_http_arena(req), struct otlp, 1);
+
+    fg_assert(otlp != NULL); /* the first thing in an arena of a MiB */
+    otlp->upload.interface = &interface;
+    otlp->upload.distributor = distributor;
+    otlp->req = req;
+    return otlp;
+}
+
+static void start(struct otlp *otlp)
+{
+    struct fg_err err;
+
+    if (upload_from(&otlp->upload, otlp->req, &err) == FG_OK) {
+        upload_start(&otlp->upload);
+        return;
+    }
+    if (err.code == FG_E_INVALID) /* a tenant's name that is none */
+        err.code = FG_E_NO_TENANT;
+    refuse(otlp, &err);
+}
+
+void otlp_handle_rpc(struct fg_http_request *req, void *arg)
+{
+    struct distributor *distributor = arg;
+    struct otlp *otlp = create(req, distributor);
+
+    if (!fg_connect_accept(req, fg_mono_ns(distributor->config.clock),
+                           distributor->config.settings->push_timeout_ns, &otlp->call))
+        return;
+    otlp->is_call = true;
+    otlp->json = otlp->call.json;
+    start(otlp);
+}
+
+/* false: it is none that profiles come in. */
+static bool check_type(struct fg_slice type, bool *ret_json)
+{
+    *ret_json = fg_slice_is_nocase(type, "application/json");
+    return *ret_json || fg_slice_is_nocase(type, "application/x-protobuf") ||
+           fg_slice_is_nocase(type, "application/protobuf");
+}
+
+void otlp_handle_http(struct fg_http_request *req, void *arg)
+{
+    struct otlp *otlp = create(req, arg);
+    struct fg_slice type = fg_http_header(req, "Content-Type");
+    struct fg_err err;
+
+    /* A charset says nothing about protobuf, and JSON has but one. */
+    if (!check_type(fg_trim(fg_slice_sub(type, 0, fg_slice_find(type, ';'))), &otlp->json)) {
+        struct fg_buf text;
+
+        fg_buf_init(&text, ANSWER_MAX_BYTES);
+        fg_buf_printf(&text, "Unsupported content type: %.*s\n", FG_S(fg_slice_sub(type, 0, 200)));
+        fg_http_respond(req, 415, "text/plain; charset=utf-8", &text);
+        return;
+    }
+    if (fg_coding_parse(fg_http_header(req, "Content-Encoding"), &otlp->coding, &err) != FG_OK)
+        refuse_http(req, &err);
+    else
+        start(otlp);
+}
