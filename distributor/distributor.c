@@ -15,7 +15,7 @@ const struct fg_conf_field distributor_fields[] = {
     {"upload_max_bytes", FG_CONF_BYTES, CONF(upload_max_bytes), .def = "128MiB", .min = "64KiB", .max = "16GiB",
      .doc = "All profiles of one push together, after decompression. Larger ones are refused."},
     {"decode_max_bytes", FG_CONF_BYTES, CONF(decode_max_bytes), .def = "64MiB", .min = "1MiB", .max = "4GiB",
-     .doc = "Memory that decoding one upload may use, beside the upload itself."},
+     .doc = "Memory that one upload may use on its way through decompression and decoding, beside the upload itself."},
     {"known_stacks_max", FG_CONF_UINT, CONF(known_stacks_max), .def = "4000000", .min = "1000",
      .doc = "Stacks remembered as known to the ingesters (about 16 bytes each)."},
     {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",

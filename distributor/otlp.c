@@ -28,11 +28,10 @@ struct otlp {
 static enum fg_code read_message(struct otlp *otlp, struct workspace *space,
                                  struct fg_slice *ret_message, struct fg_err *err)
 {
-    uint64_t max = otlp->upload.distributor->config.settings->upload_max_bytes;
+    uint64_t max = otlp->upload.distributor->config.settings->body_max_bytes;
 
     if (otlp->is_call)
-        return fg_connect_message(&otlp->call, (size_t)max, workspace_buffer(space), ret_message,
-                                  err);
+        return workspace_message(space, &otlp->call, max, ret_message, err);
     *ret_message = otlp->upload.body;
     return workspace_inflate(space, otlp->coding, max, ret_message, err);
 }

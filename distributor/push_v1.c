@@ -108,7 +108,7 @@ static enum fg_code decode_profile(struct push *push, const struct fg_labels *la
     struct fg_batch batch;
 
     if (inflate(push, &profile, err) != FG_OK ||
-        fg_pprof_decode(profile, &request, push->space->profile, &batch, &info,
+        fg_pprof_decode(profile, &request, push->space->arena, &batch, &info,
                         &upload->counts.decode, err) != FG_OK)
         return err->code;
     return upload_add(upload, &batch, info.has_time, err);
@@ -139,8 +139,7 @@ static enum fg_code read_request(struct push *push, struct fg_push *ret_push, st
     uint64_t max = push->upload.distributor->config.settings->body_max_bytes;
     struct fg_slice message = {NULL, 0};
 
-    if (fg_connect_message(&push->call, (size_t)max, workspace_buffer(push->space), &message,
-                           err) != FG_OK ||
+    if (workspace_message(push->space, &push->call, max, &message, err) != FG_OK ||
         (push->call.json && transcode(push, &message, err) != FG_OK) ||
         fg_push_read(message, push->space->arena, ret_push, err) != FG_OK)
         return err->code;
@@ -154,8 +153,10 @@ static enum fg_code decode_series(struct push *push, const struct fg_push_series
 {
     struct fg_labels labels;
 
+    workspace_next(push->space); /* what the series before made is not needed */
     if (labels_of(push, series, &labels, err) != FG_OK)
         return err->code;
+    workspace_keep(push->space);
     for (uint32_t i = 0; i < series->n_profiles; i++) {
         struct fg_err wrong;
 

@@ -6,6 +6,7 @@
 #ifndef FG_DISTRIBUTOR_UPLOAD_H
 #define FG_DISTRIBUTOR_UPLOAD_H
 
+#include "common/net/connect.h"
 #include "common/net/inflate.h"
 #include "common/tenant/rate.h"
 #include "distributor/distributor.h"
@@ -29,28 +30,31 @@ enum { WORKSPACE_INFLATED = 3 };
  * puts there lives until the upload is decoded, or until workspace_next().
  */
 struct workspace {
-    struct fg_arena *arena;   /* of the upload */
-    struct fg_arena *profile; /* of the profile at hand, where an upload has several */
+    uint64_t max_bytes;     /* of all of it: what is inflated leaves less to the arena */
+    struct fg_arena *arena; /* of the upload; what was made before workspace_keep() stays */
+    struct fg_arena_mark mark;
     struct fg_buf inflated[WORKSPACE_INFLATED];
     unsigned n_inflated, n_kept; /* in use; of those, of the upload */
     struct fg_buf wire;          /* upload_add()'s */
     struct workspace *next;
 };
 
-/* Another buffer to decompress into. */
-struct fg_buf *workspace_buffer(struct workspace *space);
-
-/* What was inflated so far is the upload's; and before each of its profiles: what the one before
+/* What was made so far is the upload's; and before each of its profiles: what the one before it
  * made is forgotten. */
 void workspace_keep(struct workspace *space);
 void workspace_next(struct workspace *space);
 
 /*
  * Worker: what `body` is when it is decompressed, if it is compressed at all; borrowed or in the
- * workspace. FG_E_TOO_LARGE: more than max_bytes; FG_E_DECODE.
+ * workspace. FG_E_TOO_LARGE: more than max_bytes, or than the workspace has left; FG_E_DECODE.
  */
 enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, uint64_t max_bytes,
                                struct fg_slice *body, struct fg_err *err) fg_must_check;
+
+/* The same of a call's message, without its frame. */
+enum fg_code workspace_message(struct workspace *space, const struct fg_connect_call *call,
+                               uint64_t max_bytes, struct fg_slice *ret_message,
+                               struct fg_err *err) fg_must_check;
 
 struct upload;
 

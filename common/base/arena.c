@@ -53,6 +53,11 @@ void fg_arena_destroy(struct fg_arena *arena)
     free(arena);
 }
 
+void fg_arena_set_limit(struct fg_arena *arena, size_t limit_bytes)
+{
+    arena->limit_bytes = FG_MAX(limit_bytes, arena->used_bytes);
+}
+
 void fg_arena_reset(struct fg_arena *arena)
 {
     struct block *newest = arena->blocks;

@@ -16,6 +16,9 @@ struct fg_arena *fg_arena_create(size_t limit_bytes);
 void fg_arena_destroy(struct fg_arena *arena);
 FG_AUTO(fg_arena, fg_arena_destroy)
 
+/* Another limit from now on; what there is already stays. */
+void fg_arena_set_limit(struct fg_arena *arena, size_t limit_bytes);
+
 /* Everything made so far is gone; the largest block stays for the next piece of work. */
 void fg_arena_reset(struct fg_arena *arena);
 
