@@ -167,6 +167,32 @@ static size_t utf8_sequence(struct fg_slice text)
     return len;
 }
 
+bool fg_utf8_next(struct fg_slice text, uint32_t *ret_rune, size_t *ret_len)
+{
+    size_t len = text.len == 0 ? 0 : utf8_sequence(text);
+    uint32_t rune;
+
+    if (len == 0)
+        return false;
+    rune = len == 1 ? text.ptr[0] : text.ptr[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++)
+        rune = rune << 6 | (text.ptr[i] & 0x3f);
+    *ret_rune = rune;
+    *ret_len = len;
+    return true;
+}
+
+size_t fg_utf8_put(uint32_t rune, uint8_t out[FG_UTF8_RUNE_MAX_BYTES])
+{
+    size_t len = rune < 0x80 ? 1 : rune < 0x800 ? 2 : rune < 0x10000 ? 3 : 4;
+    static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+
+    for (size_t i = len; i-- > 1; rune >>= 6)
+        out[i] = (uint8_t)(0x80 | (rune & 0x3f));
+    out[0] = (uint8_t)(first[len] | rune);
+    return len;
+}
+
 bool fg_utf8_valid(struct fg_slice text)
 {
     size_t at = 0;
@@ -278,4 +304,20 @@ size_t fg_edit_distance(struct fg_slice a, struct fg_slice b)
         }
     }
     return row[b.len];
+}
+
+const char *fg_nearest(struct fg_slice wanted, const char *const *known, size_t n)
+{
+    size_t nearest = fg_edit_distance_max(wanted.len) + 1;
+    const char *word = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t distance = fg_edit_distance(wanted, fg_cstr(known[i]));
+
+        if (distance < nearest) {
+            nearest = distance;
+            word = known[i];
+        }
+    }
+    return word;
 }

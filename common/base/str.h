@@ -34,6 +34,16 @@ void fg_buf_json(struct fg_buf *buf, struct fg_slice text);
 
 bool fg_utf8_valid(struct fg_slice text);
 
+/*
+ * The character at the start of the text and its length in bytes; false when there is none: the
+ * text is empty, or is not UTF-8 there (RFC 3629, 4: no overlong forms, no surrogates).
+ */
+bool fg_utf8_next(struct fg_slice text, uint32_t *ret_rune, size_t *ret_len) fg_must_check;
+
+/* The UTF-8 of a character up to U+10FFFF; returns its length. */
+enum { FG_UTF8_RUNE_MAX_BYTES = 4 };
+size_t fg_utf8_put(uint32_t rune, uint8_t out[FG_UTF8_RUNE_MAX_BYTES]);
+
 /* Without the blanks, tabs and line ends around it. */
 struct fg_slice fg_trim(struct fg_slice text);
 
@@ -42,5 +52,14 @@ bool fg_slice_is_nocase(struct fg_slice a, const char *text);
 
 /* How many single-byte edits (insert, delete, change) lead from a to b; for "did you mean". */
 size_t fg_edit_distance(struct fg_slice a, struct fg_slice b);
+
+/* What is farther from a mistyped word of that length has nothing to do with what was meant. */
+static inline size_t fg_edit_distance_max(size_t len)
+{
+    return FG_MAX(len / 3, (size_t)2);
+}
+
+/* Of the n known words the one that was meant, NULL when none is near enough. */
+const char *fg_nearest(struct fg_slice wanted, const char *const *known, size_t n);
 
 #endif

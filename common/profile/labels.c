@@ -1,6 +1,7 @@
 #include "common/profile/labels.h"
 
 #include "common/base/cursor.h"
+#include "common/base/str.h"
 
 enum {
     SORT_INSERTION_MAX = 16, /* label sets are nearly always shorter */
@@ -154,31 +155,6 @@ void fg_labels_write(const struct fg_labels *labels, struct fg_buf *out)
 }
 
 /*
- * One character of UTF-8 at the start of text, *ret_len bytes long; false when there is none.
- * Overlong forms, surrogates and what is beyond U+10FFFF are none (RFC 3629, 4).
- */
-static bool utf8_next(struct fg_slice text, uint32_t *ret_rune, size_t *ret_len)
-{
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint8_t first = text.len == 0 || text.ptr == NULL ? 0 : text.ptr[0];
-    size_t len = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    uint32_t rune = len < 2 ? first : first & (0xffu >> (len + 1));
-
-    if (len == 0 || len > text.len || first >= 0xf8)
-        return false;
-    for (size_t i = 1; i < len; i++) {
-        if ((text.ptr[i] & 0xc0) != 0x80)
-            return false;
-        rune = rune << 6 | (text.ptr[i] & 0x3f);
-    }
-    if (rune < smallest[len] || rune > 0x10ffff || (rune >= 0xd800 && rune < 0xe000))
-        return false;
-    *ret_rune = rune;
-    *ret_len = len;
-    return true;
-}
-
-/*
  * What Go's strconv.IsPrint says no to, less the characters that no Unicode version has assigned:
  * for that its tables would be needed, and these texts are for people.
  */
@@ -225,7 +201,7 @@ void fg_labels_quote(struct fg_slice text, struct fg_buf *out)
 
     fg_buf_putc(out, '"');
     for (; text.len > 0; text = fg_slice_sub(text, len, SIZE_MAX)) {
-        if (utf8_next(text, &rune, &len)) {
+        if (fg_utf8_next(text, &rune, &len)) {
             quote_rune(rune, fg_slice_sub(text, 0, len), out);
         } else {
             fg_assert(text.ptr != NULL);

@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-enum { RUNE_MAX = 0x10ffff, RUNE_BYTES = 4 };
+enum { RUNE_MAX = 0x10ffff };
 
 enum fg_code fg_lexer_fail(const struct fg_lexer *lexer, size_t at, struct fg_err *err,
                            const char *fmt, ...)
@@ -67,17 +67,6 @@ static void skip_blanks(struct fg_lexer *lexer)
 
 /* ---- strings ---- */
 
-static size_t rune_put(uint32_t rune, uint8_t out[RUNE_BYTES])
-{
-    size_t len = rune < 0x80 ? 1 : rune < 0x800 ? 2 : rune < 0x10000 ? 3 : 4;
-    static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-
-    for (size_t i = len; i-- > 1; rune >>= 6)
-        out[i] = (uint8_t)(0x80 | (rune & 0x3f));
-    out[0] = (uint8_t)(first[len] | rune);
-    return len;
-}
-
 static uint32_t digit_value(uint8_t c)
 {
     if (c >= '0' && c <= '9')
@@ -114,8 +103,8 @@ static int escape_letter(uint8_t c)
 }
 
 /*
- * The escape whose backslash is at lexer->at: puts its bytes, at most RUNE_BYTES and never more
- * than it takes in the text, and moves behind it.
+ * The escape whose backslash is at lexer->at: puts its bytes, at most FG_UTF8_RUNE_MAX_BYTES and
+ * never more than it takes in the text, and moves behind it.
  */
 static enum fg_code escape(struct fg_lexer *lexer, uint8_t *out, size_t *ret_len,
                            struct fg_err *err)
@@ -138,7 +127,7 @@ static enum fg_code escape(struct fg_lexer *lexer, uint8_t *out, size_t *ret_len
         (value >= 0xd800 && value < 0xe000))
         return fg_lexer_fail(lexer, lexer->at, err, "invalid escape sequence in quoted string");
     if (count > 2)
-        *ret_len = rune_put(value, out);
+        *ret_len = fg_utf8_put(value, out);
     else
         out[0] = (uint8_t)value;
     lexer->at = count > 0 ? at + 1 + count : at + 3;

@@ -123,9 +123,8 @@ enum fg_code fg_conf_unknown(const struct fg_conf *conf, struct fg_slice path,
 {
     static const char *const what[] = {"key", "variable", "flag"};
     static const char *const prefix[] = {"", FG_CONF_ENV_PREFIX, "--"};
-    /* Farther than that, the nearest has nothing to do with what was meant. */
     struct nearest nearest = {
-        .style = style, .wanted = path, .distance = FG_MAX(path.len / 3, 2) + 1};
+        .style = style, .wanted = path, .distance = fg_edit_distance_max(path.len) + 1};
     size_t len;
 
     fg_buf_init(&nearest.name, FG_CONF_PATH_MAX_BYTES);

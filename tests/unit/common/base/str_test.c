@@ -202,6 +202,26 @@ static void utf8(void **state)
     assert_true(fg_utf8_valid(fg_bytes(NULL, 0)));
 }
 
+/* Every character there is comes back from its bytes; nothing else does. */
+static void utf8_characters(void **state)
+{
+    uint8_t bytes[FG_UTF8_RUNE_MAX_BYTES];
+    size_t len;
+
+    (void)state;
+    for (uint32_t rune = 0, got; rune <= 0x10ffff; rune++) {
+        bool surrogate = rune >= 0xd800 && rune < 0xe000;
+        size_t put = fg_utf8_put(rune, bytes);
+
+        assert_int_equal(fg_utf8_next(fg_bytes(bytes, put), &got, &len), !surrogate);
+        if (surrogate)
+            continue;
+        assert_int_equal(got, rune);
+        assert_int_equal(len, put);
+        assert_false(fg_utf8_next(fg_bytes(bytes, put - 1), &got, &len));
+    }
+}
+
 static void json(void **state)
 {
     static const struct {
@@ -272,13 +292,34 @@ static void edit_distance(void **state)
     assert_int_equal(fg_edit_distance(fg_bytes(longer, 200), FG_LIT("a")), 200);
 }
 
+static void nearest(void **state)
+{
+    static const char *const known[] = {"replace", "keep", "keepequal"};
+
+    (void)state;
+    assert_string_equal(fg_nearest(FG_LIT("replcae"), known, FG_COUNT(known)), "replace");
+    assert_string_equal(fg_nearest(FG_LIT("keeep"), known, FG_COUNT(known)), "keep");
+    assert_string_equal(fg_nearest(FG_LIT("keep_equal"), known, FG_COUNT(known)), "keepequal");
+    assert_null(fg_nearest(FG_LIT("hashmod"), known, FG_COUNT(known)));
+    assert_null(fg_nearest(FG_LIT("keep"), known, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_u64), cmocka_unit_test(parse_i64),     cmocka_unit_test(parse_f64),
-        cmocka_unit_test(hex),       cmocka_unit_test(base64),        cmocka_unit_test(decimal),
-        cmocka_unit_test(utf8),      cmocka_unit_test(json),          cmocka_unit_test(trim),
-        cmocka_unit_test(nocase),    cmocka_unit_test(edit_distance),
+        cmocka_unit_test(parse_u64),
+        cmocka_unit_test(parse_i64),
+        cmocka_unit_test(parse_f64),
+        cmocka_unit_test(hex),
+        cmocka_unit_test(base64),
+        cmocka_unit_test(decimal),
+        cmocka_unit_test(utf8),
+        cmocka_unit_test(utf8_characters),
+        cmocka_unit_test(json),
+        cmocka_unit_test(trim),
+        cmocka_unit_test(nocase),
+        cmocka_unit_test(edit_distance),
+        cmocka_unit_test(nearest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
