@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/run/config_internal.h"
 #include "common/run/log.h"
+#include "common/run/yaml.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ static enum fg_code set_from_file(struct fg_conf *conf, const char *path, struct
     struct fg_buf yaml;
     enum fg_code code;
 
-    fg_buf_init(&yaml, FG_CONF_YAML_MAX_BYTES + READ_BYTES);
+    fg_buf_init(&yaml, FG_YAML_MAX_BYTES + READ_BYTES);
     code = fg_conf_read_file(path, &yaml, err);
     if (code == FG_OK)
         code = fg_conf_parse_yaml(conf, fg_buf_slice(&yaml), path, err);

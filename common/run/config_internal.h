@@ -4,10 +4,7 @@
 
 #include "common/run/config.h"
 
-enum {
-    FG_CONF_PATH_MAX_BYTES = 256,         /* "section.key"; ours have thirty */
-    FG_CONF_YAML_MAX_BYTES = 1024 * 1024, /* ours have a few KiB; a wrong path may be anything */
-};
+enum { FG_CONF_PATH_MAX_BYTES = 256 }; /* "section.key"; ours have thirty */
 #define FG_CONF_ENV_PREFIX "FG_"
 
 /* How a setting is called by each source: log.level, FG_LOG_LEVEL, --log.level. */

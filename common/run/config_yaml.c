@@ -1,13 +1,10 @@
 /*
- * YAML, as little of it as settings need: maps of words to words. What makes YAML surprising
- * (aliases, anchors, tags, lists, several documents, keys given twice) is refused with its line,
- * because in a file of settings each of them is more likely a mistake than a wish. Lists are fine
- * in a setting that is YAML itself.
+ * Settings in YAML: maps of words to words. Lists, several documents and keys given twice are
+ * refused with their line, because in a file of settings each of them is more likely a mistake than
+ * a wish. Lists are fine in a setting that is YAML itself.
  */
 #include "common/run/config_internal.h"
-
-#include <stdarg.h>
-#include <yaml.h>
+#include "common/run/yaml.h"
 
 enum {
     YAML_DEPTH_MAX = 4,        /* maps in maps */
@@ -15,95 +12,23 @@ enum {
 };
 
 struct reader {
-    yaml_parser_t parser;
-    yaml_event_t event; /* the last one */
+    struct fg_yaml yaml;
     struct fg_conf *conf;
-    const char *name;
-    struct fg_err *err;
     struct fg_buf path; /* of the map we are in: "store.cache" */
     struct fg_buf
         seen; /* every path met so far, each with a line end; only known ones: it is short */
 };
 
-static size_t line_of(const struct reader *reader)
-{
-    return reader->event.start_mark.line + 1;
-}
-
-static enum fg_code refuse(struct reader *reader, const char *fmt, ...) fg_printf(2, 3);
-
-static enum fg_code refuse(struct reader *reader, const char *fmt, ...)
-{
-    char what[FG_ERR_MSG_MAX_BYTES / 2];
-    va_list args;
-
-    va_start(args, fmt);
-    (void)vsnprintf(what, sizeof what, fmt, args);
-    va_end(args);
-    return fg_fail(reader->err, FG_E_INVALID, "%s at %.128s:%zu", what, reader->name,
-                   line_of(reader));
-}
-
-static const char *forbidden(const yaml_event_t *event)
-{
-    switch (event->type) {
-    case YAML_ALIAS_EVENT:
-        return "an alias";
-    case YAML_SEQUENCE_START_EVENT:
-        if (event->data.sequence_start.anchor != NULL)
-            return "an anchor";
-        return event->data.sequence_start.tag != NULL ? "a tag" : NULL;
-    case YAML_SCALAR_EVENT:
-        if (event->data.scalar.anchor != NULL)
-            return "an anchor";
-        return event->data.scalar.tag != NULL ? "a tag" : NULL;
-    case YAML_MAPPING_START_EVENT:
-        if (event->data.mapping_start.anchor != NULL)
-            return "an anchor";
-        return event->data.mapping_start.tag != NULL ? "a tag" : NULL;
-    default:
-        return NULL;
-    }
-}
-
-static enum fg_code parser_failed(struct reader *reader)
-{
-    const yaml_parser_t *parser = &reader->parser;
-    const char *problem = parser->problem == NULL ? "not YAML" : parser->problem;
-
-    return fg_fail(reader->err, FG_E_INVALID, "%s at %.128s:%zu", problem, reader->name,
-                   parser->problem_mark.line + 1);
-}
-
-/* Replaces reader->event by the next one, whatever it is but for those that are always refused. */
-static enum fg_code next_of_any(struct reader *reader)
-{
-    const char *what;
-
-    yaml_event_delete(&reader->event);
-    if (!yaml_parser_parse(&reader->parser, &reader->event)) {
-        memset(&reader->event, 0, sizeof reader->event);
-        return parser_failed(reader);
-    }
-    what = forbidden(&reader->event);
-    return what == NULL ? FG_OK : refuse(reader, "%s is not a setting", what);
-}
-
 static bool is_list(const struct reader *reader)
 {
-    return reader->event.type == YAML_SEQUENCE_START_EVENT;
+    return reader->yaml.event.type == YAML_SEQUENCE_START_EVENT;
 }
 
 static enum fg_code next(struct reader *reader)
 {
-    if (next_of_any(reader) != FG_OK)
-        return reader->err->code;
-    return is_list(reader) ? refuse(reader, "a list is not a setting") : FG_OK;
-}
-
-static struct fg_slice scalar(const struct reader *reader)
-{
-    return fg_bytes(reader->event.data.scalar.value, reader->event.data.scalar.length);
+    if (fg_yaml_next(&reader->yaml) != FG_OK)
+        return reader->yaml.err->code;
+    return is_list(reader) ? fg_yaml_refuse(&reader->yaml, "a list is not a setting") : FG_OK;
 }
 
 /* Appends the key of the current event to the path; the path's length before is for leaving again.
@@ -112,16 +37,16 @@ static enum fg_code enter(struct reader *reader)
 {
     struct fg_slice key;
 
-    if (reader->event.type != YAML_SCALAR_EVENT)
-        return refuse(reader, "a map in the place of a key");
-    key = scalar(reader);
+    if (reader->yaml.event.type != YAML_SCALAR_EVENT)
+        return fg_yaml_refuse(&reader->yaml, "a map in the place of a key");
+    key = fg_yaml_scalar(&reader->yaml);
     if (key.len == 0 || fg_slice_find(key, '\n') != SIZE_MAX ||
         fg_slice_find(key, '\0') != SIZE_MAX)
-        return refuse(reader, "a key that is not a word");
+        return fg_yaml_refuse(&reader->yaml, "a key that is not a word");
     if (reader->path.len > 0)
         fg_buf_putc(&reader->path, '.');
     fg_buf_put(&reader->path, key);
-    return reader->path.full ? refuse(reader, "a key of %zu bytes", key.len) : FG_OK;
+    return reader->path.full ? fg_yaml_refuse(&reader->yaml, "a key of %zu bytes", key.len) : FG_OK;
 }
 
 static void leave(struct reader *reader, size_t len)
@@ -150,18 +75,9 @@ static enum fg_code unknown(struct reader *reader, size_t line)
 {
     char where[FG_CONF_PATH_MAX_BYTES];
 
-    (void)snprintf(where, sizeof where, " at %.128s:%zu", reader->name, line);
+    (void)snprintf(where, sizeof where, " at %.128s:%zu", reader->yaml.name, line);
     return fg_conf_unknown(reader->conf, fg_buf_slice(&reader->path), FG_CONF_STYLE_YAML, where,
-                           reader->err);
-}
-
-/* A section with nothing in it: "ingester:" with all its keys commented out. */
-static bool is_nothing(const struct reader *reader)
-{
-    return reader->event.type == YAML_SCALAR_EVENT &&
-           reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-           (fg_slice_is(scalar(reader), "") || fg_slice_is(scalar(reader), "~") ||
-            fg_slice_is(scalar(reader), "null"));
+                           reader->yaml.err);
 }
 
 /* ---- values that are YAML themselves ---- */
@@ -193,15 +109,17 @@ static enum fg_code copy_value(struct reader *reader, yaml_emitter_t *emitter)
     int depth = 0;
 
     for (;;) {
-        depth += deeper(&reader->event);
+        depth += deeper(&reader->yaml.event);
         if (depth > YAML_VALUE_DEPTH_MAX)
-            return refuse(reader, "lists and maps nested deeper than %d", YAML_VALUE_DEPTH_MAX);
-        fg_assert(yaml_emitter_emit(emitter, &reader->event)); /* takes it; fails without memory */
-        memset(&reader->event, 0, sizeof reader->event);
+            return fg_yaml_refuse(&reader->yaml, "lists and maps nested deeper than %d",
+                                  YAML_VALUE_DEPTH_MAX);
+        fg_assert(
+            yaml_emitter_emit(emitter, &reader->yaml.event)); /* takes it; fails without memory */
+        memset(&reader->yaml.event, 0, sizeof reader->yaml.event);
         if (depth == 0)
             return FG_OK;
-        if (next_of_any(reader) != FG_OK)
-            return reader->err->code;
+        if (fg_yaml_next(&reader->yaml) != FG_OK)
+            return reader->yaml.err->code;
     }
 }
 
@@ -234,11 +152,12 @@ static enum fg_code set_value(struct reader *reader, const struct fg_conf_at *at
     struct fg_buf text;
     enum fg_code code;
 
-    fg_buf_init(&text, FG_CONF_YAML_MAX_BYTES * (size_t)4);
+    fg_buf_init(&text, FG_YAML_MAX_BYTES * (size_t)4);
     code = write_value(reader, &text);
     if (code == FG_OK)
-        code = text.full ? refuse(reader, "a value of more than %d bytes", FG_CONF_YAML_MAX_BYTES)
-                         : fg_conf_set(at, fg_buf_slice(&text), where, reader->err);
+        code = text.full ? fg_yaml_refuse(&reader->yaml, "a value of more than %d bytes",
+                                          FG_YAML_MAX_BYTES)
+                         : fg_conf_set(at, fg_buf_slice(&text), where, reader->yaml.err);
     fg_buf_done(&text);
     return code;
 }
@@ -247,16 +166,16 @@ static enum fg_code set_here(struct reader *reader, const struct fg_conf_at *at)
 {
     char where[FG_CONF_PATH_MAX_BYTES];
 
-    (void)snprintf(where, sizeof where, "%.128s:%zu", reader->name, line_of(reader));
-    if (at->field->type == FG_CONF_YAML && reader->event.type != YAML_SCALAR_EVENT)
+    (void)snprintf(where, sizeof where, "%.128s:%zu", reader->yaml.name, reader->yaml.line);
+    if (at->field->type == FG_CONF_YAML && reader->yaml.event.type != YAML_SCALAR_EVENT)
         return set_value(reader, at, where);
     if (is_list(reader))
-        return refuse(reader, "%.*s: a list in the place of a value",
-                      FG_S(fg_buf_slice(&reader->path)));
-    if (reader->event.type != YAML_SCALAR_EVENT)
-        return refuse(reader, "%.*s: a map in the place of a value",
-                      FG_S(fg_buf_slice(&reader->path)));
-    return fg_conf_set(at, scalar(reader), where, reader->err);
+        return fg_yaml_refuse(&reader->yaml, "%.*s: a list in the place of a value",
+                              FG_S(fg_buf_slice(&reader->path)));
+    if (reader->yaml.event.type != YAML_SCALAR_EVENT)
+        return fg_yaml_refuse(&reader->yaml, "%.*s: a map in the place of a value",
+                              FG_S(fg_buf_slice(&reader->path)));
+    return fg_conf_set(at, fg_yaml_scalar(&reader->yaml), where, reader->yaml.err);
 }
 
 static enum fg_code read_map(struct reader *reader, unsigned depth);
@@ -264,35 +183,35 @@ static enum fg_code read_map(struct reader *reader, unsigned depth);
 /* The event is the value of the path. */
 static enum fg_code read_section(struct reader *reader, unsigned depth)
 {
-    if (is_nothing(reader))
+    if (fg_yaml_is_nothing(&reader->yaml))
         return FG_OK;
-    if (reader->event.type != YAML_MAPPING_START_EVENT)
-        return refuse(reader, "%.*s: a value in the place of a map",
-                      FG_S(fg_buf_slice(&reader->path)));
+    if (reader->yaml.event.type != YAML_MAPPING_START_EVENT)
+        return fg_yaml_refuse(&reader->yaml, "%.*s: a value in the place of a map",
+                              FG_S(fg_buf_slice(&reader->path)));
     if (depth == 0)
-        return refuse(reader, "maps nested deeper than %d", YAML_DEPTH_MAX);
+        return fg_yaml_refuse(&reader->yaml, "maps nested deeper than %d", YAML_DEPTH_MAX);
     return read_map(reader, depth - 1);
 }
 
 /* The event is a key; reads up to the end of its value. */
 static enum fg_code read_pair(struct reader *reader, unsigned depth)
 {
-    size_t outside = reader->path.len, line = line_of(reader);
+    size_t outside = reader->path.len, line = reader->yaml.line;
     struct fg_conf_at at = {NULL, NULL};
     struct fg_slice path;
     enum fg_code code;
     bool is_setting;
 
     if (enter(reader) != FG_OK)
-        return reader->err->code;
+        return reader->yaml.err->code;
     path = fg_buf_slice(&reader->path);
     is_setting = fg_conf_find(reader->conf, path, &at);
     if (!is_setting && !fg_conf_is_section(reader->conf, path))
         return unknown(reader, line);
     if (seen_before(reader))
-        return refuse(reader, "%.*s is given twice, again", FG_S(path));
-    if (next_of_any(reader) != FG_OK)
-        return reader->err->code;
+        return fg_yaml_refuse(&reader->yaml, "%.*s is given twice, again", FG_S(path));
+    if (fg_yaml_next(&reader->yaml) != FG_OK)
+        return reader->yaml.err->code;
     code = is_setting ? set_here(reader, &at) : read_section(reader, depth);
     leave(reader, outside);
     return code;
@@ -303,11 +222,11 @@ static enum fg_code read_map(struct reader *reader, unsigned depth)
 {
     for (;;) {
         if (next(reader) != FG_OK)
-            return reader->err->code;
-        if (reader->event.type == YAML_MAPPING_END_EVENT)
+            return reader->yaml.err->code;
+        if (reader->yaml.event.type == YAML_MAPPING_END_EVENT)
             return FG_OK;
         if (read_pair(reader, depth) != FG_OK)
-            return reader->err->code;
+            return reader->yaml.err->code;
     }
 }
 
@@ -315,12 +234,12 @@ static enum fg_code read_map(struct reader *reader, unsigned depth)
 static enum fg_code read_document(struct reader *reader)
 {
     if (next(reader) != FG_OK)
-        return reader->err->code;
-    if (reader->event.type != YAML_MAPPING_START_EVENT && !is_nothing(reader))
-        return refuse(reader, "a value in the place of a map of settings");
-    if (reader->event.type == YAML_MAPPING_START_EVENT &&
+        return reader->yaml.err->code;
+    if (reader->yaml.event.type != YAML_MAPPING_START_EVENT && !fg_yaml_is_nothing(&reader->yaml))
+        return fg_yaml_refuse(&reader->yaml, "a value in the place of a map of settings");
+    if (reader->yaml.event.type == YAML_MAPPING_START_EVENT &&
         read_map(reader, YAML_DEPTH_MAX - 1) != FG_OK)
-        return reader->err->code;
+        return reader->yaml.err->code;
     return next(reader); /* the document's end */
 }
 
@@ -329,38 +248,33 @@ static enum fg_code read_stream(struct reader *reader)
     bool had_document = false;
 
     if (next(reader) != FG_OK) /* the stream's start */
-        return reader->err->code;
+        return reader->yaml.err->code;
     for (;;) {
         if (next(reader) != FG_OK)
-            return reader->err->code;
-        if (reader->event.type == YAML_STREAM_END_EVENT)
+            return reader->yaml.err->code;
+        if (reader->yaml.event.type == YAML_STREAM_END_EVENT)
             return FG_OK;
         if (had_document)
-            return refuse(reader, "a second document");
+            return fg_yaml_refuse(&reader->yaml, "a second document");
         had_document = true;
         if (read_document(reader) != FG_OK)
-            return reader->err->code;
+            return reader->yaml.err->code;
     }
 }
 
-static enum fg_code start_reading(struct reader *reader, struct fg_slice yaml)
+static enum fg_code start_reading(struct reader *reader, struct fg_slice text, const char *name,
+                                  struct fg_err *err)
 {
-    memset(&reader->event, 0, sizeof reader->event);
-    if (yaml.len > FG_CONF_YAML_MAX_BYTES)
-        return fg_fail(reader->err, FG_E_INVALID, "%.128s is larger than 1 MiB", reader->name);
-    fg_assert(yaml_parser_initialize(&reader->parser)); /* fails only without memory */
-    yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&reader->parser, yaml.len == 0 ? (const uint8_t *)"" : yaml.ptr,
-                                 yaml.len);
+    if (fg_yaml_init(&reader->yaml, text, name, err) != FG_OK)
+        return err->code;
     fg_buf_init(&reader->path, FG_CONF_PATH_MAX_BYTES);
-    fg_buf_init(&reader->seen, (size_t)FG_CONF_YAML_MAX_BYTES * 4);
+    fg_buf_init(&reader->seen, (size_t)FG_YAML_MAX_BYTES * 4);
     return FG_OK;
 }
 
 static void end_reading(struct reader *reader)
 {
-    yaml_event_delete(&reader->event);
-    yaml_parser_delete(&reader->parser);
+    fg_yaml_done(&reader->yaml);
     fg_buf_done(&reader->path);
     fg_buf_done(&reader->seen);
 }
@@ -368,10 +282,10 @@ static void end_reading(struct reader *reader)
 enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, const char *name,
                                 struct fg_err *err)
 {
-    struct reader reader = {.conf = conf, .name = name, .err = err};
+    struct reader reader = {.conf = conf};
     enum fg_code code;
 
-    if (start_reading(&reader, yaml) != FG_OK)
+    if (start_reading(&reader, yaml, name, err) != FG_OK)
         return err->code;
     code = read_stream(&reader);
     end_reading(&reader);
@@ -392,13 +306,14 @@ static enum fg_code skip_value(struct reader *reader)
     int depth = 0;
 
     for (;;) {
-        depth += deeper(&reader->event);
+        depth += deeper(&reader->yaml.event);
         if (depth > YAML_VALUE_DEPTH_MAX)
-            return refuse(reader, "lists and maps nested deeper than %d", YAML_VALUE_DEPTH_MAX);
+            return fg_yaml_refuse(&reader->yaml, "lists and maps nested deeper than %d",
+                                  YAML_VALUE_DEPTH_MAX);
         if (depth == 0)
             return FG_OK;
-        if (next_of_any(reader) != FG_OK)
-            return reader->err->code;
+        if (fg_yaml_next(&reader->yaml) != FG_OK)
+            return reader->yaml.err->code;
     }
 }
 
@@ -409,17 +324,18 @@ static enum fg_code read_keys(struct reader *reader, const struct keys *keys)
         size_t outside = reader->path.len;
 
         if (next(reader) != FG_OK)
-            return reader->err->code;
-        if (reader->event.type == YAML_MAPPING_END_EVENT)
+            return reader->yaml.err->code;
+        if (reader->yaml.event.type == YAML_MAPPING_END_EVENT)
             return FG_OK;
         if (enter(reader) != FG_OK)
-            return reader->err->code;
+            return reader->yaml.err->code;
         if (seen_before(reader))
-            return refuse(reader, "%.*s is given twice, again", FG_S(fg_buf_slice(&reader->path)));
+            return fg_yaml_refuse(&reader->yaml, "%.*s is given twice, again",
+                                  FG_S(fg_buf_slice(&reader->path)));
         leave(reader, outside);
-        keys->each(scalar(reader), keys->arg);
-        if (next_of_any(reader) != FG_OK || skip_value(reader) != FG_OK)
-            return reader->err->code;
+        keys->each(fg_yaml_scalar(&reader->yaml), keys->arg);
+        if (fg_yaml_next(&reader->yaml) != FG_OK || skip_value(reader) != FG_OK)
+            return reader->yaml.err->code;
     }
 }
 
@@ -427,37 +343,40 @@ static enum fg_code read_keys(struct reader *reader, const struct keys *keys)
 static enum fg_code read_top(struct reader *reader, const struct keys *keys)
 {
     if (next(reader) != FG_OK)
-        return reader->err->code;
-    if (reader->event.type == YAML_MAPPING_END_EVENT)
+        return reader->yaml.err->code;
+    if (reader->yaml.event.type == YAML_MAPPING_END_EVENT)
         return FG_OK;
-    if (reader->event.type != YAML_SCALAR_EVENT || !fg_slice_is(scalar(reader), keys->map))
-        return refuse(reader, "unknown key; there is nothing but \"%s\" here", keys->map);
+    if (reader->yaml.event.type != YAML_SCALAR_EVENT ||
+        !fg_slice_is(fg_yaml_scalar(&reader->yaml), keys->map))
+        return fg_yaml_refuse(&reader->yaml, "unknown key; there is nothing but \"%s\" here",
+                              keys->map);
     if (enter(reader) != FG_OK || next(reader) != FG_OK)
-        return reader->err->code;
-    if (!is_nothing(reader)) {
-        if (reader->event.type != YAML_MAPPING_START_EVENT)
-            return refuse(reader, "%s: a value in the place of a map", keys->map);
+        return reader->yaml.err->code;
+    if (!fg_yaml_is_nothing(&reader->yaml)) {
+        if (reader->yaml.event.type != YAML_MAPPING_START_EVENT)
+            return fg_yaml_refuse(&reader->yaml, "%s: a value in the place of a map", keys->map);
         if (read_keys(reader, keys) != FG_OK)
-            return reader->err->code;
+            return reader->yaml.err->code;
     }
     if (next(reader) != FG_OK)
-        return reader->err->code;
-    return reader->event.type == YAML_MAPPING_END_EVENT
+        return reader->yaml.err->code;
+    return reader->yaml.event.type == YAML_MAPPING_END_EVENT
                ? FG_OK
-               : refuse(reader, "unknown key; there is nothing but \"%s\" here", keys->map);
+               : fg_yaml_refuse(&reader->yaml, "unknown key; there is nothing but \"%s\" here",
+                                keys->map);
 }
 
 static enum fg_code read_keys_document(struct reader *reader, const struct keys *keys)
 {
     for (;;) {
         if (next(reader) != FG_OK)
-            return reader->err->code;
-        if (reader->event.type == YAML_STREAM_END_EVENT)
+            return reader->yaml.err->code;
+        if (reader->yaml.event.type == YAML_STREAM_END_EVENT)
             return FG_OK;
-        if (reader->event.type == YAML_MAPPING_START_EVENT && read_top(reader, keys) != FG_OK)
-            return reader->err->code;
-        if (reader->event.type == YAML_SCALAR_EVENT && !is_nothing(reader))
-            return refuse(reader, "a value in the place of a map of settings");
+        if (reader->yaml.event.type == YAML_MAPPING_START_EVENT && read_top(reader, keys) != FG_OK)
+            return reader->yaml.err->code;
+        if (reader->yaml.event.type == YAML_SCALAR_EVENT && !fg_yaml_is_nothing(&reader->yaml))
+            return fg_yaml_refuse(&reader->yaml, "a value in the place of a map of settings");
     }
 }
 
@@ -465,11 +384,11 @@ enum fg_code fg_conf_yaml_keys(struct fg_slice yaml, const char *name, const cha
                                void (*each)(struct fg_slice key, void *arg), void *arg,
                                struct fg_err *err)
 {
-    struct reader reader = {.name = name, .err = err};
+    struct reader reader = {0};
     const struct keys keys = {map, each, arg};
     enum fg_code code;
 
-    if (start_reading(&reader, yaml) != FG_OK)
+    if (start_reading(&reader, yaml, name, err) != FG_OK)
         return err->code;
     code = read_keys_document(&reader, &keys);
     end_reading(&reader);
