@@ -85,6 +85,38 @@ struct fg_slice fg_labels_get(const struct fg_labels *labels, const char *name)
     return fg_bytes(NULL, 0);
 }
 
+bool fg_labels_find(const struct fg_labels *labels, struct fg_slice name, size_t *ret_at)
+{
+    size_t from = 0, to = labels->count;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = fg_slice_cmp(labels->items[middle].name, name);
+
+        if (order == 0) {
+            *ret_at = middle;
+            return true;
+        }
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    *ret_at = from;
+    return false;
+}
+
+void fg_labels_remove(struct fg_labels *labels, struct fg_slice name)
+{
+    size_t at;
+
+    if (!fg_labels_find(labels, name, &at))
+        return;
+    labels->count--;
+    memmove(labels->items + at, labels->items + at + 1,
+            (labels->count - at) * sizeof *labels->items);
+}
+
 int fg_labels_cmp(const struct fg_labels *a, const struct fg_labels *b)
 {
     for (size_t i = 0; i < FG_MIN(a->count, b->count); i++) {

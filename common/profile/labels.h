@@ -39,6 +39,12 @@ void fg_labels_sort(struct fg_labels *labels);
 /* Value of the label; ptr NULL and len 0 when it is not there. */
 struct fg_slice fg_labels_get(const struct fg_labels *labels, const char *name);
 
+/* For sorted sets: where the label is; false: it is not there, but belongs there. */
+bool fg_labels_find(const struct fg_labels *labels, struct fg_slice name, size_t *ret_at);
+
+/* For sorted sets: changes labels in place. */
+void fg_labels_remove(struct fg_labels *labels, struct fg_slice name);
+
 /* Order by the labels one after another: name, then value; a prefix comes first. */
 int fg_labels_cmp(const struct fg_labels *a, const struct fg_labels *b);
 

@@ -34,6 +34,33 @@ static void sort_keeps_the_last_and_drops_empty_values(void **state)
     assert_null(fg_labels_get(&labels, "c").ptr);
 }
 
+static void find_and_remove_in_sorted_sets(void **state)
+{
+    struct fg_label items[] = {LABEL("b", "1"), LABEL("d", "2"), LABEL("f", "3")};
+    struct fg_labels labels = {items, FG_COUNT(items)}, none = {NULL, 0};
+    static const char *const absent[] = {"a", "c", "e", "g"};
+    size_t at = 9;
+
+    (void)state;
+    for (size_t i = 0; i < labels.count; i++) {
+        assert_true(fg_labels_find(&labels, items[i].name, &at));
+        assert_int_equal(at, i);
+    }
+    for (size_t i = 0; i < FG_COUNT(absent); i++) {
+        assert_false(fg_labels_find(&labels, fg_cstr(absent[i]), &at));
+        assert_int_equal(at, i);
+        fg_labels_remove(&labels, fg_cstr(absent[i]));
+    }
+    assert_false(fg_labels_find(&none, FG_LIT("a"), &at));
+    assert_int_equal(at, 0);
+    fg_labels_remove(&none, FG_LIT("a"));
+    fg_labels_remove(&labels, FG_LIT("d"));
+    assert_written(&labels, "{b=\"1\", f=\"3\"}");
+    fg_labels_remove(&labels, FG_LIT("f"));
+    fg_labels_remove(&labels, FG_LIT("b"));
+    assert_int_equal(labels.count, 0);
+}
+
 /* Long enough for several merges, with lengths around the powers of two. */
 static void sort_is_stable_for_many(void **state)
 {
@@ -169,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sort_keeps_the_last_and_drops_empty_values),
         cmocka_unit_test(sort_is_stable_for_many),
+        cmocka_unit_test(find_and_remove_in_sorted_sets),
         cmocka_unit_test(order_is_by_name_then_value),
         cmocka_unit_test(decode_takes_back_what_encode_gave),
         cmocka_unit_test(quotes_as_go_does),
