@@ -13,6 +13,7 @@
 #include "common/base/arena.h"
 #include "common/base/map.h"
 #include "common/profile/batch.h"
+#include "common/profile/relabel.h"
 
 /* What a tenant may send; operations.md, 3. Zero in any field: no limit. */
 struct fg_decode_limits {
@@ -36,6 +37,15 @@ struct fg_decode_counts {
     uint64_t stacks_cut, symbols_cut;
     uint64_t samples_dropped;   /* negative or without any value */
     uint64_t locations_dropped; /* nothing to show for them; their samples are among the dropped */
+    uint64_t profiles_dropped;  /* by the rules for labels; may be several of one upload */
+    uint64_t types_dropped;     /* by the rules for sample types */
+};
+
+/* The tenant's relabelling rules, for all profiles of one upload. ingest.md, 3 and 3.4. */
+struct fg_upload_rules {
+    const struct fg_relabel *labels; /* for the labels of each profile; NULL: none */
+    const struct fg_relabel *types;  /* choose among the sample types; NULL: all */
+    uint64_t work;                   /* FG_RELABEL_WORK_MAX at first; counts down */
 };
 
 /* Times and labels that come with the upload and hold for all its profiles. */
@@ -44,6 +54,7 @@ struct fg_upload {
     int64_t time_ns;         /* where the format has none of its own */
     int64_t duration_ns;
     struct fg_decode_limits limits;
+    struct fg_upload_rules *rules; /* NULL: none; borrowed, also its lists */
 };
 
 /*
@@ -110,8 +121,15 @@ enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint3
 
 /*
  * Makes the profiles: one for each group that has samples, with the upload's labels and the group's
- * (the upload's win), times, and the period. Checks the label sets. An upload without any value
- * gives a batch without profiles.
+ * (the upload's win), times, and the period.
+ *
+ * First the rules for sample types see the upload's labels with __type__ and __unit__, for each
+ * type: those they drop go with their values, and samples without any other value with them. Then
+ * the rules for labels see each profile's whole set; profiles they drop are counted, those they
+ * make equal are merged, and each may get a service of its own. Labels that say how a profile was
+ * sent
+ * (__delta__, __order__) go, and what then is not a good set is FG_E_INVALID. A batch without
+ * profiles is what an upload without any value gives, or one of which the rules leave nothing.
  */
 enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_upload *upload,
                                int64_t period, struct fg_err *err) fg_must_check;

@@ -30,6 +30,8 @@ struct fg_labels {
 #define FG_LABEL_UNIT         "__unit__"
 #define FG_LABEL_PERIOD_TYPE  "__period_type__"
 #define FG_LABEL_PERIOD_UNIT  "__period_unit__"
+#define FG_LABEL_DELTA        "__delta__" /* how clients send; not stored */
+#define FG_LABEL_ORDER        "__order__" /* the same */
 #define FG_LABEL_SERVICE      "service_name"
 #define FG_LABEL_SERVICE_COPY "__service_name__"
 

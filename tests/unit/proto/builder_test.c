@@ -111,17 +111,25 @@ static void assert_same(const struct fg_batch *batch, const struct slow *slow,
     assert_int_equal(n, slow->count);
 }
 
+/* Every second time rules make two of the groups one. */
 static void samples_equal_the_slow_ones(void **state)
 {
     static struct slow slow;
+    struct fg_relabel *merge;
+    struct fg_err parse_err;
 
     (void)state;
+    assert_int_equal(fg_relabel_parse(FG_LIT("- {source_labels: [g], regex: '2', target_label: g,"
+                                             "   replacement: '1'}"),
+                                      "", FG_RELABEL_DEFAULTS_LAST, &merge, &parse_err),
+                     FG_OK);
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct fg_value_type types[TYPES] = {
             {FG_LIT("a"), FG_LIT("")}, {FG_LIT("b"), FG_LIT("")}, {FG_LIT("c"), FG_LIT("")}};
         struct fg_batch batch = {.types = types, .n_types = TYPES};
         struct fg_arena *arena = fg_arena_create(1 << 24);
         struct fg_upload upload = plain_upload();
+        struct fg_upload_rules rules = {.labels = merge, .work = FG_RELABEL_WORK_MAX};
         struct fg_decode_counts counts = {0};
         struct fg_builder *builder = fg_builder_create(arena, &upload.limits, &batch, &counts);
         uint32_t stacks[STACKS], groups[GROUPS];
@@ -160,17 +168,22 @@ static void samples_equal_the_slow_ones(void **state)
 
             for (uint32_t t = 0; t < TYPES; t++)
                 sample.values[t] = (int64_t)(next_random(&random) % 5) - (i % 7 == 0);
-            slow_add(&slow, &sample);
             assert_int_equal(fg_builder_sample(builder, groups[sample.group], stacks[sample.stack],
                                                sample.span != 0 ? &link : NULL, sample.values,
                                                &err),
                              FG_OK);
+            if (seed % 2 == 0 && sample.group == 2)
+                sample.group = 1;
+            slow_add(&slow, &sample);
         }
+        if (seed % 2 == 0)
+            upload.rules = &rules;
         assert_int_equal(fg_builder_finish(builder, &upload, 9, &err), FG_OK);
         assert_int_equal(counts.samples_dropped, slow.dropped);
         assert_same(&batch, &slow, stacks, seed);
         fg_arena_destroy(arena);
     }
+    fg_relabel_unref(merge);
 }
 
 /* More than a few buffers full: tables and maps grow. */
