@@ -71,7 +71,7 @@ enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const cha
                          &ingest->upload.limits->values, ingest->arena, ret_labels, err);
 }
 
-struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels labels)
+struct fg_upload ingest_upload(struct ingest *ingest, struct fg_labels labels)
 {
     int64_t duration_ns = 0;
 
@@ -83,6 +83,7 @@ struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels lab
         .time_ns = ingest->from_ns,
         .duration_ns = duration_ns,
         .limits = ingest->upload.decode_limits,
+        .rules = &ingest->upload.rules,
     };
 }
 

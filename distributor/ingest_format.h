@@ -33,7 +33,7 @@ enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const cha
                            struct fg_err *err) fg_must_check;
 
 /* Times, limits and these labels, for a decoder. */
-struct fg_upload ingest_upload(const struct ingest *ingest, struct fg_labels labels);
+struct fg_upload ingest_upload(struct ingest *ingest, struct fg_labels labels);
 
 /* A profile's bytes, decompressed if their beginning says so: as large as the tenant may send, and
  * admitted by its rate. */

@@ -42,8 +42,6 @@ enum fg_code series_labels(const struct fg_labels *sent, const struct fg_limit_s
     for (size_t i = 0; i < sent->count; i++) {
         struct fg_label label = sent->items[i];
 
-        if (fg_slice_is(label.name, "__delta__") || fg_slice_is(label.name, "__order__"))
-            continue;
         if (fg_slice_is(label.name, LABEL_SESSION) &&
             session(label.value, limits->max_sessions_per_series, arena, &label.value, err) !=
                 FG_OK)

@@ -1,7 +1,7 @@
 /*
- * Rules for the labels of a series that hold whatever interface it came by (ingest.md, 3): what
- * clients tell servers with private names is taken out, sessions are cut down to as many as the
- * tenant may have, and who names no service gets one.
+ * Rules for the labels of a series that hold whatever interface it came by (ingest.md, 3): sessions
+ * are cut down to as many as the tenant may have, and who names no service gets one. What the
+ * tenant's own rules make of them, the builder does.
  */
 #ifndef FG_DISTRIBUTOR_LABELS_H
 #define FG_DISTRIBUTOR_LABELS_H

@@ -46,7 +46,9 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
 {
     struct otlp *otlp = fg_container(upload, struct otlp, upload);
     const struct fg_otlp_request request = {
-        .upload = {.time_ns = upload->now_ns, .limits = upload->decode_limits},
+        .upload = {.time_ns = upload->now_ns,
+                   .limits = upload->decode_limits,
+                   .rules = &upload->rules},
         .form = otlp->json ? FG_OTLP_JSON : FG_OTLP_PROTOBUF,
     };
     struct fg_slice message = {NULL, 0};

@@ -101,7 +101,10 @@ static enum fg_code decode_profile(struct push *push, const struct fg_labels *la
 {
     struct upload *upload = &push->upload;
     struct fg_pprof_request request = {
-        .upload = {.labels = *labels, .time_ns = upload->now_ns, .limits = upload->decode_limits},
+        .upload = {.labels = *labels,
+                   .time_ns = upload->now_ns,
+                   .limits = upload->decode_limits,
+                   .rules = &upload->rules},
         .quirks = quirks_of(labels),
     };
     struct fg_pprof_info info;
@@ -175,7 +178,7 @@ static enum fg_code decode_series(struct push *push, const struct fg_push_series
 static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
 {
     struct push *push = fg_container(upload, struct push, upload);
-    struct fg_push request;
+    struct fg_push request = {0};
 
     push->space = space;
     push->inflated_bytes = 0;

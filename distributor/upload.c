@@ -540,6 +540,10 @@ static void count_cuts(struct distributor *distributor, const struct ingest_coun
         fg_metric_add(distributor->metrics, DIST_SYMBOLS_CUT, counts->decode.symbols_cut);
     if (counts->decode.samples_dropped > 0)
         fg_metric_add(distributor->metrics, DIST_SAMPLES_DROPPED, counts->decode.samples_dropped);
+    if (counts->decode.profiles_dropped > 0)
+        fg_metric_add(distributor->metrics, DIST_DROPPED, counts->decode.profiles_dropped);
+    if (counts->decode.types_dropped > 0)
+        fg_metric_add(distributor->metrics, DIST_TYPES_DROPPED, counts->decode.types_dropped);
 }
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
@@ -576,6 +580,7 @@ static void submit(struct upload *upload)
     upload->attempt++;
     upload->next_item = upload->next_profile = 0;
     upload->under_way = 1;
+    upload->rules.work = FG_RELABEL_WORK_MAX;
     upload->job.run = run;
     upload->job.done = done;
     if (fg_work_submit(upload->distributor->config.work, FG_LANE_INGEST, &upload->job))
@@ -633,6 +638,8 @@ void upload_start(struct upload *upload)
     upload->now_ns = fg_wall_ns(distributor->config.clock);
     upload->limits = fg_tenants_limits(distributor->config.tenants, upload->tenant);
     upload->decode_limits = decode_limits_of(&upload->limits->values);
+    upload->rules.labels = upload->limits->rules;
+    upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
     submit(upload);

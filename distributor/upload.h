@@ -87,6 +87,7 @@ struct upload {
     /* Set by upload_start(). */
     int64_t now_ns;                        /* when it arrived, wall clock */
     struct fg_limits *limits;              /* the tenant's */
+    struct fg_upload_rules rules;          /* the tenant's */
     struct fg_decode_limits decode_limits; /* those of them that decoders need */
 
     struct ingest_counts counts; /* for the decoder to add to */
@@ -152,6 +153,8 @@ void upload_note(struct upload *upload, const struct fg_err *err);
     M(COUNTER, DIST_STACKS_CUT, "flamegrid_distributor_stacks_cut_total", "Stacks cut to the depth limit")     \
     M(COUNTER, DIST_SYMBOLS_CUT, "flamegrid_distributor_symbols_cut_total", "Names cut to the length limit")   \
     M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples without a value, negative, or of nothing") \
+    M(COUNTER, DIST_DROPPED, "flamegrid_distributor_profiles_dropped_total", "Profiles that the tenant's rules drop") \
+    M(COUNTER, DIST_TYPES_DROPPED, "flamegrid_distributor_sample_types_dropped_total", "Sample types that the tenant's rules drop") \
     M(COUNTER, DIST_CLOCKS, "flamegrid_distributor_clocks_repaired_total", "Profiles of 1970, which got the time of their arrival") \
     M(GAUGE, DIST_KNOWN_BYTES, "flamegrid_distributor_known_stacks_bytes", "Memory of the ids of stacks that need no definition") \
     M(HISTOGRAM, DIST_DECODE_SECONDS, "flamegrid_distributor_decode_duration_seconds", "Decompressing and decoding one upload")

@@ -47,6 +47,13 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "Longest range of time of a query. Longer ones are refused. 0: any."},
     {"max_query_lookback", FG_CONF_NS, CONF(max_query_lookback_ns), .def = "0", .min = "0", .max = "36500d",
      .doc = "How far back queries reach: what they ask for before that is left out. 0: to the beginning."},
+    {"ingestion_relabeling_rules", FG_CONF_YAML, CONF(ingestion_relabeling_rules), .def = "", .max = "1000000",
+     .doc = "Rules that rewrite the labels of profiles or drop them: a list as Prometheus' relabel_configs."},
+    {"ingestion_relabeling_default_rules_position", FG_CONF_ENUM, CONF(ingestion_relabeling_default_rules_position), .def = "first",
+     .choices = "first|last|disabled",
+     .doc = "Where the rules for profiles of godeltaprof stand, which give them the names of the profiles they are."},
+    {"sample_type_relabeling_rules", FG_CONF_YAML, CONF(sample_type_relabeling_rules), .def = "", .max = "1000000",
+     .doc = "Rules that keep or drop sample types, by the labels of the series and __type__ and __unit__."},
 };
 /* clang-format on */
 const size_t fg_limit_n_fields = FG_COUNT(fg_limit_fields);
@@ -114,6 +121,8 @@ void fg_limits_unref(struct fg_limits *limits)
 
     if (limits == NULL || atomic_fetch_sub(&limits->refs, 1) != 1)
         return;
+    fg_relabel_unref(limits->rules);
+    fg_relabel_unref(limits->type_rules);
     section = section_of("limits", &limits->values);
     fg_conf_done(&(struct fg_conf){&section, 1});
     free(limits);
@@ -129,6 +138,20 @@ static struct fg_limits *limits_create(const struct fg_limit_settings *values)
     limits->refs = 1;
     fg_conf_copy(&from, &limits->values);
     return limits;
+}
+
+static enum fg_code read_rules(struct fg_limits *limits, const char *name, struct fg_err *err)
+{
+    const struct fg_limit_settings *values = &limits->values;
+
+    if (fg_relabel_parse(
+            fg_cstr(values->ingestion_relabeling_rules), "ingestion_relabeling_rules",
+            (enum fg_relabel_defaults)values->ingestion_relabeling_default_rules_position,
+            &limits->rules, err) != FG_OK ||
+        fg_relabel_parse_types(fg_cstr(values->sample_type_relabeling_rules),
+                               "sample_type_relabeling_rules", &limits->type_rules, err) != FG_OK)
+        return fg_wrap(err, "%s", name);
+    return FG_OK;
 }
 
 /* ---- the table ---- */
@@ -200,6 +223,8 @@ static enum fg_code read_values(struct table *table, struct fg_slice yaml, const
         conf.sections[i] = section_of(names[i], &table->items[i].limits->values);
     }
     code = fg_conf_parse_yaml(&conf, yaml, name, err);
+    for (size_t i = 0; i < table->n && code == FG_OK; i++)
+        code = read_rules(table->items[i].limits, names[i], err);
     for (size_t i = 0; i < table->n; i++)
         free(names[i]);
     free(names);
@@ -303,6 +328,8 @@ static enum fg_code start(struct fg_tenants *tenants, struct fg_err *err)
 {
     int failed;
 
+    if (read_rules(tenants->defaults, "limits", err) != FG_OK)
+        return err->code;
     if (tenants->config.file[0] == '\0')
         return FG_OK;
     if (reload(tenants, err) != FG_OK)

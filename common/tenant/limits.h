@@ -12,6 +12,7 @@
 #ifndef FG_COMMON_TENANT_LIMITS_H
 #define FG_COMMON_TENANT_LIMITS_H
 
+#include "common/profile/relabel.h"
 #include "common/run/config.h"
 #include "common/run/metrics.h"
 #include "common/tenant/id.h"
@@ -28,6 +29,8 @@ struct fg_limit_settings {
     double ingestion_body_limit_mb;
     int64_t reject_older_than_ns, reject_newer_than_ns;
     int64_t max_query_length_ns, max_query_lookback_ns;
+    char *ingestion_relabeling_rules, *sample_type_relabeling_rules; /* YAML, see relabel.h */
+    unsigned ingestion_relabeling_default_rules_position;            /* enum fg_relabel_defaults */
 };
 extern const struct fg_conf_field fg_limit_fields[];
 extern const size_t fg_limit_n_fields;
@@ -35,6 +38,7 @@ extern const size_t fg_limit_n_fields;
 /* What holds for one tenant; immutable, and counted: it may change while somebody goes by it. */
 struct fg_limits {
     struct fg_limit_settings values;
+    struct fg_relabel *rules, *type_rules; /* what the values' rules say */
     _Atomic unsigned refs;
 };
 

@@ -46,7 +46,7 @@ void head_close(struct head *head)
     fg_peer_destroy(head->peer);
     ingester_destroy(head->ingester);
     fg_rpc_server_destroy(head->server);
-    fg_tenants_destroy(head->tenants);
+    tenants_free(head->tenants, &head->limits);
     fg_registry_destroy(head->registry);
 }
 

@@ -17,3 +17,11 @@ struct fg_tenants *tenants_make(struct fg_limit_settings *limits,
                   &tenants, &err) == FG_OK);
     return tenants;
 }
+
+void tenants_free(struct fg_tenants *tenants, struct fg_limit_settings *limits)
+{
+    struct fg_conf_section section = {"limits", fg_limit_fields, fg_limit_n_fields, limits};
+
+    fg_tenants_destroy(tenants);
+    fg_conf_done(&(struct fg_conf){&section, 1});
+}

@@ -10,4 +10,6 @@ struct fg_tenants *tenants_make(struct fg_limit_settings *limits,
                                 void (*change)(struct fg_limit_settings *limits), bool enabled,
                                 struct fg_registry *registry);
 
+void tenants_free(struct fg_tenants *tenants, struct fg_limit_settings *limits);
+
 #endif

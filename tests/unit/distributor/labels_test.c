@@ -15,8 +15,6 @@ static const struct {
     {"nothing", {{FG_LIT(""), FG_LIT("")}}, 0, "{service_name=\"unknown_service\"}"},
     {"a service", {{FG_LIT("service_name"), FG_LIT("a")}}, 0, "{service_name=\"a\"}"},
     {"an empty one", {{FG_LIT("service_name"), FG_LIT("")}}, 0, "{service_name=\"unknown_service\"}"},
-    {"private", {{FG_LIT("__delta__"), FG_LIT("false")}, {FG_LIT("__order__"), FG_LIT("1")}, {FG_LIT("__otel__"), FG_LIT("true")}}, 0,
-     "{__otel__=\"true\", service_name=\"unknown_service\"}"},
     {"no sessions", {{FG_LIT("__session_id__"), FG_LIT("77e425ea48b3919f")}}, 0, "{service_name=\"unknown_service\"}"},
     /* 0x9f91b348ea25e477 % 10  is 3 */
     {"sessions", {{FG_LIT("__session_id__"), FG_LIT("77e425ea48b3919f")}}, 10,

@@ -90,7 +90,7 @@ static int teardown(void **state)
     fg_loop_stop(f->loop);
     fg_loop_destroy(f->loop);
     fg_querier_destroy(f->querier);
-    fg_tenants_destroy(f->tenants);
+    tenants_free(f->tenants, &f->limits);
     fg_registry_destroy(f->registry);
     for (size_t i = 0; i < PEERS; i++)
         fake_peer_done(&f->peers[i]);

@@ -113,6 +113,30 @@ static void an_override_replaces_what_it_names(void **state)
     fg_limits_unref(limits);
 }
 
+static void rules_are_read_with_the_rest(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_limits *limits;
+    struct fg_err err;
+
+    write_file(f, "overrides:\n"
+                  "  a:\n"
+                  "    ingestion_relabeling_rules:\n"
+                  "      - {action: drop, source_labels: [env], regex: test}\n"
+                  "    ingestion_relabeling_default_rules_position: disabled\n"
+                  "    sample_type_relabeling_rules: [{action: keep, source_labels: [__type__], "
+                  "regex: cpu}]\n"
+                  "  b: {}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("a"));
+    assert_int_equal(fg_relabel_count(limits->rules), 1);
+    assert_int_equal(fg_relabel_count(limits->type_rules), 1);
+    fg_limits_unref(limits);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("b"));
+    assert_int_equal(fg_relabel_count(limits->rules), 5); /* the default ones */
+    fg_limits_unref(limits);
+}
+
 static void a_changed_file_is_read_again(void **state)
 {
     struct fixture *f = *state;
@@ -194,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_a_file_all_have_the_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_override_replaces_what_it_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rules_are_read_with_the_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_changed_file_is_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_stops_the_start, set_up, tear_down),
