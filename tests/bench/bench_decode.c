@@ -10,7 +10,10 @@
 #include "common/net/inflate.h"
 #include "proto/folded.h"
 #include "proto/jfr.h"
+#include "proto/otlp.h"
 #include "proto/pprof.h"
+#include "proto/speedscope.h"
+#include "proto/tree_formats.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -93,6 +96,67 @@ static enum fg_code decode_folded(struct fg_slice in, struct fg_arena *arena,
     return count(&batch, decoded, err);
 }
 
+static enum fg_code decode_trees(struct fg_slice in, enum fg_tree_format format,
+                                 struct fg_arena *arena, struct decoded *decoded,
+                                 struct fg_err *err)
+{
+    struct fg_tree_request request = {.upload = upload(), .format = format, .factor = 1};
+    struct fg_value_type type = {FG_LIT("samples"), FG_LIT("count")};
+    struct fg_batch batch = {.types = &type, .n_types = 1};
+    struct fg_decode_counts counts = {0};
+
+    if (fg_tree_format_decode(in, &request, arena, &batch, &counts, err) != FG_OK)
+        return err->code;
+    return count(&batch, decoded, err);
+}
+
+static enum fg_code decode_tree(struct fg_slice in, struct fg_arena *arena, struct decoded *decoded,
+                                struct fg_err *err)
+{
+    return decode_trees(in, FG_FORMAT_TREE, arena, decoded, err);
+}
+
+static enum fg_code decode_trie(struct fg_slice in, struct fg_arena *arena, struct decoded *decoded,
+                                struct fg_err *err)
+{
+    return decode_trees(in, FG_FORMAT_TRIE, arena, decoded, err);
+}
+
+static enum fg_code name_series(const struct fg_speedscope_profile *profile, void *arg,
+                                struct fg_speedscope_series *ret_series, struct fg_err *err)
+{
+    (void)profile;
+    (void)arg;
+    (void)err;
+    *ret_series = (struct fg_speedscope_series){
+        .labels = upload().labels,
+        .type = {FG_LIT("wall"), FG_LIT("nanoseconds")},
+        .factor = 1,
+    };
+    return FG_OK;
+}
+
+static enum fg_code decode_speedscope(struct fg_slice in, struct fg_arena *arena,
+                                      struct decoded *decoded, struct fg_err *err)
+{
+    struct fg_speedscope_request request = {.upload = upload(), .namer = name_series};
+    struct fg_decode_counts counts = {0};
+
+    return fg_speedscope_decode(in, &request, arena, count, decoded, &counts, err);
+}
+
+static enum fg_code decode_otlp(struct fg_slice in, struct fg_arena *arena, struct decoded *decoded,
+                                struct fg_err *err)
+{
+    struct fg_otlp_request request = {.upload = upload(),
+                                      .form = in.len > 0 && in.ptr[0] == '{' ? FG_OTLP_JSON
+                                                                             : FG_OTLP_PROTOBUF};
+    struct fg_decode_counts counts = {0};
+    struct fg_otlp_result result;
+
+    return fg_otlp_decode(in, &request, arena, count, decoded, &result, &counts, err);
+}
+
 static const struct {
     const char *name;
     decoder decode;
@@ -100,6 +164,10 @@ static const struct {
     {"pprof", decode_pprof},
     {"jfr", decode_jfr},
     {"folded", decode_folded},
+    {"otlp", decode_otlp},
+    {"speedscope", decode_speedscope},
+    {"tree", decode_tree},
+    {"trie", decode_trie},
 };
 
 /* ---- measuring ---- */
@@ -198,7 +266,8 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], formats[i].name) == 0)
             decode = formats[i].decode;
     if (decode == NULL) {
-        (void)fprintf(stderr, "usage: bench_decode pprof|jfr|folded FILE...\n");
+        (void)fprintf(stderr,
+                      "usage: bench_decode pprof|jfr|folded|otlp|speedscope|tree|trie FILE...\n");
         return 2;
     }
     fg_buf_init(&file, SIZE_MAX);

@@ -4,6 +4,7 @@
  * behind it.
  */
 #include "proto/jfr.h"
+#include "tests/lib/batch_follow.h"
 
 static void look(const struct fg_batch *batch)
 {
@@ -23,25 +24,9 @@ static void look(const struct fg_batch *batch)
 
 static enum fg_code follow(struct fg_batch *batch, void *arg, struct fg_err *err)
 {
-    struct fg_arena *arena = arg;
-    bool *define = fg_arena_new(arena, bool, batch->n_stacks);
-    struct fg_wire_batch wire;
-    struct fg_buf bytes;
-
+    (void)err;
     look(batch);
-    if (define == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no memory left");
-    memset(define, true, batch->n_stacks);
-    fg_batch_identify(batch, FG_LIT("tenant"), FG_LIT(""), FG_LIT(""));
-    fg_buf_init(&bytes, SIZE_MAX);
-    fg_batch_encode(batch, define, &bytes);
-    if (fg_batch_decode(fg_buf_slice(&bytes), arena, &wire, err) == FG_OK) {
-        fg_assert(wire.n_profiles == batch->n_profiles && wire.n_stacks == batch->n_stacks);
-        fg_wire_batch_done(&wire);
-    } else {
-        fg_assert(err->code == FG_E_LIMIT);
-    }
-    fg_buf_done(&bytes);
+    batch_follow(batch, arg);
     return FG_OK;
 }
 
