@@ -103,10 +103,10 @@ static void bind_events(struct decoder *decoder)
     struct jfr_metadata *metadata = &decoder->chunk.metadata;
 
     decoder->has_settings = false;
-    for (uint32_t class = 0; class < metadata->n_classes; class ++)
+    for (uint32_t number = 0; number < metadata->n_classes; number++)
         for (size_t i = EVENT_NONE + 1; i < FG_COUNT(event_classes); i++)
-            if (fg_slice_is(jfr_class_name(metadata, class), event_classes[i].name))
-                bind_event(decoder, class, (uint8_t)i);
+            if (fg_slice_is(jfr_class_name(metadata, number), event_classes[i].name))
+                bind_event(decoder, number, (uint8_t)i);
 }
 
 static enum fg_code read_states(struct decoder *decoder, struct fg_err *err)
@@ -205,7 +205,7 @@ static enum fg_code take_event(struct decoder *decoder, struct jfr_event *event,
     const struct jfr_class *class = &decoder->chunk.metadata.classes[event->class];
     const struct event_class *what = &event_classes[class->event];
     uint64_t values[JFR_SLOTS] = {0};
-    bool has_amount = (class->bound & 1u << SLOT_AMOUNT) != 0, is_event;
+    bool has_amount = (class->bound & (1u << SLOT_AMOUNT)) != 0, is_event;
     struct jfr_sample sample;
 
     if (what->event == EVENT_NONE)

@@ -2,17 +2,18 @@
  * JFR recordings (JDK Flight Recorder and async-profiler, ingest.md 2.6) into batches: one for each
  * kind of profile that has samples.
  *
- *   event                           __name__      sample types
- *   jdk.ExecutionSample             process_cpu   cpu/nanoseconds; unless the thread sleeps
- *                                   wall          wall/nanoseconds; if the setting "event" is
- * "wall" profiler.WallClockSample        wall          wall/nanoseconds process_cpu
- * cpu/nanoseconds; if it runs and the setting is "wall" jdk.ObjectAllocationInNewTLAB   memory
- * alloc_in_new_tlab_objects, alloc_in_new_tlab_bytes jdk.ObjectAllocationOutsideTLAB memory
- * alloc_outside_tlab_objects, alloc_outside_tlab_bytes jdk.ObjectAllocationSample      memory
- * alloc_sample_objects, alloc_sample_bytes jdk.JavaMonitorEnter            mutex contentions, delay
- *   jdk.ThreadPark                  block         contentions, delay
- *   profiler.LiveObject             memory        live
- *   profiler.Malloc                 memory        malloc_objects, malloc_bytes
+ *   event                            __name__     sample types
+ *   jdk.ExecutionSample              process_cpu  cpu: unless the thread sleeps
+ *                                    wall         wall: if the setting "event" is "wall"
+ *   profiler.WallClockSample         wall         wall
+ *                                    process_cpu  cpu: if the thread runs and the setting is "wall"
+ *   jdk.ObjectAllocationInNewTLAB    memory       alloc_in_new_tlab_objects, ..._bytes
+ *   jdk.ObjectAllocationOutsideTLAB  memory       alloc_outside_tlab_objects, ..._bytes
+ *   jdk.ObjectAllocationSample       memory       alloc_sample_objects, ..._bytes
+ *   jdk.JavaMonitorEnter             mutex        contentions, delay
+ *   jdk.ThreadPark                   block        contentions, delay
+ *   profiler.LiveObject              memory       live
+ *   profiler.Malloc                  memory       malloc_objects, malloc_bytes
  *
  * A delay is what the recording has: ticks of its clock, as Pyroscope takes them. The profilers of
  * today count nanoseconds; older ones count cycles, and whoever compares profiles over an update of

@@ -6,7 +6,7 @@ enum {
     MAGIC = 0x464c5200, /* "FLR\0" */
     VERSION_MAJOR = 2,
     FEATURE_COMPRESSED = 1,
-    HEADER_BYTES = 68,
+    HEADER_BYTES = JFR_FIRST_EVENT,
     CLASS_METADATA = 0,
     CLASS_CONSTANTS = 1,
     /* Of strings: a class' name is written for each of its methods that is in a stack, and again
@@ -155,11 +155,11 @@ static void bind_pools(struct jfr_chunk *chunk)
         chunk->pools[name].class = FG_IDS_NONE;
         fg_ids_clear(&chunk->pools[name].ids);
     }
-    for (uint32_t class = 0; class < chunk->metadata.n_classes; class ++)
+    for (uint32_t number = 0; number < chunk->metadata.n_classes; number++)
         for (unsigned name = JFR_POOL_NONE + 1; name < JFR_POOLS; name++)
             if (chunk->pools[name].class == FG_IDS_NONE &&
-                fg_slice_is(jfr_class_name(&chunk->metadata, class), known[name].class))
-                bind_pool(chunk, name, class);
+                fg_slice_is(jfr_class_name(&chunk->metadata, number), known[name].class))
+                bind_pool(chunk, name, number);
     bind_frames(chunk);
 }
 
@@ -249,12 +249,13 @@ enum fg_code jfr_chunk_next(struct jfr_chunk *chunk, struct fg_slice *recording,
 
 bool jfr_event_next(const struct jfr_chunk *chunk, uint32_t *position, struct jfr_event *ret_event)
 {
-    uint64_t class_id;
+    uint64_t class_id = 0;
+    bool whole;
 
     if (*position >= chunk->body.bytes.len)
         return false;
-    /* All of them were there when the constants were read. */
-    fg_assert(event_at(&chunk->body, *position, ret_event, &class_id));
+    whole = event_at(&chunk->body, *position, ret_event, &class_id);
+    fg_assert(whole); /* or the constants had not been read */
     ret_event->class = fg_ids_find(&chunk->metadata.class_ids, class_id);
     *position = ret_event->cur.end;
     return true;

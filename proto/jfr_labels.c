@@ -90,7 +90,8 @@ enum fg_code jfr_labels_read(struct jfr_labels *labels, struct fg_slice in, stru
     return read_map(in, SNAPSHOT_STRINGS, arena, &labels->strings, &labels->texts, err);
 }
 
-struct fg_slice jfr_labels_text(const struct jfr_labels *labels, uint64_t id)
+/* The string of that id; empty when there is none. */
+static struct fg_slice text_of(const struct jfr_labels *labels, uint64_t id)
 {
     uint32_t number = fg_ids_find(&labels->strings, id);
 
@@ -116,8 +117,7 @@ enum fg_code jfr_labels_of(const struct jfr_labels *labels, uint32_t context, si
         return too_large(err);
     cur = fg_cur(message);
     while (next_entry(&cur, CONTEXT_LABELS, &entry)) {
-        struct fg_label label = {jfr_labels_text(labels, entry.key),
-                                 jfr_labels_text(labels, entry.number)};
+        struct fg_label label = {text_of(labels, entry.key), text_of(labels, entry.number)};
 
         if (label.name.len > 0)
             of.items[of.count++] = label;

@@ -16,7 +16,7 @@
 #include "proto/ids.h"
 
 struct jfr_labels {
-    struct fg_ids contexts, strings;
+    struct fg_ids contexts, strings;   /* fg_ids_find() gives their numbers */
     struct fg_slice *context_messages; /* [contexts.count] */
     struct fg_slice *texts;            /* [strings.count] */
 };
@@ -24,15 +24,6 @@ struct jfr_labels {
 /* in: the message, or nothing. FG_E_DECODE, FG_E_TOO_LARGE. */
 enum fg_code jfr_labels_read(struct jfr_labels *labels, struct fg_slice in, struct fg_arena *arena,
                              struct fg_err *err) fg_must_check;
-
-/* Number of a context, or FG_IDS_NONE. */
-static inline uint32_t jfr_labels_context(const struct jfr_labels *labels, uint64_t id)
-{
-    return fg_ids_find(&labels->contexts, id);
-}
-
-/* The string of that number; empty when there is none. */
-struct fg_slice jfr_labels_text(const struct jfr_labels *labels, uint64_t id);
 
 /*
  * The labels of a context (a number, not FG_IDS_NONE) as they stand there, with room for `more`

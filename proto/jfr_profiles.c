@@ -13,18 +13,27 @@ struct names {
 
 /* clang-format off */
 static const struct names kind_names[JFR_KINDS] = {
-    [JFR_CPU]  = {"process_cpu", {{"cpu",  "nanoseconds"}}, {"cpu",  "nanoseconds"}, true},
-    [JFR_WALL] = {"wall",        {{"wall", "nanoseconds"}}, {"wall", "nanoseconds"}, true},
-    [JFR_IN_NEW_TLAB]  = {"memory", {{"alloc_in_new_tlab_objects", "count"},
-                                     {"alloc_in_new_tlab_bytes", "bytes"}}, {"space", "bytes"}, false},
-    [JFR_OUTSIDE_TLAB] = {"memory", {{"alloc_outside_tlab_objects", "count"},
-                                     {"alloc_outside_tlab_bytes", "bytes"}}, {"space", "bytes"}, false},
-    [JFR_ALLOC_SAMPLE] = {"memory", {{"alloc_sample_objects", "count"},
-                                     {"alloc_sample_bytes", "bytes"}}, {"space", "bytes"}, false},
-    [JFR_MUTEX]  = {"mutex", {{"contentions", "count"}, {"delay", "nanoseconds"}}, {"mutex", "count"}, false},
-    [JFR_BLOCK]  = {"block", {{"contentions", "count"}, {"delay", "nanoseconds"}}, {"block", "count"}, false},
-    [JFR_LIVE]   = {"memory", {{"live", "count"}}, {"objects", "count"}, false},
-    [JFR_MALLOC] = {"memory", {{"malloc_objects", "count"}, {"malloc_bytes", "bytes"}}, {NULL, NULL}, false},
+    [JFR_CPU] = {
+        "process_cpu", {{"cpu", "nanoseconds"}}, {"cpu", "nanoseconds"}, true},
+    [JFR_WALL] = {
+        "wall", {{"wall", "nanoseconds"}}, {"wall", "nanoseconds"}, true},
+    [JFR_IN_NEW_TLAB] = {
+        "memory", {{"alloc_in_new_tlab_objects", "count"}, {"alloc_in_new_tlab_bytes", "bytes"}},
+        {"space", "bytes"}, false},
+    [JFR_OUTSIDE_TLAB] = {
+        "memory", {{"alloc_outside_tlab_objects", "count"}, {"alloc_outside_tlab_bytes", "bytes"}},
+        {"space", "bytes"}, false},
+    [JFR_ALLOC_SAMPLE] = {
+        "memory", {{"alloc_sample_objects", "count"}, {"alloc_sample_bytes", "bytes"}},
+        {"space", "bytes"}, false},
+    [JFR_MUTEX] = {
+        "mutex", {{"contentions", "count"}, {"delay", "nanoseconds"}}, {"mutex", "count"}, false},
+    [JFR_BLOCK] = {
+        "block", {{"contentions", "count"}, {"delay", "nanoseconds"}}, {"block", "count"}, false},
+    [JFR_LIVE] = {
+        "memory", {{"live", "count"}}, {"objects", "count"}, false},
+    [JFR_MALLOC] = {
+        "memory", {{"malloc_objects", "count"}, {"malloc_bytes", "bytes"}}, {NULL, NULL}, false},
 };
 /* clang-format on */
 

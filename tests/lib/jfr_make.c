@@ -16,8 +16,10 @@ const struct jfr_make_class jfr_make_usual[] = {
     {22, "java.lang.Thread", "osName:java.lang.String osThreadId:long"},
     {JFR_MAKE_STATE, "jdk.types.ThreadState", "name:java.lang.String"},
     {JFR_MAKE_STACK, "jdk.types.StackTrace", "truncated:boolean frames:jdk.types.StackFrame[]"},
-    {27, "jdk.types.StackFrame", "method:jdk.types.Method* lineNumber:int bytecodeIndex:int type:long"},
-    {JFR_MAKE_METHOD, "jdk.types.Method", "type:java.lang.Class* name:jdk.types.Symbol* modifiers:int"},
+    {27, "jdk.types.StackFrame",
+     "method:jdk.types.Method* lineNumber:int bytecodeIndex:int type:long"},
+    {JFR_MAKE_METHOD, "jdk.types.Method",
+     "type:java.lang.Class* name:jdk.types.Symbol* modifiers:int"},
     {JFR_MAKE_SYMBOL, "jdk.types.Symbol", "string:java.lang.String"},
     {JFR_MAKE_EXECUTION, "jdk.ExecutionSample",
      "startTime:long sampledThread:java.lang.Thread* stackTrace:jdk.types.StackTrace* "
