@@ -307,18 +307,12 @@ static void nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_u64),
-        cmocka_unit_test(parse_i64),
-        cmocka_unit_test(parse_f64),
-        cmocka_unit_test(hex),
-        cmocka_unit_test(base64),
-        cmocka_unit_test(decimal),
-        cmocka_unit_test(utf8),
-        cmocka_unit_test(utf8_characters),
-        cmocka_unit_test(json),
-        cmocka_unit_test(trim),
-        cmocka_unit_test(nocase),
-        cmocka_unit_test(edit_distance),
+        cmocka_unit_test(parse_u64), cmocka_unit_test(parse_i64),
+        cmocka_unit_test(parse_f64), cmocka_unit_test(hex),
+        cmocka_unit_test(base64),    cmocka_unit_test(decimal),
+        cmocka_unit_test(utf8),      cmocka_unit_test(utf8_characters),
+        cmocka_unit_test(json),      cmocka_unit_test(trim),
+        cmocka_unit_test(nocase),    cmocka_unit_test(edit_distance),
         cmocka_unit_test(nearest),
     };
 
