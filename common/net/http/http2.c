@@ -18,6 +18,9 @@ enum {
 };
 
 #define DRAIN_GRACE_NS (100 * FG_MS_NS) /* a request may be on its way while we decide to close */
+/* For who sends on though it was answered: most see it and end the stream themselves, and some
+ * (curl 7.88) take our reset for the answer. Windows stay shut meanwhile. */
+#define STREAM_LINGER_NS (2 * FG_SECOND_NS)
 
 /* --- nghttp2's parts --- */
 
@@ -173,13 +176,11 @@ static void leave(struct http_conn *conn)
 static void settle(struct http_conn *conn)
 {
     struct http2 *h2 = conn->http2;
-    bool want_write = nghttp2_session_want_write(h2->session) != 0;
+    bool idle = !conn->writing && nghttp2_session_want_write(h2->session) == 0;
 
-    if (conn->writing)
-        http_conn_read(conn, !conn->eof);
-    else if (!want_write && nghttp2_session_want_read(h2->session) == 0)
+    if (idle && nghttp2_session_want_read(h2->session) == 0)
         leave(conn);
-    else if (conn->eof && !want_write && !at_work(h2)) /* nobody will open a window any more */
+    else if (idle && conn->eof && !at_work(h2)) /* nobody will open a window any more */
         http_conn_cut(conn);
     else
         http_conn_read(conn, !conn->eof);
@@ -309,6 +310,21 @@ static bool body_too_slow(const struct http_conn *conn, const struct fg_http_req
            http_body_too_slow(conn, h2->bodies_mono_ns, h2->bodies_bytes);
 }
 
+static void watch_answer(struct http_conn *conn, struct fg_http_request *req)
+{
+    int64_t took_ns = conn->now_mono_ns - req->h2.progress_mono_ns;
+    uint32_t code;
+
+    if (req->h2.sent && took_ns > STREAM_LINGER_NS)
+        code = NGHTTP2_NO_ERROR; /* and the body is not wanted any more: RFC 9113, 8.1 */
+    else if (!req->h2.sent && took_ns > conn->owner->config.write_timeout_ns)
+        code = NGHTTP2_CANCEL; /* its window was not opened; the socket is watched by itself */
+    else
+        return;
+    (void)nghttp2_submit_rst_stream(conn->http2->session, NGHTTP2_FLAG_NONE, req->h2.stream_id,
+                                    code);
+}
+
 static void watch_request(struct http_conn *conn, struct fg_http_request *req)
 {
     const struct fg_http_config *config = &conn->owner->config;
@@ -320,11 +336,8 @@ static void watch_request(struct http_conn *conn, struct fg_http_request *req)
         http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
     } else if (req->h2.in_body && body_too_slow(conn, req)) {
         http2_refuse(req, HTTP_TOO_SLOW);
-    } else if (req->state == HTTP_READY && req->h2.stream_id != 0 && !conn->writing &&
-               conn->now_mono_ns - req->h2.progress_mono_ns > config->write_timeout_ns) {
-        /* Its window was not opened; the socket's own progress is watched by the transport. */
-        (void)nghttp2_submit_rst_stream(conn->http2->session, NGHTTP2_FLAG_NONE, req->h2.stream_id,
-                                        NGHTTP2_CANCEL);
+    } else if (req->state == HTTP_READY && req->h2.stream_id != 0 && !conn->writing) {
+        watch_answer(conn, req);
     }
 }
 

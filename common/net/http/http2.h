@@ -93,7 +93,7 @@ void http2_in_callbacks(nghttp2_session_callbacks *callbacks);
 void http2_request_begin(struct http_conn *conn, struct fg_http_request *req, int32_t stream_id);
 /* Nothing more comes of it: it is handed over when nghttp2 has returned. */
 void http2_request_complete(struct fg_http_request *req);
-/* Answers a request whose body may still come, and asks the peer not to send it. */
+/* Answers a request whose body may still come; what comes of it is thrown away. */
 void http2_refuse(struct fg_http_request *req, enum http_refusal why);
 
 /* --- http2_out.c --- */

@@ -190,15 +190,15 @@ static void count_end(struct http_stats *stats, const nghttp2_frame *frame)
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct http_conn *conn = arg;
-    int32_t stream_id = frame->hd.stream_id;
+    struct fg_http_request *req;
 
     count_end(conn->owner->stats, frame);
-    /* An answer that did not wait for the body asks for it no longer: RFC 9113, 8.1. Only now,
-     * since a reset before the answer's end would take its place. */
     if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
-        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
-        nghttp2_session_get_stream_remote_close(session, stream_id) == 0)
-        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream_id, NGHTTP2_NO_ERROR);
+        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+        req = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+        if (req != NULL)
+            req->h2.sent = true;
+    }
     return 0;
 }
 

@@ -88,6 +88,7 @@ struct http_header {
 struct http_stream {
     int32_t stream_id;                     /* 0: the stream is closed */
     bool has_head, in_body, complete;      /* how far it has come; see http2_in.c */
+    bool sent;                             /* the answer, to its end */
     struct fg_http_request *prev;          /* in the connection's list */
     struct fg_http_request *next_complete; /* among those to be handed over */
     size_t list_bytes;                     /* of its header list, as RFC 9113, 6.5.2 counts */

@@ -33,15 +33,9 @@ static void expect_alive(struct h2_client *client, int32_t stream)
     h2_expect(client, stream, 200, "1 /echo ");
 }
 
-static void put_text(struct fg_buf *out, const char *bytes, size_t len)
-{
-    fg_buf_append(out, bytes, len);
-}
-#define PUT(out, text) put_text(out, text, sizeof text - 1)
-
 /* --- one frame that ends the connection --- */
 
-#define BYTES(text) text, sizeof text - 1
+#define BYTES(text) text, sizeof(text) - 1 /* NOLINT(bugprone-macro-parentheses): literals */
 /* Length, type, flags, stream. */
 #define FRAME(length, type, flags, stream) "\0\0" length type flags "\0\0\0" stream
 
@@ -275,7 +269,7 @@ static void put_case(struct fg_buf *block, const struct field *field, const char
     if (strcmp(field->name, "DATA") == 0)
         *body = field->value;
     else if (strcmp(field->name, "NUL") == 0)
-        PUT(block, "\0\1x\3a\0b");
+        fg_buf_put(block, FG_LIT("\0\1x\3a\0b"));
     else
         h2_put_field(block, field->name, field->value);
 }
@@ -541,7 +535,7 @@ static void put_big_block(struct fg_buf *block)
     h2_put_request(block, "GET", "/echo", NULL);
     /* Literal with incremental indexing: goes into the table. */
     fg_buf_putc(block, 0x40);
-    PUT(block, "\1x");
+    fg_buf_put(block, FG_LIT("\1x"));
     fg_buf_putc(block, 127);
     fg_buf_varint(block, sizeof value - 1 - 127);
     fg_buf_puts(block, value);
