@@ -337,7 +337,7 @@ static void take_window(struct h2_client *client, int32_t stream, uint32_t by)
 
 bool h2_hear(struct h2_client *client)
 {
-    uint8_t head[9], payload[H2_FRAME_MAX_BYTES];
+    uint8_t head[9] = {0}, payload[H2_FRAME_MAX_BYTES] = {0};
     struct h2_answer *answer = NULL;
     size_t len;
     int32_t stream;

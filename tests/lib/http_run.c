@@ -253,6 +253,58 @@ void run_expect_silence(int fd, unsigned ms)
     assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
 }
 
+/* --- answers of HTTP/1.1 --- */
+
+bool run_hear(int fd, struct run_answer *ret_answer)
+{
+    size_t len = 0, got = 0;
+    const char *length;
+
+    memset(ret_answer, 0, sizeof *ret_answer);
+    while (strstr(ret_answer->head, "\r\n\r\n") == NULL) {
+        assert_true(len < sizeof ret_answer->head - 1);
+        if (recv(fd, ret_answer->head + len, 1, 0) <= 0) {
+            assert_int_equal(len, 0);
+            return false;
+        }
+        ret_answer->head[++len] = '\0';
+    }
+    assert_int_equal(strncmp(ret_answer->head, "HTTP/1.1 ", 9), 0);
+    ret_answer->status = (unsigned)strtoul(ret_answer->head + 9, NULL, 10);
+    length = strstr(ret_answer->head, "Content-Length: ");
+    ret_answer->len = length == NULL ? 0 : strtoul(length + 16, NULL, 10);
+    ret_answer->body = fg_calloc(1, ret_answer->len + 1);
+    while (got < ret_answer->len) {
+        ssize_t n = recv(fd, ret_answer->body + got, ret_answer->len - got, 0);
+
+        assert_true(n > 0);
+        got += (size_t)n;
+    }
+    return true;
+}
+
+void run_expect(int fd, unsigned status, const char *body)
+{
+    struct run_answer answer;
+
+    assert_true(run_hear(fd, &answer));
+    assert_int_equal(answer.status, status);
+    if (body != NULL)
+        assert_string_equal((char *)answer.body, body);
+    free(answer.body);
+}
+
+void run_expect_head(int fd, unsigned status, const char *text)
+{
+    struct run_answer answer;
+
+    assert_true(run_hear(fd, &answer));
+    assert_int_equal(answer.status, status);
+    if (strstr(answer.head, text) == NULL)
+        fail_msg("no \"%s\" in:\n%s", text, answer.head);
+    free(answer.body);
+}
+
 /* --- held requests --- */
 
 void run_wait_held(struct http_run *run, unsigned n)

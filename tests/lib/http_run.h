@@ -54,6 +54,23 @@ void run_say(int fd, const char *text);
 void run_expect_closed(int fd); /* and closes it */
 void run_expect_silence(int fd, unsigned ms);
 
+/* --- answers of HTTP/1.1 --- */
+
+/* One complete answer (head and as many body bytes as Content-Length says). */
+struct run_answer {
+    char head[4096];
+    unsigned status;
+    uint8_t *body;
+    size_t len;
+};
+
+/* false: closed before anything came. The body is the caller's to free. */
+bool run_hear(int fd, struct run_answer *ret_answer);
+/* body NULL: any. */
+void run_expect(int fd, unsigned status, const char *body);
+/* The answer's head has to contain the text. */
+void run_expect_head(int fd, unsigned status, const char *text);
+
 /* --- held requests --- */
 
 void run_wait_held(struct http_run *run, unsigned n);
