@@ -1,6 +1,7 @@
 /*
  * HTTP server. What a handler sees does not depend on the version spoken: HTTP/1.1, or HTTP/2, to
- * which a client comes by its first bytes ("prior knowledge") or by "Upgrade: h2c".
+ * which a client comes by its first bytes ("prior knowledge"), by "Upgrade: h2c", or under TLS by
+ * ALPN. With a certificate the port speaks TLS only; HTTP in cleartext gets a 400 that says so.
  *
  * A request reaches its handler complete, body included, on the loop thread of its connection. The
  * handler answers with fg_http_respond() on the same thread, now or later; what takes time goes to
@@ -66,17 +67,21 @@ struct fg_http_route {
     const char *name;
 };
 
+struct fg_tls_context; /* common/net/tls.h */
+
 struct fg_http_config {
-    uint64_t head_max_bytes;  /* request line and headers */
-    int64_t head_timeout_ns;  /* from the first byte of a request to the end of its headers */
-    int64_t body_timeout_ns;  /* for the whole body */
-    int64_t idle_timeout_ns;  /* keep-alive */
-    int64_t write_timeout_ns; /* without progress of a response */
-    uint64_t body_min_per_s;  /* slower bodies are cut off after a grace of 5 s; 0: any speed */
-    unsigned connections_max; /* per loop; more are answered 503 and closed */
-    unsigned pipeline_max;    /* requests of one connection being worked on at a time, */
-    unsigned streams_max;     /* ... the same in HTTP/2: streams open at a time */
-    int64_t drain_ns;         /* how long stop waits for answers that are under way */
+    uint64_t head_max_bytes;      /* request line and headers */
+    int64_t head_timeout_ns;      /* from the first byte of a request to the end of its headers */
+    int64_t body_timeout_ns;      /* for the whole body */
+    int64_t idle_timeout_ns;      /* keep-alive */
+    int64_t write_timeout_ns;     /* without progress of a response */
+    uint64_t body_min_per_s;      /* slower bodies are cut off after a grace of 5 s; 0: any speed */
+    unsigned connections_max;     /* per loop; more are answered 503 and closed */
+    unsigned pipeline_max;        /* requests of one connection being worked on at a time, */
+    unsigned streams_max;         /* ... the same in HTTP/2: streams open at a time */
+    int64_t handshake_timeout_ns; /* of TLS */
+    struct fg_tls_context *tls;   /* borrowed; NULL: cleartext. With it, TLS only */
+    int64_t drain_ns;             /* how long stop waits for answers that are under way */
 };
 
 /* clang-format off */
@@ -84,7 +89,8 @@ struct fg_http_config {
     {.head_max_bytes = UINT64_C(32) << 10, .head_timeout_ns = 10 * FG_SECOND_NS,                            \
      .body_timeout_ns = 60 * FG_SECOND_NS, .idle_timeout_ns = 120 * FG_SECOND_NS,                  \
      .write_timeout_ns = 30 * FG_SECOND_NS, .body_min_per_s = 1024, .connections_max = 4096,       \
-     .pipeline_max = 16, .streams_max = 128, .drain_ns = 30 * FG_SECOND_NS}
+     .pipeline_max = 16, .streams_max = 128, .handshake_timeout_ns = 10 * FG_SECOND_NS,                   \
+     .drain_ns = 30 * FG_SECOND_NS}
 /* clang-format on */
 
 struct fg_http_server;

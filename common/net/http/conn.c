@@ -39,6 +39,8 @@ enum { PREFACE_BYTES = sizeof preface - 1 };
 void http_conn_speak(struct http_conn *conn, const struct http_protocol *protocol)
 {
     conn->choosing = false;
+    if (conn->protocol != NULL)
+        conn->protocol->end(conn);
     conn->protocol = protocol;
     conn->protocol->begin(conn);
 }
@@ -62,7 +64,6 @@ static bool choose(struct http_conn *conn, struct fg_slice *bytes)
     *bytes = fg_slice_sub(*bytes, len, bytes->len);
     if (conn->preface_len < PREFACE_BYTES)
         return false;
-    conn->protocol->end(conn);
     http_conn_speak(conn, &http2_protocol);
     http_conn_input(conn, fg_bytes(preface, PREFACE_BYTES), conn->now_mono_ns);
     return bytes->len > 0;

@@ -292,10 +292,11 @@ static void hand_over(struct http_conn *conn)
 {
     struct http1 *h1 = &conn->http1;
     struct fg_slice rest = h1->in;
+    struct fg_buf pending = h1->pending; /* rest may be in it */
 
-    h1->in = fg_bytes(NULL, 0);
+    fg_buf_init(&h1->pending, 0);
     http2_upgrade(queue_pop(h1), rest);
-    fg_buf_done(&h1->pending); /* rest may have been in it */
+    fg_buf_done(&pending);
 }
 
 static void pump(struct http_conn *conn)

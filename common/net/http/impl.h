@@ -5,6 +5,7 @@
  *     server.c         routes, start and drain
  *     listen.c         a loop's part: accepting, the list of its connections, their clock
  *     socket.c         TCP: what a connection wants done (struct http_io), done with libuv
+ *     secure.c         TLS between a socket and its connection
  *     conn.c           a connection, whatever it speaks; knows no sockets
  *     http1.c          HTTP/1.1 as a struct http_protocol: the state machine
  *     http1_parse.c    ... its requests, found by llhttp
@@ -35,6 +36,7 @@ enum {
     HTTP2_STREAM_WINDOW_BYTES = 256 * 1024, /* what a stream may send unasked */
     HTTP_ARENA_MAX_BYTES = 1024 * 1024,     /* see fg_http_arena() */
     HTTP_READ_BYTES = 64 * 1024,            /* one read; shared by all connections of a loop */
+    HTTP_RECORD_BYTES = 16 * 1024,    /* the most that one record of TLS has (RFC 8446, 5.1) */
     HTTP_SKIP_MAX_BYTES = 256 * 1024, /* of a refused body: cheaper to read than to reconnect */
     HTTP_LINGER_MAX_BYTES =
         1024 * 1024,              /* thrown away after a last answer, see http_conn_leave() */
@@ -58,6 +60,7 @@ enum http_refusal {
     HTTP_BAD_EXPECTATION,
     HTTP_BAD_TRANSFER_CODING,
     HTTP_BAD_VERSION,
+    HTTP_CLEARTEXT, /* where TLS is spoken */
     HTTP_TOO_MANY_CONNECTIONS,
     HTTP_REFUSALS,
 };
@@ -294,7 +297,7 @@ bool http_conn_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bu
 void http_conn_read(struct http_conn *conn, bool want);
 void http_conn_discard(struct http_conn *conn, size_t len); /* has read what it will not use */
 void http_conn_leave(struct http_conn *conn);               /* the last answer has left */
-/* From here on the connection speaks this. */
+/* From here on the connection speaks this; what it spoke before is over. */
 void http_conn_speak(struct http_conn *conn, const struct http_protocol *protocol);
 
 /* --- HTTP/1.1, among its files --- */
@@ -380,6 +383,8 @@ struct http_loop {
     int64_t date_s; /* what `date` says */
     char date[32];
     uint8_t read_buf[HTTP_READ_BYTES];
+    uint8_t plain_buf[HTTP_RECORD_BYTES];  /* a record of TLS that was received, ... */
+    uint8_t record_buf[HTTP_RECORD_BYTES]; /* ... and one that is put together */
 };
 
 void http_loop_add(struct http_loop *owner, struct http_conn *conn);
@@ -394,7 +399,7 @@ void http_loop_cut(struct http_loop *owner);                             /* on t
 
 /* Takes a connection from the listener; NULL: it is gone already. */
 struct http_conn *http_socket_accept(struct http_loop *owner);
-/* Cuts who makes no progress with what we write. */
+/* Cuts who makes no progress with what we write, or with the handshake of TLS. */
 void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns);
 
 struct fg_http_server {

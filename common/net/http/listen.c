@@ -70,7 +70,8 @@ static void on_connection(uv_stream_t *listener, int status)
         return;
     if (owner->n_conns <= owner->config.connections_max)
         conn->protocol->pump(conn); /* begins to read */
-    else if (owner->n_conns <= owner->config.connections_max + REFUSALS_AT_A_TIME)
+    else if (owner->n_conns <= owner->config.connections_max + REFUSALS_AT_A_TIME &&
+             !conn->secure) /* an answer would cost a handshake */
         http_conn_refuse(conn, HTTP_TOO_MANY_CONNECTIONS, fg_mono_ns(owner->clock));
     else
         http_conn_cut(conn);
@@ -88,8 +89,7 @@ static void on_tick(uv_timer_t *timer)
     int64_t now_mono_ns = fg_mono_ns(owner->clock);
 
     for (struct http_conn *conn = owner->conns; conn != NULL; conn = conn->next) {
-        if (conn->writing)
-            http_socket_watch(conn, now_mono_ns);
+        http_socket_watch(conn, now_mono_ns);
         http_conn_tick(conn, now_mono_ns);
     }
 }
@@ -99,7 +99,7 @@ static uint64_t tick_ms(const struct fg_http_config *config)
 {
     int64_t least_ns = FG_MIN(FG_MIN(config->head_timeout_ns, config->body_timeout_ns),
                               FG_MIN(config->idle_timeout_ns, config->write_timeout_ns));
-    int64_t ms = least_ns / FG_MS_NS / 4;
+    int64_t ms = FG_MIN(least_ns, config->handshake_timeout_ns) / FG_MS_NS / 4;
 
     return (uint64_t)FG_MAX(FG_MIN(ms, (int64_t)TICK_MAX_MS), (int64_t)TICK_MIN_MS);
 }

@@ -188,6 +188,7 @@ static const struct {
     [HTTP_BAD_EXPECTATION] = {417, "invalid_argument", "unknown expectation"},
     [HTTP_BAD_TRANSFER_CODING] = {501, "unimplemented", "transfer coding other than chunked"},
     [HTTP_BAD_VERSION] = {505, "unimplemented", "HTTP version other than 1.0 and 1.1"},
+    [HTTP_CLEARTEXT] = {400, "invalid_argument", "this port speaks TLS (https://)"},
     [HTTP_TOO_MANY_CONNECTIONS] = {503, "unavailable", "too many connections"},
 };
 

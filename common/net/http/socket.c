@@ -1,19 +1,8 @@
-/* TCP: what a connection wants done (struct http_io), done with libuv. */
-#include "common/net/http/impl.h"
-
-struct tcp_conn {
-    struct http_conn conn;
-    uv_tcp_t tcp;
-    uv_write_t write;
-    uv_shutdown_t shutdown;
-    size_t unsent_bytes;      /* when we last looked */
-    int64_t progress_mono_ns; /* when that had changed */
-};
-
-static struct tcp_conn *tcp_of(struct http_conn *conn)
-{
-    return fg_container(conn, struct tcp_conn, conn);
-}
+/*
+ * TCP: what a connection wants done (struct http_io), done with libuv. With TLS, secure.c stands
+ * between: what is read goes there first, and what is written comes from there.
+ */
+#include "common/net/http/socket.h"
 
 static struct http_conn *conn_of(void *data)
 {
@@ -33,6 +22,8 @@ static void on_written(uv_write_t *write, int status)
 
     if (status != 0) /* also when we close while writing */
         http_conn_cut(conn);
+    else if (tcp_of(conn)->secure != NULL)
+        secure_written(tcp_of(conn));
     else
         http_conn_written(conn);
 }
@@ -51,7 +42,7 @@ static unsigned skip_sent(uv_buf_t *bufs, unsigned n_bufs, size_t sent)
     return n_bufs - i;
 }
 
-static bool tcp_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
+bool tcp_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
 {
     struct tcp_conn *tcp = tcp_of(conn);
     uv_stream_t *stream = (uv_stream_t *)&tcp->tcp;
@@ -81,7 +72,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
     struct http_conn *conn = conn_of(handle->data);
 
     (void)suggested;
-    *ret_buf = http_conn_room(conn);
+    *ret_buf = tcp_of(conn)->secure == NULL ? http_conn_room(conn) : uv_buf_init(NULL, 0);
     /* One buffer for all connections: http_conn_input() copies what has to stay. */
     if (ret_buf->len == 0)
         *ret_buf = uv_buf_init((char *)conn->owner->read_buf, HTTP_READ_BYTES);
@@ -90,16 +81,21 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct http_conn *conn = conn_of(stream->data);
+    struct tcp_conn *tcp = tcp_of(conn);
 
-    if (n > 0)
+    if (n < 0 && n != UV_EOF)
+        http_conn_cut(conn);
+    else if (n > 0 && tcp->secure != NULL)
+        secure_input(tcp, fg_bytes(buf->base, (size_t)n));
+    else if (n > 0)
         http_conn_input(conn, fg_bytes(buf->base, (size_t)n), now_of(conn));
+    else if (n == UV_EOF && tcp->secure != NULL)
+        secure_eof(tcp);
     else if (n == UV_EOF)
         http_conn_eof(conn);
-    else if (n < 0)
-        http_conn_cut(conn);
 }
 
-static void tcp_read(struct http_conn *conn, bool on)
+void tcp_read(struct http_conn *conn, bool on)
 {
     uv_stream_t *stream = (uv_stream_t *)&tcp_of(conn)->tcp;
 
@@ -115,7 +111,7 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
     (void)status; /* a failure shows when reading */
 }
 
-static void tcp_shutdown(struct http_conn *conn)
+void tcp_shutdown(struct http_conn *conn)
 {
     struct tcp_conn *tcp = tcp_of(conn);
 
@@ -130,17 +126,18 @@ static void on_closed(uv_handle_t *handle)
     struct fg_http_server *server = owner->server;
 
     http_loop_remove(owner, conn);
+    secure_close(tcp_of(conn));
     http_conn_closed(conn); /* may free it */
     /* Last: whoever waits for this in stop may free what the server was lent, the budget too. */
     http_server_handles(server, -1);
 }
 
-static void tcp_close(struct http_conn *conn)
+void tcp_close(struct http_conn *conn)
 {
     uv_close((uv_handle_t *)&tcp_of(conn)->tcp, on_closed);
 }
 
-static void tcp_release(struct http_conn *conn)
+void tcp_release(struct http_conn *conn)
 {
     struct http_loop *owner = conn->owner;
 
@@ -148,7 +145,7 @@ static void tcp_release(struct http_conn *conn)
     http_loop_unref(owner);
 }
 
-static const struct http_io tcp_io = {
+const struct http_io tcp_io = {
     .write = tcp_write,
     .read = tcp_read,
     .shutdown = tcp_shutdown,
@@ -179,6 +176,8 @@ struct http_conn *http_socket_accept(struct http_loop *owner)
     http_conn_init(conn, owner, &tcp_io, fg_mono_ns(owner->clock));
     fg_assert(uv_tcp_init(fg_loop_uv(owner->loop), &tcp->tcp) == 0);
     tcp->tcp.data = conn;
+    if (owner->config.tls != NULL)
+        secure_open(tcp);
     http_loop_add(owner, conn);
     if (uv_accept((uv_stream_t *)&owner->listener, (uv_stream_t *)&tcp->tcp) != 0) {
         http_conn_cut(conn);
@@ -189,15 +188,24 @@ struct http_conn *http_socket_accept(struct http_loop *owner)
     return conn;
 }
 
-void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns)
+static void watch_write(struct tcp_conn *tcp, int64_t now_mono_ns)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
     size_t unsent = uv_stream_get_write_queue_size((uv_stream_t *)&tcp->tcp);
 
     if (unsent != tcp->unsent_bytes) {
         tcp->unsent_bytes = unsent;
         tcp->progress_mono_ns = now_mono_ns;
-    } else if (now_mono_ns - tcp->progress_mono_ns > conn->owner->config.write_timeout_ns) {
-        http_conn_cut(conn);
+    } else if (now_mono_ns - tcp->progress_mono_ns > tcp->conn.owner->config.write_timeout_ns) {
+        http_conn_cut(&tcp->conn);
     }
+}
+
+void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns)
+{
+    struct tcp_conn *tcp = tcp_of(conn);
+
+    if (conn->writing)
+        watch_write(tcp, now_mono_ns);
+    if (tcp->secure != NULL)
+        secure_watch(tcp, now_mono_ns);
 }

@@ -27,6 +27,7 @@
     M(COUNTER, HTTP_REFUSED_BAD_EXPECTATION, REFUSED("bad_expectation"), REFUSED_HELP)              \
     M(COUNTER, HTTP_REFUSED_BAD_TRANSFER_CODING, REFUSED("bad_transfer_coding"), REFUSED_HELP)      \
     M(COUNTER, HTTP_REFUSED_BAD_VERSION, REFUSED("bad_version"), REFUSED_HELP)                      \
+    M(COUNTER, HTTP_REFUSED_CLEARTEXT, REFUSED("cleartext"), REFUSED_HELP)                          \
     M(COUNTER, HTTP_REFUSED_CONNECTIONS, REFUSED("too_many_connections"), REFUSED_HELP)
 /* clang-format on */
 #define REFUSED(reason) "flamegrid_http_refused_total{reason=\"" reason "\"}"

@@ -1,0 +1,19 @@
+/* Certificates for tests, made on the spot: P-256 keys, names and ages as wanted. */
+#ifndef FG_TESTS_LIB_CERTS_H
+#define FG_TESTS_LIB_CERTS_H
+
+#include <openssl/x509.h>
+
+struct cert {
+    X509 *x509;
+    EVP_PKEY *key;
+};
+
+/* issuer NULL: signs itself, and may sign others. days: from now on; negative: over already. */
+struct cert cert_make(const char *name, const struct cert *issuer, int days);
+void cert_free(struct cert *cert);
+
+/* As PEM; NULL: not that one. */
+void cert_write(const struct cert *cert, const char *cert_file, const char *key_file);
+
+#endif
