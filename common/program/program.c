@@ -16,6 +16,8 @@
 
 enum { PAGE_MAX_BYTES = 1024 * 1024 }; /* help and settings */
 
+#define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
+
 #define CONF(field) FG_CONF_AT(struct fg_program_settings, field)
 
 /* clang-format off */
@@ -36,6 +38,16 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "Memory for bodies of requests that are being received or worked on. Above it requests are refused with 429. 0: a sixteenth of memory_max_bytes."},
     {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "4096", .min = "1", .max = "1000000",
      .doc = "Connections of one loop; more are answered 503 and closed."},
+    {"http2_streams_max", FG_CONF_UINT, CONF(http2_streams_max), .def = "128", .min = "1", .max = "10000",
+     .doc = "Requests that an HTTP/2 connection may have open at a time."},
+    {"tls_cert_file", FG_CONF_STRING, CONF(tls_cert_file), .def = "", .max = "4000",
+     .doc = "Certificate in PEM form, followed by those that lead to its authority. With it and tls_key_file the port speaks TLS only. Changed files are taken over within seconds."},
+    {"tls_key_file", FG_CONF_STRING, CONF(tls_key_file), .def = "", .max = "4000",
+     .doc = "Private key of tls_cert_file in PEM form, not encrypted."},
+    {"tls_client_ca_file", FG_CONF_STRING, CONF(tls_client_ca_file), .def = "", .max = "4000",
+     .doc = "Certificates in PEM form of the authorities that clients' certificates have to be from."},
+    {"tls_client_auth", FG_CONF_ENUM, CONF(tls_client_auth), .def = "none", .choices = "none|optional|require",
+     .doc = "Whether clients are asked for a certificate. One that is shown has to be valid."},
     {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
      .doc = "Least level that is logged."},
     {"multitenancy_enabled", FG_CONF_BOOL, CONF(multitenancy_enabled), .def = "false",
@@ -189,6 +201,24 @@ static void on_scrape(void *arg)
     fg_metric_set(metrics, PROGRAM_QUERY_REFUSED, (int64_t)query.refused);
 }
 
+/* Any of its settings asks for TLS, so that none is passed over in silence. */
+static enum fg_code start_tls(struct fg_program *program, struct fg_err *err)
+{
+    const struct fg_program_settings *settings = &program->settings;
+    const struct fg_tls_config config = {
+        .cert_file = settings->tls_cert_file,
+        .key_file = settings->tls_key_file,
+        .client_ca_file = settings->tls_client_ca_file,
+        .client_auth = (enum fg_tls_client_auth)settings->tls_client_auth,
+        .check_ns = TLS_CHECK_NS,
+    };
+
+    if (config.cert_file[0] == '\0' && config.key_file[0] == '\0' &&
+        config.client_ca_file[0] == '\0' && config.client_auth == FG_TLS_CLIENT_NONE)
+        return FG_OK;
+    return fg_tls_context_create(&config, program->registry, &program->tls, err);
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -201,12 +231,13 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 
     http.drain_ns = settings->drain_ns;
     http.connections_max = (unsigned)settings->connections_max;
+    http.streams_max = (unsigned)settings->http2_streams_max;
     program->clock = fg_clock_real();
     program->registry = fg_registry_create();
     fg_budget_init(&program->budget, settings->body_memory_max_bytes > 0
                                          ? settings->body_memory_max_bytes
                                          : settings->memory_max_bytes / 16);
-    if (start_loops(program, err) != FG_OK ||
+    if (start_tls(program, err) != FG_OK || start_loops(program, err) != FG_OK ||
         fg_work_create("front", lanes, &program->work, err) != FG_OK)
         return err->code;
     program->metrics =
@@ -219,6 +250,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                       .registry = program->registry},
                           &program->tenants, err) != FG_OK)
         return err->code;
+    http.tls = program->tls;
     program->http =
         fg_http_server_create(&http, &program->budget, program->work, program->registry);
     fg_admin_routes(program);
@@ -257,6 +289,7 @@ static void stop(struct fg_program *program)
         fg_loop_destroy(program->loops[i]);
     }
     free(program->loops);
+    fg_tls_context_destroy(program->tls);
     fg_registry_destroy(program->registry);
 }
 

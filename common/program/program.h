@@ -18,6 +18,7 @@
 #include "common/base/budget.h"
 #include "common/base/time.h"
 #include "common/net/http.h"
+#include "common/net/tls.h"
 #include "common/run/config.h"
 #include "common/run/loop.h"
 #include "common/run/metrics.h"
@@ -33,10 +34,12 @@ struct fg_program_settings {
     uint64_t memory_max_bytes, body_memory_max_bytes;
     unsigned log_level;
     int64_t drain_ns;
-    uint64_t connections_max;
     bool multitenancy_enabled;
     char *tenants_file;
     int64_t tenants_reload_ns;
+    uint64_t connections_max, http2_streams_max;
+    char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
+    unsigned tls_client_auth; /* enum fg_tls_client_auth */
 };
 
 struct fg_program;
@@ -69,6 +72,7 @@ struct fg_program {
     struct fg_work *work;    /* INGEST and QUERY lanes of what listens to HTTP */
     struct fg_loop **loops;
     size_t n_loops;
+    struct fg_tls_context *tls; /* NULL: cleartext */
     struct fg_http_server *http;
     struct fg_tenants *tenants;
     _Atomic bool ready;
