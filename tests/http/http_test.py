@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""The server as curl finds it: HTTP/1.1, HTTP/2 by prior knowledge and by upgrade, TLS.
+
+    http_test.py [-k REGEX]
+"""
+
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+VERSIONS = {"--http1.1": "1.1", "--http2-prior-knowledge": "2", "--http2": "2"}
+TIMEOUT_S = 60
+BODY_MAX_BYTES = 8 * 1024 * 1024
+RELOAD_TIMEOUT_S = 60  # it looks every five seconds
+FOLDED = "main;work;hash 30\nmain;work;sort 10\n"
+
+
+def curl(*arguments, stdin=b""):
+    """Exit code, and what was written: the answer's body, then what -w asks for."""
+    done = subprocess.run(["curl", "-sS", "--noproxy", "*", "--max-time", str(TIMEOUT_S), *arguments],
+                          input=stdin, capture_output=True, timeout=2 * TIMEOUT_S)
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+def asked(url, *arguments, stdin=b""):
+    """Status, version and body of an answer that has to come."""
+    code, out, err = curl("-w", "\n%{http_code} %{http_version}", url, *arguments, stdin=stdin)
+    check(code == 0, "curl %s: exit code %d: %s", arguments, code, err)
+    body, _, last = out.rpartition("\n")
+    status, version = last.split()
+    return int(status), version, body
+
+
+# ---- cleartext ----
+
+
+def case_versions(server):
+    for flag, want in VERSIONS.items():
+        status, version, body = asked(server.url + "/buildinfo", flag)
+        check((status, version) == (200, want), "%s: %s, HTTP/%s", flag, status, version)
+        check(json.loads(body)["status"] == "success", "%s: %s", flag, body)
+
+
+def case_push_and_ask(server):
+    """What is pushed in one version is found in another."""
+    for number, flag in enumerate(VERSIONS):
+        name = "version-%d.cpu" % number
+        status, _, body = asked("%s/ingest?name=%s&from=now-10s&until=now" % (server.url, name), flag,
+                                "--data-binary", "@-", stdin=FOLDED.encode())
+        check(status == 200, "%s: %s %s", flag, status, body)
+    for flag in VERSIONS:
+        status, version, body = asked(
+            server.url + "/querier.v1.QuerierService/LabelValues", flag, "-H", "Content-Type: application/json",
+            "-d", json.dumps({"name": "service_name", "matchers": ["{}"], "start": 1, "end": int(time.time() * 1000) + 60_000}))
+        names = json.loads(body).get("names", [])
+        check(status == 200 and all("version-%d" % n in names for n in range(len(VERSIONS))), "%s: %s", flag, names)
+
+
+def case_uploads(server):
+    """Nonsense of many sizes is read to its end and refused for what it is."""
+    for flag, want in VERSIONS.items():
+        for size in (1, 20_000, 300_000, 5_000_000):
+            status, version, _ = asked(server.url + "/ingest?name=a.cpu&format=pprof", flag, "--data-binary", "@-",
+                                       stdin=b"\xff" * size)
+            check((status, version) == (422, want), "%s, %d bytes: %s, HTTP/%s", flag, size, status, version)
+
+
+def case_too_large(server):
+    for flag, want in VERSIONS.items():
+        status, version, _ = asked(server.url + "/ingest?name=a.cpu", flag, "--data-binary", "@-",
+                                   stdin=b"x" * (BODY_MAX_BYTES + 1))
+        # What is refused in HTTP/1.1 is refused before the upgrade.
+        check(status == 413 and version in (want, "1.1"), "%s: %s, HTTP/%s", flag, status, version)
+
+
+def case_page(server):
+    """A large answer, compressed as a browser wants it."""
+    bodies = {asked(server.url + "/", flag, "--compressed")[2] for flag in VERSIONS}
+    check(len(bodies) == 1, "the page differs between versions")
+    check(bodies.pop().startswith("<!"), "no page")
+
+
+def case_counted(server):
+    _, _, body = asked(server.url + "/metrics", "--http2-prior-knowledge")
+    for version in ("1.1", "2"):
+        found = re.search(r'^flamegrid_http_answers_total\{version="%s"\} (\d+)$' % version, body, re.M)
+        check(found and int(found.group(1)) > 0, "HTTP/%s is not counted", version)
+
+
+# ---- TLS ----
+
+
+class Certificates:
+    """Made by the openssl command, in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.make("ca")
+        self.make("server", "ca")
+        self.make("client", "ca")
+        self.make("stranger")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def openssl(self, *arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=TIMEOUT_S)
+
+    def make(self, name, issuer=None):
+        """name.pem and name.key; without an issuer signed by itself."""
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name + ".key")]
+        if issuer is None:
+            self.openssl("req", "-x509", *key, "-days", "10", "-subj", "/CN=" + name, "-out", self.path(name + ".pem"))
+            return
+        with open(self.path("san"), "w", encoding="ascii") as san:
+            san.write("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        self.openssl("req", *key, "-subj", "/CN=" + name, "-out", self.path(name + ".csr"))
+        self.openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(issuer + ".pem"),
+                     "-CAkey", self.path(issuer + ".key"), "-CAcreateserial", "-days", "10",
+                     "-extfile", self.path("san"), "-out", self.path(name + ".pem"))
+
+    def of_server(self, *more):
+        return ("--tls_cert_file", self.path("server.pem"), "--tls_key_file", self.path("server.key"), *more)
+
+    def of_client(self, name):
+        return ("--cert", self.path(name + ".pem"), "--key", self.path(name + ".key"))
+
+
+class SecureServer(flamegrid.Server):
+    """Asked by https; ready when it answers."""
+
+    def __init__(self, certificates, *more):
+        super().__init__(*certificates.of_server(*more))
+        self.certificates = certificates
+        self.url = "https://127.0.0.1:%d" % self.port
+        self.trust = ("--cacert", certificates.path("ca.pem"))
+
+    def ready(self):
+        code, out, _ = curl("-w", "%{http_code}", "-o", os.devnull, self.url + "/ready", *self.trust,
+                            *self.certificates.of_client("client"))
+        return int(out) if code == 0 else 0
+
+    def subject(self):
+        """Of the certificate that it shows."""
+        context = ssl.create_default_context(cafile=self.certificates.path("ca.pem"))
+        with socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S) as plain:
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+                return dict(pair[0] for pair in secure.getpeercert()["subject"])["commonName"]
+
+    def metric(self, name):
+        _, _, body = asked(self.url + "/metrics", *self.trust)
+        found = re.search(r"^%s (\d+)$" % re.escape(name), body, re.M)
+        return int(found.group(1)) if found else None
+
+
+def tls_versions(server):
+    for flag, want in {"--http2": "2", "--http1.1": "1.1"}.items():
+        for tls in ("1.2", "1.3"):
+            status, version, _ = asked(server.url + "/buildinfo", flag, "--tls-max", tls, *server.trust)
+            check((status, version) == (200, want), "%s, TLS %s: %s, HTTP/%s", flag, tls, status, version)
+    code, _, _ = curl(server.url + "/ready", "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0", *server.trust)
+    check(code == 35, "TLS 1.1: exit code %d", code)
+    for version in ("1.2", "1.3"):
+        check(server.metric('flamegrid_tls_handshakes_total{version="%s"}' % version) > 0, "TLS %s", version)
+
+
+def tls_push(server):
+    for flag in ("--http2", "--http1.1"):
+        for size in (20_000, 5_000_000):
+            status, _, _ = asked(server.url + "/ingest?name=a.cpu&format=pprof", flag, *server.trust,
+                                 "--data-binary", "@-", stdin=b"\xff" * size)
+            check(status == 422, "%s, %d bytes: %s", flag, size, status)
+
+
+def tls_many_at_a_time(server):
+    """By TLS, since curl 7.88 loses its way when it opens streams in cleartext at once."""
+    count = 300
+    code, out, err = curl("-Z", "--parallel-max", "100", "-w", "%{http_code} %{num_connects}\n", "-o", os.devnull,
+                          "%s/ready?[1-%d]" % (server.url, count), *server.trust)
+    check(code == 0, "exit code %d: %s", code, err[-500:])
+    answers = [line.split() for line in out.splitlines()]
+    check(sum(status == "200" for status, _ in answers) == count, "%d answers", len(answers))
+    check(sum(int(connects) for _, connects in answers) < 10, "not one connection: %s", answers)
+
+
+def tls_cleartext(server):
+    status, _, body = asked(server.url.replace("https", "http") + "/ready", "--http1.1")
+    check(status == 400 and "TLS" in body, "%s %s", status, body)
+    code, _, _ = curl(server.url.replace("https", "http") + "/ready", "--http2-prior-knowledge")
+    check(code != 0, "HTTP/2 in cleartext was answered")
+
+
+def tls_reload(server):
+    certificates = server.certificates
+    check(server.subject() == "server", "%s", server.subject())
+    expiry = server.metric("flamegrid_tls_certificate_expiry_timestamp_seconds")
+    check(0 < expiry - time.time() < 11 * 86400, "expiry %s", expiry)
+    # A broken pair first: the server has to live on with the old one.
+    with open(certificates.path("server.key"), "w", encoding="ascii") as key:
+        key.write("nonsense\n")
+    wait_for(lambda: server.metric("flamegrid_tls_reload_failures_total") == 1, "the broken key")
+    check(server.subject() == "server", "%s", server.subject())
+    check("the old certificate stays" in server.log_tail(), "nothing in the log: %s", server.log_tail())
+    certificates.make("second", "ca")
+    for suffix in (".pem", ".key"):
+        os.replace(certificates.path("second" + suffix), certificates.path("server" + suffix))
+    wait_for(lambda: server.subject() == "second", "the new certificate")
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + RELOAD_TIMEOUT_S
+    while not condition():
+        check(time.monotonic() < deadline, "not in %d s: %s", RELOAD_TIMEOUT_S, what)
+        time.sleep(0.1)
+
+
+def tls_end(server):
+    """A connection that is idle does not hold up the end."""
+    context = ssl.create_default_context(cafile=server.certificates.path("ca.pem"))
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_S) as plain:
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+            check(secure.selected_alpn_protocol() == "h2", "%s", secure.selected_alpn_protocol())
+            secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+            start = time.monotonic()
+            check(server.terminate() == 0, "%s", server.log_tail())
+            check(time.monotonic() - start < 20, "the end took %.1f s", time.monotonic() - start)
+
+
+def tls_client_certificates(server):
+    check(asked(server.url + "/ready", *server.trust, *server.certificates.of_client("client"))[0] == 200, "refused")
+    for arguments in ((), server.certificates.of_client("stranger")):
+        code, _, _ = curl(server.url + "/ready", *server.trust, *arguments)
+        check(code != 0, "%s: let in", arguments)
+
+
+def tls_wrong_settings(certificates):
+    for want, arguments in {
+        "both tls_cert_file and tls_key_file": ("--tls_cert_file", certificates.path("ca.pem")),
+        "key values mismatch": ("--tls_cert_file", certificates.path("ca.pem"),
+                                "--tls_key_file", certificates.path("client.key")),
+        "No such file": ("--tls_cert_file", "/nonexistent", "--tls_key_file", "/nonexistent"),
+        "tls_client_auth needs tls_client_ca_file": certificates.of_server("--tls_client_auth", "require"),
+    }.items():
+        with flamegrid.Server(*arguments) as server:
+            check(server.start().wait() == 1, "started with %s", arguments)
+            check(want in server.log_tail(), "%s: %s", arguments, server.log_tail())
+
+
+def run_cleartext(tally):
+    cases = [(name[len("case_"):], case) for name, case in globals().items() if name.startswith("case_")]
+    cases = [(name, case) for name, case in cases if tally.wants(name)]
+    if not cases:
+        return
+    with flamegrid.Server("--distributor.body_max_bytes", str(BODY_MAX_BYTES)) as server:
+        server.url = "http://127.0.0.1:%d" % server.port
+        server.start().wait_ready()
+        for name, case in cases:
+            tally.run(name, case, server)
+        if server.terminate() != 0:
+            tally.fail("server", server.log_tail())
+
+
+def run_tls(tally):
+    if not any(tally.wants(name) for name in globals() if name.startswith("tls_")):
+        return
+    with tempfile.TemporaryDirectory(prefix="flamegrid-tls.") as folder:
+        certificates = Certificates(folder)
+        tally.run("tls_wrong_settings", tls_wrong_settings, certificates)
+        with SecureServer(certificates, "--tls_client_auth", "require",
+                          "--tls_client_ca_file", certificates.path("ca.pem")) as server:
+            server.start().wait_ready()
+            tally.run("tls_client_certificates", tls_client_certificates, server)
+        with SecureServer(certificates) as server:
+            server.start().wait_ready()
+            for case in (tls_versions, tls_push, tls_many_at_a_time, tls_cleartext, tls_reload, tls_end):
+                tally.run(case.__name__, case, server)
+
+
+def main():
+    tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
+    run_cleartext(tally)
+    run_tls(tally)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
