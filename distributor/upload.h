@@ -6,12 +6,14 @@
 #ifndef FG_DISTRIBUTOR_UPLOAD_H
 #define FG_DISTRIBUTOR_UPLOAD_H
 
+#include "common/base/map.h"
 #include "common/net/connect.h"
 #include "common/net/inflate.h"
 #include "common/tenant/rate.h"
 #include "distributor/distributor.h"
 #include "distributor/known.h"
 #include "distributor/sender.h"
+#include "distributor/workspace.h"
 #include "proto/builder.h"
 
 #include <pthread.h>
@@ -21,40 +23,6 @@ struct ingest_counts {
     struct fg_decode_counts decode;
     uint64_t inflated_bytes;
 };
-
-/* A body in a content coding, whose parts are compressed: so many can be needed at a time. */
-enum { WORKSPACE_INFLATED = 3 };
-
-/*
- * Memory of a decoder, kept from upload to upload: as many as there are workers. What an interface
- * puts there lives until the upload is decoded, or until workspace_next().
- */
-struct workspace {
-    uint64_t max_bytes;     /* of all of it: what is inflated leaves less to the arena */
-    struct fg_arena *arena; /* of the upload; what was made before workspace_keep() stays */
-    struct fg_arena_mark mark;
-    struct fg_buf inflated[WORKSPACE_INFLATED];
-    unsigned n_inflated, n_kept; /* in use; of those, of the upload */
-    struct fg_buf wire;          /* upload_add()'s */
-    struct workspace *next;
-};
-
-/* What was made so far is the upload's; and before each of its profiles: what the one before it
- * made is forgotten. */
-void workspace_keep(struct workspace *space);
-void workspace_next(struct workspace *space);
-
-/*
- * Worker: what `body` is when it is decompressed, if it is compressed at all; borrowed or in the
- * workspace. FG_E_TOO_LARGE: more than max_bytes, or than the workspace has left; FG_E_DECODE.
- */
-enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, uint64_t max_bytes,
-                               struct fg_slice *body, struct fg_err *err) fg_must_check;
-
-/* The same of a call's message, without its frame. */
-enum fg_code workspace_message(struct workspace *space, const struct fg_connect_call *call,
-                               uint64_t max_bytes, struct fg_slice *ret_message,
-                               struct fg_err *err) fg_must_check;
 
 struct upload;
 
@@ -105,6 +73,9 @@ struct upload {
     uint32_t n_admitted;              /* profiles, by the rate */
     bool over_rate;
     struct workspace *space;
+    struct fg_id *ids; /* of the profiles of this attempt so far */
+    uint32_t n_ids, cap_ids;
+    struct fg_map id_map;
 };
 
 /* Loop: begins; respond() comes in any case, perhaps before this returns. */
@@ -126,8 +97,9 @@ enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *
 /*
  * Worker, from decode(): gives the profiles of a batch their ids and sends them; nothing of the
  * batch is needed afterwards. has_time: their time is the profile's own, so that equal content is
- * the same profile wherever it comes from. A time of 1970 is repaired; FG_E_INVALID for one outside
- * the tenant's window.
+ * the same profile wherever it comes from. Equal ones within one upload are as many profiles as
+ * there are: idle processes look alike. An upload sent again has the same ids. A time of 1970 is
+ * repaired; FG_E_INVALID for one outside the tenant's window.
  */
 enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_time,
                         struct fg_err *err) fg_must_check;
@@ -171,7 +143,5 @@ struct distributor {
     pthread_mutex_t lock; /* of the list */
     struct workspace *workspaces;
 };
-
-void workspaces_free(struct distributor *distributor);
 
 #endif

@@ -1,0 +1,128 @@
+#include "distributor/workspace.h"
+
+#include "distributor/upload.h"
+
+static struct workspace *workspace_create(uint64_t max_bytes)
+{
+    struct workspace *space = fg_new(struct workspace);
+
+    space->max_bytes = max_bytes;
+    space->arena = fg_arena_create((size_t)max_bytes);
+    for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
+        fg_buf_init(&space->inflated[i], SIZE_MAX);
+    fg_buf_init(&space->wire, FG_RPC_MESSAGE_MAX_BYTES / 2);
+    return space;
+}
+
+struct workspace *workspace_take(struct distributor *distributor)
+{
+    struct workspace *space;
+
+    (void)pthread_mutex_lock(&distributor->lock);
+    space = distributor->workspaces;
+    if (space != NULL)
+        distributor->workspaces = space->next;
+    (void)pthread_mutex_unlock(&distributor->lock);
+    return space != NULL ? space : workspace_create(distributor->config.settings->decode_max_bytes);
+}
+
+/* One giant must not keep its memory for ever in every workspace. */
+static void shrink(struct fg_buf *buf)
+{
+    enum { KEEP_MAX_BYTES = 1024 * 1024 };
+
+    if (buf->cap > KEEP_MAX_BYTES)
+        fg_buf_done(buf);
+    fg_buf_clear(buf);
+}
+
+/* What is not inflated is the arena's. */
+static uint64_t bytes_left(const struct workspace *space)
+{
+    uint64_t left = space->max_bytes;
+
+    for (unsigned i = 0; i < space->n_inflated; i++)
+        left -= FG_MIN(left, (uint64_t)space->inflated[i].len);
+    return left;
+}
+
+void workspace_give(struct distributor *distributor, struct workspace *space)
+{
+    fg_arena_reset(space->arena);
+    fg_arena_set_limit(space->arena, (size_t)space->max_bytes);
+    for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
+        shrink(&space->inflated[i]);
+    space->n_inflated = space->n_kept = 0;
+    shrink(&space->wire);
+    (void)pthread_mutex_lock(&distributor->lock);
+    space->next = distributor->workspaces;
+    distributor->workspaces = space;
+    (void)pthread_mutex_unlock(&distributor->lock);
+}
+
+void workspaces_free(struct distributor *distributor)
+{
+    while (distributor->workspaces != NULL) {
+        struct workspace *space = distributor->workspaces;
+
+        distributor->workspaces = space->next;
+        fg_arena_destroy(space->arena);
+        for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
+            fg_buf_done(&space->inflated[i]);
+        fg_buf_done(&space->wire);
+        free(space);
+    }
+}
+
+void workspace_keep(struct workspace *space)
+{
+    space->n_kept = space->n_inflated;
+    space->mark = fg_arena_mark(space->arena);
+}
+
+void workspace_next(struct workspace *space)
+{
+    space->n_inflated = space->n_kept;
+    fg_arena_release(space->arena, space->mark);
+    fg_arena_set_limit(space->arena, (size_t)bytes_left(space));
+}
+
+/* Another buffer to decompress into. */
+static struct fg_buf *take_buffer(struct workspace *space)
+{
+    struct fg_buf *buf = &space->inflated[space->n_inflated];
+
+    fg_assert(space->n_inflated < FG_COUNT(space->inflated));
+    fg_buf_clear(buf);
+    space->n_inflated++;
+    return buf;
+}
+
+enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, uint64_t max_bytes,
+                               struct fg_slice *body, struct fg_err *err)
+{
+    uint64_t max = FG_MIN(max_bytes, bytes_left(space));
+    struct fg_buf *out;
+
+    if (coding == FG_CODING_IDENTITY)
+        return body->len <= max_bytes ? FG_OK
+                                      : fg_fail(err, FG_E_TOO_LARGE, "%zu bytes are more than %llu",
+                                                body->len, (unsigned long long)max_bytes);
+    out = take_buffer(space);
+    if (fg_inflate(*body, coding, (size_t)max, out, err) != FG_OK)
+        return err->code;
+    *body = fg_buf_slice(out);
+    fg_arena_set_limit(space->arena, (size_t)bytes_left(space));
+    return FG_OK;
+}
+
+enum fg_code workspace_message(struct workspace *space, const struct fg_connect_call *call,
+                               uint64_t max_bytes, struct fg_slice *ret_message, struct fg_err *err)
+{
+    uint64_t max = FG_MIN(max_bytes, bytes_left(space));
+
+    if (fg_connect_message(call, (size_t)max, take_buffer(space), ret_message, err) != FG_OK)
+        return err->code;
+    fg_arena_set_limit(space->arena, (size_t)bytes_left(space));
+    return FG_OK;
+}
