@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Profiles on their way in: limits and rules of tenants, duplicates, codings, protocols.
+
+    ingest_test.py [-k REGEX]
+"""
+
+import gzip
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+import pprof  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+TIMEOUT_S = 60
+TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+STACKS = {("main", "work"): (3, 30_000_000), ("main", "idle"): (1, 10_000_000)}
+TENANTS = """
+overrides:
+  few-labels: {max_label_names_per_series: 3}
+  small: {max_profile_size_bytes: 1KiB, ingestion_body_limit_mb: 0.002}
+  slow: {ingestion_rate_mb: 0.0001, ingestion_burst_size_mb: 0.001}
+  recent: {reject_older_than: 1h}
+  narrow: {max_series_per_tenant: 2}
+  rules:
+    ingestion_relabeling_rules:
+      - {source_labels: [env], regex: test, action: drop}
+      - {regex: pod_.*, action: labeldrop}
+    sample_type_relabeling_rules:
+      - {source_labels: [__type__], regex: cpu, action: keep}
+"""
+
+
+class Server(flamegrid.Server):
+    """A server with tenants, and how to talk to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.tenants_path = os.path.join(self.folder, "tenants.yaml")
+        self.write_tenants(TENANTS)
+        self.arguments = ("--multitenancy_enabled=true", "--tenants_file=" + self.tenants_path,
+                          "--tenants_reload=100ms")
+
+    def write_tenants(self, text):
+        path = self.tenants_path + ".new"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(path, self.tenants_path)
+
+    def send(self, path, body, tenant, headers=None):
+        """Status, and the answer as text."""
+        request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), data=body,
+                                         headers={"X-Scope-OrgID": tenant, **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                return answer.status, answer.read().decode("utf-8", "replace")
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode("utf-8", "replace")
+
+    def push(self, tenant, *series, headers=None):
+        """series: (labels, [pprof, ...])."""
+        return self.send("/push.v1.PusherService/Push", push_request(*series), tenant,
+                         {"Content-Type": "application/proto", **(headers or {})})
+
+    def ingest(self, tenant, body, name="app", headers=None, **parameters):
+        query = urllib.parse.urlencode({"name": name, "format": "pprof", **parameters})
+        return self.send("/ingest?" + query, body, tenant, headers)
+
+    def ask(self, method, tenant, **fields):
+        now = int(time.time() * 1000)
+        fields = {"start": now - 7 * 86_400_000, "end": now + 3_600_000, **fields}
+        status, text = self.send("/querier.v1.QuerierService/" + method, json.dumps(fields).encode(), tenant,
+                                 {"Content-Type": "application/json"})
+        check(status == 200, "%s: %d %s", method, status, text)
+        return json.loads(text)
+
+    def total(self, tenant, selector="{}", type_id=TYPE):
+        answer = self.ask("SelectMergeStacktraces", tenant, profileTypeID=type_id, labelSelector=selector)
+        return int(answer.get("flamegraph", {}).get("total", 0))
+
+    def label_names(self, tenant):
+        return self.ask("LabelNames", tenant).get("names", [])
+
+    def metric(self, name):
+        _, text = self.send("/metrics", None, "x")
+        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+
+
+def push_request(*series):
+    out = b""
+    for labels, profiles in series:
+        content = b"".join(pprof.message(1, pprof.message(1, name.encode()) + pprof.message(2, value.encode()))
+                           for name, value in labels.items())
+        content += b"".join(pprof.message(2, pprof.message(1, profile)) for profile in profiles)
+        out += pprof.message(1, content)
+    return out
+
+
+def labels(service="app", **more):
+    return {"__name__": "process_cpu", "service_name": service, **more}
+
+
+def profile(seconds_ago=60, stacks=None):
+    return pprof.make(stacks or STACKS, time.time_ns() - seconds_ago * 1_000_000_000)
+
+
+# ---- the same again ----
+
+
+def case_sent_twice_counts_once(server):
+    body = profile()
+    for _ in range(3):
+        check(server.push("twice", (labels(), [body]))[0] == 200, "refused")
+        check(server.ingest("twice", body)[0] == 200, "refused")
+    # By /ingest it has another label (pyroscope_spy), so it is another profile.
+    check(server.total("twice") == 80_000_000, "%d", server.total("twice"))
+
+
+def case_equal_ones_of_one_upload_count_each(server):
+    body = profile()
+    for _ in range(2):
+        check(server.push("equal", (labels(), [body, body]), (labels(), [body]))[0] == 200, "refused")
+    check(server.total("equal") == 120_000_000, "%d", server.total("equal"))
+
+
+def case_a_key_makes_the_same_of_different_bodies(server):
+    for seconds in (61, 62):
+        status, text = server.ingest("key", pprof.make({("main",): (1, seconds)}, 1_750_000_000 * 10**9),
+                                     headers={"Idempotency-Key": "k"}, **{"from": "1750000000", "until": "1750000010"})
+        check(status == 200, "%s", text)
+    answer = server.ask("SelectMergeStacktraces", "key", profileTypeID=TYPE, labelSelector="{}",
+                        start=1_749_999_000_000, end=1_750_001_000_000)
+    check(answer["flamegraph"]["total"] == "61", "%s", answer)
+
+
+# ---- several at a time ----
+
+
+def case_one_bad_profile_of_three(server):
+    status, text = server.push("partly", (labels(), [profile(60), b"\x1f\x8bnonsense"]), (labels("other"), [profile(70)]))
+    check(status == 400, "%d %s", status, text)
+    check(server.total("partly") == 80_000_000, "%d", server.total("partly"))
+
+
+def case_services_of_one_push(server):
+    check(server.push("services", *((labels("s%d" % i), [profile(60 + i)]) for i in range(20)))[0] == 200, "refused")
+    for i in (0, 7, 19):
+        total = server.total("services", '{service_name="s%d"}' % i)
+        check(total == 40_000_000, "s%d: %d", i, total)
+
+
+# ---- codings and protocols ----
+
+
+def case_codings(server):
+    body = profile()
+    zstd = subprocess.run(["zstd", "-c"], input=body, capture_output=True, check=False).stdout
+    codings = {"gzip": gzip.compress(body), "zstd": zstd, "identity": body}
+    for i, (coding, bytes_) in enumerate(codings.items()):
+        if not bytes_:
+            continue  # no zstd program
+        status, text = server.ingest("codings", bytes_, name="app{i=%d}" % i, headers={"Content-Encoding": coding})
+        check(status == 200, "%s: %d %s", coding, status, text)
+        total = server.total("codings", '{i="%d"}' % i)
+        check(total == 40_000_000, "%s: %d", coding, total)
+    status, text = server.ingest("codings", body, headers={"Content-Encoding": "br"})
+    check(status == 501 and "br" in text, "%d %s", status, text)
+
+
+def case_grpc(server):
+    message = push_request((labels(), [profile()]))
+    frame = b"\x01" + struct.pack(">I", len(gzip.compress(message))) + gzip.compress(message)
+    for body, want in ((frame, "grpc-status: 0"), (frame[:20], "grpc-status: 3"),
+                       (b"\0\0\0\0\0", "grpc-message: no profiles received")):
+        done = subprocess.run(
+            ["curl", "-sS", "--noproxy", "*", "--http2-prior-knowledge", "-v", "-o", os.devnull, "--max-time", "60",
+             "-H", "content-type: application/grpc", "-H", "te: trailers", "-H", "grpc-encoding: gzip",
+             "-H", "X-Scope-OrgID: grpc", "--data-binary", "@-",
+             "http://127.0.0.1:%d/push.v1.PusherService/Push" % server.port], input=body, capture_output=True, check=False)
+        check(want.encode() in done.stderr, "%s: %s", want, done.stderr)
+    check(server.total("grpc") == 40_000_000, "%d", server.total("grpc"))
+
+
+# ---- limits and rules of tenants ----
+
+
+def case_no_tenant(server):
+    for tenant in ("", "a b", ".."):
+        status, _ = server.push(tenant, (labels(), [profile()]))
+        check(status == 401, "%r: %d", tenant, status)
+
+
+def case_label_limits(server):
+    status, text = server.push("few-labels", (labels(a="1", b="2"), [profile()]))
+    check(status == 400 and "limit 3 (max_label_names_per_series)" in text, "%d %s", status, text)
+    check(server.push("few-labels", (labels(a="1"), [profile()]))[0] == 200, "refused")
+    check(server.push("others", (labels(a="1", b="2"), [profile()]))[0] == 200, "refused")
+
+
+def case_size_limits(server):
+    large = profile(stacks={("main", "f" * i): (1, 1) for i in range(1, 200)})
+    status, text = server.push("small", (labels(), [gzip.compress(large)]))
+    check(status == 400 and "max_profile_size_bytes" in text, "%d %s", status, text)
+    status, text = server.ingest("small", large)
+    check(status == 413 and "ingestion_body_limit_mb" in text, "%d %s", status, text)
+
+
+def case_rate_limit(server):
+    """A profile of some 250 bytes: four may come at a time, and a hundred bytes a second after that."""
+    statuses = [server.push("slow", (labels(), [profile(i)])) for i in range(60, 80)]
+    refused = [text for status, text in statuses if status == 429]
+    check(statuses[0][0] == 200 and refused, "%s", statuses)
+    check("ingestion_rate_mb" in refused[0], "%s", refused[0])
+    check(server.total("slow") == 40_000_000 * sum(status == 200 for status, _ in statuses), "not what was taken")
+
+
+def case_window(server):
+    status, text = server.push("recent", (labels(), [profile(7200)]))
+    check(status == 400 and "outside of ingestion window" in text and "reject_older_than" in text, "%d %s", status, text)
+    status, text = server.push("recent", (labels(), [profile(-7200)]))
+    check(status == 400 and "outside of ingestion window" in text, "%d %s", status, text)
+    check(server.push("recent", (labels(), [profile(1800)]))[0] == 200, "refused")
+    check(server.push("others", (labels(), [profile(300 * 86400)]))[0] == 200, "refused")
+
+
+def case_a_clock_of_1970_is_repaired(server):
+    before = server.metric("flamegrid_distributor_clocks_repaired_total")
+    check(server.push("1970", (labels(), [pprof.make(STACKS, 5)]))[0] == 200, "refused")
+    check(server.total("1970") == 40_000_000, "%d", server.total("1970"))
+    check(server.metric("flamegrid_distributor_clocks_repaired_total") == before + 1, "not counted")
+
+
+def case_series_limit(server):
+    for pod in ("a", "b"):
+        check(server.push("narrow", (labels(pod=pod), [profile()]))[0] == 200, "refused")
+    status, text = server.push("narrow", (labels(pod="c"), [profile()]))
+    check(status == 429 and "max_series_per_tenant" in text, "%d %s", status, text)
+    check(server.push("narrow", (labels(pod="a"), [profile(50)]))[0] == 200, "refused")
+
+
+def case_rules(server):
+    check(server.push("rules", (labels(env="test"), [profile()]))[0] == 200, "a dropped profile is no error")
+    check(server.total("rules") == 0, "not dropped")
+    for pod in ("a", "b"):
+        check(server.push("rules", (labels(env="prod", pod_id=pod), [profile(60 if pod == "a" else 61)]))[0] == 200, "refused")
+    check(server.total("rules") == 80_000_000, "%d", server.total("rules"))
+    check("pod_id" not in server.label_names("rules") and "env" in server.label_names("rules"), "labels")
+    types = [kind["ID"] for kind in server.ask("ProfileTypes", "rules").get("profileTypes", [])]
+    check(types == [TYPE], "%s", types)
+
+
+def case_limits_change_without_restart(server):
+    series = (labels(a="1", b="2", c="3"), [profile()])
+    check(server.push("changing", series)[0] == 200, "refused")
+    server.write_tenants(TENANTS + "  changing: {max_label_names_per_series: 2}\n")
+    try:
+        deadline = time.monotonic() + TIMEOUT_S
+        while server.push("changing", series)[0] == 200:
+            check(time.monotonic() < deadline, "the new limit never held")
+            time.sleep(0.05)
+    finally:
+        server.write_tenants(TENANTS)
+
+
+def case_several_tenants_are_read_together(server):
+    for tenant in ("left", "right"):
+        check(server.push(tenant, (labels(), [profile()]))[0] == 200, "refused")
+    check(server.total("left|right") == 80_000_000, "%d", server.total("left|right"))
+    status, text = server.push("left|right", (labels(), [profile()]))
+    check(status == 401 and "multiple org IDs" in text, "%d %s", status, text)
+
+
+def main():
+    tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
+    cases = [(name[len("case_"):], case) for name, case in globals().items() if name.startswith("case_")]
+    cases = [(name, case) for name, case in cases if tally.wants(name)]
+    with Server() as server:
+        if cases:
+            server.start().wait_ready()
+        for name, case in cases:
+            tally.run(name, case, server)
+        if cases and server.terminate() != 0:
+            tally.fail("server", server.log_tail())
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
