@@ -42,6 +42,7 @@ struct distributor *distributor_create(const struct distributor_config *config)
     struct distributor *distributor = fg_new(struct distributor);
 
     distributor->config = *config;
+    distributor->rates = fg_rates_create();
     distributor->known = known_create((size_t)config->settings->known_stacks_max);
     distributor->sender = sender_create(config->ingester, config->settings->push_queue_max_bytes,
                                         (unsigned)config->settings->push_messages_max);
