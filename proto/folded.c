@@ -30,11 +30,13 @@ static size_t last_blank(struct fg_slice line)
     return hit == NULL ? SIZE_MAX : (size_t)(hit - line.ptr);
 }
 
+/* A ';' ends a frame, and the end of the text one that is not empty: "a;b" and "a;b;" are the same.
+ */
 static uint32_t count_frames(struct fg_slice stack)
 {
-    uint32_t frames = 1;
+    uint32_t frames = stack.ptr[stack.len - 1] != ';';
 
-    for (size_t i = 0; stack.ptr != NULL && i < stack.len; i++)
+    for (size_t i = 0; i < stack.len; i++)
         frames += stack.ptr[i] == ';';
     return frames;
 }

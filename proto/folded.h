@@ -3,8 +3,10 @@
  * are borrowed from the input. One sample type, which the caller has put into batch->types.
  *
  *   folded: "main;work;hash 30" a line, root first; what follows the last blank is the count. Lines
- *           without a blank are skipped, as Pyroscope does. CRLF and a missing last line end are
- * fine. lines:  "main;work;hash" a line, each counts 1.
+ *           without a blank are skipped, as Pyroscope does.
+ *   lines:  "main;work;hash" a line, each counts 1.
+ *
+ * CRLF, a missing last line end and a ';' at the end of a stack are fine.
  *
  * FG_E_DECODE with the line's number where a count is not a number that fits 63 bits.
  */

@@ -177,9 +177,9 @@ static enum fg_code add_sample(struct reader *reader, uint64_t value, struct fg_
     if (__builtin_mul_overflow(value, reader->request->factor, &scaled))
         return fg_fail(err, FG_E_DECODE, "value %llu times the period exceeds 63 bits",
                        (unsigned long long)value);
-    /* What follows the last ';' of a trie is a frame too, but not that of the nodes below. */
-    if (reader->request->format == FG_FORMAT_TRIE && reader->text_len > 0 &&
-        push_text(reader, err) != FG_OK)
+    /* What follows the last ';' of a trie, if anything, is a frame too, but not that of the nodes
+     * below. A tree has no text. */
+    if (reader->text_len > reader->name_at && push_text(reader, err) != FG_OK)
         return err->code;
     if (add_stack(reader, scaled, err) != FG_OK)
         return err->code;

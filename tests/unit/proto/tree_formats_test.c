@@ -114,7 +114,7 @@ static void good_trees(void **state)
          {{"ma", 0, 1}, {"in", 0, 2}, {";wo", 0, 1}, {"rk;x", 2, 0}, {"", 3, 0}},
          "main 3\nmain;work;x 2\n"},
         {"a root of value", FG_FORMAT_TRIE, {{"", 7, 1}, {"a", 1, 0}}, " 7\na 1\n"},
-        {"empty frames", FG_FORMAT_TRIE, {{";a;;b;", 1, 0}}, "0x0;a;0x0;b;0x0 1\n"},
+        {"empty frames", FG_FORMAT_TRIE, {{";a;;b;", 1, 0}}, "0x0;a;0x0;b 1\n"},
         {"equal keys", FG_FORMAT_TRIE, {{"", 0, 2}, {"a;b", 1, 0}, {"a;b", 2, 0}}, "a;b 3\n"},
         {"a character cut in two",
          FG_FORMAT_TRIE,
