@@ -78,14 +78,14 @@ void fg_selector_done(struct fg_selector *selector)
 /*
  *   selector = metric | [metric] "{" [matcher {"," matcher} [","]] "}"
  *   matcher  = name op string | string op string | string        (the last is the metric's name)
+ *
+ * A metric's name is a matcher of __name__ like others, and there may be several: that PromQL wants
+ * one is no part of its grammar of selectors, and Pyroscope does not look.
  */
 struct parser {
     struct fg_lexer lexer;
     struct fg_token token; /* the one to look at */
     struct fg_selector *selector;
-    size_t first;             /* matchers before this text */
-    bool named;               /* the metric's name was given, other than by __name__= */
-    struct fg_slice the_name; /* then: this */
 };
 
 static enum fg_code next(struct parser *parser, struct fg_err *err)
@@ -131,12 +131,6 @@ static enum fg_code add_metric(struct parser *parser, size_t at, struct fg_slice
 {
     struct fg_matcher matcher = {FG_MATCH_EQ, FG_LIT(FG_LABEL_NAME), name, NULL};
 
-    if (parser->named)
-        return fg_lexer_fail(
-            &parser->lexer, at, err, "metric name must not be set twice: \"%.*s\" or \"%.*s\"",
-            FG_S(fg_slice_sub(parser->the_name, 0, 128)), FG_S(fg_slice_sub(name, 0, 128)));
-    parser->named = true;
-    parser->the_name = name;
     return parser_add(parser, at, matcher, err);
 }
 
@@ -204,20 +198,6 @@ static enum fg_code parse_matchers(struct parser *parser, struct fg_err *err)
     return next(parser, err);
 }
 
-/* A metric's name in front or by itself excludes any other word about __name__. */
-static enum fg_code check_metric(const struct parser *parser, struct fg_err *err)
-{
-    const struct fg_selector *selector = parser->selector;
-    size_t about_name = 0;
-
-    for (size_t i = parser->first; i < selector->n_matchers; i++)
-        about_name += fg_slice_is(selector->matchers[i].name, FG_LABEL_NAME);
-    if (parser->named && about_name > 1)
-        return fg_lexer_fail(&parser->lexer, 0, err, "metric name must not be set twice: \"%.*s\"",
-                             FG_S(fg_slice_sub(parser->the_name, 0, 128)));
-    return FG_OK;
-}
-
 static enum fg_code parse(struct parser *parser, struct fg_err *err)
 {
     struct fg_token metric;
@@ -237,13 +217,14 @@ static enum fg_code parse(struct parser *parser, struct fg_err *err)
     }
     if (parser->token.kind != FG_TOKEN_END)
         return unexpected(parser, "", err);
-    return check_metric(parser, err);
+    return FG_OK;
 }
 
 enum fg_code fg_selector_parse(struct fg_slice text, struct fg_arena *arena,
                                struct fg_selector *selector, struct fg_err *err)
 {
-    struct parser parser = {.selector = selector, .first = selector->n_matchers};
+    struct parser parser = {.selector = selector};
+    size_t first = selector->n_matchers;
 
     if (text.len > FG_SELECTOR_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "label selector of %zu bytes is longer than %d", text.len,
@@ -253,7 +234,7 @@ enum fg_code fg_selector_parse(struct fg_slice text, struct fg_arena *arena,
     if (parser.lexer.in.ptr == NULL)
         return fg_fail(err, FG_E_LIMIT, "label selector of %zu bytes", text.len);
     if (parse(&parser, err) != FG_OK) {
-        drop_from(selector, parser.first);
+        drop_from(selector, first);
         return err->code;
     }
     return FG_OK;
