@@ -16,7 +16,7 @@ static void get_ready(struct fg_http_request *req, void *arg)
     struct fg_program *program = arg;
 
     if (atomic_load(&program->ready))
-        respond_text(req, 200, "ready\n");
+        respond_text(req, 200, "ready");
     else
         respond_text(req, 503, "not ready: starting or stopping\n");
 }
