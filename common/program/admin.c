@@ -8,7 +8,7 @@ static void respond_text(struct fg_http_request *req, unsigned status, const cha
 
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_puts(&body, text);
-    fg_http_respond(req, status, "text/plain; charset=utf-8", &body);
+    fg_http_respond(req, status, "text/plain", &body);
 }
 
 static void get_ready(struct fg_http_request *req, void *arg)
