@@ -19,17 +19,21 @@ static int64_t ms_to_ns(int64_t ms)
     return ns;
 }
 
-/* "25h0m0s", as Go prints what is hours long. */
+/* "actual: 25h0m0s", as Go prints what is hours long; "limit: 1d", as one sets it. */
 static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *err)
 {
     int64_t hours = length_ns / FG_HOUR_NS, rest = length_ns % FG_HOUR_NS;
+    struct fg_buf limit;
 
-    return fg_fail(err, FG_E_INVALID,
-                   "the query time range exceeds the limit (max_query_length, actual: "
-                   "%lldh%lldm%llds, limit: %lldh)",
-                   (long long)hours, (long long)(rest / FG_MINUTE_NS),
-                   (long long)(rest % FG_MINUTE_NS / FG_SECOND_NS),
-                   (long long)(max_ns / FG_HOUR_NS));
+    fg_buf_init(&limit, FG_ERR_MSG_MAX_BYTES);
+    fg_conf_write_duration(max_ns, &limit);
+    (void)fg_fail(err, FG_E_INVALID,
+                  "the query time range exceeds the limit (max_query_length, actual: "
+                  "%lldh%lldm%llds, limit: %.*s)",
+                  (long long)hours, (long long)(rest / FG_MINUTE_NS),
+                  (long long)(rest % FG_MINUTE_NS / FG_SECOND_NS), FG_S(fg_buf_slice(&limit)));
+    fg_buf_done(&limit);
+    return err->code;
 }
 
 /* What is before the lookback is left out; of a range that is before it altogether nothing remains.

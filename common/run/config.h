@@ -100,4 +100,7 @@ void fg_conf_write_yaml(const struct fg_conf *conf, struct fg_buf *out); /* secr
 void fg_conf_write_docs(const struct fg_conf *conf, struct fg_buf *out); /* Markdown */
 void fg_conf_write_help(const struct fg_conf *conf, struct fg_buf *out); /* for --help */
 
+/* As a setting's value reads: "30d", "1h30m", "0". Not negative. */
+void fg_conf_write_duration(int64_t ns, struct fg_buf *out);
+
 #endif

@@ -351,7 +351,7 @@ static void print_bytes(struct fg_buf *out, uint64_t bytes)
     fg_buf_u64(out, bytes);
 }
 
-static void print_duration(struct fg_buf *out, int64_t ns)
+void fg_conf_write_duration(int64_t ns, struct fg_buf *out)
 {
     if (ns == 0)
         fg_buf_putc(out, '0');
@@ -396,7 +396,7 @@ void fg_conf_print(const struct fg_conf_at *at, struct fg_buf *out)
         print_bytes(out, *(const uint64_t *)from);
         break;
     case FG_CONF_NS:
-        print_duration(out, *(const int64_t *)from);
+        fg_conf_write_duration(*(const int64_t *)from, out);
         break;
     case FG_CONF_FLOAT:
         print_float(out, *(const double *)from);

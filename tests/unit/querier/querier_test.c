@@ -39,7 +39,8 @@ struct fixture {
 
 /* --- fixture --- */
 
-static int setup_with(void **state, unsigned threads)
+static int setup_with(void **state, unsigned threads,
+                      void (*change)(struct fg_limit_settings *limits))
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
@@ -56,7 +57,7 @@ static int setup_with(void **state, unsigned threads)
     for (size_t i = 0; i < PEERS; i++)
         fake_peer_init(&f->peers[i]);
     struct fg_peer *peers[] = {&f->peers[0].peer, &f->peers[1].peer};
-    f->tenants = tenants_make(&f->limits, NULL, false, f->registry);
+    f->tenants = tenants_make(&f->limits, change, false, f->registry);
     f->querier = fg_querier_create(&(struct fg_querier_config){.ingesters = peers,
                                                                .n_ingesters = PEERS,
                                                                .work = f->work,
@@ -72,12 +73,22 @@ static int setup_with(void **state, unsigned threads)
 
 static int setup(void **state)
 {
-    return setup_with(state, 2);
+    return setup_with(state, 2, NULL);
 }
 
 static int setup_full_lane(void **state)
 {
-    return setup_with(state, 0);
+    return setup_with(state, 0, NULL);
+}
+
+static void short_queries(struct fg_limit_settings *limits)
+{
+    limits->max_query_length_ns = 90 * FG_MINUTE_NS;
+}
+
+static int setup_short_queries(void **state)
+{
+    return setup_with(state, 2, short_queries);
 }
 
 static int teardown(void **state)
@@ -347,6 +358,16 @@ static void errors_are_those_clients_know(void **state)
         expect(f, cases[i].method, cases[i].json, 400, cases[i].want);
         assert_true(head_has(f, "application/json"));
     }
+}
+
+static void a_range_that_is_too_long(void **state)
+{
+    struct fixture *f = *state;
+
+    expect(f, "Series", "{\"start\":1000,\"end\":5401000}", 200, "{}");
+    expect(f, "Series", "{\"start\":1000,\"end\":5461000}", 400,
+           INVALID("the query time range exceeds the limit (max_query_length, actual: 1h31m0s, "
+                   "limit: 1h30m)"));
 }
 
 /* Two peers have parts of one tree; the sum is exact, and so is what the peers were asked. */
@@ -622,6 +643,7 @@ int main(void)
         WITH(render_errors),
         WITH(protocol_of_connect),
         WITH(stats_of_all_peers),
+        cmocka_unit_test_setup_teardown(a_range_that_is_too_long, setup_short_queries, teardown),
         cmocka_unit_test_setup_teardown(a_full_lane_is_said, setup_full_lane, teardown),
         WITH(the_page),
     };
