@@ -13,15 +13,18 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, os.pardir, "lib"))
-import flamegrid  # noqa: E402
 import recordings  # noqa: E402
+
+# The limits of the recorded server that cases reach; ours are other ones.
+SETTINGS = ["--limits.max_query_length=720h", "--limits.ingestion_body_limit_mb=2", "--limits.reject_older_than=87600h",
+            "--limits.max_profile_size_bytes=4MiB", "--limits.max_profile_stacktrace_samples=16000"]
 
 
 class Golden:
     """One server, and the recordings that it is compared with."""
 
-    def __init__(self, port):
-        self.folder = flamegrid.shared_folder("golden")
+    def __init__(self, folder, port):
+        self.folder = folder
         self.replay = recordings.load_replay()
         self.server = self.replay.Server("http://127.0.0.1:%d" % port)
 
@@ -49,4 +52,4 @@ class Golden:
 
 
 if __name__ == "__main__":
-    recordings.run(__doc__.splitlines()[0], os.path.join(HERE, "cases.txt"), [], Golden)
+    recordings.run(__doc__, "golden", os.path.join(HERE, "cases.txt"), SETTINGS, Golden)

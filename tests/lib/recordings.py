@@ -1,0 +1,113 @@
+"""Recordings of another server's answers, compared with ours.
+
+Which cases have to pass says a list, a ratchet: one case a line, then the steps of it that may differ. "-STEP" may
+answer anything, "STEP=STATUS" has to answer with that status. Why they differ is for a README beside the list.
+
+What a recording is, a Recordings says: names() of its cases, and steps(name), which sends the steps of one in order
+and yields for each (step, status of our answer, difference to the recorded one as lines).
+"""
+
+import importlib.util
+import os
+
+import flamegrid
+
+
+def load_replay():
+    """The program beside the recordings that knows when two answers are equal."""
+    path = os.path.join(flamegrid.shared_folder("golden"), "replay.py")
+    spec = importlib.util.spec_from_file_location("replay", path)
+    replay = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(replay)
+    return replay
+
+
+def exception(word):
+    """(step, the status that it has to have, or None for any)."""
+    if word.startswith("-"):
+        return word[1:], None
+    step, _, status = word.partition("=")
+    return step, int(status)
+
+
+def read_list(path):
+    """{case: {step: status or None}} in the order of the list."""
+    cases = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            words = line.partition("#")[0].split()
+            if words:
+                cases[words[0]] = dict(map(exception, words[1:]))
+    return cases
+
+
+def shown(differences, most_lines):
+    """{step: lines} as text."""
+    text = []
+    for step, lines in differences.items():
+        text.append(step)
+        text += ["  " + line for line in lines[:most_lines]]
+        if len(lines) > most_lines:
+            text.append("  ... %d more lines" % (len(lines) - most_lines))
+    return "\n".join(text)
+
+
+def judge(tally, name, differences, most_lines):
+    if differences:
+        tally.fail(name, shown(differences, most_lines))
+    else:
+        tally.ok(name)
+
+
+def run_listed(recordings, listed, tally, most_lines):
+    for name, known in listed.items():
+        if not tally.wants(name):
+            continue
+        unexpected = {}
+        missing = set(known)
+        for step, status, lines in recordings.steps(name):
+            missing.discard(step)
+            if step in known and not lines:
+                print("note %s: %s is as recorded now, its exception can go" % (name, step))
+            elif step in known and known[step] not in (None, status):
+                unexpected[step] = ["the list says %s, we answer %d" % (known[step], status)] + lines
+            elif step not in known and lines:
+                unexpected[step] = lines
+        for step in sorted(missing):
+            unexpected[step] = ["there is no such step"]
+        judge(tally, name, unexpected, most_lines)
+
+
+def run_all(recordings, tally, most_lines):
+    """Closes with the lines that the list would have."""
+    listed = []
+    for name in filter(tally.wants, recordings.names()):
+        steps = list(recordings.steps(name))
+        differences = {step: lines for step, _, lines in steps if lines}
+        judge(tally, name, differences, most_lines)
+        if len(differences) < len(steps):
+            listed.append(" ".join([name] + ["-" + step for step in differences]))
+    print("\n".join(listed))
+
+
+def run(doc, folder_name, list_path, settings, open_recordings):
+    """A test program: the recordings that open_recordings(folder, port) returns, against the list in that file."""
+    parser = flamegrid.arguments_of(doc.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="also what is not listed")
+    parser.add_argument("--diff-lines", type=int, default=30, metavar="N")
+    arguments = parser.parse_args()
+    tally = flamegrid.Tally(arguments.pattern)
+    folder = flamegrid.shared_folder(folder_name)
+    if folder is None:
+        tally.skip(folder_name, "no folder of recordings; set FG_SHARED")
+        tally.finish()
+    with flamegrid.Server(*settings) as server:
+        server.start().wait_ready()
+        recordings = open_recordings(folder, server.port)
+        if arguments.all:
+            run_all(recordings, tally, arguments.diff_lines)
+        else:
+            run_listed(recordings, read_list(list_path), tally, arguments.diff_lines)
+        if server.terminate() != 0:  # whatever was asked for by -k
+            tally.fail("stops cleanly", server.log_tail())
+    tally.finish()
