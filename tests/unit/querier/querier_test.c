@@ -5,14 +5,12 @@
 #include "common/profile/tree.h"
 #include "proto/inner.pb-c.h"
 #include "querier/querier.h"
+#include "tests/lib/http_ask.h"
 #include "tests/lib/tenants.h"
 #include "tests/unit/querier/fake_peer.h"
 
-#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -112,56 +110,19 @@ static int teardown(void **state)
 
 /* --- asking --- */
 
-static int dial(struct fixture *f)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)fg_http_server_port(f->server)),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof addr), 0);
-    return fd;
-}
-
-/* Sends a request and keeps the answer until the server closes. Returns the status. */
 static unsigned ask(struct fixture *f, const char *request, const char *body)
 {
-    struct fg_buf out;
-    char part[4096];
-    ssize_t n;
-    int fd = dial(f);
-
-    fg_buf_init(&out, (size_t)1 << 20);
-    fg_buf_printf(&out, "%s\r\nHost: x\r\nConnection: close\r\n", request);
-    if (body != NULL)
-        fg_buf_printf(&out, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
-    else
-        fg_buf_puts(&out, "\r\n");
-    assert_int_equal(send(fd, out.ptr, out.len, MSG_NOSIGNAL), (ssize_t)out.len);
-    fg_buf_done(&out);
-    fg_buf_clear(&f->answer);
-    while ((n = recv(fd, part, sizeof part, 0)) > 0)
-        fg_buf_append(&f->answer, part, (size_t)n);
-    close(fd);
-    fg_buf_putc(&f->answer, '\0');
-    assert_true(f->answer.len > 12);
-    return (unsigned)strtoul((const char *)f->answer.ptr + 9, NULL, 10);
+    return http_ask(fg_http_server_port(f->server), request, body, &f->answer);
 }
 
 static const char *body_of(struct fixture *f)
 {
-    const char *blank = strstr((const char *)f->answer.ptr, "\r\n\r\n");
-
-    assert_non_null(blank);
-    return blank + 4;
+    return http_ask_body(&f->answer);
 }
 
 static bool head_has(struct fixture *f, const char *text)
 {
-    const char *hit = strstr((const char *)f->answer.ptr, text);
-
-    return hit != NULL && hit < body_of(f);
+    return http_ask_head_has(&f->answer, text);
 }
 
 static unsigned call(struct fixture *f, const char *method, const char *json)
