@@ -337,8 +337,7 @@ static enum fg_code check_time(struct upload *upload, struct fg_profile *profile
 
     if (is_broken(profile->time_ns)) {
         profile->time_ns = upload->now_ns;
-        if (upload->attempt == 1)
-            fg_metric_add(upload->distributor->metrics, DIST_CLOCKS, 1);
+        upload->counts.decode.times_repaired++;
         return FG_OK;
     }
     if (limits->reject_older_than_ns > 0)
@@ -451,6 +450,8 @@ static void count_cuts(struct distributor *distributor, const struct ingest_coun
         fg_metric_add(distributor->metrics, DIST_SYMBOLS_CUT, counts->decode.symbols_cut);
     if (counts->decode.samples_dropped > 0)
         fg_metric_add(distributor->metrics, DIST_SAMPLES_DROPPED, counts->decode.samples_dropped);
+    if (counts->decode.times_repaired > 0)
+        fg_metric_add(distributor->metrics, DIST_CLOCKS, counts->decode.times_repaired);
     if (counts->decode.profiles_dropped > 0)
         fg_metric_add(distributor->metrics, DIST_DROPPED, counts->decode.profiles_dropped);
     if (counts->decode.types_dropped > 0)

@@ -776,6 +776,8 @@ static enum fg_code complete_upload(struct reader *reader, struct fg_upload *upl
     info->has_time = reader->time_ns / FG_HOUR_NS / 24 >= YEAR_1970_NS_DAYS;
     if (info->has_time)
         upload->time_ns = reader->time_ns;
+    else
+        reader->counts->times_repaired += reader->time_ns != 0;
     if (reader->duration_ns > 0)
         upload->duration_ns = reader->duration_ns;
     if (reader->request->name != NULL) {
