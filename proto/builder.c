@@ -787,7 +787,7 @@ static enum fg_code choose_types(struct fg_builder *builder, const struct fg_upl
                                  struct fg_err *err)
 {
     const struct fg_batch *batch = builder->batch;
-    bool kept[FG_BATCH_TYPES_MAX];
+    bool kept[FG_BATCH_TYPES_MAX] = {false};
     uint32_t n_kept = 0;
 
     fg_assert(batch->n_types <= FG_BATCH_TYPES_MAX);
@@ -859,7 +859,7 @@ static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_up
                                   bool *ret_move, struct fg_err *err)
 {
     struct fg_map joined = {0};
-    bool kept;
+    bool kept = false;
 
     for (uint32_t g = 0; g < builder->n_groups; g++) {
         struct group *group = &builder->groups[g];

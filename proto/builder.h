@@ -127,8 +127,7 @@ enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint3
  * First the rules for sample types see the upload's labels with __type__ and __unit__, for each
  * type: those they drop go with their values, and samples without any other value with them. Then
  * the rules for labels see each profile's whole set; profiles they drop are counted, those they
- * make equal are merged, and each may get a service of its own. Labels that say how a profile was
- * sent
+ * make equal are merged, and each may get a service of its own. Labels of how a profile was sent
  * (__delta__, __order__) go, and what then is not a good set is FG_E_INVALID. A batch without
  * profiles is what an upload without any value gives, or one of which the rules leave nothing.
  */

@@ -245,6 +245,7 @@ static void change_case(struct edit *edit, const struct fg_relabel_rule *rule, s
         return;
     for (; text.len > 0; text = fg_slice_sub(text, len, text.len)) {
         if (!fg_utf8_next(text, &rune, &len)) {
+            fg_assert(text.ptr != NULL);
             out[n++] = text.ptr[0];
             len = 1;
         } else if (rule->action == FG_RELABEL_LOWERCASE) {

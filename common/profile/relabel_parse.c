@@ -65,12 +65,6 @@ struct reader {
     bool types;    /* rules for sample types */
 };
 
-static enum fg_code no_memory(struct reader *reader)
-{
-    return fg_fail(reader->yaml.err, FG_E_LIMIT, "rules of %.128s need more than %d bytes",
-                   reader->yaml.name, ARENA_MAX_BYTES);
-}
-
 /* "rule 2: <what> at <name>:<line>" */
 static enum fg_code refuse(struct reader *reader, const char *fmt, ...) fg_printf(2, 3);
 
@@ -83,6 +77,11 @@ static enum fg_code refuse(struct reader *reader, const char *fmt, ...)
     (void)vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     return fg_yaml_refuse(&reader->yaml, "rule %zu: %s", reader->number, what);
+}
+
+static enum fg_code no_memory(struct reader *reader)
+{
+    return refuse(reader, "the list needs more than %d bytes of memory", ARENA_MAX_BYTES);
 }
 
 /* A text for an error: names and actions that are wrong may be long. */

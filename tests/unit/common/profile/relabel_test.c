@@ -355,6 +355,18 @@ static void rules_are_bounded(void **state)
     assert_int_equal(fg_relabel_parse_types(fg_buf_slice(&yaml), "r", &rules, &err), FG_E_INVALID);
     assert_string_equal(err.msg, "rule 1: replacement of 4097 bytes is longer than 4096 at r:1");
 
+    fg_buf_clear(&yaml); /* each $ is a part of its own */
+    for (size_t i = 0; i < 100; i++) {
+        fg_buf_puts(&yaml, "- {target_label: a, replacement: '");
+        for (size_t n = 0; n < FG_RELABEL_TEXT_MAX_BYTES; n++)
+            fg_buf_putc(&yaml, '$');
+        fg_buf_puts(&yaml, "'}\n");
+    }
+    assert_int_equal(
+        fg_relabel_parse(fg_buf_slice(&yaml), "r", FG_RELABEL_DEFAULTS_FIRST, &rules, &err),
+        FG_E_INVALID);
+    assert_non_null(strstr(err.msg, ": the list needs more than 8388608 bytes of memory at r:"));
+
     fg_buf_clear(&yaml);
     for (size_t i = 0; i <= 1 << 20; i++)
         fg_buf_putc(&yaml, '[');

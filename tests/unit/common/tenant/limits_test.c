@@ -116,7 +116,7 @@ static void an_override_replaces_what_it_names(void **state)
 static void rules_are_read_with_the_rest(void **state)
 {
     struct fixture *f = *state;
-    struct fg_limits *limits;
+    struct fg_limits *limits, *defaults;
     struct fg_err err;
 
     write_file(f, "overrides:\n"
@@ -133,8 +133,12 @@ static void rules_are_read_with_the_rest(void **state)
     assert_int_equal(fg_relabel_count(limits->type_rules), 1);
     fg_limits_unref(limits);
     limits = fg_tenants_limits(f->tenants, FG_LIT("b"));
+    defaults = fg_tenants_limits(f->tenants, FG_LIT("c"));
     assert_int_equal(fg_relabel_count(limits->rules), 5); /* the default ones */
+    assert_ptr_equal(limits->rules, defaults->rules);     /* once for all who have them */
+    assert_ptr_equal(limits->type_rules, defaults->type_rules);
     fg_limits_unref(limits);
+    fg_limits_unref(defaults);
 }
 
 static void a_changed_file_is_read_again(void **state)
