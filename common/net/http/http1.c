@@ -153,7 +153,8 @@ static void received(struct http_conn *conn)
     }
     if (req->refusal != HTTP_ACCEPTED)
         http_refuse(req);
-    else if (h1->state == HTTP1_HEAD && h1->first == req && http2_upgrade_wanted(req))
+    else if (h1->state == HTTP1_HEAD && h1->first == req && h1->upgrade &&
+             http2_upgrade_wanted(req))
         h1->state = HTTP1_UPGRADED;
     else
         http_request_work(req);

@@ -76,6 +76,26 @@ static int on_header_value_complete(llhttp_t *parser)
     return 0;
 }
 
+static enum fg_http_method method_of(const llhttp_t *parser)
+{
+    switch (parser->method) {
+    case HTTP_GET:
+        return FG_HTTP_GET;
+    case HTTP_HEAD:
+        return FG_HTTP_HEAD;
+    case HTTP_POST:
+        return FG_HTTP_POST;
+    case HTTP_PUT:
+        return FG_HTTP_PUT;
+    case HTTP_DELETE:
+        return FG_HTTP_DELETE;
+    case HTTP_OPTIONS:
+        return FG_HTTP_OPTIONS;
+    default:
+        return FG_HTTP_OTHER;
+    }
+}
+
 static unsigned count_headers(const struct fg_http_request *req, const char *name)
 {
     unsigned n = 0;
@@ -122,8 +142,9 @@ static int on_headers_complete(llhttp_t *parser)
     struct fg_http_request *req = h1->current;
     enum http_refusal why;
 
-    parser->upgrade = 0; /* the message goes on as it would without, see received() */
-    req->method = http_method_named(fg_cstr(llhttp_method_name(parser->method)));
+    h1->upgrade = parser->upgrade;
+    parser->upgrade = 0; /* the message goes on as it would without, see received() of http1.c */
+    req->method = method_of(parser);
     req->http10 = parser->http_minor == 0;
     why = check_framing(parser, req);
     if (why == HTTP_ACCEPTED && !http_request_url(req))

@@ -70,6 +70,20 @@ static bool add_header(struct fg_http_request *req, struct fg_slice name, struct
     return true;
 }
 
+static enum fg_http_method method_of(struct fg_slice name)
+{
+    static const struct {
+        const char *name;
+        enum fg_http_method method;
+    } methods[] = {{"GET", FG_HTTP_GET}, {"HEAD", FG_HTTP_HEAD},     {"POST", FG_HTTP_POST},
+                   {"PUT", FG_HTTP_PUT}, {"DELETE", FG_HTTP_DELETE}, {"OPTIONS", FG_HTTP_OPTIONS}};
+
+    for (size_t i = 0; i < FG_COUNT(methods); i++)
+        if (fg_slice_is(name, methods[i].name))
+            return methods[i].method;
+    return FG_HTTP_OTHER;
+}
+
 /* Pseudo-headers become what HTTP/1.1 would have said (RFC 9113, 8.3.1). */
 static bool add_field(struct fg_http_request *req, struct fg_slice name, struct fg_slice value)
 {
@@ -80,7 +94,7 @@ static bool add_field(struct fg_http_request *req, struct fg_slice name, struct 
     if (fg_slice_is(name, ":authority"))
         return add_header(req, FG_LIT("host"), value);
     if (fg_slice_is(name, ":method"))
-        req->method = http_method_named(value);
+        req->method = method_of(value);
     return true;
 }
 

@@ -149,13 +149,20 @@ static inline struct fg_slice http_span(const struct fg_http_request *req, struc
 }
 
 /* One piece of a URL, name or value; the pieces of one follow each other. false: no room. */
-bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
-                            struct fg_slice piece);
+static inline bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
+                                          struct fg_slice piece)
+{
+    struct fg_buf *head = &req->head;
+
+    if (span->len == 0)
+        span->at = (uint32_t)head->len;
+    fg_buf_put(head, piece);
+    span->len += (uint32_t)piece.len;
+    return !head->full;
+}
 
 /* Is the token in the list that the header is ("Connection: close, TE")? */
 bool http_header_has(const struct fg_http_request *req, const char *name, const char *token);
-
-enum fg_http_method http_method_named(struct fg_slice name); /* "GET" */
 
 /* Splits the URL; false when it is not one that we could serve. */
 bool http_request_url(struct fg_http_request *req);
@@ -243,6 +250,7 @@ struct http1 {
     enum http1_state state;
     bool pumping;
     bool complete;             /* set by the parser's callback */
+    bool upgrade;              /* another protocol is asked for */
     enum http_refusal stopped; /* why a callback ended the parsing */
     llhttp_t parser;
     struct fg_slice in;              /* received, not parsed */

@@ -94,32 +94,6 @@ void http_request_destroy(struct fg_http_request *req)
     free(req);
 }
 
-bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
-                            struct fg_slice piece)
-{
-    struct fg_buf *head = &req->head;
-
-    if (span->len == 0)
-        span->at = (uint32_t)head->len;
-    fg_buf_put(head, piece);
-    span->len += (uint32_t)piece.len;
-    return !head->full;
-}
-
-enum fg_http_method http_method_named(struct fg_slice name)
-{
-    static const struct {
-        const char *name;
-        enum fg_http_method method;
-    } methods[] = {{"GET", FG_HTTP_GET}, {"HEAD", FG_HTTP_HEAD},     {"POST", FG_HTTP_POST},
-                   {"PUT", FG_HTTP_PUT}, {"DELETE", FG_HTTP_DELETE}, {"OPTIONS", FG_HTTP_OPTIONS}};
-
-    for (size_t i = 0; i < FG_COUNT(methods); i++)
-        if (fg_slice_is(name, methods[i].name))
-            return methods[i].method;
-    return FG_HTTP_OTHER;
-}
-
 /* --- percent-decoding (RFC 3986, 2.1) --- */
 
 static bool has_escape(struct fg_slice text, bool plus)
