@@ -46,10 +46,12 @@ struct http2_piece {
     size_t at, len; /* in req->out, or in control */
 };
 
-/*  RUNNING --> NOTICED --> ENDING      NOTICED: the peer knows that we stop, new streams still
- * pass;
- *      \__________________^            ENDING: no new streams; closed when the last one is done */
-enum http2_stage { HTTP2_RUNNING, HTTP2_NOTICED, HTTP2_ENDING };
+/* How the server's end reaches the peer (RFC 9113, 6.8), one after the other. */
+enum http2_stage {
+    HTTP2_RUNNING,
+    HTTP2_NOTICED, /* it knows that we stop; streams that it opened meanwhile are served */
+    HTTP2_ENDING,  /* no new streams; closed when the last one is done */
+};
 
 struct http2 {
     nghttp2_session *session;

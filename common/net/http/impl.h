@@ -36,13 +36,12 @@ enum {
     HTTP2_STREAM_WINDOW_BYTES = 256 * 1024, /* what a stream may send unasked */
     HTTP_ARENA_MAX_BYTES = 1024 * 1024,     /* see fg_http_arena() */
     HTTP_READ_BYTES = 64 * 1024,            /* one read; shared by all connections of a loop */
-    HTTP_RECORD_BYTES = 16 * 1024,    /* the most that one record of TLS has (RFC 8446, 5.1) */
-    HTTP_SKIP_MAX_BYTES = 256 * 1024, /* of a refused body: cheaper to read than to reconnect */
-    HTTP_LINGER_MAX_BYTES =
-        1024 * 1024,              /* thrown away after a last answer, see http_conn_leave() */
-    HTTP_CODING_MIN_BYTES = 1400, /* less fits one packet anyhow */
-    HTTP_SPARE_REQUESTS = 64,     /* kept per loop for the next connection's */
-    HTTP_WRITE_BUFS = 32,         /* at most, in one write */
+    HTTP_RECORD_BYTES = 16 * 1024,       /* the most that one record of TLS has (RFC 8446, 5.1) */
+    HTTP_SKIP_MAX_BYTES = 256 * 1024,    /* of a refused body: cheaper to read than to reconnect */
+    HTTP_LINGER_MAX_BYTES = 1024 * 1024, /* thrown away after a last answer */
+    HTTP_CODING_MIN_BYTES = 1400,        /* less fits one packet anyhow */
+    HTTP_SPARE_REQUESTS = 64,            /* kept per loop for the next connection's */
+    HTTP_WRITE_BUFS = 32,                /* at most, in one write */
 };
 
 /* --- requests --- */
@@ -219,7 +218,8 @@ struct http_protocol {
     void (*pump)(struct http_conn *conn);
     /* The answer of a request is complete: it leaves when its turn comes. */
     void (*respond)(struct fg_http_request *req);
-    /* The connection is closed: requests that no handler or worker has are freed. */
+    /* The connection is closed, or will speak something else: requests that no handler or worker
+     * has are freed. */
     void (*end)(struct http_conn *conn);
 };
 
