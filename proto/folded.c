@@ -34,11 +34,14 @@ static size_t last_blank(struct fg_slice line)
  */
 static uint32_t count_frames(struct fg_slice stack)
 {
-    uint32_t frames = stack.ptr[stack.len - 1] != ';';
+    uint32_t frames = 0;
+    bool open = false;
 
-    for (size_t i = 0; i < stack.len; i++)
-        frames += stack.ptr[i] == ';';
-    return frames;
+    for (size_t i = 0; stack.ptr != NULL && i < stack.len; i++) {
+        open = stack.ptr[i] != ';';
+        frames += !open;
+    }
+    return frames + open;
 }
 
 /* The frames of "a;b;c", root first, become locations leaf first. */
