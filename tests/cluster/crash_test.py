@@ -134,18 +134,9 @@ def send(client, push, faults):
 
 
 def frames_of(client, push_type, service, range_ms):
-    """{frame: value} of the leaves."""
-    answer = client.ask("SelectMergeStacktraces", profileTypeID=push_type, labelSelector='{service_name="%s"}' % service,
-                        start=range_ms[0], end=range_ms[1], maxNodes=1 << 20)
-    graph = answer.get("flamegraph", {})
-    names, found = graph.get("names", []), {}
-    for level in graph.get("levels", []):
-        values = [int(value) for value in level["values"]]
-        for at in range(0, len(values), 4):
-            name = names[values[at + 3]]
-            if name.startswith("push_"):
-                found[name] = found.get(name, 0) + values[at + 1]
-    return found, int(graph.get("total", 0))
+    """{frame of a push: value}, and the total of all."""
+    found, total = client.flame_frames(push_type, '{service_name="%s"}' % service, *range_ms)
+    return {name: value for name, value in found.items() if name.startswith("push_")}, total
 
 
 def verify(port, ledger):

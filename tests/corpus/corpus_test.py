@@ -5,7 +5,7 @@
 
 Each file goes to a service of its own; then the total of each of its sample types is asked for. The
 files are $FG_SHARED/corpus (default ../shared beside the repository), explained in the README there;
-without it all cases are skipped. A case is named after its file.
+without it all cases are skipped. A case is named after its file. Captured requests are in captured.py.
 """
 
 import csv
@@ -16,6 +16,7 @@ import sys
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import captured  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
 
@@ -41,11 +42,11 @@ DIFFERS = {
 }
 
 
-def rows():
+def rows(formats):
     folder = flamegrid.shared_folder("corpus")
     with open(os.path.join(folder, "manifest.tsv"), encoding="utf-8", newline="") as manifest:
         for row in csv.DictReader(manifest, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if row["format"] in FORMATS and row["expect"] != "oracle":
+            if row["format"] in formats and row["expect"] != "oracle":
                 row["path"] = os.path.join(folder, row["file"])
                 yield row
 
@@ -69,45 +70,19 @@ def push(client, row):
 def stored(client, row):
     """{"type/unit": total} of what the service has; where stacks are known they are compared, too."""
     selector = '{service_name="%s"}' % service_of(row)
-    start, end = ALL_TIME_MS
-    answer = client.ask("Series", matchers=[selector], labelNames=["__profile_type__"], start=start, end=end)
     totals = {}
-    for labels in answer.get("labelsSet", []):
-        for label in labels.get("labels", []):
-            kind = "/".join(label["value"].split(":")[1:3])
-            merged = merged_profile(client, label["value"], selector)
-            totals[kind] = sum(int(sample["value"][0]) for sample in merged.get("sample", []))
-            check_stacks(row, kind, merged)
-            # Locations without a function have no place in a flame graph.
-            if "without function" not in row["notes"] and "without stack" not in row["notes"]:
-                flame = client.flame_total(label["value"], selector, start, end)
-                flamegrid.check(flame == totals[kind], "%s: the flame graph has %d, the profile %d",
-                                kind, flame, totals[kind])
+    for series in client.label_sets([selector], ["__profile_type__"], *ALL_TIME_MS):
+        profile_type = series["__profile_type__"]
+        kind = "/".join(profile_type.split(":")[1:3])
+        merged = client.merged_profile(profile_type, selector, *ALL_TIME_MS)
+        totals[kind] = pprof.total_json(merged)
+        check_stacks(row, kind, merged)
+        # Locations without a function have no place in a flame graph.
+        if "without function" not in row["notes"] and "without stack" not in row["notes"]:
+            flame = client.flame_total(profile_type, selector, *ALL_TIME_MS)
+            flamegrid.check(flame == totals[kind], "%s: the flame graph has %d, the profile %d",
+                            kind, flame, totals[kind])
     return totals
-
-
-def merged_profile(client, profile_type, selector):
-    """All of a type as one pprof, as JSON."""
-    request = {"profileTypeID": profile_type, "labelSelector": selector,
-               "start": ALL_TIME_MS[0], "end": ALL_TIME_MS[1]}
-    return client.ask("SelectMergeProfile", **request)
-
-
-def folded(profile):
-    """{"root;...;leaf": value}. A frame without a name is its address."""
-    strings = profile.get("stringTable", [])
-    functions = {f["id"]: strings[int(f.get("name", 0))] or strings[int(f.get("systemName", 0))]
-                 for f in profile.get("function", [])}
-    frames = {}
-    for location in profile.get("location", []):
-        address = "0x%x" % int(location.get("address", 0))
-        lines = [functions[line["functionId"]] or address for line in location.get("line", [])]
-        frames[location["id"]] = lines[::-1] or [address]
-    stacks = {}
-    for sample in profile.get("sample", []):
-        stack = ";".join(frame for id_ in reversed(sample["locationId"]) for frame in frames[id_])
-        stacks[stack] = stacks.get(stack, 0) + int(sample["value"][0])
-    return stacks
 
 
 def expected_stacks(row, kind):
@@ -146,7 +121,7 @@ def check_stacks(row, kind, merged):
     want = expected_stacks(row, kind)
     if want is None or row["file"] in DIFFERS:
         return
-    got = folded(merged)
+    got = pprof.folded_json(merged)
     wrong = sorted(stack for stack in got.keys() | want.keys() if got.get(stack) != want.get(stack))
     flamegrid.check(not wrong, "%s: %d of %d stacks differ, the first is %r: %s instead of %s", kind, len(wrong),
                     len(want), wrong[:1], got.get(wrong[0]) if wrong else 0, want.get(wrong[0]) if wrong else 0)
@@ -218,8 +193,9 @@ def main():
     with flamegrid.Server() as server:
         server.start().wait_ready()
         client = flamegrid.Client(server.port, REQUEST_TIMEOUT_S)
-        for row in rows():
+        for row in rows(FORMATS):
             tally.run(row["file"], case, server, client, row)
+        captured.run(tally, server.port, rows(captured.FORMATS), ALL_TIME_MS)
         tally.run("stops cleanly", lambda: flamegrid.check(server.terminate() == 0, "%s", server.log_tail()))
     tally.finish()
 

@@ -111,15 +111,16 @@ class Server:
 
 
 class Client:
-    """One kept connection; not for several threads."""
+    """One kept connection; not for several threads. headers go with every request."""
 
-    def __init__(self, port, timeout=60):
+    def __init__(self, port, timeout=60, headers=None):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+        self.headers = headers or {}
 
     def send(self, method, target, body=None, headers=None):
         """Status and body. A lost connection is the caller's, and the next call makes a new one."""
         try:
-            self.connection.request(method, target, body, headers or {})
+            self.connection.request(method, target, body, {**self.headers, **(headers or {})})
             response = self.connection.getresponse()
             return response.status, response.read()
         except BaseException:
@@ -138,6 +139,31 @@ class Client:
         answer = self.ask("SelectMergeStacktraces", profileTypeID=profile_type, labelSelector=selector,
                           start=start_ms, end=end_ms)
         return int(answer.get("flamegraph", {}).get("total", 0))
+
+    def flame_frames(self, profile_type, selector, start_ms, end_ms):
+        """({function: the sum of its nodes' totals}, the total of all). A function that calls itself counts
+        once for each time that it is on the stack."""
+        answer = self.ask("SelectMergeStacktraces", profileTypeID=profile_type, labelSelector=selector,
+                          start=start_ms, end=end_ms, maxNodes=1 << 20)
+        graph = answer.get("flamegraph", {})
+        names, found = graph.get("names", []), {}
+        for level in graph.get("levels", []):
+            values = [int(value) for value in level["values"]]
+            for at in range(0, len(values), 4):  # offset, total, self, name
+                name = names[values[at + 3]]
+                found[name] = found.get(name, 0) + values[at + 1]
+        return found, int(graph.get("total", 0))
+
+    def merged_profile(self, profile_type, selector, start_ms, end_ms):
+        """All of a type as one pprof, as JSON; pprof.folded_json reads it."""
+        return self.ask("SelectMergeProfile", profileTypeID=profile_type, labelSelector=selector,
+                        start=start_ms, end=end_ms)
+
+    def label_sets(self, matchers, names, start_ms, end_ms):
+        """The series that match, as dictionaries of these labels; of all labels without any."""
+        answer = self.ask("Series", matchers=matchers, labelNames=names, start=start_ms, end=end_ms)
+        return [{label["name"]: label["value"] for label in labels.get("labels", [])}
+                for labels in answer.get("labelsSet", [])]
 
     def series_total(self, profile_type, selector, start_ms, end_ms):
         """The same sum the other way: points of a time series (doubles, so exact below 2^53)."""

@@ -110,3 +110,25 @@ def read_totals(data):
         for i, n in enumerate(values):
             totals[i] += signed(n)
     return totals
+
+
+def total_json(profile):
+    """The sum of the first sample type of a pprof as JSON."""
+    return sum(int(sample["value"][0]) for sample in profile.get("sample", []))
+
+
+def folded_json(profile):
+    """{"root;...;leaf": value} of a pprof as JSON. A frame without a name is its address."""
+    strings = profile.get("stringTable", [])
+    functions = {f["id"]: strings[int(f.get("name", 0))] or strings[int(f.get("systemName", 0))]
+                 for f in profile.get("function", [])}
+    frames = {}
+    for location in profile.get("location", []):
+        address = "0x%x" % int(location.get("address", 0))
+        lines = [functions[line["functionId"]] or address for line in location.get("line", [])]
+        frames[location["id"]] = lines[::-1] or [address]
+    stacks = {}
+    for sample in profile.get("sample", []):
+        stack = ";".join(frame for id_ in reversed(sample["locationId"]) for frame in frames[id_])
+        stacks[stack] = stacks.get(stack, 0) + int(sample["value"][0])
+    return stacks
