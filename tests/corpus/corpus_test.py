@@ -20,7 +20,10 @@ import captured  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
 
-FORMATS = {"pprof": "pprof", "collapsed": "folded", "lines": "lines"}
+FORMATS = {"pprof": "pprof", "collapsed": "folded", "lines": "lines", "tree": "tree", "trie": "trie"}
+# Their totals are of events or are compared with what was read in the unit tests of the decoders
+# (tests/unit/proto); here it is that the right ones are taken, through all of the server.
+OTHERS = {"jfr": "jfr", "speedscope": "speedscope", "otlp": None}
 REQUEST_TIMEOUT_S = 60
 FROM_S = 1_700_000_000
 ALL_TIME_MS = (1, (1 << 63) // 1_000_000 + 1)  # profiles keep their own times, however far off
@@ -59,8 +62,11 @@ def service_of(row):
 def push(client, row):
     with open(row["path"], "rb") as file:
         body = file.read()
+    if row["format"] == "otlp":
+        kind = "application/json" if row["file"].endswith(".json") else "application/x-protobuf"
+        return client.send("POST", "/v1development/profiles", body, {"Content-Type": kind})
     # A rate of 0 keeps counts of text formats as they are, instead of turning them into time.
-    query = {"name": service_of(row), "format": FORMATS[row["format"]], "from": FROM_S, "until": FROM_S + 10,
+    query = {"name": service_of(row), "format": (FORMATS | OTHERS)[row["format"]], "from": FROM_S, "until": FROM_S + 10,
              "sampleRate": 0}
     if row["agent"] == "dotnet":
         query["spyName"] = "dotnetspy"
@@ -184,6 +190,26 @@ def case(server, client, row):
         flamegrid.check(not totals, "it holds %s", totals)
 
 
+def other_case(server, client, row):
+    """Taken or refused as the manifest says; what is refused leaves nothing."""
+    before = profiles_received(client)
+    status, body = push(client, row)
+    flamegrid.check(server.alive(), "the server ended:\n%s", server.log_tail())
+    flamegrid.check(status == 200 or 400 <= status < 500, "status %d: %s", status, body[:200])
+    if row["expect"] == "accept":
+        flamegrid.check(status == 200, "refused with %d: %s", status, body[:200])
+    if row["expect"] == "reject":
+        flamegrid.check(status != 200 or b"" != body, "accepted; %s", row["notes"])
+    if status != 200 or row["expect"] == "reject":
+        flamegrid.check(profiles_received(client) == before, "refused with %d, and profiles were stored", status)
+
+
+def profiles_received(client):
+    _, body = client.send("GET", "/metrics", b"")
+    return [line for line in body.decode().splitlines()
+            if line.startswith("flamegrid_ingester_profiles_stored_total")]
+
+
 def main():
     arguments = flamegrid.arguments_of(__doc__.splitlines()[0]).parse_args()
     tally = flamegrid.Tally(arguments.pattern)
@@ -196,6 +222,8 @@ def main():
         for row in rows(FORMATS):
             tally.run(row["file"], case, server, client, row)
         captured.run(tally, server.port, rows(captured.FORMATS), ALL_TIME_MS)
+        for row in rows(OTHERS):  # last: OTLP says itself whose profiles they are
+            tally.run(row["file"], other_case, server, client, row)
         tally.run("stops cleanly", lambda: flamegrid.check(server.terminate() == 0, "%s", server.log_tail()))
     tally.finish()
 
