@@ -126,6 +126,11 @@ static void on_reply(struct fg_call *call)
 
 /* ---- messages ---- */
 
+static uint64_t item_bytes(const struct sender_item *item)
+{
+    return SENDER_ITEM_BYTES + item->batch.len;
+}
+
 /* What is to leave now, as a message; NULL: nothing, or not now. */
 static struct message *take(struct sender *sender)
 {
@@ -139,9 +144,9 @@ static struct message *take(struct sender *sender)
         message->sender = sender;
         message->items = sender->first;
         while (sender->first != NULL && message->n_items < MESSAGE_ITEMS_MAX &&
-               (bytes == 0 || bytes + sender->first->batch.len <= MESSAGE_BYTES_MAX)) {
+               (bytes == 0 || bytes + item_bytes(sender->first) <= MESSAGE_BYTES_MAX)) {
             end = sender->first;
-            bytes += end->batch.len;
+            bytes += item_bytes(end);
             sender->first = end->next;
             message->n_items++;
         }
@@ -217,14 +222,14 @@ void sender_send(struct sender *sender, struct sender_item *item)
     stopped = sender->stopped;
     /* An empty queue takes anything: what is larger than the limit must get out some day. */
     fits = sender->queued_bytes == 0 ||
-           sender->queued_bytes + item->batch.len <= sender->queue_max_bytes;
+           sender->queued_bytes + item_bytes(item) <= sender->queue_max_bytes;
     if (!stopped && fits) {
         if (sender->last == NULL)
             sender->first = item;
         else
             sender->last->next = item;
         sender->last = item;
-        sender->queued_bytes += item->batch.len;
+        sender->queued_bytes += item_bytes(item);
     }
     (void)pthread_mutex_unlock(&sender->lock);
     if (stopped)

@@ -34,7 +34,10 @@ struct sender_item {
 
 struct sender;
 
-/* peer is borrowed. queue_max_bytes: of batches waiting. messages_max: under way at a time. */
+/* What an item takes beside its batch, for the queue's limit. */
+enum { SENDER_ITEM_BYTES = 1024 };
+
+/* peer is borrowed. queue_max_bytes: of items waiting. messages_max: under way at a time. */
 struct sender *sender_create(struct fg_peer *peer, uint64_t queue_max_bytes, unsigned messages_max);
 
 /* done() says how it went: FG_E_LIMIT when the queue is full, what the ingester said, or what

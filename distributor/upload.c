@@ -23,7 +23,7 @@
 enum {
     UPLOAD_MAGIC = 0x75706c64,
     ATTEMPTS_MAX = 4,
-    ITEMS_MAX = 65536, /* batches of one upload */
+    ITEMS_MAX = 16384, /* batches of one upload; a node's profiler sends some hundred */
 };
 
 struct upload_item {
@@ -229,7 +229,7 @@ static enum fg_code send_service(struct upload *upload, const struct fg_batch *b
     if (define == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
     if (number >= ITEMS_MAX)
-        return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d profiles", ITEMS_MAX);
+        return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d series", ITEMS_MAX);
     item = number < upload->n_items ? upload->items[number] : item_add(upload);
     if (item->done)
         return FG_OK;

@@ -32,7 +32,7 @@ struct message {
     struct push pushes[];
 };
 
-enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 65536 };
+enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024 };
 
 static void message_free(struct message *message)
 {

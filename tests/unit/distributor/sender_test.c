@@ -66,7 +66,7 @@ static int set_up(void **state)
     struct fixture *f = fg_new(struct fixture);
 
     f->slow.peer.ops = &slow_ops;
-    f->sender = sender_create(&f->slow.peer, 64, 2);
+    f->sender = sender_create(&f->slow.peer, 18 * (SENDER_ITEM_BYTES + 4), 2);
     for (size_t i = 0; i < ITEMS_MAX; i++) {
         struct item *item = &f->items[i];
 
@@ -169,7 +169,7 @@ static void a_full_queue_refuses(void **state)
 {
     struct fixture *f = *state;
 
-    send_items(f, 0, 22); /* two leave at once, 8 * 3 + 10 * 4 bytes wait, and 64 may */
+    send_items(f, 0, 22); /* two leave at once, and 18 of four bytes may wait */
     assert_int_equal(f->items[19].done, 0);
     assert_int_equal(f->items[20].done, 1);
     assert_int_equal(f->items[20].item.code, FG_E_LIMIT);
@@ -181,7 +181,7 @@ static void a_full_queue_refuses(void **state)
 static void what_is_larger_than_the_queue_gets_out_alone(void **state)
 {
     struct fixture *f = *state;
-    char large[1000];
+    char large[20 * SENDER_ITEM_BYTES];
 
     memset(large, 'x', sizeof large);
     send_items(f, 0, 2);
