@@ -162,11 +162,9 @@ def case_services_of_one_push(server):
 
 def case_codings(server):
     body = profile()
-    zstd = subprocess.run(["zstd", "-c"], input=body, capture_output=True, check=False).stdout
+    zstd = subprocess.run(["zstd", "-c"], input=body, capture_output=True, check=True).stdout
     codings = {"gzip": gzip.compress(body), "zstd": zstd, "identity": body}
     for i, (coding, bytes_) in enumerate(codings.items()):
-        if not bytes_:
-            continue  # no zstd program
         status, text = server.ingest("codings", bytes_, name="app{i=%d}" % i, headers={"Content-Encoding": coding})
         check(status == 200, "%s: %d %s", coding, status, text)
         total = server.total("codings", '{i="%d"}' % i)
