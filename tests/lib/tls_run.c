@@ -70,8 +70,7 @@ int tls_setup_hasty(void **state)
 {
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
 
-    config.handshake_timeout_ns = 150 * FG_MS_NS;
-    config.idle_timeout_ns = 300 * FG_MS_NS;
+    config.handshake_timeout_ns = config.idle_timeout_ns = FG_SECOND_NS;
     config.write_timeout_ns = 200 * FG_MS_NS;
     return setup_with(state, config, FG_TLS_CLIENT_NONE);
 }

@@ -23,7 +23,7 @@ struct tls_run {
 int tls_setup(void **state);
 int tls_setup_optional(void **state);
 int tls_setup_require(void **state);
-int tls_setup_hasty(void **state);  /* timeouts of 150 to 300 ms */
+int tls_setup_hasty(void **state);  /* timeouts of a second and less */
 int tls_setup_narrow(void **state); /* 2 connections, 2 requests at a time */
 int tls_teardown(void **state);
 
