@@ -302,7 +302,9 @@ static const char usage[] =
     "  --count N            of requests, instead of a time\n"
     "  --services N         default 20; their names are --service TEXT and a number\n"
     "  --pods N             of each service, default 5\n"
-    "  --start S            Unix time of the first profile; default: now\n"
+    "  --start S            Unix time of the first profile; default: 30 days ago, since profiles "
+    "are\n"
+    "                       sent faster than time goes by, and none may be of the future\n"
     "  --interval S         between two profiles of a pod, default 10\n"
     "  --pid N, --data DIR  of the server: its CPU time and memory, its bytes on disk\n"
     "  --label TEXT         of the run; --row prints it as a row of a table\n"
@@ -392,7 +394,7 @@ static bool read_options(int argc, char **argv, struct options *o)
         .seconds = 10,
         .warmup = 2,
         .interval_s = 10,
-        .start_s = fg_wall_ns(fg_clock_real()) / FG_SECOND_NS,
+        .start_s = fg_wall_ns(fg_clock_real()) / FG_SECOND_NS - 30 * 24 * 3600,
         .label = "push",
         .service = "service",
     };
