@@ -59,6 +59,7 @@ struct http2 {
     int64_t notice_mono_ns;
     bool pumping; /* who began will write */
     bool broken;  /* the last GOAWAY is on its way; nothing is read any more */
+    bool left;    /* the peer took leave, in words that nghttp2 takes for an error */
     struct http2_meter meter;
 
     struct fg_http_request *first; /* all requests, newest first */

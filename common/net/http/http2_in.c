@@ -256,6 +256,23 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
+/*
+ * Go's gRPC clients end a connection with a GOAWAY that names their own last stream, where only one
+ * of the server's may stand (RFC 9113, 6.8). nghttp2 answers that with an error, which does no
+ * harm: they are gone. It is not counted as one, since every restart of a collector would be.
+ */
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
+                            void *arg)
+{
+    struct http_conn *conn = arg;
+
+    (void)session;
+    (void)error;
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->hd.stream_id == 0)
+        conn->http2->left = true;
+    return 0;
+}
+
 static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
                            void *arg)
 {
@@ -280,5 +297,6 @@ void http2_in_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 }

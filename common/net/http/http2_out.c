@@ -170,8 +170,9 @@ static int send_body(nghttp2_session *session, nghttp2_frame *frame, const uint8
 }
 
 /* What nghttp2 ends by itself is counted when it says so. */
-static void count_end(struct http_stats *stats, const nghttp2_frame *frame)
+static void count_end(const struct http_conn *conn, const nghttp2_frame *frame)
 {
+    struct http_stats *stats = conn->owner->stats;
     uint32_t code;
 
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
@@ -180,7 +181,7 @@ static void count_end(struct http_stats *stats, const nghttp2_frame *frame)
             http_stats_refused(stats, HTTP_MALFORMED);
         else if (code == NGHTTP2_REFUSED_STREAM)
             http_stats_http2(stats, HTTP2_STREAM_REFUSED);
-    } else if (frame->hd.type == NGHTTP2_GOAWAY) {
+    } else if (frame->hd.type == NGHTTP2_GOAWAY && !conn->http2->left) {
         code = frame->goaway.error_code;
         if (code != NGHTTP2_NO_ERROR)
             http_stats_http2(stats, code == NGHTTP2_ENHANCE_YOUR_CALM ? HTTP2_FLOOD : HTTP2_BROKEN);
@@ -192,7 +193,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     struct http_conn *conn = arg;
     struct fg_http_request *req;
 
-    count_end(conn->owner->stats, frame);
+    count_end(conn, frame);
     if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         req = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);

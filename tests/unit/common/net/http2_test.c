@@ -435,6 +435,22 @@ static void test_half_closed(void **state)
     h2_close(&client);
 }
 
+/* Of Go's gRPC clients: their own last stream where ours should be. Wrong, but nothing failed. */
+static void test_farewell_with_own_stream(void **state)
+{
+    static const uint8_t last_stream_and_code[] = {0, 0, 0, 1, 0, 0, 0, 0};
+    struct h2_client client;
+    struct http_run *run = open_client(state, &client);
+
+    h2_get(&client, 1, "/echo");
+    h2_expect(&client, 1, 200, "1 /echo ");
+    h2_frame(&client, NGHTTP2_GOAWAY, 0, 0, last_stream_and_code, sizeof last_stream_and_code);
+    h2_expect_goaway(&client, NGHTTP2_PROTOCOL_ERROR);
+    h2_close(&client);
+    assert_true(run_metric_becomes(run, "pyroscope_tcp_connections 0\n"));
+    assert_true(run_metric_is(run, "flamegrid_http2_closed_total{reason=\"protocol_error\"} 0\n"));
+}
+
 static void test_timeouts(void **state)
 {
     struct h2_client client;
@@ -697,6 +713,7 @@ int main(void)
         TEST(test_fairness),
         TEST(test_gone),
         TEST(test_half_closed),
+        TEST(test_farewell_with_own_stream),
         TEST_HASTY(test_timeouts),
         TEST_HASTY(test_window_never_opened),
         TEST_HASTY(test_write_timeout),
