@@ -150,8 +150,8 @@ function showEmpty() {
     `// go get github.com/grafana/pyroscope-go\n` +
     `pyroscope.Start(pyroscope.Config{\n\tApplicationName: "my.service",\n\tServerAddress:   "${url}",\n})`;
   id("how-python").textContent =
-    `# pip install py-spy\npy-spy record --format raw --duration 10 --output stacks.folded -- python my_app.py\n` +
-    `curl --data-binary @stacks.folded '${url}/ingest?name=my-service.cpu&from=now-10s&until=now'`;
+    `# pip install pyroscope-io\nimport pyroscope\n` +
+    `pyroscope.configure(application_name="my.service", server_address="${url}")`;
   id("empty").hidden = false;
   id("result").hidden = true;
 }
