@@ -14,7 +14,10 @@ static int64_t factor_of(const struct ingest *ingest, enum fg_speedscope_unit un
 {
     uint32_t rate = ingest->sample_rate == RATE_DEFAULT ? RATE_NONE : ingest->sample_rate;
 
-    return unit == FG_SPEEDSCOPE_NONE && kind->timed ? WEIGHT_SAMPLES * (FG_SECOND_NS / rate) : 1;
+    if (unit != FG_SPEEDSCOPE_NONE || !kind->timed)
+        return 1;
+    fg_assert(rate > 0); /* without a rate nothing is timed */
+    return WEIGHT_SAMPLES * (FG_SECOND_NS / rate);
 }
 
 static enum fg_code name_series(const struct fg_speedscope_profile *profile, void *arg,
@@ -35,6 +38,7 @@ static enum fg_code name_series(const struct fg_speedscope_profile *profile, voi
         .factor = factor_of(ingest, profile->unit, &kind),
     };
     if (kind.timed) {
+        fg_assert(rate > 0);
         ret_series->period_type = (struct fg_value_type){FG_LIT("cpu"), FG_LIT("nanoseconds")};
         ret_series->period = FG_SECOND_NS / rate;
     }

@@ -27,6 +27,7 @@ static enum fg_code read_kind(struct ingest *ingest, struct kind *kind, struct f
         return ingest_too_large(err);
     kind->batch.types[0] = (struct fg_value_type){fg_cstr(app.type), fg_cstr(app.unit)};
     if (app.timed) {
+        fg_assert(ingest->sample_rate > 0); /* without a rate nothing is timed */
         kind->batch.period_type = (struct fg_value_type){FG_LIT("cpu"), FG_LIT("nanoseconds")};
         kind->period = kind->factor = FG_SECOND_NS / ingest->sample_rate;
     }

@@ -326,7 +326,7 @@ static enum fg_code outside_window(const struct fg_profile *profile, int64_t old
 /* A clock that was never set, or microseconds in the place of nanoseconds. */
 static bool is_broken(int64_t time_ns)
 {
-    return time_ns < 365 * 24 * FG_HOUR_NS;
+    return time_ns < INT64_C(365) * 24 * FG_HOUR_NS;
 }
 
 static enum fg_code check_time(struct upload *upload, struct fg_profile *profile,

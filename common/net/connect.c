@@ -104,7 +104,8 @@ static enum fg_code check_grpc_timeout(struct fg_slice text, int64_t *ret_ns, st
             !fg_parse_u64(fg_slice_sub(text, 0, text.len - 1), &count))
             continue;
         /* A year is as good as for ever, and adds up without overflow. */
-        *ret_ns = FG_MIN((int64_t)count, 365 * 24 * FG_HOUR_NS / units[i].ns) * units[i].ns;
+        *ret_ns =
+            FG_MIN((int64_t)count, INT64_C(365) * 24 * FG_HOUR_NS / units[i].ns) * units[i].ns;
         return FG_OK;
     }
     return fg_fail(err, FG_E_INVALID, "protocol error: invalid grpc-timeout \"%.*s\"",
