@@ -1,4 +1,5 @@
-/* What the formats of /ingest have in common: the request as ingest.c has read it. */
+/* What the formats of /ingest have in common: the request as ingest.c has read it, and what they
+ * make of it alike. */
 #ifndef FG_DISTRIBUTOR_INGEST_FORMAT_H
 #define FG_DISTRIBUTOR_INGEST_FORMAT_H
 

@@ -7,13 +7,6 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#ifndef FG_VERSION
-#define FG_VERSION "unknown"
-#endif
-#ifndef FG_REVISION
-#define FG_REVISION ""
-#endif
-
 enum { PAGE_MAX_BYTES = 1024 * 1024 }; /* help and settings */
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
@@ -74,16 +67,6 @@ static const struct fg_conf_field program_fields[] = {
 /* clang-format on */
 FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
 static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_METRICS);
-
-const char *fg_program_version(void)
-{
-    return FG_VERSION;
-}
-
-const char *fg_program_revision(void)
-{
-    return FG_REVISION;
-}
 
 /* ---- settings ---- */
 
