@@ -29,6 +29,10 @@ ALL_TIME_MS = (1, (1 << 62) // 1_000_000)
 ENOUGH_SAMPLES = 600
 TOLERANCE = 0.05
 MOST_RUNS = 8
+# Node's agent at its end now and then takes a heap profile after it has switched heap profiles off, and
+# takes the program with it. That is its own affair, unless it happens every time.
+MOST_FALLS = 3
+FALL = "Heap profiler is not enabled"
 
 DRIVER_SHARE, DRIVER_TOLERANCE = 0.75, 0.03  # what a driver says of itself
 LEAST_LABELLED = 0.85  # of a function's samples that carry its label
@@ -49,8 +53,12 @@ class Trial:
 
     def run_until_enough(self):
         url = "http://127.0.0.1:%d" % self.port
+        falls = 0
         while len(self.runs) < MOST_RUNS:
             code, said = self.agent.run(url)
+            if code != 0 and FALL in said and falls < MOST_FALLS:
+                falls += 1
+                continue
             self.runs.append((code, said))
             check(code == 0, "exit code %d: %s", code, said[-2000:])
             truth = re.findall(r'^\{"service.*\}$', said, re.M)
