@@ -53,6 +53,7 @@ class Driver:
 
     source = None  # folder of what is copied
     extra = ()  # files that go with it
+    own_faults = None  # what an agent may complain of that is no matter between it and a server
 
     def __init__(self, name):
         self.name = name
@@ -176,6 +177,9 @@ class Otlp(Go):
 
 
 class Java(Driver):
+    # At its end it removes the recording that it may be writing.
+    own_faults = "Error dumping profiler .*NoSuchFileException"
+
     def install(self):
         for tool in ("javac", "mvn"):
             if not shutil.which(tool):
