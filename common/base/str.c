@@ -262,6 +262,45 @@ void fg_buf_json(struct fg_buf *buf, struct fg_slice text)
     }
 }
 
+void fg_buf_url(struct fg_buf *buf, struct fg_slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.ptr[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '.' || c == '_' || c == '~';
+
+        if (plain)
+            fg_buf_putc(buf, c);
+        else
+            fg_buf_printf(buf, "%%%02X", (unsigned)c);
+    }
+}
+
+void fg_buf_html(struct fg_buf *buf, struct fg_slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        switch (text.ptr[i]) {
+        case '<':
+            fg_buf_puts(buf, "&lt;");
+            break;
+        case '>':
+            fg_buf_puts(buf, "&gt;");
+            break;
+        case '&':
+            fg_buf_puts(buf, "&amp;");
+            break;
+        case '"':
+            fg_buf_puts(buf, "&quot;");
+            break;
+        case '\'':
+            fg_buf_puts(buf, "&#39;");
+            break;
+        default:
+            fg_buf_putc(buf, text.ptr[i]);
+        }
+    }
+}
+
 static bool is_blank(uint8_t c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';

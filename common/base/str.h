@@ -32,6 +32,12 @@ void fg_buf_i64(struct fg_buf *buf, int64_t value);
  */
 void fg_buf_json(struct fg_buf *buf, struct fg_slice text);
 
+/* A part of a URL's query: all but letters, digits and -._~ as %XX. */
+void fg_buf_url(struct fg_buf *buf, struct fg_slice text);
+
+/* Text in HTML, in an attribute too: < > & and quotes as entities. */
+void fg_buf_html(struct fg_buf *buf, struct fg_slice text);
+
 bool fg_utf8_valid(struct fg_slice text);
 
 /*

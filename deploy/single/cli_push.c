@@ -1,3 +1,4 @@
+#include "common/base/str.h"
 #include "deploy/single/cli.h"
 #include "deploy/single/client.h"
 #include "deploy/single/show.h"
@@ -49,7 +50,7 @@ static void add_param(struct fg_buf *path, const char *name, const char *value)
         return;
     fg_buf_printf(path, "%c%s=", fg_slice_find(fg_buf_slice(path), '?') == SIZE_MAX ? '?' : '&',
                   name);
-    client_escape(path, fg_cstr(value));
+    fg_buf_url(path, fg_cstr(value));
 }
 
 /* With a NUL at the end. */

@@ -238,7 +238,7 @@ static enum fg_code write_render_query(const struct query *query, struct fg_buf 
                                query->type_id, err);
     if (code == FG_OK) {
         fg_selector_write(&selector, &text);
-        client_escape(path, fg_buf_slice(&text));
+        fg_buf_url(path, fg_buf_slice(&text));
     }
     fg_selector_done(&selector);
     fg_buf_done(&text);

@@ -267,20 +267,6 @@ enum fg_code client_check(const struct client_reply *reply, struct fg_err *err)
 
 /* ---- texts ---- */
 
-void client_escape(struct fg_buf *out, struct fg_slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        uint8_t c = text.ptr[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '-' || c == '.' || c == '_' || c == '~';
-
-        if (plain)
-            fg_buf_putc(out, c);
-        else
-            fg_buf_printf(out, "%%%02X", (unsigned)c);
-    }
-}
-
 static void put_line(struct fg_slice text, struct fg_buf *out)
 {
     show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);

@@ -64,9 +64,6 @@ enum fg_code client_call(struct client *client, const char *method, const Protob
 /* FG_OK for status 200, else a failure with the server's own words. */
 enum fg_code client_check(const struct client_reply *reply, struct fg_err *err) fg_must_check;
 
-/* Appends the text as part of a URL's query: all but letters, digits and -._~ as %XX. */
-void client_escape(struct fg_buf *out, struct fg_slice text);
-
 /*
  * What an answer says went wrong: "message" of our error JSON, else the first line of a text. In
  * one line, without control characters, since it goes to a terminal.

@@ -253,6 +253,21 @@ static void json(void **state)
     }
 }
 
+static void url_and_html(void **state)
+{
+    struct fg_buf buf;
+
+    (void)state;
+    fg_buf_init(&buf, 200);
+    fg_buf_url(&buf, FG_LIT("a-B.9_~ {k=\"v\"}&+%\xc3\xa4\0"));
+    assert_true(fg_slice_is(fg_buf_slice(&buf), "a-B.9_~%20%7Bk%3D%22v%22%7D%26%2B%25%C3%A4%00"));
+    fg_buf_clear(&buf);
+    fg_buf_html(&buf, FG_LIT("<a href=\"x\">'&amp;\xc3\xa4"));
+    assert_true(
+        fg_slice_is(fg_buf_slice(&buf), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;amp;\xc3\xa4"));
+    fg_buf_done(&buf);
+}
+
 static void trim(void **state)
 {
     (void)state;
@@ -307,13 +322,13 @@ static void nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_u64), cmocka_unit_test(parse_i64),
-        cmocka_unit_test(parse_f64), cmocka_unit_test(hex),
-        cmocka_unit_test(base64),    cmocka_unit_test(decimal),
-        cmocka_unit_test(utf8),      cmocka_unit_test(utf8_characters),
-        cmocka_unit_test(json),      cmocka_unit_test(trim),
-        cmocka_unit_test(nocase),    cmocka_unit_test(edit_distance),
-        cmocka_unit_test(nearest),
+        cmocka_unit_test(parse_u64),    cmocka_unit_test(parse_i64),
+        cmocka_unit_test(parse_f64),    cmocka_unit_test(hex),
+        cmocka_unit_test(base64),       cmocka_unit_test(decimal),
+        cmocka_unit_test(utf8),         cmocka_unit_test(utf8_characters),
+        cmocka_unit_test(json),         cmocka_unit_test(trim),
+        cmocka_unit_test(nocase),       cmocka_unit_test(edit_distance),
+        cmocka_unit_test(url_and_html), cmocka_unit_test(nearest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,16 +35,6 @@ static void messages_are_one_harmless_line(void **state)
     }
 }
 
-static void queries_are_escaped(void **state)
-{
-    struct fg_buf out;
-
-    (void)state;
-    fg_buf_init(&out, SIZE_MAX);
-    client_escape(&out, FG_LIT("a-B.9_~ {k=\"v\"}&+%\xc3\xa4"));
-    assert_text(&out, "a-B.9_~%20%7Bk%3D%22v%22%7D%26%2B%25%C3%A4");
-}
-
 static void other_statuses_are_failures(void **state)
 {
     struct client_reply reply = {.status = 200};
@@ -61,7 +51,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_are_one_harmless_line),
-        cmocka_unit_test(queries_are_escaped),
         cmocka_unit_test(other_statuses_are_failures),
     };
 
