@@ -103,4 +103,7 @@ void fg_conf_write_help(const struct fg_conf *conf, struct fg_buf *out); /* for 
 /* As a setting's value reads: "30d", "1h30m", "0". Not negative. */
 void fg_conf_write_duration(int64_t ns, struct fg_buf *out);
 
+/* The other way; returns NULL, or what is wrong with the text ("needs a unit (ns us …)"). */
+const char *fg_conf_read_duration(struct fg_slice text, int64_t *ret_ns) fg_must_check;
+
 #endif

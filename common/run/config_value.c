@@ -89,7 +89,7 @@ static size_t take_time_unit(struct fg_slice *text)
     return SIZE_MAX;
 }
 
-static const char *parse_duration(struct fg_slice text, int64_t *ret_ns)
+const char *fg_conf_read_duration(struct fg_slice text, int64_t *ret_ns)
 {
     int64_t total = 0, part;
     size_t next = 0; /* the largest unit that may follow */
@@ -181,7 +181,7 @@ static const char *parse(const struct fg_conf_field *field, struct fg_slice text
     case FG_CONF_BYTES:
         return parse_bytes(text, &ret_value->u);
     case FG_CONF_NS:
-        return parse_duration(text, &ret_value->ns);
+        return fg_conf_read_duration(text, &ret_value->ns);
     case FG_CONF_FLOAT:
         return fg_parse_f64(text, &ret_value->f) ? NULL : "is not a number";
     case FG_CONF_ENUM:

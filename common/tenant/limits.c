@@ -3,11 +3,11 @@
 #include "common/base/hash.h"
 #include "common/base/map.h"
 #include "common/base/time.h"
+#include "common/run/file.h"
 #include "common/run/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 
 #define CONF(field) FG_CONF_AT(struct fg_limit_settings, field)
 
@@ -79,17 +79,10 @@ struct table {
     struct fg_map map;
 };
 
-/* By which a file is known to have changed. */
-struct version {
-    struct timespec mtime;
-    off_t size;
-    ino_t inode;
-};
-
 struct fg_tenants {
     struct fg_tenants_config config;
     struct fg_metrics *metrics;
-    struct version version; /* the thread's, once it runs */
+    struct fg_file_version version; /* the thread's, once it runs */
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t wake;
@@ -283,27 +276,12 @@ static enum fg_code read_table(const struct fg_tenants *tenants, struct table *t
 
 /* ---- reading it again ---- */
 
-static bool same_version(const struct version *a, const struct version *b)
-{
-    return a->mtime.tv_sec == b->mtime.tv_sec && a->mtime.tv_nsec == b->mtime.tv_nsec &&
-           a->size == b->size && a->inode == b->inode;
-}
-
-static struct version version_of(const char *path)
-{
-    struct stat stat_buf;
-
-    if (stat(path, &stat_buf) != 0)
-        return (struct version){.size = -1};
-    return (struct version){stat_buf.st_mtim, stat_buf.st_size, stat_buf.st_ino};
-}
-
 static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
 {
     struct table table = {0}, old;
 
     /* Before reading: what is written meanwhile is seen at the next look. */
-    tenants->version = version_of(tenants->config.file);
+    tenants->version = fg_file_version(tenants->config.file);
     if (read_table(tenants, &table, err) != FG_OK) {
         table_done(&table);
         fg_metric_add(tenants->metrics, TENANT_RELOAD_FAILURES, 1);
@@ -321,10 +299,10 @@ static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
 
 void fg_tenants_look(struct fg_tenants *tenants)
 {
-    struct version now = version_of(tenants->config.file);
+    struct fg_file_version now = fg_file_version(tenants->config.file);
     struct fg_err err;
 
-    if (same_version(&now, &tenants->version))
+    if (fg_file_version_eq(&now, &tenants->version))
         return;
     if (reload(tenants, &err) != FG_OK)
         fg_log_error("limits of tenants could not be read again", fg_ls("err", err.msg));
