@@ -5,6 +5,7 @@
 #include "common/run/stop.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { PAGE_MAX_BYTES = 1024 * 1024 }; /* help and settings */
@@ -307,6 +308,17 @@ static void tune_malloc(void)
     /* NOLINTEND(concurrency-mt-unsafe) */
 }
 
+/* The usual 1024 are for programs that might use select(); connections and files need more. */
+static void raise_file_limit(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
 {
     struct fg_program program = {.def = def};
@@ -318,6 +330,7 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
     fg_stop_init();
     fg_ignore_sigpipe();
     tune_malloc();
+    raise_file_limit();
     make_conf(&program);
     if (has_flag(argv, n_flags, "--help") || has_flag(argv, n_flags, "-h")) {
         print_help(&program);
