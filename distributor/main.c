@@ -1,5 +1,6 @@
 #include "common/program/program.h"
 #include "distributor/distributor.h"
+#include "distributor/scrape/scraper.h"
 
 /* Where the ingester is; the ring takes this place once there are several. */
 struct peers {
@@ -7,6 +8,8 @@ struct peers {
 };
 
 static struct distributor_settings settings;
+static struct scraper_settings scraper_settings;
+static struct scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct peers peers;
 static const struct fg_conf_field peers_fields[] = {
     {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester), .def = "tcp://127.0.0.1:4101",
@@ -16,7 +19,28 @@ static const struct fg_conf_field peers_fields[] = {
 struct service {
     struct fg_peer *ingester;
     struct distributor *distributor;
+    struct scraper *scraper;
 };
+
+static enum fg_code make_scraper(struct service *service, struct fg_program *program,
+                                 struct fg_err *err)
+{
+    const struct scraper_config config = {
+        .settings = &scraper_settings,
+        .kubernetes = &scraper_kubernetes_settings,
+        .memory_max_bytes = program->settings.memory_max_bytes,
+        .distributor = service->distributor,
+        .bodies = &program->budget,
+        .work = program->work,
+        .registry = program->registry,
+        .clock = program->clock,
+    };
+
+    if (scraper_create(&config, &service->scraper, err) != FG_OK)
+        return err->code;
+    scraper_routes(service->scraper, program->http);
+    return FG_OK;
+}
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
@@ -35,7 +59,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .clock = program->clock,
     });
     distributor_routes(service->distributor, program->http);
-    return FG_OK;
+    return make_scraper(service, program, err);
+}
+
+static enum fg_code ready(struct fg_program *program, struct fg_err *err)
+{
+    struct service *service = program->service;
+
+    return scraper_start(service->scraper, err);
 }
 
 static void stop(struct fg_program *program)
@@ -44,11 +75,13 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
+    scraper_stop(service->scraper);
     fg_work_destroy(program->work);
     program->work = NULL;
     if (service->distributor != NULL)
         distributor_stop(service->distributor);
     fg_peer_destroy(service->ingester);
+    scraper_destroy(service->scraper);
     distributor_destroy(service->distributor);
     free(service);
 }
@@ -58,6 +91,9 @@ int main(int argc, char **argv)
     const struct fg_conf_section sections[] = {
         {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
         {"distributor", distributor_fields, distributor_n_fields, &settings},
+        {"scrape", scraper_fields, scraper_n_fields, &scraper_settings},
+        {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
+         &scraper_kubernetes_settings},
     };
     const struct fg_program_def def = {
         .name = "flamegrid-distributor",
@@ -65,6 +101,7 @@ int main(int argc, char **argv)
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,
+        .ready = ready,
         .stop = stop,
     };
 

@@ -3,6 +3,7 @@
 #include "common/program/program.h"
 #include "compactor/compactor.h"
 #include "distributor/distributor.h"
+#include "distributor/scrape/scraper.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "querier/querier.h"
@@ -30,6 +31,8 @@ struct server_settings {
 
 static struct server_settings server_settings;
 static struct distributor_settings distributor_settings;
+static struct scraper_settings scraper_settings;
+static struct scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct ingester_settings ingester_settings;
 static struct fg_querier_settings querier_settings;
 
@@ -45,6 +48,7 @@ struct server {
     struct fg_rpc_server *rpc;
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
+    struct scraper *scraper;
     struct fg_querier *querier;
     struct compactor *compactor;
 };
@@ -127,6 +131,26 @@ static enum fg_code start_distributor(struct server *server, struct fg_program *
     return FG_OK;
 }
 
+static enum fg_code make_scraper(struct server *server, struct fg_program *program,
+                                 struct fg_err *err)
+{
+    const struct scraper_config config = {
+        .settings = &scraper_settings,
+        .kubernetes = &scraper_kubernetes_settings,
+        .memory_max_bytes = program->settings.memory_max_bytes,
+        .distributor = server->distributor,
+        .bodies = &program->budget,
+        .work = program->work,
+        .registry = program->registry,
+        .clock = program->clock,
+    };
+
+    if (scraper_create(&config, &server->scraper, err) != FG_OK)
+        return err->code;
+    scraper_routes(server->scraper, program->http);
+    return FG_OK;
+}
+
 static enum fg_code start_querier(struct server *server, struct fg_program *program,
                                   struct fg_err *err)
 {
@@ -155,7 +179,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     ingester_share(&ingester_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
     if (start_distributor(server, program, err) != FG_OK ||
-        start_querier(server, program, err) != FG_OK)
+        make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
     server->compactor = compactor_create();
     return FG_OK;
@@ -170,12 +194,12 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK)
         return err->code;
-    return FG_OK;
+    return scraper_start(server->scraper, err);
 }
 
 /*
- * Answers first: the ingester's server waits for the calls under way, so nobody who was promised
- * durability is left without a word.
+ * Answers first, to agents and to the scraper: the ingester's server waits for the calls under way,
+ * so nobody who was promised durability is left without a word.
  */
 static void stop(struct fg_program *program)
 {
@@ -183,6 +207,7 @@ static void stop(struct fg_program *program)
 
     if (server == NULL)
         return;
+    scraper_stop(server->scraper);
     compactor_destroy(server->compactor);
     if (server->rpc != NULL)
         fg_rpc_server_stop(server->rpc);
@@ -193,6 +218,7 @@ static void stop(struct fg_program *program)
         distributor_stop(server->distributor);
     fg_peer_destroy(server->query_peer);
     fg_peer_destroy(server->push_peer);
+    scraper_destroy(server->scraper);
     distributor_destroy(server->distributor);
     ingester_destroy(server->ingester);
     if (server->rpc != NULL)
@@ -208,6 +234,9 @@ int server_run(int argc, char **argv)
     const struct fg_conf_section sections[] = {
         {"", server_fields, FG_COUNT(server_fields), &server_settings},
         {"distributor", distributor_fields, distributor_n_fields, &distributor_settings},
+        {"scrape", scraper_fields, scraper_n_fields, &scraper_settings},
+        {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
+         &scraper_kubernetes_settings},
         {"ingester", ingester_fields, ingester_n_fields, &ingester_settings},
         {"querier", fg_querier_fields, fg_querier_n_fields, &querier_settings},
     };

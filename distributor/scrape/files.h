@@ -1,0 +1,44 @@
+/*
+ * Targets out of files: lists of groups in YAML (.yml, .yaml) or JSON (.json), as Prometheus'
+ * file_sd has them, found by patterns. They are looked at every so often, and read again when they
+ * changed; a file that cannot be read leaves what it brought before, one that is gone takes its
+ * targets with it.
+ *
+ * Thread: the loop's; looking and reading are jobs on the INGEST lane.
+ */
+#ifndef FG_DISTRIBUTOR_SCRAPE_FILES_H
+#define FG_DISTRIBUTOR_SCRAPE_FILES_H
+
+#include "common/run/work.h"
+#include "distributor/scrape/targets.h"
+
+struct files;
+
+struct files_config {
+    struct fg_loop *loop;
+    struct fg_work *work;
+    struct targets *targets;
+    struct fg_metrics *metrics;
+    const char *const *patterns; /* of glob(7) */
+    size_t n_patterns;
+    int64_t look_ns; /* between two looks */
+};
+
+/* FG_E_INVALID for a pattern with another ending. */
+enum fg_code files_check_pattern(const char *pattern, struct fg_err *err) fg_must_check;
+
+/* Begins at once. */
+struct files *files_start(const struct files_config *config);
+
+/* Ends it; on_stopped() comes when nothing is under way any more, and it is gone then. */
+void files_stop(struct files *files, void (*on_stopped)(void *arg), void *arg);
+
+/* For the page: those that could not be read, or of which there are too many. */
+void files_each_error(struct files *files,
+                      void (*each)(const char *path, const char *error, void *arg), void *arg);
+
+/* All the targets of one file's text; its ending says what it is written in. (Fuzz target.) */
+enum fg_code files_read(const char *path, struct fg_slice text, struct found *found,
+                        struct fg_err *err) fg_must_check;
+
+#endif

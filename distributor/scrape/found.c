@@ -1,0 +1,142 @@
+#include "distributor/scrape/found.h"
+
+enum {
+    ARENA_MAX_BYTES = 32 * 1024 * 1024, /* labels of a group are shared, arrays of them are not */
+};
+
+struct found *found_create(void)
+{
+    struct found *found = fg_new(struct found);
+
+    found->arena = fg_arena_create(ARENA_MAX_BYTES);
+    return found;
+}
+
+void found_destroy(struct found *found)
+{
+    if (found == NULL)
+        return;
+    fg_arena_destroy(found->arena);
+    free(found->targets);
+    free(found);
+}
+
+static enum fg_code too_many(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "targets and labels need more than %d bytes", ARENA_MAX_BYTES);
+}
+
+enum fg_code found_copy(struct found *found, struct fg_slice text, struct fg_slice *ret_copy,
+                        struct fg_err *err)
+{
+    *ret_copy = fg_arena_copy(found->arena, text);
+    return ret_copy->ptr == NULL ? too_many(err) : FG_OK;
+}
+
+enum fg_code found_add(struct found *found, const struct fg_labels *labels, struct fg_err *err)
+{
+    struct fg_labels copy = {fg_arena_new(found->arena, struct fg_label, labels->count),
+                             labels->count};
+
+    if (copy.items == NULL)
+        return too_many(err);
+    if (labels->count > 0)
+        memcpy(copy.items, labels->items, labels->count * sizeof *copy.items);
+    fg_labels_sort(&copy);
+    if (found->n_targets == found->cap_targets) {
+        found->cap_targets = FG_MAX(16, found->cap_targets * 2);
+        found->targets = fg_realloc(found->targets, found->cap_targets * sizeof *found->targets);
+    }
+    found->targets[found->n_targets++] = copy;
+    return FG_OK;
+}
+
+/* ---- groups ---- */
+
+/* labels has room for all of them. */
+static enum fg_code read_labels(struct found *found, json_t *object, const char *what,
+                                struct fg_labels *labels, struct fg_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(object, key, value)
+    {
+        struct fg_label *label = &labels->items[labels->count++];
+
+        if (key[0] == '\0' || !json_is_string(value))
+            return fg_fail(err, FG_E_INVALID, "%s: label \"%.100s\" is not a name with a text",
+                           what, key);
+        if (found_copy(found, fg_cstr(key), &label->name, err) != FG_OK ||
+            found_copy(found, doc_text(value), &label->value, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* A set for each target; labels has room for the address. */
+static enum fg_code read_targets(struct found *found, json_t *targets, const char *what,
+                                 struct fg_labels *labels, struct fg_err *err)
+{
+    struct fg_label *address = &labels->items[labels->count++];
+
+    address->name = FG_LIT("__address__");
+    for (size_t i = 0; i < json_array_size(targets); i++) {
+        const json_t *target = json_array_get(targets, i);
+
+        if (!json_is_string(target))
+            return fg_fail(err, FG_E_INVALID, "%s: target %zu is no text", what, i + 1);
+        if (found_copy(found, doc_text(target), &address->value, err) != FG_OK ||
+            found_add(found, labels, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code check_group(json_t *group, const char *what, struct fg_err *err)
+{
+    static const char *const known[] = {"targets", "labels"};
+    const json_t *labels = json_object_get(group, "labels");
+
+    if (!json_is_object(group))
+        return fg_fail(err, FG_E_INVALID, "%s is no map with \"targets\"", what);
+    if (doc_check_keys(group, known, FG_COUNT(known), what, err) != FG_OK)
+        return err->code;
+    if (!json_is_array(json_object_get(group, "targets")))
+        return fg_fail(err, FG_E_INVALID, "%s: \"targets\" is no list", what);
+    if (labels != NULL && !json_is_object(labels) && !json_is_null(labels))
+        return fg_fail(err, FG_E_INVALID, "%s: \"labels\" is no map", what);
+    return FG_OK;
+}
+
+static enum fg_code read_group(struct found *found, json_t *group, const char *what,
+                               struct fg_err *err)
+{
+    json_t *object = json_object_get(group, "labels");
+    struct fg_labels labels = {
+        fg_arena_new(found->arena, struct fg_label, json_object_size(object) + 1), 0};
+
+    if (labels.items == NULL)
+        return too_many(err);
+    if (check_group(group, what, err) != FG_OK ||
+        read_labels(found, object, what, &labels, err) != FG_OK)
+        return err->code;
+    return read_targets(found, json_object_get(group, "targets"), what, &labels, err);
+}
+
+enum fg_code found_read_groups(struct found *found, const json_t *groups, const char *name,
+                               struct fg_err *err)
+{
+    char what[200];
+
+    if (json_is_null(groups))
+        return FG_OK;
+    if (!json_is_array(groups))
+        return fg_fail(err, FG_E_INVALID, "%.128s: not a list of groups of targets", name);
+    for (size_t i = 0; i < json_array_size(groups); i++) {
+        (void)snprintf(what, sizeof what, "%.128s: group %zu", name, i + 1);
+        if (read_group(found, json_array_get(groups, i), what, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}

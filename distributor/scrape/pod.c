@@ -1,0 +1,394 @@
+#include "distributor/scrape/pod.h"
+
+#include "common/base/str.h"
+
+#define PREFIX "profiles.grafana.com/"
+#define META   "__meta_kubernetes_"
+
+enum {
+    ANNOTATION_MAX_BYTES = 1024, /* longer values are notes of tools to themselves */
+    FIXED_LABELS_MAX = 40,       /* all that do not come from the pod's labels and annotations */
+};
+
+/* Where some of its profiles are. */
+struct place {
+    const json_t *container; /* NULL: it has none */
+    struct fg_slice port;    /* empty: nobody can tell */
+    struct fg_slice port_name;
+    bool https;
+    const struct kind *kinds[KINDS_MAX];
+    struct fg_slice paths[KINDS_MAX];
+    uint32_t n_kinds;
+};
+
+struct reading {
+    const json_t *metadata, *spec, *status;
+    json_t *annotations;
+    struct found *found;
+    struct fg_err *err;
+    struct fg_label *items;
+    size_t n, cap;
+    struct place places[KINDS_MAX];
+    uint32_t n_places;
+};
+
+/* ---- labels ---- */
+
+static void put(struct reading *reading, struct fg_slice name, struct fg_slice value)
+{
+    fg_assert(reading->n < reading->cap);
+    if (value.len > 0)
+        reading->items[reading->n++] = (struct fg_label){name, value};
+}
+
+static void put_text(struct reading *reading, const char *name, struct fg_slice value)
+{
+    put(reading, fg_cstr(name), value);
+}
+
+static bool is_name_char(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* The prefix and the name with everything else as _, as Prometheus' discovery has it. */
+static struct fg_slice label_name(struct reading *reading, const char *prefix, const char *name)
+{
+    char *text = fg_arena_printf(reading->found->arena, "%s%s", prefix, name);
+
+    if (text == NULL)
+        return fg_bytes(NULL, 0);
+    for (char *c = text + strlen(prefix); *c != '\0'; c++)
+        if (!is_name_char((uint8_t)*c))
+            *c = '_';
+    return fg_cstr(text);
+}
+
+/* Two labels for each entry of a map: its value, and that it is there. plain: a third one, by its
+ * own name. */
+static enum fg_code put_map(struct reading *reading, json_t *map, const char *prefix,
+                            const char *present_prefix, bool plain)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(map, key, value)
+    {
+        struct fg_slice text = doc_text(value);
+        struct fg_slice name = label_name(reading, prefix, key);
+        struct fg_slice present = label_name(reading, present_prefix, key);
+        struct fg_slice own = label_name(reading, "", key);
+
+        if (name.ptr == NULL || present.ptr == NULL || own.ptr == NULL)
+            return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
+        if (text.len > ANNOTATION_MAX_BYTES)
+            continue;
+        put(reading, name, text);
+        put(reading, present, FG_LIT("true"));
+        if (plain && !fg_slice_starts(own, "__"))
+            put(reading, own, text);
+    }
+    return FG_OK;
+}
+
+static struct fg_slice annotation(const struct reading *reading, const char *name)
+{
+    return doc_get(reading->annotations, name);
+}
+
+static bool is_ready(const struct reading *reading)
+{
+    const json_t *conditions = json_object_get(reading->status, "conditions");
+
+    for (size_t i = 0; i < json_array_size(conditions); i++) {
+        const json_t *condition = json_array_get(conditions, i);
+
+        if (fg_slice_is(doc_get(condition, "type"), "Ready"))
+            return fg_slice_is(doc_get(condition, "status"), "True");
+    }
+    return false;
+}
+
+static void put_controller(struct reading *reading)
+{
+    const json_t *owners = json_object_get(reading->metadata, "ownerReferences");
+
+    for (size_t i = 0; i < json_array_size(owners); i++) {
+        const json_t *owner = json_array_get(owners, i);
+
+        if (!json_is_true(json_object_get(owner, "controller")))
+            continue;
+        put_text(reading, META "pod_controller_kind", doc_get(owner, "kind"));
+        put_text(reading, META "pod_controller_name", doc_get(owner, "name"));
+        return;
+    }
+}
+
+static void put_pod(struct reading *reading)
+{
+    struct fg_slice namespace = doc_get(reading->metadata, "namespace");
+    struct fg_slice name = doc_get(reading->metadata, "name");
+
+    put_text(reading, META "namespace", namespace);
+    put_text(reading, META "pod_name", name);
+    put_text(reading, META "pod_ip", doc_get(reading->status, "podIP"));
+    put_text(reading, META "pod_phase", doc_get(reading->status, "phase"));
+    put_text(reading, META "pod_ready", is_ready(reading) ? FG_LIT("true") : FG_LIT("false"));
+    put_text(reading, META "pod_node_name", doc_get(reading->spec, "nodeName"));
+    put_text(reading, META "pod_host_ip", doc_get(reading->status, "hostIP"));
+    put_text(reading, META "pod_uid", doc_get(reading->metadata, "uid"));
+    put_controller(reading);
+}
+
+/* Last, so that they win over the pod's own labels. */
+static void put_plain(struct reading *reading)
+{
+    static const char *const sources[] = {"service_repository", "service_git_ref",
+                                          "service_root_path"};
+    struct fg_slice service = annotation(reading, PREFIX "service_name");
+    char name[64];
+
+    put_text(reading, "namespace", doc_get(reading->metadata, "namespace"));
+    put_text(reading, "pod", doc_get(reading->metadata, "name"));
+    if (service.len == 0)
+        service = annotation(reading, "resource.opentelemetry.io/service.name");
+    put_text(reading, FG_LABEL_SERVICE, service);
+    for (size_t i = 0; i < FG_COUNT(sources); i++) {
+        (void)snprintf(name, sizeof name, PREFIX "%s", sources[i]);
+        put_text(reading, sources[i], annotation(reading, name));
+    }
+}
+
+static enum fg_code put_common(struct reading *reading)
+{
+    json_t *labels = json_object_get(reading->metadata, "labels");
+
+    reading->cap = FIXED_LABELS_MAX + 2 * KINDS_MAX + 3 * json_object_size(labels) +
+                   2 * json_object_size(reading->annotations);
+    reading->items = fg_arena_new(reading->found->arena, struct fg_label, reading->cap);
+    if (reading->items == NULL)
+        return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
+    put_pod(reading);
+    if (put_map(reading, labels, META "pod_label_", META "pod_labelpresent_", true) != FG_OK ||
+        put_map(reading, reading->annotations, META "pod_annotation_",
+                META "pod_annotationpresent_", false) != FG_OK)
+        return reading->err->code;
+    put_plain(reading);
+    return FG_OK;
+}
+
+/* ---- ports ---- */
+
+/* The value of <kind>.<what>. */
+static struct fg_slice wish(const struct reading *reading, const struct kind *kind,
+                            const char *what)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, PREFIX "%s.%s", kind->annotation, what);
+    return annotation(reading, name);
+}
+
+static bool is_port(const json_t *port, uint64_t number, struct fg_slice name)
+{
+    const json_t *given = json_object_get(port, "containerPort");
+
+    if (name.len > 0)
+        return fg_slice_eq(doc_get(port, "name"), name);
+    return json_is_integer(given) && (uint64_t)json_integer_value(given) == number;
+}
+
+/* The container's port of that name, or of that number. */
+static const json_t *find_port(const json_t *container, uint64_t number, struct fg_slice name)
+{
+    const json_t *ports = json_object_get(container, "ports");
+
+    for (size_t i = 0; i < json_array_size(ports); i++)
+        if (is_port(json_array_get(ports, i), number, name))
+            return json_array_get(ports, i);
+    return NULL;
+}
+
+static enum fg_code put_port(struct reading *reading, struct place *place, const json_t *port)
+{
+    const json_t *number = json_object_get(port, "containerPort");
+    char *text =
+        fg_arena_printf(reading->found->arena, "%lld", (long long)json_integer_value(number));
+
+    if (text == NULL)
+        return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
+    place->port = fg_cstr(text);
+    place->port_name = doc_get(port, "name");
+    return FG_OK;
+}
+
+/* Which container it is and which port. A number need not be among the declared ones. */
+static enum fg_code find_place(struct reading *reading, const struct kind *kind,
+                               struct place *place)
+{
+    const json_t *containers = json_object_get(reading->spec, "containers");
+    struct fg_slice name = wish(reading, kind, "port_name"), port = wish(reading, kind, "port");
+    uint64_t number = 0;
+    bool is_number = fg_parse_u64(port, &number);
+
+    *place = (struct place){.https = fg_slice_is(wish(reading, kind, "scheme"), "https"),
+                            .container = json_array_get(containers, 0)};
+    for (size_t i = 0; (name.len > 0 || is_number) && i < json_array_size(containers); i++) {
+        const json_t *found = find_port(json_array_get(containers, i), number, name);
+
+        if (found == NULL)
+            continue;
+        place->container = json_array_get(containers, i);
+        return put_port(reading, place, found);
+    }
+    if (name.len == 0 && is_number)
+        place->port = port;
+    return FG_OK;
+}
+
+static bool same_place(const struct place *a, const struct place *b)
+{
+    return a->container == b->container && a->https == b->https && fg_slice_eq(a->port, b->port);
+}
+
+static enum fg_code add_kind(struct reading *reading, const struct kind *kind)
+{
+    struct place wanted, *place;
+    uint32_t i = 0;
+
+    if (!fg_slice_is(wish(reading, kind, "scrape"), "true"))
+        return FG_OK;
+    if (find_place(reading, kind, &wanted) != FG_OK)
+        return reading->err->code;
+    while (i < reading->n_places && !same_place(&reading->places[i], &wanted))
+        i++;
+    place = &reading->places[i];
+    if (i == reading->n_places) {
+        *place = wanted;
+        reading->n_places++;
+    }
+    place->kinds[place->n_kinds] = kind;
+    place->paths[place->n_kinds++] = wish(reading, kind, "path");
+    return FG_OK;
+}
+
+/* ---- targets ---- */
+
+static enum fg_code put_address(struct reading *reading, const struct place *place)
+{
+    struct fg_slice ip = doc_get(reading->status, "podIP");
+    bool bracket = fg_slice_find(ip, ':') != SIZE_MAX; /* IPv6 */
+    char *address;
+
+    if (place->port.len == 0)
+        return FG_OK;
+    address = fg_arena_printf(reading->found->arena, "%s%.*s%s:%.*s", bracket ? "[" : "", FG_S(ip),
+                              bracket ? "]" : "", FG_S(place->port));
+    if (address == NULL)
+        return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
+    put_text(reading, "__address__", fg_cstr(address));
+    return FG_OK;
+}
+
+/* __profiles__ and the paths. */
+static enum fg_code put_kinds(struct reading *reading, const struct place *place)
+{
+    struct fg_buf list;
+    struct fg_slice copy;
+
+    fg_buf_init(&list, SIZE_MAX);
+    for (uint32_t i = 0; i < place->n_kinds; i++)
+        fg_buf_printf(&list, "%s%s", i == 0 ? "" : ",", place->kinds[i]->name);
+    copy = fg_arena_copy(reading->found->arena, fg_buf_slice(&list));
+    fg_buf_done(&list);
+    if (copy.ptr == NULL)
+        return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
+    put_text(reading, "__profiles__", copy);
+    for (uint32_t i = 0; i < place->n_kinds; i++) {
+        char *name =
+            fg_arena_printf(reading->found->arena, "__profile_path_%s__", place->kinds[i]->name);
+
+        if (name == NULL)
+            return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
+        put_text(reading, name, place->paths[i]);
+    }
+    return FG_OK;
+}
+
+static enum fg_code add_target(struct reading *reading, const struct place *place)
+{
+    struct fg_slice container = doc_get(place->container, "name");
+    size_t common = reading->n;
+
+    put_text(reading, META "pod_container_name", container);
+    put_text(reading, META "pod_container_image", doc_get(place->container, "image"));
+    put_text(reading, META "pod_container_port_number", place->port);
+    put_text(reading, META "pod_container_port_name", place->port_name);
+    put_text(reading, "container", container);
+    put_text(reading, "__scheme__", place->https ? FG_LIT("https") : FG_LIT("http"));
+    if (put_address(reading, place) != FG_OK || put_kinds(reading, place) != FG_OK ||
+        found_add(reading->found, &(struct fg_labels){reading->items, reading->n}, reading->err) !=
+            FG_OK)
+        return reading->err->code;
+    reading->n = common;
+    return FG_OK;
+}
+
+static bool is_running(const struct reading *reading)
+{
+    struct fg_slice phase = doc_get(reading->status, "phase");
+
+    return doc_get(reading->status, "podIP").len > 0 && !fg_slice_is(phase, "Pending") &&
+           !fg_slice_is(phase, "Succeeded") && !fg_slice_is(phase, "Failed");
+}
+
+/* A tree lives no longer than the reading of it; what is found lives on. */
+static enum fg_code copy_texts(struct found *found, size_t from, struct fg_err *err)
+{
+    for (size_t t = from; t < found->n_targets; t++) {
+        struct fg_labels *labels = &found->targets[t];
+
+        for (size_t i = 0; i < labels->count; i++)
+            if (found_copy(found, labels->items[i].name, &labels->items[i].name, err) != FG_OK ||
+                found_copy(found, labels->items[i].value, &labels->items[i].value, err) != FG_OK)
+                return err->code;
+    }
+    return FG_OK;
+}
+
+enum fg_code pod_read(const json_t *pod, const struct kinds *kinds, struct found *found,
+                      struct fg_err *err)
+{
+    struct reading reading = {.metadata = json_object_get(pod, "metadata"),
+                              .spec = json_object_get(pod, "spec"),
+                              .status = json_object_get(pod, "status"),
+                              .found = found,
+                              .err = err};
+    size_t before = found->n_targets;
+
+    reading.annotations = json_object_get(reading.metadata, "annotations");
+    if (!is_running(&reading))
+        return FG_OK;
+    for (uint32_t i = 0; i < kinds->n; i++)
+        if (add_kind(&reading, &kinds->items[i]) != FG_OK)
+            return err->code;
+    if (reading.n_places == 0 || put_common(&reading) != FG_OK)
+        return reading.n_places == 0 ? FG_OK : err->code;
+    for (uint32_t i = 0; i < reading.n_places; i++)
+        if (add_target(&reading, &reading.places[i]) != FG_OK)
+            return err->code;
+    return copy_texts(found, before, err);
+}
+
+bool pod_name(const json_t *pod, struct fg_buf *out)
+{
+    const json_t *metadata = json_object_get(pod, "metadata");
+    struct fg_slice namespace = doc_get(metadata, "namespace"), name = doc_get(metadata, "name");
+
+    if (namespace.len == 0 || name.len == 0)
+        return false;
+    fg_buf_put(out, namespace);
+    fg_buf_putc(out, '/');
+    fg_buf_put(out, name);
+    return true;
+}

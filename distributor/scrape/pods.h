@@ -1,0 +1,53 @@
+/*
+ * What the Kubernetes API says of pods: pages of a list (core/v1 PodList) and the events of a watch
+ * (meta/v1 WatchEvent, one JSON object a line).
+ */
+#ifndef FG_DISTRIBUTOR_SCRAPE_PODS_H
+#define FG_DISTRIBUTOR_SCRAPE_PODS_H
+
+#include "distributor/scrape/pod.h"
+
+/* A pod and its targets, those from first up to n of `found`; mostly it has none. */
+struct pods_entry {
+    struct fg_slice name; /* "namespace/name" */
+    size_t first, n;
+};
+
+/* Everything in the arena of `found`. */
+struct pods_page {
+    struct found *found;
+    struct fg_slice version; /* of the list: what a watch begins with */
+    struct fg_slice next;    /* where the next page begins; empty: this is the last */
+    struct pods_entry *pods; /* those that have targets */
+    size_t n_pods;
+};
+
+/* FG_E_DECODE, FG_E_LIMIT. pods_page_done() it. */
+enum fg_code pods_read_page(struct fg_slice text, const struct kinds *kinds,
+                            struct pods_page *ret_page, struct fg_err *err) fg_must_check;
+void pods_page_done(struct pods_page *page); /* zeroed is fine */
+
+enum pods_event_kind {
+    PODS_CHANGED, /* added or modified */
+    PODS_DELETED,
+    PODS_BOOKMARK, /* nothing but a new version */
+    PODS_EXPIRED,  /* the version is too old: everything has to be listed again */
+};
+
+struct pods_event {
+    enum pods_event_kind kind;
+    struct found *found;
+    struct fg_slice version; /* to go on from; empty when it is EXPIRED */
+    struct pods_entry pod;   /* of CHANGED and DELETED */
+};
+
+/* FG_E_DECODE, FG_E_LIMIT; FG_E_UNAVAILABLE: the event is an error, and what it says.
+ * pods_event_done() it. */
+enum fg_code pods_read_event(struct fg_slice line, const struct kinds *kinds,
+                             struct pods_event *ret_event, struct fg_err *err) fg_must_check;
+void pods_event_done(struct pods_event *event); /* zeroed is fine */
+
+/* What a refused request's body, a meta/v1 Status, says; "" when it is none. */
+void pods_read_status(struct fg_slice text, struct fg_buf *out);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * One kind of profile of one target: fetched again and again, and stored as if it had been sent.
+ * Each has its own moment in the interval, by its hash, so that the load is even and a restart does
+ * not change when a target is asked. See the drawing in scrape.c.
+ *
+ * Thread: the loop's; decoding is a job on the INGEST lane, like that of any upload.
+ */
+#ifndef FG_DISTRIBUTOR_SCRAPE_SCRAPE_H
+#define FG_DISTRIBUTOR_SCRAPE_SCRAPE_H
+
+#include "common/net/client.h"
+#include "distributor/distributor.h"
+#include "distributor/scrape/delta.h"
+#include "distributor/scrape/places.h"
+#include "distributor/scrape/target.h"
+
+/* clang-format off */
+#define SCRAPE_METRICS(M)                                                                                      \
+    M(COUNTER, SCRAPE_OK, "flamegrid_scrape_scrapes_total{result=\"ok\"}", "Profiles fetched from targets, by what became of it") \
+    M(COUNTER, SCRAPE_UNREACHABLE, "flamegrid_scrape_scrapes_total{result=\"unreachable\"}", "Profiles fetched from targets, by what became of it") \
+    M(COUNTER, SCRAPE_TIMEOUT, "flamegrid_scrape_scrapes_total{result=\"timeout\"}", "Profiles fetched from targets, by what became of it") \
+    M(COUNTER, SCRAPE_STATUS, "flamegrid_scrape_scrapes_total{result=\"status\"}", "Profiles fetched from targets, by what became of it") \
+    M(COUNTER, SCRAPE_INVALID, "flamegrid_scrape_scrapes_total{result=\"invalid\"}", "Profiles fetched from targets, by what became of it") \
+    M(COUNTER, SCRAPE_NO_MEMORY, "flamegrid_scrape_scrapes_total{result=\"no_memory\"}", "Profiles fetched from targets, by what became of it") \
+    M(COUNTER, SCRAPE_NOT_STORED, "flamegrid_scrape_scrapes_total{result=\"not_stored\"}", "Profiles fetched from targets, by what became of it") \
+    M(COUNTER, SCRAPE_MISSED, "flamegrid_scrape_missed_total", "Scrapes left out because the one before was not over or there was no place") \
+    M(COUNTER, SCRAPE_RETRIES, "flamegrid_scrape_retries_total", "Fetched profiles given to the ingester once more") \
+    M(COUNTER, SCRAPE_RESETS, "flamegrid_scrape_resets_total", "Targets whose counters began anew") \
+    M(COUNTER, SCRAPE_FORGOTTEN, "flamegrid_scrape_forgotten_total", "Scrapes whose cumulative values could not be remembered for want of memory") \
+    M(COUNTER, SCRAPE_BYTES, "flamegrid_scrape_received_bytes_total", "Bytes of profiles as received from targets") \
+    M(GAUGE, SCRAPE_RUNNING, "flamegrid_scrape_running", "Scrapes under way")                                 \
+    M(GAUGE, SCRAPE_WAITING, "flamegrid_scrape_waiting", "Scrapes that are due and wait for a place")         \
+    M(GAUGE, SCRAPE_DELTA_BYTES, "flamegrid_scrape_delta_bytes", "Memory of cumulative values of the last scrapes") \
+    M(GAUGE, SCRAPE_TARGETS, "flamegrid_scrape_targets", "Targets that are scraped here")                     \
+    M(GAUGE, SCRAPE_DROPPED, "flamegrid_scrape_dropped_targets", "Targets that were found and cannot be scraped") \
+    M(GAUGE, SCRAPE_ELSEWHERE, "flamegrid_scrape_elsewhere_targets", "Targets that are another distributor's share") \
+    M(COUNTER, SCRAPE_FILE_READS, "flamegrid_scrape_file_reads_total{result=\"success\"}", "Readings of files of targets") \
+    M(COUNTER, SCRAPE_FILE_FAILURES, "flamegrid_scrape_file_reads_total{result=\"failure\"}", "Readings of files of targets") \
+    M(COUNTER, SCRAPE_LISTS, "flamegrid_scrape_kubernetes_lists_total", "Complete lists of pods got from the Kubernetes API") \
+    M(COUNTER, SCRAPE_EVENTS, "flamegrid_scrape_kubernetes_events_total", "Changes of pods told by the Kubernetes API") \
+    M(COUNTER, SCRAPE_K8S_FAILURES, "flamegrid_scrape_kubernetes_failures_total", "Requests to the Kubernetes API that failed") \
+    M(HISTOGRAM, SCRAPE_SECONDS, "flamegrid_scrape_duration_seconds", "Fetching one profile, the time that the target records included")
+/* clang-format on */
+FG_METRICS_ENUM(scrape_metric, SCRAPE_METRICS)
+
+/* What all scrapes share; outlives them. */
+struct scrape_context {
+    struct distributor *distributor;
+    struct fg_loop *loop;
+    struct fg_client *client;
+    struct fg_clock *clock;
+    struct fg_metrics *metrics;
+    struct fg_slice tenant;
+    struct fg_client_tls tls, tls_for_all; /* with our certificate, and without */
+    const char *token_file;                /* NULL: none */
+    int64_t connect_timeout_ns;
+    int64_t pause_ns; /* before storing again, the first; each further one is twice as long */
+    size_t body_max_bytes;
+    struct fg_budget deltas;
+    struct places places;
+    unsigned n_scrapes;                              /* that are not gone */
+    void (*on_gone)(struct scrape_context *context); /* the last one is */
+};
+
+struct scrape;
+
+/* target is referenced as long as it is needed. trusted: it gets our token and certificate. */
+struct scrape *scrape_start(struct scrape_context *context, struct target *target,
+                            const struct endpoint *endpoint, bool trusted);
+
+/* Ends it: it is gone once what is under way is over, and nobody hears of it again but
+ * context->n_scrapes. */
+void scrape_end(struct scrape *scrape);
+
+enum scrape_health { SCRAPE_HEALTH_UNKNOWN, SCRAPE_HEALTH_UP, SCRAPE_HEALTH_DOWN };
+
+/* How it is; error is borrowed until the loop goes on, NULL when the last one went well. */
+struct scrape_state {
+    const struct endpoint *endpoint;
+    enum scrape_health health;
+    int64_t last_wall_ns, last_duration_ns; /* when it began; 0: never */
+    uint64_t last_bytes;
+    const char *error;
+};
+struct scrape_state scrape_state(const struct scrape *scrape);
+
+/* How long to wait at this time until the next moment of a hash in the interval. */
+int64_t scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns);
+
+#endif

@@ -1,0 +1,532 @@
+#include "distributor/scrape/scraper.h"
+
+#include "common/base/hash.h"
+#include "common/run/log.h"
+#include "distributor/scrape/page.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define CONF(field)     FG_CONF_AT(struct scraper_settings, field)
+#define CONF_K8S(field) FG_CONF_AT(struct scraper_kubernetes_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field scraper_fields[] = {
+    {"targets", FG_CONF_YAML, CONF(targets), .def = "", .max = "1000000",
+     .doc = "Targets to fetch profiles from: a list of groups, [{targets: [HOST:PORT], labels: {service_name: NAME}}]. Labels may also say how (distributor/scrape/README.md)."},
+    {"files", FG_CONF_YAML, CONF(files), .def = "", .max = "100000",
+     .doc = "Patterns of files with such lists, in YAML or JSON, as Prometheus' file_sd: [/etc/flamegrid/targets/*.yaml]. Read again when they change."},
+    {"files_look", FG_CONF_NS, CONF(files_look_ns), .def = "10s", .min = "100ms", .max = "1h",
+     .doc = "How often those files are looked at."},
+    {"profiles", FG_CONF_YAML, CONF(profiles), .def = "", .max = "100000",
+     .doc = "Which profiles, and where: {block: {enabled: false}, memory: {path: /debug/pprof/heap}}. process_cpu, memory, goroutine, mutex and block are on; fgprof and godeltaprof_memory, _mutex, _block are off."},
+    {"relabel", FG_CONF_YAML, CONF(relabel), .def = "", .max = "1000000",
+     .doc = "Rules for the labels of targets that were found, those beginning with __ included, as Prometheus' relabel_configs; they may drop targets."},
+    {"interval", FG_CONF_NS, CONF(interval_ns), .def = "15s", .min = "100ms", .max = "1d",
+     .doc = "How often each profile of a target is fetched. CPU profiles last a second less."},
+    {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "10s", .min = "1ms", .max = "1h",
+     .doc = "How long fetching may take, beside the time that the target records."},
+    {"connect_timeout", FG_CONF_NS, CONF(connect_timeout_ns), .def = "3s", .min = "1ms", .max = "5m",
+     .doc = "How long finding and reaching a target may take."},
+    {"running_max", FG_CONF_UINT, CONF(running_max), .def = "512", .min = "1", .max = "100000",
+     .doc = "Profiles fetched at a time, each over a connection. A CPU profile takes its place for nearly the whole interval: one for each target, and some."},
+    {"targets_max", FG_CONF_UINT, CONF(targets_max), .def = "10000", .min = "1", .max = "1000000",
+     .doc = "Targets of one distributor; about 16 KiB each. More are dropped."},
+    {"body_max_bytes", FG_CONF_BYTES, CONF(body_max_bytes), .def = "16MiB", .min = "1KiB", .max = "1GiB",
+     .doc = "Largest profile, as received."},
+    {"delta_max_bytes", FG_CONF_BYTES, CONF(delta_max_bytes), .def = "0",
+     .doc = "Memory for values of cumulative profiles (memory, mutex, block), which are stored as what they grew by: about 24 bytes for each stack of each target. 0: an eighth of memory_max_bytes."},
+    {"tenant", FG_CONF_STRING, CONF(tenant), .def = "anonymous", .min = "1", .max = "150",
+     .doc = "Whose the profiles are."},
+    {"share_index", FG_CONF_UINT, CONF(share_index), .def = "0", .max = "9999",
+     .doc = "Which of the distributors with these targets this one is, from 0 on."},
+    {"share_count", FG_CONF_UINT, CONF(share_count), .def = "1", .min = "1", .max = "10000",
+     .doc = "How many distributors share the targets; each scrapes its own part."},
+    {"token_file", FG_CONF_STRING, CONF(token_file), .def = "", .max = "4000",
+     .doc = "File with a token that targets of settings and files get (Authorization: Bearer); pods do not."},
+    {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
+     .doc = "Authorities that targets with https are checked by; the system's where empty."},
+    {"cert_file", FG_CONF_STRING, CONF(cert_file), .def = "", .max = "4000",
+     .doc = "Certificate that targets of settings and files are shown, in PEM; pods are not."},
+    {"key_file", FG_CONF_STRING, CONF(key_file), .def = "", .max = "4000",
+     .doc = "Its key."},
+    {"insecure_skip_verify", FG_CONF_BOOL, CONF(insecure), .def = "false",
+     .doc = "Takes whatever certificate a target shows."},
+};
+const size_t scraper_n_fields = FG_COUNT(scraper_fields);
+
+const struct fg_conf_field scraper_kubernetes_fields[] = {
+    {"pods", FG_CONF_BOOL, CONF_K8S(pods), .def = "false",
+     .doc = "Whether pods are scraped that ask for it by annotations: profiles.grafana.com/cpu.scrape: \"true\" and cpu.port; likewise memory, goroutine, mutex, block. Needs the right to list and watch pods."},
+    {"namespace", FG_CONF_STRING, CONF_K8S(namespace), .def = "", .max = "253",
+     .doc = "Only pods of this one; of all where empty."},
+    {"node", FG_CONF_STRING, CONF_K8S(node), .def = "", .max = "253",
+     .doc = "Only pods on this node; on all where empty."},
+    {"selector", FG_CONF_STRING, CONF_K8S(selector), .def = "", .max = "2000",
+     .doc = "Only pods with these labels, as in app=shop,tier!=test."},
+    {"api", FG_CONF_STRING, CONF_K8S(api), .def = "", .max = "1000",
+     .doc = "URL of the API; from KUBERNETES_SERVICE_HOST and _PORT where empty."},
+    {"credentials", FG_CONF_STRING, CONF_K8S(credentials), .def = "/var/run/secrets/kubernetes.io/serviceaccount", .min = "1", .max = "4000",
+     .doc = "Folder with the token (token) and the API's authority (ca.crt)."},
+};
+const size_t scraper_n_kubernetes_fields = FG_COUNT(scraper_kubernetes_fields);
+/* clang-format on */
+
+enum {
+    PATTERNS_MAX = 100,
+    PAGE_MAX_BYTES = 64 * 1024 * 1024,
+    API_MAX_BYTES = 1100,
+};
+
+/* An ingester that restarts is back within three or four of them. */
+static const int64_t STORE_PAUSE_NS = FG_SECOND_NS / 2;
+static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS;
+
+static const struct fg_metric_def scrape_metrics[] = FG_METRICS_DEFS(SCRAPE_METRICS);
+
+struct scraper {
+    struct scraper_config config;
+    struct kinds kinds;
+    struct fg_relabel *rules; /* of targets' labels */
+    struct found *fixed;      /* targets of settings */
+    const char *patterns[PATTERNS_MAX];
+    size_t n_patterns;
+    json_t *files; /* holds the patterns */
+    char api[API_MAX_BYTES];
+
+    /* The loop's; NULL where nothing runs. */
+    struct fg_loop *loop;
+    _Atomic bool started; /* pages ask the loop from then on */
+    bool ending;
+    struct scrape_context context;
+    struct targets *targets;
+    struct files *file_source;
+    struct kubernetes *kubernetes;
+    unsigned to_stop; /* of scrapes, files, and pods */
+    sem_t stopped;
+};
+
+/* ---- settings ---- */
+
+static enum fg_code read_fixed(struct scraper *scraper, struct fg_err *err)
+{
+    const char *yaml = scraper->config.settings->targets;
+    enum fg_code code;
+    json_t *doc;
+
+    scraper->fixed = found_create();
+    if (doc_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
+        return err->code;
+    code = found_read_groups(scraper->fixed, doc, "scrape.targets", err);
+    json_decref(doc);
+    return code;
+}
+
+static struct target_config target_config(const struct scraper *scraper)
+{
+    return (struct target_config){
+        .kinds = &scraper->kinds,
+        .rules = scraper->rules,
+        .interval_ns = scraper->config.settings->interval_ns,
+        .timeout_ns = scraper->config.settings->timeout_ns,
+    };
+}
+
+/* One that can never be a target is a mistake in the settings, and said at once. */
+static enum fg_code check_fixed(const struct scraper *scraper, struct fg_err *err)
+{
+    const struct target_config config = target_config(scraper);
+
+    for (size_t i = 0; i < scraper->fixed->n_targets; i++) {
+        struct target *target;
+
+        if (target_create(&scraper->fixed->targets[i], &config, &target, err) != FG_OK)
+            return fg_wrap(err, "scrape.targets");
+        target_unref(target);
+    }
+    return FG_OK;
+}
+
+static enum fg_code read_patterns(struct scraper *scraper, struct fg_err *err)
+{
+    if (doc_from_yaml(fg_cstr(scraper->config.settings->files), "scrape.files", &scraper->files,
+                      err) != FG_OK)
+        return err->code;
+    if (json_is_null(scraper->files))
+        return FG_OK;
+    if (!json_is_array(scraper->files) || json_array_size(scraper->files) > PATTERNS_MAX)
+        return fg_fail(err, FG_E_INVALID, "scrape.files: not a list of up to %d patterns",
+                       PATTERNS_MAX);
+    for (size_t i = 0; i < json_array_size(scraper->files); i++) {
+        const char *pattern = json_string_value(json_array_get(scraper->files, i));
+
+        if (pattern == NULL)
+            return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is no text", i + 1);
+        if (files_check_pattern(pattern, err) != FG_OK)
+            return err->code;
+        scraper->patterns[scraper->n_patterns++] = pattern;
+    }
+    return FG_OK;
+}
+
+static enum fg_code find_api(struct scraper *scraper, struct fg_err *err)
+{
+    const char *given = scraper->config.kubernetes->api;
+    /* NOLINTBEGIN(concurrency-mt-unsafe): nobody sets the environment */
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    const char *port = getenv("KUBERNETES_SERVICE_PORT");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    bool bracket;
+
+    if (!scraper->config.kubernetes->pods)
+        return FG_OK;
+    if (given[0] != '\0') {
+        (void)snprintf(scraper->api, sizeof scraper->api, "%s", given);
+        return fg_slice_starts(fg_cstr(given), "https://")
+                   ? FG_OK
+                   : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is no https URL",
+                             given);
+    }
+    if (host == NULL || port == NULL)
+        return fg_fail(err, FG_E_INVALID,
+                       "scrape.kubernetes.pods: not in a pod (KUBERNETES_SERVICE_HOST is not "
+                       "set), so scrape.kubernetes.api is needed");
+    bracket = strchr(host, ':') != NULL;
+    (void)snprintf(scraper->api, sizeof scraper->api, "https://%s%.500s%s:%.100s",
+                   bracket ? "[" : "", host, bracket ? "]" : "", port);
+    return FG_OK;
+}
+
+static enum fg_code check_share(const struct scraper_settings *settings, struct fg_err *err)
+{
+    if (settings->share_index < settings->share_count)
+        return FG_OK;
+    return fg_fail(err, FG_E_INVALID, "scrape.share_index: %llu is not below scrape.share_count",
+                   (unsigned long long)settings->share_index);
+}
+
+static enum fg_code read_settings(struct scraper *scraper, struct fg_err *err)
+{
+    const struct scraper_settings *settings = scraper->config.settings;
+
+    if (kinds_init(&scraper->kinds, fg_cstr(settings->profiles), "scrape.profiles", err) != FG_OK ||
+        fg_relabel_parse(fg_cstr(settings->relabel), "scrape.relabel", FG_RELABEL_DEFAULTS_DISABLED,
+                         &scraper->rules, err) != FG_OK ||
+        read_fixed(scraper, err) != FG_OK || check_fixed(scraper, err) != FG_OK ||
+        read_patterns(scraper, err) != FG_OK || find_api(scraper, err) != FG_OK)
+        return err->code;
+    return check_share(settings, err);
+}
+
+static bool has_sources(const struct scraper *scraper)
+{
+    return scraper->fixed->n_targets > 0 || scraper->n_patterns > 0 ||
+           scraper->config.kubernetes->pods;
+}
+
+/* ---- life ---- */
+
+static void on_scrape(void *arg)
+{
+    struct scraper *scraper = arg;
+    struct fg_metrics *metrics = scraper->context.metrics;
+
+    fg_metric_set(metrics, SCRAPE_DELTA_BYTES, (int64_t)fg_budget_used(&scraper->context.deltas));
+}
+
+static const char *or_null(const char *text)
+{
+    return text[0] == '\0' ? NULL : text;
+}
+
+static void on_all_gone(struct scrape_context *context);
+
+static void make_context(struct scraper *scraper)
+{
+    const struct scraper_settings *settings = scraper->config.settings;
+    struct scrape_context *context = &scraper->context;
+
+    context->distributor = scraper->config.distributor;
+    context->clock = scraper->config.clock;
+    context->tenant = fg_cstr(settings->tenant);
+    context->tls_for_all = (struct fg_client_tls){.ca_file = or_null(settings->ca_file),
+                                                  .insecure = settings->insecure};
+    context->tls = context->tls_for_all;
+    context->tls.cert_file = or_null(settings->cert_file);
+    context->tls.key_file = or_null(settings->key_file);
+    context->token_file = or_null(settings->token_file);
+    context->connect_timeout_ns = settings->connect_timeout_ns;
+    context->pause_ns = STORE_PAUSE_NS;
+    context->body_max_bytes = (size_t)settings->body_max_bytes;
+    context->on_gone = on_all_gone;
+    places_init(&context->places, (unsigned)settings->running_max);
+    fg_budget_init(&context->deltas, settings->delta_max_bytes > 0
+                                         ? settings->delta_max_bytes
+                                         : scraper->config.memory_max_bytes / 8);
+    context->metrics =
+        fg_metrics_register(scraper->config.registry, scrape_metrics, FG_COUNT(scrape_metrics));
+    fg_registry_on_scrape(scraper->config.registry, on_scrape, scraper);
+}
+
+enum fg_code scraper_create(const struct scraper_config *config, struct scraper **ret_scraper,
+                            struct fg_err *err)
+{
+    struct scraper *scraper = fg_new(struct scraper);
+
+    scraper->config = *config;
+    if (read_settings(scraper, err) != FG_OK) {
+        scraper_destroy(scraper);
+        return err->code;
+    }
+    make_context(scraper);
+    *ret_scraper = scraper;
+    return FG_OK;
+}
+
+void scraper_destroy(struct scraper *scraper)
+{
+    if (scraper == NULL)
+        return;
+    kubernetes_destroy(scraper->kubernetes);
+    fg_client_destroy(scraper->context.client);
+    targets_destroy(scraper->targets);
+    fg_loop_destroy(scraper->loop);
+    found_destroy(scraper->fixed);
+    fg_relabel_unref(scraper->rules);
+    json_decref(scraper->files);
+    kinds_done(&scraper->kinds);
+    free(scraper);
+}
+
+/* ---- start (on the loop) ---- */
+
+static void start_files(struct scraper *scraper)
+{
+    if (scraper->n_patterns > 0)
+        scraper->file_source = files_start(&(struct files_config){
+            .loop = scraper->loop,
+            .work = scraper->config.work,
+            .targets = scraper->targets,
+            .metrics = scraper->context.metrics,
+            .patterns = scraper->patterns,
+            .n_patterns = scraper->n_patterns,
+            .look_ns = scraper->config.settings->files_look_ns,
+        });
+}
+
+static void start_kubernetes(struct scraper *scraper)
+{
+    const struct scraper_kubernetes_settings *settings = scraper->config.kubernetes;
+
+    if (settings->pods)
+        scraper->kubernetes = kubernetes_start(&(struct kubernetes_config){
+            .loop = scraper->loop,
+            .work = scraper->config.work,
+            .targets = scraper->targets,
+            .metrics = scraper->context.metrics,
+            .kinds = &scraper->kinds,
+            .api = scraper->api,
+            .credentials = settings->credentials,
+            .namespace = settings->namespace,
+            .node = settings->node,
+            .selector = settings->selector,
+            .pause_ns = KUBERNETES_PAUSE_NS,
+        });
+}
+
+static void start_all(void *arg)
+{
+    struct scraper *scraper = arg;
+    const struct scraper_settings *settings = scraper->config.settings;
+
+    scraper->context.client = fg_client_create(&(struct fg_client_config){
+        .loop = scraper->loop,
+        .running_max = (unsigned)settings->running_max,
+        .budget = scraper->config.bodies,
+    });
+    scraper->targets = targets_create(&(struct targets_config){
+        .context = &scraper->context,
+        .target = target_config(scraper),
+        .share_index = (uint32_t)settings->share_index,
+        .share_count = (uint32_t)settings->share_count,
+        .targets_max = (size_t)settings->targets_max,
+    });
+    if (scraper->fixed->n_targets > 0)
+        targets_update(scraper->targets, "settings", scraper->fixed, true);
+    start_files(scraper);
+    start_kubernetes(scraper);
+}
+
+enum fg_code scraper_start(struct scraper *scraper, struct fg_err *err)
+{
+    if (!has_sources(scraper))
+        return FG_OK;
+    scraper->loop = scraper->context.loop = fg_loop_create("scrape");
+    if (fg_loop_start(scraper->loop, err) != FG_OK)
+        return err->code;
+    fg_assert(sem_init(&scraper->stopped, 0, 0) == 0);
+    fg_loop_call(scraper->loop, start_all, scraper);
+    atomic_store(&scraper->started, true);
+    return FG_OK;
+}
+
+/* ---- stop (on the loop) ---- */
+
+static void on_stopped(void *arg)
+{
+    struct scraper *scraper = arg;
+
+    if (--scraper->to_stop == 0)
+        fg_assert(sem_post(&scraper->stopped) == 0);
+}
+
+static void on_all_gone(struct scrape_context *context)
+{
+    struct scraper *scraper = fg_container(context, struct scraper, context);
+
+    if (scraper->ending)
+        on_stopped(scraper);
+}
+
+/* Sources first: they would bring new targets. */
+static void begin_stop(void *arg)
+{
+    struct scraper *scraper = arg;
+    bool any = scraper->context.n_scrapes > 0;
+
+    scraper->ending = true;
+    scraper->to_stop = 1u + any + (scraper->file_source != NULL) + (scraper->kubernetes != NULL);
+    if (scraper->file_source != NULL)
+        files_stop(fg_take(scraper->file_source), on_stopped, scraper);
+    if (scraper->kubernetes != NULL)
+        kubernetes_stop(scraper->kubernetes, on_stopped, scraper);
+    targets_end(scraper->targets);
+    on_stopped(scraper); /* this one */
+}
+
+static void close_client(void *arg)
+{
+    struct scraper *scraper = arg;
+
+    fg_client_close(scraper->context.client);
+}
+
+void scraper_stop(struct scraper *scraper)
+{
+    if (scraper == NULL || !atomic_load(&scraper->started))
+        return;
+    fg_loop_call(scraper->loop, begin_stop, scraper);
+    while (sem_wait(&scraper->stopped) != 0)
+        continue;
+    fg_loop_call(scraper->loop, close_client, scraper);
+    fg_loop_stop(scraper->loop);
+    (void)sem_destroy(&scraper->stopped);
+    atomic_store(&scraper->started, false);
+}
+
+/* ---- pages ---- */
+
+/* A request on its way to the scraper's loop and back; in the request's arena. */
+struct look {
+    struct fg_msg there, back;
+    struct scraper *scraper;
+    struct fg_http_request *req;
+    struct fg_loop *home;
+    bool html;
+    unsigned what;
+    struct fg_buf body;
+};
+
+static void answer(struct look *look)
+{
+    struct fg_buf body = look->body; /* the look is gone with the request */
+    struct fg_err err;
+
+    if (body.full) {
+        fg_buf_done(&body);
+        (void)fg_fail(&err, FG_E_TOO_LARGE, "the list of targets exceeds %d bytes", PAGE_MAX_BYTES);
+        fg_http_respond_error(look->req, &err);
+        return;
+    }
+    fg_http_add_header(look->req, "X-Content-Type-Options", "nosniff");
+    if (look->html)
+        fg_http_add_header(look->req, "Content-Security-Policy",
+                           "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
+    fg_http_respond(look->req, 200, look->html ? "text/html; charset=utf-8" : "application/json",
+                    &body);
+}
+
+static void on_back(struct fg_msg *msg)
+{
+    answer(fg_container(msg, struct look, back));
+}
+
+static void write_page(struct look *look, const struct page_sources *sources)
+{
+    if (look->html)
+        page_write_html(sources, fg_wall_ns(look->scraper->config.clock), &look->body);
+    else
+        page_write_json(sources, look->what, &look->body);
+}
+
+static void on_there(struct fg_msg *msg)
+{
+    struct look *look = fg_container(msg, struct look, there);
+    const struct scraper *scraper = look->scraper;
+
+    write_page(look,
+               &(struct page_sources){scraper->targets, scraper->file_source, scraper->kubernetes});
+    look->back.run = on_back;
+    fg_loop_post(look->home, &look->back);
+}
+
+static unsigned what_of(struct fg_http_request *req)
+{
+    struct fg_slice state = fg_http_param(req, "state");
+
+    if (fg_slice_is(state, "active"))
+        return PAGE_ACTIVE;
+    return fg_slice_is(state, "dropped") ? PAGE_DROPPED : PAGE_ACTIVE | PAGE_DROPPED;
+}
+
+static void handle(struct fg_http_request *req, struct scraper *scraper, bool html)
+{
+    struct look *look = fg_arena_new(fg_http_arena(req), struct look, 1);
+
+    fg_assert(look != NULL); /* the first thing in an arena of a MiB */
+    look->scraper = scraper;
+    look->req = req;
+    look->home = fg_http_loop(req);
+    look->html = html;
+    look->what = what_of(req);
+    fg_buf_init(&look->body, PAGE_MAX_BYTES);
+    if (atomic_load(&scraper->started)) {
+        look->there.run = on_there;
+        fg_loop_post(scraper->loop, &look->there);
+    } else {
+        write_page(look, &(struct page_sources){NULL, NULL, NULL});
+        answer(look);
+    }
+}
+
+static void get_html(struct fg_http_request *req, void *scraper)
+{
+    handle(req, scraper, true);
+}
+
+static void get_json(struct fg_http_request *req, void *scraper)
+{
+    handle(req, scraper, false);
+}
+
+void scraper_routes(struct scraper *scraper, struct fg_http_server *server)
+{
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                         .path = "/targets",
+                                                         .handler = get_html,
+                                                         .arg = scraper});
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                         .path = "/api/v1/targets",
+                                                         .handler = get_json,
+                                                         .arg = scraper});
+}
