@@ -1,0 +1,95 @@
+/*
+ * Lists of targets in YAML and JSON, pages and events of the Kubernetes API, settings of profiles:
+ * by the first byte. What is found is made into targets, and a target's URLs stay at its address.
+ */
+#include "common/base/time.h"
+#include "distributor/scrape/files.h"
+#include "distributor/scrape/pods.h"
+
+static void make_targets(const struct found *found, const struct kinds *kinds)
+{
+    const struct target_config config = {kinds, NULL, 15 * FG_SECOND_NS, 10 * FG_SECOND_NS};
+
+    for (size_t i = 0; i < FG_MIN(found->n_targets, (size_t)100); i++) {
+        struct target *target;
+        struct fg_err err;
+        char start[512];
+
+        if (target_create(&found->targets[i], &config, &target, &err) != FG_OK)
+            continue;
+        (void)snprintf(start, sizeof start, "%s://%s/", target->scheme, target->address);
+        for (uint32_t e = 0; e < target->n_endpoints; e++)
+            fg_assert(fg_slice_starts(fg_cstr(target->endpoints[e].url), start));
+        target_unref(target);
+    }
+}
+
+static void read_file(const char *path, struct fg_slice text, const struct kinds *kinds)
+{
+    struct found *found = found_create();
+    struct fg_err err;
+
+    if (files_read(path, text, found, &err) == FG_OK)
+        make_targets(found, kinds);
+    found_destroy(found);
+}
+
+static void read_page(struct fg_slice text, const struct kinds *kinds)
+{
+    struct pods_page page;
+    struct fg_err err;
+
+    if (pods_read_page(text, kinds, &page, &err) != FG_OK)
+        return;
+    make_targets(page.found, kinds);
+    pods_page_done(&page);
+}
+
+static void read_event(struct fg_slice text, const struct kinds *kinds)
+{
+    struct pods_event event;
+    struct fg_err err;
+
+    if (pods_read_event(text, kinds, &event, &err) != FG_OK)
+        return;
+    make_targets(event.found, kinds);
+    pods_event_done(&event);
+}
+
+static void read_kinds(struct fg_slice text)
+{
+    struct kinds kinds;
+    struct fg_err err;
+
+    if (kinds_init(&kinds, text, "fuzz", &err) == FG_OK)
+        kinds_done(&kinds);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fg_slice text = fg_slice_sub(fg_bytes(data, size), 1, size);
+    struct kinds kinds;
+    struct fg_err err;
+
+    if (size == 0)
+        return 0;
+    fg_assert(kinds_init(&kinds, FG_LIT(""), "none", &err) == FG_OK);
+    switch (data[0]) {
+    case 'y':
+        read_file("fuzz.yaml", text, &kinds);
+        break;
+    case 'j':
+        read_file("fuzz.json", text, &kinds);
+        break;
+    case 'p':
+        read_page(text, &kinds);
+        break;
+    case 'e':
+        read_event(text, &kinds);
+        break;
+    default:
+        read_kinds(text);
+    }
+    kinds_done(&kinds);
+    return 0;
+}

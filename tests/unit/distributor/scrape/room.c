@@ -1,0 +1,393 @@
+#include "tests/unit/distributor/scrape/room.h"
+
+#include "common/profile/batch.h"
+#include "proto/inner.pb-c.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct fg_metric_def metric_defs[] = FG_METRICS_DEFS(SCRAPE_METRICS);
+
+/* ---- the ingester ---- */
+
+static int64_t *sum_of(struct room_ingester *ingester, const char *type)
+{
+    for (size_t i = 0; i < ingester->n_sums; i++)
+        if (strcmp(ingester->sums[i].type, type) == 0)
+            return &ingester->sums[i].sum;
+    fg_assert(ingester->n_sums < ROOM_SUMS_MAX);
+    (void)snprintf(ingester->sums[ingester->n_sums].type, sizeof ingester->sums[0].type, "%s",
+                   type);
+    return &ingester->sums[ingester->n_sums++].sum;
+}
+
+static bool is_known(struct room_ingester *ingester, struct fg_id id)
+{
+    for (size_t i = 0; i < ingester->n_ids; i++)
+        if (fg_id_eq(ingester->ids[i], id))
+            return true;
+    fg_assert(ingester->n_ids < ROOM_IDS_MAX);
+    ingester->ids[ingester->n_ids++] = id;
+    return false;
+}
+
+static void note_labels(struct room_ingester *ingester, const struct fg_profile *profile)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, sizeof ingester->labels - 1);
+    fg_labels_write(&profile->labels, &text);
+    memcpy(ingester->labels, text.ptr, text.len);
+    ingester->labels[text.len] = '\0';
+    ingester->duration_ns = profile->duration_ns;
+    fg_buf_done(&text);
+}
+
+static void store_profile(struct room_ingester *ingester, const struct fg_wire_batch *batch,
+                          const struct fg_profile *profile)
+{
+    struct fg_slice name = fg_labels_get(&profile->labels, FG_LABEL_NAME);
+
+    if (is_known(ingester, profile->id))
+        return;
+    note_labels(ingester, profile);
+    for (uint32_t t = 0; t < batch->n_types; t++) {
+        char type[64];
+        int64_t *sum;
+
+        (void)snprintf(type, sizeof type, "%.*s:%.*s", FG_S(name), FG_S(batch->types[t].type));
+        sum = sum_of(ingester, type);
+        for (uint32_t i = 0; i < profile->n_samples; i++)
+            *sum += profile->values[(size_t)t * profile->n_samples + i];
+    }
+}
+
+/* Returns how many stacks there are. */
+static uint32_t read_batch(struct room_ingester *ingester, struct fg_slice bytes, bool store)
+{
+    struct fg_arena *arena = fg_arena_create(16 << 20);
+    struct fg_wire_batch batch;
+    struct fg_err err;
+    uint32_t n_stacks;
+
+    fg_assert(fg_batch_decode(bytes, arena, &batch, &err) == FG_OK);
+    n_stacks = batch.n_stacks;
+    for (uint32_t i = 0; store && i < batch.n_profiles; i++)
+        store_profile(ingester, &batch, &batch.profiles[i]);
+    fg_wire_batch_done(&batch);
+    fg_arena_destroy(arena);
+    return n_stacks;
+}
+
+/* An answer to a push of one item: all is well, refused, or some stacks are lacking. */
+static void answer(struct fg_call *call, unsigned code, uint32_t n_lacking)
+{
+    Fg__Inner__PushReply reply;
+    Fg__Inner__PushResult result, *results = &result;
+    uint32_t undefined[256];
+    char refused[] = "refused by the test";
+    uint8_t *bytes;
+
+    fg__inner__push_reply__init(&reply);
+    fg__inner__push_result__init(&result);
+    for (uint32_t i = 0; i < FG_MIN(n_lacking, (uint32_t)FG_COUNT(undefined)); i++)
+        undefined[result.n_undefined++] = i;
+    result.undefined = undefined;
+    result.stored = 1;
+    result.code = code;
+    if (code != 0)
+        result.message = refused;
+    reply.start_id = 1;
+    reply.results = &results;
+    reply.n_results = 1;
+    bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&reply));
+    call->reply_head = fg_bytes(bytes, fg__inner__push_reply__pack(&reply, bytes));
+    call->code = FG_OK;
+}
+
+static bool take_one(unsigned *n)
+{
+    if (*n == 0)
+        return false;
+    (*n)--;
+    return true;
+}
+
+static void decide(struct room_ingester *ingester, struct fg_call *call)
+{
+    bool lost = take_one(&ingester->lost);
+    bool stored_and_lost = !lost && take_one(&ingester->stored_and_lost);
+    bool refused = !lost && !stored_and_lost && take_one(&ingester->refused);
+    bool lacking = !lost && !stored_and_lost && !refused && take_one(&ingester->lacking);
+    uint32_t n_stacks;
+
+    ingester->n_pushes++;
+    n_stacks = read_batch(ingester, call->payload, !lost && !refused && !lacking);
+    if (lost || stored_and_lost)
+        call->code = fg_fail(&call->err, FG_E_UNAVAILABLE, "the line is dead");
+    else
+        answer(call, refused ? fg_code_grpc(FG_E_LIMIT) : 0, lacking ? n_stacks : 0);
+}
+
+static void peer_send(struct fg_peer *peer, struct fg_call *call)
+{
+    struct room_ingester *ingester = fg_container(peer, struct room_ingester, peer);
+    Fg__Inner__PushHead *head = fg__inner__push_head__unpack(NULL, call->head.len, call->head.ptr);
+
+    fg_assert(head != NULL && head->n_items == 1); /* messages_max lets each go by itself */
+    fg__inner__push_head__free_unpacked(head, NULL);
+    (void)pthread_mutex_lock(&ingester->lock);
+    decide(ingester, call);
+    (void)pthread_mutex_unlock(&ingester->lock);
+    call->done(call);
+}
+
+static void peer_release(struct fg_call *call)
+{
+    free((void *)(uintptr_t)call->reply_head.ptr);
+    call->reply_head = fg_bytes(NULL, 0);
+}
+
+int64_t room_sum(struct room *room, const char *type)
+{
+    int64_t sum;
+
+    (void)pthread_mutex_lock(&room->ingester.lock);
+    sum = *sum_of(&room->ingester, type);
+    (void)pthread_mutex_unlock(&room->ingester.lock);
+    return sum;
+}
+
+/* ---- life ---- */
+
+static void on_gone(struct scrape_context *context)
+{
+    (void)sem_post(&fg_container(context, struct room, context)->gone);
+}
+
+static void fill_context(struct room *room, unsigned running_max)
+{
+    struct scrape_context *context = &room->context;
+
+    *context = (struct scrape_context){
+        .distributor = room->distributor,
+        .loop = room->loop,
+        .clock = fg_clock_real(),
+        .metrics = room->metrics,
+        .tenant = FG_LIT("anonymous"),
+        .connect_timeout_ns = FG_SECOND_NS,
+        .pause_ns = FG_MS_NS,
+        .body_max_bytes = 1 << 20,
+        .on_gone = on_gone,
+    };
+    fg_budget_init(&context->deltas, 1 << 20);
+    places_init(&context->places, running_max);
+}
+
+struct start {
+    struct room *room;
+    int64_t interval_ns;
+    unsigned running_max;
+};
+
+static void start_on_loop(void *arg)
+{
+    const struct start *start = arg;
+    struct room *room = start->room;
+
+    room->context.client = fg_client_create(&(struct fg_client_config){
+        .loop = room->loop, .running_max = start->running_max, .budget = &room->bodies});
+    room->targets = targets_create(&(struct targets_config){
+        .context = &room->context,
+        .target = {&room->kinds, NULL, start->interval_ns, 5 * FG_SECOND_NS},
+        .share_count = 1,
+        .targets_max = 100,
+    });
+}
+
+/* The settings as they are when nobody sets them; but one profile in a message. */
+static void load_settings(struct room *room, struct fg_conf_section sections[2])
+{
+    struct fg_conf conf = {sections, 2};
+    struct fg_err err;
+
+    sections[0] =
+        (struct fg_conf_section){"limits", fg_limit_fields, fg_limit_n_fields, &room->limits};
+    sections[1] = (struct fg_conf_section){"distributor", distributor_fields, distributor_n_fields,
+                                           &room->settings};
+    assert_int_equal(fg_conf_load(&conf, NULL, NULL, NULL, 0, &err), FG_OK);
+    room->settings.push_messages_max = 64;
+}
+
+static void create_distributor(struct room *room)
+{
+    static const struct fg_peer_ops ops = {peer_send, peer_release, NULL};
+    struct fg_conf_section sections[2];
+    struct fg_err err;
+
+    load_settings(room, sections);
+    room->ingester.peer.ops = &ops;
+    (void)pthread_mutex_init(&room->ingester.lock, NULL);
+    assert_int_equal(fg_tenants_create(&(struct fg_tenants_config){.defaults = &room->limits,
+                                                                   .file = "",
+                                                                   .registry = room->registry},
+                                       &room->tenants, &err),
+                     FG_OK);
+    room->distributor = distributor_create(&(struct distributor_config){
+        .settings = &room->settings,
+        .ingester = &room->ingester.peer,
+        .work = room->work,
+        .tenants = room->tenants,
+        .registry = room->registry,
+        .clock = fg_clock_real(),
+    });
+    fg_conf_done(&(struct fg_conf){sections, 2}); /* texts, which neither section has */
+}
+
+struct room *room_create(int64_t interval_ns, unsigned running_max)
+{
+    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {2, 64}};
+    struct room *room = fg_new(struct room);
+    struct start start = {room, interval_ns, running_max};
+    struct fg_err err;
+
+    room->registry = fg_registry_create();
+    room->metrics = fg_metrics_register(room->registry, metric_defs, FG_COUNT(metric_defs));
+    fg_budget_init(&room->bodies, 8 << 20);
+    assert_int_equal(fg_work_create("test", lanes, &room->work, &err), FG_OK);
+    assert_int_equal(kinds_init(&room->kinds, FG_LIT(""), "kinds", &err), FG_OK);
+    create_distributor(room);
+    room->loop = fg_loop_create("scrape");
+    assert_int_equal(fg_loop_start(room->loop, &err), FG_OK);
+    assert_int_equal(sem_init(&room->gone, 0, 0), 0);
+    fill_context(room, running_max);
+    fg_loop_call(room->loop, start_on_loop, &start);
+    return room;
+}
+
+static void end_on_loop(void *arg)
+{
+    struct room *room = arg;
+
+    /* Earlier ends of all scrapes may have been told too. */
+    while (sem_trywait(&room->gone) == 0)
+        continue;
+    if (room->context.n_scrapes == 0)
+        (void)sem_post(&room->gone);
+    targets_end(room->targets);
+}
+
+static void close_on_loop(void *arg)
+{
+    fg_client_close(((struct room *)arg)->context.client);
+}
+
+void room_destroy(struct room *room)
+{
+    fg_loop_call(room->loop, end_on_loop, room);
+    while (sem_wait(&room->gone) != 0)
+        continue;
+    fg_loop_call(room->loop, close_on_loop, room);
+    fg_work_destroy(room->work);
+    fg_loop_stop(room->loop);
+    distributor_stop(room->distributor);
+    distributor_destroy(room->distributor);
+    fg_client_destroy(room->context.client);
+    targets_destroy(room->targets);
+    fg_loop_destroy(room->loop);
+    assert_int_equal(fg_budget_used(&room->bodies), 0);
+    assert_int_equal(fg_budget_used(&room->context.deltas), 0);
+    kinds_done(&room->kinds);
+    fg_tenants_destroy(room->tenants);
+    fg_registry_destroy(room->registry);
+    (void)pthread_mutex_destroy(&room->ingester.lock);
+    (void)sem_destroy(&room->gone);
+    free(room);
+}
+
+/* ---- targets ---- */
+
+struct update {
+    struct room *room;
+    const char *group;
+    const struct found *found;
+};
+
+static void update_on_loop(void *arg)
+{
+    const struct update *update = arg;
+
+    targets_update(update->room->targets, update->group, update->found, true);
+}
+
+void room_update(struct room *room, const char *group, const char *yaml)
+{
+    struct found *found = found_create();
+    struct fg_err err;
+    json_t *doc;
+
+    assert_int_equal(doc_from_yaml(fg_cstr(yaml), group, &doc, &err), FG_OK);
+    assert_int_equal(found_read_groups(found, doc, group, &err), FG_OK);
+    json_decref(doc);
+    fg_loop_call(room->loop, update_on_loop, &(struct update){room, group, found});
+    found_destroy(found);
+}
+
+struct writing {
+    struct room *room;
+    struct fg_buf *out;
+};
+
+static void write_target(const struct targets_view *view, void *arg)
+{
+    struct fg_buf *out = arg;
+
+    fg_buf_printf(out, "%s%s", out->len > 0 ? " " : "", view->target->address);
+    fg_labels_write(&view->target->labels, out);
+}
+
+static void write_dropped(const struct targets_dropped *dropped, void *arg)
+{
+    struct fg_buf *out = arg;
+
+    fg_buf_printf(out, "%sdropped: %s", out->len > 0 ? " " : "", dropped->why);
+}
+
+static void write_on_loop(void *arg)
+{
+    const struct writing *writing = arg;
+
+    targets_each(writing->room->targets, write_target, writing->out);
+    targets_each_dropped(writing->room->targets, write_dropped, writing->out);
+}
+
+void room_write_targets(struct room *room, struct fg_buf *out)
+{
+    fg_loop_call(room->loop, write_on_loop, &(struct writing){room, out});
+}
+
+void room_wait_targets(struct room *room, const char *want)
+{
+    bool same = false;
+
+    while (!same) {
+        struct fg_buf got;
+
+        fg_buf_init(&got, 1 << 20);
+        room_write_targets(room, &got);
+        same = fg_slice_is(fg_buf_slice(&got), want);
+        fg_buf_done(&got);
+        if (!same)
+            (void)usleep(1000);
+    }
+}
+
+void room_wait_metric(struct room *room, unsigned metric, uint64_t least)
+{
+    while (fg_metric_get(room->metrics, metric) < least)
+        (void)usleep(1000);
+}
