@@ -16,10 +16,6 @@ struct catalog_tenant {
     struct catalog_series **series; /* by number */
     uint32_t n_series, cap_series;
     struct fg_map series_map; /* fg_id_table(id) -> number */
-
-    struct catalog_group *groups;
-    uint32_t n_groups, cap_groups;
-    struct fg_map group_map; /* hash of shard and window -> index */
 };
 
 struct catalog {
@@ -31,7 +27,6 @@ struct catalog {
     struct fg_map tenant_map;
     uint32_t n_services; /* of all tenants: the next number */
     uint64_t max_bytes;
-    _Atomic uint64_t n_groups; /* of all tenants */
 };
 
 enum { META_TENANT = 't', META_SERVICE = 's' };
@@ -132,13 +127,9 @@ struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_sl
     return tenant;
 }
 
-/* What a group costs: its place in the array and in the map, both half empty at worst. */
-enum { GROUP_BYTES = 2 * (sizeof(struct catalog_group) + 2 * sizeof(struct fg_map_slot)) };
-
 static bool full(const struct catalog *catalog)
 {
-    return fg_arena_used_bytes(catalog->arena) + atomic_load(&catalog->n_groups) * GROUP_BYTES >
-           catalog->max_bytes;
+    return fg_arena_used_bytes(catalog->arena) > catalog->max_bytes;
 }
 
 bool catalog_is_full(struct catalog *catalog)
@@ -163,6 +154,16 @@ struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice n
         tenant = add_tenant(catalog, name);
     (void)pthread_rwlock_unlock(&catalog->lock);
     return tenant;
+}
+
+uint32_t catalog_count_tenants(struct catalog *catalog)
+{
+    uint32_t count;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    count = catalog->n_tenants;
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return count;
 }
 
 uint32_t catalog_tenant_number(const struct catalog_tenant *tenant)
@@ -374,97 +375,6 @@ void catalog_put_series(const struct catalog_tenant *tenant, const struct catalo
     fg_buf_done(&labels);
 }
 
-/* ---- groups ---- */
-
-static uint64_t group_hash(const struct head_group_key *key)
-{
-    return fg_mix64((uint64_t)key->window << 16 | key->shard);
-}
-
-static uint32_t find_group(const struct catalog_tenant *tenant, const struct head_group_key *key)
-{
-    struct fg_map_walk walk;
-    uint32_t i;
-
-    for (i = fg_map_first(&tenant->group_map, group_hash(key), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&tenant->group_map, &walk))
-        if (tenant->groups[i].key.shard == key->shard &&
-            tenant->groups[i].key.window == key->window)
-            break;
-    return i;
-}
-
-struct catalog_group catalog_group(struct catalog *catalog, struct catalog_tenant *tenant,
-                                   const struct head_group_key *key)
-{
-    struct catalog_group group = {.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
-    uint32_t i;
-
-    (void)pthread_rwlock_rdlock(&catalog->lock);
-    i = find_group(tenant, key);
-    if (i != FG_MAP_NONE)
-        group = tenant->groups[i];
-    (void)pthread_rwlock_unlock(&catalog->lock);
-    return group;
-}
-
-void catalog_group_add(struct catalog_group *group, int64_t time_ns, struct fg_id id)
-{
-    group->count++;
-    group->least_ns = FG_MIN(group->least_ns, time_ns);
-    group->greatest_ns = FG_MAX(group->greatest_ns, time_ns);
-    group->digest = fg_id_add(group->digest, id);
-}
-
-void catalog_group_join(struct catalog_group *group, const struct catalog_group *other)
-{
-    group->count += other->count;
-    group->least_ns = FG_MIN(group->least_ns, other->least_ns);
-    group->greatest_ns = FG_MAX(group->greatest_ns, other->greatest_ns);
-    group->digest = fg_id_add(group->digest, other->digest);
-}
-
-void catalog_put_group(const struct catalog_group *group, struct fg_store_batch *out)
-{
-    uint8_t digest[FG_ID_BYTES];
-    struct fg_buf key, value;
-
-    fg_buf_init(&key, SIZE_MAX);
-    fg_buf_init(&value, SIZE_MAX);
-    head_put_group_key(&key, &group->key);
-    fg_buf_varint(&value, group->count);
-    fg_buf_zigzag(&value, group->least_ns);
-    fg_buf_zigzag(&value, group->greatest_ns);
-    fg_id_put(digest, group->digest);
-    fg_buf_append(&value, digest, sizeof digest);
-    fg_store_put(out, HEAD_GROUPS, fg_buf_slice(&key), fg_buf_slice(&value));
-    fg_buf_done(&key);
-    fg_buf_done(&value);
-}
-
-static void set_group(struct catalog *catalog, struct catalog_tenant *tenant,
-                      const struct catalog_group *group)
-{
-    uint32_t i = find_group(tenant, &group->key);
-
-    if (i == FG_MAP_NONE) {
-        tenant->groups =
-            grown(tenant->groups, tenant->n_groups, &tenant->cap_groups, sizeof *tenant->groups);
-        i = tenant->n_groups++;
-        (void)atomic_fetch_add(&catalog->n_groups, 1);
-        fg_map_add(&tenant->group_map, group_hash(&group->key), i);
-    }
-    tenant->groups[i] = *group;
-}
-
-void catalog_set_group(struct catalog *catalog, struct catalog_tenant *tenant,
-                       const struct catalog_group *group)
-{
-    (void)pthread_rwlock_wrlock(&catalog->lock);
-    set_group(catalog, tenant, group);
-    (void)pthread_rwlock_unlock(&catalog->lock);
-}
-
 /* ---- queries ---- */
 
 static int match_order(const void *left, const void *right)
@@ -555,42 +465,6 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
     return FG_OK;
 }
 
-static int group_order(const void *left, const void *right)
-{
-    const struct head_group_key *a = &((const struct catalog_group *)left)->key;
-    const struct head_group_key *b = &((const struct catalog_group *)right)->key;
-
-    if (a->shard != b->shard)
-        return a->shard < b->shard ? -1 : 1;
-    return (a->window > b->window) - (a->window < b->window);
-}
-
-enum fg_code catalog_groups(struct catalog *catalog, struct catalog_tenant *tenant,
-                            int64_t start_ns, int64_t end_ns, struct fg_arena *arena,
-                            struct catalog_group **ret_groups, size_t *ret_count,
-                            struct fg_err *err)
-{
-    struct catalog_group *groups = NULL;
-    size_t count = 0;
-
-    if (tenant != NULL) {
-        (void)pthread_rwlock_rdlock(&catalog->lock);
-        groups = fg_arena_alloc(arena, tenant->n_groups * sizeof *groups);
-        for (uint32_t i = 0; groups != NULL && i < tenant->n_groups; i++)
-            if (tenant->groups[i].count > 0 && tenant->groups[i].least_ns <= end_ns &&
-                tenant->groups[i].greatest_ns >= start_ns)
-                groups[count++] = tenant->groups[i];
-        (void)pthread_rwlock_unlock(&catalog->lock);
-        if (groups == NULL)
-            return fg_fail(err, FG_E_LIMIT, "too many groups for a query");
-    }
-    if (count > 1)
-        qsort(groups, count, sizeof *groups, group_order);
-    *ret_groups = groups;
-    *ret_count = count;
-    return FG_OK;
-}
-
 uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant)
 {
     uint64_t count = 0;
@@ -613,8 +487,7 @@ size_t catalog_bytes(struct catalog *catalog)
     for (uint32_t i = 0; i < catalog->n_tenants; i++) {
         const struct catalog_tenant *tenant = catalog->tenants[i];
 
-        bytes += fg_map_bytes(&tenant->series_map) + fg_map_bytes(&tenant->group_map) +
-                 tenant->cap_groups * sizeof *tenant->groups +
+        bytes += fg_map_bytes(&tenant->series_map) +
                  tenant->cap_series * sizeof(struct catalog_series *);
     }
     (void)pthread_rwlock_unlock(&catalog->lock);
@@ -776,28 +649,6 @@ static enum fg_code load_series(struct catalog *catalog, struct fg_slice key, st
     return load_series_value(catalog, tenant, &cur, arena, err);
 }
 
-static enum fg_code load_group(struct catalog *catalog, struct fg_slice key, struct fg_slice value,
-                               struct fg_err *err)
-{
-    struct fg_cur cur = fg_cur(value);
-    struct catalog_tenant *tenant;
-    struct catalog_group group = {.count = 0};
-    struct fg_slice digest;
-
-    if (!head_get_group_key(key, &group.key))
-        return corrupt(err, "group");
-    tenant = tenant_at(catalog, group.key.tenant);
-    group.count = fg_cur_varint(&cur);
-    group.least_ns = fg_cur_zigzag(&cur);
-    group.greatest_ns = fg_cur_zigzag(&cur);
-    digest = fg_cur_take(&cur, FG_ID_BYTES);
-    if (!fg_cur_end(&cur) || tenant == NULL)
-        return corrupt(err, "group");
-    group.digest = fg_id_get(digest.ptr);
-    set_group(catalog, tenant, &group);
-    return FG_OK;
-}
-
 /* A store of another format is refused: guessing would be worse. */
 static enum fg_code check_format(struct fg_store *store, struct fg_err *err)
 {
@@ -833,7 +684,7 @@ static enum fg_code load(struct catalog *catalog, struct fg_store *store, struct
     if (for_each(store, HEAD_META, META_SERVICE, false, catalog, load_service, err) != FG_OK ||
         for_each(store, HEAD_SERIES, 0, true, catalog, load_series, err) != FG_OK)
         return err->code;
-    return for_each(store, HEAD_GROUPS, 0, true, catalog, load_group, err);
+    return FG_OK;
 }
 
 enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_bytes,
@@ -860,10 +711,8 @@ static void tenant_free(struct catalog_tenant *tenant)
         return;
     fg_map_done(&tenant->service_map);
     fg_map_done(&tenant->series_map);
-    fg_map_done(&tenant->group_map);
     free(tenant->services);
     free(tenant->series);
-    free(tenant->groups);
     free(tenant);
 }
 

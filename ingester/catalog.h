@@ -1,6 +1,6 @@
 /*
- * The catalog: which tenants, services, series and groups the head holds. All of it is in memory,
- * and in the store as keys.h says; a restart reads it back.
+ * The catalog: which tenants, services and series the head knows. All of it is in memory, and in
+ * the store as keys.h says; a restart reads it back.
  *
  * Numbers are given here and never change. A tenant, service or series is durable once it was in a
  * batch that was written; until then whoever uses it puts its definition into the same batch, so
@@ -47,16 +47,6 @@ struct catalog_series {
     _Atomic bool durable;
 };
 
-/* What a group holds. Times are those of the profiles, inclusive. */
-struct catalog_group {
-    struct head_group_key key;
-    uint64_t count;
-    int64_t least_ns, greatest_ns;
-    struct fg_id digest; /* sum of the profiles' ids */
-    /* A write to it failed: what the store has may be more than what is known (commit.c). */
-    bool doubtful;
-};
-
 /*
  * Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. spread: bits of the label hash in a shard.
  * max_bytes: memory beyond which nothing new is taken in: see catalog_is_full().
@@ -66,13 +56,15 @@ enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_
 void catalog_close(struct catalog *catalog);
 size_t catalog_bytes(struct catalog *catalog);
 
-/* No new tenants, services, series and groups: what is known goes on. */
+/* No new tenants, services and series: what is known goes on. */
 bool catalog_is_full(struct catalog *catalog);
 
 /* Find or add; NULL when it is new and the catalog is full. */
 struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name);
 /* Find; NULL when nothing is there. */
 struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_slice name);
+/* All numbers of tenants are below it. */
+uint32_t catalog_count_tenants(struct catalog *catalog);
 uint32_t catalog_tenant_number(const struct catalog_tenant *tenant);
 _Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant);
 
@@ -98,18 +90,6 @@ void catalog_put_service(const struct catalog_tenant *tenant, const struct catal
 void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
                         struct fg_store_batch *out);
 
-/* --- groups: the committer's side --- */
-
-/* The group as it is; an empty one with that key when it is new. */
-struct catalog_group catalog_group(struct catalog *catalog, struct catalog_tenant *tenant,
-                                   const struct head_group_key *key);
-void catalog_group_add(struct catalog_group *group, int64_t time_ns, struct fg_id id);
-void catalog_group_join(struct catalog_group *group, const struct catalog_group *other);
-void catalog_put_group(const struct catalog_group *group, struct fg_store_batch *out);
-/* Takes over what was written. */
-void catalog_set_group(struct catalog *catalog, struct catalog_tenant *tenant,
-                       const struct catalog_group *group);
-
 /* --- queries --- */
 
 /* A series that matches, and the sample type by which it does. */
@@ -125,12 +105,6 @@ struct catalog_match {
 enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tenant,
                             const struct fg_selector *selector, struct fg_arena *arena,
                             struct catalog_match **ret_matches, size_t *ret_count,
-                            struct fg_err *err) fg_must_check;
-
-/* Groups that hold profiles in [start, end], sorted by shard, then window. As above. */
-enum fg_code catalog_groups(struct catalog *catalog, struct catalog_tenant *tenant,
-                            int64_t start_ns, int64_t end_ns, struct fg_arena *arena,
-                            struct catalog_group **ret_groups, size_t *ret_count,
                             struct fg_err *err) fg_must_check;
 
 /* Number of series of all tenants, or of one, that are on disk. */

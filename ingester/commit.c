@@ -12,20 +12,21 @@ enum {
 };
 
 /*
- * A group of this batch. A write that failed may be found done: then the store has profiles that
- * the group does not count, and who sends them again is told that they are there. So a group that
- * may be behind is counted anew from the store before it is written the next time.
+ * A group of this batch, and the open round of it, which is written to. A write that failed may be
+ * found done: then the store has profiles that the round does not count, and who sends them again
+ * is told that they are there. So a round that may be behind is counted anew from the store before
+ * it is written the next time.
  */
 struct touched {
-    struct catalog_tenant *tenant;
-    struct catalog_group group; /* before this batch */
-    struct catalog_group added; /* by this batch */
+    struct round before;           /* this batch */
+    struct round added;            /* by this batch */
+    uint32_t first_older, n_older; /* in commit->older: numbers of the group's other rounds */
     bool recount;
 };
 
 struct commit {
     struct fg_store *store;
-    struct catalog *catalog;
+    struct rounds *rounds;
     struct dict_table *dicts;
     struct fg_metrics *metrics;
     uint64_t queue_max_bytes;
@@ -43,6 +44,10 @@ struct commit {
     struct touched *touched;
     uint32_t n_touched, cap_touched;
     struct fg_map touched_map;
+    uint32_t *older;
+    uint32_t n_older, cap_older;
+    struct round *group_rounds; /* scratch */
+    size_t cap_group_rounds;
     struct fg_id *ids; /* of the profiles in the batch, to find those that came twice */
     uint32_t n_ids, cap_ids;
     struct fg_map id_map;
@@ -106,45 +111,65 @@ static bool is_stale(const struct commit_item *item)
 
 /* ---- a batch ---- */
 
-static bool same_group(const struct head_group_key *a, const struct head_group_key *b)
+/* The group's rounds, into the scratch. */
+static size_t read_rounds(struct commit *commit, const struct head_group_key *group)
 {
-    return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
+    size_t n;
+
+    while ((n = rounds_of_group(commit->rounds, group, commit->group_rounds,
+                                commit->cap_group_rounds)) > commit->cap_group_rounds) {
+        commit->cap_group_rounds = FG_MAX(8, n);
+        commit->group_rounds = fg_realloc(commit->group_rounds,
+                                          commit->cap_group_rounds * sizeof *commit->group_rounds);
+    }
+    return n;
 }
 
-static struct catalog_group empty_group(const struct head_group_key *key)
+static void add_older(struct commit *commit, uint32_t number)
 {
-    return (struct catalog_group){.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
+    if (commit->n_older == commit->cap_older) {
+        commit->cap_older = FG_MAX(16, commit->cap_older * 2);
+        commit->older = fg_realloc(commit->older, commit->cap_older * sizeof *commit->older);
+    }
+    commit->older[commit->n_older++] = number;
 }
 
-static struct touched *touch(struct commit *commit, struct catalog_tenant *tenant,
-                             const struct head_group_key *key)
+static struct touched start_touched(struct commit *commit, const struct head_group_key *group)
 {
-    struct touched *touched;
+    const struct head_round_key key = {*group, rounds_cuts(commit->rounds)};
+    struct touched touched = {.before = round_empty(&key), .first_older = commit->n_older};
+    size_t n = read_rounds(commit, group);
+
+    for (size_t i = 0; i < n; i++) {
+        if (commit->group_rounds[i].state == ROUND_OPEN)
+            touched.before = commit->group_rounds[i];
+        else
+            add_older(commit, commit->group_rounds[i].key.number);
+    }
+    touched.n_older = commit->n_older - touched.first_older;
+    touched.added = round_empty(&touched.before.key);
+    touched.recount = touched.before.doubtful;
+    return touched;
+}
+
+static struct touched *touch(struct commit *commit, const struct head_group_key *group)
+{
     uint64_t hash =
-        fg_mix64((uint64_t)key->tenant << 48 ^ (uint64_t)key->window << 16 ^ key->shard);
+        fg_mix64((uint64_t)group->tenant << 48 ^ (uint64_t)group->window << 16 ^ group->shard);
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&commit->touched_map, hash, &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&commit->touched_map, &walk)) {
-        const struct head_group_key *there = &commit->touched[i].group.key;
-
-        if (same_group(there, key))
+         i = fg_map_next(&commit->touched_map, &walk))
+        if (head_same_group(&commit->touched[i].before.key.group, group))
             return &commit->touched[i];
-    }
     if (commit->n_touched == commit->cap_touched) {
         commit->cap_touched = FG_MAX(64, commit->cap_touched * 2);
         commit->touched =
             fg_realloc(commit->touched, commit->cap_touched * sizeof *commit->touched);
     }
-    touched = &commit->touched[commit->n_touched];
-    *touched = (struct touched){
-        .tenant = tenant,
-        .group = catalog_group(commit->catalog, tenant, key),
-        .added = empty_group(key),
-    };
-    touched->recount = touched->group.doubtful;
-    fg_map_add(&commit->touched_map, hash, commit->n_touched++);
-    return touched;
+    commit->touched[commit->n_touched] = start_touched(commit, group);
+    fg_map_add(&commit->touched_map, hash, commit->n_touched);
+    return &commit->touched[commit->n_touched++];
 }
 
 /* Was this id in the batch before? Remembers it. */
@@ -165,36 +190,57 @@ static bool seen(struct commit *commit, struct fg_id id)
     return false;
 }
 
-/* Does the group know of a profile that the store has? */
-static bool is_covered(struct commit *commit, struct catalog_tenant *tenant,
-                       const struct head_profile_key *key)
+static enum fg_code contains(struct commit *commit, struct head_profile_key *key, uint32_t round,
+                             struct fg_buf *scratch, bool *ret_found, struct fg_err *err)
 {
-    struct catalog_group group = catalog_group(commit->catalog, tenant, &key->group);
+    key->round.number = round;
+    fg_buf_clear(scratch);
+    head_put_profile_key(scratch, key);
+    return fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(scratch), ret_found, err);
+}
 
-    return !group.doubtful && group.least_ns <= key->time_ns && key->time_ns <= group.greatest_ns;
+/*
+ * Is the profile there already? Looks into all rounds of its group; the open one comes last, so its
+ * key is what the scratch holds in the end if it is new.
+ */
+static enum fg_code find_profile(struct commit *commit, struct touched *touched,
+                                 struct head_profile_key *key, struct fg_buf *scratch,
+                                 bool *ret_found, struct fg_err *err)
+{
+    const struct round *open = &touched->before;
+    bool found = false;
+
+    for (uint32_t i = 0; i < touched->n_older && !found; i++)
+        if (contains(commit, key, commit->older[touched->first_older + i], scratch, &found, err) !=
+            FG_OK)
+            return err->code;
+    if (!found) {
+        if (contains(commit, key, open->key.number, scratch, &found, err) != FG_OK)
+            return err->code;
+        /* Does the round know of what the store has? */
+        touched->recount |=
+            found && (key->time_ns < open->least_ns || key->time_ns > open->greatest_ns);
+    }
+    *ret_found = found;
+    return FG_OK;
 }
 
 static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
-                                const struct commit_profile *profile, struct fg_buf *key,
+                                struct commit_profile *profile, struct fg_buf *scratch,
                                 struct fg_err *err)
 {
-    bool again = seen(commit, profile->key.id), found = again;
+    struct touched *touched = touch(commit, &profile->key.round.group);
+    bool found = seen(commit, profile->key.id);
 
-    fg_buf_clear(key);
-    head_put_profile_key(key, &profile->key);
-    if (!found &&
-        fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(key), &found, err) != FG_OK)
+    if (!found && find_profile(commit, touched, &profile->key, scratch, &found, err) != FG_OK)
         return err->code;
     if (found) {
         item->duplicates++;
-        if (!again && !is_covered(commit, item->tenant, &profile->key))
-            touch(commit, item->tenant, &profile->key.group)->recount = true;
         return FG_OK;
     }
     item->stored++;
-    catalog_group_add(&touch(commit, item->tenant, &profile->key.group)->added,
-                      profile->key.time_ns, profile->key.id);
-    fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(key),
+    round_add(&touched->added, profile->key.time_ns, profile->key.id);
+    fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
     return FG_OK;
 }
@@ -212,42 +258,49 @@ static enum fg_code add_item(struct commit *commit, struct commit_item *item, st
     return code;
 }
 
-/* What the store has of the group, from its keys. */
-static enum fg_code recount(struct commit *commit, struct catalog_group *group, struct fg_err *err)
+/* What the store has of the round, from its keys. */
+static enum fg_code recount(struct commit *commit, struct round *round, struct fg_err *err)
 {
-    struct catalog_group counted = empty_group(&group->key);
+    struct round counted = round_empty(&round->key);
     struct head_profile_key key;
     struct fg_store_iter *iter;
     struct fg_buf from;
     enum fg_code code;
 
-    fg_buf_init(&from, HEAD_GROUP_KEY_BYTES);
-    head_put_group_key(&from, &group->key);
+    fg_buf_init(&from, HEAD_ROUND_KEY_BYTES);
+    head_put_round_key(&from, &round->key);
     iter = fg_store_iter_create(commit->store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
     for (; iter->valid; fg_store_iter_next(iter)) {
-        if (!head_get_profile_key(iter->key, &key) || !same_group(&key.group, &group->key))
+        if (!head_get_profile_key(iter->key, &key) || !head_same_round(&key.round, &round->key))
             break;
-        catalog_group_add(&counted, key.time_ns, key.id);
+        round_add(&counted, key.time_ns, key.id);
     }
     *err = iter->err;
     code = iter->err.code;
     fg_store_iter_destroy(iter);
     fg_buf_done(&from);
     if (code == FG_OK)
-        *group = counted;
+        *round = counted;
     return code;
 }
 
+static bool is_changed(const struct touched *touched)
+{
+    return touched->added.count > 0 || touched->recount;
+}
+
 /* Takes over what was written; after a failure nobody knows what was. */
-static void settle_groups(struct commit *commit, bool written)
+static void settle_rounds(struct commit *commit, bool written)
 {
     for (uint32_t i = 0; i < commit->n_touched; i++) {
         struct touched *touched = &commit->touched[i];
 
+        if (!is_changed(touched))
+            continue;
         if (written)
-            catalog_group_join(&touched->group, &touched->added);
-        touched->group.doubtful = !written;
-        catalog_set_group(commit->catalog, touched->tenant, &touched->group);
+            round_join(&touched->before, &touched->added);
+        touched->before.doubtful = !written;
+        rounds_set(commit->rounds, &touched->before);
     }
 }
 
@@ -257,13 +310,16 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
     enum fg_code code;
 
     for (uint32_t i = 0; i < commit->n_touched; i++) {
-        struct catalog_group group;
+        struct touched *touched = &commit->touched[i];
+        struct round round;
 
-        if (commit->touched[i].recount && recount(commit, &commit->touched[i].group, err) != FG_OK)
+        if (!is_changed(touched))
+            continue;
+        if (touched->recount && recount(commit, &touched->before, err) != FG_OK)
             return err->code;
-        group = commit->touched[i].group;
-        catalog_group_join(&group, &commit->touched[i].added);
-        catalog_put_group(&group, &commit->batch);
+        round = touched->before;
+        round_join(&round, &touched->added);
+        round_put(&round, &commit->batch);
     }
     if (commit->batch.count == 0) /* duplicates and nothing else */
         return FG_OK;
@@ -303,6 +359,7 @@ static void batch_clear(struct commit *commit)
     fg_map_clear(&commit->touched_map);
     fg_map_clear(&commit->id_map);
     commit->n_touched = 0;
+    commit->n_older = 0;
     commit->n_ids = 0;
 }
 
@@ -332,7 +389,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
     }
     if (code == FG_OK)
         code = write_batch(commit, &err);
-    settle_groups(commit, code == FG_OK);
+    settle_rounds(commit, code == FG_OK);
     while (added != NULL) {
         struct commit_item *item = added;
 
@@ -433,17 +490,16 @@ static void on_scrape(void *arg)
     (void)pthread_mutex_unlock(&commit->lock);
 }
 
-enum fg_code commit_create(struct fg_store *store, struct catalog *catalog,
-                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
-                           struct fg_registry *registry, struct commit **ret_commit,
-                           struct fg_err *err)
+enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct dict_table *dicts,
+                           uint64_t queue_max_bytes, int64_t delay_ns, struct fg_registry *registry,
+                           struct commit **ret_commit, struct fg_err *err)
 {
     struct commit *commit = fg_new(struct commit);
     pthread_condattr_t monotonic;
     int failed;
 
     commit->store = store;
-    commit->catalog = catalog;
+    commit->rounds = rounds;
     commit->dicts = dicts;
     commit->queue_max_bytes = queue_max_bytes;
     commit->delay_ns = delay_ns;
@@ -475,6 +531,8 @@ void commit_destroy(struct commit *commit)
     (void)pthread_join(commit->thread, NULL);
     fg_store_batch_done(&commit->batch);
     free(commit->touched);
+    free(commit->older);
+    free(commit->group_rounds);
     fg_map_done(&commit->touched_map);
     free(commit->ids);
     fg_map_done(&commit->id_map);

@@ -3,8 +3,8 @@
  * one durable batch, and tells each when it is on disk. While one batch is being synced the next
  * collects.
  *
- * It alone writes, so it alone decides what is new: a profile whose key is there already is a
- * duplicate, counted and not written again.
+ * It alone writes, so it alone decides what is new: a profile whose key is in some round of its
+ * group already is a duplicate, counted and not written again.
  *
  * Always: an item is answered FG_OK only after all of it was synced. Items of one service are
  * written in the order of their submission, so a dictionary's chunks are on disk before or with
@@ -16,12 +16,13 @@
 #include "common/run/metrics.h"
 #include "ingester/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/rounds.h"
 
 struct commit;
 
 struct commit_profile {
-    struct head_profile_key key;
-    size_t offset, len; /* of the record in the item's records */
+    struct head_profile_key key; /* the round is for the committer to say */
+    size_t offset, len;          /* of the record in the item's records */
 };
 
 /* What becomes true once an item is on disk. */
@@ -73,10 +74,9 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark);
  * queue_max_bytes: records waiting; beyond it submit refuses. delay_ns: how long a first item waits
  * for others to share its fsync with; 0: not at all. Starts the thread.
  */
-enum fg_code commit_create(struct fg_store *store, struct catalog *catalog,
-                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
-                           struct fg_registry *registry, struct commit **ret_commit,
-                           struct fg_err *err) fg_must_check;
+enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct dict_table *dicts,
+                           uint64_t queue_max_bytes, int64_t delay_ns, struct fg_registry *registry,
+                           struct commit **ret_commit, struct fg_err *err) fg_must_check;
 
 /* Writes what is queued, then ends. NULL is fine. */
 void commit_destroy(struct commit *commit);

@@ -58,6 +58,7 @@ static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_
 struct ingester {
     struct fg_store *store;
     struct catalog *catalog;
+    struct rounds *rounds;
     struct dict_table *dicts;
     struct fg_work *work;
     struct commit *commit;
@@ -102,7 +103,8 @@ static void on_scrape(void *arg)
     fg_work_state(ingester->work, FG_LANE_INGEST, &pushes);
     fg_work_state(ingester->work, FG_LANE_QUERY, &queries);
     fg_metric_set(metrics, INGESTER_SERIES, (int64_t)catalog_count_series(ingester->catalog, NULL));
-    fg_metric_set(metrics, INGESTER_CATALOG_BYTES, (int64_t)catalog_bytes(ingester->catalog));
+    fg_metric_set(metrics, INGESTER_CATALOG_BYTES,
+                  (int64_t)(catalog_bytes(ingester->catalog) + rounds_bytes(ingester->rounds)));
     fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)dict_table_bytes(ingester->dicts));
     fg_metric_set(metrics, INGESTER_STORE_MEMORY, (int64_t)fg_store_memory_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
@@ -153,17 +155,20 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
 
     if (catalog_open(config->store, (unsigned)settings->spread, settings->catalog_max_bytes,
                      &ingester->catalog, err) != FG_OK ||
+        rounds_open(config->store, catalog_count_tenants(ingester->catalog),
+                    settings->catalog_max_bytes / 2, &ingester->rounds, err) != FG_OK ||
         prove_writable(config->store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
     ingester->dicts = dict_table_create(config->store, settings->dictionary_max_bytes);
-    if (commit_create(config->store, ingester->catalog, ingester->dicts,
+    if (commit_create(config->store, ingester->rounds, ingester->dicts,
                       settings->commit_queue_max_bytes, settings->commit_delay_ns, config->registry,
                       &ingester->commit, err) != FG_OK)
         return err->code;
     ingester->push = (struct push_context){
         .store = config->store,
         .catalog = ingester->catalog,
+        .rounds = ingester->rounds,
         .dicts = ingester->dicts,
         .commit = ingester->commit,
         .work = ingester->work,
@@ -173,6 +178,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
     ingester->query = (struct query_context){
         .store = config->store,
         .catalog = ingester->catalog,
+        .rounds = ingester->rounds,
         .dicts = ingester->dicts,
         .work = ingester->work,
         .memory_max_bytes = settings->query_max_bytes,
@@ -208,6 +214,7 @@ void ingester_destroy(struct ingester *ingester)
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
     commit_destroy(ingester->commit);
     dict_table_destroy(ingester->dicts);
+    rounds_close(ingester->rounds);
     catalog_close(ingester->catalog);
     free(ingester);
 }

@@ -2,18 +2,24 @@
  * What the head keeps in its store: families, keys and small values. Numbers in keys are
  * big-endian, so that their order is the order of reading.
  *
- *   META      "format"                                -> varint version
- *             't' tenant                              -> varint tenant number
- *             's' be32 tenant, service                -> varint service number
- *   SERIES    be32 tenant, be32 series                -> varint service, shard, varint-length
- * labels, schema (batch.h), varint types seen DICT      be32 service, be32 generation, be32 seq ->
- * a chunk of the dictionary (dict.h) GROUPS    be32 tenant, be16 shard, be32 window    -> varint
- * count, zigzag least and greatest time, digest 16 bytes PROFILES  be32 tenant, be16 shard, be32
- * window, be32 series, be64 time (sign flipped), id 16 bytes
- *                                                     -> a record (record.h)
+ * META
+ *   "format"                      -> varint version
+ *   "cut"                         -> varint: how often the head was cut (rounds.h)
+ *   't' tenant                    -> varint tenant number
+ *   's' be32 tenant, service      -> varint service number
+ * SERIES
+ *   be32 tenant, be32 series      -> varint service, shard, varint-length labels,
+ *                                    schema (batch.h), varint types seen
+ * DICT
+ *   be32 service, be32 generation, be32 seq -> a chunk of the dictionary (dict.h)
+ * ROUNDS
+ *   a round's key: be32 tenant, be16 shard, be32 window, be32 round -> its state (rounds.h)
+ * PROFILES
+ *   a round's key, be32 series, be64 time (sign flipped), id 16 bytes -> a record (record.h)
  *
- * The window is until / 10 minutes (protocol.md, Words). A profile's key follows from its content,
- * so a profile that comes again finds its own place.
+ * The window is until / 10 minutes (protocol.md, Words); shard and window are a group. A profile's
+ * key follows from its content, but for the round, so one that comes again is found by looking into
+ * the few rounds of its group.
  */
 #ifndef FG_INGESTER_KEYS_H
 #define FG_INGESTER_KEYS_H
@@ -27,15 +33,15 @@ enum head_family {
     HEAD_META,
     HEAD_SERIES,
     HEAD_DICT,
-    HEAD_GROUPS,
+    HEAD_ROUNDS,
     HEAD_PROFILES,
     HEAD_FAMILIES,
 };
 
 enum {
-    HEAD_FORMAT = 1,
-    HEAD_GROUP_KEY_BYTES = 4 + 2 + 4,
-    HEAD_PROFILE_KEY_BYTES = HEAD_GROUP_KEY_BYTES + 4 + 8 + FG_ID_BYTES,
+    HEAD_FORMAT = 2,
+    HEAD_ROUND_KEY_BYTES = 4 + 2 + 4 + 4,
+    HEAD_PROFILE_KEY_BYTES = HEAD_ROUND_KEY_BYTES + 4 + 8 + FG_ID_BYTES,
 };
 
 #define HEAD_WINDOW_NS (10 * FG_MINUTE_NS)
@@ -49,8 +55,13 @@ struct head_group_key {
     uint32_t window;
 };
 
-struct head_profile_key {
+struct head_round_key {
     struct head_group_key group;
+    uint32_t number;
+};
+
+struct head_profile_key {
+    struct head_round_key round;
     uint32_t series;
     int64_t time_ns;
     struct fg_id id;
@@ -59,15 +70,18 @@ struct head_profile_key {
 /* Windows before 1970 and after 83,000 AD share the first and the last. */
 uint32_t head_window(int64_t until_ns);
 
-void head_put_group_key(struct fg_buf *out, const struct head_group_key *key);
+bool head_same_group(const struct head_group_key *a, const struct head_group_key *b);
+bool head_same_round(const struct head_round_key *a, const struct head_round_key *b);
+
+void head_put_round_key(struct fg_buf *out, const struct head_round_key *key);
 void head_put_profile_key(struct fg_buf *out, const struct head_profile_key *key);
 
 /* false: not such a key. */
-bool head_get_group_key(struct fg_slice in, struct head_group_key *ret_key) fg_must_check;
+bool head_get_round_key(struct fg_slice in, struct head_round_key *ret_key) fg_must_check;
 bool head_get_profile_key(struct fg_slice in, struct head_profile_key *ret_key) fg_must_check;
 
-/* Key of the first profile of a series in a group at or after a time. */
-void head_put_series_seek(struct fg_buf *out, const struct head_group_key *group, uint32_t series,
+/* Key of the first profile of a series in a round at or after a time. */
+void head_put_series_seek(struct fg_buf *out, const struct head_round_key *round, uint32_t series,
                           int64_t time_ns);
 
 #endif

@@ -108,7 +108,7 @@ static void on_committed(struct commit_item *item)
 static enum fg_code catalog_full(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT,
-                   "too many series: the catalog is full (ingester.catalog_max_bytes)");
+                   "too many series or groups: the catalog is full (ingester.catalog_max_bytes)");
 }
 
 static enum fg_code too_many_series(const struct push *push, uint64_t series_max,
@@ -199,10 +199,10 @@ static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_t
 /* Is there room for what this profile would be the first of? */
 static bool has_group(const struct push *push, const struct commit_profile *profile)
 {
-    struct catalog *catalog = push->context->catalog;
+    struct rounds *rounds = push->context->rounds;
 
-    return !catalog_is_full(catalog) ||
-           catalog_group(catalog, push->item.tenant, &profile->key.group).count > 0;
+    return !rounds_are_full(rounds) ||
+           rounds_of_group(rounds, &profile->key.round.group, NULL, 0) > 0;
 }
 
 /* Where the profile belongs. */
@@ -225,8 +225,8 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
         return catalog_is_full(push->context->catalog) ? catalog_full(err)
                                                        : too_many_series(push, series_max, err);
     out->key = (struct head_profile_key){
-        .group = {catalog_tenant_number(item->tenant), series->shard,
-                  head_window(fg_time_add(profile->time_ns, profile->duration_ns))},
+        .round.group = {catalog_tenant_number(item->tenant), series->shard,
+                        head_window(fg_time_add(profile->time_ns, profile->duration_ns))},
         .series = series->number,
         .time_ns = profile->time_ns,
         .id = profile->id,

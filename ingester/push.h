@@ -10,6 +10,7 @@
 struct push_context {
     struct fg_store *store;
     struct catalog *catalog;
+    struct rounds *rounds;
     struct dict_table *dicts;
     struct commit *commit;
     struct fg_work *work;

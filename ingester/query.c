@@ -132,9 +132,15 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
     if (code == FG_OK)
         code = catalog_select(catalog, scope.tenant, &selector, query->arena, &scope.matches,
                               &scope.n_matches, err);
-    if (code == FG_OK)
-        code = catalog_groups(catalog, scope.tenant, start_ns, end_ns, query->arena, &scope.groups,
-                              &scope.n_groups, err);
+    if (code == FG_OK && scope.tenant != NULL)
+        code = rounds_select(query->context->rounds,
+                             &(struct rounds_filter){
+                                 .tenant = catalog_tenant_number(scope.tenant),
+                                 .start_ns = start_ns,
+                                 .end_ns = end_ns,
+                                 .any_state = true,
+                             },
+                             query->arena, &scope.rounds, &scope.n_rounds, err);
     fg_selector_done(&selector);
     query->series += scope.n_matches;
     *ret_scope = scope;
@@ -152,11 +158,11 @@ struct scan {
     struct fg_buf key;
 };
 
-/* To the first record of the series in the group that is not too early. */
-static void seek(struct scan *scan, const struct head_group_key *group, uint32_t series)
+/* To the first record of the series in the round that is not too early. */
+static void seek(struct scan *scan, const struct head_round_key *round, uint32_t series)
 {
     fg_buf_clear(&scan->key);
-    head_put_series_seek(&scan->key, group, series, scan->scope->start_ns);
+    head_put_series_seek(&scan->key, round, series, scan->scope->start_ns);
     /* We only go forward: when what we stand on is at or after the goal, nothing lies between. */
     if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
@@ -182,17 +188,17 @@ static enum fg_code visit_record(struct scan *scan, const struct catalog_match *
 }
 
 /* n matches, all of one series. */
-static enum fg_code scan_series(struct scan *scan, const struct head_group_key *group,
+static enum fg_code scan_series(struct scan *scan, const struct head_round_key *round,
                                 const struct catalog_match *matches, size_t n, struct fg_err *err)
 {
     uint32_t series = matches[0].series->number;
     struct head_profile_key key;
 
-    for (seek(scan, group, series); scan->iter->valid; fg_store_iter_next(scan->iter)) {
+    for (seek(scan, round, series); scan->iter->valid; fg_store_iter_next(scan->iter)) {
         if (!head_get_profile_key(scan->iter->key, &key))
             return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
-        if (key.series != series || key.group.window != group->window ||
-            key.group.shard != group->shard || key.time_ns > scan->scope->end_ns)
+        if (key.series != series || !head_same_round(&key.round, round) ||
+            key.time_ns > scan->scope->end_ns)
             break;
         if (visit_record(scan, matches, n, &key, err) != FG_OK)
             return err->code;
@@ -204,26 +210,26 @@ static enum fg_code scan_series(struct scan *scan, const struct head_group_key *
     return FG_OK;
 }
 
-static enum fg_code scan_group(struct scan *scan, const struct catalog_group *group,
+static enum fg_code scan_round(struct scan *scan, const struct round *round,
                                const struct catalog_match *matches, size_t n, struct fg_err *err)
 {
     for (size_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && matches[next].series == matches[i].series;)
             next++;
-        if (scan_series(scan, &group->key, matches + i, next - i, err) != FG_OK)
+        if (scan_series(scan, &round->key, matches + i, next - i, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-/* Groups and matches are both sorted by shard: walk them side by side. */
-static enum fg_code scan_groups(struct scan *scan, struct fg_err *err)
+/* Rounds and matches are both sorted by shard: walk them side by side. */
+static enum fg_code scan_rounds(struct scan *scan, struct fg_err *err)
 {
     const struct query_scope *scope = scan->scope;
     size_t from = 0;
 
-    for (size_t g = 0; g < scope->n_groups; g++) {
-        uint16_t shard = scope->groups[g].key.shard;
+    for (size_t r = 0; r < scope->n_rounds; r++) {
+        uint16_t shard = scope->rounds[r].key.group.shard;
         size_t to;
 
         while (from < scope->n_matches && scope->matches[from].series->shard < shard)
@@ -231,7 +237,7 @@ static enum fg_code scan_groups(struct scan *scan, struct fg_err *err)
         for (to = from; to < scope->n_matches && scope->matches[to].series->shard == shard;)
             to++;
         if (to > from &&
-            scan_group(scan, &scope->groups[g], scope->matches + from, to - from, err) != FG_OK)
+            scan_round(scan, &scope->rounds[r], scope->matches + from, to - from, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -244,7 +250,7 @@ enum fg_code query_scan(struct query *query, const struct query_scope *scope, qu
     struct fg_buf from, to;
     enum fg_code code;
 
-    if (scope->n_matches == 0 || scope->n_groups == 0)
+    if (scope->n_matches == 0 || scope->n_rounds == 0)
         return FG_OK;
     fg_buf_init(&from, 64);
     fg_buf_init(&to, 64);
@@ -254,7 +260,7 @@ enum fg_code query_scan(struct query *query, const struct query_scope *scope, qu
     /* One iterator, so all of the answer is of one moment. */
     scan.iter = fg_store_iter_create(query->context->store, HEAD_PROFILES, fg_buf_slice(&from),
                                      fg_buf_slice(&to));
-    code = scan_groups(&scan, err);
+    code = scan_rounds(&scan, err);
     fg_store_iter_destroy(scan.iter);
     fg_buf_done(&scan.key);
     fg_buf_done(&from);

@@ -10,11 +10,13 @@
 #include "ingester/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/record.h"
+#include "ingester/rounds.h"
 #include "proto/inner.pb-c.h"
 
 struct query_context {
     struct fg_store *store;
     struct catalog *catalog;
+    struct rounds *rounds;
     struct dict_table *dicts;
     struct fg_work *work;
     uint64_t memory_max_bytes; /* of one query */
@@ -47,13 +49,13 @@ struct query_scope {
     struct catalog_tenant *tenant; /* NULL: nobody has heard of it, nothing matches */
     struct catalog_match *matches;
     size_t n_matches;
-    struct catalog_group *groups;
-    size_t n_groups;
+    struct round *rounds; /* sorted by shard, then window, then number */
+    size_t n_rounds;
     int64_t start_ns, end_ns; /* inclusive */
 };
 
 /*
- * Finds series and groups. profile_type: NULL or "" for any. The times are given apart, since a
+ * Finds series and rounds. profile_type: NULL or "" for any. The times are given apart, since a
  * kind may read more than it was asked about.
  */
 enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,

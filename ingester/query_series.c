@@ -57,17 +57,17 @@ static bool sets_add(struct sets *sets, const struct fg_labels *labels)
 /* Has the series' shard a group in the range? Groups are sorted by shard. */
 static bool shard_has_data(const struct query_scope *scope, uint16_t shard)
 {
-    size_t low = 0, high = scope->n_groups;
+    size_t low = 0, high = scope->n_rounds;
 
     while (low < high) {
         size_t mid = low + (high - low) / 2;
 
-        if (scope->groups[mid].key.shard < shard)
+        if (scope->rounds[mid].key.group.shard < shard)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < scope->n_groups && scope->groups[low].key.shard == shard;
+    return low < scope->n_rounds && scope->rounds[low].key.group.shard == shard;
 }
 
 static void write_sets(const struct sets *sets, struct fg_buf *out)
@@ -138,17 +138,19 @@ enum fg_code query_series(struct query *query, struct fg_err *err)
 static enum fg_code stats_of(struct query *query, struct catalog_tenant *tenant, struct fg_err *err)
 {
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
-    struct catalog_group *groups;
-    size_t count;
+    struct rounds_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true};
+    struct round *rounds = NULL;
+    size_t count = 0;
 
-    if (catalog_groups(query->context->catalog, tenant, INT64_MIN, INT64_MAX, query->arena, &groups,
-                       &count, err) != FG_OK)
+    filter.tenant = tenant == NULL ? 0 : catalog_tenant_number(tenant);
+    if (tenant != NULL &&
+        rounds_select(query->context->rounds, &filter, query->arena, &rounds, &count, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < count; i++) {
-        reply.oldest_ns = i == 0 ? groups[i].least_ns : FG_MIN(reply.oldest_ns, groups[i].least_ns);
+        reply.oldest_ns = i == 0 ? rounds[i].least_ns : FG_MIN(reply.oldest_ns, rounds[i].least_ns);
         reply.newest_ns =
-            i == 0 ? groups[i].greatest_ns : FG_MAX(reply.newest_ns, groups[i].greatest_ns);
-        reply.profiles += groups[i].count;
+            i == 0 ? rounds[i].greatest_ns : FG_MAX(reply.newest_ns, rounds[i].greatest_ns);
+        reply.profiles += rounds[i].count;
     }
     reply.series = tenant == NULL ? 0 : catalog_count_series(query->context->catalog, tenant);
     query_put_reply(query, &reply.base);

@@ -202,69 +202,6 @@ static void gaps_are_left_alone(void **state)
     fg_store_close(store);
 }
 
-static void groups_are_kept_and_found_by_time(void **state)
-{
-    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = open_catalog(store);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
-    const struct head_group_key key = {0, 5, 7}, other = {0, 4, 8};
-    struct catalog_group group = catalog_group(catalog, tenant, &key), second;
-    struct fg_arena *arena = fg_arena_create(1 << 20);
-    struct fg_store_batch batch;
-    struct catalog_group *groups;
-    struct fg_err err;
-    size_t count;
-
-    (void)state;
-    assert_int_equal(group.count, 0);
-    catalog_group_add(&group, 100, (struct fg_id){UINT64_MAX, 1});
-    catalog_group_add(&group, 50, (struct fg_id){2, 3});
-    second = catalog_group(catalog, tenant, &other);
-    catalog_group_add(&second, -7, (struct fg_id){1, 1});
-    fg_store_batch_init(&batch);
-    catalog_put_tenant(tenant, &batch);
-    catalog_put_group(&group, &batch);
-    catalog_put_group(&second, &batch);
-    write_batch(store, &batch);
-    catalog_close(catalog);
-
-    catalog = open_catalog(store);
-    tenant = catalog_find_tenant(catalog, FG_LIT("a"));
-    group = catalog_group(catalog, tenant, &key);
-    assert_int_equal(group.count, 2);
-    assert_int_equal(group.least_ns, 50);
-    assert_int_equal(group.greatest_ns, 100);
-    assert_int_equal(group.digest.lo, 1);
-    assert_int_equal(group.digest.hi, 5);
-    static const struct {
-        int64_t start, end;
-        size_t count;
-        uint16_t first_shard;
-    } cases[] = {
-        {INT64_MIN, INT64_MAX, 2, 4},
-        {-7, 50, 2, 4},
-        {-6, 49, 0, 0},
-        {-7, -7, 1, 4},
-        {100, 100, 1, 5},
-        {101, 200, 0, 0},
-        {60, 70, 1, 5},
-        {70, 60, 1, 5},
-    };
-    for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        assert_int_equal(catalog_groups(catalog, tenant, cases[i].start, cases[i].end, arena,
-                                        &groups, &count, &err),
-                         FG_OK);
-        assert_int_equal(count, cases[i].count);
-        if (count > 0)
-            assert_int_equal(groups[0].key.shard, cases[i].first_shard);
-    }
-    assert_int_equal(catalog_groups(catalog, NULL, 0, 1, arena, &groups, &count, &err), FG_OK);
-    assert_int_equal(count, 0);
-    fg_arena_destroy(arena);
-    catalog_close(catalog);
-    fg_store_close(store);
-}
-
 static void put_raw(struct fg_store *store, unsigned family, struct fg_slice key,
                     struct fg_slice value)
 {
@@ -283,7 +220,7 @@ static void what_cannot_be_read_is_refused(void **state)
         struct fg_slice key, value;
         enum fg_code code;
     } cases[] = {
-        {"another format", HEAD_META, FG_LIT("format"), FG_LIT("\x02"), FG_E_PRECONDITION},
+        {"another format", HEAD_META, FG_LIT("format"), FG_LIT("\x01"), FG_E_PRECONDITION},
         {"tenant without number", HEAD_META, FG_LIT("tx"), FG_LIT(""), FG_E_CORRUPT},
         {"huge tenant number", HEAD_META, FG_LIT("tx"), FG_LIT("\xff\xff\xff\xff\x0f"),
          FG_E_CORRUPT},
@@ -292,9 +229,6 @@ static void what_cannot_be_read_is_refused(void **state)
         {"short series key", HEAD_SERIES, FG_LIT("\0\0\0\0"), FG_LIT(""), FG_E_CORRUPT},
         {"series of no tenant", HEAD_SERIES, FG_LIT("\0\0\0\x09\0\0\0\0"), FG_LIT(""),
          FG_E_CORRUPT},
-        {"short group key", HEAD_GROUPS, FG_LIT("\0\0\0\0\0"), FG_LIT(""), FG_E_CORRUPT},
-        {"group of no tenant", HEAD_GROUPS, FG_LIT("\0\0\0\x09\0\0\0\0\0\0"),
-         FG_LIT("\1\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_E_CORRUPT},
     };
 
     (void)state;
@@ -353,7 +287,6 @@ int main(void)
         cmocka_unit_test(equal_things_have_one_number),
         cmocka_unit_test(what_was_written_is_read_back),
         cmocka_unit_test(gaps_are_left_alone),
-        cmocka_unit_test(groups_are_kept_and_found_by_time),
         cmocka_unit_test(what_cannot_be_read_is_refused),
         cmocka_unit_test(damaged_series_are_survived),
     };

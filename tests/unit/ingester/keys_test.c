@@ -15,24 +15,34 @@ static struct head_profile_key random_key(uint64_t *random)
 {
     /* Few different numbers, so that keys share their beginnings; some negative times. */
     return (struct head_profile_key){
-        .group = {(uint32_t)(next_random(random) % 2), (uint16_t)(next_random(random) % 3 << 8),
-                  (uint32_t)(next_random(random) % 3) << 24},
+        .round = {{(uint32_t)(next_random(random) % 2), (uint16_t)(next_random(random) % 3 << 8),
+                   (uint32_t)(next_random(random) % 3) << 24},
+                  (uint32_t)(next_random(random) % 2) << 16},
         .series = (uint32_t)(next_random(random) % 2) << 31,
         .time_ns = (int64_t)next_random(random) >> (next_random(random) % 64),
         .id = {next_random(random), next_random(random) % 2},
     };
 }
 
-static int key_order(const struct head_profile_key *a, const struct head_profile_key *b)
+static int round_order(const struct head_round_key *a, const struct head_round_key *b)
 {
-    uint8_t ids[2][FG_ID_BYTES];
-
     if (a->group.tenant != b->group.tenant)
         return a->group.tenant < b->group.tenant ? -1 : 1;
     if (a->group.shard != b->group.shard)
         return a->group.shard < b->group.shard ? -1 : 1;
     if (a->group.window != b->group.window)
         return a->group.window < b->group.window ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static int key_order(const struct head_profile_key *a, const struct head_profile_key *b)
+{
+    int order = round_order(&a->round, &b->round);
+    uint8_t ids[2][FG_ID_BYTES];
+
+    assert_int_equal(order == 0, head_same_round(&a->round, &b->round));
+    if (order != 0)
+        return order;
     if (a->series != b->series)
         return a->series < b->series ? -1 : 1;
     if (a->time_ns != b->time_ns)
@@ -54,7 +64,7 @@ static void keys_sort_as_what_they_say(void **state)
     (void)state;
     for (int i = 0; i < 5000; i++) {
         struct head_profile_key keys[2] = {random_key(&random), random_key(&random)}, back;
-        struct head_group_key group;
+        struct head_round_key round;
         struct fg_buf bytes[2], seek;
 
         for (size_t k = 0; k < 2; k++) {
@@ -67,14 +77,12 @@ static void keys_sort_as_what_they_say(void **state)
         assert_true(head_get_profile_key(fg_buf_slice(&bytes[0]), &back));
         assert_int_equal(key_order(&back, &keys[0]), 0);
         fg_buf_init(&seek, 100);
-        head_put_series_seek(&seek, &keys[0].group, keys[0].series, keys[0].time_ns);
+        head_put_series_seek(&seek, &keys[0].round, keys[0].series, keys[0].time_ns);
         assert_true(fg_slice_cmp(fg_buf_slice(&seek), fg_buf_slice(&bytes[0])) < 0);
         fg_buf_clear(&seek);
-        head_put_group_key(&seek, &keys[0].group);
-        assert_true(head_get_group_key(fg_buf_slice(&seek), &group));
-        assert_int_equal(group.tenant, keys[0].group.tenant);
-        assert_int_equal(group.shard, keys[0].group.shard);
-        assert_int_equal(group.window, keys[0].group.window);
+        head_put_round_key(&seek, &keys[0].round);
+        assert_true(head_get_round_key(fg_buf_slice(&seek), &round));
+        assert_int_equal(round_order(&round, &keys[0].round), 0);
         fg_buf_done(&seek);
         fg_buf_done(&bytes[0]);
         fg_buf_done(&bytes[1]);
@@ -88,12 +96,12 @@ static void other_lengths_are_no_keys(void **state)
     (void)state;
     for (size_t len = 0; len <= sizeof bytes; len++) {
         struct head_profile_key profile;
-        struct head_group_key group;
+        struct head_round_key round;
 
         assert_int_equal(head_get_profile_key(fg_bytes(bytes, len), &profile),
                          len == HEAD_PROFILE_KEY_BYTES);
-        assert_int_equal(head_get_group_key(fg_bytes(bytes, len), &group),
-                         len == HEAD_GROUP_KEY_BYTES);
+        assert_int_equal(head_get_round_key(fg_bytes(bytes, len), &round),
+                         len == HEAD_ROUND_KEY_BYTES);
     }
 }
 

@@ -1,0 +1,425 @@
+#include "ingester/rounds.h"
+
+#include "common/base/map.h"
+
+#include <pthread.h>
+
+struct place {
+    struct round round;
+    bool gone;
+};
+
+/* Of one tenant. */
+struct tenant_rounds {
+    struct place *places;
+    uint32_t n_places, cap_places, n_gone;
+    struct fg_map map; /* group_hash() -> place */
+};
+
+struct rounds {
+    pthread_rwlock_t lock;
+    struct tenant_rounds *tenants; /* by number */
+    uint32_t n_tenants, cap_tenants;
+    uint32_t cuts;
+    uint64_t bytes, max_bytes;
+};
+
+enum { GONE_KEPT_MIN = 64 };
+
+static const struct fg_slice cuts_key = {(const uint8_t *)"cut", 3};
+
+/* ---- one round ---- */
+
+struct round round_empty(const struct head_round_key *key)
+{
+    return (struct round){.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
+}
+
+void round_add(struct round *round, int64_t time_ns, struct fg_id id)
+{
+    round->count++;
+    round->least_ns = FG_MIN(round->least_ns, time_ns);
+    round->greatest_ns = FG_MAX(round->greatest_ns, time_ns);
+    round->digest = fg_id_add(round->digest, id);
+}
+
+void round_join(struct round *round, const struct round *other)
+{
+    round->count += other->count;
+    round->least_ns = FG_MIN(round->least_ns, other->least_ns);
+    round->greatest_ns = FG_MAX(round->greatest_ns, other->greatest_ns);
+    round->digest = fg_id_add(round->digest, other->digest);
+}
+
+void round_put(const struct round *round, struct fg_store_batch *out)
+{
+    uint8_t digest[FG_ID_BYTES];
+    struct fg_buf key, value;
+
+    fg_buf_init(&key, HEAD_ROUND_KEY_BYTES);
+    fg_buf_init(&value, SIZE_MAX);
+    head_put_round_key(&key, &round->key);
+    fg_buf_varint(&value, round->count);
+    fg_buf_zigzag(&value, round->least_ns);
+    fg_buf_zigzag(&value, round->greatest_ns);
+    fg_id_put(digest, round->digest);
+    fg_buf_append(&value, digest, sizeof digest);
+    fg_buf_putc(&value, (uint8_t)round->state);
+    fg_buf_varint(&value, round->generation);
+    fg_store_put(out, HEAD_ROUNDS, fg_buf_slice(&key), fg_buf_slice(&value));
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+}
+
+void round_delete(const struct head_round_key *key, struct fg_store_batch *out)
+{
+    struct head_round_key after = *key;
+    struct fg_buf from, to;
+
+    after.number++; /* numbers count cuts: there will not be 2^32 of them */
+    fg_buf_init(&from, HEAD_ROUND_KEY_BYTES);
+    fg_buf_init(&to, HEAD_ROUND_KEY_BYTES);
+    head_put_round_key(&from, key);
+    head_put_round_key(&to, &after);
+    fg_store_delete(out, HEAD_ROUNDS, fg_buf_slice(&from));
+    fg_store_delete_range(out, HEAD_PROFILES, fg_buf_slice(&from), fg_buf_slice(&to));
+    fg_buf_done(&from);
+    fg_buf_done(&to);
+}
+
+/* ---- places (under the lock) ---- */
+
+static uint64_t group_hash(const struct head_group_key *key)
+{
+    return fg_mix64((uint64_t)key->window << 16 | key->shard);
+}
+
+static struct tenant_rounds *tenant_of(const struct rounds *rounds, uint32_t number)
+{
+    return number < rounds->n_tenants ? &rounds->tenants[number] : NULL;
+}
+
+static struct tenant_rounds *make_tenant(struct rounds *rounds, uint32_t number)
+{
+    if (number >= rounds->cap_tenants) {
+        rounds->cap_tenants = FG_MAX(number + 1, rounds->cap_tenants * 2);
+        rounds->tenants =
+            fg_realloc(rounds->tenants, rounds->cap_tenants * sizeof *rounds->tenants);
+    }
+    for (; rounds->n_tenants <= number; rounds->n_tenants++) {
+        rounds->tenants[rounds->n_tenants] = (struct tenant_rounds){0};
+        fg_map_init(&rounds->tenants[rounds->n_tenants].map);
+    }
+    return &rounds->tenants[number];
+}
+
+static struct place *find(const struct tenant_rounds *tenant, const struct head_round_key *key)
+{
+    struct fg_map_walk walk;
+
+    if (tenant == NULL)
+        return NULL;
+    for (uint32_t i = fg_map_first(&tenant->map, group_hash(&key->group), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&tenant->map, &walk))
+        if (!tenant->places[i].gone && head_same_round(&tenant->places[i].round.key, key))
+            return &tenant->places[i];
+    return NULL;
+}
+
+static size_t tenant_bytes(const struct tenant_rounds *tenant)
+{
+    return fg_map_bytes(&tenant->map) + tenant->cap_places * sizeof *tenant->places;
+}
+
+/* The map forgets nothing, so both are made anew once most of the places are of what is gone. */
+static void close_gaps(struct tenant_rounds *tenant)
+{
+    uint32_t kept = 0;
+
+    fg_map_clear(&tenant->map);
+    for (uint32_t i = 0; i < tenant->n_places; i++) {
+        if (tenant->places[i].gone)
+            continue;
+        tenant->places[kept] = tenant->places[i];
+        fg_map_add(&tenant->map, group_hash(&tenant->places[kept].round.key.group), kept);
+        kept++;
+    }
+    tenant->n_places = kept;
+    tenant->n_gone = 0;
+}
+
+static void set(struct rounds *rounds, const struct round *round)
+{
+    struct tenant_rounds *tenant = make_tenant(rounds, round->key.group.tenant);
+    struct place *place = find(tenant, &round->key);
+    size_t before = tenant_bytes(tenant);
+
+    if (place != NULL) {
+        place->round = *round;
+        return;
+    }
+    if (tenant->n_gone > GONE_KEPT_MIN && 2 * tenant->n_gone > tenant->n_places)
+        close_gaps(tenant);
+    if (tenant->n_places == tenant->cap_places) {
+        tenant->cap_places = FG_MAX(16, tenant->cap_places * 2);
+        tenant->places = fg_realloc(tenant->places, tenant->cap_places * sizeof *tenant->places);
+    }
+    fg_map_add(&tenant->map, group_hash(&round->key.group), tenant->n_places);
+    tenant->places[tenant->n_places++] = (struct place){.round = *round};
+    rounds->bytes += tenant_bytes(tenant) - before;
+}
+
+/* ---- the committer's side ---- */
+
+void rounds_set(struct rounds *rounds, const struct round *round)
+{
+    (void)pthread_rwlock_wrlock(&rounds->lock);
+    set(rounds, round);
+    (void)pthread_rwlock_unlock(&rounds->lock);
+}
+
+void rounds_remove(struct rounds *rounds, const struct head_round_key *key)
+{
+    struct tenant_rounds *tenant;
+    struct place *place;
+
+    (void)pthread_rwlock_wrlock(&rounds->lock);
+    tenant = tenant_of(rounds, key->group.tenant);
+    place = find(tenant, key);
+    if (place != NULL) {
+        place->gone = true;
+        tenant->n_gone++;
+    }
+    (void)pthread_rwlock_unlock(&rounds->lock);
+}
+
+uint32_t rounds_cuts(struct rounds *rounds)
+{
+    uint32_t cuts;
+
+    (void)pthread_rwlock_rdlock(&rounds->lock);
+    cuts = rounds->cuts;
+    (void)pthread_rwlock_unlock(&rounds->lock);
+    return cuts;
+}
+
+void rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out)
+{
+    struct fg_buf value;
+
+    fg_buf_init(&value, SIZE_MAX);
+    fg_buf_varint(&value, cuts);
+    fg_store_put(out, HEAD_META, cuts_key, fg_buf_slice(&value));
+    fg_buf_done(&value);
+}
+
+void rounds_set_cuts(struct rounds *rounds, uint32_t cuts)
+{
+    (void)pthread_rwlock_wrlock(&rounds->lock);
+    rounds->cuts = cuts;
+    (void)pthread_rwlock_unlock(&rounds->lock);
+}
+
+/* ---- looking ---- */
+
+bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct round *ret_round)
+{
+    const struct place *place;
+
+    (void)pthread_rwlock_rdlock(&rounds->lock);
+    place = find(tenant_of(rounds, key->group.tenant), key);
+    if (place != NULL)
+        *ret_round = place->round;
+    (void)pthread_rwlock_unlock(&rounds->lock);
+    return place != NULL;
+}
+
+size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
+                       struct round *ret_rounds, size_t max)
+{
+    const struct tenant_rounds *tenant;
+    struct fg_map_walk walk;
+    size_t n = 0;
+
+    (void)pthread_rwlock_rdlock(&rounds->lock);
+    tenant = tenant_of(rounds, key->tenant);
+    for (uint32_t i = tenant == NULL ? FG_MAP_NONE
+                                     : fg_map_first(&tenant->map, group_hash(key), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&tenant->map, &walk)) {
+        const struct place *place = &tenant->places[i];
+
+        if (place->gone || !head_same_group(&place->round.key.group, key))
+            continue;
+        if (n < max)
+            ret_rounds[n] = place->round;
+        n++;
+    }
+    (void)pthread_rwlock_unlock(&rounds->lock);
+    return n;
+}
+
+static bool passes(const struct rounds_filter *filter, const struct place *place)
+{
+    const struct round *round = &place->round;
+
+    if (place->gone || round->count == 0 || round->least_ns > filter->end_ns ||
+        round->greatest_ns < filter->start_ns)
+        return false;
+    return filter->any_state || round->state != ROUND_COMMITTED ||
+           round->generation > filter->generation;
+}
+
+static int round_order(const void *left, const void *right)
+{
+    const struct head_round_key *a = &((const struct round *)left)->key;
+    const struct head_round_key *b = &((const struct round *)right)->key;
+
+    if (a->group.tenant != b->group.tenant)
+        return a->group.tenant < b->group.tenant ? -1 : 1;
+    if (a->group.shard != b->group.shard)
+        return a->group.shard < b->group.shard ? -1 : 1;
+    if (a->group.window != b->group.window)
+        return a->group.window < b->group.window ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Tenants [from, to). Under the lock. */
+static struct round *collect(const struct rounds *rounds, uint32_t from, uint32_t to,
+                             const struct rounds_filter *filter, struct fg_arena *arena,
+                             size_t *ret_count)
+{
+    struct round *found;
+    size_t most = 0, count = 0;
+
+    for (uint32_t t = from; t < to; t++)
+        most += rounds->tenants[t].n_places;
+    found = fg_arena_alloc(arena, most * sizeof *found);
+    for (uint32_t t = from; found != NULL && t < to; t++)
+        for (uint32_t i = 0; i < rounds->tenants[t].n_places; i++)
+            if (passes(filter, &rounds->tenants[t].places[i]))
+                found[count++] = rounds->tenants[t].places[i].round;
+    *ret_count = count;
+    return found;
+}
+
+enum fg_code rounds_select(struct rounds *rounds, const struct rounds_filter *filter,
+                           struct fg_arena *arena, struct round **ret_rounds, size_t *ret_count,
+                           struct fg_err *err)
+{
+    struct round *found;
+    uint32_t from, to;
+
+    (void)pthread_rwlock_rdlock(&rounds->lock);
+    from = filter->any_tenant ? 0 : FG_MIN(filter->tenant, rounds->n_tenants);
+    to = filter->any_tenant ? rounds->n_tenants : FG_MIN(from + 1, rounds->n_tenants);
+    found = collect(rounds, from, to, filter, arena, ret_count);
+    (void)pthread_rwlock_unlock(&rounds->lock);
+    if (found == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many groups for a query");
+    if (*ret_count > 1)
+        qsort(found, *ret_count, sizeof *found, round_order);
+    *ret_rounds = found;
+    return FG_OK;
+}
+
+size_t rounds_bytes(struct rounds *rounds)
+{
+    size_t bytes;
+
+    (void)pthread_rwlock_rdlock(&rounds->lock);
+    bytes = rounds->bytes;
+    (void)pthread_rwlock_unlock(&rounds->lock);
+    return bytes;
+}
+
+bool rounds_are_full(struct rounds *rounds)
+{
+    return rounds_bytes(rounds) > rounds->max_bytes;
+}
+
+/* ---- reading back ---- */
+
+static enum fg_code load_round(struct rounds *rounds, uint32_t n_tenants, struct fg_slice key,
+                               struct fg_slice value, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(value);
+    struct round round = {.count = 0};
+    struct fg_slice digest;
+    uint8_t state;
+
+    if (!head_get_round_key(key, &round.key))
+        return fg_fail(err, FG_E_CORRUPT, "head: key of a round of %zu bytes", key.len);
+    round.count = fg_cur_varint(&cur);
+    round.least_ns = fg_cur_zigzag(&cur);
+    round.greatest_ns = fg_cur_zigzag(&cur);
+    digest = fg_cur_take(&cur, FG_ID_BYTES);
+    state = fg_cur_u8(&cur);
+    round.generation = fg_cur_varint(&cur);
+    if (!fg_cur_end(&cur) || state > ROUND_COMMITTED || round.key.group.tenant >= n_tenants)
+        return fg_fail(err, FG_E_CORRUPT, "head: a round cannot be read");
+    round.digest = fg_id_get(digest.ptr);
+    round.state = (enum round_state)state;
+    set(rounds, &round);
+    return FG_OK;
+}
+
+static enum fg_code load_cuts(struct rounds *rounds, struct fg_store *store, struct fg_err *err)
+{
+    struct fg_buf value;
+    struct fg_cur cur;
+    bool found;
+
+    fg_buf_init(&value, 64);
+    if (fg_store_get(store, HEAD_META, cuts_key, &value, &found, err) == FG_OK && found) {
+        cur = fg_cur(fg_buf_slice(&value));
+        rounds->cuts = (uint32_t)fg_cur_varint(&cur);
+        if (!fg_cur_end(&cur))
+            (void)fg_fail(err, FG_E_CORRUPT, "head: the number of cuts cannot be read");
+    }
+    fg_buf_done(&value);
+    return err->code;
+}
+
+static enum fg_code load(struct rounds *rounds, struct fg_store *store, uint32_t n_tenants,
+                         struct fg_err *err)
+{
+    fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_ROUNDS, FG_LIT(""), FG_LIT(""));
+
+    for (; iter->valid; fg_store_iter_next(iter))
+        if (load_round(rounds, n_tenants, iter->key, iter->value, err) != FG_OK)
+            return err->code;
+    if (iter->err.code != FG_OK) {
+        *err = iter->err;
+        return fg_wrap(err, "head");
+    }
+    return load_cuts(rounds, store, err);
+}
+
+enum fg_code rounds_open(struct fg_store *store, uint32_t n_tenants, uint64_t max_bytes,
+                         struct rounds **ret_rounds, struct fg_err *err)
+{
+    struct rounds *rounds = fg_new(struct rounds);
+
+    (void)pthread_rwlock_init(&rounds->lock, NULL);
+    rounds->max_bytes = max_bytes;
+    err->code = FG_OK;
+    if (load(rounds, store, n_tenants, err) != FG_OK) {
+        rounds_close(rounds);
+        return err->code;
+    }
+    *ret_rounds = rounds;
+    return FG_OK;
+}
+
+void rounds_close(struct rounds *rounds)
+{
+    if (rounds == NULL)
+        return;
+    for (uint32_t t = 0; t < rounds->n_tenants; t++) {
+        fg_map_done(&rounds->tenants[t].map);
+        free(rounds->tenants[t].places);
+    }
+    free(rounds->tenants);
+    (void)pthread_rwlock_destroy(&rounds->lock);
+    free(rounds);
+}

@@ -1,0 +1,103 @@
+/*
+ * Rounds: what the head holds of each group (shard, window; protocol.md, Words), in the pieces in
+ * which it goes into segments.
+ *
+ *             arrives              cut                 the segment is in the manifest
+ *   profile ----------> OPEN ----------------> SEALED --------------------------------> COMMITTED
+ *                        ^                       |  nothing is added any more              |
+ *                        |  later arrivals:      v                                         v
+ *                        +-- the next round   a segment is made of it                   forgotten
+ *
+ * So what a segment will hold is fixed before it is made, a crash leaves it as it was, and a commit
+ * or forgetting is one mark for many profiles. A round's number is the number of cuts there were
+ * when it began: numbers are never used again, and of two rounds of a group the higher is newer.
+ *
+ * All of it is in memory, and in the store as below; a restart reads it back.
+ *
+ *   ROUNDS value: varint count, zigzag least and greatest time, digest 16 bytes, u8 state,
+ *                 varint generation
+ *
+ * Thread: any may look; one at a time changes (the committer). One lock inside.
+ */
+#ifndef FG_INGESTER_ROUNDS_H
+#define FG_INGESTER_ROUNDS_H
+
+#include "common/base/arena.h"
+#include "common/base/err.h"
+#include "common/store/store.h"
+#include "ingester/keys.h"
+
+struct rounds;
+
+enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED };
+
+/* Times are those of the profiles, inclusive. */
+struct round {
+    struct head_round_key key;
+    uint64_t count;
+    int64_t least_ns, greatest_ns;
+    struct fg_id digest; /* sum of the profiles' ids */
+    enum round_state state;
+    uint64_t generation; /* of the manifest, at which it was committed */
+    /* A write to it failed: what the store has may be more than what is known (commit.c). */
+    bool doubtful;
+};
+
+/*
+ * Reads everything back. n_tenants: there are such that the catalog knows. max_bytes: memory for
+ * rounds, see rounds_are_full(). FG_E_CORRUPT, FG_E_UNAVAILABLE.
+ */
+enum fg_code rounds_open(struct fg_store *store, uint32_t n_tenants, uint64_t max_bytes,
+                         struct rounds **ret_rounds, struct fg_err *err) fg_must_check;
+void rounds_close(struct rounds *rounds);
+size_t rounds_bytes(struct rounds *rounds);
+
+/* No new ones should begin: those there are go on. */
+bool rounds_are_full(struct rounds *rounds);
+
+/* --- one round, by value --- */
+
+/* An open one without profiles. */
+struct round round_empty(const struct head_round_key *key);
+void round_add(struct round *round, int64_t time_ns, struct fg_id id);
+void round_join(struct round *round, const struct round *other);
+void round_put(const struct round *round, struct fg_store_batch *out);
+
+/* With all its profiles. */
+void round_delete(const struct head_round_key *key, struct fg_store_batch *out);
+
+/* --- the committer's side: what was written is taken over --- */
+
+/* The number that a round has which begins now. */
+uint32_t rounds_cuts(struct rounds *rounds);
+void rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out);
+void rounds_set_cuts(struct rounds *rounds, uint32_t cuts);
+
+/* Sets or adds. */
+void rounds_set(struct rounds *rounds, const struct round *round);
+void rounds_remove(struct rounds *rounds, const struct head_round_key *key);
+
+/* --- looking --- */
+
+/* false: there is no such round. */
+bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct round *ret_round);
+
+/* Rounds of a group, up to max of them; how many there are. */
+size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
+                       struct round *ret_rounds, size_t max);
+
+/* Which rounds are looked for. */
+struct rounds_filter {
+    bool any_tenant;
+    uint32_t tenant;
+    int64_t start_ns, end_ns; /* with profiles in this time, inclusive */
+    bool any_state;           /* else not those that were committed at or before the generation */
+    uint64_t generation;
+};
+
+/* Sorted by tenant, shard, window, number; array in the arena. FG_E_LIMIT at its end. */
+enum fg_code rounds_select(struct rounds *rounds, const struct rounds_filter *filter,
+                           struct fg_arena *arena, struct round **ret_rounds, size_t *ret_count,
+                           struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,331 @@
+/* Rounds: found by group, by time and by generation; all of them read back from the store. */
+#include "ingester/rounds.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { TENANTS = 3 };
+
+struct fixture {
+    struct fg_store *store;
+    struct rounds *rounds;
+    struct fg_arena *arena;
+};
+
+static struct rounds *open_rounds(struct fg_store *store)
+{
+    struct rounds *rounds;
+    struct fg_err err;
+
+    assert_int_equal(rounds_open(store, TENANTS, 1 << 20, &rounds, &err), FG_OK);
+    return rounds;
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    f->store = fg_store_memory(HEAD_FAMILIES);
+    f->rounds = open_rounds(f->store);
+    f->arena = fg_arena_create(1 << 20);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_arena_destroy(f->arena);
+    rounds_close(f->rounds);
+    fg_store_close(f->store);
+    free(f);
+    return 0;
+}
+
+static void write_batch(struct fg_store *store, struct fg_store_batch *batch)
+{
+    struct fg_err err;
+
+    assert_int_equal(fg_store_write(store, batch, &err), FG_OK);
+    fg_store_batch_done(batch);
+}
+
+/* Written and taken over, as the committer does it. */
+static void keep(struct fixture *f, const struct round *round)
+{
+    struct fg_store_batch batch;
+
+    fg_store_batch_init(&batch);
+    round_put(round, &batch);
+    write_batch(f->store, &batch);
+    rounds_set(f->rounds, round);
+}
+
+static void reopen(struct fixture *f)
+{
+    rounds_close(f->rounds);
+    f->rounds = open_rounds(f->store);
+}
+
+static struct round make(uint32_t tenant, uint16_t shard, uint32_t window, uint32_t number,
+                         int64_t time_ns)
+{
+    struct round round = round_empty(&(struct head_round_key){{tenant, shard, window}, number});
+
+    round_add(&round, time_ns, (struct fg_id){1, 1});
+    return round;
+}
+
+static void assert_same(const struct round *a, const struct round *b)
+{
+    assert_true(head_same_round(&a->key, &b->key));
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->least_ns, b->least_ns);
+    assert_int_equal(a->greatest_ns, b->greatest_ns);
+    assert_true(fg_id_eq(a->digest, b->digest));
+    assert_int_equal(a->state, b->state);
+    assert_int_equal(a->generation, b->generation);
+}
+
+static size_t count_of(struct fixture *f, const struct rounds_filter *filter,
+                       struct round **ret_rounds)
+{
+    struct fg_err err;
+    size_t count;
+
+    assert_int_equal(rounds_select(f->rounds, filter, f->arena, ret_rounds, &count, &err), FG_OK);
+    return count;
+}
+
+static void what_was_written_is_read_back(void **state)
+{
+    struct fixture *f = *state;
+    struct round round = make(1, 5, 7, 3, 100), back;
+
+    round_add(&round, 50, (struct fg_id){UINT64_MAX, 4});
+    round.state = ROUND_COMMITTED;
+    round.generation = 77;
+    keep(f, &round);
+    for (int i = 0; i < 2; i++) {
+        assert_true(rounds_find(f->rounds, &round.key, &back));
+        assert_same(&back, &round);
+        assert_int_equal(back.least_ns, 50);
+        assert_int_equal(back.greatest_ns, 100);
+        assert_int_equal(back.digest.lo, 0);
+        assert_int_equal(back.digest.hi, 6);
+        reopen(f);
+    }
+    round.key.number++;
+    assert_false(rounds_find(f->rounds, &round.key, &back));
+}
+
+static void cuts_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store_batch batch;
+
+    assert_int_equal(rounds_cuts(f->rounds), 0);
+    fg_store_batch_init(&batch);
+    rounds_put_cuts(300, &batch);
+    write_batch(f->store, &batch);
+    rounds_set_cuts(f->rounds, 300);
+    assert_int_equal(rounds_cuts(f->rounds), 300);
+    reopen(f);
+    assert_int_equal(rounds_cuts(f->rounds), 300);
+}
+
+static void they_are_found_by_time(void **state)
+{
+    static const struct {
+        int64_t start, end;
+        size_t count;
+        uint16_t first_shard;
+    } cases[] = {
+        {INT64_MIN, INT64_MAX, 2, 4},
+        {-7, 50, 2, 4},
+        {-6, 49, 0, 0},
+        {-7, -7, 1, 4},
+        {100, 100, 1, 5},
+        {101, 200, 0, 0},
+        {60, 70, 1, 5},
+    };
+    struct fixture *f = *state;
+    struct round first = make(0, 5, 7, 0, 100), second = make(0, 4, 8, 0, -7), *found;
+
+    round_add(&first, 50, (struct fg_id){0, 0});
+    keep(f, &first);
+    keep(f, &second);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct rounds_filter filter = {
+            .start_ns = cases[i].start, .end_ns = cases[i].end, .any_state = true};
+
+        assert_int_equal(count_of(f, &filter, &found), cases[i].count);
+        if (cases[i].count > 0)
+            assert_int_equal(found[0].key.group.shard, cases[i].first_shard);
+        filter.tenant = 1;
+        assert_int_equal(count_of(f, &filter, &found), 0);
+        filter.tenant = 1000;
+        assert_int_equal(count_of(f, &filter, &found), 0);
+        filter.any_tenant = true;
+        assert_int_equal(count_of(f, &filter, &found), cases[i].count);
+    }
+}
+
+/* A reader that has the manifest of a generation reads what was committed up to it in blocks. */
+static void they_are_found_by_generation(void **state)
+{
+    struct fixture *f = *state;
+    struct rounds_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct round open = make(0, 1, 1, 3, 1), sealed = make(0, 1, 1, 2, 1),
+                 committed = make(0, 1, 1, 1, 1), *found;
+
+    sealed.state = ROUND_SEALED;
+    committed.state = ROUND_COMMITTED;
+    committed.generation = 10;
+    keep(f, &open);
+    keep(f, &sealed);
+    keep(f, &committed);
+    filter.generation = 9;
+    assert_int_equal(count_of(f, &filter, &found), 3);
+    assert_same(&found[0], &committed);
+    filter.generation = 10;
+    assert_int_equal(count_of(f, &filter, &found), 2);
+    assert_same(&found[0], &sealed);
+    assert_same(&found[1], &open);
+}
+
+/* Thousands come and go: what is left is found, memory stays bounded, each is there once. */
+static void they_come_and_go(void **state)
+{
+    enum { STEPS = 5000, KEPT = 10 };
+    struct fixture *f = *state;
+    struct round of_group[4], *found;
+    size_t most = 0;
+
+    for (uint32_t i = 0; i < STEPS; i++) {
+        struct round round = make(i % 2, (uint16_t)(i % 2), 9, i, i);
+        struct fg_store_batch batch;
+
+        keep(f, &round);
+        if (i < KEPT)
+            continue;
+        round.key.number -= KEPT;
+        fg_store_batch_init(&batch);
+        round_delete(&round.key, &batch);
+        write_batch(f->store, &batch);
+        rounds_remove(f->rounds, &round.key);
+        rounds_remove(f->rounds, &round.key); /* again is nothing */
+        assert_false(rounds_find(f->rounds, &round.key, &round));
+        assert_int_equal(rounds_of_group(f->rounds, &round.key.group, of_group, 4), KEPT / 2);
+        most = FG_MAX(most, rounds_bytes(f->rounds));
+    }
+    assert_true(most < 100 * 1024);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(count_of(f,
+                                  &(struct rounds_filter){.any_tenant = true,
+                                                          .start_ns = INT64_MIN,
+                                                          .end_ns = INT64_MAX,
+                                                          .any_state = true},
+                                  &found),
+                         KEPT);
+        for (size_t k = 0; k < KEPT; k++)
+            assert_true(found[k].least_ns >= STEPS - KEPT);
+        reopen(f);
+    }
+}
+
+static void too_many_are_told(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint32_t i = 0; !rounds_are_full(f->rounds); i++) {
+        struct round round = make(0, 0, i, 0, 0);
+
+        assert_true(i < 100000);
+        rounds_set(f->rounds, &round);
+    }
+}
+
+static void a_deleted_round_takes_its_profiles_along(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store_batch batch;
+
+    fg_store_batch_init(&batch);
+    for (uint32_t number = 1; number <= 3; number++) {
+        struct head_profile_key key = {
+            .round = {{0, 1, 2}, number}, .series = UINT32_MAX, .time_ns = INT64_MAX};
+        struct fg_buf bytes;
+
+        fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
+        head_put_profile_key(&bytes, &key);
+        fg_store_put(&batch, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT("x"));
+        fg_buf_done(&bytes);
+    }
+    round_delete(&(struct head_round_key){{0, 1, 2}, 2}, &batch);
+    write_batch(f->store, &batch);
+    fg_auto(fg_store_iter) *iter =
+        fg_store_iter_create(f->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    for (uint32_t number = 1; number <= 3; number += 2) {
+        struct head_profile_key key;
+
+        assert_true(iter->valid);
+        assert_true(head_get_profile_key(iter->key, &key));
+        assert_int_equal(key.round.number, number);
+        fg_store_iter_next(iter);
+    }
+    assert_false(iter->valid);
+}
+
+static void what_cannot_be_read_is_refused(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned family;
+        struct fg_slice key, value;
+    } cases[] = {
+        {"short key", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0"), FG_LIT("")},
+        {"no value", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT("")},
+        {"another state", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+         FG_LIT("\1\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3\0")},
+        {"an unknown tenant", HEAD_ROUNDS, FG_LIT("\0\0\0\3\0\0\0\0\0\0\0\0\0\0"),
+         FG_LIT("\1\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")},
+        {"no number", HEAD_META, FG_LIT("cut"), FG_LIT("\xff")},
+    };
+    struct fixture *f = *state;
+
+    (void)f;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+        struct fg_store_batch batch;
+        struct rounds *rounds;
+        struct fg_err err;
+
+        print_message("  %s\n", cases[i].name);
+        fg_store_batch_init(&batch);
+        fg_store_put(&batch, cases[i].family, cases[i].key, cases[i].value);
+        write_batch(store, &batch);
+        assert_int_equal(rounds_open(store, TENANTS, 1 << 20, &rounds, &err), FG_E_CORRUPT);
+        fg_store_close(store);
+    }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_written_is_read_back),
+        TEST(cuts_are_kept),
+        TEST(they_are_found_by_time),
+        TEST(they_are_found_by_generation),
+        TEST(they_come_and_go),
+        TEST(too_many_are_told),
+        TEST(a_deleted_round_takes_its_profiles_along),
+        TEST(what_cannot_be_read_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
