@@ -37,6 +37,7 @@ struct commit {
     pthread_cond_t wake;
     struct commit_item *first, *last; /* under the lock, as all below */
     uint64_t queued_bytes, queued_items;
+    struct commit_visit *first_visit, *last_visit;
     bool stop;
 
     /* The thread's own. */
@@ -413,22 +414,18 @@ static void gather(struct commit *commit)
 
     if (commit->delay_ns <= 0)
         return;
-    while (!commit->stop && commit->queued_items < BATCH_ITEMS_ENOUGH)
+    while (!commit->stop && commit->first_visit == NULL && commit->queued_items > 0 &&
+           commit->queued_items < BATCH_ITEMS_ENOUGH)
         if (pthread_cond_timedwait(&commit->wake, &commit->lock, &until) != 0)
             return;
 }
 
-/* What is waiting, up to a batch's size; NULL when it is time to end. */
-static struct commit_item *take(struct commit *commit)
+/* Up to a batch's size. Locked. */
+static struct commit_item *take_items(struct commit *commit)
 {
-    struct commit_item *items, *end = NULL;
+    struct commit_item *items = commit->first, *end = NULL;
     uint64_t bytes = 0;
 
-    (void)pthread_mutex_lock(&commit->lock);
-    while (commit->first == NULL && !commit->stop)
-        (void)pthread_cond_wait(&commit->wake, &commit->lock);
-    gather(commit);
-    items = commit->first;
     for (size_t n = 0; commit->first != NULL && n < BATCH_ITEMS_MAX && bytes < BATCH_BYTES_MAX;
          n++) {
         end = commit->first;
@@ -441,19 +438,60 @@ static struct commit_item *take(struct commit *commit)
         end->next = NULL;
     if (commit->first == NULL)
         commit->last = NULL;
-    (void)pthread_mutex_unlock(&commit->lock);
     return items;
+}
+
+/* What is to be done next; both are NULL when it is time to end. */
+struct work {
+    struct commit_item *items;
+    struct commit_visit *visits;
+};
+
+static struct work take(struct commit *commit)
+{
+    struct work work;
+
+    (void)pthread_mutex_lock(&commit->lock);
+    while (commit->first == NULL && commit->first_visit == NULL && !commit->stop)
+        (void)pthread_cond_wait(&commit->wake, &commit->lock);
+    gather(commit);
+    work.items = take_items(commit);
+    work.visits = commit->first_visit;
+    commit->first_visit = commit->last_visit = NULL;
+    (void)pthread_mutex_unlock(&commit->lock);
+    return work;
 }
 
 static void *run(void *arg)
 {
     struct commit *commit = arg;
-    struct commit_item *items;
+    struct work work;
 
     (void)pthread_setname_np(pthread_self(), "committer");
-    while ((items = take(commit)) != NULL)
-        commit_items(commit, items);
+    while (work = take(commit), work.items != NULL || work.visits != NULL) {
+        if (work.items != NULL)
+            commit_items(commit, work.items);
+        while (work.visits != NULL) {
+            struct commit_visit *visit = work.visits;
+
+            work.visits = visit->next;
+            visit->run(visit);
+        }
+    }
     return NULL;
+}
+
+void commit_post(struct commit *commit, struct commit_visit *visit)
+{
+    visit->next = NULL;
+    (void)pthread_mutex_lock(&commit->lock);
+    if (commit->last_visit == NULL)
+        commit->first_visit = visit;
+    else
+        commit->last_visit->next = visit;
+    commit->last_visit = visit;
+    (void)pthread_cond_signal(&commit->wake);
+    (void)pthread_mutex_unlock(&commit->lock);
 }
 
 bool commit_submit(struct commit *commit, struct commit_item *item)

@@ -78,11 +78,21 @@ enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct
                            uint64_t queue_max_bytes, int64_t delay_ns, struct fg_registry *registry,
                            struct commit **ret_commit, struct fg_err *err) fg_must_check;
 
-/* Writes what is queued, then ends. NULL is fine. */
+/* Writes what is queued and makes the visits that were posted, then ends. NULL is fine. */
 void commit_destroy(struct commit *commit);
 
 /* Any thread. false: the queue is full; the item is the caller's still. */
 bool commit_submit(struct commit *commit, struct commit_item *item) fg_must_check;
+
+/* Something else that has to happen where the head is written. */
+struct commit_visit {
+    struct commit_visit *next;
+    void (*run)(struct commit_visit *visit); /* may free it; may take a while: pushes wait */
+};
+
+/* Runs it between two batches, on the committer's thread; visits come in their order. Any thread,
+ * while the committer is there. */
+void commit_post(struct commit *commit, struct commit_visit *visit);
 
 /*
  * The service's dictionary has numbered what will not be written: whoever comes next begins a new
