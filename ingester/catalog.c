@@ -107,7 +107,6 @@ static struct catalog_service *add_service(struct catalog *catalog, struct catal
     struct catalog_service *service = keep(catalog, 1, sizeof *service);
 
     service->number = number;
-    atomic_init(&service->generation, CATALOG_GENERATION_UNKNOWN);
     service->name = keep_text(catalog, name);
     tenant->services = grown(tenant->services, tenant->n_services, &tenant->cap_services,
                              sizeof(struct catalog_service *));
@@ -166,6 +165,22 @@ uint32_t catalog_count_tenants(struct catalog *catalog)
     return count;
 }
 
+struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t number)
+{
+    struct catalog_tenant *tenant;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_assert(number < catalog->n_tenants);
+    tenant = catalog->tenants[number];
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return tenant;
+}
+
+struct fg_slice catalog_tenant_name(const struct catalog_tenant *tenant)
+{
+    return tenant->name;
+}
+
 uint32_t catalog_tenant_number(const struct catalog_tenant *tenant)
 {
     return tenant->number;
@@ -192,6 +207,16 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
         service = add_service(catalog, tenant, name, catalog->n_services);
     (void)pthread_rwlock_unlock(&catalog->lock);
     return service;
+}
+
+void catalog_each_service(struct catalog *catalog,
+                          void (*each)(struct catalog_service *service, void *arg), void *arg)
+{
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    for (uint32_t t = 0; t < catalog->n_tenants; t++)
+        for (uint32_t i = 0; i < catalog->tenants[t]->n_services; i++)
+            each(catalog->tenants[t]->services[i], arg);
+    (void)pthread_rwlock_unlock(&catalog->lock);
 }
 
 /* ---- series ---- */
@@ -462,6 +487,26 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
         qsort(list.items, list.count, sizeof *list.items, match_order);
     *ret_matches = list.items;
     *ret_count = list.count;
+    return FG_OK;
+}
+
+enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_tenant *tenant,
+                                 struct fg_arena *arena, struct catalog_series ***ret_series,
+                                 size_t *ret_count, struct fg_err *err)
+{
+    struct catalog_series **series;
+    size_t count = 0;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    series = fg_arena_alloc(arena, tenant->n_series * sizeof(struct catalog_series *));
+    for (uint32_t s = 0; series != NULL && s < tenant->n_series; s++)
+        if (atomic_load(&tenant->series[s]->durable))
+            series[count++] = tenant->series[s];
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    if (series == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many series to list");
+    *ret_series = series;
+    *ret_count = count;
     return FG_OK;
 }
 

@@ -22,8 +22,6 @@
 struct catalog;
 struct catalog_tenant;
 
-enum { CATALOG_GENERATION_UNKNOWN = UINT32_MAX }; /* the store was not asked yet */
-
 struct catalog_service {
     uint32_t number;
     struct fg_slice name;
@@ -65,12 +63,19 @@ struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice n
 struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_slice name);
 /* All numbers of tenants are below it. */
 uint32_t catalog_count_tenants(struct catalog *catalog);
+/* number: of a tenant that there is. */
+struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t number);
+struct fg_slice catalog_tenant_name(const struct catalog_tenant *tenant);
 uint32_t catalog_tenant_number(const struct catalog_tenant *tenant);
 _Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant);
 
 /* Find or add, as above. */
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
                                         struct fg_slice name);
+
+/* Those of all tenants; each() calls nothing of the catalog's. */
+void catalog_each_service(struct catalog *catalog,
+                          void (*each)(struct catalog_service *service, void *arg), void *arg);
 
 /* The series of a profile with the batch's schema. Find or add, as above; NULL too when the tenant
  * has series_max already (0: any number). */
@@ -106,6 +111,11 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
                             const struct fg_selector *selector, struct fg_arena *arena,
                             struct catalog_match **ret_matches, size_t *ret_count,
                             struct fg_err *err) fg_must_check;
+
+/* All series that are on disk, in no order; array in the arena. FG_E_LIMIT at its end. */
+enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_tenant *tenant,
+                                 struct fg_arena *arena, struct catalog_series ***ret_series,
+                                 size_t *ret_count, struct fg_err *err) fg_must_check;
 
 /* Number of series of all tenants, or of one, that are on disk. */
 uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant);

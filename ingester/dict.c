@@ -288,40 +288,42 @@ static enum fg_code load(struct dict *dict, struct fg_store *store, struct fg_er
                          : fg_wrap(err, "dictionary %u.%u", dict->service, dict->generation);
 }
 
-enum fg_code dict_newest(struct fg_store *store, uint32_t service, uint32_t *ret_generation,
-                         struct fg_err *err)
+enum fg_code dict_each(struct fg_store *store,
+                       void (*each)(uint32_t service, uint32_t generation, void *arg), void *arg,
+                       struct fg_err *err)
 {
-    uint32_t generation = 0;
+    fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_DICT, FG_LIT(""), FG_LIT(""));
+    struct fg_buf next;
 
-    /* Generations are few; step from each to the next by seeking past its chunks. */
-    for (;;) {
-        struct fg_buf from, to;
-        struct fg_store_iter *iter;
-        bool more;
+    fg_buf_init(&next, 64);
+    while (iter->valid) {
+        struct fg_cur cur = fg_cur(iter->key);
+        uint32_t service = fg_cur_be32(&cur), generation = fg_cur_be32(&cur);
 
-        fg_buf_init(&from, 64);
-        fg_buf_init(&to, 64);
-        put_chunk_key(&from, service, generation + 1, 0);
-        put_chunk_key(&to, service, UINT32_MAX, UINT32_MAX);
-        iter = fg_store_iter_create(store, HEAD_DICT, fg_buf_slice(&from), fg_buf_slice(&to));
-        fg_buf_done(&from);
-        fg_buf_done(&to);
-        more = iter->valid;
-        if (more) {
-            struct fg_cur cur = fg_cur(fg_slice_sub(iter->key, 4, iter->key.len));
-
-            generation = fg_cur_be32(&cur);
-        } else if (iter->err.code != FG_OK) {
-            *err = iter->err;
-            fg_store_iter_destroy(iter);
-            return fg_wrap(err, "dictionary %u", service);
-        }
-        fg_store_iter_destroy(iter);
-        if (!more)
-            break;
+        each(service, generation, arg);
+        /* Past its chunks: there may be many of them. */
+        fg_buf_clear(&next);
+        put_chunk_key(&next, service, generation, UINT32_MAX);
+        fg_store_iter_seek(iter, fg_buf_slice(&next));
     }
-    *ret_generation = generation;
-    return FG_OK;
+    fg_buf_done(&next);
+    if (iter->err.code == FG_OK)
+        return FG_OK;
+    *err = iter->err;
+    return fg_wrap(err, "dictionaries");
+}
+
+enum fg_code dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
+                         bool *ret_stored, struct fg_err *err)
+{
+    struct fg_buf key;
+    enum fg_code code;
+
+    fg_buf_init(&key, 64);
+    put_chunk_key(&key, service, generation, 0);
+    code = fg_store_contains(store, HEAD_DICT, fg_buf_slice(&key), ret_stored, err);
+    fg_buf_done(&key);
+    return code;
 }
 
 /* ---- the table ---- */
@@ -389,6 +391,48 @@ static void forget(struct dict_table *table, struct dict *dict)
     table->bytes -= dict->bytes;
     table->count--;
     dict_free(dict);
+}
+
+bool dict_in_use(struct dict_table *table, uint32_t service, uint32_t generation)
+{
+    const struct dict *dict;
+    bool in_use;
+
+    (void)pthread_mutex_lock(&table->lock);
+    dict = find(table, service, generation);
+    in_use = dict != NULL && dict->refs > 0;
+    (void)pthread_mutex_unlock(&table->lock);
+    return in_use;
+}
+
+static void put_deletes(uint32_t service, uint32_t generation, struct fg_store_batch *out)
+{
+    struct fg_buf from, to;
+
+    fg_buf_init(&from, 64);
+    fg_buf_init(&to, 64);
+    put_chunk_key(&from, service, generation, 0);
+    put_chunk_key(&to, service, generation + 1, 0);
+    fg_store_delete_range(out, HEAD_DICT, fg_buf_slice(&from), fg_buf_slice(&to));
+    fg_buf_done(&from);
+    fg_buf_done(&to);
+}
+
+bool dict_delete(struct dict_table *table, uint32_t service, uint32_t generation,
+                 struct fg_store_batch *out)
+{
+    struct dict *dict;
+    bool in_use;
+
+    (void)pthread_mutex_lock(&table->lock);
+    dict = find(table, service, generation);
+    in_use = dict != NULL && dict->refs > 0;
+    if (dict != NULL && !in_use)
+        forget(table, dict);
+    (void)pthread_mutex_unlock(&table->lock);
+    if (!in_use)
+        put_deletes(service, generation, out);
+    return !in_use;
 }
 
 /* Makes room: the longest unused go. Who has chunks on their way to the store holds a reference. */

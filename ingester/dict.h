@@ -12,7 +12,7 @@
  * Generations: after a write that failed nobody knows how much of it a restart will find. So the
  * dictionary is left as it is on disk and a new generation begins: what the failed batch may have
  * numbered stays consistent with itself and nothing else uses these numbers. Cutting the head into
- * segments begins a new generation for the same reason: nothing old is named by what is new.
+ * segments begins a new generation too, so that old ones can go (retire.h).
  *
  * Thread: the newest generation of a service is changed by the worker the service is pinned to;
  * queries read any generation. dict_read_lock() makes that safe.
@@ -41,9 +41,24 @@ enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t gener
                       struct dict **ret_dict, struct fg_err *err) fg_must_check;
 void dict_unref(struct dict_table *table, struct dict *dict);
 
-/* The newest generation of a service that the store knows; 0 when it knows none. */
-enum fg_code dict_newest(struct fg_store *store, uint32_t service, uint32_t *ret_generation,
-                         struct fg_err *err) fg_must_check;
+/* Calls each() for every dictionary that the store has, ascending by service and generation. */
+enum fg_code dict_each(struct fg_store *store,
+                       void (*each)(uint32_t service, uint32_t generation, void *arg), void *arg,
+                       struct fg_err *err) fg_must_check;
+
+/* Is there anything of it in the store? */
+enum fg_code dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
+                         bool *ret_stored, struct fg_err *err) fg_must_check;
+
+/* Has anybody a reference? */
+bool dict_in_use(struct dict_table *table, uint32_t service, uint32_t generation);
+
+/*
+ * Nothing names it any more: as deletes, and out of memory. false: somebody has a reference, and
+ * nothing happens.
+ */
+bool dict_delete(struct dict_table *table, uint32_t service, uint32_t generation,
+                 struct fg_store_batch *out) fg_must_check;
 
 uint32_t dict_generation(const struct dict *dict);
 

@@ -3,6 +3,7 @@
 #include "common/run/log.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
+#include "ingester/retire.h"
 
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ struct ingester {
     struct catalog *catalog;
     struct rounds *rounds;
     struct dict_table *dicts;
+    struct retire *retire;
     struct fg_work *work;
     struct commit *commit;
     struct fg_metrics *metrics;
@@ -161,12 +163,14 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
     ingester->dicts = dict_table_create(config->store, settings->dictionary_max_bytes);
-    if (commit_create(config->store, ingester->rounds, ingester->dicts,
+    if (retire_create(&(struct retire_config){config->store, ingester->catalog, ingester->dicts,
+                                              ingester->rounds},
+                      &ingester->retire, err) != FG_OK ||
+        commit_create(config->store, ingester->rounds, ingester->dicts,
                       settings->commit_queue_max_bytes, settings->commit_delay_ns, config->registry,
                       &ingester->commit, err) != FG_OK)
         return err->code;
     ingester->push = (struct push_context){
-        .store = config->store,
         .catalog = ingester->catalog,
         .rounds = ingester->rounds,
         .dicts = ingester->dicts,
@@ -213,6 +217,7 @@ void ingester_destroy(struct ingester *ingester)
         return;
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
     commit_destroy(ingester->commit);
+    retire_destroy(ingester->retire);
     dict_table_destroy(ingester->dicts);
     rounds_close(ingester->rounds);
     catalog_close(ingester->catalog);

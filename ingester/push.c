@@ -124,14 +124,7 @@ static enum fg_code current_generation(struct push *push, struct fg_err *err)
 {
     struct catalog_service *service = push->item.service;
     uint32_t generation = atomic_load(&service->generation);
-    uint32_t unknown = CATALOG_GENERATION_UNKNOWN;
 
-    if (generation == CATALOG_GENERATION_UNKNOWN) {
-        if (dict_newest(push->context->store, service->number, &generation, err) != FG_OK)
-            return err->code;
-        (void)atomic_compare_exchange_strong(&service->generation, &unknown, generation);
-        generation = atomic_load(&service->generation);
-    }
     push->item.generation = generation;
     if (dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err) != FG_OK)
         return err->code;

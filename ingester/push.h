@@ -8,7 +8,6 @@
 #include "ingester/commit.h"
 
 struct push_context {
-    struct fg_store *store;
     struct catalog *catalog;
     struct rounds *rounds;
     struct dict_table *dicts;

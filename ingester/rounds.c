@@ -222,6 +222,19 @@ void rounds_set_cuts(struct rounds *rounds, uint32_t cuts)
 
 /* ---- looking ---- */
 
+uint32_t rounds_least(struct rounds *rounds)
+{
+    uint32_t least = UINT32_MAX;
+
+    (void)pthread_rwlock_rdlock(&rounds->lock);
+    for (uint32_t t = 0; t < rounds->n_tenants; t++)
+        for (uint32_t i = 0; i < rounds->tenants[t].n_places; i++)
+            if (!rounds->tenants[t].places[i].gone)
+                least = FG_MIN(least, rounds->tenants[t].places[i].round.key.number);
+    (void)pthread_rwlock_unlock(&rounds->lock);
+    return least;
+}
+
 bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct round *ret_round)
 {
     const struct place *place;

@@ -79,6 +79,9 @@ void rounds_remove(struct rounds *rounds, const struct head_round_key *key);
 
 /* --- looking --- */
 
+/* The least number of a round; UINT32_MAX: there is none. */
+uint32_t rounds_least(struct rounds *rounds);
+
 /* false: there is no such round. */
 bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct round *ret_round);
 

@@ -204,25 +204,50 @@ static void put_generation(struct fg_store *store, uint32_t service, uint32_t ge
     dict_table_destroy(table);
 }
 
-static void the_newest_generation_is_found(void **state)
+static void list_one(uint32_t service, uint32_t generation, void *arg)
+{
+    fg_buf_printf(arg, "%u.%u ", service, generation);
+}
+
+static void they_are_listed_and_deleted(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    uint32_t generation = 9;
+    struct dict_table *table = dict_table_create(store, 1 << 30);
+    struct fg_store_batch batch;
+    struct fg_buf list;
+    struct dict *dict;
     struct fg_err err;
+    bool stored;
 
     (void)state;
-    assert_int_equal(dict_newest(store, 4, &generation, &err), FG_OK);
-    assert_int_equal(generation, 0);
-    put_generation(store, 4, 0);
-    put_generation(store, 5, 8);
-    assert_int_equal(dict_newest(store, 4, &generation, &err), FG_OK);
-    assert_int_equal(generation, 0);
+    fg_buf_init(&list, SIZE_MAX);
+    assert_int_equal(dict_each(store, list_one, &list, &err), FG_OK);
+    assert_int_equal(list.len, 0);
     put_generation(store, 4, 1);
     put_generation(store, 4, 300);
-    assert_int_equal(dict_newest(store, 4, &generation, &err), FG_OK);
-    assert_int_equal(generation, 300);
-    assert_int_equal(dict_newest(store, 3, &generation, &err), FG_OK);
-    assert_int_equal(generation, 0);
+    put_generation(store, 5, 8);
+    assert_int_equal(dict_each(store, list_one, &list, &err), FG_OK);
+    assert_true(fg_slice_is(fg_buf_slice(&list), "4.1 4.300 5.8 "));
+    assert_int_equal(dict_stored(store, 4, 300, &stored, &err), FG_OK);
+    assert_true(stored);
+    assert_int_equal(dict_stored(store, 4, 2, &stored, &err), FG_OK);
+    assert_false(stored);
+
+    fg_store_batch_init(&batch);
+    dict = take(table, 4, 300);
+    assert_true(dict_in_use(table, 4, 300));
+    assert_false(dict_delete(table, 4, 300, &batch));
+    dict_unref(table, dict);
+    assert_false(dict_in_use(table, 4, 300));
+    assert_true(dict_delete(table, 4, 300, &batch));
+    assert_int_equal(fg_store_write(store, &batch, &err), FG_OK);
+    fg_store_batch_done(&batch);
+    assert_int_equal(dict_table_bytes(table), 0);
+    fg_buf_clear(&list);
+    assert_int_equal(dict_each(store, list_one, &list, &err), FG_OK);
+    assert_true(fg_slice_is(fg_buf_slice(&list), "4.1 5.8 "));
+    fg_buf_done(&list);
+    dict_table_destroy(table);
     fg_store_close(store);
 }
 
@@ -298,7 +323,6 @@ static void a_store_that_fails_is_reported(void **state)
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
     struct fg_store_faulty faulty;
     struct dict_table *table;
-    uint32_t generation;
     struct dict *dict;
     struct fg_err err;
 
@@ -307,7 +331,7 @@ static void a_store_that_fails_is_reported(void **state)
     faulty.fail_reads = true;
     table = dict_table_create(&faulty.store, 1 << 30);
     assert_int_equal(dict_ref(table, 1, 0, &dict, &err), FG_E_UNAVAILABLE);
-    assert_int_equal(dict_newest(&faulty.store, 1, &generation, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(dict_each(&faulty.store, list_one, NULL, &err), FG_E_UNAVAILABLE);
     faulty.fail_reads = false;
     dict_unref(table, take(table, 1, 0));
     dict_table_destroy(table);
@@ -319,7 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_give_the_same_numbers),
         cmocka_unit_test(nobody_numbers_what_is_not_defined),
-        cmocka_unit_test(the_newest_generation_is_found),
+        cmocka_unit_test(they_are_listed_and_deleted),
         cmocka_unit_test(dictionaries_not_in_use_are_forgotten),
         cmocka_unit_test(damaged_chunks_are_corrupt),
         cmocka_unit_test(a_store_that_fails_is_reported),

@@ -1,0 +1,47 @@
+/*
+ * How dictionaries leave the store. A cut begins a new generation in every service that has one, so
+ * what was numbered before is named by rounds of then and no later ones:
+ *
+ *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> deleted
+ *      a cut: a new generation    all rounds that began      at the next sweep: queries that found
+ *      begins; until nobody       before it was old are      such rounds have ended by then
+ *      works with this one        forgotten
+ *
+ * Nothing of this is stored: a restart finds all generations but the newest of a service old.
+ *
+ * Thread: the committer's, but for create and destroy.
+ */
+#ifndef FG_INGESTER_RETIRE_H
+#define FG_INGESTER_RETIRE_H
+
+#include "ingester/catalog.h"
+#include "ingester/dict.h"
+#include "ingester/rounds.h"
+
+struct retire;
+
+/* Borrowed. */
+struct retire_config {
+    struct fg_store *store;
+    struct catalog *catalog;
+    struct dict_table *dicts;
+    struct rounds *rounds;
+};
+
+/* Finds what the store has, and sets the generation of every service. Before the first push.
+ * FG_E_CORRUPT, FG_E_UNAVAILABLE. */
+enum fg_code retire_create(const struct retire_config *config, struct retire **ret_retire,
+                           struct fg_err *err) fg_must_check;
+void retire_destroy(struct retire *retire);
+
+/* After rounds were sealed. FG_E_UNAVAILABLE: some services have not begun a new generation; the
+ * next cut is time enough. */
+enum fg_code retire_cut(struct retire *retire, struct fg_err *err) fg_must_check;
+
+/* After rounds were forgotten, minutes after the sweep before. FG_E_UNAVAILABLE: later. */
+enum fg_code retire_sweep(struct retire *retire, struct fg_err *err) fg_must_check;
+
+/* How many are on their way. */
+size_t retire_count(const struct retire *retire);
+
+#endif

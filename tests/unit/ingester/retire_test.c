@@ -1,0 +1,198 @@
+/* Dictionaries leave the store when nothing can name them any more, and not before. */
+#include "ingester/retire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    struct fg_store *store;
+    struct catalog *catalog;
+    struct rounds *rounds;
+    struct dict_table *dicts;
+    struct retire *retire;
+    struct catalog_service *service;
+};
+
+static void start(struct fixture *f)
+{
+    struct fg_err err;
+
+    assert_int_equal(rounds_open(f->store, 1, 1 << 20, &f->rounds, &err), FG_OK);
+    f->dicts = dict_table_create(f->store, 1 << 20);
+    assert_int_equal(
+        retire_create(&(struct retire_config){f->store, f->catalog, f->dicts, f->rounds},
+                      &f->retire, &err),
+        FG_OK);
+}
+
+static void stop(struct fixture *f)
+{
+    retire_destroy(f->retire);
+    dict_table_destroy(f->dicts);
+    rounds_close(f->rounds);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct fg_err err;
+
+    f->store = fg_store_memory(HEAD_FAMILIES);
+    assert_int_equal(catalog_open(f->store, 0, 1 << 20, &f->catalog, &err), FG_OK);
+    f->service =
+        catalog_service(f->catalog, catalog_tenant(f->catalog, FG_LIT("t")), FG_LIT("shop"));
+    start(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    stop(f);
+    catalog_close(f->catalog);
+    fg_store_close(f->store);
+    free(f);
+    return 0;
+}
+
+static void write_batch(struct fixture *f, struct fg_store_batch *batch)
+{
+    struct fg_err err;
+
+    assert_int_equal(fg_store_write(f->store, batch, &err), FG_OK);
+    fg_store_batch_done(batch);
+}
+
+/* A chunk of the service's dictionary, whatever is in it. */
+static void put_chunk(struct fixture *f, uint32_t generation)
+{
+    struct fg_store_batch batch;
+    struct fg_buf key;
+
+    fg_buf_init(&key, 64);
+    fg_buf_be32(&key, f->service->number);
+    fg_buf_be32(&key, generation);
+    fg_buf_be32(&key, 0);
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, HEAD_DICT, fg_buf_slice(&key), FG_LIT("x"));
+    fg_buf_done(&key);
+    write_batch(f, &batch);
+}
+
+static bool is_stored(struct fixture *f, uint32_t generation)
+{
+    struct fg_err err;
+    bool stored;
+
+    assert_int_equal(dict_stored(f->store, f->service->number, generation, &stored, &err), FG_OK);
+    return stored;
+}
+
+/* A round that begins now. */
+static struct head_round_key begin_round(struct fixture *f, uint32_t window)
+{
+    const struct head_round_key key = {{0, 0, window}, rounds_cuts(f->rounds)};
+    struct round round = round_empty(&key);
+
+    round_add(&round, 0, (struct fg_id){1, 1});
+    rounds_set(f->rounds, &round);
+    return key;
+}
+
+static void cut(struct fixture *f)
+{
+    struct fg_err err;
+
+    rounds_set_cuts(f->rounds, rounds_cuts(f->rounds) + 1);
+    assert_int_equal(retire_cut(f->retire, &err), FG_OK);
+}
+
+static void sweep(struct fixture *f)
+{
+    struct fg_err err;
+
+    assert_int_equal(retire_sweep(f->retire, &err), FG_OK);
+}
+
+static void they_go_after_the_rounds_that_name_them(void **state)
+{
+    struct fixture *f = *state;
+    struct head_round_key before, between;
+
+    put_chunk(f, 0);
+    before = begin_round(f, 1);
+    cut(f);
+    assert_int_equal(atomic_load(&f->service->generation), 1);
+    /* A push that had its number before the cut may write to rounds that begin until the sweep. */
+    between = begin_round(f, 2);
+    assert_int_equal(atomic_load(&f->service->valid_from), 0);
+    sweep(f);
+    assert_int_equal(atomic_load(&f->service->valid_from), 1);
+    rounds_remove(f->rounds, &before);
+    for (int i = 0; i < 3; i++)
+        sweep(f);
+    assert_true(is_stored(f, 0));
+    cut(f); /* nothing was written since: no new generation */
+    assert_int_equal(atomic_load(&f->service->generation), 1);
+    (void)begin_round(f, 3);
+    rounds_remove(f->rounds, &between);
+    sweep(f); /* a query may have found the round a moment ago */
+    assert_true(is_stored(f, 0));
+    assert_int_equal(retire_count(f->retire), 1);
+    sweep(f);
+    assert_false(is_stored(f, 0));
+    assert_int_equal(retire_count(f->retire), 0);
+}
+
+static void who_works_with_them_keeps_them(void **state)
+{
+    struct fixture *f = *state;
+    struct dict *dict;
+    struct fg_err err;
+
+    assert_int_equal(dict_ref(f->dicts, f->service->number, 0, &dict, &err), FG_OK);
+    put_chunk(f, 0);
+    cut(f);
+    for (int i = 0; i < 5; i++)
+        sweep(f);
+    assert_int_equal(atomic_load(&f->service->valid_from), 0);
+    assert_true(is_stored(f, 0));
+    dict_unref(f->dicts, dict);
+    for (int i = 0; i < 3; i++)
+        sweep(f);
+    assert_false(is_stored(f, 0));
+}
+
+static void a_restart_finds_them(void **state)
+{
+    struct fixture *f = *state;
+
+    put_chunk(f, 2);
+    put_chunk(f, 5);
+    put_chunk(f, 7);
+    stop(f);
+    start(f);
+    assert_int_equal(atomic_load(&f->service->generation), 7);
+    for (int i = 0; i < 3; i++)
+        sweep(f);
+    assert_false(is_stored(f, 2)); /* there are no rounds at all */
+    assert_false(is_stored(f, 5));
+    assert_true(is_stored(f, 7));
+    assert_int_equal(retire_count(f->retire), 0);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(they_go_after_the_rounds_that_name_them),
+        TEST(who_works_with_them_keeps_them),
+        TEST(a_restart_finds_them),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
