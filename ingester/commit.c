@@ -240,7 +240,7 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
         return FG_OK;
     }
     item->stored++;
-    round_add(&touched->added, profile->key.time_ns, profile->key.id);
+    round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
     return FG_OK;
@@ -274,12 +274,13 @@ static enum fg_code recount(struct commit *commit, struct round *round, struct f
     for (; iter->valid; fg_store_iter_next(iter)) {
         if (!head_get_profile_key(iter->key, &key) || !head_same_round(&key.round, &round->key))
             break;
-        round_add(&counted, key.time_ns, key.id);
+        round_add(&counted, key.time_ns, key.id, iter->value.len);
     }
     *err = iter->err;
     code = iter->err.code;
     fg_store_iter_destroy(iter);
     fg_buf_done(&from);
+    counted.opened_wall_ns = round->opened_wall_ns;
     if (code == FG_OK)
         *round = counted;
     return code;

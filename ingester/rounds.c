@@ -35,9 +35,10 @@ struct round round_empty(const struct head_round_key *key)
     return (struct round){.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
 }
 
-void round_add(struct round *round, int64_t time_ns, struct fg_id id)
+void round_add(struct round *round, int64_t time_ns, struct fg_id id, size_t bytes)
 {
     round->count++;
+    round->bytes += bytes;
     round->least_ns = FG_MIN(round->least_ns, time_ns);
     round->greatest_ns = FG_MAX(round->greatest_ns, time_ns);
     round->digest = fg_id_add(round->digest, id);
@@ -46,6 +47,7 @@ void round_add(struct round *round, int64_t time_ns, struct fg_id id)
 void round_join(struct round *round, const struct round *other)
 {
     round->count += other->count;
+    round->bytes += other->bytes;
     round->least_ns = FG_MIN(round->least_ns, other->least_ns);
     round->greatest_ns = FG_MAX(round->greatest_ns, other->greatest_ns);
     round->digest = fg_id_add(round->digest, other->digest);
@@ -60,11 +62,14 @@ void round_put(const struct round *round, struct fg_store_batch *out)
     fg_buf_init(&value, SIZE_MAX);
     head_put_round_key(&key, &round->key);
     fg_buf_varint(&value, round->count);
+    fg_buf_varint(&value, round->bytes);
+    fg_buf_zigzag(&value, round->opened_wall_ns);
     fg_buf_zigzag(&value, round->least_ns);
     fg_buf_zigzag(&value, round->greatest_ns);
     fg_id_put(digest, round->digest);
     fg_buf_append(&value, digest, sizeof digest);
     fg_buf_putc(&value, (uint8_t)round->state);
+    fg_buf_varint(&value, round->cut);
     fg_buf_varint(&value, round->generation);
     fg_store_put(out, HEAD_ROUNDS, fg_buf_slice(&key), fg_buf_slice(&value));
     fg_buf_done(&key);
@@ -358,17 +363,23 @@ static enum fg_code load_round(struct rounds *rounds, uint32_t n_tenants, struct
     struct fg_cur cur = fg_cur(value);
     struct round round = {.count = 0};
     struct fg_slice digest;
+    uint64_t cut;
     uint8_t state;
 
     if (!head_get_round_key(key, &round.key))
         return fg_fail(err, FG_E_CORRUPT, "head: key of a round of %zu bytes", key.len);
     round.count = fg_cur_varint(&cur);
+    round.bytes = fg_cur_varint(&cur);
+    round.opened_wall_ns = fg_cur_zigzag(&cur);
     round.least_ns = fg_cur_zigzag(&cur);
     round.greatest_ns = fg_cur_zigzag(&cur);
     digest = fg_cur_take(&cur, FG_ID_BYTES);
     state = fg_cur_u8(&cur);
+    cut = fg_cur_varint(&cur);
+    round.cut = (uint32_t)cut;
     round.generation = fg_cur_varint(&cur);
-    if (!fg_cur_end(&cur) || state > ROUND_COMMITTED || round.key.group.tenant >= n_tenants)
+    if (!fg_cur_end(&cur) || state > ROUND_COMMITTED || cut > UINT32_MAX ||
+        round.key.group.tenant >= n_tenants)
         return fg_fail(err, FG_E_CORRUPT, "head: a round cannot be read");
     round.digest = fg_id_get(digest.ptr);
     round.state = (enum round_state)state;
@@ -380,13 +391,15 @@ static enum fg_code load_cuts(struct rounds *rounds, struct fg_store *store, str
 {
     struct fg_buf value;
     struct fg_cur cur;
+    uint64_t cuts;
     bool found;
 
     fg_buf_init(&value, 64);
     if (fg_store_get(store, HEAD_META, cuts_key, &value, &found, err) == FG_OK && found) {
         cur = fg_cur(fg_buf_slice(&value));
-        rounds->cuts = (uint32_t)fg_cur_varint(&cur);
-        if (!fg_cur_end(&cur))
+        cuts = fg_cur_varint(&cur);
+        rounds->cuts = (uint32_t)cuts;
+        if (!fg_cur_end(&cur) || cuts > UINT32_MAX)
             (void)fg_fail(err, FG_E_CORRUPT, "head: the number of cuts cannot be read");
     }
     fg_buf_done(&value);

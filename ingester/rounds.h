@@ -14,8 +14,8 @@
  *
  * All of it is in memory, and in the store as below; a restart reads it back.
  *
- *   ROUNDS value: varint count, zigzag least and greatest time, digest 16 bytes, u8 state,
- *                 varint generation
+ *   ROUNDS value: varint count, varint bytes, zigzag opened, zigzag least and greatest time,
+ *                 digest 16 bytes, u8 state, varint cut, varint generation
  *
  * Thread: any may look; one at a time changes (the committer). One lock inside.
  */
@@ -34,10 +34,12 @@ enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED };
 /* Times are those of the profiles, inclusive. */
 struct round {
     struct head_round_key key;
-    uint64_t count;
+    uint64_t count, bytes; /* of profiles, and of their records */
+    int64_t opened_wall_ns;
     int64_t least_ns, greatest_ns;
     struct fg_id digest; /* sum of the profiles' ids */
     enum round_state state;
+    uint32_t cut;        /* by which it was sealed */
     uint64_t generation; /* of the manifest, at which it was committed */
     /* A write to it failed: what the store has may be more than what is known (commit.c). */
     bool doubtful;
@@ -59,7 +61,8 @@ bool rounds_are_full(struct rounds *rounds);
 
 /* An open one without profiles. */
 struct round round_empty(const struct head_round_key *key);
-void round_add(struct round *round, int64_t time_ns, struct fg_id id);
+void round_add(struct round *round, int64_t time_ns, struct fg_id id, size_t bytes);
+/* Adds what the other has. */
 void round_join(struct round *round, const struct round *other);
 void round_put(const struct round *round, struct fg_store_batch *out);
 

@@ -75,7 +75,7 @@ static struct round make(uint32_t tenant, uint16_t shard, uint32_t window, uint3
 {
     struct round round = round_empty(&(struct head_round_key){{tenant, shard, window}, number});
 
-    round_add(&round, time_ns, (struct fg_id){1, 1});
+    round_add(&round, time_ns, (struct fg_id){1, 1}, 700);
     return round;
 }
 
@@ -83,6 +83,9 @@ static void assert_same(const struct round *a, const struct round *b)
 {
     assert_true(head_same_round(&a->key, &b->key));
     assert_int_equal(a->count, b->count);
+    assert_int_equal(a->bytes, b->bytes);
+    assert_int_equal(a->opened_wall_ns, b->opened_wall_ns);
+    assert_int_equal(a->cut, b->cut);
     assert_int_equal(a->least_ns, b->least_ns);
     assert_int_equal(a->greatest_ns, b->greatest_ns);
     assert_true(fg_id_eq(a->digest, b->digest));
@@ -105,8 +108,10 @@ static void what_was_written_is_read_back(void **state)
     struct fixture *f = *state;
     struct round round = make(1, 5, 7, 3, 100), back;
 
-    round_add(&round, 50, (struct fg_id){UINT64_MAX, 4});
+    round_add(&round, 50, (struct fg_id){UINT64_MAX, 4}, 300);
     round.state = ROUND_COMMITTED;
+    round.opened_wall_ns = -5;
+    round.cut = 4;
     round.generation = 77;
     keep(f, &round);
     for (int i = 0; i < 2; i++) {
@@ -114,6 +119,7 @@ static void what_was_written_is_read_back(void **state)
         assert_same(&back, &round);
         assert_int_equal(back.least_ns, 50);
         assert_int_equal(back.greatest_ns, 100);
+        assert_int_equal(back.bytes, 1000);
         assert_int_equal(back.digest.lo, 0);
         assert_int_equal(back.digest.hi, 6);
         reopen(f);
@@ -155,7 +161,7 @@ static void they_are_found_by_time(void **state)
     struct fixture *f = *state;
     struct round first = make(0, 5, 7, 0, 100), second = make(0, 4, 8, 0, -7), *found;
 
-    round_add(&first, 50, (struct fg_id){0, 0});
+    round_add(&first, 50, (struct fg_id){0, 0}, 0);
     keep(f, &first);
     keep(f, &second);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
@@ -290,9 +296,9 @@ static void what_cannot_be_read_is_refused(void **state)
         {"short key", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0"), FG_LIT("")},
         {"no value", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT("")},
         {"another state", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-         FG_LIT("\1\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3\0")},
+         FG_LIT("\1\1\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3\0\0")},
         {"an unknown tenant", HEAD_ROUNDS, FG_LIT("\0\0\0\3\0\0\0\0\0\0\0\0\0\0"),
-         FG_LIT("\1\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")},
+         FG_LIT("\1\1\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")},
         {"no number", HEAD_META, FG_LIT("cut"), FG_LIT("\xff")},
     };
     struct fixture *f = *state;
