@@ -101,6 +101,35 @@ def case_push_failures(cli):
     check(code == 1 and b"a.folded: ok" in out and "missing: failed" in err, "%d %s %s", code, out, err)
 
 
+def case_push_dir(cli):
+    now_ns = time.time_ns()
+    for number in range(30):
+        folder = os.path.join(cli.folder, "old", "backfill-%d" % (number % 2), "pod-%d" % (number % 5))
+        os.makedirs(folder, exist_ok=True)
+        # A month back, a minute between two: times that the profiles have themselves.
+        body = pprof.make(STACKS, now_ns - (30 * 86400 - 60 * number) * 10**9)
+        cli.file(os.path.join(folder, "%d.pb.gz" % number), gzip.compress(body))
+    cli.file(os.path.join("old", "backfill-0", ".hidden"), b"not a profile")
+    os.symlink(cli.folder, os.path.join(cli.folder, "old", "loop"))
+    for _ in range(2):  # the second time nothing is new
+        said = cli.lines("push", "--dir", "old/", "--connections", "3")
+        check(len(said) == 1 and re.fullmatch(r"30 files sent, \d+ bytes, 0 failed, \d+\.\d s", said[0]), "%s", said)
+        for service in ("backfill-0", "backfill-1"):
+            lines = cli.lines("query", service, "--from", "now-31d", "--output", "folded")
+            check(sorted(lines) == ["main;idle %d" % (15 * 10_000_000), "main;serve %d" % (15 * 30_000_000)],
+                  "%s", lines)
+    cli.file(os.path.join("old", "of-nobody.folded"), b"main 1\n")
+    code, out, err = cli.run("push", "--dir", "old")
+    check(code == 1 and b"30 files sent" in out and b"1 failed" in out, "%d %s", code, out)
+    check("old/of-nobody.folded: failed, whose is it? --name" in err, "%s", err)
+    said = cli.lines("push", "--dir", "old/backfill-0", "--name", "renamed")
+    check(said[0].startswith("15 files sent"), "%s", said)
+    os.mkdir(os.path.join(cli.folder, "empty-folder"))
+    cli.bad(1, r"empty-folder: there are no files in it", "push", "--dir", "empty-folder")
+    cli.bad(1, r"absent: No such file", "push", "--dir", "absent")
+    cli.bad(2, r"--dir or files, not both", "push", "a.folded", "--dir", "old")
+
+
 def case_query_folded(cli):
     want = ["main 50000000", "main;work;hash 300000000", "main;work;sort 100000000"]
     for selector in ("shop", "shop.cpu", 'shop{env="prod"}', '{service_name="shop",env=~"p.*"}',
