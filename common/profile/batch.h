@@ -97,13 +97,17 @@ void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg
 
 /*
  * A batch on the wire (distributor to ingester), little-endian:
+ *
  *   u8 version 1
  *   varint n, stack ids: 16 bytes each
  *   definitions: varint n; symbols (symbols.h); n times varint stack index, varint depth, varint
- * locations schema: period type, unit; varint n, type, unit (varint-length strings) varint n,
- * profiles: id 16 bytes; varint-length labels; zigzag time, duration, period; varint samples, stack
- * indexes as varints; columns of zigzag values; varint links: varint sample, u64 span, 16 bytes
- * trace define[i]: send the definition of stack i.
+ *     locations
+ *   schema: period type, unit; varint n, type, unit (varint-length strings)
+ *   varint n, profiles: id 16 bytes; varint-length labels; zigzag time, duration, period; varint
+ *     samples, stack indexes as varints; columns of zigzag values; varint links: varint sample, u64
+ *     span, 16 bytes trace
+ *
+ * define[i]: send the definition of stack i.
  */
 void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg_buf *out);
 

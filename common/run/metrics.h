@@ -8,8 +8,9 @@
  *         M(HISTOGRAM, INGESTER_COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "…")
  *     FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
  *     static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_METRICS);
- *     struct fg_metrics *m = fg_metrics_register(registry, ingester_metrics,
- * FG_COUNT(ingester_metrics)); fg_metric_add(m, INGESTER_COMMITTED, 1);
+ *     struct fg_metrics *m =
+ *         fg_metrics_register(registry, ingester_metrics, FG_COUNT(ingester_metrics));
+ *     fg_metric_add(m, INGESTER_COMMITTED, 1);
  *
  * A name may carry fixed labels: "flamegrid_http_requests_total{route=\"ingest\"}"; of a histogram,
  * le is added to them. HELP and TYPE are written once a family, with the first help given; all of
