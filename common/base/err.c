@@ -64,6 +64,7 @@ static enum fg_code code_of_errno(int errnum)
         return FG_E_DENIED;
     case ENOSPC:
     case EDQUOT:
+        return FG_E_NO_SPACE;
     case EMFILE:
     case ENFILE:
     case ENOMEM:

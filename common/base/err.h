@@ -13,7 +13,8 @@
  * code, Connect name, HTTP status, gRPC number, whether trying again later can help.
  * Names and statuses are those of the Connect protocol ("Error codes"), so that a code reaches a
  * client as it is. FG_E_DECODE is the one that Connect does not know: input that we could not read,
- * which plain routes answer with 422 and the code "unknown", as Pyroscope does.
+ * which plain routes answer with 422 and the code "unknown", as Pyroscope does. FG_E_NO_SPACE is a
+ * disk or quota that is full, which somebody has to see to; FG_E_LIMIT passes by itself.
  */
 /* clang-format off */
 #define FG_CODES(X)                                                     \
@@ -34,7 +35,8 @@
     X(FG_E_CORRUPT,      "data_loss",           500, 15, false)         \
     X(FG_E_NO_TENANT,    "unauthenticated",     401, 16, false)         \
     X(FG_E_DECODE,       "unknown",             422,  2, false)         \
-    X(FG_E_TOO_LARGE,    "invalid_argument",    413,  3, false)
+    X(FG_E_TOO_LARGE,    "invalid_argument",    413,  3, false)         \
+    X(FG_E_NO_SPACE,     "resource_exhausted",  507,  8, true)
 /* clang-format on */
 
 enum fg_code {

@@ -48,7 +48,7 @@ static void errno_becomes_a_code(void **state)
         {ENOENT, FG_E_NOT_FOUND, "/x: No such file or directory"},
         {EEXIST, FG_E_EXISTS, "/x: File exists"},
         {EACCES, FG_E_DENIED, "/x: Permission denied"},
-        {ENOSPC, FG_E_UNAVAILABLE, "/x: No space left on device"},
+        {ENOSPC, FG_E_NO_SPACE, "/x: No space left on device"},
         {EIO, FG_E_INTERNAL, "/x: Input/output error"},
     };
 
@@ -78,6 +78,7 @@ static void the_table(void **state)
         {FG_E_CORRUPT, "data_loss", 500, 15, false},
         {FG_E_DECODE, "unknown", 422, 2, false},
         {FG_E_TOO_LARGE, "invalid_argument", 413, 3, false},
+        {FG_E_NO_SPACE, "resource_exhausted", 507, 8, true},
     };
 
     (void)state;
@@ -90,6 +91,7 @@ static void the_table(void **state)
     assert_int_equal(fg_code_from_grpc(0), FG_OK);
     assert_int_equal(fg_code_from_grpc(2), FG_E_UNKNOWN); /* not FG_E_DECODE, which shares it */
     assert_int_equal(fg_code_from_grpc(3), FG_E_INVALID);
+    assert_int_equal(fg_code_from_grpc(8), FG_E_LIMIT);
     assert_int_equal(fg_code_from_grpc(16), FG_E_NO_TENANT);
     assert_int_equal(fg_code_from_grpc(11), FG_E_UNKNOWN);
     assert_int_equal(fg_code_from_grpc(99), FG_E_UNKNOWN);
