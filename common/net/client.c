@@ -318,6 +318,11 @@ static void set_tls(CURL *easy, const struct fg_client_tls *tls)
     }
 }
 
+static bool is_head(const struct fg_client_request *request)
+{
+    return request->method != NULL && strcmp(request->method, "HEAD") == 0;
+}
+
 static void set_method(CURL *easy, const struct fg_client_request *request)
 {
     const char *method = request->method == NULL ? "GET" : request->method;
@@ -326,7 +331,7 @@ static void set_method(CURL *easy, const struct fg_client_request *request)
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body.ptr);
     }
-    if (fg_slice_is(fg_cstr(method), "HEAD"))
+    if (is_head(request))
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     else
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
@@ -336,7 +341,8 @@ static void set_bounds(CURL *easy, const struct fg_client_request *request)
 {
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, ms_of(request->connect_timeout_ns));
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ms_of(request->timeout_ns));
-    if (request->on_chunk == NULL)
+    /* What a HEAD says of a length is not one of its answer. */
+    if (request->on_chunk == NULL && !is_head(request))
         curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)request->body_max_bytes);
 }
 
@@ -349,6 +355,7 @@ static enum fg_code set_up(struct fg_client_slot *slot)
     set_method(slot->easy, request);
     set_bounds(slot->easy, request);
     curl_easy_setopt(slot->easy, CURLOPT_URL, request->url);
+    curl_easy_setopt(slot->easy, CURLOPT_FRESH_CONNECT, request->once ? 1L : 0L);
     add_header(slot, "Expect:"); /* none: waiting for "100 Continue" would cost a second */
     if (request->body.ptr != NULL)
         add_header(slot, "Content-Type:"); /* none but the caller's */
@@ -444,6 +451,14 @@ static void on_soon(uv_timer_t *timer)
     run_waiting(client);
 }
 
+static bool has_left(CURL *easy)
+{
+    long bytes = 0; /* of the request's head; its body comes after it */
+
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0;
+}
+
 static void finish(struct fg_client_slot *slot, CURLcode result)
 {
     struct fg_client_request *request = slot->request;
@@ -452,6 +467,7 @@ static void finish(struct fg_client_slot *slot, CURLcode result)
 
     curl_easy_getinfo(slot->easy, CURLINFO_RESPONSE_CODE, &status);
     request->status = (unsigned)status;
+    request->sent = has_left(slot->easy);
     /* What a callback refused has its reason already. */
     if (result != CURLE_OK && request->code == FG_OK)
         (void)fail(request, code_of(result),
@@ -592,6 +608,7 @@ void fg_client_send(struct fg_client *client, struct fg_client_request *request)
     request->client = client;
     request->code = FG_OK;
     request->status = 0;
+    request->sent = false;
     fg_buf_init(&request->head, HEAD_MAX_BYTES);
     fg_buf_init(&request->answer, request->body_max_bytes);
     if (client->running.count < client->config.running_max) {
@@ -608,8 +625,10 @@ void fg_client_cancel(struct fg_client_request *request)
 {
     if (request->state == REQUEST_IDLE)
         return;
-    if (request->slot != NULL)
+    if (request->slot != NULL) {
+        request->sent = has_left(request->slot->easy);
         leave_slot(request);
+    }
     move(request, REQUEST_IDLE);
     /* Whoever waits for the place gets it from the loop: the caller may be in the middle of
      * cancelling them all. */

@@ -45,6 +45,9 @@ struct fg_client_request {
     int64_t connect_timeout_ns; /* name, connection, TLS */
     int64_t timeout_ns;         /* from its turn to its end; 0: none */
     size_t body_max_bytes;      /* of the answer */
+    /* Goes over a new connection: on a kept one that turns out to be dead libcurl sends a request
+     * again by itself, unseen, and not every request may be carried out twice. */
+    bool once;
     /*
      * Takes the body of a 2xx piece by piece instead of collecting it, however long it is; what is
      * refused has its body in `answer` all the same. false: the request ends, FG_E_CANCELED.
@@ -63,7 +66,8 @@ struct fg_client_request {
     enum fg_code code;
     struct fg_err err;
     unsigned status;
-    struct fg_buf head;   /* status line and headers, each with its line end */
+    bool sent;          /* some of it has left: without an answer nobody knows what became of it */
+    struct fg_buf head; /* status line and headers, each with its line end */
     struct fg_buf answer; /* the body */
 
     /* The client's own. */
@@ -80,8 +84,8 @@ struct fg_client *fg_client_create(const struct fg_client_config *config);
 /* Begins; done() comes in any case but that of fg_client_cancel(). */
 void fg_client_send(struct fg_client *client, struct fg_client_request *request);
 
-/* Ends a request that was sent: it is the caller's again, and done() is not called. Nothing happens
- * to one that is not under way. Not from on_chunk(). */
+/* Ends a request that was sent: it is the caller's again, with `sent` set, and done() is not
+ * called. Nothing happens to one that is not under way. Not from on_chunk(). */
 void fg_client_cancel(struct fg_client_request *request);
 
 /* First header of that name, any case; ptr NULL: there is none. */
