@@ -161,27 +161,30 @@ bool fg_bucket_may(struct fg_bucket_request *request, const struct fg_bucket_eta
 
 /* ---- lists ---- */
 
-struct fg_bucket_entry *fg_bucket_list_add(struct fg_bucket_request *request, struct fg_slice name,
-                                           bool folder)
+static struct fg_arena *list_arena(struct fg_bucket_request *request)
 {
-    struct fg_bucket_entry *entry;
-
     if (request->arena == NULL) {
         request->arena = fg_arena_create(LIST_MAX_BYTES);
         request->entries = fg_arena_new(request->arena, struct fg_bucket_entry, FG_BUCKET_PAGE_MAX);
+        fg_assert(request->entries != NULL);
     }
-    fg_assert(request->n_entries < FG_BUCKET_PAGE_MAX && request->entries != NULL);
-    entry = &request->entries[request->n_entries++];
-    *entry = (struct fg_bucket_entry){fg_arena_text(request->arena, name), folder, 0, 0};
-    fg_assert(entry->name != NULL); /* names are bounded, and so is a page */
-    return entry;
+    return request->arena;
+}
+
+struct fg_bucket_entry *fg_bucket_list_add(struct fg_bucket_request *request, struct fg_slice name,
+                                           bool folder)
+{
+    const char *copy = fg_arena_text(list_arena(request), name);
+
+    fg_assert(request->n_entries < FG_BUCKET_PAGE_MAX);
+    fg_assert(copy != NULL); /* names are bounded, and so is a page */
+    request->entries[request->n_entries] = (struct fg_bucket_entry){copy, folder, 0, 0};
+    return &request->entries[request->n_entries++];
 }
 
 void fg_bucket_list_next(struct fg_bucket_request *request, struct fg_slice next)
 {
-    if (request->arena == NULL)
-        request->arena = fg_arena_create(LIST_MAX_BYTES);
-    request->next = fg_arena_text(request->arena, next);
+    request->next = fg_arena_text(list_arena(request), next);
     fg_assert(request->next != NULL);
 }
 

@@ -185,19 +185,23 @@ static bool remove_object(struct proof *proof)
     return judge(proof, "a delete", &delete, FG_OK);
 }
 
-/* Several at once, of which one may win. condition: whose etag is the first version's. */
+/* Several at once, of which one may win. Each with a content of its own: an etag may be a hash of
+ * it. condition: whose etag is the first version's. */
 static bool race(struct proof *proof, enum fg_bucket_condition condition, const char *what)
 {
     fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();
     struct fg_bucket_request puts[RACERS] = {0};
     const struct fg_bucket_request *put;
+    char contents[RACERS][16];
+    struct fg_bucket_etag won_etag = proof->first;
     unsigned won = 0;
     bool ok = true;
 
     for (unsigned i = 0; i < RACERS; i++) {
         puts[i].verb = FG_BUCKET_PUT;
         puts[i].name = proof->name;
-        puts[i].content = FG_LIT("race");
+        (void)snprintf(contents[i], sizeof contents[i], "race %u %u", (unsigned)condition, i);
+        puts[i].content = fg_cstr(contents[i]);
         puts[i].condition = condition;
         puts[i].if_etag = proof->first;
         puts[i].deadline_mono_ns = proof->deadline_mono_ns;
@@ -205,12 +209,13 @@ static bool race(struct proof *proof, enum fg_bucket_condition condition, const 
     }
     while ((put = fg_bucket_wave_next(wave)) != NULL) {
         if (put->code == FG_OK) {
-            proof->first = put->etag;
+            won_etag = put->etag;
             won++;
         } else {
             ok = judge(proof, what, put, FG_E_PRECONDITION) && ok;
         }
     }
+    proof->first = won_etag;
     if (ok && won != 1)
         return disprove(proof, what, won == 0 ? "had no winner" : "had several winners");
     return ok;
