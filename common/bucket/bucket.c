@@ -321,6 +321,12 @@ void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
         fg_bucket_finish(request);
         return;
     }
+    if (bucket->plain_deletes && request->verb == FG_BUCKET_DELETE &&
+        request->condition != FG_BUCKET_ALWAYS) {
+        (void)fg_bucket_fail(request, FG_E_UNIMPLEMENTED, "this store deletes without conditions");
+        fg_bucket_finish(request);
+        return;
+    }
     bucket->ops->send(bucket, request);
 }
 

@@ -146,6 +146,8 @@ struct fg_bucket_request {
 
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
+    bool plain_deletes; /* found by the proof: a delete's condition would be passed over, so it is
+                         * FG_E_UNIMPLEMENTED */
 };
 
 struct fg_bucket_ops {
@@ -219,7 +221,7 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, int64_
  * Proves that conditional writes work here, with objects below "proof/" that it removes again: our
  * protocol stands on them, and there are stores that pass over conditions they do not know.
  * FG_E_UNIMPLEMENTED: they do not, and which one how; anything else: it could not be found out.
- * Some fifteen requests.
+ * Some thirty requests. Before others use the bucket.
  */
 enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns,
                              struct fg_err *err) fg_must_check;

@@ -185,6 +185,26 @@ static bool remove_object(struct proof *proof)
     return judge(proof, "a delete", &delete, FG_OK);
 }
 
+/* Not every store knows conditions of deletes. Nothing stands on them, so that is no reason to
+ * refuse it: those that pass over them must only not be asked. */
+static bool try_delete_if(struct proof *proof)
+{
+    struct fg_bucket_request delete = {
+        .verb = FG_BUCKET_DELETE,
+        .name = proof->name,
+        .condition = FG_BUCKET_IF_MATCH,
+        .if_etag = proof->first,
+        .deadline_mono_ns = proof->deadline_mono_ns,
+    };
+
+    (void)fg_bucket_call(proof->bucket, &delete);
+    if (delete.code == FG_OK || delete.code == FG_E_UNIMPLEMENTED) {
+        proof->bucket->plain_deletes = true;
+        return true;
+    }
+    return judge(proof, "a delete if match (If-Match) of a stale etag", &delete, FG_E_PRECONDITION);
+}
+
 /* Several at once, of which one may win. Each with a content of its own: an etag may be a hash of
  * it. condition: whose etag is the first version's. */
 static bool race(struct proof *proof, enum fg_bucket_condition condition, const char *what)
@@ -246,7 +266,7 @@ enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns,
     (void)snprintf(proof.name, sizeof proof.name, "proof/%016llx%016llx",
                    (unsigned long long)nonce[0], (unsigned long long)nonce[1]);
     ok = try_puts(&proof) && try_reads(&proof) && try_head(&proof) && try_list(&proof) &&
-         remove_object(&proof) && try_absent(&proof);
+         try_delete_if(&proof) && remove_object(&proof) && try_absent(&proof);
     if (!ok)
         proof.err = &ignored;
     return remove_object(&proof) && ok ? FG_OK : err->code;

@@ -193,15 +193,13 @@ static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
 
 static void on_http_done(struct fg_client_request *http);
 
+/* The caller's deadline is the timer's to keep: it is another failure. */
 static int64_t try_ns(const struct s3_call *call)
 {
-    int64_t bytes = (int64_t)FG_MIN(
-        call->body.len + (call->into == NULL ? 0 : call->into->max_bytes), (size_t)INT32_MAX);
-    int64_t ns = call->s3->config.timeout_ns + bytes / BYTES_PER_SECOND * FG_SECOND_NS;
+    size_t bytes = call->body.len + (call->into == NULL ? 0 : call->into->max_bytes);
 
-    if (call->deadline_mono_ns != 0)
-        ns = FG_MIN(ns, call->deadline_mono_ns - now_mono_ns());
-    return FG_MAX(ns, FG_MS_NS);
+    return call->s3->config.timeout_ns +
+           (int64_t)(FG_MIN(bytes, (size_t)INT32_MAX) / BYTES_PER_SECOND) * FG_SECOND_NS;
 }
 
 static void attempt(struct s3_call *call)

@@ -60,6 +60,8 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
         code = fg_fail(err, FG_E_INVALID, "%s: is empty", path);
     if (code == FG_OK)
         *ret_text = text_of(text);
+    else
+        code = err->code = FG_E_INVALID; /* a file that is missing is no object that is */
     fg_buf_done(&file);
     return code;
 }

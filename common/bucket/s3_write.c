@@ -404,10 +404,12 @@ static enum fg_code complete(struct upload *upload)
     gone = (call.code == FG_E_ABORTED || conflict) && !call.unsure;
     if (call.code == FG_OK)
         put->upload = NULL;
-    if (gone)
+    if (gone) {
         s3_fail_by(put->request, &call);
-    else
+        put->request->code = FG_E_ABORTED;
+    } else {
         settle(put, &call, &etag);
+    }
     /* Never from its start again when this one may have been completed: the next one's refusal
      * would look certain. */
     if (!gone && put->request->code == FG_E_ABORTED)

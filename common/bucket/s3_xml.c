@@ -23,6 +23,7 @@ static struct fg_slice rest_of(const struct s3_xml *xml)
 static enum s3_xml_event bad(struct s3_xml *xml)
 {
     fg_cur_fail(&xml->cur);
+    xml->closes_too = false;
     return S3_XML_BAD;
 }
 
