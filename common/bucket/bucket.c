@@ -72,9 +72,10 @@ static const char *prefix_fault(const char *prefix)
 
 static void set_sentence(struct fg_bucket_request *request, enum fg_code code, const char *what)
 {
-    request->code = fg_fail(&request->err, code, "%s %s%s%s", fg_bucket_verb_names[request->verb],
-                            request->name == NULL ? "" : request->name,
-                            request->name == NULL ? "" : ": ", what);
+    const char *name = request->name == NULL ? "" : request->name;
+
+    request->code = fg_fail(&request->err, code, "%s%s%s: %s", fg_bucket_verb_names[request->verb],
+                            name[0] == '\0' ? "" : " ", name, what);
 }
 
 enum fg_code fg_bucket_fail(struct fg_bucket_request *request, enum fg_code code, const char *fmt,

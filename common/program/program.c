@@ -319,33 +319,53 @@ static void raise_file_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
-int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
+enum fg_code fg_program_configure(const struct fg_program_def *def, int argc, char **argv,
+                                  struct fg_program *ret_program, struct fg_err *err)
+{
+    size_t n_flags = argc < 0 ? 0 : (size_t)argc;
+    const char *path = take_config(argv, &n_flags);
+
+    *ret_program = (struct fg_program){.def = def};
+    make_conf(ret_program);
+    return fg_conf_load(&ret_program->conf, path, environ, argv, n_flags, err);
+}
+
+void fg_program_forget(struct fg_program *program)
+{
+    fg_conf_done(&program->conf);
+    free(program->conf.sections);
+}
+
+/* What is said of the settings, without any being read. */
+static int print(const struct fg_program_def *def, void (*page)(const struct fg_program *program))
 {
     struct fg_program program = {.def = def};
+
+    make_conf(&program);
+    page(&program);
+    fg_program_forget(&program);
+    return 0;
+}
+
+int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
+{
     size_t n_flags = argc < 0 ? 0 : (size_t)argc;
+    struct fg_program program;
     struct fg_err err;
-    const char *path;
     int code = 2;
 
     fg_stop_init();
     fg_ignore_sigpipe();
     tune_malloc();
     raise_file_limit();
-    make_conf(&program);
-    if (has_flag(argv, n_flags, "--help") || has_flag(argv, n_flags, "-h")) {
-        print_help(&program);
-        code = 0;
-    } else if (has_flag(argv, n_flags, "--docs")) {
-        print_docs(&program);
-        code = 0;
-    } else {
-        path = take_config(argv, &n_flags);
-        if (fg_conf_load(&program.conf, path, environ, argv, n_flags, &err) == FG_OK)
-            code = run(&program);
-        else
-            (void)fprintf(stderr, "%s: %s\n", def->name, err.msg);
-    }
-    fg_conf_done(&program.conf);
-    free(program.conf.sections);
+    if (has_flag(argv, n_flags, "--help") || has_flag(argv, n_flags, "-h"))
+        return print(def, print_help);
+    if (has_flag(argv, n_flags, "--docs"))
+        return print(def, print_docs);
+    if (fg_program_configure(def, argc, argv, &program, &err) == FG_OK)
+        code = run(&program);
+    else
+        (void)fprintf(stderr, "%s: %s\n", def->name, err.msg);
+    fg_program_forget(&program);
     return code;
 }

@@ -86,6 +86,15 @@ struct fg_program {
  */
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
 
+/*
+ * Only the settings, into the sections' values, for commands that work on what the program keeps
+ * without running it: argv as above. They are there until fg_program_forget(), which is called
+ * after a failure as well.
+ */
+enum fg_code fg_program_configure(const struct fg_program_def *def, int argc, char **argv,
+                                  struct fg_program *ret_program, struct fg_err *err) fg_must_check;
+void fg_program_forget(struct fg_program *program);
+
 /* "0.1.0", "a1b2c3d" or "". */
 const char *fg_program_version(void);
 const char *fg_program_revision(void);

@@ -1,6 +1,6 @@
 /*
- * The commands of the program flamegrid that talk to a server over HTTP; `server` itself is
- * elsewhere.
+ * The commands of the program flamegrid: those that talk to a server over HTTP, and those that work
+ * on what it keeps; `server` itself is elsewhere.
  *
  * Each takes what follows its name on the command line and gives the exit code. What was asked for
  * goes to standard output, everything else to standard error.
@@ -19,6 +19,7 @@ enum cli_exit {
 int cli_push(int argc, char **argv);
 int cli_query(int argc, char **argv);
 int cli_labels(int argc, char **argv);
+int cli_bucket(int argc, char **argv);
 
 /* The overview: what `flamegrid --help` shows. */
 void cli_help(FILE *out);

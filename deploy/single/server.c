@@ -25,11 +25,9 @@ static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
 static const char url[] = "inproc://ingester";
 
-struct server_settings {
-    char *data;
-};
-
-static struct server_settings server_settings;
+struct server_settings server_settings;
+struct fg_bucket_settings server_bucket;
+struct fg_bucket_s3_settings server_bucket_s3;
 static struct distributor_settings distributor_settings;
 static struct scraper_settings scraper_settings;
 static struct scraper_kubernetes_settings scraper_kubernetes_settings;
@@ -229,10 +227,13 @@ static void stop(struct fg_program *program)
     free(server);
 }
 
-int server_run(int argc, char **argv)
+int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char **argv), int argc,
+                    char **argv)
 {
     const struct fg_conf_section sections[] = {
         {"", server_fields, FG_COUNT(server_fields), &server_settings},
+        {"bucket", fg_bucket_fields, fg_bucket_n_fields, &server_bucket},
+        {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &server_bucket_s3},
         {"distributor", distributor_fields, distributor_n_fields, &distributor_settings},
         {"scrape", scraper_fields, scraper_n_fields, &scraper_settings},
         {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
@@ -250,5 +251,10 @@ int server_run(int argc, char **argv)
         .stop = stop,
     };
 
-    return fg_program_run(&def, argc, argv);
+    return with(&def, argc, argv);
+}
+
+int server_run(int argc, char **argv)
+{
+    return server_with_def(fg_program_run, argc, argv);
 }

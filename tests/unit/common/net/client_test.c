@@ -316,6 +316,56 @@ static void a_head_has_headers_alone(void **state)
     ask_destroy(ask);
 }
 
+/* Its Content-Length is another's: nothing of that length comes. */
+static void a_head_may_tell_of_more_than_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    struct ask *ask = ask_create(f, f->server, "/object");
+
+    ask->request.method = "HEAD";
+    ask->request.body_max_bytes = 10;
+    assert_int_equal(ask_now(ask), FG_OK);
+    assert_true(fg_slice_is(fg_client_header(&ask->request, "Content-Length"), "77"));
+    ask_destroy(ask);
+}
+
+static void what_goes_once_goes_over_a_new_connection(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct ask *ask = ask_create(f, f->server, "/echo");
+
+        ask->request.once = i >= 2;
+        assert_int_equal(ask_now(ask), FG_OK);
+        assert_true(ask->request.sent);
+        assert_int_equal(atomic_load(&f->connections), i < 2 ? 1 : i);
+        ask_destroy(ask);
+    }
+}
+
+static void says_whether_a_request_has_left(void **state)
+{
+    struct fixture *f = *state;
+    struct ask *ask = ask_create(f, f->server, "/silent");
+
+    ask->request.timeout_ns = FG_SECOND_NS / 20;
+    assert_int_equal(ask_now(ask), FG_E_DEADLINE);
+    assert_true(ask->request.sent);
+    ask_destroy(ask);
+    ask = ask_create(f, f->server, "/silent");
+    ask_send(ask);
+    wait_for(&f->held, 1);
+    fg_loop_call(f->loop, cancel_on_loop, ask);
+    assert_true(ask->request.sent);
+    ask_destroy(ask);
+    ask = ask_create(f, f->server, "/echo");
+    ask->request.url = "http://127.0.0.1:1/";
+    assert_int_equal(ask_now(ask), FG_E_UNAVAILABLE);
+    assert_false(ask->request.sent);
+    ask_destroy(ask);
+}
+
 static void any_status_is_an_answer(void **state)
 {
     struct fixture *f = *state;
@@ -602,6 +652,9 @@ int main(void)
         TEST(a_get_brings_status_headers_and_body),
         TEST(bodies_go_with_any_method),
         TEST(a_head_has_headers_alone),
+        TEST(a_head_may_tell_of_more_than_is_taken),
+        TEST(what_goes_once_goes_over_a_new_connection),
+        TEST(says_whether_a_request_has_left),
         TEST(any_status_is_an_answer),
         TEST(redirects_are_not_followed),
         TEST(connections_are_used_again),

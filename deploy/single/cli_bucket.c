@@ -1,0 +1,270 @@
+/*
+ * `flamegrid bucket VERB [NAME] [settings]`: a look at the bucket as a server with these settings
+ * has it, whether one runs or not. A verb is a row of the table at the end.
+ */
+#include "common/base/str.h"
+#include "common/bucket/settings.h"
+#include "deploy/single/cli.h"
+#include "deploy/single/server.h"
+#include "deploy/single/show.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+enum {
+    CAT_STEP_BYTES = 8 * 1024 * 1024,
+    PATH_MAX_BYTES = 4096,
+};
+
+static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS; /* of one request */
+
+struct command {
+    struct fg_bucket *bucket;
+    const char *name; /* or prefix */
+    bool recursive;
+    struct fg_err err;
+};
+
+struct verb {
+    const char *name;
+    bool needs_name;
+    enum fg_code (*run)(struct command *command);
+};
+
+static const char help[] =
+    "usage: flamegrid bucket ls [PREFIX] [--recursive] [settings]\n"
+    "       flamegrid bucket cat NAME [settings]\n"
+    "       flamegrid bucket rm NAME [settings]\n"
+    "\n"
+    "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
+    "--bucket.type s3 and so on, or FG_... in the environment. The name follows the verb.\n"
+    "\n"
+    "  ls    lists objects that begin with PREFIX: size, time, name; a folder, which ends with\n"
+    "        '/', is one line unless --recursive (-r) is given\n"
+    "  cat   writes an object to standard output\n"
+    "  rm    removes an object; a server that needs it is not asked\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid bucket ls --data /var/lib/flamegrid\n"
+    "  flamegrid bucket ls segments/ -r --config flamegrid.yaml\n";
+
+static int64_t deadline(void)
+{
+    return fg_mono_ns(fg_clock_real()) + TIMEOUT_NS;
+}
+
+/* ---- ls ---- */
+
+static void print_entry(const struct fg_bucket_entry *entry)
+{
+    time_t seconds = (time_t)(entry->modified_wall_ns / FG_SECOND_NS);
+    char date[32] = "", size[32] = "";
+    struct fg_buf line;
+    struct tm parts;
+
+    if (!entry->folder && gmtime_r(&seconds, &parts) != NULL) {
+        (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
+        (void)snprintf(size, sizeof size, "%llu", (unsigned long long)entry->size_bytes);
+    }
+    fg_buf_init(&line, SIZE_MAX);
+    fg_buf_printf(&line, "%12s  %20s  ", size, date);
+    show_text(fg_cstr(entry->name), &line);
+    fg_buf_putc(&line, '\n');
+    (void)fwrite(line.ptr, 1, line.len, stdout);
+    fg_buf_done(&line);
+}
+
+static enum fg_code ls(struct command *command)
+{
+    struct fg_bucket_request pages[2] = {0};
+    enum fg_code code = FG_OK;
+
+    /* Two, in turn: `after` is in what the page before holds. */
+    for (unsigned i = 0;; i ^= 1) {
+        struct fg_bucket_request *page = &pages[i];
+
+        page->verb = FG_BUCKET_LIST;
+        page->name = command->name;
+        page->by_folder = !command->recursive;
+        page->after = pages[i ^ 1].next;
+        page->deadline_mono_ns = deadline();
+        code = fg_bucket_call(command->bucket, page);
+        for (size_t k = 0; code == FG_OK && k < page->n_entries; k++)
+            print_entry(&page->entries[k]);
+        if (code != FG_OK)
+            command->err = page->err;
+        if (code != FG_OK || page->next == NULL)
+            break;
+    }
+    fg_bucket_clear(&pages[0]);
+    fg_bucket_clear(&pages[1]);
+    return code;
+}
+
+/* ---- cat ---- */
+
+static enum fg_code write_out(struct command *command, struct fg_slice bytes)
+{
+    if (fwrite(bytes.ptr, 1, bytes.len, stdout) == bytes.len)
+        return FG_OK;
+    return fg_fail_errno(&command->err, errno, "standard output");
+}
+
+/* Piece by piece, all of one version. */
+static enum fg_code cat(struct command *command)
+{
+    struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
+                                    .name = command->name,
+                                    .length = CAT_STEP_BYTES,
+                                    .content_max_bytes = CAT_STEP_BYTES};
+    enum fg_code code;
+
+    do {
+        get.deadline_mono_ns = deadline();
+        code = fg_bucket_call(command->bucket, &get);
+        if (code != FG_OK)
+            command->err = get.err;
+        else
+            code = write_out(command, fg_buf_slice(&get.body));
+        get.offset += get.body.len;
+        get.condition = FG_BUCKET_IF_MATCH;
+        get.if_etag = get.etag;
+    } while (code == FG_OK && get.body.len > 0 && get.offset < get.size_bytes);
+    fg_bucket_clear(&get);
+    return code;
+}
+
+/* ---- rm ---- */
+
+/* A name that is not there is most likely a slip, which a delete would pass over. */
+static enum fg_code rm(struct command *command)
+{
+    struct fg_bucket_request request = {
+        .verb = FG_BUCKET_HEAD, .name = command->name, .deadline_mono_ns = deadline()};
+
+    if (fg_bucket_call(command->bucket, &request) == FG_OK) {
+        request.verb = FG_BUCKET_DELETE;
+        (void)fg_bucket_call(command->bucket, &request);
+    }
+    if (request.code != FG_OK)
+        command->err = request.err;
+    return request.code;
+}
+
+/* ---- the command ---- */
+
+static const struct verb verbs[] = {
+    {"ls", false, ls},
+    {"cat", true, cat},
+    {"rm", true, rm},
+};
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < FG_COUNT(verbs); i++)
+        if (strcmp(name, verbs[i].name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+/* Opening makes a directory that is not there; a mistyped path would look like an empty bucket. */
+static enum fg_code open_bucket(struct command *command)
+{
+    struct fg_buf path;
+    bool missing = false;
+
+    if (server_bucket.type == FG_BUCKET_DIRECTORY) {
+        fg_buf_init(&path, PATH_MAX_BYTES);
+        fg_bucket_path(&server_bucket, server_settings.data, &path);
+        fg_buf_putc(&path, '\0');
+        missing = !path.full && access((const char *)path.ptr, F_OK) != 0;
+        if (missing)
+            (void)fg_fail(&command->err, FG_E_NOT_FOUND, "no bucket at %.400s", path.ptr);
+        fg_buf_done(&path);
+    }
+    if (missing)
+        return command->err.code;
+    return fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, NULL,
+                          &command->bucket, &command->err);
+}
+
+static int fail(const struct verb *verb, const struct command *command, enum cli_exit code)
+{
+    (void)fprintf(stderr, "flamegrid bucket %s: %s\n", verb->name, command->err.msg);
+    return code;
+}
+
+static int run(const struct verb *verb, struct command *command)
+{
+    enum fg_code code = open_bucket(command);
+
+    if (code == FG_OK)
+        code = verb->run(command);
+    fg_bucket_close(command->bucket);
+    if (code == FG_OK && fflush(stdout) != 0)
+        code = fg_fail_errno(&command->err, errno, "standard output");
+    return code == FG_OK ? CLI_OK : fail(verb, command, CLI_FAILED);
+}
+
+/* Takes the command's own words out of argv; what remains are settings. */
+static int take_words(struct command *command, int argc, char **argv, int *ret_argc)
+{
+    int kept = 0, from = 0;
+
+    command->name = "";
+    if (argc > 0 && argv[0][0] != '-') {
+        command->name = argv[0];
+        from = 1;
+    }
+    for (int i = from; i < argc; i++) {
+        if (strcmp(argv[i], "--recursive") == 0 || strcmp(argv[i], "-r") == 0)
+            command->recursive = true;
+        else
+            argv[kept++] = argv[i];
+    }
+    *ret_argc = kept;
+    return from;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static int run_with(const struct fg_program_def *def, int argc, char **argv)
+{
+    const struct verb *verb = find_verb(argv[0]);
+    struct command command = {0};
+    struct fg_program program;
+    int n_flags, code, words;
+
+    words = take_words(&command, argc - 1, argv + 1, &n_flags);
+    if (verb->needs_name && words == 0) {
+        (void)fg_fail(&command.err, FG_E_INVALID, "a name has to follow; see --help");
+        return fail(verb, &command, CLI_USAGE);
+    }
+    if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) == FG_OK)
+        code = run(verb, &command);
+    else
+        code = fail(verb, &command, CLI_USAGE);
+    fg_program_forget(&program);
+    return code;
+}
+
+int cli_bucket(int argc, char **argv)
+{
+    if (argc > 0 && wants_help(argc, argv)) {
+        (void)fputs(help, stdout);
+        return CLI_OK;
+    }
+    if (argc == 0 || find_verb(argv[0]) == NULL) {
+        if (argc > 0)
+            (void)fprintf(stderr, "flamegrid bucket: unknown verb \"%s\"\n\n", argv[0]);
+        (void)fputs(help, stderr);
+        return CLI_USAGE;
+    }
+    return server_with_def(run_with, argc, argv);
+}
