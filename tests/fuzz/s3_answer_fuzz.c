@@ -60,7 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_role(in);
         break;
     case 'f':
-        (void)s3_read_field(in, "InitiateMultipartUploadResult", "UploadId", id, sizeof id, &err);
+        if (s3_read_field(in, "InitiateMultipartUploadResult", "UploadId", id, sizeof id, &err) ==
+            FG_OK)
+            fg_assert(strlen(id) < sizeof id);
         break;
     default:
         s3_read_error(in, &error);
