@@ -210,10 +210,11 @@ enum fg_code fg_bucket_wave_wait(struct fg_bucket_wave *wave, struct fg_err *err
 void fg_bucket_wave_cancel(struct fg_bucket_wave *wave);
 
 /*
- * All objects that begin with prefix, page by page, until each() says false. FG_OK at the end of
- * either kind.
+ * Everything that begins with prefix, page by page, until each() says false; by_folder as in a
+ * request. FG_OK at the end of either kind.
  */
-enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, int64_t deadline_mono_ns,
+enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool by_folder,
+                            int64_t deadline_mono_ns,
                             bool (*each)(const struct fg_bucket_entry *entry, void *arg), void *arg,
                             struct fg_err *err) fg_must_check;
 

@@ -442,39 +442,59 @@ static enum fg_code make_folder(int parent, const char *name, int *ret_fd, struc
     return *ret_fd >= 0 ? FG_OK : directory_fail(err, errno, "folder %s", name);
 }
 
-static enum fg_code open_parts(struct directory *directory, int home, struct fg_err *err)
+/* Whether the file system is one for us. */
+static enum fg_code try_temp(struct directory *directory, struct fg_err *err)
 {
-    struct temp temp;
+    struct temp temp = {.fd = -1};
+    enum fg_code code;
 
-    if (make_folder(home, "objects", &directory->objects, err) != FG_OK ||
-        make_folder(home, "tmp", &directory->temps, err) != FG_OK ||
-        make_folder(home, "locks", &directory->locks, err) != FG_OK)
+    if (directory_temp_create(directory, &temp, err) != FG_OK)
         return err->code;
-    /* The folder itself may be new as well: two levels. */
-    int up = open_folder(home, "..");
-    bool flushed = up >= 0 && fsync(home) == 0 && fsync(up) == 0;
-    if (!flushed)
-        (void)directory_fail(err, errno, "flush");
-    if (up >= 0)
-        (void)close(up);
-    if (!flushed || directory_temp_create(directory, &temp, err) != FG_OK)
-        return err->code;
-    enum fg_code code = directory_stamp(directory, temp.fd, 0, err);
+    code = directory_stamp(directory, temp.fd, 0, err);
     directory_temp_done(directory, &temp);
     return code;
 }
 
+/* A folder's entry in the one above it. */
+static enum fg_code flush_parent(int folder, struct fg_err *err)
+{
+    int up = open_folder(folder, "..");
+    enum fg_code code = FG_OK;
+
+    if (up < 0 || fsync(up) != 0)
+        code = directory_fail(err, errno, "flush of the folder above");
+    if (up >= 0)
+        (void)close(up);
+    return code;
+}
+
+static enum fg_code open_parts(struct directory *directory, int home, struct fg_err *err)
+{
+    if (make_folder(home, "objects", &directory->objects, err) != FG_OK ||
+        make_folder(home, "tmp", &directory->temps, err) != FG_OK ||
+        make_folder(home, "locks", &directory->locks, err) != FG_OK)
+        return err->code;
+    if (fsync(home) != 0)
+        return directory_fail(err, errno, "flush");
+    return try_temp(directory, err);
+}
+
 enum fg_code directory_files_open(struct directory *directory, const char *path, struct fg_err *err)
 {
+    bool made = mkdir(path, FOLDER_MODE) == 0;
     enum fg_code code;
     int home;
 
-    if (mkdir(path, FOLDER_MODE) != 0 && errno != EEXIST)
+    if (!made && errno != EEXIST)
         return directory_fail(err, errno, "folder");
     home = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home < 0)
         return directory_fail(err, errno, "folder");
-    code = open_parts(directory, home, err);
+    /* Of one that was there already it was done by whoever made it, who may have died meanwhile;
+     * but it need not be for us to read. */
+    code = flush_parent(home, err);
+    if (code == FG_OK || !made)
+        code = open_parts(directory, home, err);
     (void)close(home);
     return code;
 }

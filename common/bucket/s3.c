@@ -481,7 +481,7 @@ static enum fg_code split_endpoint(const char *endpoint, struct fg_slice *ret_sc
 static enum fg_code make_addresses(struct s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
-    struct fg_slice scheme, host;
+    struct fg_slice scheme = {NULL, 0}, host = {NULL, 0};
     struct fg_buf text;
     char aws[300];
 

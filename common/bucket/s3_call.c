@@ -5,9 +5,9 @@
 #include <errno.h>
 
 enum {
-    CALL_ARENA_BYTES = 512 * 1024,
-    BYTES_PER_SECOND = 256 * 1024, /* the least that a try is given time for */
-    RETRIES_MAX = 100,             /* saved up for a bad moment */
+    CALL_ARENA_BYTES = 2 * 1024 * 1024, /* keys of others and continuation tokens are long */
+    BYTES_PER_SECOND = 256 * 1024,      /* the least that a try is given time for */
+    RETRIES_MAX = 100,                  /* saved up for a bad moment */
     RETRIES_PER_S = 2,
     BACKOFF_DOUBLINGS = 6,
 };

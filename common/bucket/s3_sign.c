@@ -6,7 +6,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-enum { HASH_BYTES = 32, SIGNED_MAX_BYTES = 64 * 1024, DAY_BYTES = 8 };
+enum { HASH_BYTES = 32, SIGNED_MAX_BYTES = 512 * 1024, DAY_BYTES = 8 };
 
 struct hash {
     uint8_t bytes[HASH_BYTES];

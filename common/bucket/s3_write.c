@@ -207,7 +207,7 @@ static enum fg_code read_content(struct put *put, uint64_t offset, size_t len, s
 
 static void put_whole(struct put *put)
 {
-    struct fg_slice content;
+    struct fg_slice content = {NULL, 0};
     struct fg_bucket_etag etag;
     struct s3_call call;
     struct fg_buf space;
@@ -314,7 +314,7 @@ static enum fg_code start_part(struct upload *upload, struct slot *slot, unsigne
     struct put *put = upload->put;
     uint64_t offset = (part - 1) * upload->part_bytes;
     uint64_t len = FG_MIN(put->size_bytes - offset, upload->part_bytes);
-    struct fg_slice content;
+    struct fg_slice content = {NULL, 0};
 
     if (read_content(put, offset, (size_t)len, &slot->space, &content) != FG_OK)
         return put->request->code;

@@ -160,7 +160,8 @@ enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *
     return request->code;
 }
 
-enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, int64_t deadline_mono_ns,
+enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool by_folder,
+                            int64_t deadline_mono_ns,
                             bool (*each)(const struct fg_bucket_entry *entry, void *arg), void *arg,
                             struct fg_err *err)
 {
@@ -174,6 +175,7 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, int64_
 
         page->verb = FG_BUCKET_LIST;
         page->name = prefix;
+        page->by_folder = by_folder;
         page->after = pages[i ^ 1].next;
         page->deadline_mono_ns = deadline_mono_ns;
         code = fg_bucket_call(bucket, page);

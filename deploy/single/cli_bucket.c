@@ -55,13 +55,14 @@ static int64_t deadline(void)
 
 /* ---- ls ---- */
 
-static void print_entry(const struct fg_bucket_entry *entry)
+static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
 {
     time_t seconds = (time_t)(entry->modified_wall_ns / FG_SECOND_NS);
     char date[32] = "", size[32] = "";
     struct fg_buf line;
     struct tm parts;
 
+    (void)arg;
     if (!entry->folder && gmtime_r(&seconds, &parts) != NULL) {
         (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
         (void)snprintf(size, sizeof size, "%llu", (unsigned long long)entry->size_bytes);
@@ -72,33 +73,13 @@ static void print_entry(const struct fg_bucket_entry *entry)
     fg_buf_putc(&line, '\n');
     (void)fwrite(line.ptr, 1, line.len, stdout);
     fg_buf_done(&line);
+    return ferror(stdout) == 0;
 }
 
 static enum fg_code ls(struct command *command)
 {
-    struct fg_bucket_request pages[2] = {0};
-    enum fg_code code = FG_OK;
-
-    /* Two, in turn: `after` is in what the page before holds. */
-    for (unsigned i = 0;; i ^= 1) {
-        struct fg_bucket_request *page = &pages[i];
-
-        page->verb = FG_BUCKET_LIST;
-        page->name = command->name;
-        page->by_folder = !command->recursive;
-        page->after = pages[i ^ 1].next;
-        page->deadline_mono_ns = deadline();
-        code = fg_bucket_call(command->bucket, page);
-        for (size_t k = 0; code == FG_OK && k < page->n_entries; k++)
-            print_entry(&page->entries[k]);
-        if (code != FG_OK)
-            command->err = page->err;
-        if (code != FG_OK || page->next == NULL)
-            break;
-    }
-    fg_bucket_clear(&pages[0]);
-    fg_bucket_clear(&pages[1]);
-    return code;
+    return fg_bucket_each(command->bucket, command->name, !command->recursive, 0, print_entry, NULL,
+                          &command->err);
 }
 
 /* ---- cat ---- */

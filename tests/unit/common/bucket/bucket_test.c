@@ -570,12 +570,13 @@ static void gives_each(void **state)
         (void)snprintf(name, sizeof name, "many/%03u", i);
         put(f, name, "x");
     }
-    assert_int_equal(fg_bucket_each(f->bucket, "many/", 0, count_two, &count, &err), FG_OK);
+    assert_int_equal(fg_bucket_each(f->bucket, "many/", false, 0, count_two, &count, &err), FG_OK);
     assert_int_equal(count, 2);
     count = 0;
-    assert_int_equal(fg_bucket_each(f->bucket, "many/", 0, count_all, &count, &err), FG_OK);
+    assert_int_equal(fg_bucket_each(f->bucket, "many/", false, 0, count_all, &count, &err), FG_OK);
     assert_int_equal(count, 10);
-    assert_int_equal(fg_bucket_each(f->bucket, "..//", 0, count_all, &count, &err), FG_E_INVALID);
+    assert_int_equal(fg_bucket_each(f->bucket, "..//", false, 0, count_all, &count, &err),
+                     FG_E_INVALID);
 }
 
 /* --- many at a time --- */

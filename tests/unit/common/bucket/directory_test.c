@@ -121,7 +121,7 @@ static void write_for_ever(const struct fixture *f)
 static void expect_whole(struct fg_bucket *bucket)
 {
     for (unsigned i = 0; i < OBJECTS; i++) {
-        struct fg_buf body;
+        struct fg_buf body = {0};
         char name[32];
 
         (void)snprintf(name, sizeof name, "a/%u/b", i);
@@ -185,7 +185,7 @@ static void processes_lose_no_update(void **state)
 {
     struct fixture *f = *state;
     pid_t children[PROCESSES];
-    struct fg_buf body;
+    struct fg_buf body = {0};
     int status;
 
     struct fg_bucket *bucket = open_bucket(f, NULL);
