@@ -1,0 +1,57 @@
+/*
+ * What writer and reader of blocks agree on; README.md has the bytes.
+ *
+ *   object    header, parts, groups of all parts, directory, trailer
+ *   part      all of one (tenant, service): its sections, each a run of pages
+ *   page      bytes under zstd or raw; lengths, checksum and first row stand in the part's page
+ *             table, not beside the bytes, so that a reader knows what to fetch before it fetches
+ */
+#ifndef FG_COMMON_BLOCK_FORMAT_H
+#define FG_COMMON_BLOCK_FORMAT_H
+
+#include "common/profile/batch.h"
+
+enum {
+    FG_BLOCK_VERSION = 1,
+    FG_BLOCK_HEADER_BYTES = 16,
+    FG_BLOCK_TRAILER_BYTES = 32,
+};
+
+/* Bounds of what a file may say of itself; the writer keeps to them too (FG_E_LIMIT). */
+enum {
+    FG_BLOCK_PAGE_RAW_MAX_BYTES = 64 * 1024 * 1024, /* a profile is never cut in two */
+    FG_BLOCK_DIRECTORY_MAX_BYTES = 256 * 1024 * 1024,
+    FG_BLOCK_NAME_MAX_BYTES = 64 * 1024, /* tenant, service */
+    FG_BLOCK_PARTS_MAX = 1024 * 1024,
+    FG_BLOCK_PAGES_MAX = 4 * 1024 * 1024,   /* of a part */
+    FG_BLOCK_ITEMS_MAX = 256 * 1024 * 1024, /* profiles, series, nodes, ... of a part */
+    FG_BLOCK_KINDS_MAX = 64,                /* numbers of kinds are below */
+};
+
+/*
+ * Kinds of sections, by their number in the file; they stand in this order in a part, but for the
+ * groups. A reader skips kinds it does not know.
+ */
+enum fg_block_kind {
+    FG_BLOCK_SMP = 1,  /* samples: stacks by rank, columns of values */
+    FG_BLOCK_EXM = 2,  /* samples with a span or trace */
+    FG_BLOCK_PID = 3,  /* profile ids, in the rows of IDX */
+    FG_BLOCK_IDX = 4,  /* profiles: time, duration, totals, number of samples, ... */
+    FG_BLOCK_NOD = 16, /* merged levels: WGT, NOD, CRN, FTB, FUL; written elsewhere */
+    FG_BLOCK_WGT = 17,
+    FG_BLOCK_CRN = 18,
+    FG_BLOCK_FTB = 19,
+    FG_BLOCK_FUL = 20,
+    FG_BLOCK_MAP = 32, /* rank -> node */
+    FG_BLOCK_TRI = 33, /* stack tree */
+    FG_BLOCK_FRM = 34, /* locations */
+    FG_BLOCK_MPG = 35, /* mappings */
+    FG_BLOCK_FUN = 36, /* functions */
+    FG_BLOCK_STR = 37, /* strings of the symbols */
+    FG_BLOCK_LBL = 48, /* strings of labels and types, and which series have a label */
+    FG_BLOCK_SER = 49, /* series */
+    FG_BLOCK_PAG = 50, /* the page table: all pages of the sections above */
+    FG_BLOCK_GRP = 63, /* (shard, window): count and digest of its profiles; before the directory */
+};
+
+#endif

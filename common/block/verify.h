@@ -1,0 +1,24 @@
+/*
+ * Looks at all of a block: every checksum, order, index, count, total and digest. Whatever may have
+ * happened to the bytes since they were written is found.
+ */
+#ifndef FG_COMMON_BLOCK_VERIFY_H
+#define FG_COMMON_BLOCK_VERIFY_H
+
+#include "common/block/reader.h"
+
+/* What was looked at. */
+struct fg_block_verified {
+    uint32_t n_parts, n_series;
+    uint64_t n_profiles, n_samples, n_pages;
+};
+
+/*
+ * file: all of it, in memory or mapped. max_bytes: memory it may take, for one part at a time.
+ * FG_E_CORRUPT: the first fault and its place ("part acme/shop: IDX page 3: ..."). FG_E_LIMIT.
+ */
+enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
+                             struct fg_block_verified *ret_verified,
+                             struct fg_err *err) fg_must_check;
+
+#endif

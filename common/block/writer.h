@@ -1,0 +1,122 @@
+/*
+ * Writes a block or segment to a sink, from front to end. README.md has the format.
+ *
+ * The same profiles give the same bytes, in whatever order or numbering the tree and the samples of
+ * a profile come (with the same version of zstd). Parts, series and profiles are asked for in
+ * order, so that nothing has to be sorted that does not fit in memory:
+ *
+ *     create
+ *       part_begin   parts ascending by (tenant, service)
+ *         series     ascending by fg_block_series_cmp()
+ *           profile  ascending by (time, id)
+ *       part_end
+ *     finish
+ *     destroy
+ *
+ * After any failure the writer is of no use but to be destroyed, and so is what it wrote.
+ *
+ * Stacks have numbers as in the head's records: 0 is the empty stack, i + 1 the stack that ends in
+ * node i of the part's tree.
+ *
+ * Thread: one at a time. Memory: about 30 bytes a profile and 200 a series of the part at hand, 40
+ * for a node of its tree, and a page; nothing else grows with the size of the file but 150 bytes
+ * and the groups of each part.
+ */
+#ifndef FG_COMMON_BLOCK_WRITER_H
+#define FG_COMMON_BLOCK_WRITER_H
+
+#include "common/block/format.h"
+#include "common/profile/tree.h"
+
+/* Where the bytes go. append() gets them in order; its failure ends the writing. */
+struct fg_block_sink {
+    enum fg_code (*append)(void *arg, struct fg_slice bytes, struct fg_err *err);
+    void *arg;
+};
+
+struct fg_block_writer;
+
+/* level: 0 for a segment, what the compactor's levels say for blocks. */
+struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink, uint32_t level);
+void fg_block_writer_destroy(struct fg_block_writer *writer);
+FG_AUTO(fg_block_writer, fg_block_writer_destroy)
+
+/*
+ * Begins the part of a (tenant, service). tree: structure and symbols of its stacks; its values are
+ * not looked at, nodes that no stack needs are left out. uses[1 + tree->n_nodes]: in how many
+ * profiles of the part a stack occurs, samples or links. Tree and uses stay until part_end.
+ * FG_E_INVALID: out of order. FG_E_LIMIT: names too long, too many parts.
+ */
+enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice tenant,
+                                 struct fg_slice service, const struct fg_tree *tree,
+                                 const uint32_t *uses, struct fg_err *err) fg_must_check;
+
+/* Labels and schema, which together make a series. Labels are sorted, with __name__, without those
+ * made from the type. */
+struct fg_block_series {
+    struct fg_labels labels;
+    const struct fg_value_type *types; /* [n_types], 1 to FG_BATCH_TYPES_MAX */
+    uint32_t n_types;
+    struct fg_value_type period_type; /* empty: none */
+};
+
+/* The order of series in a part: labels, then period type, then types. 0: they are one series. */
+int fg_block_series_cmp(const struct fg_block_series *a, const struct fg_block_series *b);
+
+/*
+ * What follows is of this series; it is copied. A series without profiles is left out.
+ * FG_E_INVALID: out of order, labels not sorted, no types. FG_E_LIMIT.
+ */
+enum fg_code fg_block_series_begin(struct fg_block_writer *writer,
+                                   const struct fg_block_series *series,
+                                   struct fg_err *err) fg_must_check;
+
+/* A sample with a span or a trace. It is part of the samples too. */
+struct fg_block_link {
+    uint32_t stack;
+    uint64_t span_id;              /* 0: none */
+    uint8_t trace_id[FG_ID_BYTES]; /* zero: none */
+};
+
+/*
+ * Columns of values are type after type: that of sample i and type t is values[t * n_samples + i].
+ * Values of links likewise. Values wrap around at 64 bits, as in trees.
+ */
+struct fg_block_profile {
+    struct fg_id id;
+    int64_t time_ns, duration_ns, period;
+    uint16_t shard;
+    uint32_t window; /* protocol.md: until / 10 min */
+    uint32_t n_samples, n_links;
+    const uint32_t *stacks;            /* [n_samples]; in any order, equal ones are summed */
+    const uint64_t *values;            /* [n_types][n_samples] */
+    const struct fg_block_link *links; /* [n_links], in any order */
+    const uint64_t *link_values;       /* [n_types][n_links] */
+};
+
+/*
+ * FG_E_INVALID: out of order, the same (time, id) twice, a stack that is not of the tree or was
+ * said to have no uses. FG_E_LIMIT: more than a page can hold.
+ */
+enum fg_code fg_block_profile_add(struct fg_block_writer *writer,
+                                  const struct fg_block_profile *profile,
+                                  struct fg_err *err) fg_must_check;
+
+/* FG_E_INVALID: uses were not as said. A part without profiles is left out. */
+enum fg_code fg_block_part_end(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
+
+/* What manifests say of an object. */
+struct fg_block_summary {
+    uint64_t file_bytes;
+    uint64_t directory_offset; /* the directory reaches from here to the end of the file */
+    uint64_t n_profiles;
+    uint32_t n_parts;
+    int64_t t_min_ns, t_max_ns; /* least and greatest time of a profile, inclusive; 0 without any */
+    struct fg_id digest;        /* sum of the profiles' ids */
+};
+
+enum fg_code fg_block_writer_finish(struct fg_block_writer *writer,
+                                    struct fg_block_summary *ret_summary,
+                                    struct fg_err *err) fg_must_check;
+
+#endif
