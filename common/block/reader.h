@@ -89,13 +89,12 @@ struct fg_block_range fg_block_part_range(const struct fg_block_part *part, unsi
 /* A page of a section. */
 struct fg_block_page {
     uint64_t offset;    /* in the object */
-    uint32_t bytes;     /* stored */
+    uint32_t bytes;     /* stored; fewer than raw_bytes: packed by zstd */
     uint32_t raw_bytes; /* unpacked */
     uint32_t crc;       /* crc32c of the stored bytes */
     uint32_t first;     /* number of the first item: SMP, EXM, PID and IDX count profiles */
     uint32_t items;
     int64_t t_min_ns, t_max_ns; /* of its profiles; SMP, EXM, PID and IDX */
-    bool packed;                /* by zstd */
 };
 
 struct fg_block_pages {

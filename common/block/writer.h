@@ -44,7 +44,7 @@ FG_AUTO(fg_block_writer, fg_block_writer_destroy)
 /*
  * Begins the part of a (tenant, service). tree: structure and symbols of its stacks; its values are
  * not looked at, nodes that no stack needs are left out. uses[1 + tree->n_nodes]: in how many
- * profiles of the part a stack occurs, samples or links. Tree and uses stay until part_end.
+ * profiles of the part a stack occurs. Tree and uses stay until part_end.
  * FG_E_INVALID: out of order. FG_E_LIMIT: names too long, too many parts.
  */
 enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice tenant,
