@@ -22,6 +22,36 @@ uint64_t fg_cur_varint_slow(struct fg_cur *cur)
     return 0;
 }
 
+/* How many of the next eight numbers have one byte, up to the first that has more. */
+static unsigned single_bytes(const uint8_t *ptr)
+{
+    uint64_t word;
+
+    memcpy(&word, ptr, sizeof word);
+    word = le64toh(word) & UINT64_C(0x8080808080808080);
+    return word == 0 ? 8 : (unsigned)__builtin_ctzll(word) / 8;
+}
+
+void fg_cur_varints(struct fg_cur *cur, uint64_t *out, size_t count)
+{
+    const uint64_t *end = out + count;
+
+    while ((size_t)(end - out) >= 8 && cur->left >= 8) {
+        unsigned n = single_bytes(cur->ptr);
+
+        /* All eight, though only n are good: the others are written again. */
+        for (unsigned i = 0; i < 8; i++)
+            out[i] = cur->ptr[i];
+        out += n;
+        cur->ptr += n;
+        cur->left -= n;
+        if (n < 8)
+            *out++ = fg_cur_varint(cur);
+    }
+    while (out < end)
+        *out++ = fg_cur_varint(cur);
+}
+
 uint64_t fg_cur_varint9_slow(struct fg_cur *cur)
 {
     const uint8_t *in = cur->ptr;

@@ -68,6 +68,9 @@ static inline uint64_t fg_cur_varint(struct fg_cur *cur)
     return fg_cur_varint_slow(cur);
 }
 
+/* count of them at once, for columns of mostly small numbers. */
+void fg_cur_varints(struct fg_cur *cur, uint64_t *out, size_t count);
+
 uint64_t fg_cur_varint9_slow(struct fg_cur *cur);
 
 /* LEB128 of at most nine bytes, the ninth with all its eight bits: the numbers of JFR. */

@@ -11,6 +11,8 @@
 
 #include "common/profile/batch.h"
 
+#define FG_BLOCK_MAGIC "FGB1"
+
 enum {
     FG_BLOCK_VERSION = 1,
     FG_BLOCK_HEADER_BYTES = 16,
@@ -20,7 +22,7 @@ enum {
 /* Bounds of what a file may say of itself; the writer keeps to them too (FG_E_LIMIT). */
 enum {
     FG_BLOCK_PAGE_RAW_MAX_BYTES = 64 * 1024 * 1024, /* a profile is never cut in two */
-    FG_BLOCK_DIRECTORY_MAX_BYTES = 256 * 1024 * 1024,
+    FG_BLOCK_DIRECTORY_MAX_BYTES = 64 * 1024 * 1024,
     FG_BLOCK_NAME_MAX_BYTES = 64 * 1024, /* tenant, service */
     FG_BLOCK_PARTS_MAX = 1024 * 1024,
     FG_BLOCK_PAGES_MAX = 4 * 1024 * 1024,   /* of a part */
@@ -53,5 +55,11 @@ enum fg_block_kind {
     FG_BLOCK_PAG = 50, /* the page table: all pages of the sections above */
     FG_BLOCK_GRP = 63, /* (shard, window): count and digest of its profiles; before the directory */
 };
+
+/* Their pages count profiles, and know their times. */
+static inline bool fg_block_kind_has_times(uint32_t kind)
+{
+    return kind >= FG_BLOCK_SMP && kind <= FG_BLOCK_IDX;
+}
 
 #endif
