@@ -110,6 +110,7 @@ struct fg_block_schema {
 
 struct fg_block_series_row {
     struct fg_labels labels; /* without those made from the type */
+    uint32_t *postings;      /* [labels.count]: of each label, its place in index->postings */
     const struct fg_block_schema *schema;
     uint64_t seen;                      /* bit t: some profile has a value of type t */
     uint32_t first_profile, n_profiles; /* in the part's order: series, time, id */

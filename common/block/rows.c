@@ -1,0 +1,206 @@
+/* Pages of IDX and PID; what is stored is said where it is written (write_rows.c). */
+#include "common/block/reader_impl.h"
+
+enum { ROW_MIN_BYTES = 6 };
+
+static bool rows_alloc(struct fg_block_rows *rows, struct fg_arena *arena)
+{
+    uint32_t count = rows->count;
+
+    rows->series = fg_arena_new(arena, uint32_t, count);
+    rows->times_ns = fg_arena_new(arena, int64_t, count);
+    rows->durations_ns = fg_arena_new(arena, int64_t, count);
+    rows->periods = fg_arena_new(arena, int64_t, count);
+    rows->n_samples = fg_arena_new(arena, uint32_t, count);
+    rows->shards = fg_arena_new(arena, uint16_t, count);
+    rows->windows = fg_arena_new(arena, uint32_t, count);
+    rows->totals = fg_arena_new(arena, uint64_t *, count);
+    return rows->series != NULL && rows->times_ns != NULL && rows->durations_ns != NULL &&
+           rows->periods != NULL && rows->n_samples != NULL && rows->shards != NULL &&
+           rows->windows != NULL && rows->totals != NULL;
+}
+
+/* A run of rows of one series, from row `from` of the page. */
+struct run {
+    const struct fg_block_index *index;
+    struct fg_cur *cur;
+    struct fg_arena *arena;
+    struct fg_block_rows *rows;
+    uint32_t series, from, count;
+    uint64_t *numbers; /* [count] */
+};
+
+static bool get_times(struct run *run)
+{
+    const struct fg_block_series_row *series = &run->index->series[run->series];
+    int64_t *times_ns = run->rows->times_ns + run->from;
+    int64_t step_ns = 0;
+
+    fg_cur_varints(run->cur, run->numbers, run->count);
+    for (uint32_t i = 0; i < run->count; i++) {
+        int64_t number = fg_unzigzag(run->numbers[i]);
+
+        if (i == 0) {
+            times_ns[0] = number;
+        } else {
+            step_ns = fg_value_add(step_ns, number);
+            times_ns[i] = fg_value_add(times_ns[i - 1], step_ns);
+            if (times_ns[i] < times_ns[i - 1])
+                return false;
+        }
+        if (times_ns[i] < series->t_min_ns || times_ns[i] > series->t_max_ns)
+            return false;
+    }
+    return !run->cur->bad;
+}
+
+/* Differences, each to the number before; out becomes the numbers. */
+static void get_steps(struct run *run, int64_t *out)
+{
+    int64_t now = 0;
+
+    fg_cur_varints(run->cur, run->numbers, run->count);
+    for (uint32_t i = 0; i < run->count; i++) {
+        now = fg_value_add(now, fg_unzigzag(run->numbers[i]));
+        out[i] = now;
+    }
+}
+
+static bool get_places(struct run *run, int64_t *scratch)
+{
+    uint64_t wrong = 0;
+
+    get_steps(run, scratch);
+    for (uint32_t i = 0; i < run->count; i++) {
+        wrong |= (uint64_t)scratch[i] >> 16;
+        run->rows->shards[run->from + i] = (uint16_t)scratch[i];
+    }
+    get_steps(run, scratch);
+    for (uint32_t i = 0; i < run->count; i++) {
+        wrong |= (uint64_t)scratch[i] >> 32;
+        run->rows->windows[run->from + i] = (uint32_t)scratch[i];
+    }
+    fg_cur_varints(run->cur, run->numbers, run->count);
+    for (uint32_t i = 0; i < run->count; i++) {
+        wrong |= run->numbers[i] >> 32;
+        run->rows->n_samples[run->from + i] = (uint32_t)run->numbers[i];
+    }
+    return wrong == 0 && !run->cur->bad;
+}
+
+/* Totals come type by type and are kept row by row. columns: [n_types][count]. */
+static bool get_totals(struct run *run, uint64_t *columns, uint64_t *rows, uint32_t n_types)
+{
+    for (uint32_t t = 0; t < n_types; t++) {
+        uint64_t *values = columns + (size_t)t * run->count;
+        struct fg_block_column column;
+
+        if (!fg_block_column_get_head(run->cur, t, false, &column))
+            return false;
+        if (column.kind == FG_BLOCK_COLUMN_SCALED)
+            fg_block_column_get(run->cur, &column, run->count, values);
+        else if (column.kind == FG_BLOCK_COLUMN_MULTIPLE)
+            for (uint32_t i = 0; i < run->count; i++)
+                values[i] = column.scale * columns[(size_t)column.earlier * run->count + i];
+    }
+    for (uint32_t i = 0; i < run->count; i++) {
+        run->rows->totals[run->from + i] = rows + (size_t)i * n_types;
+        for (uint32_t t = 0; t < n_types; t++)
+            rows[(size_t)i * n_types + t] = columns[(size_t)t * run->count + i];
+    }
+    return !run->cur->bad;
+}
+
+static enum fg_code parse_run(struct run *run, struct fg_err *err)
+{
+    uint32_t n_types = run->index->series[run->series].schema->n_types;
+    uint64_t *rows = fg_arena_new(run->arena, uint64_t, (size_t)run->count * n_types);
+    struct fg_arena_mark mark = fg_arena_mark(run->arena);
+    uint64_t *columns = fg_arena_new(run->arena, uint64_t, (size_t)run->count * n_types);
+    int64_t *scratch = fg_arena_new(run->arena, int64_t, run->count);
+    bool good;
+
+    run->numbers = fg_arena_new(run->arena, uint64_t, run->count);
+    if (rows == NULL || columns == NULL || scratch == NULL || run->numbers == NULL)
+        return fg_block_no_room(err, "profiles");
+    for (uint32_t i = 0; i < run->count; i++)
+        run->rows->series[run->from + i] = run->series;
+    good = get_times(run);
+    if (good) {
+        get_steps(run, run->rows->durations_ns + run->from);
+        get_steps(run, run->rows->periods + run->from);
+        good = get_places(run, scratch) && get_totals(run, columns, rows, n_types);
+    }
+    fg_arena_release(run->arena, mark);
+    return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", run->series);
+}
+
+/* Runs have to be of the series that have the page's profiles, and of no others. */
+static enum fg_code parse_runs(struct run *run, struct fg_err *err)
+{
+    struct fg_block_rows *rows = run->rows;
+    uint64_t series = 0;
+
+    for (run->from = 0; run->from < rows->count; run->from += run->count) {
+        uint64_t step = fg_cur_varint(run->cur), count = fg_cur_count(run->cur, ROW_MIN_BYTES);
+        uint32_t wanted = fg_block_series_of(run->index, rows->first + run->from);
+        const struct fg_block_series_row *row = &run->index->series[wanted];
+        uint32_t left = row->first_profile + row->n_profiles - (rows->first + run->from);
+
+        series = step > UINT32_MAX ? UINT64_MAX : series + step;
+        if (run->cur->bad || series != wanted || count != FG_MIN(left, rows->count - run->from))
+            return fg_fail(err, FG_E_CORRUPT, "row %u: not of series %u", run->from, wanted);
+        run->series = wanted;
+        run->count = (uint32_t)count;
+        if (parse_run(run, err) != FG_OK)
+            return err->code;
+    }
+    return fg_cur_end(run->cur) ? FG_OK : fg_fail(err, FG_E_CORRUPT, "bytes left over");
+}
+
+enum fg_code fg_block_rows_parse(const struct fg_block_index *index, uint32_t page,
+                                 struct fg_slice bytes, struct fg_arena *arena,
+                                 struct fg_block_rows *ret_rows, struct fg_err *err)
+{
+    const struct fg_block_page *row;
+    struct fg_block_rows rows;
+    struct fg_slice raw;
+    struct fg_cur cur;
+
+    if (fg_block_page_open(index, FG_BLOCK_IDX, page, bytes, arena, &raw, err) != FG_OK)
+        return fg_block_page_wrap(err, FG_BLOCK_IDX, page);
+    row = &index->pages[FG_BLOCK_IDX].pages[page];
+    rows = (struct fg_block_rows){.first = row->first, .count = row->items};
+    cur = fg_cur(raw);
+    if (rows.count > raw.len / ROW_MIN_BYTES)
+        (void)fg_fail(err, FG_E_CORRUPT, "%u profiles in %zu bytes", rows.count, raw.len);
+    else if (!rows_alloc(&rows, arena))
+        (void)fg_block_no_room(err, "profiles");
+    else if (parse_runs(&(struct run){index, &cur, arena, &rows, 0, 0, 0, NULL}, err) == FG_OK) {
+        *ret_rows = rows;
+        return FG_OK;
+    }
+    return fg_block_page_wrap(err, FG_BLOCK_IDX, page);
+}
+
+enum fg_code fg_block_ids_parse(const struct fg_block_index *index, uint32_t page,
+                                struct fg_slice bytes, struct fg_arena *arena,
+                                struct fg_id **ret_ids, struct fg_err *err)
+{
+    struct fg_id *ids;
+    struct fg_slice raw;
+    uint32_t count;
+
+    if (fg_block_page_open(index, FG_BLOCK_PID, page, bytes, arena, &raw, err) != FG_OK)
+        return fg_block_page_wrap(err, FG_BLOCK_PID, page);
+    count = index->pages[FG_BLOCK_PID].pages[page].items;
+    if (raw.len != (size_t)count * FG_ID_BYTES)
+        return fg_fail(err, FG_E_CORRUPT, "PID page %u: %u ids in %zu bytes", page, count, raw.len);
+    ids = fg_arena_new(arena, struct fg_id, count);
+    if (ids == NULL)
+        return fg_block_no_room(err, "ids");
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = fg_id_get(raw.ptr + (size_t)i * FG_ID_BYTES);
+    *ret_ids = ids;
+    return FG_OK;
+}

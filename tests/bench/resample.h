@@ -1,0 +1,37 @@
+/*
+ * A stream of CPU profiles like that of a real service, out of a few real ones: as many profiles of
+ * as many instances as anybody wants, without keeping them.
+ *
+ * Real profiles of 10 s at 100 Hz have some 300 stacks, hardly one of them twice; an hour of one
+ * instance has a third as many distinct stacks as samples, an hour of 20 instances a tenth
+ * (design/storage.md). So a sample is
+ *   with 15 %   a stack of the real profiles, by its weight there
+ *   else        number k of an endless list of rare stacks, with p(k) ~ (k + 1600)^-1.6
+ * Rare stack k is made from k alone: a real stack, cut somewhere in its lower half; from there on it
+ * goes from function to function as some real stack did, in three of ten steps on another line of
+ * the function, one of its first 40. No two instances or times of
+ * day differ in what they do: that makes less alike than real services are.
+ */
+#ifndef FG_TESTS_BENCH_RESAMPLE_H
+#define FG_TESTS_BENCH_RESAMPLE_H
+
+#include "common/profile/batch.h"
+#include "common/profile/tree.h"
+
+struct resample;
+
+struct resample *resample_create(void);
+void resample_destroy(struct resample *resample);
+
+/* Learns the stacks of a decoded profile. */
+void resample_learn(struct resample *resample, const struct fg_batch *batch);
+
+/* The tree of all stacks drawn so far. */
+const struct fg_tree *resample_tree(const struct resample *resample);
+
+/* Draws a profile: the same for the same seed. At most `ticks` stacks, numbered node + 1; equal ones
+ * are together. Returns how many. */
+uint32_t resample_draw(struct resample *resample, uint64_t seed, uint32_t ticks, uint32_t *stacks,
+                       uint64_t *counts);
+
+#endif
