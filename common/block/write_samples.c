@@ -104,15 +104,14 @@ enum fg_code fg_block_ranks_init(struct fg_block_writer *writer, const uint32_t 
     struct fg_block_ranks *ranks = &writer->part.ranks;
     size_t all = (size_t)nodes->count + 1;
     uint32_t *sorted = fg_arena_new(writer->arena, uint32_t, all);
+    uint32_t *firsts = fg_arena_new(writer->arena, uint32_t, all);
     uint32_t n_classes;
 
     ranks->left = fg_arena_new(writer->arena, uint32_t, all);
-    ranks->class_next = fg_arena_new(writer->arena, uint32_t, all);
-    ranks->classes = fg_arena_new(writer->arena, uint32_t, all);
     ranks->ranks = fg_arena_new(writer->arena, uint32_t, all);
     ranks->stacks = fg_arena_new(writer->arena, uint32_t, all);
-    if (sorted == NULL || ranks->left == NULL || ranks->class_next == NULL ||
-        ranks->classes == NULL || ranks->ranks == NULL || ranks->stacks == NULL)
+    if (sorted == NULL || firsts == NULL || ranks->left == NULL || ranks->ranks == NULL ||
+        ranks->stacks == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u stacks", nodes->count);
     for (size_t i = 0; i < all; i++) {
         ranks->left[i] = i == 0 ? uses[0] : uses[1 + nodes->olds[i - 1]];
@@ -121,38 +120,39 @@ enum fg_code fg_block_ranks_init(struct fg_block_writer *writer, const uint32_t 
         if (ranks->left[i] > 0)
             sorted[ranks->n_stacks++] = ranks->left[i];
     }
-    n_classes = make_classes(sorted, ranks->n_stacks, ranks->class_next);
-    for (size_t i = 0; i < all; i++)
-        if (ranks->left[i] > 0)
-            ranks->classes[i] = class_of(sorted, n_classes, ranks->left[i]);
+    n_classes = make_classes(sorted, ranks->n_stacks, firsts);
+    for (uint32_t i = 0; i < all; i++) {
+        if (ranks->left[i] == 0)
+            continue;
+        ranks->ranks[i] = firsts[class_of(sorted, n_classes, ranks->left[i])]++;
+        ranks->stacks[ranks->ranks[i]] = i;
+    }
     return FG_OK;
 }
 
-/* The canonical number of a stack as the caller has it; FG_MAP_NONE: it has no uses. */
-static uint32_t canonical(const struct fg_block_part_out *part, uint32_t stack)
+/* The rank of a stack as the caller has it; FG_MAP_NONE: it has no uses. */
+static uint32_t rank_of(const struct fg_block_part_out *part, uint32_t stack)
 {
     uint32_t node;
 
     if (stack == 0)
-        return part->ranks.left[0] > 0 || part->ranks.ranks[0] != FG_MAP_NONE ? 0 : FG_MAP_NONE;
+        return part->ranks.ranks[0];
     if (stack > part->order.tree->n_nodes)
         return FG_MAP_NONE;
     node = part->order.nodes.news[stack - 1];
-    return node == FG_MAP_NONE ? FG_MAP_NONE : node + 1;
+    return node == FG_MAP_NONE ? FG_MAP_NONE : part->ranks.ranks[node + 1];
 }
 
-/* Counts a use of the stack, gives it a rank at the first; FG_MAP_NONE: no use is left. */
-static uint32_t rank_use(struct fg_block_ranks *ranks, uint32_t stack)
+/* Counts a use of the stack; false: it has none left. */
+static bool use_rank(struct fg_block_ranks *ranks, uint32_t rank)
 {
-    if (ranks->left[stack] == 0)
-        return FG_MAP_NONE;
-    ranks->left[stack]--;
+    uint32_t *left = &ranks->left[ranks->stacks[rank]];
+
+    if (*left == 0)
+        return false;
+    (*left)--;
     ranks->uses_left--;
-    if (ranks->ranks[stack] == FG_MAP_NONE) {
-        ranks->ranks[stack] = ranks->class_next[ranks->classes[stack]]++;
-        ranks->stacks[ranks->ranks[stack]] = stack;
-    }
-    return ranks->ranks[stack];
+    return true;
 }
 
 /* ---- a profile's samples by rank ---- */
@@ -162,11 +162,13 @@ static enum fg_code bad_stack(struct fg_err *err, uint32_t stack)
     return fg_fail(err, FG_E_INVALID, "a sample of stack %u, which has no use left", stack);
 }
 
-/* keyed: by canonical number, so that what follows does not depend on the order of samples. */
+/* keyed: by rank; *ret_count: distinct ones. */
 static enum fg_code sort_samples(struct fg_block_writer *writer,
-                                 const struct fg_block_profile *profile, struct fg_err *err)
+                                 const struct fg_block_profile *profile, uint32_t *ret_count,
+                                 struct fg_err *err)
 {
     struct fg_block_pages_out *pages = &writer->pages;
+    uint32_t count = 0;
 
     if (profile->n_samples > pages->cap_keyed) {
         pages->cap_keyed = FG_MAX(profile->n_samples, pages->cap_keyed * 2);
@@ -174,36 +176,20 @@ static enum fg_code sort_samples(struct fg_block_writer *writer,
         pages->scratch = fg_realloc(pages->scratch, pages->cap_keyed * sizeof *pages->scratch);
     }
     for (uint32_t i = 0; i < profile->n_samples; i++) {
-        uint32_t stack = canonical(&writer->part, profile->stacks[i]);
+        uint32_t rank = rank_of(&writer->part, profile->stacks[i]);
 
-        if (stack == FG_MAP_NONE)
+        if (rank == FG_MAP_NONE)
             return bad_stack(err, profile->stacks[i]);
-        pages->keyed[i] = (struct fg_keyed){stack, i};
+        pages->keyed[i] = (struct fg_keyed){rank, i};
     }
     fg_radix_sort(pages->keyed, pages->scratch, profile->n_samples);
-    return FG_OK;
-}
-
-/* Replaces stacks by ranks; counts distinct ones. */
-static enum fg_code rank_samples(struct fg_block_writer *writer, uint32_t n_samples,
-                                 uint32_t *ret_count, struct fg_err *err)
-{
-    struct fg_keyed *keyed = writer->pages.keyed;
-    uint32_t count = 0, before = FG_MAP_NONE, rank = 0;
-
-    for (uint32_t i = 0; i < n_samples; i++) {
-        uint32_t stack = keyed[i].key;
-
-        if (stack != before) {
-            rank = rank_use(&writer->part.ranks, stack);
-            if (rank == FG_MAP_NONE)
-                return bad_stack(err, stack);
-            count++;
-            before = stack;
-        }
-        keyed[i].key = rank;
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        if (i > 0 && pages->keyed[i].key == pages->keyed[i - 1].key)
+            continue;
+        if (!use_rank(&writer->part.ranks, pages->keyed[i].key))
+            return bad_stack(err, profile->stacks[pages->keyed[i].index]);
+        count++;
     }
-    fg_radix_sort(keyed, writer->pages.scratch, n_samples);
     *ret_count = count;
     return FG_OK;
 }
@@ -216,8 +202,7 @@ static enum fg_code take_samples(struct fg_block_writer *writer,
     struct fg_block_set *now = &pages->now;
     uint32_t n_types = writer->part.n_types, count = 0, at = 0;
 
-    if (sort_samples(writer, profile, err) != FG_OK ||
-        rank_samples(writer, profile->n_samples, &count, err) != FG_OK)
+    if (sort_samples(writer, profile, &count, err) != FG_OK)
         return err->code;
     now->ranks = room(now->ranks, count, &now->cap_ranks, sizeof *now->ranks);
     now->values = room(now->values, (size_t)count * n_types, &now->cap_values, sizeof *now->values);
@@ -355,8 +340,7 @@ static enum fg_code rank_links(struct fg_block_writer *writer,
                                struct fg_err *err)
 {
     for (uint32_t i = 0; i < profile->n_links; i++) {
-        uint32_t stack = canonical(&writer->part, profile->links[i].stack);
-        uint32_t rank = stack == FG_MAP_NONE ? FG_MAP_NONE : writer->part.ranks.ranks[stack];
+        uint32_t rank = rank_of(&writer->part, profile->links[i].stack);
 
         if (rank == FG_MAP_NONE || !has_rank(&writer->pages.now, rank))
             return fg_fail(err, FG_E_INVALID, "a link of stack %u, which has no sample",

@@ -251,7 +251,7 @@ static uint32_t draw_node(struct resample *resample, uint64_t *random)
     if (next_unit(random) < 0.15)
         return real_stack(resample, random);
     do {
-        double k = 1600 * (pow(1 - next_unit(random), -1 / 0.6) - 1);
+        double k = 4500 * (pow(1 - next_unit(random), -1 / 0.6) - 1);
 
         number = k < RARE_MAX ? (uint32_t)k : RARE_MAX;
     } while (number >= RARE_MAX);
