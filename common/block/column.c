@@ -1,5 +1,7 @@
 #include "common/block/column.h"
 
+#include "common/block/numbers.h"
+
 static uint64_t greatest_divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
@@ -102,9 +104,11 @@ struct fg_block_column fg_block_column_choose(const uint64_t *values, uint32_t c
     return column;
 }
 
+enum { WIDE = 16 }; /* in the byte of the kind */
+
 void fg_block_column_put_head(const struct fg_block_column *column, struct fg_buf *out)
 {
-    fg_buf_putc(out, (uint8_t)column->kind);
+    fg_buf_putc(out, (uint8_t)(column->kind | (column->wide ? WIDE : 0)));
     if (column->kind == FG_BLOCK_COLUMN_MULTIPLE)
         fg_buf_varint(out, column->earlier);
     if (column->kind != FG_BLOCK_COLUMN_ZERO)
@@ -115,44 +119,47 @@ bool fg_block_column_get_head(struct fg_cur *cur, uint32_t index, bool delta,
                               struct fg_block_column *ret_column)
 {
     struct fg_block_column column = {.kind = FG_BLOCK_COLUMN_ZERO};
-    uint8_t kind = fg_cur_u8(cur);
+    uint8_t byte = fg_cur_u8(cur), kind = byte & (uint8_t)~WIDE;
     uint64_t earlier = 0;
 
     if (cur->bad || kind > (delta ? FG_BLOCK_COLUMN_DELTA : FG_BLOCK_COLUMN_MULTIPLE))
         return false;
     column.kind = (enum fg_block_column_kind)kind;
+    column.wide = byte != kind;
     if (kind == FG_BLOCK_COLUMN_MULTIPLE)
         earlier = fg_cur_varint(cur);
     if (kind != FG_BLOCK_COLUMN_ZERO)
         column.scale = fg_cur_varint(cur);
     if (cur->bad || (kind != FG_BLOCK_COLUMN_ZERO && column.scale == 0) ||
-        (kind == FG_BLOCK_COLUMN_MULTIPLE && earlier >= index))
+        (kind == FG_BLOCK_COLUMN_MULTIPLE && earlier >= index) ||
+        (column.wide && !fg_block_column_has_numbers(&column)))
         return false;
     column.earlier = (uint32_t)earlier;
     *ret_column = column;
     return true;
 }
 
-void fg_block_column_put(const struct fg_block_column *column, const uint64_t *values,
-                         uint32_t count, const uint64_t *before, struct fg_buf *out)
+void fg_block_column_numbers(struct fg_block_column *column, const uint64_t *values, uint32_t count,
+                             const uint64_t *before, uint64_t *numbers)
 {
-    if (column->kind == FG_BLOCK_COLUMN_SCALED) {
+    fg_assert(fg_block_column_has_numbers(column));
+    if (column->kind == FG_BLOCK_COLUMN_SCALED)
         for (uint32_t i = 0; i < count; i++)
-            fg_buf_varint(out, values[i] == column->scale ? 1 : values[i] / column->scale);
-    } else if (column->kind == FG_BLOCK_COLUMN_DELTA) {
+            numbers[i] =
+                fg_block_swap_0_1(values[i] == column->scale ? 1 : values[i] / column->scale);
+    else
         for (uint32_t i = 0; i < count; i++)
-            fg_buf_zigzag(out, (int64_t)(values[i] - before[i]) / (int64_t)column->scale);
-    }
+            numbers[i] = fg_zigzag((int64_t)(values[i] - before[i]) / (int64_t)column->scale);
+    column->wide = fg_block_numbers_wide(numbers, count);
 }
 
-void fg_block_column_get(struct fg_cur *cur, const struct fg_block_column *column, uint32_t count,
-                         uint64_t *values)
+void fg_block_column_values(const struct fg_block_column *column, uint32_t count,
+                            const uint64_t *numbers, uint64_t *values)
 {
-    fg_cur_varints(cur, values, count);
     if (column->kind == FG_BLOCK_COLUMN_DELTA)
         for (uint32_t i = 0; i < count; i++)
-            values[i] = (uint64_t)fg_unzigzag(values[i]);
-    if (column->scale != 1)
+            values[i] = (uint64_t)fg_unzigzag(numbers[i]) * column->scale;
+    else
         for (uint32_t i = 0; i < count; i++)
-            values[i] *= column->scale;
+            values[i] = fg_block_swap_0_1(numbers[i]) * column->scale;
 }

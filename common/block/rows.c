@@ -95,13 +95,15 @@ static bool get_totals(struct run *run, uint64_t *columns, uint64_t *rows, uint3
         uint64_t *values = columns + (size_t)t * run->count;
         struct fg_block_column column;
 
-        if (!fg_block_column_get_head(run->cur, t, false, &column))
+        if (!fg_block_column_get_head(run->cur, t, false, &column) || column.wide)
             return false;
-        if (column.kind == FG_BLOCK_COLUMN_SCALED)
-            fg_block_column_get(run->cur, &column, run->count, values);
-        else if (column.kind == FG_BLOCK_COLUMN_MULTIPLE)
+        if (column.kind == FG_BLOCK_COLUMN_SCALED) {
+            fg_cur_varints(run->cur, values, run->count);
+            fg_block_column_values(&column, run->count, values, values);
+        } else if (column.kind == FG_BLOCK_COLUMN_MULTIPLE) {
             for (uint32_t i = 0; i < run->count; i++)
                 values[i] = column.scale * columns[(size_t)column.earlier * run->count + i];
+        }
     }
     for (uint32_t i = 0; i < run->count; i++) {
         run->rows->totals[run->from + i] = rows + (size_t)i * n_types;

@@ -7,20 +7,21 @@
  * `before` are the profile read last and the one before it, each with the types that were needed.
  * Read in order, every profile is read once.
  */
+#include "common/block/numbers.h"
 #include "common/block/reader_impl.h"
 
 /* A profile of the page. */
 struct head {
     uint32_t count, n_types;
-    uint32_t ranks_at, ranks_bytes; /* among the page's ranks */
-    uint32_t columns;               /* first of its columns */
-    bool has_delta, continues;      /* continues: of the series of the profile before */
+    uint32_t bits_at, ranks_at, ranks_bytes; /* in the page */
+    uint32_t columns;                        /* first of its columns */
+    bool has_delta, continues;               /* continues: of the series of the profile before */
 };
 
 /* A type of a profile. */
 struct column {
     struct fg_block_column how;
-    uint32_t at, bytes; /* in the page, of its numbers */
+    uint32_t bits_at, at, bytes; /* in the page, of its numbers */
 };
 
 struct set {
@@ -42,8 +43,9 @@ struct fg_block_samples {
     uint8_t *unpacked;
     struct head *heads;
     struct column *columns;
-    uint64_t *numbers; /* of one column */
-    size_t cap_unpacked, cap_heads, cap_columns, cap_numbers;
+    size_t cap_unpacked, cap_heads, cap_columns;
+    uint64_t *numbers; /* of a column */
+    size_t cap_numbers;
     struct set now, before;
 };
 
@@ -109,59 +111,99 @@ static enum fg_code too_large(struct fg_block_samples *samples, struct fg_err *e
 
 /* ---- opening a page ---- */
 
+/* What is left of numbers in two streams. */
+struct stream {
+    uint32_t bits_at, bits_left, at, left;
+};
+
 /* Where the streams of a page are. */
 struct layout {
     struct fg_cur heads;
-    uint32_t ranks_at, ranks_bytes, n_types;
-    uint32_t values_at[FG_BATCH_TYPES_MAX], values_bytes[FG_BATCH_TYPES_MAX];
+    struct stream ranks;
+    uint32_t n_types;
+    struct stream values[FG_BATCH_TYPES_MAX];
 };
+
+static bool get_stream(struct fg_cur *cur, struct fg_slice raw, struct stream *stream)
+{
+    uint64_t bits_bytes = fg_cur_varint(cur), bytes = fg_cur_varint(cur);
+
+    if (bits_bytes > raw.len || bytes > raw.len)
+        return false;
+    stream->bits_left = (uint32_t)bits_bytes;
+    stream->left = (uint32_t)bytes;
+    return true;
+}
+
+static void place(struct stream *stream, uint64_t *at)
+{
+    stream->bits_at = (uint32_t)*at;
+    *at += stream->bits_left;
+    stream->at = (uint32_t)*at;
+    *at += stream->left;
+}
 
 /* Lengths in front, then the streams; together they are the page. */
 static bool get_layout(struct fg_slice raw, struct layout *layout)
 {
     struct fg_cur cur = fg_cur(raw);
-    uint64_t heads_bytes = fg_cur_varint(&cur), ranks_bytes = fg_cur_varint(&cur);
-    uint64_t n_types = fg_cur_varint(&cur), at;
+    uint64_t heads_bytes = fg_cur_varint(&cur), n_types, at;
 
-    if (cur.bad || heads_bytes > raw.len || ranks_bytes > raw.len || n_types > FG_BATCH_TYPES_MAX)
+    if (!get_stream(&cur, raw, &layout->ranks))
         return false;
-    *layout = (struct layout){.n_types = (uint32_t)n_types, .ranks_bytes = (uint32_t)ranks_bytes};
-    for (uint32_t t = 0; t < n_types; t++) {
-        uint64_t bytes = fg_cur_varint(&cur);
-
-        if (bytes > raw.len)
+    n_types = fg_cur_varint(&cur);
+    if (n_types > FG_BATCH_TYPES_MAX)
+        return false;
+    layout->n_types = (uint32_t)n_types;
+    for (uint32_t t = 0; t < n_types; t++)
+        if (!get_stream(&cur, raw, &layout->values[t]))
             return false;
-        layout->values_bytes[t] = (uint32_t)bytes;
-    }
     layout->heads = fg_cur(fg_cur_take(&cur, heads_bytes));
+    if (cur.bad)
+        return false;
     at = raw.len - cur.left;
-    layout->ranks_at = (uint32_t)at;
-    at += ranks_bytes;
-    for (uint32_t t = 0; t < n_types; t++) {
-        layout->values_at[t] = (uint32_t)at;
-        at += layout->values_bytes[t];
-    }
-    return !cur.bad && at == raw.len;
+    place(&layout->ranks, &at);
+    for (uint32_t t = 0; t < n_types; t++)
+        place(&layout->values[t], &at);
+    return at == raw.len;
+}
+
+static bool all_taken(const struct stream *stream)
+{
+    return stream->bits_left == 0 && stream->left == 0;
+}
+
+/* Takes count numbers of so many bytes off the stream. */
+static bool take_numbers(struct stream *stream, uint32_t count, uint64_t bytes)
+{
+    size_t bits = fg_block_bits_bytes(count);
+
+    if (bits > stream->bits_left || bytes > stream->left)
+        return false;
+    stream->bits_at += (uint32_t)bits;
+    stream->bits_left -= (uint32_t)bits;
+    stream->at += (uint32_t)bytes;
+    stream->left -= (uint32_t)bytes;
+    return true;
 }
 
 static bool get_columns(struct layout *layout, struct head *head, struct column *columns)
 {
     for (uint32_t t = 0; t < head->n_types; t++) {
         struct column *column = &columns[t];
-        uint64_t bytes = 0;
+        uint64_t bytes;
 
         if (!fg_block_column_get_head(&layout->heads, t, head->continues, &column->how))
             return false;
-        if (fg_block_column_has_numbers(&column->how)) {
-            bytes = fg_cur_varint(&layout->heads);
-            if (bytes < head->count || t >= layout->n_types || bytes > layout->values_bytes[t])
-                return false;
-            column->at = layout->values_at[t];
-            layout->values_at[t] += (uint32_t)bytes;
-            layout->values_bytes[t] -= (uint32_t)bytes;
-        }
-        column->bytes = (uint32_t)bytes;
         head->has_delta = head->has_delta || column->how.kind == FG_BLOCK_COLUMN_DELTA;
+        if (!fg_block_column_has_numbers(&column->how))
+            continue;
+        bytes = fg_cur_varint(&layout->heads);
+        column->bits_at = layout->values[t].bits_at;
+        column->at = layout->values[t].at;
+        column->bytes = (uint32_t)bytes;
+        if (t >= layout->n_types || !take_numbers(&layout->values[t], head->count, bytes))
+            return false;
     }
     return true;
 }
@@ -170,16 +212,12 @@ static bool get_head(struct layout *layout, struct head *head)
 {
     uint64_t count = fg_cur_varint(&layout->heads), bytes = fg_cur_varint(&layout->heads);
 
-    /* A rank takes a byte at least, so count is bounded by what is there. */
-    if (layout->heads.bad || bytes > layout->ranks_bytes || count > bytes ||
-        (count == 0 && bytes != 0))
-        return false;
     head->count = (uint32_t)count;
+    head->bits_at = layout->ranks.bits_at;
+    head->ranks_at = layout->ranks.at;
     head->ranks_bytes = (uint32_t)bytes;
-    head->ranks_at = layout->ranks_at;
-    layout->ranks_at += (uint32_t)bytes;
-    layout->ranks_bytes -= (uint32_t)bytes;
-    return true;
+    return !layout->heads.bad && count <= FG_BLOCK_ITEMS_MAX &&
+           take_numbers(&layout->ranks, head->count, bytes);
 }
 
 /* Columns of all profiles of the page, without looking at it. */
@@ -217,9 +255,9 @@ static bool get_heads(struct fg_block_samples *samples, struct layout *layout)
         columns += head->n_types;
     }
     for (uint32_t t = 0; t < layout->n_types; t++)
-        if (layout->values_bytes[t] != 0)
+        if (!all_taken(&layout->values[t]))
             return false;
-    return fg_cur_end(&layout->heads) && layout->ranks_bytes == 0;
+    return fg_cur_end(&layout->heads) && all_taken(&layout->ranks);
 }
 
 static enum fg_code unpack(struct fg_block_samples *samples, const struct fg_block_page *page,
@@ -231,13 +269,16 @@ static enum fg_code unpack(struct fg_block_samples *samples, const struct fg_blo
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes, should be %u", bytes.len, page->bytes);
     if (fg_block_check(bytes, said, err) != FG_OK)
         return err->code;
-    samples->raw = bytes;
-    if (bytes.len == page->raw_bytes)
-        return FG_OK;
-    if (!room(samples, &samples->unpacked, page->raw_bytes, &samples->cap_unpacked, 1))
+    if (!room(samples, &samples->unpacked, (size_t)page->raw_bytes + FG_BLOCK_NUMBERS_BEHIND,
+              &samples->cap_unpacked, 1))
         return too_large(samples, err);
-    if (fg_block_unpack(samples->unpacker, bytes, said, samples->unpacked, err) != FG_OK)
-        return err->code;
+    memset(samples->unpacked + page->raw_bytes, 0, FG_BLOCK_NUMBERS_BEHIND);
+    if (bytes.len < page->raw_bytes) {
+        if (fg_block_unpack(samples->unpacker, bytes, said, samples->unpacked, err) != FG_OK)
+            return err->code;
+    } else if (bytes.len > 0) {
+        memcpy(samples->unpacked, bytes.ptr, bytes.len);
+    }
     samples->raw = fg_bytes(samples->unpacked, page->raw_bytes);
     return FG_OK;
 }
@@ -246,7 +287,7 @@ static enum fg_code open_page(struct fg_block_samples *samples, const struct fg_
                               struct fg_slice bytes, struct fg_err *err)
 {
     uint64_t n_columns = count_columns(samples->index, page->first, page->items);
-    struct layout layout;
+    struct layout layout = {.n_types = 0};
 
     if (unpack(samples, page, bytes, err) != FG_OK)
         return err->code;
@@ -296,28 +337,22 @@ static enum fg_code bad_profile(const struct fg_block_samples *samples, uint32_t
                    profile);
 }
 
-/* Ranks of a profile into now. Ascending, so that the last decides whether all are good. */
+/* Ranks of a profile into now. */
 static enum fg_code load_ranks(struct fg_block_samples *samples, uint32_t profile,
                                struct fg_err *err)
 {
     const struct head *head = &samples->heads[profile];
     struct set *now = &samples->now;
-    struct fg_cur cur = fg_cur(fg_slice_sub(samples->raw, head->ranks_at, head->ranks_bytes));
-    uint64_t rank = 0, wrong = 0;
+    struct fg_slice bits =
+        fg_slice_sub(samples->raw, head->bits_at, fg_block_bits_bytes(head->count));
+    struct fg_slice bytes = fg_slice_sub(samples->raw, head->ranks_at, head->ranks_bytes);
 
-    if (!room(samples, &samples->numbers, head->count, &samples->cap_numbers,
-              sizeof *samples->numbers) ||
-        !room(samples, &now->ranks, head->count, &now->cap_ranks, sizeof *now->ranks) ||
+    if (!room(samples, &now->ranks, (size_t)head->count + FG_BLOCK_NUMBERS_SPARE, &now->cap_ranks,
+              sizeof *now->ranks) ||
         !room(samples, &now->values, (size_t)head->count * head->n_types, &now->cap_values,
               sizeof *now->values))
         return too_large(samples, err);
-    fg_cur_varints(&cur, samples->numbers, head->count);
-    for (uint32_t i = 0; i < head->count; i++) {
-        wrong |= samples->numbers[i] >> 32;
-        rank += samples->numbers[i]; /* 2^26 numbers of 32 bits: no overflow */
-        now->ranks[i] = (uint32_t)rank++;
-    }
-    if (!fg_cur_end(&cur) || wrong != 0 || rank > samples->index->part->n_stacks)
+    if (!fg_block_ranks_get(bits, bytes, head->count, samples->index->part->n_stacks, now->ranks))
         return bad_profile(samples, profile, "ranks", err);
     now->profile = profile;
     now->types = 0;
@@ -340,13 +375,28 @@ static void add_before(const struct set *now, const struct set *before, uint32_t
     }
 }
 
+/* The numbers of a column of the profile in now, into samples->numbers. */
+static enum fg_code load_numbers(struct fg_block_samples *samples, const struct column *column,
+                                 struct fg_err *err)
+{
+    uint32_t count = samples->now.count;
+    struct fg_slice bits = fg_slice_sub(samples->raw, column->bits_at, fg_block_bits_bytes(count));
+    struct fg_slice bytes = fg_slice_sub(samples->raw, column->at, column->bytes);
+
+    if (!room(samples, &samples->numbers, (size_t)count + FG_BLOCK_NUMBERS_SPARE,
+              &samples->cap_numbers, sizeof *samples->numbers))
+        return too_large(samples, err);
+    if (!fg_block_numbers_get(bits, bytes, count, column->how.wide, samples->numbers))
+        return bad_profile(samples, samples->now.profile, "values", err);
+    return FG_OK;
+}
+
 /* Values of one type into now, which has the ranks; what it is made of is there. */
 static enum fg_code load_type(struct fg_block_samples *samples, uint32_t type, struct fg_err *err)
 {
     struct set *now = &samples->now;
     const struct column *column = column_of(samples, now->profile, type);
     uint64_t *values = now->values + (size_t)type * now->count;
-    struct fg_cur cur = fg_cur(fg_slice_sub(samples->raw, column->at, column->bytes));
 
     switch (column->how.kind) {
     case FG_BLOCK_COLUMN_ZERO:
@@ -360,9 +410,9 @@ static enum fg_code load_type(struct fg_block_samples *samples, uint32_t type, s
         break;
     case FG_BLOCK_COLUMN_SCALED:
     case FG_BLOCK_COLUMN_DELTA:
-        fg_block_column_get(&cur, &column->how, now->count, values);
-        if (!fg_cur_end(&cur))
-            return bad_profile(samples, now->profile, "values", err);
+        if (load_numbers(samples, column, err) != FG_OK)
+            return err->code;
+        fg_block_column_values(&column->how, now->count, samples->numbers, values);
         if (column->how.kind == FG_BLOCK_COLUMN_DELTA)
             add_before(now, &samples->before, type, values);
         break;
@@ -434,6 +484,28 @@ static enum fg_code load_one(struct fg_block_samples *samples, uint32_t profile,
 
 /* ---- what callers want ---- */
 
+/* Most columns: their numbers are used once, and so not made into values first. */
+static enum fg_code sum_scaled(struct fg_block_samples *samples, uint32_t profile,
+                               const struct column *column, uint64_t factor, uint64_t *sums,
+                               struct fg_err *err)
+{
+    struct set *now = &samples->now;
+    const uint64_t *numbers;
+
+    factor *= column->how.scale;
+    if (now->profile != profile) {
+        swap_sets(samples);
+        if (load_ranks(samples, profile, err) != FG_OK)
+            return err->code;
+    }
+    if (load_numbers(samples, column, err) != FG_OK)
+        return err->code;
+    numbers = samples->numbers;
+    for (uint32_t i = 0; i < now->count; i++)
+        sums[now->ranks[i]] += factor * fg_block_swap_0_1(numbers[i]);
+    return FG_OK;
+}
+
 static enum fg_code sum_profile(struct fg_block_samples *samples, uint32_t profile, uint32_t type,
                                 uint64_t *sums, struct fg_err *err)
 {
@@ -448,6 +520,8 @@ static enum fg_code sum_profile(struct fg_block_samples *samples, uint32_t profi
     }
     if (column->how.kind == FG_BLOCK_COLUMN_ZERO)
         return FG_OK;
+    if (column->how.kind == FG_BLOCK_COLUMN_SCALED)
+        return sum_scaled(samples, profile, column, factor, sums, err);
     if (load_one(samples, profile, type, err) != FG_OK)
         return err->code;
     values = samples->now.values + (size_t)type * samples->now.count;

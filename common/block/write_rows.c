@@ -72,7 +72,8 @@ static void put_totals(struct fg_block_writer *writer, const struct fg_block_row
     uint32_t series = rows[0].series;
     /* A series that is complete has a row of its own; the one at hand is the last. */
     uint32_t n_types = part->schemas[part->series[series].schema].n_types;
-    uint64_t *columns = fg_malloc((size_t)count * n_types * sizeof *columns);
+    uint64_t *columns = fg_malloc((size_t)count * (n_types + 1) * sizeof *columns);
+    uint64_t *numbers = columns + (size_t)count * n_types;
 
     for (uint32_t t = 0; t < n_types; t++) {
         uint64_t *values = columns + (size_t)t * count;
@@ -81,8 +82,13 @@ static void put_totals(struct fg_block_writer *writer, const struct fg_block_row
         for (uint32_t i = 0; i < count; i++)
             values[i] = writer->pages.totals[rows[i].totals + t];
         column = fg_block_column_choose(values, count, columns, count, t, NULL);
+        if (column.kind == FG_BLOCK_COLUMN_SCALED) {
+            fg_block_column_numbers(&column, values, count, NULL, numbers);
+            column.wide = false; /* they are varints here */
+        }
         fg_block_column_put_head(&column, &writer->raw);
-        fg_block_column_put(&column, values, count, NULL, &writer->raw);
+        for (uint32_t i = 0; column.kind == FG_BLOCK_COLUMN_SCALED && i < count; i++)
+            fg_buf_varint(&writer->raw, numbers[i]);
     }
     free(columns);
 }

@@ -1,25 +1,28 @@
 /*
  * Samples on their way to pages of SMP and EXM:
  *
- *   SMP   varint bytes of heads, of ranks, of each type's numbers: varint types of the page, n
- *         varints; then heads, ranks, numbers of type 0, of type 1, ...
- *         head of a profile: varint samples, varint bytes of its ranks; for each type of its series
- *         a column's head (column.h), and where it has numbers varint bytes of them
- *         ranks: the first, then each - that before - 1
+ *   SMP   varint bytes of heads, of the two streams of ranks (numbers.h); varint types of the page,
+ *         for each varint bytes of the two streams of its numbers; then heads and all streams
+ *         head of a profile: varint samples, varint bytes of its ranks in the second stream; for
+ * each type of its series a column's head (column.h), and where it has numbers varint bytes of them
  *   EXM   for each profile that has any: varint profile - that before (- 1 but for the first);
  *         varint n; n times: varint rank - that before, le64 span, trace 16 bytes, varint value of
  *         each type
  */
+#include "common/block/numbers.h"
 #include "common/block/writer_impl.h"
 
 void fg_block_pages_init(struct fg_block_pages_out *pages)
 {
-    struct fg_buf *bufs[] = {&pages->heads, &pages->ranks, &pages->exemplars, &pages->ids};
+    struct fg_buf *bufs[] = {&pages->heads, &pages->rank_bits, &pages->ranks, &pages->exemplars,
+                             &pages->ids};
 
     for (size_t i = 0; i < FG_COUNT(bufs); i++)
         fg_buf_init(bufs[i], SIZE_MAX);
-    for (size_t t = 0; t < FG_COUNT(pages->values); t++)
+    for (size_t t = 0; t < FG_COUNT(pages->values); t++) {
+        fg_buf_init(&pages->value_bits[t], SIZE_MAX);
         fg_buf_init(&pages->values[t], SIZE_MAX);
+    }
     pages->rows = fg_calloc(FG_BLOCK_IDX_PAGE_PROFILES, sizeof *pages->rows);
 }
 
@@ -32,11 +35,15 @@ static void set_done(struct fg_block_set *set)
 void fg_block_pages_done(struct fg_block_pages_out *pages)
 {
     fg_buf_done(&pages->heads);
+    fg_buf_done(&pages->rank_bits);
     fg_buf_done(&pages->ranks);
     fg_buf_done(&pages->exemplars);
     fg_buf_done(&pages->ids);
-    for (size_t t = 0; t < FG_COUNT(pages->values); t++)
+    for (size_t t = 0; t < FG_COUNT(pages->values); t++) {
+        fg_buf_done(&pages->value_bits[t]);
         fg_buf_done(&pages->values[t]);
+    }
+    free(pages->numbers);
     set_done(&pages->now);
     set_done(&pages->before);
     free(pages->before_values);
@@ -244,21 +251,32 @@ static const uint64_t *values_before(struct fg_block_pages_out *pages, uint32_t 
 
 static size_t page_bytes(const struct fg_block_pages_out *pages)
 {
-    return pages->heads.len + pages->ranks.len + pages->values_bytes;
+    return pages->heads.len + pages->rank_bits.len + pages->ranks.len + pages->values_bytes;
 }
 
 static void put_ranks(struct fg_block_pages_out *pages)
 {
-    const struct fg_block_set *now = &pages->now;
     size_t from = pages->ranks.len;
-    uint32_t next = 0;
 
-    for (uint32_t i = 0; i < now->count; i++) {
-        fg_buf_varint(&pages->ranks, now->ranks[i] - next);
-        next = now->ranks[i] + 1;
-    }
-    fg_buf_varint(&pages->heads, now->count);
+    fg_block_ranks_put(pages->now.ranks, pages->now.count, &pages->rank_bits, &pages->ranks);
+    fg_buf_varint(&pages->heads, pages->now.count);
     fg_buf_varint(&pages->heads, pages->ranks.len - from);
+}
+
+static void put_numbers(struct fg_block_pages_out *pages, uint32_t t,
+                        struct fg_block_column *column, const uint64_t *values,
+                        const uint64_t *before)
+{
+    uint32_t count = pages->now.count;
+    size_t from = pages->values[t].len;
+
+    pages->numbers = room(pages->numbers, count, &pages->cap_numbers, sizeof *pages->numbers);
+    fg_block_column_numbers(column, values, count, before, pages->numbers);
+    fg_block_numbers_put(pages->numbers, count, column->wide, &pages->value_bits[t],
+                         &pages->values[t]);
+    fg_block_column_put_head(column, &pages->heads);
+    fg_buf_varint(&pages->heads, pages->values[t].len - from);
+    pages->values_bytes += pages->values[t].len - from + fg_block_bits_bytes(count);
 }
 
 static void put_columns(struct fg_block_writer *writer, uint64_t *totals)
@@ -271,13 +289,11 @@ static void put_columns(struct fg_block_writer *writer, uint64_t *totals)
         const uint64_t *before = pages->has_before ? values_before(pages, t) : NULL;
         struct fg_block_column column =
             fg_block_column_choose(values, now->count, now->values, now->count, t, before);
-        size_t from = pages->values[t].len;
 
-        fg_block_column_put_head(&column, &pages->heads);
-        fg_block_column_put(&column, values, now->count, before, &pages->values[t]);
         if (fg_block_column_has_numbers(&column))
-            fg_buf_varint(&pages->heads, pages->values[t].len - from);
-        pages->values_bytes += pages->values[t].len - from;
+            put_numbers(pages, t, &column, values, before);
+        else
+            fg_block_column_put_head(&column, &pages->heads);
         if (column.kind != FG_BLOCK_COLUMN_ZERO)
             writer->part.seen |= UINT64_C(1) << t;
         totals[t] = 0;
@@ -423,18 +439,24 @@ static void make_page(struct fg_block_pages_out *pages, struct fg_buf *raw)
 {
     uint32_t n_types = FG_BATCH_TYPES_MAX;
 
-    while (n_types > 0 && pages->values[n_types - 1].len == 0)
+    while (n_types > 0 && pages->value_bits[n_types - 1].len == 0)
         n_types--;
     fg_buf_clear(raw);
     fg_buf_varint(raw, pages->heads.len);
+    fg_buf_varint(raw, pages->rank_bits.len);
     fg_buf_varint(raw, pages->ranks.len);
     fg_buf_varint(raw, n_types);
-    for (uint32_t t = 0; t < n_types; t++)
+    for (uint32_t t = 0; t < n_types; t++) {
+        fg_buf_varint(raw, pages->value_bits[t].len);
         fg_buf_varint(raw, pages->values[t].len);
+    }
     fg_buf_put(raw, fg_buf_slice(&pages->heads));
+    fg_buf_put(raw, fg_buf_slice(&pages->rank_bits));
     fg_buf_put(raw, fg_buf_slice(&pages->ranks));
-    for (uint32_t t = 0; t < n_types; t++)
+    for (uint32_t t = 0; t < n_types; t++) {
+        fg_buf_put(raw, fg_buf_slice(&pages->value_bits[t]));
         fg_buf_put(raw, fg_buf_slice(&pages->values[t]));
+    }
 }
 
 /* Pages of EXM cover the same profiles as those of SMP; those before the first are empty. */
@@ -460,9 +482,12 @@ enum fg_code fg_block_smp_flush(struct fg_block_writer *writer, struct fg_err *e
         exemplars_flush(writer, err) != FG_OK)
         return err->code;
     fg_buf_clear(&pages->heads);
+    fg_buf_clear(&pages->rank_bits);
     fg_buf_clear(&pages->ranks);
-    for (size_t t = 0; t < FG_COUNT(pages->values); t++)
+    for (size_t t = 0; t < FG_COUNT(pages->values); t++) {
+        fg_buf_clear(&pages->value_bits[t]);
         fg_buf_clear(&pages->values[t]);
+    }
     pages->values_bytes = 0;
     pages->smp_span.count = 0;
     pages->smp_series_profiles = 0;

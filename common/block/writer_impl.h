@@ -127,7 +127,10 @@ struct fg_block_part_out {
 struct fg_block_pages_out {
     struct fg_block_span smp_span;
     uint32_t smp_series_profiles; /* of the series at hand, in this page */
-    struct fg_buf heads, ranks, values[FG_BATCH_TYPES_MAX];
+    struct fg_buf heads, rank_bits, ranks;
+    struct fg_buf value_bits[FG_BATCH_TYPES_MAX], values[FG_BATCH_TYPES_MAX];
+    uint64_t *numbers; /* of one column */
+    size_t cap_numbers;
     size_t values_bytes;
     struct fg_buf exemplars;
     uint32_t exemplars_last; /* 1 + the profile of the page that was written last; 0: none */
