@@ -1,0 +1,72 @@
+/*
+ * Small blocks out of a seed, for tests: what is in them as plain lists, and the file. Everything
+ * that may be in a part is there in some seed: frames with inlined lines, without names, the empty
+ * stack, equal samples, spans, cumulative values, several schemas, pages of one and of many series.
+ */
+#ifndef FG_TESTS_LIB_BLOCK_MAKE_H
+#define FG_TESTS_LIB_BLOCK_MAKE_H
+
+#include "common/block/writer.h"
+
+enum {
+    MADE_PARTS_MAX = 4,
+    MADE_SERIES_MAX = 6,
+    MADE_PROFILES_MAX = 70,
+    MADE_STACKS = 40,
+    MADE_DEPTH_MAX = 8,
+    MADE_SAMPLES_MAX = 30,
+    MADE_TYPES_MAX = 4,
+    MADE_LINKS_MAX = 3,
+};
+
+/* A stack is frames, root first; frame numbers mean the same in all parts. */
+struct made_stack {
+    uint32_t frames[MADE_DEPTH_MAX], depth;
+};
+
+struct made_profile {
+    struct fg_id id;
+    int64_t time_ns, duration_ns, period;
+    uint16_t shard;
+    uint32_t window, n_samples, n_links;
+    uint32_t stacks[MADE_SAMPLES_MAX]; /* into the part's */
+    uint64_t values[MADE_TYPES_MAX * MADE_SAMPLES_MAX];
+    struct fg_block_link links[MADE_LINKS_MAX]; /* their stack is one of the part's too */
+    uint64_t link_values[MADE_TYPES_MAX * MADE_LINKS_MAX];
+};
+
+struct made_series {
+    struct fg_label labels[8];
+    char pod[16];
+    struct fg_block_series series;
+    struct made_profile profiles[MADE_PROFILES_MAX];
+    uint32_t n_profiles;
+};
+
+struct made_part {
+    char tenant[16], service[16];
+    struct made_stack stacks[MADE_STACKS];
+    struct made_series series[MADE_SERIES_MAX];
+    uint32_t n_series;
+};
+
+struct made_block {
+    struct made_part parts[MADE_PARTS_MAX];
+    uint32_t n_parts;
+};
+
+/* Large: to be freed. `small` makes a block of about a kilobyte. */
+struct made_block *made_block_create(uint64_t seed, bool small);
+
+/* Writes it. shuffle: another order of everything whose order means nothing; 0: as it is. */
+enum fg_code made_block_write(const struct made_block *block, uint64_t shuffle, struct fg_buf *out,
+                              struct fg_block_summary *ret_summary,
+                              struct fg_err *err) fg_must_check;
+
+/* The text of a stack, "a;b;c" with all there is to a frame. */
+void made_stack_text(const struct made_stack *stack, struct fg_buf *out);
+
+/* The same of a node of a tree that was read; node + 1, 0: the empty stack. */
+void tree_stack_text(const struct fg_tree *tree, uint32_t stack, struct fg_buf *out);
+
+#endif
