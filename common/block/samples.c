@@ -83,13 +83,16 @@ static size_t bytes_held(const struct fg_block_samples *samples)
            (samples->now.cap_values + samples->before.cap_values) * sizeof(uint64_t);
 }
 
-/* Room for count elements in *array, the address of the pointer to it; what is there goes. */
+/* Room for count elements, one at least, in *array, the address of the pointer to it; what is there
+ * goes. */
 static bool room(struct fg_block_samples *samples, void *array, size_t count, size_t *cap,
                  size_t size)
 {
-    size_t wanted = FG_MAX(count, *cap + *cap / 2), held;
+    size_t wanted, held;
     void *old;
 
+    count = FG_MAX(count, 1);
+    wanted = FG_MAX(count, *cap + *cap / 2);
     if (count <= *cap)
         return true;
     held = bytes_held(samples) - *cap * size;

@@ -53,12 +53,12 @@ void fg_block_pages_done(struct fg_block_pages_out *pages)
     free(pages->totals);
 }
 
-/* Room for count elements; what is there goes. */
+/* Room for count elements, one at least; what is there goes. */
 static void *room(void *array, size_t count, size_t *cap, size_t size)
 {
-    if (count <= *cap)
+    if (array != NULL && count <= *cap)
         return array;
-    *cap = FG_MAX(count, *cap * 2);
+    *cap = FG_MAX(FG_MAX(count, 1), *cap * 2);
     free(array);
     return fg_malloc(*cap * size);
 }

@@ -90,7 +90,8 @@ static void make_values(const struct made_series *made, struct made_profile *pro
 static void make_links(const struct made_series *made, struct made_profile *profile,
                        uint64_t *random)
 {
-    profile->n_links = below(random, 5) == 0 ? below(random, MADE_LINKS_MAX + 1) : 0;
+    profile->n_links =
+        profile->n_samples > 0 && below(random, 5) == 0 ? below(random, MADE_LINKS_MAX + 1) : 0;
     for (uint32_t i = 0; i < profile->n_links; i++) {
         struct fg_block_link *link = &profile->links[i];
 
@@ -112,7 +113,7 @@ static void make_profile(const struct made_series *made, struct made_profile *pr
         .period = schema == CPU ? 10000000 : 524288,
         .shard = (uint16_t)(0x4000 + below(random, 2)),
         .window = (uint32_t)(time_ns / 600000000000),
-        .n_samples = 1 + below(random, MADE_SAMPLES_MAX),
+        .n_samples = below(random, 12) == 0 ? 0 : 1 + below(random, MADE_SAMPLES_MAX),
     };
     for (uint32_t i = 0; i < profile->n_samples; i++) /* the first ones more often */
         profile->stacks[i] = below(random, 1 + below(random, MADE_STACKS));
