@@ -1,10 +1,13 @@
 /*
  * How large blocks are, and what writing and reading them costs.
  *
- *     bench_block cpu INSTANCES MINUTES FILE...   a part of a service's CPU profiles, one of 10 s for
- *                                                 each instance, resampled from these (resample.h)
- *     bench_block as-is FILE...                   these profiles themselves: those of one name but
- *                                                 for its last part are a series
+ *     bench_block cpu INSTANCES MINUTES FILE...   a service's CPU profiles, one of 10 s after the
+ *                                                 other for each instance, resampled from the files
+ *                                                 (resample.h)
+ *     bench_block steps STEPS FILE...             the files themselves: those of one name up to the
+ *                                                 second "-" are a service, one series in the order
+ *                                                 given. From one file to the next it takes STEPS
+ *                                                 profiles, in one of which each stack changes
  *
  * Files are pprofs. Costs are CPU time; decoding and drawing are not in it.
  */
@@ -22,7 +25,7 @@
 enum {
     FILE_MAX_BYTES = 256 * 1024 * 1024,
     TICKS = 300,
-    PROFILES_MAX = 4096, /* as-is */
+    FILES_MAX = 64, /* of a service, in steps */
 };
 
 #define START_NS    INT64_C(1700000000000000000)
@@ -150,11 +153,13 @@ static void write_series(const struct stream *stream, struct fg_block_writer *wr
     static const struct fg_value_type types[] = {{FG_LIT("samples"), FG_LIT("count")},
                                                  {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
     char pod[64];
-    struct fg_label labels[] = {
-        {FG_LIT("__name__"), FG_LIT("process_cpu")}, {FG_LIT("namespace"), FG_LIT("shop")},
-        {FG_LIT("pod"), {NULL, 0}},                  {FG_LIT("region"), FG_LIT("eu-west-1")},
-        {FG_LIT("service_name"), FG_LIT("bench")},   {FG_LIT("version"), FG_LIT("v1.42.0")},
-        {FG_LIT("zone"), FG_LIT("eu-west-1a")}};
+    struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
+                                {FG_LIT("namespace"), FG_LIT("shop")},
+                                {FG_LIT("pod"), {NULL, 0}},
+                                {FG_LIT("region"), FG_LIT("eu-west-1")},
+                                {FG_LIT("service_name"), FG_LIT("bench")},
+                                {FG_LIT("version"), FG_LIT("v1.42.0")},
+                                {FG_LIT("zone"), FG_LIT("eu-west-1a")}};
     struct fg_block_series series = {
         {labels, FG_COUNT(labels)}, types, 2, {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
     uint32_t stacks[TICKS];
@@ -310,7 +315,9 @@ static void show_part(struct block *block, uint32_t number)
 
 static void show(struct written *written)
 {
+    struct fg_block_verified verified;
     struct block block;
+    struct fg_err err;
     uint64_t profiles;
     int64_t from;
 
@@ -323,7 +330,8 @@ static void show(struct written *written)
     for (uint32_t i = 0; i < FG_MIN(block.directory.n_parts, 12u); i++)
         show_part(&block, i);
     from = cpu_ns();
-    (void)from;
+    must(fg_block_verify(block.file, SIZE_MAX / 4, &verified, &err), &err);
+    printf("  verified in %.1f us a profile\n", (double)(cpu_ns() - from) / 1e3 / (double)profiles);
     fg_arena_destroy(block.arena);
     fg_buf_done(&written->file);
 }
@@ -352,10 +360,175 @@ static int run_cpu(int argc, char **argv)
     return 0;
 }
 
+/* ---- profiles as they are, and steps between them ---- */
+
+struct service {
+    struct resample *resample;
+    const char *name;
+    size_t name_len;
+    struct fg_value_type types[8];
+    struct fg_value_type period_type;
+    uint32_t n_types, n_files, n_stacks;
+    uint64_t *values[FILES_MAX]; /* [n_types][cap_stacks] */
+    uint32_t cap_stacks;
+    struct fg_arena *arena;
+};
+
+static void service_add(struct service *service, const char *path)
+{
+    struct fg_batch batch;
+    struct fg_buf body;
+    uint64_t *values;
+
+    fg_assert(service->n_files < FILES_MAX);
+    fg_buf_init(&body, SIZE_MAX);
+    decode(path, service->arena, &body, &batch);
+    fg_assert(batch.n_types <= FG_COUNT(service->types));
+    service->n_types = batch.n_types;
+    for (uint32_t t = 0; t < batch.n_types; t++)
+        service->types[t] =
+            (struct fg_value_type){fg_arena_copy(service->arena, batch.types[t].type),
+                                   fg_arena_copy(service->arena, batch.types[t].unit)};
+    values = fg_calloc((size_t)service->cap_stacks * batch.n_types, sizeof *values);
+    for (uint32_t p = 0; p < batch.n_profiles; p++)
+        for (uint32_t i = 0; i < batch.profiles[p].n_samples; i++) {
+            const struct fg_profile *profile = &batch.profiles[p];
+            uint32_t stack =
+                resample_stack(service->resample, &batch, &batch.stacks[profile->stacks[i]]);
+
+            fg_assert(stack < service->cap_stacks);
+            for (uint32_t t = 0; t < batch.n_types; t++)
+                values[(size_t)t * service->cap_stacks + stack] +=
+                    (uint64_t)profile->values[(size_t)t * profile->n_samples + i];
+        }
+    service->values[service->n_files++] = values;
+    fg_buf_done(&body);
+}
+
+/* The samples at a step after a file; returns how many. */
+static uint32_t service_profile(const struct service *service, uint32_t file, uint32_t at,
+                                uint32_t steps, uint32_t *stacks, uint64_t *values)
+{
+    uint32_t n_stacks = resample_tree(service->resample)->n_nodes + 1, n = 0;
+
+    for (uint32_t s = 0; s < n_stacks; s++) {
+        bool later = at > 0 && fg_mix64((uint64_t)file << 32 | s) % steps < at;
+        const uint64_t *from = service->values[file + later];
+        uint64_t any = 0;
+
+        for (uint32_t t = 0; t < service->n_types; t++)
+            any |= from[(size_t)t * service->cap_stacks + s];
+        if (any == 0)
+            continue;
+        for (uint32_t t = 0; values != NULL && t < service->n_types; t++)
+            values[(size_t)t * service->cap_stacks + n] = from[(size_t)t * service->cap_stacks + s];
+        stacks[n++] = s;
+    }
+    for (uint32_t t = 1; values != NULL && t < service->n_types; t++)
+        memmove(values + (size_t)t * n, values + (size_t)t * service->cap_stacks,
+                n * sizeof *values);
+    return n;
+}
+
+static void service_write(const struct service *service, uint32_t steps,
+                          struct fg_block_writer *writer, struct written *written)
+{
+    struct fg_label labels[] = {
+        {FG_LIT("__name__"), FG_LIT("memory")},
+        {FG_LIT("pod"), FG_LIT("pod-7c9b8d")},
+        {FG_LIT("service_name"), fg_bytes(service->name, service->name_len)}};
+    struct fg_block_series series = {
+        {labels, FG_COUNT(labels)}, service->types, service->n_types, service->period_type};
+    uint32_t n_profiles = (service->n_files - 1) * steps + 1;
+    uint32_t *stacks = fg_malloc(service->cap_stacks * sizeof *stacks);
+    uint32_t *uses = fg_calloc(service->cap_stacks, sizeof *uses);
+    uint64_t *values = fg_malloc((size_t)service->cap_stacks * service->n_types * sizeof *values);
+    int64_t from;
+    struct fg_err err;
+
+    for (uint32_t p = 0; p < n_profiles; p++) {
+        uint32_t n = service_profile(service, p / steps, p % steps, steps, stacks, NULL);
+
+        for (uint32_t i = 0; i < n; i++)
+            uses[stacks[i]]++;
+    }
+    from = cpu_ns();
+    must(fg_block_part_begin(writer, FG_LIT("tenant"), labels[2].value,
+                             resample_tree(service->resample), uses, &err),
+         &err);
+    must(fg_block_series_begin(writer, &series, &err), &err);
+    written->write_ns += cpu_ns() - from;
+    for (uint32_t p = 0; p < n_profiles; p++) {
+        struct fg_block_profile profile = {.stacks = stacks, .values = values, .period = 524288};
+
+        profile.n_samples = service_profile(service, p / steps, p % steps, steps, stacks, values);
+        profile.time_ns = START_NS + p * INTERVAL_NS;
+        profile.window = (uint32_t)(profile.time_ns / (60 * INTERVAL_NS));
+        profile.id = fg_hash128(fg_bytes(&profile.time_ns, sizeof profile.time_ns));
+        from = cpu_ns();
+        must(fg_block_profile_add(writer, &profile, &err), &err);
+        written->write_ns += cpu_ns() - from;
+    }
+    from = cpu_ns();
+    must(fg_block_part_end(writer, &err), &err);
+    written->write_ns += cpu_ns() - from;
+    free(stacks);
+    free(uses);
+    free(values);
+}
+
+/* "shop-heap" of "/load/shop-heap-00.pb.gz" */
+static size_t service_name(const char *path, const char **ret_name)
+{
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    const char *end = strrchr(name, '-');
+
+    *ret_name = name;
+    return end == NULL ? strlen(name) : (size_t)(end - name);
+}
+
+static bool is_of(const struct service *service, const char *path)
+{
+    const char *name;
+    size_t len = service_name(path, &name);
+
+    return len == service->name_len && memcmp(name, service->name, len) == 0;
+}
+
+static int run_steps(int argc, char **argv)
+{
+    uint32_t steps = FG_MAX((uint32_t)strtoul(argv[2], NULL, 10), 1);
+    struct fg_block_summary summary;
+    struct written written;
+    struct fg_block_writer *writer = start(&written);
+    struct fg_err err;
+
+    for (int i = 3; i < argc;) {
+        struct service service = {.resample = resample_create(), .cap_stacks = 1 << 18};
+
+        service.arena = fg_arena_create(SIZE_MAX / 2);
+        service.name_len = service_name(argv[i], &service.name);
+        for (; i < argc && is_of(&service, argv[i]); i++)
+            service_add(&service, argv[i]);
+        service_write(&service, steps, writer, &written);
+        for (uint32_t f = 0; f < service.n_files; f++)
+            free(service.values[f]);
+        fg_arena_destroy(service.arena);
+        resample_destroy(service.resample);
+    }
+    must(fg_block_writer_finish(writer, &summary, &err), &err);
+    fg_block_writer_destroy(writer);
+    show(&written);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 4 && strcmp(argv[1], "cpu") == 0)
         return run_cpu(argc, argv);
-    (void)fprintf(stderr, "usage: bench_block cpu INSTANCES MINUTES FILE...\n");
+    if (argc > 3 && strcmp(argv[1], "steps") == 0)
+        return run_steps(argc, argv);
+    (void)fprintf(stderr, "usage: bench_block cpu INSTANCES MINUTES FILE...\n"
+                          "       bench_block steps STEPS FILE...\n");
     return 2;
 }

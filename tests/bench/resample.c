@@ -19,9 +19,9 @@ struct resample {
     uint32_t *stacks; /* real ones, as nodes */
     uint64_t *weights, *sums;
     uint32_t n_stacks, cap_stacks;
-    struct follow *follows; /* sorted by from, with repetitions: by how often */
-    uint32_t n_follows, cap_follows, n_learnt;
-    uint32_t *rare;        /* node of rare stack k; 0xffffffff: not made yet */
+    struct follow *follows; /* sorted by from; as often as they were seen */
+    uint32_t n_follows, cap_follows;
+    uint32_t *rare; /* node of rare stack k; 0xffffffff: not made yet */
     bool ready;
 };
 
@@ -102,8 +102,8 @@ static void learn_follow(struct resample *resample, uint32_t from, uint32_t to)
     resample->follows[resample->n_follows++] = (struct follow){from, to};
 }
 
-static void learn_stack(struct resample *resample, const struct fg_batch *batch,
-                        const struct fg_stack *stack, uint64_t weight)
+static uint32_t add_stack(struct resample *resample, const struct fg_batch *batch,
+                          const struct fg_stack *stack, bool follows)
 {
     uint32_t node = FG_TREE_ROOT, before = FG_MAP_NONE;
 
@@ -111,11 +111,25 @@ static void learn_stack(struct resample *resample, const struct fg_batch *batch,
         uint32_t location =
             learn_location(resample, batch, batch->stack_locations[stack->first + i]);
 
-        if (before != FG_MAP_NONE)
+        if (follows && before != FG_MAP_NONE)
             learn_follow(resample, before, location);
         node = fg_tree_child(&resample->tree, node, location);
         before = location;
     }
+    return node;
+}
+
+uint32_t resample_stack(struct resample *resample, const struct fg_batch *batch,
+                        const struct fg_stack *stack)
+{
+    return add_stack(resample, batch, stack, false) + 1;
+}
+
+static void learn_stack(struct resample *resample, const struct fg_batch *batch,
+                        const struct fg_stack *stack, uint64_t weight)
+{
+    uint32_t node = add_stack(resample, batch, stack, true);
+
     if (node == FG_TREE_ROOT)
         return;
     if (resample->n_stacks == resample->cap_stacks) {
@@ -161,7 +175,6 @@ static void make_ready(struct resample *resample)
         resample->sums[i] = sum += resample->weights[i];
     resample->rare = fg_malloc(RARE_MAX * sizeof *resample->rare);
     memset(resample->rare, 0xff, RARE_MAX * sizeof *resample->rare);
-    resample->n_learnt = resample->tree.symbols.n_locations;
     resample->ready = true;
 }
 
