@@ -12,7 +12,7 @@ import sys
 
 # Inside common each folder uses itself and those before it.
 COMMON = ["base", "run", "net", "rpc", "bucket", "store", "profile", "block", "ring", "tenant",
-          "program"]
+          "manifest", "program"]
 SERVICES = ["distributor", "ingester", "querier", "compactor"]
 FOLDERS = ["common", "proto", *SERVICES, "deploy", "tests"]
 

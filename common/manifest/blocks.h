@@ -1,0 +1,135 @@
+/*
+ * A tenant's manifest: its blocks, and which segments of the L0 manifest they cover. Only the
+ * compactor that owns the tenant writes it; where two think they do, the swap's condition and the
+ * checks of the changes below keep it right.
+ *
+ * Values as in l0.h. What always holds (fg_blocks_decode checks what can be seen):
+ *   - every profile is in one block at most
+ *   - a segment that holds profiles of the tenant is covered (fg_blocks_covers) exactly when all of
+ *     them are in blocks, or were deleted on purpose
+ *   - blocks and gone are sorted by id, covered by generation, all of it > covered_floor
+ *
+ * covered_floor is what keeps the list of covered segments short: all of the tenant's segments up
+ * to it are covered. It rises with the changes, as far as the L0 manifest at hand allows.
+ */
+#ifndef FG_COMMON_MANIFEST_BLOCKS_H
+#define FG_COMMON_MANIFEST_BLOCKS_H
+
+#include "common/manifest/l0.h"
+
+enum {
+    FG_BLOCKS_MAX = 65536,
+    FG_BLOCKS_COVERED_MAX = FG_L0_SEGMENTS_MAX,
+    FG_BLOCKS_FROM_MAX = 4096, /* of one block */
+    FG_BLOCKS_GONE_MAX = 65536,
+    FG_BLOCKS_TOMBSTONES_MAX = 4096,
+    FG_BLOCKS_SELECTOR_MAX_BYTES = 64 * 1024,
+};
+
+struct fg_blocks_entry {
+    struct fg_id id;            /* its object: fg_name_block() */
+    uint8_t level;              /* 1: hour, 2: 6 hours, 3: day, 4: week, 5: 28 days */
+    bool patch;                 /* late data of a span that has its block */
+    int64_t start_ns, end_ns;   /* the span, [start, end) */
+    int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive */
+    uint16_t shard_first, shard_last;
+    uint64_t bytes;
+    uint64_t directory_offset, directory_bytes;
+    uint64_t nodes_offset, nodes_bytes; /* merged nodes and what they need: one range read */
+    uint64_t profiles;
+    struct fg_id digest;             /* sum of the profiles' ids */
+    const uint64_t *from_segments;   /* generations, ascending */
+    const struct fg_id *from_blocks; /* ascending */
+    uint32_t n_from_segments, n_from_blocks;
+    struct fg_slice later;
+};
+
+struct fg_blocks_gone {
+    struct fg_id id;
+    int64_t since_wall_ns;
+    struct fg_slice later;
+};
+
+/* A deletion that was asked for. Its data is gone from answers at once, from blocks when they are
+ * written anew. */
+struct fg_blocks_tombstone {
+    struct fg_id id;
+    struct fg_slice selector; /* as it was written */
+    int64_t start_ns, end_ns; /* [start, end) */
+    int64_t asked_wall_ns;
+    struct fg_slice later;
+};
+
+struct fg_blocks {
+    struct fg_slice tenant;
+    uint64_t revision; /* counts swaps */
+    uint64_t covered_floor;
+    uint64_t newest; /* the greatest generation that is covered; 0: none (retry-covered) */
+    uint64_t *covered;
+    uint32_t n_covered;
+    struct fg_blocks_entry *blocks;
+    uint32_t n_blocks;
+    struct fg_blocks_gone *gone;
+    uint32_t n_gone;
+    struct fg_blocks_tombstone *tombstones; /* by id */
+    uint32_t n_tombstones;
+    struct fg_slice later;
+};
+
+/* What a tenant has before the first swap. The name is borrowed. */
+struct fg_blocks fg_blocks_none(struct fg_slice tenant);
+
+/* As fg_l0_decode(). tenant: whose manifest was asked for; that of another is FG_E_CORRUPT. */
+enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct fg_arena *arena,
+                              struct fg_blocks *ret_blocks, struct fg_err *err) fg_must_check;
+enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out,
+                              struct fg_err *err) fg_must_check;
+void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out);
+
+/* Is what this segment holds of the tenant in blocks? */
+bool fg_blocks_covers(const struct fg_blocks *blocks, uint64_t generation);
+
+/* By id, or NULL. */
+const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id);
+
+/* ---- changes ---- */
+
+/*
+ * Blocks enter, and what they were made of goes: segments are covered, blocks go to gone[]. All in
+ * one, so that nothing is ever there twice or not at all. No entries: what is named is dropped
+ * (retention; a segment of which nothing was left).
+ */
+struct fg_blocks_change {
+    const struct fg_blocks_entry *add; /* from_… and later are taken over */
+    uint32_t n_add;
+    const uint64_t *cover; /* generations, live in l0 with a part of the tenant's */
+    uint32_t n_cover;
+    const struct fg_id *replace;
+    uint32_t n_replace;
+};
+
+/*
+ * FG_E_ABORTED: a segment is covered already, or not live; a block is not there any more, or is
+ * there already: somebody else was faster, and what was built is waste.
+ */
+enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 *l0,
+                             const struct fg_blocks_change *change, int64_t wall_ns,
+                             struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                             struct fg_err *err) fg_must_check;
+
+/* The objects of these were deleted: they leave gone[]. */
+enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_id *ids,
+                               uint32_t count, struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                               bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/* A deletion is asked for; twice with the same id is once. */
+enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
+                            const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
+                            struct fg_blocks *ret_blocks, struct fg_err *err) fg_must_check;
+
+/* All blocks were written without what this one names: it goes. */
+enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,
+                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                              bool *ret_changed, struct fg_err *err) fg_must_check;
+
+#endif

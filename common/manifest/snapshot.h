@@ -1,0 +1,126 @@
+/*
+ * A snapshot: which segments and blocks together hold everything that was committed up to one
+ * generation, each profile once. What a query reads, what a late id is looked for in, what a head
+ * is compared with.
+ *
+ *   begin --> L0 manifest --> tenants' manifests --> READY
+ *               ^  \  (cached, young enough)  \  (read after the L0 manifest was: l0-before-tenant)
+ *               |                              |
+ *               +------------------------------+  one covers segments newer than the L0 manifest
+ *                                                 that was read (retry-covered): read that again
+ *
+ * A pure step core: it says which objects it wants, the caller reads them and hands in what came.
+ * Manifests come from a cache that is shared by all snapshots of a process, and are kept as long as
+ * a snapshot holds them.
+ *
+ * When an ingester says that the snapshot is older than what it has forgotten: begin again with its
+ * generation as the least. When an object of the snapshot is not there any more: begin again,
+ * fresh.
+ *
+ * Thread: one at a time for a cache and all its snapshots (a lock around each call is enough: none
+ * of them waits); a snapshot that is READY may be read without.
+ */
+#ifndef FG_COMMON_MANIFEST_SNAPSHOT_H
+#define FG_COMMON_MANIFEST_SNAPSHOT_H
+
+#include "common/manifest/blocks.h"
+#include "common/manifest/rules.h"
+
+#include <stdatomic.h>
+
+/* A manifest as it was read, of either kind; never changed. */
+struct fg_manifest {
+    _Atomic uint32_t refs;
+    struct fg_arena *arena;
+    struct fg_l0 l0;         /* where it is the L0 manifest */
+    struct fg_blocks blocks; /* where it is a tenant's */
+    struct fg_slice etag;    /* empty: there is no object, the first swap makes it */
+};
+
+/* bytes and etag empty: there is no object. The caller's reference. */
+enum fg_code fg_manifest_l0(struct fg_slice bytes, struct fg_slice etag,
+                            struct fg_manifest **ret_manifest, struct fg_err *err) fg_must_check;
+enum fg_code fg_manifest_blocks(struct fg_slice bytes, struct fg_slice etag, struct fg_slice tenant,
+                                struct fg_manifest **ret_manifest,
+                                struct fg_err *err) fg_must_check;
+struct fg_manifest *fg_manifest_ref(struct fg_manifest *manifest);
+void fg_manifest_unref(struct fg_manifest *manifest); /* NULL is fine */
+
+/* ---- the cache ---- */
+
+struct fg_manifests;
+
+/*
+ * tenants_max: manifests of tenants that are kept; the longest unused go. age_max_ns: older ones
+ * are asked for again, by etag; 0: every time. rules: enum fg_rule.
+ */
+struct fg_manifests *fg_manifests_create(uint32_t tenants_max, int64_t age_max_ns, unsigned rules);
+void fg_manifests_destroy(struct fg_manifests *manifests);
+
+/* ---- a snapshot ---- */
+
+enum {
+    FG_SNAPSHOT_TENANTS_MAX = FG_TENANT_IDS_MAX,
+    FG_SNAPSHOT_ATTEMPTS_MAX = 6, /* that often the L0 manifest was too old: something is wrong */
+};
+
+enum fg_snapshot_state {
+    FG_SNAPSHOT_READING, /* wants something */
+    FG_SNAPSHOT_READY,
+    FG_SNAPSHOT_FAILED, /* err says why */
+};
+
+/* An object of a snapshot: FG_SNAPSHOT_L0, or the number of a tenant. */
+enum { FG_SNAPSHOT_L0 = -1 };
+
+struct fg_snapshot {
+    struct fg_manifests *manifests;
+    enum fg_snapshot_state state;
+    struct fg_err err;
+    struct fg_manifest *l0;                              /* once READY */
+    struct fg_manifest *blocks[FG_SNAPSHOT_TENANTS_MAX]; /* once READY */
+    struct fg_slice tenants[FG_SNAPSHOT_TENANTS_MAX];    /* borrowed */
+    uint32_t n_tenants;
+
+    /* To be read now. What stands here was not wanted before; its answer has to come. */
+    bool want_l0;
+    uint32_t want_tenants; /* bit i: tenant i */
+
+    /* The core's own. */
+    uint64_t least, begun, asked;
+    uint32_t waiting; /* reads that were not answered yet */
+    uint32_t attempts;
+    bool fresh;
+};
+
+/* tenants: checked names, borrowed; at least one. */
+void fg_snapshot_init(struct fg_snapshot *snapshot, struct fg_manifests *manifests,
+                      const struct fg_slice *tenants, uint32_t n_tenants);
+void fg_snapshot_done(struct fg_snapshot *snapshot);
+
+/*
+ * Begins, or begins again. least: of no smaller generation. fresh: nothing that was read before
+ * now. May be READY at once. Nothing is being read for this snapshot.
+ */
+void fg_snapshot_begin(struct fg_snapshot *snapshot, uint64_t least, bool fresh, int64_t mono_ns);
+
+/* The etag to ask with for something else (If-None-Match); empty: ask for whatever there is. */
+struct fg_slice fg_snapshot_etag(const struct fg_snapshot *snapshot, int object);
+
+/* What came of a read. manifest: a reference that is taken over; NULL: the etag still holds. */
+void fg_snapshot_answer(struct fg_snapshot *snapshot, int object, struct fg_manifest *manifest,
+                        int64_t mono_ns);
+void fg_snapshot_failed(struct fg_snapshot *snapshot, const struct fg_err *err);
+
+/* ---- what is in a snapshot that is READY ---- */
+
+static inline uint64_t fg_snapshot_generation(const struct fg_snapshot *snapshot)
+{
+    return snapshot->l0->l0.generation;
+}
+
+/* Is this segment to be read for the tenant? It holds something of it, and no block covers it. */
+bool fg_snapshot_reads(const struct fg_snapshot *snapshot, uint32_t tenant,
+                       const struct fg_l0_segment *segment);
+
+#endif

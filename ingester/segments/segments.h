@@ -1,0 +1,229 @@
+/*
+ * The step core of the ingester's way from head to segments: event in, effects out. It knows which
+ * rounds the head has and what became of each; it decides when to cut, what to write, when to swap,
+ * what may be forgotten, and answers for each push and each read what the head may do.
+ *
+ * Rounds. A group is (tenant, shard, window). What arrives goes into the group's open round; a cut
+ * seals rounds, what arrives later goes into the next one. So what a segment will hold is fixed,
+ * and survives a crash. A sealed round is committed as a whole, at one generation, and forgotten as
+ * a whole.
+ *
+ *             seal                 found in the manifest          five minutes later
+ *   OPEN ------------> SEALED(cut) ---------------------> COMMITTED(generation) -----> (forgotten)
+ *     \                                                        ^
+ *      \______ held by a segment of another ingester ____________/   its other profiles go to a new
+ *              (only where two hold the same: RF 3, ring changes)    OPEN round: COMPARE
+ *
+ * A cut goes through SEAL, UPLOAD, SWAP and MARK. The answer to a swap is never believed: lost, won
+ * or unknown, the manifest is read, and it says which cut of ours entered last. So an answer that
+ * was lost, a swap that is late, and a crash at any point are one and the same case. One cut at a
+ * time, and the next one only after all of its rounds are marked.
+ *
+ * Following. `seen` is the newest generation whose manifest was handed in: admission looks at it.
+ * `gen` is the newest that all rounds agree with: no profile of a round that is not committed is in
+ * a block of a generation <= gen. Reads wait for it (fence-gen). Between the two lies comparing.
+ *
+ * Thread: one, and it has to be the one that writes the head (the committer), between its batches:
+ * what segments_admit() allows is written before the next event is handed in, and what SEAL,
+ * COMPARE and FORGET write is written and answered with no push in between. Memory: bounded by
+ * rounds_max. No clock, no I/O; effects are what is to be done now, each is answered by one event,
+ * and a crash may come anywhere: what is not durable may be lost.
+ */
+#ifndef FG_INGESTER_SEGMENTS_H
+#define FG_INGESTER_SEGMENTS_H
+
+#include "common/manifest/l0.h"
+#include "common/manifest/rules.h"
+#include "ingester/keys.h"
+
+struct segments;
+
+struct segments_config {
+    struct fg_id writer;       /* born with the store (common/manifest/name.h) */
+    uint64_t seed;             /* another one at each start: jitter and names of uploads */
+    uint64_t cut_bytes;        /* seal everything when that much is open: 64 MiB */
+    int64_t grace_ns;          /* a window is due that long after its end: 1 min */
+    int64_t linger_ns;         /* late profiles wait that long for others: 10 min */
+    int64_t open_max_ns;       /* no round is open longer, whatever its window: 2 h */
+    int64_t forget_after_ns;   /* committed rounds stay that long: 5 min */
+    int64_t poll_ns;           /* the manifest is read at least that often: 15 s */
+    int64_t upload_max_age_ns; /* older uploads are done again before they are swapped in, since
+                                  what no manifest lists is deleted after a day: 1 h */
+    int64_t backoff_min_ns, backoff_max_ns; /* after failures, doubled, with full jitter */
+    uint32_t rounds_max;
+    unsigned rules; /* enum fg_rule */
+};
+
+enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED };
+
+struct segments_round {
+    struct head_group_key group;
+    uint32_t number; /* in its group; never one that the store still has */
+    enum round_state state;
+    uint64_t cut;        /* SEALED: of which; COMMITTED: 0, or as it was */
+    uint64_t generation; /* COMMITTED */
+    uint64_t profiles, bytes;
+    int64_t opened_wall_ns;
+    int64_t committed_mono_ns;
+};
+
+/* last_cut: the greatest number a SEAL ever had in this store. */
+struct segments *segments_create(const struct segments_config *config, uint64_t last_cut);
+void segments_destroy(struct segments *segments);
+
+/* A round that the store has, before the first event. false: more than rounds_max. */
+bool segments_restore(struct segments *segments, const struct segments_round *round) fg_must_check;
+
+/* ---- events and effects ---- */
+
+enum segments_event_kind {
+    SEGMENTS_TICK,      /* time has passed; also to begin with */
+    SEGMENTS_WANTED,    /* somebody knows of this generation and waits for it */
+    SEGMENTS_DRAIN,     /* on: everything is cut at once, and what comes from now on too */
+    SEGMENTS_MANIFEST,  /* READ: as it is now */
+    SEGMENTS_COMPARED,  /* COMPARE: written, and these are the outcomes */
+    SEGMENTS_SEALED,    /* SEAL: written */
+    SEGMENTS_UPLOADED,  /* UPLOAD: the object is whole and durable */
+    SEGMENTS_SWAPPED,   /* SWAP: ended, one way or the other */
+    SEGMENTS_MARKED,    /* MARK: written */
+    SEGMENTS_FORGOTTEN, /* FORGET: written */
+    SEGMENTS_FAILED,    /* the effect named in `failed` did not work, or nobody knows */
+};
+
+enum segments_effect_kind {
+    /* Read the L0 manifest (a conditional read is fine, the event gets what is known then). */
+    SEGMENTS_READ,
+    /*
+     * Find out which profiles of rounds that are not committed are held: by the segment of this
+     * generation, or (all) by any live block of a snapshot whose generation is not less. Only
+     * groups for which segments_may_hold() says so have to be looked at. For each such round with a
+     * held profile: the other profiles move to the round segments_leftover() names, the round is
+     * marked committed; in one durable batch; then COMPARED.
+     */
+    SEGMENTS_COMPARE,
+    /* Mark the rounds sealed, under this cut, and remember it as the last: one durable batch. */
+    SEGMENTS_SEAL,
+    /* Make a segment of the rounds' profiles, upload it under this id, if absent. */
+    SEGMENTS_UPLOAD,
+    /* Swap it in, onto the manifest that was handed in last: fg_l0_commit(), if its etag holds. */
+    SEGMENTS_SWAP,
+    /* Mark the rounds committed, each at its generation: one durable batch. */
+    SEGMENTS_MARK,
+    /* Delete the rounds. Reads of older snapshots are refused from now on. */
+    SEGMENTS_FORGET,
+};
+
+/* What a COMPARE found of a round: its profiles but `moved_…` are held. */
+struct segments_outcome {
+    struct head_group_key group;
+    uint32_t number;
+    uint64_t moved_profiles, moved_bytes; /* to the round segments_leftover() named */
+};
+
+struct segments_event {
+    enum segments_event_kind kind;
+    int64_t wall_ns, mono_ns;
+    uint64_t generation;    /* WANTED; COMPARED with all: of the snapshot, else 0 */
+    const struct fg_l0 *l0; /* MANIFEST; until the step returns */
+    const struct segments_outcome *outcomes; /* COMPARED */
+    uint32_t n_outcomes;
+    /* COMPARED: groups of ours of which the segment holds profiles that we do not have. */
+    const struct head_group_key *missing;
+    uint32_t n_missing;
+    enum segments_effect_kind failed; /* FAILED */
+    bool on;                          /* DRAIN */
+};
+
+struct segments_effect {
+    enum segments_effect_kind kind;
+    bool all;                /* COMPARE */
+    uint64_t generation;     /* COMPARE */
+    uint64_t cut;            /* SEAL */
+    struct fg_segment_id id; /* UPLOAD, SWAP */
+    /* SEAL, UPLOAD, MARK, FORGET; until the next step. */
+    const struct segments_round *const *rounds;
+    uint32_t n_rounds;
+};
+
+/* A read of the manifest or a COMPARE, one step of a cut, a FORGET. */
+enum { SEGMENTS_EFFECTS_MAX = 3 };
+
+struct segments_effects {
+    struct segments_effect effects[SEGMENTS_EFFECTS_MAX];
+    uint32_t n;
+    int64_t wake_mono_ns; /* a TICK is due then at the latest */
+};
+
+void segments_step(struct segments *segments, const struct segments_event *event,
+                   struct segments_effects *ret_effects);
+
+/* ---- writing ---- */
+
+enum segments_admission {
+    SEGMENTS_ADMIT, /* write it into this round */
+    SEGMENTS_LOOK,  /* first look for the id in the live blocks of a snapshot of segments_seen() */
+    SEGMENTS_FULL,  /* too many rounds: FG_E_LIMIT */
+};
+
+/*
+ * May a profile be written whose id is in no live round of its group? looked: generation of the
+ * snapshot in whose blocks the id was looked for and not found; 0: it was not. A profile that was
+ * found there is stored already: done. (check-late-ids)
+ */
+enum segments_admission segments_admit(struct segments *segments,
+                                       const struct head_group_key *group, uint64_t looked,
+                                       uint32_t *ret_round) fg_must_check;
+
+/* So much was written into a round that segments_admit() gave. */
+void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
+                    uint64_t profiles, uint64_t bytes, int64_t wall_ns);
+
+/* A snapshot for looking has to be of this generation at least. */
+uint64_t segments_seen(const struct segments *segments);
+
+/* ---- reading ---- */
+
+enum segments_fence {
+    SEGMENTS_SERVE,  /* what segments_shows() */
+    SEGMENTS_BEHIND, /* hand in WANTED, and ask again after the next steps */
+    SEGMENTS_STALE,  /* the reader needs a snapshot of *ret_least or newer (drop-after-safe) */
+};
+
+/*
+ * May a reader with a snapshot of that generation be served? This call, the calls of
+ * segments_shows() and the making of the iterator that is read through belong together: no step in
+ * between, since a COMPARE moves profiles and a FORGET deletes them.
+ */
+enum segments_fence segments_fence(const struct segments *segments, uint64_t generation,
+                                   uint64_t *ret_least) fg_must_check;
+
+/* Are the profiles of this round part of the answer for that generation? (fence-gen) */
+bool segments_shows(const struct segments *segments, const struct head_group_key *group,
+                    uint32_t round, uint64_t generation);
+
+/* ---- comparing (only where another ingester may hold the same profiles) ---- */
+
+/* Can the segments up to seen hold profiles of this group? */
+bool segments_may_hold(const struct segments *segments, const struct head_group_key *group);
+
+/* Where profiles of this round go that are not held. Nothing is changed before COMPARED. */
+uint32_t segments_leftover(const struct segments *segments, const struct head_group_key *group,
+                           uint32_t round);
+
+/* ---- looking at it ---- */
+
+struct segments_status {
+    uint64_t gen, seen, safe;
+    uint64_t last_cut;
+    uint32_t rounds[3]; /* by state */
+    uint64_t open_bytes, sealed_bytes;
+    int64_t oldest_open_wall_ns; /* INT64_MAX: none */
+    bool settled;
+    bool drained; /* nothing is open or sealed, all marks are written */
+};
+struct segments_status segments_status(const struct segments *segments);
+
+/* All rounds, in no order; until the next call. */
+const struct segments_round *segments_rounds(const struct segments *segments, uint32_t *ret_count);
+
+#endif
