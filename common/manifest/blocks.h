@@ -109,23 +109,25 @@ struct fg_blocks_change {
 };
 
 /*
+ * *ret_changed false: the change is there already, by an earlier try of which nobody knew.
  * FG_E_ABORTED: a segment is covered already, or not live; a block is not there any more, or is
  * there already: somebody else was faster, and what was built is waste.
  */
 enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                              const struct fg_blocks_change *change, int64_t wall_ns,
                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
-                             struct fg_err *err) fg_must_check;
+                             bool *ret_changed, struct fg_err *err) fg_must_check;
 
 /* The objects of these were deleted: they leave gone[]. */
 enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_id *ids,
                                uint32_t count, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                                bool *ret_changed, struct fg_err *err) fg_must_check;
 
-/* A deletion is asked for; twice with the same id is once. */
+/* A deletion is asked for; twice with the same id is once. The selector is borrowed. */
 enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
-                            struct fg_blocks *ret_blocks, struct fg_err *err) fg_must_check;
+                            struct fg_blocks *ret_blocks, bool *ret_changed,
+                            struct fg_err *err) fg_must_check;
 
 /* All blocks were written without what this one names: it goes. */
 enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,

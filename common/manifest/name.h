@@ -33,6 +33,17 @@ struct fg_segment_id {
     uint64_t cut, nonce;
 };
 
+static inline int fg_segment_id_cmp(const struct fg_segment_id *a, const struct fg_segment_id *b)
+{
+    int order = fg_id_cmp(a->writer, b->writer);
+
+    if (order != 0)
+        return order;
+    if (a->cut != b->cut)
+        return a->cut < b->cut ? -1 : 1;
+    return (a->nonce > b->nonce) - (a->nonce < b->nonce);
+}
+
 /* NUL-terminated into out. */
 void fg_name_segment(char out[FG_NAME_MAX_BYTES], const struct fg_segment_id *id);
 

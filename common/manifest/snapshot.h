@@ -86,11 +86,15 @@ struct fg_snapshot {
     bool want_l0;
     uint32_t want_tenants; /* bit i: tenant i */
 
-    /* The core's own. */
-    uint64_t least, begun, asked;
-    uint32_t waiting; /* reads that were not answered yet */
+    /* The core's own. Moments are counted, not timed. */
+    uint64_t least;        /* generation */
+    uint64_t begun, asked; /* when it began, when it asked last */
+    uint64_t l0_since;     /* when this version of the L0 manifest was first seen */
+    int64_t asked_mono_ns;
+    bool have_l0, fresh;
+    uint32_t have_tenants; /* bit i */
+    uint32_t waiting;      /* reads without an answer yet */
     uint32_t attempts;
-    bool fresh;
 };
 
 /* tenants: checked names, borrowed; at least one. */

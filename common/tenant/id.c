@@ -8,8 +8,10 @@ static bool is_allowed(uint8_t c)
            (c != '\0' && strchr("!-_.*'()", c) != NULL);
 }
 
-static enum fg_code check(struct fg_slice id, struct fg_err *err)
+enum fg_code fg_tenant_check(struct fg_slice id, struct fg_err *err)
 {
+    if (id.len == 0)
+        return fg_fail(err, FG_E_INVALID, "tenant ID is empty");
     if (id.len > FG_TENANT_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "tenant ID is too long: max %d characters",
                        FG_TENANT_MAX_BYTES);
@@ -52,7 +54,7 @@ enum fg_code fg_tenant_ids_parse(struct fg_slice header, struct fg_tenant_ids *r
 
         id = fg_trim(fg_slice_sub(id, 0, fg_slice_find(id, ':')));
         rest = bar == SIZE_MAX ? FG_LIT("") : fg_slice_sub(rest, bar + 1, rest.len);
-        if (id.len > 0 && (check(id, err) != FG_OK || add(ret_ids, id, err) != FG_OK))
+        if (id.len > 0 && (fg_tenant_check(id, err) != FG_OK || add(ret_ids, id, err) != FG_OK))
             return err->code;
     }
     return ret_ids->n > 0 ? FG_OK : fg_fail(err, FG_E_NO_TENANT, "no org id");

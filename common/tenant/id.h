@@ -13,6 +13,9 @@ enum { FG_TENANT_MAX_BYTES = 150, FG_TENANT_IDS_MAX = 32 };
 #define FG_TENANT_HEADER "X-Scope-OrgID"
 #define FG_TENANT_ONLY   "anonymous" /* of a server without tenancy */
 
+/* FG_E_INVALID: what is wrong with the name; an empty one too. */
+enum fg_code fg_tenant_check(struct fg_slice id, struct fg_err *err) fg_must_check;
+
 /* Sorted, each once, at least one. Borrowed. */
 struct fg_tenant_ids {
     struct fg_slice ids[FG_TENANT_IDS_MAX];

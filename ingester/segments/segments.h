@@ -60,18 +60,19 @@ struct segments_round {
     struct head_group_key group;
     uint32_t number; /* in its group; never one that the store still has */
     enum round_state state;
-    uint64_t cut;        /* SEALED: of which; COMMITTED: 0, or as it was */
+    uint64_t cut;        /* SEALED */
     uint64_t generation; /* COMMITTED */
     uint64_t profiles, bytes;
-    int64_t opened_wall_ns;
-    int64_t committed_mono_ns;
+    int64_t opened_wall_ns;    /* of its first profile */
+    int64_t committed_mono_ns; /* 0 where it was before this start */
+    bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
 };
 
 /* last_cut: the greatest number a SEAL ever had in this store. */
 struct segments *segments_create(const struct segments_config *config, uint64_t last_cut);
 void segments_destroy(struct segments *segments);
 
-/* A round that the store has, before the first event. false: more than rounds_max. */
+/* A round that the store has, before the first event; once each. false: more than rounds_max. */
 bool segments_restore(struct segments *segments, const struct segments_round *round) fg_must_check;
 
 /* ---- events and effects ---- */
@@ -98,7 +99,8 @@ enum segments_effect_kind {
      * generation, or (all) by any live block of a snapshot whose generation is not less. Only
      * groups for which segments_may_hold() says so have to be looked at. For each such round with a
      * held profile: the other profiles move to the round segments_leftover() names, the round is
-     * marked committed; in one durable batch; then COMPARED.
+     * marked committed, at the generation of the segment or the snapshot; in one durable batch;
+     * then COMPARED. A segment that is not there any more: FAILED.
      */
     SEGMENTS_COMPARE,
     /* Mark the rounds sealed, under this cut, and remember it as the last: one durable batch. */
@@ -123,15 +125,16 @@ struct segments_outcome {
 struct segments_event {
     enum segments_event_kind kind;
     int64_t wall_ns, mono_ns;
-    uint64_t generation;    /* WANTED; COMPARED with all: of the snapshot, else 0 */
-    const struct fg_l0 *l0; /* MANIFEST; until the step returns */
+    uint64_t generation;                     /* WANTED; COMPARED: of the segment or the snapshot */
+    const struct fg_l0 *l0;                  /* MANIFEST; until the step returns */
     const struct segments_outcome *outcomes; /* COMPARED */
     uint32_t n_outcomes;
-    /* COMPARED: groups of ours of which the segment holds profiles that we do not have. */
+    /* COMPARED: groups of which the segment holds profiles that none of our live rounds has. */
     const struct head_group_key *missing;
     uint32_t n_missing;
     enum segments_effect_kind failed; /* FAILED */
     bool on;                          /* DRAIN */
+    bool nothing; /* UPLOADED: the rounds are empty, and so nothing was uploaded */
 };
 
 struct segments_effect {
@@ -174,7 +177,8 @@ enum segments_admission segments_admit(struct segments *segments,
                                        const struct head_group_key *group, uint64_t looked,
                                        uint32_t *ret_round) fg_must_check;
 
-/* So much was written into a round that segments_admit() gave. */
+/* So much was written into a round that segments_admit() gave, or may have been: a write that
+ * failed may be there all the same. */
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
                     uint64_t profiles, uint64_t bytes, int64_t wall_ns);
 
@@ -219,11 +223,13 @@ struct segments_status {
     uint64_t open_bytes, sealed_bytes;
     int64_t oldest_open_wall_ns; /* INT64_MAX: none */
     bool settled;
-    bool drained; /* nothing is open or sealed, all marks are written */
+    bool went_back; /* the manifest is older than one that was read: not our bucket any more */
+    bool drained;   /* nothing is open or sealed, all marks are written */
 };
 struct segments_status segments_status(const struct segments *segments);
 
-/* All rounds, in no order; until the next call. */
-const struct segments_round *segments_rounds(const struct segments *segments, uint32_t *ret_count);
+/* All rounds, in no order; the array until the next call, a round until it is forgotten. */
+const struct segments_round *const *segments_rounds(const struct segments *segments,
+                                                    uint32_t *ret_count);
 
 #endif

@@ -1,0 +1,324 @@
+#include "common/manifest/blocks.h"
+
+#include <stdlib.h>
+
+struct fg_blocks fg_blocks_none(struct fg_slice tenant)
+{
+    return (struct fg_blocks){.tenant = tenant};
+}
+
+/* ---- finding ---- */
+
+static int compare_u64(const void *left, const void *right)
+{
+    const uint64_t *a = left, *b = right;
+
+    return (*a > *b) - (*a < *b);
+}
+
+static int compare_ids(const void *left, const void *right)
+{
+    const struct fg_id *a = left, *b = right;
+
+    return fg_id_cmp(*a, *b);
+}
+
+/* These three begin with an id, by which they are sorted: so one comparison does for all, and a
+ * plain id finds them. */
+_Static_assert(offsetof(struct fg_blocks_entry, id) == 0, "compare_ids");
+_Static_assert(offsetof(struct fg_blocks_gone, id) == 0, "compare_ids");
+_Static_assert(offsetof(struct fg_blocks_tombstone, id) == 0, "compare_ids");
+
+static void *find(struct fg_id id, const void *list, uint32_t count, size_t size)
+{
+    return count == 0 ? NULL : bsearch(&id, list, count, size, compare_ids);
+}
+
+bool fg_blocks_covers(const struct fg_blocks *blocks, uint64_t generation)
+{
+    return generation <= blocks->covered_floor ||
+           (blocks->n_covered > 0 && bsearch(&generation, blocks->covered, blocks->n_covered,
+                                             sizeof *blocks->covered, compare_u64) != NULL);
+}
+
+const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id)
+{
+    return find(id, blocks->blocks, blocks->n_blocks, sizeof *blocks->blocks);
+}
+
+static bool is_gone(const struct fg_blocks *blocks, struct fg_id id)
+{
+    return find(id, blocks->gone, blocks->n_gone, sizeof *blocks->gone) != NULL;
+}
+
+/* ---- changes ---- */
+
+static enum fg_code no_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "tenant's manifest is too large to be changed");
+}
+
+/* What was to enter has entered, and what was to leave has left: by an earlier try. */
+static bool is_done(const struct fg_blocks *blocks, const struct fg_blocks_change *change)
+{
+    for (uint32_t i = 0; i < change->n_add; i++)
+        if (fg_blocks_find(blocks, change->add[i].id) == NULL &&
+            !is_gone(blocks, change->add[i].id))
+            return false;
+    for (uint32_t i = 0; i < change->n_cover; i++)
+        if (!fg_blocks_covers(blocks, change->cover[i]))
+            return false;
+    for (uint32_t i = 0; i < change->n_replace; i++)
+        if (fg_blocks_find(blocks, change->replace[i]) != NULL)
+            return false;
+    return true;
+}
+
+static enum fg_code check_cover(const struct fg_blocks *blocks, const struct fg_l0 *l0,
+                                uint64_t generation, struct fg_err *err)
+{
+    const struct fg_l0_segment *segment = fg_l0_segment(l0, generation);
+    uint32_t tenant = fg_l0_tenant(l0, blocks->tenant);
+
+    if (fg_blocks_covers(blocks, generation))
+        return fg_fail(err, FG_E_ABORTED, "segment %llu is covered already",
+                       (unsigned long long)generation);
+    if (segment == NULL || tenant == FG_L0_NO_TENANT || fg_l0_part(segment, tenant) == NULL)
+        return fg_fail(err, FG_E_ABORTED, "segment %llu holds nothing of the tenant any more",
+                       (unsigned long long)generation);
+    return FG_OK;
+}
+
+static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg_l0 *l0,
+                                 const struct fg_blocks_change *change, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < change->n_cover; i++)
+        if (check_cover(blocks, l0, change->cover[i], err) != FG_OK)
+            return err->code;
+    for (uint32_t i = 0; i < change->n_replace; i++)
+        if (fg_blocks_find(blocks, change->replace[i]) == NULL)
+            return fg_fail(err, FG_E_ABORTED, "a block to be replaced is not there any more");
+    for (uint32_t i = 0; i < change->n_add; i++)
+        if (fg_blocks_find(blocks, change->add[i].id) != NULL || is_gone(blocks, change->add[i].id))
+            return fg_fail(err, FG_E_ABORTED, "a block to be added is there already");
+    return FG_OK;
+}
+
+/* A sorted copy of the sources; false at the arena's limit. */
+static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_change *change,
+                     struct fg_arena *arena)
+{
+    uint64_t *segments = fg_arena_new(arena, uint64_t, change->n_cover);
+    struct fg_id *ids = fg_arena_new(arena, struct fg_id, change->n_replace);
+
+    if (segments == NULL || ids == NULL)
+        return false;
+    if (change->n_cover > 0)
+        memcpy(segments, change->cover, change->n_cover * sizeof *segments);
+    if (change->n_replace > 0)
+        memcpy(ids, change->replace, change->n_replace * sizeof *ids);
+    qsort(segments, change->n_cover, sizeof *segments, compare_u64);
+    qsort(ids, change->n_replace, sizeof *ids, compare_ids);
+    entry->from_segments = segments;
+    entry->n_from_segments = change->n_cover;
+    entry->from_blocks = ids;
+    entry->n_from_blocks = change->n_replace;
+    return true;
+}
+
+static bool is_replaced(const struct fg_blocks_change *change, struct fg_id id)
+{
+    for (uint32_t i = 0; i < change->n_replace; i++)
+        if (fg_id_eq(change->replace[i], id))
+            return true;
+    return false;
+}
+
+static bool change_blocks(struct fg_blocks *next, const struct fg_blocks_change *change,
+                          int64_t wall_ns, struct fg_arena *arena)
+{
+    const struct fg_blocks_entry *before = next->blocks;
+    struct fg_blocks_entry *blocks =
+        fg_arena_new(arena, struct fg_blocks_entry, (size_t)next->n_blocks + change->n_add);
+    struct fg_blocks_gone *gone =
+        fg_arena_new(arena, struct fg_blocks_gone, (size_t)next->n_gone + change->n_replace);
+    uint32_t n = 0;
+
+    if (blocks == NULL || gone == NULL)
+        return false;
+    if (next->n_gone > 0)
+        memcpy(gone, next->gone, next->n_gone * sizeof *gone);
+    for (uint32_t i = 0; i < next->n_blocks; i++) {
+        if (is_replaced(change, before[i].id))
+            gone[next->n_gone++] = (struct fg_blocks_gone){before[i].id, wall_ns, {NULL, 0}};
+        else
+            blocks[n++] = before[i];
+    }
+    for (uint32_t i = 0; i < change->n_add; i++) {
+        blocks[n] = change->add[i];
+        blocks[n].later = fg_bytes(NULL, 0);
+        if (!set_from(&blocks[n++], change, arena))
+            return false;
+    }
+    qsort(blocks, n, sizeof *blocks, compare_ids);
+    qsort(gone, next->n_gone, sizeof *gone, compare_ids);
+    next->blocks = blocks;
+    next->n_blocks = n;
+    next->gone = gone;
+    return true;
+}
+
+/*
+ * The floor rises up to the first live segment that holds something of the tenant and is not
+ * covered. What will come has a greater generation than the L0 manifest at hand, and what left it
+ * was covered.
+ */
+static uint64_t raise_floor(const struct fg_blocks *blocks, const struct fg_l0 *l0)
+{
+    uint32_t tenant = fg_l0_tenant(l0, blocks->tenant);
+
+    for (uint32_t i = 0; i < l0->n_segments; i++) {
+        const struct fg_l0_segment *segment = &l0->segments[i];
+
+        if (tenant != FG_L0_NO_TENANT && fg_l0_part(segment, tenant) != NULL &&
+            !fg_blocks_covers(blocks, segment->generation))
+            return FG_MAX(blocks->covered_floor, segment->generation - 1);
+    }
+    return FG_MAX(blocks->covered_floor, l0->generation);
+}
+
+static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
+                           const struct fg_blocks_change *change, struct fg_arena *arena)
+{
+    uint64_t *covered = fg_arena_new(arena, uint64_t, (size_t)next->n_covered + change->n_cover);
+    uint32_t n = next->n_covered, kept = 0;
+
+    if (covered == NULL)
+        return false;
+    if (n > 0)
+        memcpy(covered, next->covered, n * sizeof *covered);
+    for (uint32_t i = 0; i < change->n_cover; i++) {
+        covered[n++] = change->cover[i];
+        next->newest = FG_MAX(next->newest, change->cover[i]);
+    }
+    qsort(covered, n, sizeof *covered, compare_u64);
+    next->covered = covered;
+    next->n_covered = n;
+    next->covered_floor = raise_floor(next, l0);
+    for (uint32_t i = 0; i < n; i++)
+        if (covered[i] > next->covered_floor)
+            covered[kept++] = covered[i];
+    next->n_covered = kept;
+    return true;
+}
+
+static enum fg_code check_limits(const struct fg_blocks *blocks, struct fg_err *err)
+{
+    if (blocks->n_blocks > FG_BLOCKS_MAX || blocks->n_gone > FG_BLOCKS_GONE_MAX ||
+        blocks->n_covered > FG_BLOCKS_COVERED_MAX ||
+        blocks->n_tombstones > FG_BLOCKS_TOMBSTONES_MAX)
+        return fg_fail(err, FG_E_LIMIT,
+                       "tenant's manifest would have %u blocks, %u to delete, %u segments, "
+                       "%u tombstones",
+                       blocks->n_blocks, blocks->n_gone, blocks->n_covered, blocks->n_tombstones);
+    return FG_OK;
+}
+
+enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 *l0,
+                             const struct fg_blocks_change *change, int64_t wall_ns,
+                             struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                             bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    if (is_done(blocks, change)) {
+        *ret_changed = false;
+        *ret_blocks = next;
+        return FG_OK;
+    }
+    if (change->n_cover > FG_BLOCKS_FROM_MAX || change->n_replace > FG_BLOCKS_FROM_MAX)
+        return fg_fail(err, FG_E_LIMIT, "a change of %u segments and %u blocks", change->n_cover,
+                       change->n_replace);
+    if (check_change(blocks, l0, change, err) != FG_OK)
+        return err->code;
+    next.revision++;
+    if (!change_blocks(&next, change, wall_ns, arena) || !change_covered(&next, l0, change, arena))
+        return no_memory(err);
+    if (check_limits(&next, err) != FG_OK)
+        return err->code;
+    *ret_changed = true;
+    *ret_blocks = next;
+    return FG_OK;
+}
+
+enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_id *ids,
+                               uint32_t count, struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                               bool *ret_changed, struct fg_err *err)
+{
+    struct fg_id *leaving = fg_arena_new(arena, struct fg_id, count);
+    struct fg_blocks next = *blocks;
+
+    next.gone = fg_arena_new(arena, struct fg_blocks_gone, blocks->n_gone);
+    if (leaving == NULL || next.gone == NULL)
+        return no_memory(err);
+    if (count > 0)
+        memcpy(leaving, ids, count * sizeof *leaving);
+    qsort(leaving, count, sizeof *leaving, compare_ids);
+    next.n_gone = 0;
+    for (uint32_t i = 0; i < blocks->n_gone; i++)
+        if (find(blocks->gone[i].id, leaving, count, sizeof *leaving) == NULL)
+            next.gone[next.n_gone++] = blocks->gone[i];
+    next.revision++;
+    *ret_changed = next.n_gone != blocks->n_gone;
+    *ret_blocks = *ret_changed ? next : *blocks;
+    return FG_OK;
+}
+
+enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
+                            const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
+                            struct fg_blocks *ret_blocks, bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    *ret_changed = find(tombstone->id, blocks->tombstones, blocks->n_tombstones,
+                        sizeof *blocks->tombstones) == NULL;
+    *ret_blocks = next;
+    if (!*ret_changed)
+        return FG_OK;
+    if (tombstone->selector.len > FG_BLOCKS_SELECTOR_MAX_BYTES ||
+        tombstone->end_ns < tombstone->start_ns)
+        return fg_fail(err, FG_E_INVALID, "deletion by a selector of %zu bytes, or of no time",
+                       tombstone->selector.len);
+    next.tombstones =
+        fg_arena_new(arena, struct fg_blocks_tombstone, (size_t)blocks->n_tombstones + 1);
+    if (next.tombstones == NULL)
+        return no_memory(err);
+    if (blocks->n_tombstones > 0)
+        memcpy(next.tombstones, blocks->tombstones, blocks->n_tombstones * sizeof *next.tombstones);
+    next.tombstones[next.n_tombstones++] = *tombstone;
+    qsort(next.tombstones, next.n_tombstones, sizeof *next.tombstones, compare_ids);
+    next.revision++;
+    if (check_limits(&next, err) != FG_OK)
+        return err->code;
+    *ret_blocks = next;
+    return FG_OK;
+}
+
+enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,
+                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                              bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    next.tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, blocks->n_tombstones);
+    if (next.tombstones == NULL)
+        return no_memory(err);
+    next.n_tombstones = 0;
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++)
+        if (!fg_id_eq(blocks->tombstones[i].id, tombstone))
+            next.tombstones[next.n_tombstones++] = blocks->tombstones[i];
+    next.revision++;
+    *ret_changed = next.n_tombstones != blocks->n_tombstones;
+    *ret_blocks = *ret_changed ? next : *blocks;
+    return FG_OK;
+}

@@ -1,0 +1,174 @@
+#include "ingester/segments/table.h"
+
+#include <stdlib.h>
+
+void table_init(struct table *table)
+{
+    *table = (struct table){0};
+    fg_map_init(&table->group_map);
+    fg_map_init(&table->round_map);
+}
+
+void table_done(struct table *table)
+{
+    for (uint32_t i = 0; i < table->n_groups; i++)
+        free(table->groups[i]);
+    for (uint32_t i = 0; i < table->n_rounds; i++)
+        free(table->rounds[i]);
+    free(table->groups);
+    free(table->rounds);
+    fg_map_done(&table->group_map);
+    fg_map_done(&table->round_map);
+}
+
+/* Shards and windows are what strangers choose, so the hash has a part that they do not know. */
+static uint64_t hash_group(const struct head_group_key *key)
+{
+    return fg_mix64(fg_mix64((uint64_t)key->tenant << 32 | key->window) ^ key->shard ^
+                    fg_hash_seed());
+}
+
+static uint64_t hash_round(const struct head_group_key *key, uint32_t number)
+{
+    return fg_mix64(hash_group(key) + number);
+}
+
+static bool same_group(const struct head_group_key *a, const struct head_group_key *b)
+{
+    return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
+}
+
+struct table_group *table_group(const struct table *table, const struct head_group_key *key)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&table->group_map, hash_group(key), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&table->group_map, &walk))
+        if (same_group(&table->groups[i]->key, key))
+            return table->groups[i];
+    return NULL;
+}
+
+struct segments_round *table_round(const struct table *table, const struct head_group_key *key,
+                                   uint32_t number)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&table->round_map, hash_round(key, number), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&table->round_map, &walk))
+        if (table->rounds[i]->number == number && same_group(&table->rounds[i]->group, key))
+            return table->rounds[i];
+    return NULL;
+}
+
+/* A place behind the last element of an array of pointers. */
+static void *grow(void *array, uint32_t count, uint32_t *cap)
+{
+    if (count < *cap)
+        return array;
+    *cap = FG_MAX(64, *cap * 2);
+    return fg_realloc(array, *cap * sizeof(void *));
+}
+
+struct table_group *table_add_group(struct table *table, const struct head_group_key *key)
+{
+    struct table_group *group = fg_new(struct table_group);
+
+    group->key = *key;
+    table->groups = grow(table->groups, table->n_groups, &table->cap_groups);
+    fg_map_add(&table->group_map, hash_group(key), table->n_groups);
+    table->groups[table->n_groups++] = group;
+    return group;
+}
+
+/* Into the sums (sign 1), or out of them. */
+static void sum(struct table *table, const struct segments_round *round, int sign)
+{
+    uint64_t bytes = sign > 0 ? round->bytes : -round->bytes;
+
+    table->by_state[round->state] += (uint32_t)sign;
+    if (round->state == ROUND_OPEN)
+        table->open_bytes += bytes;
+    if (round->state == ROUND_SEALED)
+        table->sealed_bytes += bytes;
+}
+
+struct segments_round *table_add_round(struct table *table, struct table_group *group,
+                                       const struct segments_round *round)
+{
+    struct segments_round *copy = fg_new(struct segments_round);
+
+    *copy = *round;
+    table->rounds = grow(table->rounds, table->n_rounds, &table->cap_rounds);
+    fg_map_add(&table->round_map, hash_round(&copy->group, copy->number), table->n_rounds);
+    table->rounds[table->n_rounds++] = copy;
+    group->n_rounds++;
+    group->next = FG_MAX(group->next, copy->number + 1);
+    if (copy->state == ROUND_OPEN) {
+        fg_assert(group->open == NULL);
+        group->open = copy;
+    }
+    sum(table, copy, 1);
+    return copy;
+}
+
+void table_set_state(struct table *table, struct segments_round *round, enum round_state state)
+{
+    fg_assert(state > round->state); /* they only go forward */
+    if (round->state == ROUND_OPEN)
+        table_group(table, &round->group)->open = NULL;
+    sum(table, round, -1);
+    round->state = state;
+    sum(table, round, 1);
+}
+
+void table_count(struct table *table, struct segments_round *round, int64_t profiles, int64_t bytes)
+{
+    sum(table, round, -1);
+    round->profiles += (uint64_t)profiles;
+    round->bytes += (uint64_t)bytes;
+    sum(table, round, 1);
+}
+
+static void rebuild_maps(struct table *table)
+{
+    fg_map_clear(&table->group_map);
+    fg_map_clear(&table->round_map);
+    for (uint32_t i = 0; i < table->n_groups; i++)
+        fg_map_add(&table->group_map, hash_group(&table->groups[i]->key), i);
+    for (uint32_t i = 0; i < table->n_rounds; i++)
+        fg_map_add(&table->round_map,
+                   hash_round(&table->rounds[i]->group, table->rounds[i]->number), i);
+}
+
+void table_remove(struct table *table, struct segments_round *const *rounds, uint32_t count)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct table_group *group = table_group(table, &rounds[i]->group);
+
+        if (group->open == rounds[i])
+            group->open = NULL;
+        group->n_rounds--;
+        group->whole = false;
+        sum(table, rounds[i], -1);
+        rounds[i]->profiles = UINT64_MAX; /* the sign by which it is found below */
+    }
+    for (uint32_t i = 0; i < table->n_rounds; i++) {
+        if (table->rounds[i]->profiles == UINT64_MAX)
+            free(table->rounds[i]);
+        else
+            table->rounds[kept++] = table->rounds[i];
+    }
+    table->n_rounds = kept;
+    kept = 0;
+    for (uint32_t i = 0; i < table->n_groups; i++) {
+        if (table->groups[i]->n_rounds == 0)
+            free(table->groups[i]);
+        else
+            table->groups[kept++] = table->groups[i];
+    }
+    table->n_groups = kept;
+    rebuild_maps(table); /* they forget nothing by themselves */
+}

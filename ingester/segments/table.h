@@ -1,0 +1,55 @@
+/*
+ * The table of groups and their rounds, for segments.c: what is where, and the sums. It knows no
+ * protocol.
+ */
+#ifndef FG_INGESTER_SEGMENTS_TABLE_H
+#define FG_INGESTER_SEGMENTS_TABLE_H
+
+#include "common/base/map.h"
+#include "ingester/segments/segments.h"
+
+struct table_group {
+    struct head_group_key key;
+    struct segments_round *open; /* or NULL */
+    uint32_t next;               /* number of the next round */
+    uint32_t n_rounds;
+    /* Every profile of the group that a segment ever held is in a live round here: so an id that is
+     * in none of them is new, and the blocks need not be asked. */
+    bool whole;
+};
+
+struct table {
+    struct table_group **groups;
+    struct segments_round **rounds;
+    uint32_t n_groups, cap_groups, n_rounds, cap_rounds;
+    struct fg_map group_map, round_map; /* to places in the two arrays */
+    uint32_t by_state[3];
+    uint64_t open_bytes, sealed_bytes;
+};
+
+void table_init(struct table *table);
+void table_done(struct table *table);
+
+/* NULL: not there. */
+struct table_group *table_group(const struct table *table, const struct head_group_key *key);
+struct segments_round *table_round(const struct table *table, const struct head_group_key *key,
+                                   uint32_t number);
+
+/* A group without rounds; it has to get one. */
+struct table_group *table_add_group(struct table *table, const struct head_group_key *key);
+
+/* Takes a copy; an OPEN one becomes the group's open round. */
+struct segments_round *table_add_round(struct table *table, struct table_group *group,
+                                       const struct segments_round *round);
+
+/* Every change of state goes through here, so that sums and open rounds are right. */
+void table_set_state(struct table *table, struct segments_round *round, enum round_state state);
+
+/* Profiles that come (or, negative, go). */
+void table_count(struct table *table, struct segments_round *round, int64_t profiles,
+                 int64_t bytes);
+
+/* These rounds go, and groups that have none left. */
+void table_remove(struct table *table, struct segments_round *const *rounds, uint32_t count);
+
+#endif
