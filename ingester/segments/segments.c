@@ -393,12 +393,25 @@ static void forget_whole(struct segments *segments, const struct segments_event 
     }
 }
 
+/* What is marked needs nothing of the cut any more, and may be forgotten before it ends. */
+static void unpin_marked(struct segments *segments)
+{
+    struct round_list *list = &segments->pinned;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (!list->rounds[i]->marked)
+            list->rounds[kept++] = list->rounds[i];
+    list->n = kept;
+}
+
 static void on_compared(struct segments *segments, const struct segments_event *event)
 {
     segments->follow = FOLLOW_IDLE;
     segments->follow_pause = (struct pause){0};
     for (uint32_t i = 0; i < event->n_outcomes; i++)
         take_outcome(segments, &event->outcomes[i], event->generation);
+    unpin_marked(segments);
     forget_whole(segments, event);
     if (segments->settling) {
         /* Of what was found nobody knows when it was committed, only that a snapshot of this
@@ -860,6 +873,11 @@ void segments_added(struct segments *segments, const struct head_group_key *grou
 uint64_t segments_seen(const struct segments *segments)
 {
     return segments->seen;
+}
+
+void segments_found(struct segments *segments, uint64_t generation)
+{
+    segments->safe = FG_MAX(segments->safe, generation);
 }
 
 enum segments_fence segments_fence(const struct segments *segments, uint64_t generation,

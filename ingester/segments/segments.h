@@ -185,6 +185,13 @@ void segments_added(struct segments *segments, const struct head_group_key *grou
 /* A snapshot for looking has to be of this generation at least. */
 uint64_t segments_seen(const struct segments *segments);
 
+/*
+ * An id was found in the blocks of a snapshot of that generation, and so its push is answered OK:
+ * before it is. A reader with an older snapshot that relies on this answer would find the profile
+ * neither there nor here, so it is refused from now on.
+ */
+void segments_found(struct segments *segments, uint64_t generation);
+
 /* ---- reading ---- */
 
 enum segments_fence {

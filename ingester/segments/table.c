@@ -49,16 +49,25 @@ struct table_group *table_group(const struct table *table, const struct head_gro
     return NULL;
 }
 
-struct segments_round *table_round(const struct table *table, const struct head_group_key *key,
-                                   uint32_t number)
+/* Its place in the array, or FG_MAP_NONE. */
+static uint32_t round_place(const struct table *table, const struct head_group_key *key,
+                            uint32_t number)
 {
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&table->round_map, hash_round(key, number), &walk);
          i != FG_MAP_NONE; i = fg_map_next(&table->round_map, &walk))
         if (table->rounds[i]->number == number && same_group(&table->rounds[i]->group, key))
-            return table->rounds[i];
-    return NULL;
+            return i;
+    return FG_MAP_NONE;
+}
+
+struct segments_round *table_round(const struct table *table, const struct head_group_key *key,
+                                   uint32_t number)
+{
+    uint32_t place = round_place(table, key, number);
+
+    return place == FG_MAP_NONE ? NULL : table->rounds[place];
 }
 
 /* A place behind the last element of an array of pointers. */
@@ -141,26 +150,30 @@ static void rebuild_maps(struct table *table)
                    hash_round(&table->rounds[i]->group, table->rounds[i]->number), i);
 }
 
+/* Lets go of one; its place stays empty. */
+static void drop(struct table *table, struct segments_round *round)
+{
+    struct table_group *group = table_group(table, &round->group);
+
+    table->rounds[round_place(table, &round->group, round->number)] = NULL;
+    if (group->open == round)
+        group->open = NULL;
+    group->n_rounds--;
+    group->whole = false;
+    sum(table, round, -1);
+}
+
 void table_remove(struct table *table, struct segments_round *const *rounds, uint32_t count)
 {
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        struct table_group *group = table_group(table, &rounds[i]->group);
-
-        if (group->open == rounds[i])
-            group->open = NULL;
-        group->n_rounds--;
-        group->whole = false;
-        sum(table, rounds[i], -1);
-        rounds[i]->profiles = UINT64_MAX; /* the sign by which it is found below */
-    }
-    for (uint32_t i = 0; i < table->n_rounds; i++) {
-        if (table->rounds[i]->profiles == UINT64_MAX)
-            free(table->rounds[i]);
-        else
+    for (uint32_t i = 0; i < count; i++)
+        drop(table, rounds[i]);
+    for (uint32_t i = 0; i < count; i++)
+        free(rounds[i]);
+    for (uint32_t i = 0; i < table->n_rounds; i++)
+        if (table->rounds[i] != NULL)
             table->rounds[kept++] = table->rounds[i];
-    }
     table->n_rounds = kept;
     kept = 0;
     for (uint32_t i = 0; i < table->n_groups; i++) {

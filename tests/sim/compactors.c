@@ -1,0 +1,361 @@
+#include "compactor/edit.h"
+#include "compactor/upkeep.h"
+#include "tests/sim/world.h"
+
+#include <stdio.h>
+
+/* One life of a compactor: what it read last, and what it makes. */
+struct compactor {
+    struct world *world;
+    struct owner owner;
+    struct fg_arena *arena;
+    struct fg_manifests *manifests; /* of its own: nothing is cached between lives */
+};
+
+static const struct upkeep_config upkeep = {
+    .retire_after_ns = FG_MINUTE_NS / 2,
+    .grace_ns = 3 * FG_MINUTE_NS,
+    .orphan_after_ns = 10 * FG_MINUTE_NS,
+};
+
+static struct compactor begin(struct world *world)
+{
+    return (struct compactor){
+        .world = world,
+        .owner = {.mortal = true},
+        .arena = fg_arena_create(SIZE_MAX),
+        .manifests = fg_manifests_create(TENANTS, 0, FG_RULES_ALL),
+    };
+}
+
+static void end(struct compactor *compactor)
+{
+    fg_arena_destroy(compactor->arena);
+    fg_manifests_destroy(compactor->manifests);
+}
+
+static int64_t wall_ns(struct compactor *compactor)
+{
+    return world_wall_ns(compactor->world) -
+           (int64_t)draw(compactor->world, (uint64_t)FG_MINUTE_NS);
+}
+
+static enum io fresh(struct compactor *compactor, struct fg_snapshot *snapshot)
+{
+    return take_snapshot(compactor->world, &compactor->owner, snapshot, 0, true);
+}
+
+static enum io swap(struct compactor *compactor, const struct edit *edit,
+                    const struct fg_snapshot *snapshot)
+{
+    bool l0 = edit_is_l0(edit->task.kind);
+    const struct fg_manifest *base = l0 ? snapshot->l0 : snapshot->blocks[0];
+    char name[FG_NAME_MAX_BYTES] = FG_NAME_L0, etag[24];
+    struct fg_buf bytes;
+    struct fg_err err;
+    enum io io;
+
+    fg_buf_init(&bytes, SIZE_MAX);
+    if (l0) {
+        fg_assert(fg_l0_encode(&edit->l0, &bytes, &err) == FG_OK);
+    } else {
+        fg_assert(fg_name_blocks(name, snapshot->tenants[0], &err) == FG_OK);
+        fg_assert(fg_blocks_encode(&edit->blocks, &bytes, &err) == FG_OK);
+    }
+    (void)snprintf(etag, sizeof etag, "%.*s", FG_S(base->etag));
+    io = bucket_put(compactor->world, &compactor->owner, name, fg_buf_slice(&bytes),
+                    etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
+    fg_buf_done(&bytes);
+    return io;
+}
+
+/* Carries a change to its end. tenant: whose manifest; any for L0. */
+static enum edit_state carry(struct compactor *compactor, uint32_t tenant,
+                             const struct edit_task *task)
+{
+    struct world *world = compactor->world;
+    struct fg_snapshot snapshot;
+    struct edit edit;
+    enum io io = IO_OK;
+
+    edit_init(&edit, task, draw(world, UINT64_MAX));
+    fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
+    while (edit.state == EDIT_READING && io != IO_DEAD) {
+        int64_t pause = edit.not_before_mono_ns - fibers_now_ns(world->fibers);
+
+        fibers_sleep(world->fibers, FG_MAX(pause, 0));
+        io = fresh(compactor, &snapshot);
+        if (io == IO_UNSURE)
+            edit_read_failed(&edit, &snapshot.err, fibers_now_ns(world->fibers));
+        if (io != IO_OK)
+            continue;
+        edit_read(&edit, &snapshot.l0->l0, &snapshot.blocks[0]->blocks, wall_ns(compactor),
+                  compactor->arena);
+        if (edit.state != EDIT_SWAPPING)
+            continue;
+        io = swap(compactor, &edit, &snapshot);
+        if (io != IO_DEAD)
+            edit_swapped(&edit, io == IO_OK, fibers_now_ns(world->fibers));
+    }
+    fg_snapshot_done(&snapshot);
+    return edit.state;
+}
+
+/* Puts a block of these items and makes its entry. */
+static enum io make_block(struct compactor *compactor, uint32_t tenant, uint8_t level,
+                          const struct items *items, struct fg_blocks_entry *ret_entry)
+{
+    struct fg_blocks_entry entry = {
+        .id = {draw(compactor->world, UINT64_MAX), ++compactor->world->blocks_made},
+        .level = level,
+        .end_ns = 1,
+        .t_max_ns = 1,
+        .bytes = items->n * sizeof(struct item),
+        .profiles = items->n,
+    };
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < items->n; i++)
+        entry.digest = fg_id_add(entry.digest, item_id(&items->items[i]));
+    *ret_entry = entry;
+    fg_assert(fg_name_block(name, tenant_names[tenant], entry.id, &err) == FG_OK);
+    return bucket_put(compactor->world, &compactor->owner, name,
+                      fg_bytes(items->items, items->n * sizeof(struct item)), IF_ABSENT, "");
+}
+
+/* Items of one tenant in a segment. */
+static enum io read_part(struct compactor *compactor, const struct fg_l0 *l0, uint64_t generation,
+                         uint32_t tenant, struct items *out)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct items all = {0};
+    enum io io;
+
+    fg_name_segment(name, &fg_l0_segment(l0, generation)->id);
+    io = read_object(compactor->world, &compactor->owner, name, &all);
+    for (uint32_t i = 0; io == IO_OK && i < all.n; i++)
+        if (all.items[i].group.tenant == tenant)
+            items_add(out, all.items[i]);
+    items_done(&all);
+    return io;
+}
+
+/* Segments become a block. */
+static void cover(struct compactor *compactor, uint32_t tenant, bool all)
+{
+    struct fg_snapshot snapshot;
+    struct fg_blocks_entry entry;
+    struct items items = {0};
+    struct edit_task task = {.kind = EDIT_APPLY};
+    uint64_t *generations;
+    uint32_t n = 0, kept = 0;
+    struct fg_err err;
+    enum io io;
+
+    fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
+    io = fresh(compactor, &snapshot);
+    if (io == IO_OK)
+        fg_assert(upkeep_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks, compactor->arena,
+                                   &generations, &n, &err) == FG_OK);
+    for (uint32_t i = 0; i < n; i++)
+        if (all || draw(compactor->world, 4) > 0)
+            generations[kept++] = generations[i];
+    for (uint32_t i = 0; i < kept && io == IO_OK; i++)
+        io = read_part(compactor, &snapshot.l0->l0, generations[i], tenant, &items);
+    if (io == IO_OK && kept > 0)
+        io = make_block(compactor, tenant, 1, &items, &entry);
+    if (io == IO_OK && kept > 0) {
+        task.change = (struct fg_blocks_change){
+            .add = &entry, .n_add = 1, .cover = generations, .n_cover = kept};
+        compactor->world->covers += carry(compactor, tenant, &task) == EDIT_DONE;
+    }
+    fg_snapshot_done(&snapshot);
+    items_done(&items);
+}
+
+/* Blocks become one. */
+static void replace(struct compactor *compactor, uint32_t tenant)
+{
+    struct fg_snapshot snapshot;
+    struct fg_blocks_entry entry;
+    struct items items = {0};
+    struct edit_task task = {.kind = EDIT_APPLY};
+    struct fg_id ids[8];
+    uint32_t n = 0;
+    enum io io;
+
+    fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
+    io = fresh(compactor, &snapshot);
+    for (uint32_t i = 0; io == IO_OK && i < snapshot.blocks[0]->blocks.n_blocks; i++) {
+        const struct fg_blocks_entry *block = &snapshot.blocks[0]->blocks.blocks[i];
+        char name[FG_NAME_MAX_BYTES];
+        struct fg_err err;
+
+        if (n == FG_COUNT(ids) || draw(compactor->world, 3) == 0)
+            continue;
+        ids[n++] = block->id;
+        fg_assert(fg_name_block(name, tenant_names[tenant], block->id, &err) == FG_OK);
+        io = read_object(compactor->world, &compactor->owner, name, &items);
+    }
+    if (io == IO_OK && n > 1)
+        io = make_block(compactor, tenant, 3, &items, &entry);
+    if (io == IO_OK && n > 1) {
+        task.change =
+            (struct fg_blocks_change){.add = &entry, .n_add = 1, .replace = ids, .n_replace = n};
+        compactor->world->replaces += carry(compactor, tenant, &task) == EDIT_DONE;
+    }
+    fg_snapshot_done(&snapshot);
+    items_done(&items);
+}
+
+/* A snapshot of all tenants. */
+static enum io read_all(struct compactor *compactor, struct fg_snapshot *snapshot)
+{
+    fg_snapshot_init(snapshot, compactor->manifests, tenant_names, TENANTS);
+    return fresh(compactor, snapshot);
+}
+
+/* Covered segments leave the L0 manifest. */
+static void retire(struct compactor *compactor)
+{
+    struct edit_task task = {.kind = EDIT_RETIRE};
+    const struct fg_blocks *blocks[TENANTS] = {NULL};
+    struct fg_snapshot snapshot;
+    uint64_t *generations;
+    struct fg_err err;
+
+    if (read_all(compactor, &snapshot) == IO_OK) {
+        const struct fg_l0 *l0 = &snapshot.l0->l0;
+
+        for (uint32_t i = 0; i < TENANTS; i++)
+            if (fg_l0_tenant(l0, tenant_names[i]) != FG_L0_NO_TENANT)
+                blocks[fg_l0_tenant(l0, tenant_names[i])] = &snapshot.blocks[i]->blocks;
+        fg_assert(upkeep_retirable(&upkeep, l0, blocks, wall_ns(compactor), compactor->arena,
+                                   &generations, &task.count, &err) == FG_OK);
+        task.generations = generations;
+        if (task.count > 0)
+            compactor->world->retires += carry(compactor, 0, &task) == EDIT_DONE;
+    }
+    fg_snapshot_done(&snapshot);
+}
+
+static void sweep_blocks(struct compactor *compactor, uint32_t tenant)
+{
+    struct edit_task task = {.kind = EDIT_DELETED_BLOCKS};
+    struct fg_snapshot snapshot;
+    struct fg_id *ids;
+    struct fg_err err;
+    enum io io;
+
+    fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
+    io = fresh(compactor, &snapshot);
+    if (io == IO_OK)
+        fg_assert(upkeep_deletable_blocks(&upkeep, &snapshot.blocks[0]->blocks, wall_ns(compactor),
+                                          compactor->arena, &ids, &task.count, &err) == FG_OK);
+    for (uint32_t i = 0; i < task.count && io == IO_OK; i++) {
+        char name[FG_NAME_MAX_BYTES];
+
+        fg_assert(fg_name_block(name, tenant_names[tenant], ids[i], &err) == FG_OK);
+        io = bucket_delete(compactor->world, &compactor->owner, name);
+    }
+    task.blocks = ids;
+    if (io == IO_OK && task.count > 0)
+        (void)carry(compactor, tenant, &task);
+    fg_snapshot_done(&snapshot);
+}
+
+static void sweep_segments(struct compactor *compactor)
+{
+    struct edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
+    struct fg_snapshot snapshot;
+    struct fg_segment_id *ids;
+    struct fg_err err;
+    enum io io = read_all(compactor, &snapshot);
+
+    if (io == IO_OK)
+        fg_assert(upkeep_deletable_segments(&upkeep, &snapshot.l0->l0, wall_ns(compactor),
+                                            compactor->arena, &ids, &task.count, &err) == FG_OK);
+    for (uint32_t i = 0; i < task.count && io == IO_OK; i++) {
+        char name[FG_NAME_MAX_BYTES];
+
+        fg_name_segment(name, &ids[i]);
+        io = bucket_delete(compactor->world, &compactor->owner, name);
+    }
+    task.segments = ids;
+    if (io == IO_OK && task.count > 0)
+        (void)carry(compactor, 0, &task);
+    fg_snapshot_done(&snapshot);
+}
+
+/* Lists first, reads the manifests then, deletes at last. */
+static void sweep_orphans(struct compactor *compactor)
+{
+    struct world *world = compactor->world;
+    uint32_t n = world->n_objects;
+    struct object *listed = fg_arena_new(compactor->arena, struct object, n);
+    struct fg_snapshot snapshot;
+    enum io io;
+
+    for (uint32_t i = 0; i < n; i++) {
+        listed[i] = world->objects[i];
+        listed[i].name = fg_arena_text(compactor->arena, fg_cstr(listed[i].name));
+    }
+    io = read_all(compactor, &snapshot);
+    for (uint32_t i = 0; i < n && io == IO_OK; i++) {
+        struct fg_name name;
+        uint32_t tenant;
+
+        fg_assert(fg_name_parse(fg_cstr(listed[i].name), &name));
+        tenant = fg_slice_is(tenant_names[0], name.tenant) ? 0 : 1;
+        if (upkeep_is_orphan(&upkeep, &name, listed[i].modified_wall_ns, wall_ns(compactor),
+                             &snapshot.l0->l0, &snapshot.blocks[tenant]->blocks))
+            io = bucket_delete(world, &compactor->owner, listed[i].name);
+    }
+    fg_snapshot_done(&snapshot);
+}
+
+void compact_once(struct world *world)
+{
+    struct compactor compactor = begin(world);
+    uint32_t tenant = (uint32_t)draw(world, TENANTS);
+
+    switch (draw(world, 8)) {
+    case 0:
+    case 1:
+    case 2:
+        cover(&compactor, tenant, false);
+        break;
+    case 3:
+        replace(&compactor, tenant);
+        break;
+    case 4:
+    case 5:
+        retire(&compactor);
+        break;
+    case 6:
+        sweep_blocks(&compactor, tenant);
+        sweep_segments(&compactor);
+        break;
+    default:
+        sweep_orphans(&compactor);
+        break;
+    }
+    end(&compactor);
+}
+
+void compact_all(struct world *world)
+{
+    struct compactor compactor = begin(world);
+
+    for (uint32_t t = 0; t < TENANTS; t++)
+        cover(&compactor, t, true);
+    fibers_sleep(world->fibers, 20 * FG_MINUTE_NS);
+    retire(&compactor);
+    fibers_sleep(world->fibers, 20 * FG_MINUTE_NS);
+    for (uint32_t t = 0; t < TENANTS; t++)
+        sweep_blocks(&compactor, t);
+    sweep_segments(&compactor);
+    sweep_orphans(&compactor);
+    end(&compactor);
+}

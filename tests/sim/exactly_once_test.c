@@ -1,0 +1,116 @@
+/*
+ * Every acknowledged profile is in every answer exactly once, and in one block at the end: for each
+ * shape of cluster, over some seeds; and not so where a rule is switched off.
+ *
+ *   FG_SIM_SEEDS=2000 FG_SIM_FIRST=0 build/release/tests/bin/test_sim_exactly_once
+ */
+#include "common/base/str.h"
+#include "tests/sim/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { SEEDS = 6, SEEDS_TO_BREAK = 200 };
+
+static const struct {
+    const char *name;
+    uint32_t heads, copies;
+} shapes[] = {
+    {"one ingester", 1, 1},
+    {"two ingesters, one copy", 2, 1},
+    {"three ingesters, three copies", 3, 3},
+};
+
+static const char *const rule_names[] = {
+#define X(name, text) text,
+    FG_RULES(X)
+#undef X
+};
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    uint64_t value;
+
+    return text != NULL && fg_parse_u64(fg_cstr(text), &value) ? value : otherwise;
+}
+
+static struct world *run(uint64_t seed, size_t shape, unsigned rules)
+{
+    struct shape wanted = {.heads = shapes[shape].heads,
+                           .copies = shapes[shape].copies,
+                           .rules = rules,
+                           .length_ns = 90 * FG_MINUTE_NS};
+
+    return world_run(seed, &wanted);
+}
+
+static void holds(void **state)
+{
+    uint64_t first = setting("FG_SIM_FIRST", 0), seeds = setting("FG_SIM_SEEDS", SEEDS);
+
+    (void)state;
+    for (size_t s = 0; s < FG_COUNT(shapes); s++) {
+        uint64_t acked = 0, reads = 0, refused = 0, unacked = 0, crashes = 0, compactions = 0,
+                 deleted = 0;
+
+        for (uint64_t seed = first; seed < first + seeds; seed++) {
+            struct world *world = run(seed, s, FG_RULES_ALL);
+
+            if (world->fault[0] != '\0')
+                fail_msg("%s, seed %llu: %s", shapes[s].name, (unsigned long long)seed,
+                         world->fault);
+            acked += world->acked;
+            reads += world->reads;
+            refused += world->refused_reads;
+            unacked += world->refused_writes;
+            crashes += world->crashes;
+            compactions += world->covers + world->replaces + world->retires;
+            deleted += world->deleted;
+            world_destroy(world);
+        }
+        print_message("  %s, %llu seeds: %llu profiles, %llu pushes refused, %llu reads, %llu "
+                      "refused, %llu crashes, %llu compactions, %llu objects deleted\n",
+                      shapes[s].name, (unsigned long long)seeds, (unsigned long long)acked,
+                      (unsigned long long)unacked, (unsigned long long)reads,
+                      (unsigned long long)refused, (unsigned long long)crashes,
+                      (unsigned long long)compactions, (unsigned long long)deleted);
+        assert_true(acked > 0 && reads > refused);
+    }
+}
+
+static void every_rule_is_needed(void **state)
+{
+    uint64_t seeds = setting("FG_SIM_SEEDS", SEEDS_TO_BREAK);
+
+    (void)state;
+    for (unsigned rule = 0; rule < FG_RULES_COUNT; rule++) {
+        bool broken = false;
+
+        for (uint64_t seed = 0; seed < seeds && !broken; seed++) {
+            size_t shape = seed % FG_COUNT(shapes);
+            struct world *world = run(seed, shape, FG_RULES_ALL & ~(1u << rule));
+
+            broken = world->fault[0] != '\0';
+            if (broken)
+                print_message("  without %s: %s, seed %llu: %s\n", rule_names[rule],
+                              shapes[shape].name, (unsigned long long)seed, world->fault);
+            world_destroy(world);
+        }
+        if (!broken)
+            fail_msg("nothing happens without %s", rule_names[rule]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds),
+        cmocka_unit_test(every_rule_is_needed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+#include "tests/sim/world.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct fg_slice tenant_names[TENANTS] = {
+    {(const uint8_t *)"alpha", 5},
+    {(const uint8_t *)"beta", 4},
+};
+
+/* ---- small things ---- */
+
+void items_add(struct items *items, struct item item)
+{
+    if (items->n == items->cap) {
+        items->cap = FG_MAX(64, items->cap * 2);
+        items->items = fg_realloc(items->items, items->cap * sizeof *items->items);
+    }
+    items->items[items->n++] = item;
+}
+
+void items_done(struct items *items)
+{
+    free(items->items);
+    *items = (struct items){0};
+}
+
+bool items_has(const struct items *items, const struct item *item)
+{
+    for (uint32_t i = 0; i < items->n; i++)
+        if (items->items[i].profile == item->profile)
+            return true;
+    return false;
+}
+
+struct fg_id item_id(const struct item *item)
+{
+    return (struct fg_id){fg_mix64(item->profile + 1), fg_mix64(item->profile + 77)};
+}
+
+uint64_t draw(struct world *world, uint64_t below)
+{
+    world->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
+    return fg_mix64(world->random) % below;
+}
+
+bool chance(struct world *world, unsigned permille)
+{
+    return !world->quiet && draw(world, 1000) < permille;
+}
+
+void found_fault(struct world *world, const char *fmt, ...)
+{
+    va_list args;
+
+    if (world->fault[0] != '\0')
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(world->fault, sizeof world->fault, fmt, args);
+    va_end(args);
+    trace(world, "FAULT: %s", world->fault);
+}
+
+void trace(const struct world *world, const char *fmt, ...)
+{
+    va_list args;
+
+    if (!world->shape.trace)
+        return;
+    va_start(args, fmt);
+    printf("%9.3f ", (double)fibers_now_ns(world->fibers) / 1e9);
+    (void)vprintf(fmt, args);
+    (void)putchar('\n');
+    va_end(args);
+}
+
+void delay(struct world *world)
+{
+    bool slow = chance(world, 10);
+    uint64_t most = slow ? (uint64_t)FG_MINUTE_NS : (uint64_t)world->slow_ns;
+
+    fibers_sleep(world->fibers, (int64_t)draw(world, most));
+}
+
+bool is_alive(struct world *world, struct owner *owner)
+{
+    if (owner->head != NULL && (!head_is_up(owner->head) || head_life(owner->head) != owner->life))
+        owner->dead = true;
+    if (owner->mortal && chance(world, 5))
+        owner->dead = true;
+    return !owner->dead;
+}
+
+/* ---- pushes ---- */
+
+/* What a distributor sends to the owners; lives until all have answered, or never will. */
+struct push {
+    struct world *world;
+    uint32_t profile;
+    uint32_t waiting, stored;
+};
+
+struct copy {
+    struct push *push;
+    struct head *head;
+};
+
+static uint32_t write_quorum(const struct world *world)
+{
+    return world->shape.copies / 2 + 1;
+}
+
+static void push_copy(void *arg)
+{
+    struct copy *copy = arg;
+    struct push *push = copy->push;
+    struct world *world = push->world;
+    struct item item = world->sent[push->profile].item;
+    bool stored;
+
+    delay(world);
+    stored = !chance(world, world->lose_permille) && head_write(copy->head, &item) == HEAD_STORED;
+    delay(world);
+    push->stored += stored && !chance(world, world->lose_permille);
+    if (push->stored >= write_quorum(world)) { /* so the agent is told */
+        world->acked += !world->sent[push->profile].acked;
+        world->sent[push->profile].acked = true;
+    }
+    if (--push->waiting == 0) {
+        world->refused_writes += push->stored < write_quorum(world);
+        free(push);
+    }
+    free(copy);
+}
+
+/* Which heads hold it: all of them, or the one of its shard, but for a push that went astray, as
+ * one does around a change of the ring. */
+static uint32_t first_owner(struct world *world, const struct item *item)
+{
+    bool stray = chance(world, 50);
+
+    return stray ? (uint32_t)draw(world, world->shape.heads)
+                 : item->group.shard % world->shape.heads;
+}
+
+static void push_profile(struct world *world, uint32_t profile)
+{
+    const struct shape *shape = &world->shape;
+    uint32_t first = first_owner(world, &world->sent[profile].item);
+    struct push *push = fg_new(struct push);
+
+    *push = (struct push){.world = world, .profile = profile, .waiting = shape->copies};
+    for (uint32_t i = 0; i < shape->copies; i++) {
+        struct copy *copy = fg_new(struct copy);
+
+        *copy = (struct copy){push, world->heads[(first + i) % shape->heads]};
+        fibers_spawn(world->fibers, 0, push_copy, copy);
+    }
+}
+
+/* Mostly of now; some late, some by a clock that is ahead. */
+static int64_t profile_time(struct world *world)
+{
+    uint64_t kind = draw(world, 100);
+    int64_t now = world_wall_ns(world);
+
+    if (kind < 15)
+        return now - (int64_t)draw(world, 2 * (uint64_t)FG_HOUR_NS);
+    if (kind < 18)
+        return now + (int64_t)draw(world, (uint64_t)FG_HOUR_NS);
+    return now - (int64_t)draw(world, (uint64_t)FG_MINUTE_NS);
+}
+
+static uint32_t new_profile(struct world *world)
+{
+    struct sent *sent;
+
+    if (world->n_sent == world->cap_sent) {
+        world->cap_sent = FG_MAX(256, world->cap_sent * 2);
+        world->sent = fg_realloc(world->sent, world->cap_sent * sizeof *world->sent);
+    }
+    sent = &world->sent[world->n_sent];
+    *sent = (struct sent){.item = {.profile = world->n_sent}};
+    sent->item.group.tenant = draw(world, 4) == 0;
+    sent->item.group.shard = (uint16_t)draw(world, SHARDS);
+    sent->item.group.window = head_window(profile_time(world));
+    return world->n_sent++;
+}
+
+/* Now and then an agent sends again what it sent before, answered or not. */
+static uint32_t old_profile(struct world *world)
+{
+    uint32_t recent = FG_MIN(world->n_sent, 100);
+
+    return draw(world, 2) == 0 ? (uint32_t)draw(world, world->n_sent)
+                               : world->n_sent - 1 - (uint32_t)draw(world, recent);
+}
+
+static void agents(void *arg)
+{
+    struct world *world = arg;
+
+    while (!world->ending) {
+        bool again = world->n_sent > 0 && draw(world, 5) == 0;
+
+        push_profile(world, again ? old_profile(world) : new_profile(world));
+        fibers_sleep(world->fibers, (int64_t)draw(world, 8 * (uint64_t)FG_SECOND_NS));
+    }
+}
+
+/* ---- the other actors ---- */
+
+static void read_once(void *arg)
+{
+    (void)read_and_check(arg);
+}
+
+static void readers(void *arg)
+{
+    struct world *world = arg;
+
+    while (!world->ending) {
+        fibers_spawn(world->fibers, 0, read_once, world);
+        fibers_sleep(world->fibers, (int64_t)draw(world, 30 * (uint64_t)FG_SECOND_NS));
+    }
+}
+
+static void compactor(void *arg)
+{
+    struct world *world = arg;
+
+    while (!world->ending) {
+        compact_once(world);
+        fibers_sleep(world->fibers, (int64_t)draw(world, 90 * (uint64_t)FG_SECOND_NS));
+    }
+}
+
+/* Kills, starts, cuts off. */
+static void weather(void *arg)
+{
+    struct world *world = arg;
+
+    while (!world->ending) {
+        struct head *head = world->heads[draw(world, world->shape.heads)];
+        uint64_t kind = draw(world, 100);
+
+        if (!head_is_up(head) && kind < 70)
+            head_start(head);
+        else if (kind < 5)
+            head_crash(head);
+        else if (kind < 9)
+            head_cut_off(head, (int64_t)draw(world, 15 * (uint64_t)FG_MINUTE_NS));
+        fibers_sleep(world->fibers, (int64_t)draw(world, 2 * (uint64_t)FG_MINUTE_NS));
+    }
+}
+
+/* ---- the end ---- */
+
+static void check_end(struct world *world)
+{
+    uint32_t *times = fg_calloc((size_t)world->n_sent + 1, sizeof *times);
+    struct owner owner = {0};
+
+    for (uint32_t t = 0; t < TENANTS; t++) {
+        struct fg_snapshot snapshot;
+        struct items items = {0};
+
+        fg_snapshot_init(&snapshot, world->reader_cache, &tenant_names[t], 1);
+        if (take_snapshot(world, &owner, &snapshot, 0, true) != IO_OK ||
+            read_contents(world, &owner, &snapshot, 0, &items) != IO_OK)
+            found_fault(world, "nothing can be read when all is over");
+        else if (snapshot.l0->l0.n_segments + snapshot.l0->l0.n_gone +
+                     snapshot.blocks[0]->blocks.n_gone >
+                 0)
+            found_fault(world, "segments or objects are left when all is over");
+        for (uint32_t i = 0; i < items.n; i++)
+            times[items.items[i].profile]++;
+        fg_snapshot_done(&snapshot);
+        items_done(&items);
+    }
+    for (uint32_t i = 0; i < world->n_sent; i++)
+        if (times[i] > 1 || (times[i] == 0 && world->sent[i].acked))
+            found_fault(world, "at the end: profile %u %u times in blocks", i, times[i]);
+    free(times);
+}
+
+static bool all_drained(struct world *world)
+{
+    for (uint32_t i = 0; i < world->shape.heads; i++)
+        if (!head_status(world->heads[i]).drained)
+            return false;
+    return true;
+}
+
+/* The faults stop, everything is committed and compacted, and looked at. */
+static void finish(void *arg)
+{
+    struct world *world = arg;
+    int tries = 0;
+
+    fibers_sleep(world->fibers, world->shape.length_ns);
+    world->ending = true;
+    fibers_sleep(world->fibers, 10 * FG_MINUTE_NS);
+    world->quiet = true;
+    for (uint32_t i = 0; i < world->shape.heads; i++) {
+        head_cut_off(world->heads[i], 0);
+        if (!head_is_up(world->heads[i]))
+            head_start(world->heads[i]);
+    }
+    fibers_sleep(world->fibers, 2 * FG_MINUTE_NS);
+    for (uint32_t i = 0; i < world->shape.heads; i++)
+        head_drain(world->heads[i], true);
+    while (!all_drained(world) && tries++ < 600)
+        fibers_sleep(world->fibers, FG_SECOND_NS);
+    if (!all_drained(world))
+        found_fault(world, "the heads do not drain when the faults have stopped");
+    compact_all(world);
+    if (!read_and_check(world))
+        found_fault(world, "no read succeeds when the faults have stopped");
+    check_end(world);
+    for (uint32_t i = 0; i < world->shape.heads; i++)
+        head_crash(world->heads[i]); /* their clocks stop */
+}
+
+struct world *world_run(uint64_t seed, const struct shape *shape)
+{
+    struct world *world = fg_new(struct world);
+
+    world->shape = *shape;
+    world->random = fg_mix64(seed + 1);
+    world->fibers = fibers_create();
+    world->lose_permille = (unsigned)draw(world, 150);
+    world->crash_permille = (unsigned)draw(world, 8);
+    world->slow_ns = 10 * FG_MS_NS << draw(world, 8);
+    world->reader_cache = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, shape->rules);
+    for (uint32_t i = 0; i < shape->heads; i++)
+        world->heads[i] = head_create(world, i);
+    fibers_spawn(world->fibers, 0, agents, world);
+    fibers_spawn(world->fibers, 0, readers, world);
+    fibers_spawn(world->fibers, 0, compactor, world);
+    fibers_spawn(world->fibers, 0, compactor, world);
+    fibers_spawn(world->fibers, 0, weather, world);
+    fibers_spawn(world->fibers, 0, finish, world);
+    while (fibers_turn(world->fibers))
+        if (world->fault[0] != '\0')
+            world->ending = true; /* the rest runs out */
+    return world;
+}
+
+void world_destroy(struct world *world)
+{
+    for (uint32_t i = 0; i < HEADS_MAX; i++)
+        head_destroy(world->heads[i]);
+    for (uint32_t i = 0; i < world->n_objects; i++) {
+        free(world->objects[i].name);
+        free(world->objects[i].bytes);
+    }
+    fg_manifests_destroy(world->reader_cache);
+    fibers_destroy(world->fibers);
+    free(world->objects);
+    free(world->sent);
+    free(world);
+}

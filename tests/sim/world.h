@@ -1,0 +1,179 @@
+/*
+ * A small cluster in one thread and in virtual time: the real step cores, changes and codecs of
+ * manifests, and around them a bucket, heads, pushes, reads and compactors made of arrays, with an
+ * adversary. What the design's executable model does, with the code that runs in production.
+ *
+ * Everything follows from the seed. A profile is its number; a segment or block is an array of
+ * struct item. Code runs in fibers; whatever takes time sleeps, and what belongs to a head looks
+ * afterwards whether the head still lives.
+ */
+#ifndef FG_TESTS_SIM_WORLD_H
+#define FG_TESTS_SIM_WORLD_H
+
+#include "common/base/time.h"
+#include "common/manifest/snapshot.h"
+#include "ingester/segments/segments.h"
+#include "tests/lib/fiber.h"
+
+enum { TENANTS = 2, SHARDS = 3, HEADS_MAX = 3, PROFILE_BYTES = 100 };
+
+extern const struct fg_slice tenant_names[TENANTS];
+
+struct item {
+    struct head_group_key group; /* tenant: number in tenant_names */
+    uint32_t profile;
+};
+
+struct items {
+    struct item *items;
+    uint32_t n, cap;
+};
+void items_add(struct items *items, struct item item);
+void items_done(struct items *items);
+bool items_has(const struct items *items, const struct item *item);
+struct fg_id item_id(const struct item *item);
+
+struct object {
+    char *name;
+    uint8_t *bytes;
+    size_t len;
+    uint64_t etag;
+    int64_t modified_wall_ns;
+};
+
+/* What an agent sent. */
+struct sent {
+    struct item item;
+    bool acked;
+};
+
+struct shape {
+    uint32_t heads, copies; /* how many there are, how many of them hold a profile */
+    unsigned rules;         /* enum fg_rule */
+    int64_t length_ns;
+    bool trace; /* what happens, on the standard output */
+};
+
+struct world {
+    struct shape shape;
+    struct fibers *fibers;
+    uint64_t random;
+    bool quiet;  /* no faults any more */
+    bool ending; /* no new work */
+
+    unsigned lose_permille, crash_permille; /* of messages and requests; of a head's steps */
+    int64_t slow_ns;                        /* the longest ordinary delay */
+
+    struct object *objects;
+    uint32_t n_objects, cap_objects;
+    uint64_t etags;
+    uint64_t blocks_made;
+
+    struct sent *sent;
+    uint32_t n_sent, cap_sent;
+
+    struct head *heads[HEADS_MAX];
+    struct fg_manifests *reader_cache;
+
+    char fault[256]; /* what was seen that must not be; "" */
+    uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
+        deleted;
+};
+
+#define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)
+
+static inline int64_t world_wall_ns(const struct world *world)
+{
+    return WORLD_EPOCH_NS + fibers_now_ns(world->fibers);
+}
+
+uint64_t draw(struct world *world, uint64_t below);
+bool chance(struct world *world, unsigned permille); /* a fault: never when quiet */
+void found_fault(struct world *world, const char *fmt, ...) fg_printf(2, 3);
+void trace(const struct world *world, const char *fmt, ...) fg_printf(2, 3);
+
+/* Sleeps as long as a message or request takes. */
+void delay(struct world *world);
+
+/* ---- who asks ---- */
+
+/* A head at one life of it, or NULL: somebody who does not die (a reader), or who may die at any
+ * request (a compactor). */
+struct owner {
+    struct head *head;
+    uint64_t life;
+    bool mortal;
+    bool dead; /* set by what noticed */
+};
+bool is_alive(struct world *world, struct owner *owner);
+
+/* ---- the bucket ---- */
+
+enum io {
+    IO_OK,
+    IO_SAME, /* get: the etag holds */
+    IO_MISSING,
+    IO_REFUSED, /* the condition does not hold */
+    IO_UNSURE,  /* nobody knows; a put may come later yet */
+    IO_DEAD,    /* the asker */
+};
+
+enum { IF_ALWAYS, IF_ABSENT, IF_MATCH };
+
+/* Fills out. etag: "" or what is known; *ret_etag as text of 24 bytes. */
+enum io bucket_get(struct world *world, struct owner *owner, const char *name, const char *etag,
+                   struct fg_buf *out, char ret_etag[24]);
+enum io bucket_put(struct world *world, struct owner *owner, const char *name,
+                   struct fg_slice bytes, int condition, const char *etag);
+enum io bucket_delete(struct world *world, struct owner *owner, const char *name);
+
+/* Without delay and faults, for checks. */
+const struct object *bucket_look(const struct world *world, const char *name);
+
+/* ---- reading what is committed (reader.c) ---- */
+
+/* READY when IO_OK; done by the caller in any case. */
+enum io take_snapshot(struct world *world, struct owner *owner, struct fg_snapshot *snapshot,
+                      uint64_t least, bool fresh);
+
+/* What a snapshot has in segments and blocks of its tenant i, added to out. IO_MISSING: take a
+ * fresh one. */
+enum io read_contents(struct world *world, struct owner *owner, const struct fg_snapshot *snapshot,
+                      uint32_t tenant, struct items *out);
+enum io read_object(struct world *world, struct owner *owner, const char *name, struct items *out);
+
+/* One read of one tenant, checked. false: refused. */
+bool read_and_check(struct world *world);
+
+/* ---- heads (head.c) ---- */
+
+struct head *head_create(struct world *world, uint32_t number);
+void head_destroy(struct head *head);
+void head_start(struct head *head);
+void head_crash(struct head *head);
+bool head_is_up(const struct head *head);
+uint64_t head_life(const struct head *head);
+void head_cut_off(struct head *head, int64_t ns);
+bool head_is_cut_off(const struct head *head);
+void head_drain(struct head *head, bool on);
+struct segments_status head_status(const struct head *head);
+
+enum head_write { HEAD_STORED, HEAD_REFUSED, HEAD_DIED };
+enum head_write head_write(struct head *head, const struct item *item);
+
+enum head_read { HEAD_ANSWERED, HEAD_STALE, HEAD_UNAVAILABLE };
+enum head_read head_read(struct head *head, uint32_t tenant, uint64_t generation, struct items *out,
+                         uint64_t *ret_least);
+
+/* ---- compactors (compactors.c) ---- */
+
+void compact_once(struct world *world); /* something, by chance */
+void compact_all(struct world *world);  /* everything there is, in order */
+
+/* ---- the whole (world.c) ---- */
+
+/* Runs it; world->fault says how it went. Destroyed by the caller. */
+struct world *world_run(uint64_t seed, const struct shape *shape);
+void world_destroy(struct world *world);
+
+#endif
