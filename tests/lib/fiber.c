@@ -190,6 +190,8 @@ static void fiber_begin(struct fiber *fiber)
     fiber->context.uc_stack.ss_size = STACK_BYTES;
     fiber->context.uc_link = NULL;
     makecontext(&fiber->context, (void (*)(void))body, 2, (unsigned)(self >> 32), (unsigned)self);
+    /* The address sanitizer would forget all it knows of so much of the stack at every switch. */
+    fiber->context.uc_stack.ss_size = 0;
 }
 
 static void fiber_end(struct fiber *fiber)

@@ -1,0 +1,12 @@
+/* A name of an object is read only where the same name is made again; the reading checks that, so
+ * what is left to look for is memory. */
+#include "common/manifest/name.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fg_name name;
+
+    if (fg_name_parse(fg_bytes(data, size), &name))
+        fg_assert(size < FG_NAME_MAX_BYTES && strlen(name.tenant) <= FG_TENANT_MAX_BYTES);
+    return 0;
+}

@@ -1,0 +1,216 @@
+#include "common/manifest/blocks.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* Segments 1 to 4; tenant "t" has something in 1, 2 and 4, "u" in 3. */
+static struct fg_l0 segments(struct fg_arena *arena)
+{
+    struct fg_l0 l0 = fg_l0_none();
+    struct fg_err err;
+
+    for (uint64_t cut = 1; cut <= 4; cut++) {
+        struct fg_l0_new_part part = {.tenant = cut == 3 ? FG_LIT("u") : FG_LIT("t"),
+                                      .profiles = 1};
+        struct fg_l0_new new = {.id = {{1, 1}, cut, cut},
+                                .profiles = 1,
+                                .parts = &part,
+                                .n_parts = 1,
+                                .groups = fg_ever_none()};
+
+        assert_int_equal(fg_l0_commit(&l0, &new, 0, 1, arena, &l0, &err), FG_OK);
+    }
+    return l0;
+}
+
+static struct fg_blocks_entry entry(uint64_t id)
+{
+    return (struct fg_blocks_entry){.id = {id, 0},
+                                    .level = 1,
+                                    .start_ns = -10,
+                                    .end_ns = 90,
+                                    .t_min_ns = -5,
+                                    .t_max_ns = 80,
+                                    .shard_first = 3,
+                                    .shard_last = 9,
+                                    .bytes = 1000,
+                                    .directory_offset = 900,
+                                    .directory_bytes = 100,
+                                    .nodes_offset = 500,
+                                    .nodes_bytes = 400,
+                                    .profiles = 7,
+                                    .digest = {id, id}};
+}
+
+static enum fg_code apply(struct fg_blocks *blocks, const struct fg_l0 *l0, uint64_t add,
+                          const uint64_t *cover, uint32_t n_cover, const struct fg_id *replace,
+                          uint32_t n_replace, struct fg_arena *arena, bool *ret_changed)
+{
+    struct fg_blocks_entry made = entry(add);
+    struct fg_blocks_change change = {.add = &made,
+                                      .n_add = add != 0,
+                                      .cover = cover,
+                                      .n_cover = n_cover,
+                                      .replace = replace,
+                                      .n_replace = n_replace};
+    struct fg_err err;
+
+    return fg_blocks_apply(blocks, l0, &change, 50, arena, blocks, ret_changed, &err);
+}
+
+static void assert_round_trip(const struct fg_blocks *blocks, struct fg_arena *arena)
+{
+    struct fg_buf bytes, again;
+    struct fg_blocks read;
+    struct fg_err err;
+
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    fg_buf_init(&again, FG_MANIFEST_MAX_BYTES);
+    assert_int_equal(fg_blocks_encode(blocks, &bytes, &err), FG_OK);
+    if (fg_blocks_decode(fg_buf_slice(&bytes), blocks->tenant, arena, &read, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(fg_blocks_encode(&read, &again, &err), FG_OK);
+    assert_true(fg_slice_eq(fg_buf_slice(&bytes), fg_buf_slice(&again)));
+    assert_int_equal(fg_blocks_decode(fg_buf_slice(&bytes), FG_LIT("other"), arena, &read, &err),
+                     FG_E_CORRUPT);
+    for (size_t i = 0; i < bytes.len; i++) {
+        bytes.ptr[i] ^= 1;
+        assert_int_not_equal(
+            fg_blocks_decode(fg_buf_slice(&bytes), blocks->tenant, arena, &read, &err), FG_OK);
+        bytes.ptr[i] ^= 1;
+    }
+    fg_buf_done(&bytes);
+    fg_buf_done(&again);
+}
+
+static void covering(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(16 << 20);
+    struct fg_l0 l0 = segments(arena);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    const uint64_t two[] = {2}, three[] = {3}, one_four[] = {4, 1};
+    bool changed;
+
+    (void)state;
+    assert_round_trip(&blocks, arena);
+    assert_int_equal(apply(&blocks, &l0, 100, two, 1, NULL, 0, arena, &changed), FG_OK);
+    assert_true(changed);
+    assert_int_equal(blocks.covered_floor, 0); /* 1 is not covered */
+    assert_int_equal(blocks.newest, 2);
+    assert_true(fg_blocks_covers(&blocks, 2));
+    assert_false(fg_blocks_covers(&blocks, 1));
+    assert_int_equal(fg_blocks_find(&blocks, (struct fg_id){100, 0})->from_segments[0], 2);
+    assert_round_trip(&blocks, arena);
+
+    /* The same again is done already; another one is too late; what is not the tenant's is not. */
+    assert_int_equal(apply(&blocks, &l0, 100, two, 1, NULL, 0, arena, &changed), FG_OK);
+    assert_false(changed);
+    assert_int_equal(apply(&blocks, &l0, 101, two, 1, NULL, 0, arena, &changed), FG_E_ABORTED);
+    assert_int_equal(apply(&blocks, &l0, 101, three, 1, NULL, 0, arena, &changed), FG_E_ABORTED);
+
+    assert_int_equal(apply(&blocks, &l0, 102, one_four, 2, NULL, 0, arena, &changed), FG_OK);
+    assert_int_equal(blocks.covered_floor, 4);
+    assert_int_equal(blocks.n_covered, 0);
+    assert_int_equal(blocks.newest, 4);
+    assert_int_equal(fg_blocks_find(&blocks, (struct fg_id){102, 0})->from_segments[0], 1);
+    assert_round_trip(&blocks, arena);
+    fg_arena_destroy(arena);
+}
+
+static void replacing(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(16 << 20);
+    struct fg_l0 l0 = segments(arena);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    const uint64_t one[] = {1}, two[] = {2};
+    const struct fg_id both[] = {{12, 0}, {11, 0}}, merged[] = {{13, 0}};
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(apply(&blocks, &l0, 12, one, 1, NULL, 0, arena, &changed), FG_OK);
+    assert_int_equal(apply(&blocks, &l0, 11, two, 1, NULL, 0, arena, &changed), FG_OK);
+    assert_int_equal(apply(&blocks, &l0, 13, NULL, 0, both, 2, arena, &changed), FG_OK);
+    assert_int_equal(blocks.n_blocks, 1);
+    assert_int_equal(blocks.n_gone, 2);
+    assert_int_equal(blocks.gone[0].since_wall_ns, 50);
+    assert_int_equal(blocks.blocks[0].n_from_blocks, 2);
+    assert_true(fg_blocks_covers(&blocks, 2));
+    assert_round_trip(&blocks, arena);
+    assert_int_equal(apply(&blocks, &l0, 14, NULL, 0, both, 2, arena, &changed), FG_E_ABORTED);
+    assert_int_equal(apply(&blocks, &l0, 12, NULL, 0, merged, 1, arena, &changed), FG_E_ABORTED);
+
+    /* Retention: nothing comes in its place. */
+    assert_int_equal(apply(&blocks, &l0, 0, NULL, 0, merged, 1, arena, &changed), FG_OK);
+    assert_true(changed);
+    assert_int_equal(apply(&blocks, &l0, 0, NULL, 0, merged, 1, arena, &changed), FG_OK);
+    assert_false(changed);
+    assert_int_equal(blocks.n_blocks, 0);
+
+    assert_int_equal(fg_blocks_deleted(&blocks, both, 2, arena, &blocks, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(blocks.n_gone, 1);
+    assert_int_equal(fg_blocks_deleted(&blocks, both, 2, arena, &blocks, &changed, &err), FG_OK);
+    assert_false(changed);
+    assert_round_trip(&blocks, arena);
+    fg_arena_destroy(arena);
+}
+
+static void tombstones(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(16 << 20);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    struct fg_blocks_tombstone stone = {
+        .id = {5, 5}, .selector = FG_LIT("{pod=\"x\"}"), .end_ns = 9, .asked_wall_ns = 3};
+    struct fg_buf text;
+    json_t *root;
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_blocks_bury(&blocks, &stone, arena, &blocks, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(fg_blocks_bury(&blocks, &stone, arena, &blocks, &changed, &err), FG_OK);
+    assert_false(changed);
+    stone.id.lo = 4;
+    stone.end_ns = -1;
+    assert_int_equal(fg_blocks_bury(&blocks, &stone, arena, &blocks, &changed, &err), FG_E_INVALID);
+    blocks.blocks = (struct fg_blocks_entry[]){entry(1)};
+    blocks.n_blocks = 1;
+    blocks.later = FG_LIT("more");
+    blocks.blocks[0].later = FG_LIT("more of it");
+    assert_round_trip(&blocks, arena);
+
+    fg_buf_init(&text, 1 << 20);
+    fg_blocks_json(&blocks, &text);
+    root = json_loadb((const char *)text.ptr, text.len, 0, NULL);
+    assert_non_null(root);
+    assert_string_equal(json_string_value(json_object_get(
+                            json_array_get(json_object_get(root, "tombstones"), 0), "selector")),
+                        "{pod=\"x\"}");
+    json_decref(root);
+    fg_buf_done(&text);
+
+    assert_int_equal(
+        fg_blocks_unbury(&blocks, (struct fg_id){5, 5}, arena, &blocks, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(blocks.n_tombstones, 0);
+    assert_int_equal(
+        fg_blocks_unbury(&blocks, (struct fg_id){5, 5}, arena, &blocks, &changed, &err), FG_OK);
+    assert_false(changed);
+    fg_arena_destroy(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(covering),
+        cmocka_unit_test(replacing),
+        cmocka_unit_test(tombstones),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+#include "common/base/crc32c.h"
+#include "common/manifest/l0.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static const struct fg_id ann = {1, 1}, bob = {2, 1};
+
+/* A segment of some tenants' profiles, all of one group. */
+struct made {
+    struct fg_l0_new new;
+    struct fg_l0_new_part parts[3];
+    struct fg_ever_run run;
+};
+
+static const struct fg_l0_new *make(struct made *made, struct fg_id writer, uint64_t cut,
+                                    const char *const *tenants, uint32_t n_tenants, uint32_t window)
+{
+    *made = (struct made){.run = {window, 7, 9}};
+    for (uint32_t i = 0; i < n_tenants; i++)
+        made->parts[i] = (struct fg_l0_new_part){fg_cstr(tenants[i]), 100 + i, 200, 5};
+    made->new = (struct fg_l0_new){
+        .id = {writer, cut, 0xabc + cut},
+        .bytes = 5000,
+        .directory_offset = 4000,
+        .directory_bytes = 900,
+        .profiles = 5 * (uint64_t)n_tenants,
+        .digest = {cut, 99},
+        .t_min_ns = 100,
+        .t_max_ns = 200,
+        .parts = made->parts,
+        .n_parts = n_tenants,
+        .groups = {.above = FG_EVER_ABOVE_NONE, .runs = &made->run, .n_runs = 1},
+    };
+    return &made->new;
+}
+
+static struct fg_l0 commit(const struct fg_l0 *l0, struct fg_id writer, uint64_t cut,
+                           const char *const *tenants, uint32_t n_tenants, uint32_t window,
+                           struct fg_arena *arena)
+{
+    struct made *made = fg_arena_new(arena, struct made, 1);
+    struct fg_l0 next;
+    struct fg_err err;
+
+    assert_int_equal(fg_l0_commit(l0, make(made, writer, cut, tenants, n_tenants, window), 1000,
+                                  window, arena, &next, &err),
+                     FG_OK);
+    return next;
+}
+
+static const char *const one[] = {"m"};
+static const char *const two[] = {"z", "a"};
+
+/* Three segments of two writers and three tenants, one of which has left. */
+static struct fg_l0 example(struct fg_arena *arena)
+{
+    const uint64_t leaving[] = {1};
+    struct fg_l0 l0 = fg_l0_none();
+    bool changed;
+    struct fg_err err;
+
+    l0 = commit(&l0, ann, 1, one, 1, 500, arena);
+    l0 = commit(&l0, bob, 4, two, 2, 501, arena);
+    l0 = commit(&l0, ann, 2, two, 1, 500, arena);
+    assert_int_equal(fg_l0_retire(&l0, leaving, 1, 2000, arena, &l0, &changed, &err), FG_OK);
+    assert_true(changed);
+    return l0;
+}
+
+static void assert_round_trip(const struct fg_l0 *l0, struct fg_arena *arena)
+{
+    struct fg_buf bytes, again;
+    struct fg_l0 read;
+    struct fg_err err;
+
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    fg_buf_init(&again, FG_MANIFEST_MAX_BYTES);
+    assert_int_equal(fg_l0_encode(l0, &bytes, &err), FG_OK);
+    if (fg_l0_decode(fg_buf_slice(&bytes), arena, &read, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(fg_l0_encode(&read, &again, &err), FG_OK);
+    assert_true(fg_slice_eq(fg_buf_slice(&bytes), fg_buf_slice(&again)));
+    assert_int_equal(read.n_segments, l0->n_segments);
+    assert_int_equal(read.generation, l0->generation);
+    fg_buf_done(&bytes);
+    fg_buf_done(&again);
+}
+
+static void commits(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 none = fg_l0_none(), l0 = example(arena);
+    const struct fg_l0_segment *segment;
+    struct fg_l0 next;
+    struct made made;
+    struct fg_err err;
+
+    (void)state;
+    assert_round_trip(&none, arena);
+    assert_round_trip(&l0, arena);
+    assert_int_equal(l0.revision, 4);
+    assert_int_equal(l0.generation, 3);
+    assert_int_equal(l0.floor, 1);
+    assert_int_equal(l0.n_segments, 2);
+    assert_int_equal(l0.n_gone, 1);
+    assert_int_equal(l0.gone[0].since_wall_ns, 2000);
+    assert_null(fg_l0_segment(&l0, 1));
+
+    /* Tenants came in between, and the numbers of those that were there went up. */
+    assert_int_equal(l0.n_tenants, 3);
+    assert_int_equal(fg_l0_tenant(&l0, FG_LIT("a")), 0);
+    assert_int_equal(fg_l0_tenant(&l0, FG_LIT("m")), 1);
+    assert_int_equal(fg_l0_tenant(&l0, FG_LIT("z")), 2);
+    assert_int_equal(fg_l0_tenant(&l0, FG_LIT("b")), FG_L0_NO_TENANT);
+    segment = fg_l0_segment(&l0, 2);
+    assert_non_null(segment);
+    assert_int_equal(fg_l0_part(segment, 0)->t_min_ns, 101);
+    assert_int_equal(fg_l0_part(segment, 2)->t_min_ns, 100);
+    assert_null(fg_l0_part(segment, 1));
+
+    assert_int_equal(fg_l0_writer(&l0, ann)->cut, 2);
+    assert_int_equal(fg_l0_writer(&l0, ann)->generation, 3);
+    assert_int_equal(fg_l0_writer(&l0, bob)->cut, 4);
+
+    /* What left stays in ever; that nothing was ever held of a group is known exactly. */
+    assert_true(fg_ever_has(&l0.ever, 8, 500));
+    assert_true(fg_ever_has(&l0.ever, 8, 501));
+    assert_false(fg_ever_has(&l0.ever, 10, 501));
+    assert_false(fg_ever_has(&l0.ever, 8, 502));
+    assert_true(fg_ever_has(&l0.ever, 8, 501 - FG_EVER_EXACT_WINDOWS - 1));
+    assert_false(fg_ever_has(&l0.ever, 8, 501 - FG_EVER_EXACT_WINDOWS));
+
+    /* A cut enters once, and none that is older. */
+    assert_int_equal(
+        fg_l0_commit(&l0, make(&made, bob, 4, one, 1, 501), 0, 501, arena, &next, &err),
+        FG_E_EXISTS);
+    assert_int_equal(
+        fg_l0_commit(&l0, make(&made, bob, 3, one, 1, 501), 0, 501, arena, &next, &err),
+        FG_E_EXISTS);
+    fg_arena_destroy(arena);
+}
+
+/* A clock that is ahead does not make all that comes late, nor does a profile that is. */
+static void clocks(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 none = fg_l0_none(), l0;
+    struct made made;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(
+        fg_l0_commit(&none, make(&made, ann, 1, one, 1, 500), 0, 90000, arena, &l0, &err), FG_OK);
+    assert_int_equal(l0.ever.below, 500 - FG_EVER_EXACT_WINDOWS);
+    assert_int_equal(
+        fg_l0_commit(&none, make(&made, ann, 1, one, 1, 90000), 0, 500, arena, &l0, &err), FG_OK);
+    assert_int_equal(l0.ever.below, 500 - FG_EVER_EXACT_WINDOWS);
+    assert_true(fg_ever_has(&l0.ever, 7, 90000));
+    assert_false(fg_ever_has(&l0.ever, 7, 501));
+    fg_arena_destroy(arena);
+}
+
+static void refused(void **state)
+{
+    static const char *const bad[] = {"../x"}, *const same[] = {"a", "a"};
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 none = fg_l0_none(), next;
+    struct made made;
+    struct fg_err err;
+
+    (void)state;
+    (void)make(&made, ann, 1, bad, 1, 1);
+    assert_int_equal(fg_l0_commit(&none, &made.new, 0, 1, arena, &next, &err), FG_E_INVALID);
+    (void)make(&made, ann, 1, same, 2, 1);
+    assert_int_equal(fg_l0_commit(&none, &made.new, 0, 1, arena, &next, &err), FG_E_INVALID);
+    (void)make(&made, ann, 1, one, 0, 1);
+    assert_int_equal(fg_l0_commit(&none, &made.new, 0, 1, arena, &next, &err), FG_E_INVALID);
+    (void)make(&made, ann, 1, one, 1, 1);
+    made.parts[0].t_max_ns = 201;
+    assert_int_equal(fg_l0_commit(&none, &made.new, 0, 1, arena, &next, &err), FG_E_INVALID);
+    (void)make(&made, ann, 1, one, 1, 1);
+    made.parts[0].profiles++;
+    assert_int_equal(fg_l0_commit(&none, &made.new, 0, 1, arena, &next, &err), FG_E_INVALID);
+    fg_arena_set_limit(arena, fg_arena_used_bytes(arena) + 100);
+    (void)make(&made, ann, 1, one, 1, 1);
+    assert_int_equal(fg_l0_commit(&none, &made.new, 0, 1, arena, &next, &err), FG_E_LIMIT);
+    fg_arena_destroy(arena);
+}
+
+static void leaves(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    const uint64_t leaving[] = {3, 1, 99};
+    struct fg_l0 l0 = example(arena), next;
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_l0_retire(&l0, leaving, 3, 3000, arena, &next, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(next.floor, 3);
+    assert_int_equal(next.n_segments, 1);
+    assert_int_equal(next.n_gone, 2);
+    assert_round_trip(&next, arena);
+    assert_int_equal(fg_l0_retire(&next, leaving, 3, 3000, arena, &l0, &changed, &err), FG_OK);
+    assert_false(changed);
+    assert_int_equal(l0.revision, next.revision);
+
+    assert_int_equal(fg_l0_deleted(&next, &next.gone[1].id, 1, arena, &l0, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(l0.n_gone, 1);
+    assert_round_trip(&l0, arena);
+    assert_int_equal(fg_l0_deleted(&l0, &next.gone[1].id, 1, arena, &next, &changed, &err), FG_OK);
+    assert_false(changed);
+    fg_arena_destroy(arena);
+}
+
+/* When there are too many writers the longest silent of those go of whom nothing is live. */
+static void writers(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_l0 l0 = fg_l0_none();
+    uint64_t generations[FG_L0_WRITERS_MAX];
+    struct made made;
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    for (uint32_t i = 0; i < FG_L0_WRITERS_MAX; i++) {
+        generations[i] = i + 1;
+        l0.segments = NULL;
+        l0.n_segments = 0;
+        assert_int_equal(fg_l0_commit(&l0, make(&made, (struct fg_id){i, 5}, 1, one, 1, 1), 0, 1,
+                                      arena, &l0, &err),
+                         FG_OK);
+    }
+    assert_int_equal(
+        fg_l0_commit(&l0, make(&made, (struct fg_id){9, 9}, 1, one, 1, 1), 0, 1, arena, &l0, &err),
+        FG_E_LIMIT);
+    assert_int_equal(
+        fg_l0_retire(&l0, generations, FG_L0_WRITERS_MAX, 0, arena, &l0, &changed, &err), FG_OK);
+    assert_int_equal(l0.n_writers, FG_L0_WRITERS_MAX / 4 * 3);
+    assert_null(fg_l0_writer(&l0, (struct fg_id){0, 5}));
+    assert_non_null(fg_l0_writer(&l0, (struct fg_id){FG_L0_WRITERS_MAX - 1, 5}));
+    assert_round_trip(&l0, arena);
+    fg_arena_destroy(arena);
+}
+
+/* A newer program's fields come through. */
+static void later_fields(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 l0 = example(arena), next;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    l0.later = FG_LIT("whole");
+    l0.segments[0].later = FG_LIT("segment");
+    l0.writers[1].later = FG_LIT("writer");
+    l0.gone[0].later = FG_LIT("gone");
+    assert_round_trip(&l0, arena);
+    next = commit(&l0, bob, 9, two, 2, 502, arena);
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    assert_int_equal(fg_l0_encode(&next, &bytes, &err), FG_OK);
+    assert_int_equal(fg_l0_decode(fg_buf_slice(&bytes), arena, &l0, &err), FG_OK);
+    assert_true(fg_slice_is(l0.later, "whole"));
+    assert_true(fg_slice_is(l0.segments[0].later, "segment"));
+    assert_true(fg_slice_is(l0.writers[1].later, "writer"));
+    assert_true(fg_slice_is(l0.gone[0].later, "gone"));
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
+/* Every byte flipped, every length cut: found by the checksum; with the checksum put right, read or
+ * refused, and never anything worse. */
+static void broken_bytes(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 l0 = example(arena), read;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    assert_int_equal(fg_l0_encode(&l0, &bytes, &err), FG_OK);
+    for (size_t i = 0; i < bytes.len; i++) {
+        struct fg_slice whole = fg_buf_slice(&bytes);
+        uint32_t crc;
+
+        assert_int_equal(fg_l0_decode(fg_slice_sub(whole, 0, i), arena, &read, &err), FG_E_CORRUPT);
+        bytes.ptr[i] ^= 0x5a;
+        assert_int_equal(fg_l0_decode(whole, arena, &read, &err), FG_E_CORRUPT);
+        crc = fg_crc32c(fg_slice_sub(whole, 0, whole.len - 4));
+        for (size_t k = 0; k < 4; k++)
+            bytes.ptr[bytes.len - 4 + k] = (uint8_t)(crc >> 8 * k);
+        (void)!fg_l0_decode(whole, arena, &read, &err);
+        bytes.ptr[i] ^= 0x5a;
+        fg_buf_clear(&bytes);
+        assert_int_equal(fg_l0_encode(&l0, &bytes, &err), FG_OK);
+    }
+    bytes.ptr[4] = 2;
+    bytes.len -= 4;
+    fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
+    assert_int_equal(fg_l0_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_E_UNIMPLEMENTED);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
+static void json(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 l0 = example(arena);
+    struct fg_buf text;
+    json_t *root, *segments;
+
+    (void)state;
+    fg_buf_init(&text, 1 << 20);
+    fg_l0_json(&l0, &text);
+    root = json_loadb((const char *)text.ptr, text.len, 0, NULL);
+    assert_non_null(root);
+    assert_int_equal(json_integer_value(json_object_get(root, "generation")), 3);
+    segments = json_object_get(root, "segments");
+    assert_int_equal(json_array_size(segments), 2);
+    assert_string_equal(
+        json_string_value(json_object_get(json_array_get(segments, 0), "object")),
+        "segments/00000000000000010000000000000002/0000000000000004-0000000000000ac0");
+    assert_int_equal(json_array_size(json_object_get(root, "tenants")), 3);
+    json_decref(root);
+    fg_buf_clear(&text);
+    l0 = fg_l0_none();
+    fg_l0_json(&l0, &text);
+    root = json_loadb((const char *)text.ptr, text.len, 0, NULL);
+    assert_non_null(root);
+    json_decref(root);
+    fg_buf_done(&text);
+    fg_arena_destroy(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commits),      cmocka_unit_test(clocks),  cmocka_unit_test(refused),
+        cmocka_unit_test(leaves),       cmocka_unit_test(writers), cmocka_unit_test(later_fields),
+        cmocka_unit_test(broken_bytes), cmocka_unit_test(json),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
