@@ -699,14 +699,11 @@ static void advance_cut(struct segments *segments, struct segments_effects *effe
         else if (segments->settled)
             begin_upload(segments, effects);
         return;
-    case CUT_SWAPPED:
-        if (!segments->rechecked)
-            return;
-        /* fall through */
     case CUT_UPLOADED:
+    case CUT_SWAPPED:
         if (all_committed(segments))
             begin_mark(segments, effects);
-        else
+        else if (segments->cut == CUT_UPLOADED || segments->rechecked)
             advance_uploaded(segments, effects);
         return;
     case CUT_SEALING:

@@ -2,7 +2,7 @@
  * Every acknowledged profile is in every answer exactly once, and in one block at the end: for each
  * shape of cluster, over some seeds; and not so where a rule is switched off.
  *
- *   FG_SIM_SEEDS=2000 FG_SIM_FIRST=0 build/release/tests/bin/test_sim_exactly_once
+ *   FG_SIM_SEEDS=2000 FG_SIM_FIRST=0 [FG_SIM_TRACE=1] build/release/tests/bin/test_sim_exactly_once
  */
 #include "common/base/str.h"
 #include "tests/sim/world.h"
@@ -43,7 +43,8 @@ static struct world *run(uint64_t seed, size_t shape, unsigned rules)
     struct shape wanted = {.heads = shapes[shape].heads,
                            .copies = shapes[shape].copies,
                            .rules = rules,
-                           .length_ns = 90 * FG_MINUTE_NS};
+                           .length_ns = 90 * FG_MINUTE_NS,
+                           .trace = setting("FG_SIM_TRACE", 0) != 0};
 
     return world_run(seed, &wanted);
 }
@@ -84,13 +85,11 @@ static void holds(void **state)
 
 static void every_rule_is_needed(void **state)
 {
-    uint64_t seeds = setting("FG_SIM_SEEDS", SEEDS_TO_BREAK);
-
     (void)state;
     for (unsigned rule = 0; rule < FG_RULES_COUNT; rule++) {
         bool broken = false;
 
-        for (uint64_t seed = 0; seed < seeds && !broken; seed++) {
+        for (uint64_t seed = 0; seed < SEEDS_TO_BREAK && !broken; seed++) {
             size_t shape = seed % FG_COUNT(shapes);
             struct world *world = run(seed, shape, FG_RULES_ALL & ~(1u << rule));
 

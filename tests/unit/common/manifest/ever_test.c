@@ -1,7 +1,6 @@
 /* Sets of groups are compared with a plain array of bits; what is folded may only add. */
-#include "common/manifest/ever.h"
-
 #include "common/base/hash.h"
+#include "common/manifest/ever.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

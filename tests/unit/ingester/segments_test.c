@@ -1,0 +1,365 @@
+/* The step core by itself: when it cuts, what it asks for, what it refuses. That it is right
+ * whatever happens is shown by tests/sim. */
+#include "ingester/segments/segments.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* The middle of a window; a minute is left for grace and linger to differ. */
+#define START_WALL_NS (1000 * HEAD_WINDOW_NS + HEAD_WINDOW_NS / 2)
+
+struct run {
+    struct segments *segments;
+    struct segments_effects effects;
+    struct fg_arena *arena;
+    struct fg_l0 l0;
+    int64_t now_ns;
+};
+
+static const struct segments_config config = {
+    .writer = {7, 7},
+    .seed = 1,
+    .cut_bytes = 1000,
+    .grace_ns = FG_MINUTE_NS,
+    .linger_ns = 10 * FG_MINUTE_NS,
+    .open_max_ns = 2 * FG_HOUR_NS,
+    .forget_after_ns = 5 * FG_MINUTE_NS,
+    .poll_ns = 15 * FG_SECOND_NS,
+    .upload_max_age_ns = FG_HOUR_NS,
+    .backoff_min_ns = FG_SECOND_NS,
+    .backoff_max_ns = FG_MINUTE_NS,
+    .rounds_max = 4,
+    .rules = FG_RULES_ALL,
+};
+
+static void step(struct run *run, struct segments_event event)
+{
+    event.mono_ns = run->now_ns;
+    event.wall_ns = START_WALL_NS + run->now_ns;
+    segments_step(run->segments, &event, &run->effects);
+}
+
+static void tick(struct run *run, int64_t after_ns)
+{
+    run->now_ns += after_ns;
+    step(run, (struct segments_event){.kind = SEGMENTS_TICK});
+}
+
+static void event(struct run *run, enum segments_event_kind kind)
+{
+    step(run, (struct segments_event){.kind = kind, .l0 = &run->l0});
+}
+
+static void failed(struct run *run, enum segments_effect_kind kind)
+{
+    step(run, (struct segments_event){.kind = SEGMENTS_FAILED, .failed = kind});
+}
+
+/* The effect of that kind, or NULL. */
+static const struct segments_effect *wants(const struct run *run, enum segments_effect_kind kind)
+{
+    for (uint32_t i = 0; i < run->effects.n; i++)
+        if (run->effects.effects[i].kind == kind)
+            return &run->effects.effects[i];
+    return NULL;
+}
+
+/* A core that has read the manifest. */
+static struct run begin(void)
+{
+    struct run run = {.segments = segments_create(&config, 0),
+                      .arena = fg_arena_create(1 << 20),
+                      .l0 = fg_l0_none()};
+
+    tick(&run, 0);
+    assert_non_null(wants(&run, SEGMENTS_READ));
+    event(&run, SEGMENTS_MANIFEST);
+    return run;
+}
+
+static void end(struct run *run)
+{
+    segments_destroy(run->segments);
+    fg_arena_destroy(run->arena);
+}
+
+static struct head_group_key group(uint32_t window)
+{
+    return (struct head_group_key){.tenant = 1, .shard = 2, .window = window};
+}
+
+static enum segments_admission push(struct run *run, uint32_t window, uint64_t bytes)
+{
+    struct head_group_key key = group(window);
+    uint32_t round;
+    enum segments_admission admission = segments_admit(run->segments, &key, 0, &round);
+
+    if (admission == SEGMENTS_ADMIT)
+        segments_added(run->segments, &key, round, 1, bytes, START_WALL_NS + run->now_ns);
+    return admission;
+}
+
+/* The manifest gets this cut. */
+static void enter(struct run *run, const struct fg_segment_id *id, uint32_t window)
+{
+    struct fg_l0_new_part part = {.tenant = FG_LIT("t"), .profiles = 1};
+    struct fg_ever_run shard = {window, 2, 2};
+    struct fg_l0_new new = {.id = *id,
+                            .profiles = 1,
+                            .parts = &part,
+                            .n_parts = 1,
+                            .groups = {.above = FG_EVER_ABOVE_NONE, .runs = &shard, .n_runs = 1}};
+    struct fg_err err;
+
+    assert_int_equal(fg_l0_commit(&run->l0, &new, 0, window, run->arena, &run->l0, &err), FG_OK);
+}
+
+/* From SEAL to where the cut is in the manifest and marked. */
+static void commit(struct run *run, uint32_t window)
+{
+    struct fg_segment_id id;
+
+    assert_non_null(wants(run, SEGMENTS_SEAL));
+    event(run, SEGMENTS_SEALED);
+    assert_non_null(wants(run, SEGMENTS_UPLOAD));
+    id = wants(run, SEGMENTS_UPLOAD)->id;
+    event(run, SEGMENTS_UPLOADED);
+    assert_non_null(wants(run, SEGMENTS_READ)); /* before the swap */
+    event(run, SEGMENTS_MANIFEST);
+    assert_non_null(wants(run, SEGMENTS_SWAP));
+    assert_int_equal(fg_segment_id_cmp(&wants(run, SEGMENTS_SWAP)->id, &id), 0);
+    enter(run, &id, window);
+    event(run, SEGMENTS_SWAPPED);
+    assert_non_null(wants(run, SEGMENTS_READ)); /* and after it: only the manifest is believed */
+    event(run, SEGMENTS_MANIFEST);
+    assert_non_null(wants(run, SEGMENTS_MARK));
+    event(run, SEGMENTS_MARKED);
+}
+
+/* Past the reads that come by themselves. */
+static void wait(struct run *run, int64_t ns)
+{
+    tick(run, ns);
+    if (wants(run, SEGMENTS_READ) != NULL)
+        event(run, SEGMENTS_MANIFEST);
+}
+
+static void window_closes(void **state)
+{
+    struct run run = begin();
+    struct head_group_key key = group(1000);
+    uint64_t least;
+
+    (void)state;
+    assert_int_equal(push(&run, 1000, 10), SEGMENTS_ADMIT);
+    wait(&run, 5 * FG_MINUTE_NS + FG_MINUTE_NS - FG_SECOND_NS); /* its end, and nearly the grace */
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    tick(&run, 4 * FG_MINUTE_NS); /* but it has lingered for less than ten minutes */
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    event(&run, SEGMENTS_MANIFEST);
+    tick(&run, FG_MINUTE_NS);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->cut, 1);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    event(&run, SEGMENTS_MANIFEST);
+    event(&run, SEGMENTS_SEALED);
+    assert_non_null(wants(&run, SEGMENTS_UPLOAD));
+
+    /* Readers see it until their snapshot has it. */
+    assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
+    assert_true(segments_shows(run.segments, &key, 0, 0));
+    enter(&run, &wants(&run, SEGMENTS_UPLOAD)->id, 1000); /* as if by a swap of an earlier life */
+    assert_int_equal(segments_fence(run.segments, 1, &least), SEGMENTS_BEHIND);
+    step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 1});
+    assert_non_null(wants(&run, SEGMENTS_READ));
+    event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(segments_fence(run.segments, 1, &least), SEGMENTS_SERVE);
+    assert_false(segments_shows(run.segments, &key, 0, 1));
+    assert_true(segments_shows(run.segments, &key, 0, 0));
+    event(&run, SEGMENTS_UPLOADED); /* nobody needs it any more */
+    assert_non_null(wants(&run, SEGMENTS_MARK));
+    end(&run);
+}
+
+static void much_is_cut_at_once(void **state)
+{
+    struct run run = begin();
+
+    (void)state;
+    assert_int_equal(push(&run, 1001, 600), SEGMENTS_ADMIT);
+    assert_int_equal(push(&run, 1000, 600), SEGMENTS_ADMIT);
+    assert_int_equal(push(&run, 1002, 1), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    /* The oldest windows first, and no more than makes a segment. */
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->rounds[1]->group.window, 1001);
+    commit(&run, 1001);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_int_equal(segments_status(run.segments).last_cut, 1);
+    assert_false(segments_status(run.segments).drained);
+
+    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .on = true});
+    commit(&run, 1002);
+    assert_true(segments_status(run.segments).drained);
+    end(&run);
+}
+
+/* As long as the window is open its committed rounds stay: ordinary data needs no look at blocks.
+ */
+static void late_ids(void **state)
+{
+    struct run run = begin();
+    struct head_group_key key = group(1000), other = group(10);
+    uint32_t round;
+    uint64_t least;
+
+    (void)state;
+    assert_int_equal(push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    commit(&run, 1000);
+    assert_int_equal(segments_seen(run.segments), 1);
+    assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+    assert_int_equal(round, 1);
+    /* Another group that some segment may have held. */
+    assert_int_equal(segments_admit(run.segments, &other, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(segments_admit(run.segments, &other, 1, &round), SEGMENTS_ADMIT);
+
+    wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
+    assert_null(wants(&run, SEGMENTS_FORGET));
+    assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
+    tick(&run, FG_MINUTE_NS);
+    assert_non_null(wants(&run, SEGMENTS_FORGET));
+    assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_STALE);
+    assert_int_equal(least, 1);
+    failed(&run, SEGMENTS_FORGET);
+    tick(&run, FG_MINUTE_NS);
+    assert_non_null(wants(&run, SEGMENTS_FORGET));
+    event(&run, SEGMENTS_FORGOTTEN);
+    assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(segments_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
+
+    segments_found(run.segments, 9);
+    assert_int_equal(segments_fence(run.segments, 1, &least), SEGMENTS_STALE);
+    assert_int_equal(least, 9);
+    end(&run);
+}
+
+static void failures(void **state)
+{
+    struct run run = begin();
+    struct fg_segment_id first;
+
+    (void)state;
+    assert_int_equal(push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    failed(&run, SEGMENTS_SEAL);
+    assert_int_equal(push(&run, 1000, 1), SEGMENTS_ADMIT); /* still into the same round */
+    tick(&run, FG_MINUTE_NS);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->cut, 1); /* the same number */
+    event(&run, SEGMENTS_MANIFEST);
+    event(&run, SEGMENTS_SEALED);
+    first = wants(&run, SEGMENTS_UPLOAD)->id;
+    failed(&run, SEGMENTS_UPLOAD);
+    wait(&run, FG_MINUTE_NS);
+    tick(&run, 0);
+    if (wants(&run, SEGMENTS_UPLOAD) == NULL)
+        tick(&run, FG_MINUTE_NS);
+    end(&run);
+
+    /* Another name each time; an upload that waited too long is done again. */
+    run = begin();
+    assert_int_equal(push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    event(&run, SEGMENTS_SEALED);
+    first = wants(&run, SEGMENTS_UPLOAD)->id;
+    event(&run, SEGMENTS_UPLOADED);
+    failed(&run, SEGMENTS_READ);
+    tick(&run, 2 * FG_HOUR_NS);
+    assert_non_null(wants(&run, SEGMENTS_UPLOAD));
+    assert_int_equal(wants(&run, SEGMENTS_UPLOAD)->id.cut, first.cut);
+    assert_int_not_equal(wants(&run, SEGMENTS_UPLOAD)->id.nonce, first.nonce);
+    end(&run);
+}
+
+/* Writes that failed and were not there: nothing is uploaded. A manifest that goes back: nothing is
+ * done any more. */
+static void oddities(void **state)
+{
+    struct run run = begin();
+    struct fg_segment_id id;
+
+    (void)state;
+    assert_int_equal(push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    event(&run, SEGMENTS_SEALED);
+    id = wants(&run, SEGMENTS_UPLOAD)->id;
+    step(&run, (struct segments_event){.kind = SEGMENTS_UPLOADED, .nothing = true});
+    assert_non_null(wants(&run, SEGMENTS_MARK));
+    event(&run, SEGMENTS_MARKED);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 1);
+    event(&run, SEGMENTS_MANIFEST); /* it was asked for with the upload */
+
+    enter(&run, &id, 1000);
+    wait(&run, FG_MINUTE_NS);
+    assert_int_equal(segments_status(run.segments).gen, 1);
+    run.l0 = fg_l0_none();
+    wait(&run, FG_MINUTE_NS);
+    assert_true(segments_status(run.segments).went_back);
+    assert_int_equal(segments_status(run.segments).gen, 1);
+
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(push(&run, 2000 + i, 1), SEGMENTS_ADMIT);
+    assert_int_equal(push(&run, 3000, 1), SEGMENTS_FULL);
+    end(&run);
+}
+
+/* A sealed round of an earlier life: in the manifest or not. */
+static void restarts(void **state)
+{
+    struct segments_round sealed = {.group = group(1000),
+                                    .number = 3,
+                                    .state = ROUND_SEALED,
+                                    .cut = 5,
+                                    .profiles = 1,
+                                    .bytes = 1};
+    const struct fg_segment_id id = {config.writer, 5, 1};
+
+    (void)state;
+    for (int entered = 0; entered < 2; entered++) {
+        struct run run = {.segments = segments_create(&config, 5),
+                          .arena = fg_arena_create(1 << 20),
+                          .l0 = fg_l0_none()};
+        struct head_group_key key = sealed.group;
+        uint64_t least;
+        uint32_t round;
+
+        assert_true(segments_restore(run.segments, &sealed));
+        if (entered == 1)
+            enter(&run, &id, 1000);
+        tick(&run, 0);
+        assert_null(wants(&run, SEGMENTS_UPLOAD)); /* the manifest first */
+        assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_BEHIND);
+        assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+        assert_int_equal(round, 4);
+        event(&run, SEGMENTS_MANIFEST);
+        if (entered == 1)
+            assert_int_equal(wants(&run, SEGMENTS_MARK)->rounds[0]->generation, 1);
+        else
+            assert_int_equal(wants(&run, SEGMENTS_UPLOAD)->n_rounds, 1);
+        end(&run);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window_closes), cmocka_unit_test(much_is_cut_at_once),
+        cmocka_unit_test(late_ids),      cmocka_unit_test(failures),
+        cmocka_unit_test(oddities),      cmocka_unit_test(restarts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
