@@ -52,7 +52,7 @@ static enum fg_code read_trailer(struct fg_slice tail, uint64_t file_bytes,
 enum fg_code fg_block_directory_offset(struct fg_slice tail, uint64_t file_bytes,
                                        uint64_t *ret_offset, struct fg_err *err)
 {
-    struct trailer trailer;
+    struct trailer trailer = {0};
 
     if (tail.len < FG_BLOCK_TRAILER_BYTES || file_bytes < tail.len)
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no block", tail.len);
@@ -250,8 +250,8 @@ enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes
                                       struct fg_block_directory *ret_directory, struct fg_err *err)
 {
     struct fg_block_directory directory = {.file_bytes = file_bytes};
-    struct trailer trailer;
-    struct fg_slice raw;
+    struct trailer trailer = {0};
+    struct fg_slice raw = {NULL, 0};
 
     if (bytes.len < FG_BLOCK_TRAILER_BYTES || file_bytes < bytes.len)
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no block", bytes.len);
@@ -353,7 +353,7 @@ enum fg_code fg_block_groups_parse(const struct fg_block_part *part, struct fg_s
 {
     const struct fg_block_stored said = {part->groups_raw_bytes, part->groups_crc};
     struct fg_block_group *groups;
-    struct fg_slice raw;
+    struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;
 
     if (bytes.len != fg_block_part_range(part, FG_BLOCK_WANT_GROUPS).len)

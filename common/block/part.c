@@ -404,7 +404,7 @@ static enum fg_code open_table(struct fg_slice bytes, struct fg_arena *arena,
 {
     const struct fg_block_part *part = index->part;
     const struct fg_block_stored said = {part->table_raw_bytes, part->table_crc};
-    struct fg_slice raw;
+    struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;
 
     if (fg_block_unpack_in(bytes_of(part, FG_BLOCK_PAG, bytes), said, arena, &raw, err) != FG_OK)
@@ -420,7 +420,7 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
                                  struct fg_err *err)
 {
     struct fg_block_index index = {.part = part};
-    struct fg_slice labels, series;
+    struct fg_slice labels = {NULL, 0}, series = {NULL, 0};
 
     if (bytes.len != fg_block_part_range(part, FG_BLOCK_WANT_SERIES).len)
         return fg_fail(err, FG_E_CORRUPT, "series: %zu bytes", bytes.len);

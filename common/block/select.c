@@ -88,6 +88,7 @@ static enum fg_code match_types(const struct fg_selector *selector,
     struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
     struct fg_arena_mark mark = fg_arena_mark(arena);
 
+    fg_assert(row->schema != NULL);
     if (typing->schema == row->schema && fg_slice_eq(typing->name, name) &&
         fg_slice_eq(typing->service, service))
         return FG_OK;
@@ -138,7 +139,7 @@ enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg
     bool *live = fg_arena_alloc(arena, index->n_series * sizeof *live);
     bool *matched = fg_arena_alloc(arena, index->n_series * sizeof *matched);
     struct fg_block_match *matches;
-    uint32_t count;
+    uint32_t count = 0;
 
     if (live == NULL || matched == NULL)
         return fg_block_no_room(err, "series");

@@ -240,6 +240,7 @@ static uint32_t make_rare(struct resample *resample, uint32_t number)
     for (uint32_t at = real_stack(resample, &random); at != FG_TREE_ROOT; at = tree->parents[at])
         if (depth < DEPTH_MAX)
             path[depth++] = at;
+    fg_assert(depth > 0);
     keep = depth / 2 + (uint32_t)(next_random(&random) % (depth - depth / 2)); /* from the root */
     node = keep == 0 ? FG_TREE_ROOT : path[depth - keep];
     location = tree->locations[path[depth - FG_MAX(keep, 1)]];
