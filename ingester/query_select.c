@@ -176,35 +176,6 @@ static enum fg_code keep_site(struct select *select, const struct fg_tree *tree,
     return FG_OK;
 }
 
-/* Copies the nodes of the view that have a value at or below them. */
-static enum fg_code copy_used(struct select *select, const struct fg_tree *view,
-                              struct fg_tree *into, struct fg_err *err)
-{
-    uint32_t *nodes = fg_arena_alloc(select->query->arena, view->n_nodes * sizeof *nodes);
-    struct fg_symbols_import import;
-
-    if (nodes == NULL)
-        return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes", view->n_nodes);
-    for (uint32_t i = 0; i < view->n_nodes; i++)
-        nodes[i] = view->self[i] != 0;
-    for (uint32_t i = view->n_nodes; i > 0; i--)
-        if (nodes[i - 1] != 0 && view->parents[i - 1] != FG_TREE_ROOT)
-            nodes[view->parents[i - 1]] = 1;
-    fg_symbols_import_init(&import, &into->symbols, &view->symbols);
-    for (uint32_t i = 0; i < view->n_nodes; i++) {
-        uint32_t parent = view->parents[i];
-
-        if (nodes[i] == 0)
-            continue;
-        nodes[i] = fg_tree_child(into, parent == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[parent],
-                                 fg_symbols_import_location(&import, view->locations[i]));
-        fg_tree_add(into, nodes[i], view->self[i]);
-    }
-    fg_symbols_import_done(&import);
-    fg_tree_add(into, FG_TREE_ROOT, view->root_self);
-    return FG_OK;
-}
-
 static enum fg_code add_tree(struct select *select, struct sums *sums, struct fg_tree *into,
                              struct fg_err *err)
 {
@@ -224,7 +195,7 @@ static enum fg_code add_tree(struct select *select, struct sums *sums, struct fg
         fg_tree_merge(into, &names);
         fg_tree_done(&names);
     } else if (code == FG_OK) {
-        code = copy_used(select, &view, into, err);
+        fg_tree_merge_used(into, &view);
     }
     dict_read_unlock(sums->dict);
     return code;

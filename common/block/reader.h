@@ -212,8 +212,8 @@ enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_s
                                  struct fg_err *err) fg_must_check;
 
 /*
- * The tree with these sums by rank as its values: to be looked at only. sums[n_stacks], as
- * fg_block_samples_sum() leaves them.
+ * The tree with these sums by rank as its values: to be looked at only, with fg_tree_names() or
+ * fg_tree_merge_used(). sums[n_stacks], as fg_block_samples_sum() leaves them.
  */
 enum fg_code fg_block_tree_values(const struct fg_block_tree *tree, const uint64_t *sums,
                                   struct fg_arena *arena, struct fg_tree *ret_view,

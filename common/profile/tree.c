@@ -86,18 +86,34 @@ int64_t fg_tree_sums(const struct fg_tree *tree, const int64_t *self, int64_t *t
     return all;
 }
 
-void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from)
+/* Which nodes have a value, of their own or below. */
+static bool *nodes_with_value(const struct fg_tree *tree)
+{
+    bool *live = fg_calloc(FG_MAX((size_t)tree->n_nodes, 1), sizeof *live);
+
+    for (uint32_t i = tree->n_nodes; i-- > 0;) {
+        if (tree->self[i] != 0)
+            live[i] = true;
+        if (live[i] && tree->parents[i] != FG_TREE_ROOT)
+            live[tree->parents[i]] = true;
+    }
+    return live;
+}
+
+/* live: which nodes of `from` to take, with their parents; NULL: all. */
+static void merge(struct fg_tree *tree, const struct fg_tree *from, const bool *live)
 {
     struct fg_symbols_import import;
     uint32_t *nodes = fg_malloc(FG_MAX((size_t)from->n_nodes, 1) * sizeof *nodes);
 
     fg_assert(tree != from);
     fg_symbols_import_init(&import, &tree->symbols, &from->symbols);
-    fg_tree_reserve(tree, FG_MAX(tree->n_nodes, from->n_nodes));
     for (uint32_t i = 0; i < from->n_nodes; i++) {
         uint32_t above = from->parents[i];
         uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[above];
 
+        if (live != NULL && !live[i])
+            continue;
         nodes[i] =
             fg_tree_child(tree, parent, fg_symbols_import_location(&import, from->locations[i]));
         fg_tree_add(tree, nodes[i], from->self[i]);
@@ -105,6 +121,20 @@ void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from)
     fg_tree_add(tree, FG_TREE_ROOT, from->root_self);
     fg_symbols_import_done(&import);
     free(nodes);
+}
+
+void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from)
+{
+    fg_tree_reserve(tree, FG_MAX(tree->n_nodes, from->n_nodes));
+    merge(tree, from, NULL);
+}
+
+void fg_tree_merge_used(struct fg_tree *tree, const struct fg_tree *from)
+{
+    bool *live = nodes_with_value(from);
+
+    merge(tree, from, live);
+    free(live);
 }
 
 /* ---- names ---- */
@@ -146,20 +176,6 @@ static void name_node(struct naming *naming, uint32_t node)
         at = fg_tree_child(naming->into, at, name_location(naming, lines[i].function));
     naming->nodes[node] = at;
     fg_tree_add(naming->into, at, tree->self[node]);
-}
-
-/* Which nodes have a value, of their own or below. */
-static bool *nodes_with_value(const struct fg_tree *tree)
-{
-    bool *live = fg_calloc(FG_MAX((size_t)tree->n_nodes, 1), sizeof *live);
-
-    for (uint32_t i = tree->n_nodes; i-- > 0;) {
-        if (tree->self[i] != 0)
-            live[i] = true;
-        if (live[i] && tree->parents[i] != FG_TREE_ROOT)
-            live[tree->parents[i]] = true;
-    }
-    return live;
 }
 
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into)

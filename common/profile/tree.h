@@ -73,6 +73,9 @@ static inline int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals
 /* Adds all of `from`, symbols included. */
 void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from);
 
+/* The same without the nodes that have no value at or below them. */
+void fg_tree_merge_used(struct fg_tree *tree, const struct fg_tree *from);
+
 /*
  * The same stacks with nothing but function names: a location gives a node for each of its lines,
  * the outermost first; a location without lines gives none (its value goes to the nearest caller

@@ -350,7 +350,7 @@ static void sums_become_a_tree(void **state)
 {
     struct made_block *block = made_block_create(3, false);
     struct opened opened;
-    struct fg_tree view;
+    struct fg_tree view, used;
     struct fg_buf file;
     struct fg_err err;
     uint64_t *sums, want = 0;
@@ -367,6 +367,13 @@ static void sums_become_a_tree(void **state)
     totals = fg_arena_new(opened.arena, int64_t, view.n_nodes);
     got = fg_tree_totals(&view, totals);
     assert_int_equal(got + view.root_self, want);
+    memset(view.self, 0, view.n_nodes * sizeof *view.self);
+    view.self[view.n_nodes - 1] = 5;
+    fg_tree_init(&used);
+    fg_tree_merge_used(&used, &view);
+    assert_in_range(used.n_nodes, 1, MADE_DEPTH_MAX);
+    assert_int_equal(used.self[used.n_nodes - 1], 5);
+    fg_tree_done(&used);
     close_file(&opened);
     fg_buf_done(&file);
     free(block);
