@@ -2,19 +2,16 @@
  * Reads blocks and segments. It does no I/O: every function works on bytes that the caller fetched,
  * and says beforehand which ones it wants, so that a querier can fetch in waves:
  *
- *   wave 1   the tail of the object                -> fg_block_directory_parse()
- *   wave 2   fg_block_part_range() of the parts    -> fg_block_part_parse(): series, page table;
- *                                                     fg_block_tree_parse(): stacks, symbols
- *   wave 3   fg_block_pages_mark() + _ranges()     -> fg_block_index_parse(),
- * fg_block_samples_open(),
- *                                                     ...
+ *   wave 1   the tail of the object               fg_block_directory_parse()
+ *   wave 2   fg_block_part_range() of the parts     fg_block_part_parse(), fg_block_tree_parse()
+ *   wave 3   fg_block_pages_mark(), ..._ranges()    fg_block_rows_parse(), fg_block_samples_open()
  *
  * Directories, parts and trees never change and may be cached for as long as anybody likes.
  *
  * Trusts nothing: every page has its checksum compared, every number its bound, before it is used;
- * what was parsed without an error has only valid indexes and is in order. Only sums over several
- * sections (totals, digests) are left to fg_block_verify(). FG_E_CORRUPT says what is wrong and
- * where. FG_E_LIMIT: more than the arena, or the limit given, has room for.
+ * what was parsed without an error has only valid indexes and is in order. What only several
+ * sections together can say (totals, digests, uses) is left to fg_block_verify(). FG_E_CORRUPT says
+ * what is wrong and where. FG_E_LIMIT: more than the arena, or the limit given, has room for.
  *
  * What is returned lives in the arena and does not refer to the bytes given, unless said.
  *

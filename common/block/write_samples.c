@@ -3,8 +3,8 @@
  *
  *   SMP   varint bytes of heads, of the two streams of ranks (numbers.h); varint types of the page,
  *         for each varint bytes of the two streams of its numbers; then heads and all streams
- *         head of a profile: varint samples, varint bytes of its ranks in the second stream; for
- * each type of its series a column's head (column.h), and where it has numbers varint bytes of them
+ *   head  varint samples, varint bytes of its ranks in the second stream; for each type of its
+ *         series a column's head (column.h), and where that has numbers varint bytes of them
  *   EXM   for each profile that has any: varint profile - that before (- 1 but for the first);
  *         varint n; n times: varint rank - that before, le64 span, trace 16 bytes, varint value of
  *         each type
