@@ -114,14 +114,13 @@ static int compare_names(const void *left, const void *right)
 static const struct fg_l0_new_part **sort_parts(const struct fg_l0_new *segment,
                                                 struct fg_arena *arena)
 {
-    const struct fg_l0_new_part **sorted =
-        fg_arena_calloc(arena, segment->n_parts, sizeof(struct fg_l0_new_part *));
+    const struct fg_l0_new_part **sorted = fg_arena_calloc(arena, segment->n_parts, sizeof(void *));
 
     if (sorted == NULL)
         return NULL;
     for (uint32_t i = 0; i < segment->n_parts; i++)
         sorted[i] = &segment->parts[i];
-    qsort(sorted, segment->n_parts, sizeof *sorted, compare_names);
+    qsort(sorted, segment->n_parts, sizeof(void *), compare_names);
     return sorted;
 }
 

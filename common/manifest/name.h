@@ -17,7 +17,10 @@
 #include "common/base/hash.h"
 #include "common/tenant/id.h"
 
-enum { FG_NAME_MAX_BYTES = sizeof "tenants/=2e/blocks/" + FG_TENANT_MAX_BYTES + 2 * FG_ID_BYTES };
+enum {
+    FG_NAME_MAX_BYTES =
+        sizeof "tenants/=2e/blocks/" + (size_t)FG_TENANT_MAX_BYTES + (size_t)2 * FG_ID_BYTES
+};
 
 #define FG_NAME_L0       "manifests/l0"
 #define FG_NAME_SEGMENTS "segments/" /* to list what is there */

@@ -23,28 +23,8 @@
 #ifndef FG_COMMON_MANIFEST_SNAPSHOT_H
 #define FG_COMMON_MANIFEST_SNAPSHOT_H
 
-#include "common/manifest/blocks.h"
+#include "common/manifest/manifest.h"
 #include "common/manifest/rules.h"
-
-#include <stdatomic.h>
-
-/* A manifest as it was read, of either kind; never changed. */
-struct fg_manifest {
-    _Atomic uint32_t refs;
-    struct fg_arena *arena;
-    struct fg_l0 l0;         /* where it is the L0 manifest */
-    struct fg_blocks blocks; /* where it is a tenant's */
-    struct fg_slice etag;    /* empty: there is no object, the first swap makes it */
-};
-
-/* bytes and etag empty: there is no object. The caller's reference. */
-enum fg_code fg_manifest_l0(struct fg_slice bytes, struct fg_slice etag,
-                            struct fg_manifest **ret_manifest, struct fg_err *err) fg_must_check;
-enum fg_code fg_manifest_blocks(struct fg_slice bytes, struct fg_slice etag, struct fg_slice tenant,
-                                struct fg_manifest **ret_manifest,
-                                struct fg_err *err) fg_must_check;
-struct fg_manifest *fg_manifest_ref(struct fg_manifest *manifest);
-void fg_manifest_unref(struct fg_manifest *manifest); /* NULL is fine */
 
 /* ---- the cache ---- */
 

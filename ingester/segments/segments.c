@@ -143,7 +143,7 @@ static void list_add(struct round_list *list, struct segments_round *round)
 {
     if (list->n == list->cap) {
         list->cap = FG_MAX(64, list->cap * 2);
-        list->rounds = fg_realloc(list->rounds, list->cap * sizeof(struct segments_round *));
+        list->rounds = fg_realloc(list->rounds, list->cap * sizeof(void *));
     }
     list->rounds[list->n++] = round;
 }
@@ -483,8 +483,7 @@ static void pin(struct segments *segments)
             list_add(&segments->pinned, round);
     }
     if (segments->pinned.n > 0)
-        qsort(segments->pinned.rounds, segments->pinned.n, sizeof *segments->pinned.rounds,
-              compare_windows);
+        qsort(segments->pinned.rounds, segments->pinned.n, sizeof(void *), compare_windows);
     while (n < segments->pinned.n && (n == 0 || bytes < segments->config.cut_bytes))
         bytes += segments->pinned.rounds[n++]->bytes;
     segments->pinned.n = n;

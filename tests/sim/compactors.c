@@ -244,7 +244,7 @@ static void sweep_blocks(struct compactor *compactor, uint32_t tenant)
 {
     struct edit_task task = {.kind = EDIT_DELETED_BLOCKS};
     struct fg_snapshot snapshot;
-    struct fg_id *ids;
+    struct fg_id *ids = NULL;
     struct fg_err err;
     enum io io;
 
@@ -269,7 +269,7 @@ static void sweep_segments(struct compactor *compactor)
 {
     struct edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
     struct fg_snapshot snapshot;
-    struct fg_segment_id *ids;
+    struct fg_segment_id *ids = NULL;
     struct fg_err err;
     enum io io = read_all(compactor, &snapshot);
 

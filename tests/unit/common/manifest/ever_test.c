@@ -63,9 +63,10 @@ static void as_bits(void **state)
         check_form(&left);
         check_form(&both);
         for (uint32_t w = 0; w < WINDOWS; w++)
-            for (uint16_t s = 0; s < SHARDS; s++) {
-                assert_int_equal(fg_ever_has(&left, s, w), a.has[w][s]);
-                assert_int_equal(fg_ever_has(&both, s, w), w < below || a.has[w][s] || b.has[w][s]);
+            for (uint32_t s = 0; s < SHARDS; s++) {
+                assert_int_equal(fg_ever_has(&left, (uint16_t)s, w), a.has[w][s]);
+                assert_int_equal(fg_ever_has(&both, (uint16_t)s, w),
+                                 w < below || a.has[w][s] || b.has[w][s]);
             }
         assert_true(fg_ever_has(&both, 0, UINT32_MAX));
         fg_arena_destroy(arena);
