@@ -17,7 +17,8 @@
 
 #include <stdlib.h>
 
-/* How often rounds are looked through for what is due. */
+/* How often rounds are looked through for what is due: there may be 100,000 of them, on the thread
+ * that writes. */
 #define LOOK_AGAIN_NS FG_SECOND_NS
 
 enum follow_state { FOLLOW_IDLE, FOLLOW_READING, FOLLOW_COMPARING };
@@ -51,6 +52,8 @@ struct segments {
     struct table table;
     uint64_t random;
     int64_t wall_ns, mono_ns; /* of the event being handled */
+    int64_t next_look_mono_ns;
+    bool look; /* through all rounds, in this step */
     bool drain;
 
     /* What the manifest said last. */
@@ -451,7 +454,7 @@ static bool is_cut_due(const struct segments *segments)
         return false;
     if (segments->drain || table->open_bytes >= segments->config.cut_bytes)
         return true;
-    for (uint32_t i = 0; i < table->n_rounds; i++) {
+    for (uint32_t i = 0; segments->look && i < table->n_rounds; i++) {
         const struct segments_round *round = table->rounds[i];
 
         if (round->state == ROUND_OPEN && round->profiles > 0 &&
@@ -727,7 +730,7 @@ static bool may_forget(const struct segments *segments, const struct segments_ro
 
 static void advance_forget(struct segments *segments, struct segments_effects *effects)
 {
-    if (segments->is_forgetting || !segments->settled ||
+    if (!segments->look || segments->is_forgetting || !segments->settled ||
         !is_over(segments, &segments->forget_pause))
         return;
     segments->forgetting.n = 0;
@@ -801,7 +804,7 @@ static int64_t wake_mono_ns(const struct segments *segments)
     int64_t wake = segments->next_read_mono_ns;
 
     if (segments->table.n_rounds > 0)
-        wake = FG_MIN(wake, fg_time_add(segments->mono_ns, LOOK_AGAIN_NS));
+        wake = FG_MIN(wake, segments->next_look_mono_ns);
     for (size_t i = 0; i < FG_COUNT(pauses); i++)
         if (!is_over(segments, pauses[i]))
             wake = FG_MIN(wake, pauses[i]->until_mono_ns);
@@ -815,6 +818,9 @@ void segments_step(struct segments *segments, const struct segments_event *event
 
     segments->wall_ns = event->wall_ns;
     segments->mono_ns = event->mono_ns;
+    segments->look = event->mono_ns >= segments->next_look_mono_ns;
+    if (segments->look)
+        segments->next_look_mono_ns = fg_time_add(event->mono_ns, LOOK_AGAIN_NS);
     ret_effects->n = 0;
     take_event(segments, event);
     advance_follow(segments, ret_effects);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 6, SEEDS_TO_BREAK = 200 };
+enum { SEEDS = 6, SEEDS_TO_BREAK = 60 };
 
 static const struct {
     const char *name;

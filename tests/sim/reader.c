@@ -69,6 +69,10 @@ enum io take_snapshot(struct world *world, struct owner *owner, struct fg_snapsh
         bool l0 = snapshot->want_l0;
         uint32_t tenants = snapshot->want_tenants;
 
+        if (chance(world, 40)) /* much may happen between two manifests */
+            fibers_sleep(world->fibers, (int64_t)draw(world, 3 * (uint64_t)FG_MINUTE_NS));
+        if (!is_alive(world, owner))
+            return IO_DEAD;
         if (l0)
             io = answer(world, owner, snapshot, FG_SNAPSHOT_L0);
         for (uint32_t i = 0; !l0 && i < snapshot->n_tenants; i++)
