@@ -55,4 +55,13 @@ static inline int64_t fg_time_add(int64_t time_ns, int64_t duration_ns)
     return sum;
 }
 
+/* On the grid start + k * step the smallest k, from 0, whose point is at or after the time.
+ * step_ns > 0. */
+static inline uint64_t fg_time_grid(int64_t start_ns, int64_t step_ns, int64_t time_ns)
+{
+    if (time_ns <= start_ns)
+        return 0;
+    return ((uint64_t)time_ns - (uint64_t)start_ns - 1) / (uint64_t)step_ns + 1;
+}
+
 #endif

@@ -130,6 +130,56 @@ int fg_labels_cmp(const struct fg_labels *a, const struct fg_labels *b)
     return (a->count > b->count) - (a->count < b->count);
 }
 
+static bool is_one_of(struct fg_slice name, const char *const *names, size_t n_names)
+{
+    for (size_t i = 0; i < n_names; i++)
+        if (fg_slice_is(name, names[i]))
+            return true;
+    return false;
+}
+
+struct fg_labels fg_labels_restrict(const struct fg_labels *labels, const char *const *names,
+                                    size_t n_names, struct fg_arena *arena)
+{
+    struct fg_labels out = {NULL, 0};
+
+    if (n_names == 0)
+        return *labels;
+    out.items = fg_arena_new(arena, struct fg_label, FG_MIN(labels->count, n_names));
+    for (size_t i = 0; out.items != NULL && i < labels->count; i++)
+        if (is_one_of(labels->items[i].name, names, n_names) &&
+            out.count < FG_MIN(labels->count, n_names))
+            out.items[out.count++] = labels->items[i];
+    return out;
+}
+
+struct fg_labels fg_labels_group(const struct fg_labels *labels, const char *const *names,
+                                 size_t n_names, struct fg_arena *arena)
+{
+    struct fg_labels out = {fg_arena_new(arena, struct fg_label, n_names), 0};
+
+    for (size_t i = 0; out.items != NULL && i < n_names; i++) {
+        struct fg_slice value = fg_labels_get(labels, names[i]);
+
+        if (value.len > 0)
+            out.items[out.count++] = (struct fg_label){fg_cstr(names[i]), value};
+    }
+    return out;
+}
+
+struct fg_labels fg_labels_copy(const struct fg_labels *labels, struct fg_arena *arena)
+{
+    struct fg_labels out = {fg_arena_new(arena, struct fg_label, labels->count), labels->count};
+
+    for (size_t i = 0; out.items != NULL && i < labels->count; i++) {
+        out.items[i].name = fg_arena_copy(arena, labels->items[i].name);
+        out.items[i].value = fg_arena_copy(arena, labels->items[i].value);
+        if (out.items[i].name.ptr == NULL || out.items[i].value.ptr == NULL)
+            out.items = NULL;
+    }
+    return out;
+}
+
 struct fg_id fg_labels_hash(const struct fg_labels *labels)
 {
     struct fg_buf buf;

@@ -50,6 +50,19 @@ void fg_labels_remove(struct fg_labels *labels, struct fg_slice name);
 /* Order by the labels one after another: name, then value; a prefix comes first. */
 int fg_labels_cmp(const struct fg_labels *a, const struct fg_labels *b);
 
+/* Those of the names, in the order of the set; all where there are no names. Borrows; the array is
+ * the arena's, items NULL at its limit. */
+struct fg_labels fg_labels_restrict(const struct fg_labels *labels, const char *const *names,
+                                    size_t n_names, struct fg_arena *arena);
+
+/* Those of the names that are there, in the order of the names: what points are grouped by. As
+ * above, but that no names are no labels. */
+struct fg_labels fg_labels_group(const struct fg_labels *labels, const char *const *names,
+                                 size_t n_names, struct fg_arena *arena);
+
+/* With its own bytes; items NULL at the arena's limit. */
+struct fg_labels fg_labels_copy(const struct fg_labels *labels, struct fg_arena *arena);
+
 /* Content hash of the set. */
 struct fg_id fg_labels_hash(const struct fg_labels *labels);
 

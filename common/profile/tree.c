@@ -110,7 +110,6 @@ static void merge(struct fg_tree *tree, const struct fg_tree *from, const bool *
     fg_symbols_import_init(&import, &tree->symbols, &from->symbols);
     for (uint32_t i = 0; i < from->n_nodes; i++) {
         uint32_t above = from->parents[i];
-        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[above];
 
         if (live != NULL && !live[i])
             continue;
@@ -205,6 +204,45 @@ struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node)
         return FG_LIT("");
     return fg_symbols_text(
         symbols, function_name(&symbols->functions[symbols->lines[location->first_line].function]));
+}
+
+/* ---- call sites ---- */
+
+enum { SITE_DEAD = UINT32_MAX }; /* the stack does not begin as asked */
+
+/* How many of the names are found after this location, when `matched` were before it. */
+static uint32_t site_step(const struct fg_symbols *symbols, uint32_t location, uint32_t matched,
+                          const char *const *names, size_t n_names)
+{
+    const struct fg_location *at = &symbols->locations[location];
+
+    for (uint32_t i = at->n_lines; i > 0 && matched < n_names; i--) {
+        const struct fg_line *line = &symbols->lines[at->first_line + i - 1];
+        uint32_t name = function_name(&symbols->functions[line->function]);
+
+        if (!fg_slice_is(fg_symbols_text(symbols, name), names[matched]))
+            return SITE_DEAD;
+        matched++;
+    }
+    return matched;
+}
+
+void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_names)
+{
+    uint32_t *matched = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *matched);
+
+    fg_assert(n_names > 0 && n_names < SITE_DEAD);
+    tree->root_self = 0;
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        uint32_t before = tree->parents[i] == FG_TREE_ROOT ? 0 : matched[tree->parents[i]];
+
+        matched[i] = before == SITE_DEAD
+                         ? SITE_DEAD
+                         : site_step(&tree->symbols, tree->locations[i], before, names, n_names);
+        if (matched[i] != n_names)
+            tree->self[i] = 0;
+    }
+    free(matched);
 }
 
 /* ---- encoding ---- */

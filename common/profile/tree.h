@@ -73,8 +73,13 @@ static inline int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals
 /* Adds all of `from`, symbols included. */
 void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from);
 
-/* The same without the nodes that have no value at or below them. */
+/* The same without nodes that have no value, of their own or below: of a tree that knows many more
+ * stacks than it has values. */
 void fg_tree_merge_used(struct fg_tree *tree, const struct fg_tree *from);
+
+/* Leaves only the values of stacks that begin with functions of these names, the outermost first;
+ * the others become 0. n_names > 0. */
+void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_names);
 
 /*
  * The same stacks with nothing but function names: a location gives a node for each of its lines,

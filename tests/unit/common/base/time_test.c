@@ -33,11 +33,29 @@ static void the_manual_clock_stands_still(void **state)
     assert_true(fg_mono_ns(&manual.clock) == INT64_C(3600000000000));
 }
 
+static void the_grid_takes_what_is_not_after_its_point(void **state)
+{
+    static const struct {
+        int64_t start_ns, step_ns, time_ns;
+        uint64_t want;
+    } cases[] = {
+        {100, 10, INT64_MIN, 0}, {100, 10, 100, 0}, {100, 10, 101, 1},
+        {100, 10, 110, 1},       {100, 10, 111, 2}, {INT64_MIN, 1, INT64_MAX, UINT64_MAX},
+        {0, INT64_MAX, 1, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++)
+        assert_true(fg_time_grid(cases[i].start_ns, cases[i].step_ns, cases[i].time_ns) ==
+                    cases[i].want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_real_clock_moves),
         cmocka_unit_test(the_manual_clock_stands_still),
+        cmocka_unit_test(the_grid_takes_what_is_not_after_its_point),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,34 @@ static void with_type_adds_the_private_labels(void **state)
     assert_null(fg_labels_with_type(&series, &type, small).items);
 }
 
+static void parts_of_a_set(void **state)
+{
+    static const char *const names[] = {"z", "c", "a", "a"};
+    struct fg_label items[] = {LABEL("a", "1"), LABEL("b", "2"), LABEL("c", "3")};
+    struct fg_labels labels = {items, FG_COUNT(items)}, part;
+    struct fg_arena *arena = fg_arena_create(4096), *small = fg_arena_create(16);
+
+    (void)state;
+    part = fg_labels_restrict(&labels, names, 3, arena);
+    assert_written(&part, "{a=\"1\", c=\"3\"}");
+    part = fg_labels_restrict(&labels, names, 0, arena);
+    assert_written(&part, "{a=\"1\", b=\"2\", c=\"3\"}");
+    part = fg_labels_restrict(&labels, names, 1, arena);
+    assert_written(&part, "{}");
+    assert_null(fg_labels_restrict(&labels, names, 3, small).items);
+    part = fg_labels_group(&labels, names, 4, arena);
+    assert_written(&part, "{c=\"3\", a=\"1\", a=\"1\"}");
+    part = fg_labels_group(&labels, names, 0, arena);
+    assert_written(&part, "{}");
+    assert_null(fg_labels_group(&labels, names, 4, small).items);
+    part = fg_labels_copy(&labels, arena);
+    items[0].value = FG_LIT("other");
+    assert_written(&part, "{a=\"1\", b=\"2\", c=\"3\"}");
+    assert_null(fg_labels_copy(&labels, small).items);
+    fg_arena_destroy(arena);
+    fg_arena_destroy(small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +230,7 @@ int main(void)
         cmocka_unit_test(quotes_as_go_does),
         cmocka_unit_test(profile_type_has_five_parts),
         cmocka_unit_test(with_type_adds_the_private_labels),
+        cmocka_unit_test(parts_of_a_set),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -233,6 +233,69 @@ static void decode_refuses_what_does_not_fit(void **state)
     }
 }
 
+/* "main;work" adds its nodes, and its value to the last. */
+static void add_stack(struct fg_tree *tree, const char *const *names, size_t n, int64_t value)
+{
+    uint32_t node = FG_TREE_ROOT;
+
+    for (size_t i = 0; i < n; i++)
+        node =
+            fg_tree_child(tree, node, fg_symbols_name_location(&tree->symbols, fg_cstr(names[i])));
+    fg_tree_add(tree, node, value);
+}
+
+static void merging_what_is_used_leaves_out_the_rest(void **state)
+{
+    static const char *const names[] = {"main", "work", "idle"};
+    struct fg_tree tree, into;
+
+    (void)state;
+    fg_tree_init(&tree);
+    fg_tree_init(&into);
+    add_stack(&tree, names, 2, 5);
+    add_stack(&tree, names, 3, 0);
+    add_stack(&tree, names + 2, 1, 0);
+    add_stack(&tree, NULL, 0, 7);
+    fg_tree_merge_used(&into, &tree);
+    fg_tree_merge_used(&into, &tree);
+    assert_int_equal(into.n_nodes, 2);
+    assert_int_equal(into.root_self, 14);
+    assert_folded(&into, "main;work 10\n");
+    fg_tree_done(&tree);
+    fg_tree_done(&into);
+}
+
+static void a_call_site_keeps_what_is_below_it(void **state)
+{
+    static const char *const names[] = {"main", "work", "hash"}, *const other[] = {"main", "idle"};
+    static const struct {
+        const char *site[3];
+        size_t n;
+        const char *want;
+    } cases[] = {
+        {{"main"}, 1, "main 1\nmain;idle 8\nmain;work 2\nmain;work;hash 4\n"},
+        {{"main", "work"}, 2, "main;work 2\nmain;work;hash 4\n"},
+        {{"main", "work", "hash"}, 3, "main;work;hash 4\n"},
+        {{"work"}, 1, ""},
+        {{"main", "wor"}, 2, ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_tree tree;
+
+        fg_tree_init(&tree);
+        add_stack(&tree, NULL, 0, 16);
+        for (size_t n = 1; n <= 3; n++)
+            add_stack(&tree, names, n, INT64_C(1) << (n - 1));
+        add_stack(&tree, other, 2, 8);
+        fg_tree_keep_site(&tree, cases[i].site, cases[i].n);
+        assert_folded(&tree, cases[i].want);
+        assert_int_equal(tree.root_self, 0);
+        fg_tree_done(&tree);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +303,8 @@ int main(void)
         cmocka_unit_test(merge_is_commutative_and_associative),
         cmocka_unit_test(totals_are_sums_of_what_is_below),
         cmocka_unit_test(names_unfold_lines_and_skip_addresses),
+        cmocka_unit_test(merging_what_is_used_leaves_out_the_rest),
+        cmocka_unit_test(a_call_site_keeps_what_is_below_it),
         cmocka_unit_test(decode_takes_back_what_encode_gave),
         cmocka_unit_test(decode_refuses_what_does_not_fit),
     };
