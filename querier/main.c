@@ -37,6 +37,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .clock = program->clock,
         .timeout_ns = settings.timeout_ns,
         .answer_max_bytes = settings.answer_max_bytes,
+        .cache_max_bytes = settings.cache_max_bytes,
+        .fetch_max_bytes = settings.fetch_max_bytes,
+        .manifest_age_ns = settings.manifest_age_ns,
     });
     fg_querier_routes(service->querier, program->http);
     return FG_OK;

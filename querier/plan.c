@@ -1,132 +1,20 @@
 /*
- * Calls to the peers that hold data, all at once, and the merging of what they answer. Each holds a
- * part of its own, so sums add up and sets unite; nothing is cut here.
+ * What a question needs is in two places: with the peers, what they have not committed yet, and in
+ * blocks, what they have. Both are asked about one snapshot, so that each profile counts once, and
+ * their answers meet here. Each holds a part of its own: sums add up and sets unite; nothing is
+ * cut.
+ *
+ * Where the snapshot turns out to be too old (a peer has forgotten what was committed after it, or
+ * an object of it is gone) it is taken anew and all of the errand begins again.
  */
 #include "common/base/str.h"
 #include "proto/inner.pb-c.h"
-#include "querier/question.h"
+#include "querier/blocks/blocks.h"
+#include "querier/peers.h"
 
-#include <pthread.h>
-
-/* --- asking all peers --- */
-
-struct fan {
-    pthread_mutex_t lock;
-    pthread_cond_t all_done;
-    size_t under_way;
-};
-
-struct leg {
-    struct fg_call call;
-    struct fan *fan;
-};
-
-/* Takes one peer's reply; its slices are gone afterwards. */
-typedef enum fg_code (*on_reply)(struct question *question, const struct fg_call *call, void *arg,
-                                 struct fg_err *err);
-
-static void leg_done(struct fg_call *call)
-{
-    struct fan *fan = fg_container(call, struct leg, call)->fan;
-
-    pthread_mutex_lock(&fan->lock);
-    if (--fan->under_way == 0)
-        pthread_cond_signal(&fan->all_done);
-    pthread_mutex_unlock(&fan->lock);
-}
-
-/* A leg for each tenant and peer: all peers of the first tenant, all of the second ... */
-static struct fg_peer *peer_of(const struct question *question, size_t leg)
-{
-    return question->querier->ingesters[leg % question->querier->n_ingesters];
-}
-
-static void send_all(struct question *question, struct leg *legs, size_t n)
-{
-    struct fan *fan = legs[0].fan;
-
-    for (size_t i = 0; i < n; i++)
-        fg_peer_send(peer_of(question, i), &legs[i].call);
-    pthread_mutex_lock(&fan->lock);
-    while (fan->under_way > 0)
-        pthread_cond_wait(&fan->all_done, &fan->lock);
-    pthread_mutex_unlock(&fan->lock);
-}
-
-static enum fg_code take_replies(struct question *question, struct leg *legs, size_t n,
-                                 on_reply take, void *arg, struct fg_err *err)
-{
-    enum fg_code code = FG_OK;
-
-    for (size_t i = 0; i < n; i++) {
-        struct fg_call *call = &legs[i].call;
-
-        if (code == FG_OK && call->code != FG_OK) {
-            *err = call->err;
-            code = call->code;
-        }
-        if (code == FG_OK)
-            code = question_check(question, err);
-        if (code == FG_OK)
-            code = take(question, call, arg, err);
-        fg_call_done(peer_of(question, i), call);
-    }
-    return code;
-}
-
-/* The head in bytes, in the arena. */
-static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head)
-{
-    uint8_t *bytes = fg_arena_alloc(arena, protobuf_c_message_get_packed_size(head));
-
-    return bytes == NULL ? fg_bytes(NULL, 0)
-                         : fg_bytes(bytes, protobuf_c_message_pack(head, bytes));
-}
-
-/* tenant: where the head has its tenant, which is filled in here. */
-static enum fg_code ask_all(struct question *question, enum fg_rpc_method method,
-                            const ProtobufCMessage *head, char **tenant, on_reply take, void *arg,
-                            struct fg_err *err)
-{
-    size_t n_peers = question->querier->n_ingesters, n = n_peers * question->tenants.n;
-    struct fan fan = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, n};
-    struct leg *legs = fg_arena_new(question->arena, struct leg, n);
-    struct fg_slice bytes = {NULL, 0};
-
-    if (legs == NULL)
-        return fg_fail(err, FG_E_LIMIT, "%zu peers to ask", n);
-    if (question_check(question, err) != FG_OK)
-        return err->code;
-    if (n == 0)
-        return FG_OK;
-    for (size_t i = 0; i < n; i++) {
-        if (i % n_peers == 0) {
-            *tenant = fg_arena_text(question->arena, question->tenants.ids[i / n_peers]);
-            if (*tenant != NULL)
-                bytes = pack(question->arena, head);
-            if (*tenant == NULL || bytes.ptr == NULL)
-                return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
-        }
-        legs[i] = (struct leg){.fan = &fan,
-                               .call = {.method = method,
-                                        .head = bytes,
-                                        .deadline_mono_ns = question->deadline_mono_ns,
-                                        .done = leg_done}};
-    }
-    send_all(question, legs, n);
-    return take_replies(question, legs, n, take, arg, err);
-}
-
-static void count_stats(struct question *question, const Fg__Inner__Stats *stats)
-{
-    if (stats == NULL)
-        return;
-    question->profiles += stats->profiles;
-    question->bytes += stats->bytes;
-    question->series += stats->series;
-}
-
-/* --- heads --- */
+enum {
+    SNAPSHOTS_MAX = 4
+}; /* of an errand: a second one is rare, a fourth means that all is not well */
 
 static enum fg_code too_large(struct fg_err *err)
 {
@@ -195,7 +83,87 @@ static char **texts(struct question *question, const char *const *from, size_t n
     return copies;
 }
 
+static void count_stats(struct question *question, const Fg__Inner__Stats *stats)
+{
+    if (stats == NULL)
+        return;
+    question->profiles += stats->profiles;
+    question->bytes += stats->bytes;
+    question->series += stats->series;
+}
+
+/* --- errands --- */
+
+/* One thing that a question wants to know; first in the struct of its kind. */
+struct errand {
+    enum fg_rpc_method method;
+    const ProtobufCMessage *head;
+    char **tenant; /* where the head has these */
+    uint64_t *generation;
+    peers_reply take; /* adds a peer's reply to `into` */
+    enum fg_code (*read)(struct question *question, struct errand *errand, struct fg_err *err);
+    void (*restart)(struct errand *errand); /* empties `into` */
+    void *into;
+};
+
+/* Peers answer while blocks are read. */
+static enum fg_code try_errand(struct question *question, struct errand *errand, struct fg_err *err)
+{
+    struct asked *asked;
+
+    *errand->generation = blocks_generation(question);
+    if (peers_ask(question, errand->method, errand->head, errand->tenant, &asked, err) != FG_OK)
+        return err->code;
+    if (errand->read(question, errand, err) != FG_OK) {
+        peers_drop(question, asked);
+        return err->code;
+    }
+    return peers_take(question, asked, errand->take, errand->into, err);
+}
+
+static bool is_too_old(const struct question *question, enum fg_code code)
+{
+    return question->querier->blocks != NULL &&
+           (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
+}
+
+/* Fresh snapshots did not help: that is no fault of the client's. */
+static enum fg_code give_up(const struct question *question, struct fg_err *err)
+{
+    if (question->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
+        err->code = FG_E_UNAVAILABLE;
+    if (!is_too_old(question, err->code))
+        return err->code;
+    err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
+    return fg_wrap(err, "with %d snapshots", SNAPSHOTS_MAX);
+}
+
+static enum fg_code run_errand(struct question *question, struct errand *errand, struct fg_err *err)
+{
+    uint64_t profiles = question->profiles, series = question->series;
+
+    if (blocks_begin(question, false, err) != FG_OK)
+        return err->code;
+    for (unsigned i = 1; try_errand(question, errand, err) != FG_OK; i++) {
+        if (i == SNAPSHOTS_MAX || !is_too_old(question, err->code))
+            return give_up(question, err);
+        if (blocks_begin(question, true, err) != FG_OK)
+            return err->code;
+        question->profiles = profiles;
+        question->series = series;
+        errand->restart(errand);
+    }
+    return FG_OK;
+}
+
 /* --- SELECT --- */
+
+struct tree_errand {
+    struct errand base;
+    const struct selection *selection;
+    const struct stacks *stacks;
+    bool names_only;
+};
 
 static enum fg_code take_tree(struct question *question, const struct fg_call *call, void *arg,
                               struct fg_err *err)
@@ -214,6 +182,7 @@ static enum fg_code take_tree(struct question *question, const struct fg_call *c
     if (code == FG_OK && into->n_nodes == 0) {
         struct fg_tree empty = *into; /* the first part becomes the whole as it is */
 
+        fg_tree_add(&part, FG_TREE_ROOT, empty.root_self);
         *into = part;
         part = empty;
     } else if (code == FG_OK) {
@@ -223,12 +192,33 @@ static enum fg_code take_tree(struct question *question, const struct fg_call *c
     return code;
 }
 
+static enum fg_code read_tree(struct question *question, struct errand *base, struct fg_err *err)
+{
+    const struct tree_errand *errand = fg_container(base, struct tree_errand, base);
+
+    return blocks_tree(question, errand->selection, errand->stacks, errand->names_only, base->into,
+                       err);
+}
+
+static void restart_tree(struct errand *base)
+{
+    fg_tree_done(base->into);
+    fg_tree_init(base->into);
+}
+
 enum fg_code plan_tree(struct question *question, const struct selection *selection,
                        const struct stacks *stacks, bool names_only, struct fg_tree *into,
                        struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
+    struct tree_errand errand = {
+        .base = {FG_RPC_SELECT, &head.base, &inner.tenant, &inner.generation, take_tree, read_tree,
+                 restart_tree, into},
+        .selection = selection,
+        .stacks = stacks,
+        .names_only = names_only,
+    };
 
     fg__inner__select_head__init(&head);
     if (make_selection(question, selection, &inner, err) != FG_OK)
@@ -246,69 +236,17 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
     head.n_traces = stacks->n_traces;
     head.profile_ids = stacks->profile_ids;
     head.n_profile_ids = stacks->n_profile_ids;
-    return ask_all(question, FG_RPC_SELECT, &head.base, &inner.tenant, take_tree, into, err);
+    return run_errand(question, &errand.base, err);
 }
 
 /* --- SERIES --- */
 
-void label_sets_init(struct label_sets *sets)
-{
-    *sets = (struct label_sets){0};
-    fg_map_init(&sets->map);
-}
-
-void label_sets_done(struct label_sets *sets)
-{
-    fg_map_done(&sets->map);
-}
-
-static bool label_sets_has(const struct label_sets *sets, const struct fg_labels *labels,
-                           uint64_t hash)
-{
-    struct fg_map_walk walk;
-
-    for (uint32_t i = fg_map_first(&sets->map, hash, &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&sets->map, &walk))
-        if (fg_labels_cmp(&sets->items[i], labels) == 0)
-            return true;
-    return false;
-}
-
-enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *labels,
-                            struct fg_arena *arena, struct fg_err *err)
-{
-    uint64_t hash = fg_id_table(fg_labels_hash(labels));
-
-    if (label_sets_has(sets, labels, hash))
-        return FG_OK;
-    if (sets->n == sets->cap) {
-        size_t cap = sets->cap == 0 ? 64 : sets->cap * 2;
-        struct fg_labels *items = fg_arena_new(arena, struct fg_labels, cap);
-
-        if (items == NULL || cap >= FG_MAP_NONE)
-            return too_large(err);
-        if (sets->n > 0)
-            memcpy(items, sets->items, sets->n * sizeof *items);
-        sets->items = items;
-        sets->cap = cap;
-    }
-    fg_map_add(&sets->map, hash, (uint32_t)sets->n);
-    sets->items[sets->n++] = *labels;
-    return FG_OK;
-}
-
-static int cmp_labels(const void *a, const void *b)
-{
-    return fg_labels_cmp(a, b);
-}
-
-/* The map is of no use afterwards. */
-void label_sets_sort(struct label_sets *sets)
-{
-    if (sets->n > 1)
-        qsort(sets->items, sets->n, sizeof *sets->items, cmp_labels);
-    fg_map_clear(&sets->map);
-}
+struct series_errand {
+    struct errand base;
+    const struct selection *selection;
+    const char *const *names;
+    size_t n_names;
+};
 
 static enum fg_code read_sets(struct question *question, struct fg_cur *cur,
                               struct label_sets *into, struct fg_err *err)
@@ -350,12 +288,33 @@ static enum fg_code take_series(struct question *question, const struct fg_call 
     return FG_OK;
 }
 
+static enum fg_code read_series(struct question *question, struct errand *base, struct fg_err *err)
+{
+    const struct series_errand *errand = fg_container(base, struct series_errand, base);
+
+    return blocks_series(question, errand->selection, errand->names, errand->n_names, base->into,
+                         err);
+}
+
+static void restart_series(struct errand *base)
+{
+    label_sets_done(base->into);
+    label_sets_init(base->into);
+}
+
 enum fg_code plan_series(struct question *question, const struct selection *selection,
                          const char *const *names, size_t n_names, struct label_sets *into,
                          struct fg_err *err)
 {
     Fg__Inner__SeriesHead head;
     Fg__Inner__Selection inner;
+    struct series_errand errand = {
+        .base = {FG_RPC_SERIES, &head.base, &inner.tenant, &inner.generation, take_series,
+                 read_series, restart_series, into},
+        .selection = selection,
+        .names = names,
+        .n_names = n_names,
+    };
 
     fg__inner__series_head__init(&head);
     if (make_selection(question, selection, &inner, err) != FG_OK)
@@ -365,8 +324,7 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
     head.n_label_names = n_names;
     if (head.label_names == NULL)
         return too_large(err);
-    if (ask_all(question, FG_RPC_SERIES, &head.base, &inner.tenant, take_series, into, err) !=
-        FG_OK)
+    if (run_errand(question, &errand.base, err) != FG_OK)
         return err->code;
     label_sets_sort(into);
     return FG_OK;
@@ -374,80 +332,16 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
 
 /* --- POINTS --- */
 
-struct series_list {
-    struct points *items;
-    size_t n, cap;
+struct points_errand {
+    struct errand base;
+    const struct selection *selection;
+    int64_t step_ns;
+    const char *const *group_by;
+    size_t n_group_by;
 };
 
-static int64_t add_clamped(int64_t a, int64_t b)
-{
-    int64_t sum;
-
-    if (__builtin_add_overflow(a, b, &sum))
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    return sum;
-}
-
-/* Two ascending runs into one. */
-static enum fg_code merge_points(struct points *into, const struct points *from,
-                                 struct fg_arena *arena, struct fg_err *err)
-{
-    struct point *merged = fg_arena_new(arena, struct point, into->n + from->n);
-    size_t a = 0, b = 0, n = 0;
-
-    if (merged == NULL)
-        return too_large(err);
-    while (a < into->n || b < from->n) {
-        if (b == from->n || (a < into->n && into->items[a].k < from->items[b].k)) {
-            merged[n++] = into->items[a++];
-        } else if (a == into->n || from->items[b].k < into->items[a].k) {
-            merged[n++] = from->items[b++];
-        } else {
-            merged[n] = into->items[a++];
-            merged[n].sum = add_clamped(merged[n].sum, from->items[b].sum);
-            merged[n++].count += from->items[b++].count;
-        }
-    }
-    into->items = merged;
-    into->n = n;
-    return FG_OK;
-}
-
-/* Groups are few, so a look at each is enough. */
-static struct points *find_series(struct series_list *list, const struct fg_labels *labels,
-                                  size_t known)
-{
-    for (size_t i = 0; i < known; i++)
-        if (fg_labels_cmp(&list->items[i].labels, labels) == 0)
-            return &list->items[i];
-    return NULL;
-}
-
-static enum fg_code add_series(struct series_list *list, const struct points *series, size_t known,
-                               struct fg_arena *arena, struct fg_err *err)
-{
-    struct points *there = find_series(list, &series->labels, known);
-
-    if (there != NULL)
-        return merge_points(there, series, arena, err);
-    if (list->n == list->cap) {
-        size_t cap = list->cap == 0 ? 16 : list->cap * 2;
-        struct points *items = fg_arena_new(arena, struct points, cap);
-
-        if (items == NULL)
-            return too_large(err);
-        if (list->items != NULL)
-            memcpy(items, list->items, list->n * sizeof *items);
-        list->items = items;
-        list->cap = cap;
-    }
-    fg_assert(list->items != NULL);
-    list->items[list->n++] = *series;
-    return FG_OK;
-}
-
-static enum fg_code read_points(struct fg_cur *cur, struct fg_arena *arena, struct points *series,
-                                struct fg_err *err)
+static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena, struct points *series,
+                                  struct fg_err *err)
 {
     uint64_t n = fg_cur_count(cur, 3), k = 0;
 
@@ -468,11 +362,10 @@ static enum fg_code read_points(struct fg_cur *cur, struct fg_arena *arena, stru
     return FG_OK;
 }
 
-static enum fg_code read_series(struct question *question, struct fg_cur *cur,
-                                struct series_list *list, struct fg_err *err)
+static enum fg_code decode_series(struct question *question, struct fg_cur *cur,
+                                  struct points_list *list, struct fg_err *err)
 {
     uint64_t n = fg_cur_count(cur, 2);
-    size_t known = list->n; /* one answer names a label set once */
 
     for (uint64_t i = 0; i < n; i++) {
         struct fg_slice encoded = fg_cur_lenbytes(cur);
@@ -481,11 +374,11 @@ static enum fg_code read_series(struct question *question, struct fg_cur *cur,
         if (cur->bad)
             break;
         if (fg_labels_decode(encoded, question->arena, &series.labels, err) != FG_OK ||
-            read_points(cur, question->arena, &series, err) != FG_OK)
+            decode_points(cur, question->arena, &series, err) != FG_OK)
             return err->code;
         if (cur->bad)
             break;
-        if (add_series(list, &series, known, question->arena, err) != FG_OK)
+        if (points_list_add(list, &series, question->arena, err) != FG_OK)
             return err->code;
     }
     if (!fg_cur_end(cur))
@@ -508,9 +401,23 @@ static enum fg_code take_points(struct question *question, const struct fg_call 
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
-    if (read_series(question, &cur, arg, err) != FG_OK)
+    if (decode_series(question, &cur, arg, err) != FG_OK)
         return fg_wrap(err, "answer of an ingester");
     return FG_OK;
+}
+
+static enum fg_code read_points(struct question *question, struct errand *base, struct fg_err *err)
+{
+    const struct points_errand *errand = fg_container(base, struct points_errand, base);
+
+    return blocks_points(question, errand->selection, errand->step_ns, errand->group_by,
+                         errand->n_group_by, base->into, err);
+}
+
+static void restart_points(struct errand *base)
+{
+    points_list_done(base->into);
+    points_list_init(base->into);
 }
 
 enum fg_code plan_points(struct question *question, const struct selection *selection,
@@ -519,7 +426,15 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
 {
     Fg__Inner__PointsHead head;
     Fg__Inner__Selection inner;
-    struct series_list list = {0};
+    struct points_list list;
+    struct points_errand errand = {
+        .base = {FG_RPC_POINTS, &head.base, &inner.tenant, &inner.generation, take_points,
+                 read_points, restart_points, &list},
+        .selection = selection,
+        .step_ns = step_ns,
+        .group_by = (const char *const *)group_by,
+        .n_group_by = n_group_by,
+    };
 
     fg__inner__points_head__init(&head);
     if (make_selection(question, selection, &inner, err) != FG_OK)
@@ -527,16 +442,18 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
     head.selection = &inner;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
-    head.group_by = texts(question, (const char *const *)group_by, n_group_by);
+    head.group_by = texts(question, errand.group_by, n_group_by);
     head.n_group_by = n_group_by;
     if (head.profile_type == NULL || head.group_by == NULL)
         return too_large(err);
-    if (ask_all(question, FG_RPC_POINTS, &head.base, &inner.tenant, take_points, &list, err) !=
-        FG_OK)
-        return err->code;
-    *ret_series = list.items;
-    *ret_n = list.n;
-    return FG_OK;
+    points_list_init(&list);
+    enum fg_code code = run_errand(question, &errand.base, err);
+    if (code == FG_OK) {
+        *ret_series = list.items;
+        *ret_n = list.n;
+    }
+    points_list_done(&list);
+    return code;
 }
 
 /* --- STATS --- */
@@ -561,14 +478,26 @@ static enum fg_code take_stats(struct question *question, const struct fg_call *
     return FG_OK;
 }
 
+static enum fg_code read_stats(struct question *question, struct errand *base, struct fg_err *err)
+{
+    return blocks_stats(question, base->into, err);
+}
+
+static void restart_stats(struct errand *base)
+{
+    *(struct tenant_stats *)base->into = (struct tenant_stats){0};
+}
+
 enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stats,
                         struct fg_err *err)
 {
     Fg__Inner__StatsHead head;
     struct tenant_stats stats = {0};
+    struct errand errand = {FG_RPC_STATS, &head.base, &head.tenant,  &head.generation,
+                            take_stats,   read_stats, restart_stats, &stats};
 
     fg__inner__stats_head__init(&head);
-    if (ask_all(question, FG_RPC_STATS, &head.base, &head.tenant, take_stats, &stats, err) != FG_OK)
+    if (run_errand(question, &errand, err) != FG_OK)
         return err->code;
     *ret_stats = stats;
     return FG_OK;

@@ -1,6 +1,6 @@
 #include "common/base/str.h"
 #include "common/run/log.h"
-#include "querier/question.h"
+#include "querier/blocks/blocks.h"
 
 enum {
     QUESTION_MAX_BYTES = 1024 * 1024, /* of a request; selectors are hundreds of bytes */
@@ -37,6 +37,16 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
     querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : QUESTION_ANSWER_MAX_BYTES;
+    if (config->bucket != NULL)
+        querier->blocks = blocks_create(&(struct blocks_config){
+            .bucket = config->bucket,
+            .clock = config->clock,
+            .registry = config->registry,
+            .cache_max_bytes = config->cache_max_bytes,
+            .fetch_max_bytes = config->fetch_max_bytes,
+            .memory_max_bytes = querier->answer_max_bytes,
+            .manifest_age_ns = config->manifest_age_ns,
+        });
     return querier;
 }
 
@@ -44,6 +54,7 @@ void fg_querier_destroy(struct fg_querier *querier)
 {
     if (querier == NULL)
         return;
+    blocks_destroy(querier->blocks);
     free(querier->bindings);
     free(querier->ingesters);
     free(querier);
@@ -53,6 +64,7 @@ void fg_querier_destroy(struct fg_querier *querier)
 
 static void question_destroy(struct question *question)
 {
+    blocks_end(question);
     fg_buf_done(&question->body);
     fg_arena_destroy(question->arena);
     free(question);
@@ -105,6 +117,11 @@ static void add_statistics(struct question *question, int64_t took_ns)
     add_number(question->req, "X-Flamegrid-Profiles", question->profiles);
     add_number(question->req, "X-Flamegrid-Bytes", question->bytes);
     add_number(question->req, "X-Flamegrid-Series", question->series);
+    if (question->querier->blocks != NULL) {
+        add_number(question->req, "X-Flamegrid-Objects", question->objects);
+        add_number(question->req, "X-Flamegrid-Requests", question->requests);
+        add_number(question->req, "X-Flamegrid-Cache-Hits", question->cache_hits);
+    }
     add_number(question->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
 }
 
@@ -123,8 +140,9 @@ static void account(struct question *question, int64_t took_ns)
                  fg_ls("code", fg_code_name(question->job.code)),
                  fg_ls("err", failed ? question->job.err.msg : ""),
                  fg_lu("profiles", question->profiles), fg_lu("bytes", question->bytes),
-                 fg_lu("series", question->series), fg_lu("answer_bytes", question->body.len),
-                 fg_li("millis", took_ns / FG_MS_NS));
+                 fg_lu("series", question->series), fg_lu("objects", question->objects),
+                 fg_lu("requests", question->requests), fg_lu("cache_hits", question->cache_hits),
+                 fg_lu("answer_bytes", question->body.len), fg_li("millis", took_ns / FG_MS_NS));
 }
 
 /* Loop. */

@@ -13,6 +13,7 @@
 #define FG_QUERIER_QUERIER_H
 
 #include "common/base/time.h"
+#include "common/bucket/bucket.h"
 #include "common/net/http.h"
 #include "common/rpc/rpc.h"
 #include "common/run/config.h"
@@ -24,6 +25,8 @@
 struct fg_querier_settings {
     int64_t timeout_ns;
     uint64_t answer_max_bytes;
+    uint64_t cache_max_bytes, fetch_max_bytes;
+    int64_t manifest_age_ns;
 };
 extern const struct fg_conf_field fg_querier_fields[];
 extern const size_t fg_querier_n_fields;
@@ -38,6 +41,10 @@ struct fg_querier_config {
     struct fg_clock *clock;       /* what "now" is in requests, and deadlines */
     int64_t timeout_ns;           /* of a question that brings no earlier deadline; 0: 60 s */
     uint64_t answer_max_bytes;    /* 0: 256 MiB */
+    struct fg_bucket *bucket;     /* segments and blocks; NULL: there are none */
+    uint64_t cache_max_bytes;     /* of what was read of them */
+    uint64_t fetch_max_bytes;     /* under way for one question */
+    int64_t manifest_age_ns;      /* older manifests are asked for again */
 };
 
 struct fg_querier;

@@ -3,7 +3,10 @@
  *
  *     querier.c    from the request to a worker and back; the table of endpoints; headers; the log
  *     select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
- *     plan.c       calls to the peers that hold data, and the merging of their answers
+ *     plan.c       what a question needs, from peers and from blocks; both read one snapshot
+ *     peers.c      calls to the peers that hold data
+ *     merge.c      label sets and points from several sources
+ *     blocks/      segments and blocks in the bucket
  *     api*.c       querier.v1.QuerierService
  *     cut.c        which part of a tree is drawn
  *     diff.c       two trees side by side
@@ -57,6 +60,9 @@ struct question {
     struct fg_buf body;               /* of the answer */
     const char *content_type;         /* of plain answers; NULL: application/json */
     uint64_t profiles, bytes, series; /* what the answer was made from */
+    /* Of these, what was read in the bucket. */
+    uint64_t objects, requests, cache_hits;
+    struct blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
 };
 
 struct fg_querier {
@@ -67,6 +73,7 @@ struct fg_querier {
     struct fg_clock *clock;
     struct fg_metrics *metrics;
     struct binding *bindings; /* of the routes */
+    struct blocks *blocks;    /* NULL: there is no bucket */
     int64_t timeout_ns;
     uint64_t answer_max_bytes;
 };
@@ -124,22 +131,7 @@ enum fg_code select_utf8_names(struct fg_slice accept, bool *ret_allowed,
                                struct fg_err *err) fg_must_check;
 bool is_plain_label_name(struct fg_slice name);
 
-/* --- plan.c --- */
-
-/* A narrower choice of stacks; all arrays may be empty. */
-struct stacks {
-    const char **call_site; /* root first */
-    size_t n_call_site;
-    uint64_t *spans;
-    size_t n_spans;
-    ProtobufCBinaryData *traces, *profile_ids;
-    size_t n_traces, n_profile_ids;
-};
-
-/* Merged stacks, with names only or with full locations. into is empty before. */
-enum fg_code plan_tree(struct question *question, const struct selection *selection,
-                       const struct stacks *stacks, bool names_only, struct fg_tree *into,
-                       struct fg_err *err) fg_must_check;
+/* --- merge.c --- */
 
 /* Distinct label sets, sorted; in the question's arena. */
 struct label_sets {
@@ -152,12 +144,11 @@ void label_sets_done(struct label_sets *sets);
 /* FG_E_LIMIT. The labels' memory is borrowed. */
 enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *labels,
                             struct fg_arena *arena, struct fg_err *err) fg_must_check;
+/* The same with a copy of the labels, where they are new; *ret_at: which one they are. */
+enum fg_code label_sets_take(struct label_sets *sets, const struct fg_labels *labels,
+                             struct fg_arena *arena, size_t *ret_at,
+                             struct fg_err *err) fg_must_check;
 void label_sets_sort(struct label_sets *sets);
-
-/* names: restricted to these, where there are any. Into initialised sets. */
-enum fg_code plan_series(struct question *question, const struct selection *selection,
-                         const char *const *names, size_t n_names, struct label_sets *into,
-                         struct fg_err *err) fg_must_check;
 
 /* Values on the grid start + k * step. */
 struct point {
@@ -180,6 +171,40 @@ static inline int64_t point_ms(const struct point *point, int64_t start_ms, int6
         return INT64_MAX;
     return ms;
 }
+
+/* Of each label set once. */
+struct points_list {
+    struct points *items;
+    size_t n, cap;
+    struct fg_map map; /* hash of the labels -> item */
+};
+void points_list_init(struct points_list *list);
+void points_list_done(struct points_list *list); /* the items stay the arena's */
+/* What has the same labels is summed, clamped to 64 bits. Labels and points are borrowed. */
+enum fg_code points_list_add(struct points_list *list, const struct points *points,
+                             struct fg_arena *arena, struct fg_err *err) fg_must_check;
+
+/* --- plan.c --- */
+
+/* A narrower choice of stacks; all arrays may be empty. */
+struct stacks {
+    const char **call_site; /* root first */
+    size_t n_call_site;
+    uint64_t *spans;
+    size_t n_spans;
+    ProtobufCBinaryData *traces, *profile_ids;
+    size_t n_traces, n_profile_ids;
+};
+
+/* Merged stacks, with names only or with full locations. into is empty before. */
+enum fg_code plan_tree(struct question *question, const struct selection *selection,
+                       const struct stacks *stacks, bool names_only, struct fg_tree *into,
+                       struct fg_err *err) fg_must_check;
+
+/* names: restricted to these, where there are any. Into initialised sets. */
+enum fg_code plan_series(struct question *question, const struct selection *selection,
+                         const char *const *names, size_t n_names, struct label_sets *into,
+                         struct fg_err *err) fg_must_check;
 
 /* In no order; in the question's arena. */
 enum fg_code plan_points(struct question *question, const struct selection *selection,

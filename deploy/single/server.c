@@ -163,6 +163,9 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .clock = program->clock,
         .timeout_ns = querier_settings.timeout_ns,
         .answer_max_bytes = querier_settings.answer_max_bytes,
+        .cache_max_bytes = querier_settings.cache_max_bytes,
+        .fetch_max_bytes = querier_settings.fetch_max_bytes,
+        .manifest_age_ns = querier_settings.manifest_age_ns,
     });
     fg_querier_routes(server->querier, program->http);
     return FG_OK;

@@ -1,0 +1,65 @@
+#include "querier/blocks/blocks.h"
+
+#include "querier/blocks/impl.h"
+
+enum { TENANTS_MAX = 4096 }; /* whose manifests are kept at a time */
+
+static const struct fg_metric_def blocks_metrics[] = FG_METRICS_DEFS(BLOCKS_METRICS);
+
+static void on_scrape(void *arg)
+{
+    struct blocks *blocks = arg;
+    struct cache_stats stats = cache_stats(blocks->cache);
+
+    fg_metric_set(blocks->metrics, BLOCKS_CACHE_BYTES, (int64_t)stats.bytes);
+    fg_metric_set(blocks->metrics, BLOCKS_CACHE_ENTRIES, (int64_t)stats.entries);
+}
+
+struct blocks *blocks_create(const struct blocks_config *config)
+{
+    struct blocks *blocks = fg_new(struct blocks);
+
+    blocks->bucket = config->bucket;
+    blocks->clock = config->clock;
+    blocks->fetch_max_bytes = config->fetch_max_bytes;
+    blocks->memory_max_bytes = config->memory_max_bytes;
+    blocks->cache = cache_create(config->cache_max_bytes);
+    blocks->manifests = fg_manifests_create(TENANTS_MAX, config->manifest_age_ns, FG_RULES_ALL);
+    (void)pthread_mutex_init(&blocks->manifests_lock, NULL);
+    blocks->metrics =
+        fg_metrics_register(config->registry, blocks_metrics, FG_COUNT(blocks_metrics));
+    fg_registry_on_scrape(config->registry, on_scrape, blocks);
+    return blocks;
+}
+
+void blocks_destroy(struct blocks *blocks)
+{
+    if (blocks == NULL)
+        return;
+    fg_manifests_destroy(blocks->manifests);
+    (void)pthread_mutex_destroy(&blocks->manifests_lock);
+    cache_destroy(blocks->cache);
+    free(blocks);
+}
+
+enum fg_code blocks_too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+}
+
+enum fg_code blocks_fail(const struct fg_bucket_request *request, struct fg_err *err)
+{
+    *err = request->err;
+    switch (request->code) {
+    case FG_E_INVALID: /* a range beyond the end */
+    case FG_E_TOO_LARGE:
+        err->code = FG_E_CORRUPT;
+        break;
+    case FG_E_DENIED:
+        err->code = FG_E_UNAVAILABLE;
+        break;
+    default:
+        break;
+    }
+    return err->code;
+}

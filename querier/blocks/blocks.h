@@ -1,0 +1,61 @@
+/*
+ * What the querier reads itself: segments and blocks in the bucket, as the manifests list them. The
+ * answers are the same, to the integer, as an ingester's would be that held the same profiles
+ * (proto/inner.proto); plan.c merges them with those of ingesters.
+ *
+ * Everything that is read once and cannot change stays in a cache that all questions share. What is
+ * fetched goes in waves: manifests, directories, parts, pages; each with a bounded number of bytes
+ * under way.
+ *
+ * Thread: a question is straight-line code on one worker; the cache and the manifests are shared
+ * and locked.
+ *
+ * Failures: FG_E_NOT_FOUND: an object of the snapshot is gone, take a fresh one and begin again.
+ * FG_E_CORRUPT: what was read is not what was written; object and place are in the text.
+ * FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CANCELED, FG_E_LIMIT. Never a partial answer.
+ */
+#ifndef FG_QUERIER_BLOCKS_BLOCKS_H
+#define FG_QUERIER_BLOCKS_BLOCKS_H
+
+#include "common/bucket/bucket.h"
+#include "querier/question.h"
+
+struct blocks_config {
+    struct fg_bucket *bucket; /* borrowed */
+    struct fg_clock *clock;
+    struct fg_registry *registry;
+    uint64_t cache_max_bytes;
+    uint64_t fetch_max_bytes;  /* under way and not worked on yet, of one question */
+    uint64_t memory_max_bytes; /* of one question, beside the cache */
+    int64_t manifest_age_ns;   /* manifests are asked for again when they are older */
+};
+
+struct blocks *blocks_create(const struct blocks_config *config);
+void blocks_destroy(struct blocks *blocks); /* no question is left; NULL is fine */
+
+/*
+ * Takes a snapshot for the question's tenants, or keeps the one it has; fresh: another one, read
+ * anew. Without a bucket there is nothing to take.
+ */
+enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *err) fg_must_check;
+
+/* Of the snapshot; 0 without a bucket: nothing is in blocks. */
+uint64_t blocks_generation(const struct question *question);
+
+void blocks_end(struct question *question);
+
+/* --- between the two; nothing without a bucket. What they are asked is in question.h. --- */
+
+enum fg_code blocks_tree(struct question *question, const struct selection *selection,
+                         const struct stacks *stacks, bool names_only, struct fg_tree *into,
+                         struct fg_err *err) fg_must_check;
+enum fg_code blocks_series(struct question *question, const struct selection *selection,
+                           const char *const *names, size_t n_names, struct label_sets *into,
+                           struct fg_err *err) fg_must_check;
+enum fg_code blocks_points(struct question *question, const struct selection *selection,
+                           int64_t step_ns, const char *const *group_by, size_t n_group_by,
+                           struct points_list *into, struct fg_err *err) fg_must_check;
+enum fg_code blocks_stats(struct question *question, struct tenant_stats *into,
+                          struct fg_err *err) fg_must_check;
+
+#endif

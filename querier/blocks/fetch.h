@@ -1,0 +1,74 @@
+/*
+ * Gets things for a question: from the cache, or from the bucket by as few requests as possible,
+ * what lies near each other by one. The wave goes on while things are visited, so that network and
+ * CPU work at the same time; bytes that are under way or wait for their visit are bounded.
+ *
+ * Thread: the question's. Visits come on it, in the order of the phases.
+ */
+#ifndef FG_QUERIER_BLOCKS_FETCH_H
+#define FG_QUERIER_BLOCKS_FETCH_H
+
+#include "querier/blocks/impl.h"
+
+enum { FETCH_PHASES = 2 };
+
+struct fetch_item;
+
+/* A kind of thing. */
+struct thing {
+    uint32_t what; /* in keys */
+    /*
+     * Makes what is kept of the bytes. Checks them: nothing is kept that was not. bytes: how much
+     * memory it takes.
+     */
+    enum fg_code (*make)(const struct fetch_item *item, struct fg_slice bytes, size_t max_bytes,
+                         void **ret_value, size_t *ret_bytes, struct fg_err *err);
+    void (*destroy)(void *value);
+};
+
+struct fetch_item {
+    const struct thing *thing;
+    const struct object *object;
+    struct fg_block_range range;
+    struct part *part;     /* NULL: of the object as a whole */
+    uint32_t kind, number; /* of a page */
+    unsigned phase;        /* all of the phases before are visited first */
+
+    /* The fetch's own; the entry is there in visits. */
+    struct cache_entry *entry;
+    struct fetch_item *next;
+};
+
+struct fetch_list {
+    struct fetch_item *items;
+    uint32_t n, cap;
+};
+
+/* In the arena. FG_E_LIMIT. */
+enum fg_code fetch_add(struct fetch_list *list, struct fg_arena *arena,
+                       const struct fetch_item *item, struct fg_err *err) fg_must_check;
+
+/* Called once for each item. The entry is let go afterwards, unless the visit keeps it with
+ * cache_ref(). */
+typedef enum fg_code (*fetch_visit)(void *arg, const struct fetch_item *item, struct fg_err *err);
+
+/* Visits all; the list is sorted on the way, and of no use afterwards. */
+enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch_visit visit,
+                       void *arg, struct fg_err *err) fg_must_check;
+
+/* ---- things.c ---- */
+
+extern const struct thing thing_directory, thing_index, thing_tree, thing_page;
+
+/* What their entries hold. */
+const struct fg_block_directory *directory_of(const struct cache_entry *entry);
+const struct fg_block_index *index_of(const struct cache_entry *entry);
+const struct fg_block_tree *tree_of(const struct cache_entry *entry);
+struct fg_slice page_of(const struct cache_entry *entry);
+
+/* Adds the marked pages of a kind of the part to the list. */
+enum fg_code fetch_add_pages(struct fetch_list *list, struct fg_arena *arena, struct part *part,
+                             uint32_t kind, const bool *marks, unsigned phase,
+                             struct fg_err *err) fg_must_check;
+
+#endif

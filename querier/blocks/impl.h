@@ -1,0 +1,160 @@
+/*
+ * What the files of this folder share.
+ *
+ *     blocks.c    create and destroy; metrics; texts of the bucket's errors
+ *     snapshot.c  manifests: which objects there are
+ *     objects.c   those of them that a question is about
+ *     cache.c     what was read before
+ *     fetch.c     what was not: requests in waves
+ *     things.c    bytes into what is kept: directories, indexes, trees, pages
+ *     reader.c    the parts of a question, in batches that fit in memory; series that match
+ *     rows.c      which of their profiles are in the range
+ *     select.c    their samples into a tree
+ *     points.c    their totals onto a grid
+ *     series.c    their labels; counts
+ */
+#ifndef FG_QUERIER_BLOCKS_IMPL_H
+#define FG_QUERIER_BLOCKS_IMPL_H
+
+#include "common/block/reader.h"
+#include "common/manifest/snapshot.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/cache.h"
+
+#include <pthread.h>
+
+#define BLOCKS_METRICS(M)                                                                          \
+    M(COUNTER, BLOCKS_SNAPSHOTS, "flamegrid_querier_snapshots_total",                              \
+      "Snapshots of the manifests that questions took")                                            \
+    M(COUNTER, BLOCKS_AGAIN, "flamegrid_querier_snapshots_again_total",                            \
+      "Of these, those taken because an earlier one was too old")                                  \
+    M(COUNTER, BLOCKS_OBJECTS, "flamegrid_querier_objects_read_total",                             \
+      "Segments and blocks that answers were made from")                                           \
+    M(COUNTER, BLOCKS_REQUESTS, "flamegrid_querier_bucket_requests_total",                         \
+      "Reads sent to the bucket")                                                                  \
+    M(COUNTER, BLOCKS_FETCHED_BYTES, "flamegrid_querier_bucket_bytes_total",                       \
+      "Bytes of segments and blocks that came from the bucket")                                    \
+    M(COUNTER, BLOCKS_CACHE_HITS, "flamegrid_querier_cache_hits_total",                            \
+      "Things of segments and blocks that were in the cache, or on their way into it")             \
+    M(COUNTER, BLOCKS_CACHE_MISSES, "flamegrid_querier_cache_misses_total",                        \
+      "Things of segments and blocks that were not in the cache")                                  \
+    M(GAUGE, BLOCKS_CACHE_BYTES, "flamegrid_querier_cache_bytes", "Memory that the cache takes")   \
+    M(GAUGE, BLOCKS_CACHE_ENTRIES, "flamegrid_querier_cache_entries", "Things in the cache")
+FG_METRICS_ENUM(blocks_metric, BLOCKS_METRICS)
+
+struct blocks {
+    struct fg_bucket *bucket;
+    struct fg_clock *clock;
+    struct cache *cache;
+    struct fg_metrics *metrics;
+    struct fg_manifests *manifests;
+    pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY */
+    uint64_t fetch_max_bytes, memory_max_bytes;
+};
+
+/* A question's. */
+struct blocks_snapshot {
+    struct fg_snapshot core;
+    struct fg_slice tenants[FG_SNAPSHOT_TENANTS_MAX];
+};
+
+enum fg_code blocks_too_large(struct fg_err *err);
+
+/* What a failed request means for a question: faults of ours do not look like the client's. */
+enum fg_code blocks_fail(const struct fg_bucket_request *request, struct fg_err *err);
+
+/* ---- objects.c ---- */
+
+/* A segment or block to be read. */
+struct object {
+    const char *name;
+    struct fg_id id;  /* hash of the name */
+    uint32_t tenants; /* bit i: of tenant i of the question */
+    uint64_t bytes, profiles;
+    struct fg_id digest;
+    struct fg_block_range directory;
+    struct cache_entry *entry; /* its directory, once fetched */
+};
+
+struct objects {
+    struct object *items;
+    uint32_t n, cap;
+};
+
+/* Those of the question's snapshot with something of its tenants in the range; in the arena. */
+enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
+                          struct fg_arena *arena, struct objects *ret_objects,
+                          struct fg_err *err) fg_must_check;
+
+/* ---- reader.c ---- */
+
+/* Profiles [first, first + count) of a part, of one series, and the matches of that series. */
+struct span {
+    uint32_t series, first, count;
+    uint32_t first_match, n_matches; /* in part.matches */
+    /* The range cuts the series: the rows have to say which of its profiles; so far these. */
+    bool cut;
+    uint32_t n_found, first_found, last_found;
+};
+
+/* One on its way through a question. */
+struct part {
+    struct object *object;
+    uint32_t number; /* in the directory */
+    const struct fg_block_part *entry;
+    struct cache_entry *index_entry, *tree_entry;
+    const struct fg_block_index *index; /* once fetched */
+    struct fg_block_match *matches;
+    uint32_t n_matches;
+    struct span *spans; /* ascending by first */
+    uint32_t n_spans;
+    uint64_t *sums; /* select.c */
+};
+
+struct reader {
+    struct question *question;
+    struct blocks *blocks;
+    struct fg_arena *arena;      /* of all that is below */
+    struct fg_selector selector; /* with the profile type; regular expressions are borrowed */
+    int64_t start_ns, end_ns;    /* inclusive */
+    struct objects objects;
+    struct part *parts;
+    uint32_t n_parts, cap_parts;
+
+    /* The batch at hand. */
+    struct part *batch;
+    uint32_t n_batch;
+    struct fg_arena_mark mark;
+};
+
+/* Finds the parts: fetches the directories. profile_type NULL: any. close() in any case. */
+enum fg_code reader_open(struct reader *reader, struct question *question,
+                         const struct selection *selection, const char *profile_type,
+                         int64_t start_ns, int64_t end_ns, struct fg_err *err) fg_must_check;
+void reader_close(struct reader *reader);
+
+/*
+ * The next parts that fit in memory together; what the batch before made in the arena is gone.
+ * Their indexes are fetched, and spans say which series match and may have data in the range.
+ * n_batch 0: that was all.
+ */
+enum fg_code reader_next(struct reader *reader, struct fg_err *err) fg_must_check;
+
+/* ---- rows.c ---- */
+
+/* Spans that have profiles in [first, first + count): the first of them, and where they end. */
+uint32_t rows_spans(const struct part *part, uint32_t first, uint32_t count, uint32_t *ret_end);
+
+/* Marks the pages of a kind that the spans need; all of them, or those with cut spans only. */
+bool *rows_marks(const struct reader *reader, const struct part *part, uint32_t kind,
+                 bool cut_only);
+
+/* Takes a page of IDX: cut spans learn which of their profiles are in the range. */
+enum fg_code rows_take(struct reader *reader, struct part *part, uint32_t page,
+                       struct fg_slice bytes, struct fg_err *err) fg_must_check;
+
+/* All pages that cut spans need were taken: from now on spans are exactly what is to be read. Does
+ * nothing the second time. */
+enum fg_code rows_settle(struct part *part, struct fg_err *err) fg_must_check;
+
+#endif

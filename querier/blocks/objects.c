@@ -1,0 +1,112 @@
+/* Which segments and blocks a question is about, by what the manifests say of them. */
+#include "querier/blocks/impl.h"
+
+static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64_t end_ns)
+{
+    return t_min_ns <= end_ns && t_max_ns >= start_ns;
+}
+
+static enum fg_code add(struct objects *objects, struct fg_arena *arena, const char *name,
+                        const struct object *object, struct fg_err *err)
+{
+    struct object *added;
+
+    if (!fg_arena_grow(arena, &objects->items, objects->n, 1, &objects->cap,
+                       sizeof *objects->items))
+        return blocks_too_large(err);
+    added = &objects->items[objects->n];
+    *added = *object;
+    added->name = fg_arena_text(arena, fg_cstr(name));
+    if (added->name == NULL)
+        return blocks_too_large(err);
+    added->id = fg_hash128(fg_cstr(name));
+    objects->n++;
+    return FG_OK;
+}
+
+/* Which of the question's tenants have something to be read in it. */
+static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *numbers,
+                           const struct fg_l0_segment *segment, int64_t start_ns, int64_t end_ns)
+{
+    uint32_t tenants = 0;
+
+    for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
+        const struct fg_l0_part *part =
+            numbers[i] == FG_L0_NO_TENANT ? NULL : fg_l0_part(segment, numbers[i]);
+
+        if (part != NULL && overlaps(part->t_min_ns, part->t_max_ns, start_ns, end_ns) &&
+            fg_snapshot_reads(snapshot, i, segment))
+            tenants |= 1u << i;
+    }
+    return tenants;
+}
+
+static enum fg_code add_segments(const struct fg_snapshot *snapshot, int64_t start_ns,
+                                 int64_t end_ns, struct fg_arena *arena, struct objects *objects,
+                                 struct fg_err *err)
+{
+    const struct fg_l0 *l0 = &snapshot->l0->l0;
+    uint32_t numbers[FG_SNAPSHOT_TENANTS_MAX];
+    char name[FG_NAME_MAX_BYTES];
+
+    for (uint32_t i = 0; i < snapshot->n_tenants; i++)
+        numbers[i] = fg_l0_tenant(l0, snapshot->tenants[i]);
+    for (uint32_t i = 0; i < l0->n_segments; i++) {
+        const struct fg_l0_segment *segment = &l0->segments[i];
+        struct object object = {
+            .tenants = tenants_of(snapshot, numbers, segment, start_ns, end_ns),
+            .bytes = segment->bytes,
+            .profiles = segment->profiles,
+            .digest = segment->digest,
+            .directory = {segment->directory_offset, segment->directory_bytes},
+        };
+
+        if (object.tenants == 0)
+            continue;
+        fg_name_segment(name, &segment->id);
+        if (add(objects, arena, name, &object, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tenant,
+                               int64_t start_ns, int64_t end_ns, struct fg_arena *arena,
+                               struct objects *objects, struct fg_err *err)
+{
+    const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
+    char name[FG_NAME_MAX_BYTES];
+
+    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks[i];
+        struct object object = {
+            .tenants = 1u << tenant,
+            .bytes = block->bytes,
+            .profiles = block->profiles,
+            .digest = block->digest,
+            .directory = {block->directory_offset, block->directory_bytes},
+        };
+
+        if (!overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns))
+            continue;
+        if (fg_name_block(name, snapshot->tenants[tenant], block->id, err) != FG_OK ||
+            add(objects, arena, name, &object, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
+                          struct fg_arena *arena, struct objects *ret_objects, struct fg_err *err)
+{
+    const struct fg_snapshot *snapshot = &question->snapshot->core;
+    struct objects objects = {0};
+
+    if (add_segments(snapshot, start_ns, end_ns, arena, &objects, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < snapshot->n_tenants; i++)
+        if (add_blocks(snapshot, i, start_ns, end_ns, arena, &objects, err) != FG_OK)
+            return err->code;
+    *ret_objects = objects;
+    return FG_OK;
+}

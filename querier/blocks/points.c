@@ -1,0 +1,272 @@
+/* POINTS: totals over time, from the rows of IDX; samples are not touched. */
+#include "querier/blocks/fetch.h"
+
+/* What one label set got in one step. */
+struct total {
+    uint32_t set;
+    uint64_t step, sum, count;
+};
+
+struct totals {
+    struct reader reader;
+    const char *const *group_by;
+    size_t n_group_by;
+    int64_t start_ns, step_ns; /* of the grid */
+    uint64_t last_step;
+    struct label_sets sets; /* distinct values of group_by */
+    uint32_t **match_sets;  /* [part of the batch][match]: 1 + its set; 0: not known yet */
+
+    /* In the order they were met; sorted and summed when there is no more room, and at the end. */
+    struct total *items;
+    size_t count, cap, max;
+};
+
+/* ---- sets ---- */
+
+/* The set of a match that has something; not those of matches that have nothing. */
+static enum fg_code find_set(struct totals *totals, const struct part *part,
+                             const struct fg_block_match *match, uint32_t *ret_set,
+                             struct fg_err *err)
+{
+    const struct fg_block_series_row *series = &part->index->series[match->series];
+    struct fg_profile_type type = fg_block_profile_type(series, match->type);
+    struct fg_arena *arena = fg_arena_create(totals->reader.blocks->memory_max_bytes);
+    struct fg_labels labels = fg_labels_with_type(&series->labels, &type, arena);
+    struct fg_labels group = fg_labels_group(&labels, totals->group_by, totals->n_group_by, arena);
+    enum fg_code code = FG_OK;
+    size_t at;
+
+    if (labels.items == NULL || group.items == NULL)
+        code = blocks_too_large(err);
+    else
+        code = label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err);
+    fg_arena_destroy(arena);
+    if (code == FG_OK)
+        *ret_set = (uint32_t)at;
+    return code;
+}
+
+static enum fg_code set_of(struct totals *totals, const struct part *part, uint32_t match,
+                           uint32_t *ret_set, struct fg_err *err)
+{
+    uint32_t *known = &totals->match_sets[part - totals->reader.batch][match];
+    uint32_t set;
+
+    if (*known == 0) {
+        if (find_set(totals, part, &part->matches[match], &set, err) != FG_OK)
+            return err->code;
+        *known = 1 + set;
+    }
+    *ret_set = *known - 1;
+    return FG_OK;
+}
+
+/* ---- totals ---- */
+
+static int total_order(const void *left, const void *right)
+{
+    const struct total *a = left, *b = right;
+
+    if (a->set != b->set)
+        return a->set < b->set ? -1 : 1;
+    return (a->step > b->step) - (a->step < b->step);
+}
+
+/* Sorts, and joins totals of one place. */
+static void settle(struct totals *totals)
+{
+    size_t kept = 0;
+
+    if (totals->count == 0)
+        return;
+    qsort(totals->items, totals->count, sizeof *totals->items, total_order);
+    for (size_t i = 1; i < totals->count; i++) {
+        struct total *last = &totals->items[kept];
+
+        if (total_order(last, &totals->items[i]) == 0) {
+            last->sum += totals->items[i].sum;
+            last->count += totals->items[i].count;
+        } else {
+            totals->items[++kept] = totals->items[i];
+        }
+    }
+    totals->count = kept + 1;
+}
+
+static enum fg_code make_room(struct totals *totals, struct fg_err *err)
+{
+    if (totals->count < totals->cap)
+        return FG_OK;
+    settle(totals); /* many series fall on few points: often that is room enough */
+    if (totals->count <= totals->cap / 2 && totals->cap > 0)
+        return FG_OK;
+    if (totals->cap * 2 > totals->max)
+        return fg_fail(err, FG_E_LIMIT, "query gives more than %zu points", totals->max / 2);
+    totals->cap = FG_MAX(1024, totals->cap * 2);
+    totals->items = fg_realloc(totals->items, totals->cap * sizeof *totals->items);
+    return FG_OK;
+}
+
+static enum fg_code add_total(struct totals *totals, struct total total, struct fg_err *err)
+{
+    struct total *last = totals->count == 0 ? NULL : &totals->items[totals->count - 1];
+
+    /* A series' profiles come in the order of time. */
+    if (last != NULL && total_order(last, &total) == 0) {
+        last->sum += total.sum;
+        last->count += total.count;
+        return FG_OK;
+    }
+    if (make_room(totals, err) != FG_OK)
+        return err->code;
+    fg_assert(totals->items != NULL);
+    totals->items[totals->count++] = total;
+    return FG_OK;
+}
+
+/* ---- rows ---- */
+
+static enum fg_code take_row(struct totals *totals, const struct part *part,
+                             const struct span *span, const struct fg_block_rows *rows,
+                             uint32_t row, struct fg_err *err)
+{
+    struct total total = {
+        .step = fg_time_grid(totals->start_ns, totals->step_ns, rows->times_ns[row]), .count = 1};
+
+    if (rows->series[row] != span->series)
+        return fg_fail(err, FG_E_CORRUPT, "profile %u: of series %u, not %u", rows->first + row,
+                       rows->series[row], span->series);
+    if (rows->times_ns[row] < totals->reader.start_ns ||
+        rows->times_ns[row] > totals->reader.end_ns)
+        return FG_OK;
+    totals->reader.question->profiles++;
+    if (total.step > totals->last_step)
+        return FG_OK;
+    for (uint32_t i = span->first_match; i < span->first_match + span->n_matches; i++) {
+        total.sum = rows->totals[row][part->matches[i].type];
+        if (total.sum == 0) /* of this type there is no profile then */
+            continue;
+        if (set_of(totals, part, i, &total.set, err) != FG_OK ||
+            add_total(totals, total, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code take_rows(struct totals *totals, const struct part *part,
+                              const struct fg_block_rows *rows, struct fg_err *err)
+{
+    uint32_t end;
+
+    for (uint32_t i = rows_spans(part, rows->first, rows->count, &end); i < end; i++) {
+        const struct span *span = &part->spans[i];
+        uint32_t from = FG_MAX(span->first, rows->first);
+        uint32_t to = FG_MIN(span->first + span->count, rows->first + rows->count);
+
+        for (uint32_t row = from; row < to; row++)
+            if (take_row(totals, part, span, rows, row - rows->first, err) != FG_OK)
+                return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_err *err)
+{
+    struct totals *totals = arg;
+    struct fg_arena *arena = totals->reader.arena;
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct fg_block_rows rows;
+    enum fg_code code = fg_block_rows_parse(item->part->index, item->number, page_of(item->entry),
+                                            arena, &rows, err);
+
+    if (code == FG_OK)
+        code = take_rows(totals, item->part, &rows, err);
+    fg_arena_release(arena, mark);
+    return code;
+}
+
+static enum fg_code read_batch(struct totals *totals, struct fg_err *err)
+{
+    struct reader *reader = &totals->reader;
+    struct fetch_list list = {0};
+
+    totals->match_sets = fg_arena_new(reader->arena, uint32_t *, reader->n_batch);
+    if (totals->match_sets == NULL)
+        return blocks_too_large(err);
+    for (uint32_t i = 0; i < reader->n_batch; i++) {
+        struct part *part = &reader->batch[i];
+        const bool *marks = rows_marks(reader, part, FG_BLOCK_IDX, false);
+
+        totals->match_sets[i] = fg_arena_new(reader->arena, uint32_t, part->n_matches);
+        if (marks == NULL || totals->match_sets[i] == NULL)
+            return blocks_too_large(err);
+        if (fetch_add_pages(&list, reader->arena, part, FG_BLOCK_IDX, marks, 0, err) != FG_OK)
+            return err->code;
+    }
+    return fetch_all(reader->question, &list, visit, totals, err);
+}
+
+/* ---- the answer ---- */
+
+static enum fg_code give(struct totals *totals, struct points_list *into, struct fg_err *err)
+{
+    struct fg_arena *arena = totals->reader.question->arena;
+    size_t end;
+
+    settle(totals);
+    for (size_t at = 0; at < totals->count; at = end) {
+        struct points points = {.labels = totals->sets.items[totals->items[at].set]};
+
+        for (end = at; end < totals->count && totals->items[end].set == totals->items[at].set;)
+            end++;
+        points.items = fg_arena_new(arena, struct point, end - at);
+        if (points.items == NULL)
+            return blocks_too_large(err);
+        for (size_t i = at; i < end; i++)
+            points.items[points.n++] = (struct point){.k = (int64_t)totals->items[i].step,
+                                                      .sum = (int64_t)totals->items[i].sum,
+                                                      .count = totals->items[i].count};
+        if (points_list_add(into, &points, arena, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code read_all(struct totals *totals, struct fg_err *err)
+{
+    do {
+        if (reader_next(&totals->reader, err) != FG_OK || read_batch(totals, err) != FG_OK)
+            return err->code;
+    } while (totals->reader.n_batch > 0);
+    return FG_OK;
+}
+
+enum fg_code blocks_points(struct question *question, const struct selection *selection,
+                           int64_t step_ns, const char *const *group_by, size_t n_group_by,
+                           struct points_list *into, struct fg_err *err)
+{
+    struct totals totals = {.group_by = group_by, .n_group_by = n_group_by};
+    enum fg_code code;
+
+    if (question->snapshot == NULL)
+        return FG_OK;
+    if (step_ns <= 0 || selection->end_ns < selection->start_ns)
+        return fg_fail(err, FG_E_INVALID, "points without a step or range");
+    totals.start_ns = selection->start_ns;
+    totals.step_ns = step_ns;
+    totals.last_step =
+        ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
+    totals.max = question->querier->blocks->memory_max_bytes / sizeof *totals.items;
+    label_sets_init(&totals.sets);
+    /* The first point has what is after the one before it would have been. */
+    code = reader_open(&totals.reader, question, selection, selection->type_text,
+                       fg_time_add(selection->start_ns, 1 - step_ns), selection->end_ns, err);
+    if (code == FG_OK)
+        code = read_all(&totals, err);
+    if (code == FG_OK)
+        code = give(&totals, into, err);
+    reader_close(&totals.reader);
+    label_sets_done(&totals.sets);
+    free(totals.items);
+    return code;
+}

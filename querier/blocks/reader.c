@@ -1,0 +1,246 @@
+/* The parts that a question is about, a batch at a time. */
+#include "querier/blocks/fetch.h"
+
+enum {
+    /* Of a batch, as the directories let us guess: about what one busy service has in a day block.
+     * Small enough that some questions at a time are no danger, and waves are still wide. */
+    BATCH_BYTES = 64 * 1024 * 1024,
+    SERIES_BYTES = 512, /* of an index and what is made of it, each */
+    NODE_BYTES = 64,    /* of a parsed tree, symbols included */
+};
+
+/* ---- the selector ---- */
+
+static enum fg_code take_selector(struct reader *reader, const struct selection *selection,
+                                  const char *profile_type, struct fg_err *err)
+{
+    size_t n = selection->selector.n_matchers;
+    struct fg_matcher *matchers = fg_arena_new(reader->arena, struct fg_matcher, n + 1);
+
+    if (matchers == NULL)
+        return blocks_too_large(err);
+    if (n > 0)
+        memcpy(matchers, selection->selector.matchers, n * sizeof *matchers);
+    if (profile_type != NULL)
+        matchers[n++] = (struct fg_matcher){.op = FG_MATCH_EQ,
+                                            .name = FG_LIT(FG_LABEL_PROFILE_TYPE),
+                                            .value = fg_cstr(profile_type)};
+    reader->selector = (struct fg_selector){matchers, n};
+    return FG_OK;
+}
+
+/* The service that an "=" matcher asks for: then no other part need be looked at. */
+static struct fg_slice only_service(const struct fg_selector *selector)
+{
+    for (size_t i = 0; i < selector->n_matchers; i++)
+        if (selector->matchers[i].op == FG_MATCH_EQ &&
+            fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE))
+            return selector->matchers[i].value;
+    return fg_bytes(NULL, 0);
+}
+
+/* ---- parts ---- */
+
+static enum fg_code add_part(struct reader *reader, struct object *object, uint32_t number,
+                             struct fg_err *err)
+{
+    const struct fg_block_part *entry = &directory_of(object->entry)->parts[number];
+
+    if (entry->t_min_ns > reader->end_ns || entry->t_max_ns < reader->start_ns)
+        return FG_OK;
+    if (!fg_arena_grow(reader->arena, &reader->parts, reader->n_parts, 1, &reader->cap_parts,
+                       sizeof *reader->parts))
+        return blocks_too_large(err);
+    reader->parts[reader->n_parts++] =
+        (struct part){.object = object, .number = number, .entry = entry};
+    return FG_OK;
+}
+
+static enum fg_code add_parts_of(struct reader *reader, struct object *object,
+                                 struct fg_slice tenant, struct fg_err *err)
+{
+    const struct fg_block_directory *directory = directory_of(object->entry);
+    struct fg_slice service = only_service(&reader->selector);
+    uint32_t i = fg_block_part_find(directory, tenant, service);
+
+    for (; i < directory->n_parts; i++) {
+        const struct fg_block_part *entry = &directory->parts[i];
+
+        if (!fg_slice_eq(entry->tenant, tenant) ||
+            (service.len > 0 && !fg_slice_eq(entry->service, service)))
+            break;
+        if (add_part(reader, object, i, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code keep_directory(void *arg, const struct fetch_item *item, struct fg_err *err)
+{
+    struct reader *reader = arg;
+    struct object *object = &reader->objects.items[item->object - reader->objects.items];
+
+    (void)err;
+    object->entry = cache_ref(item->entry);
+    return FG_OK;
+}
+
+static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
+{
+    struct fetch_list list = {0};
+
+    for (uint32_t i = 0; i < reader->objects.n; i++)
+        if (fetch_add(&list, reader->arena,
+                      &(struct fetch_item){.thing = &thing_directory,
+                                           .object = &reader->objects.items[i],
+                                           .range = reader->objects.items[i].directory},
+                      err) != FG_OK)
+            return err->code;
+    return fetch_all(reader->question, &list, keep_directory, reader, err);
+}
+
+static enum fg_code find_parts(struct reader *reader, struct fg_err *err)
+{
+    const struct fg_snapshot *snapshot = &reader->question->snapshot->core;
+
+    for (uint32_t i = 0; i < reader->objects.n; i++)
+        for (uint32_t t = 0; t < snapshot->n_tenants; t++)
+            if ((reader->objects.items[i].tenants >> t & 1) != 0 &&
+                add_parts_of(reader, &reader->objects.items[i], snapshot->tenants[t], err) != FG_OK)
+                return err->code;
+    return FG_OK;
+}
+
+enum fg_code reader_open(struct reader *reader, struct question *question,
+                         const struct selection *selection, const char *profile_type,
+                         int64_t start_ns, int64_t end_ns, struct fg_err *err)
+{
+    struct blocks *blocks = question->querier->blocks;
+
+    *reader = (struct reader){
+        .question = question,
+        .blocks = blocks,
+        .arena = fg_arena_create(blocks->memory_max_bytes),
+        .start_ns = start_ns,
+        .end_ns = end_ns,
+    };
+    if (take_selector(reader, selection, profile_type, err) != FG_OK ||
+        objects_find(question, start_ns, end_ns, reader->arena, &reader->objects, err) != FG_OK ||
+        fetch_directories(reader, err) != FG_OK || find_parts(reader, err) != FG_OK)
+        return err->code;
+    question->objects += reader->objects.n;
+    fg_metric_add(blocks->metrics, BLOCKS_OBJECTS, reader->objects.n);
+    reader->batch = reader->parts;
+    reader->mark = fg_arena_mark(reader->arena);
+    return FG_OK;
+}
+
+static void release_batch(struct reader *reader)
+{
+    for (uint32_t i = 0; i < reader->n_batch; i++) {
+        cache_unref(reader->batch[i].tree_entry);
+        cache_unref(reader->batch[i].index_entry);
+    }
+    reader->batch += reader->n_batch;
+    reader->n_batch = 0;
+}
+
+void reader_close(struct reader *reader)
+{
+    release_batch(reader);
+    for (uint32_t i = 0; i < reader->objects.n; i++)
+        cache_unref(reader->objects.items[i].entry);
+    fg_arena_destroy(reader->arena);
+}
+
+/* ---- batches ---- */
+
+static uint64_t part_bytes(const struct fg_block_part *part)
+{
+    return (uint64_t)part->n_series * SERIES_BYTES + (uint64_t)part->n_nodes * NODE_BYTES +
+           (uint64_t)part->n_stacks * (sizeof(uint64_t) + sizeof(uint32_t));
+}
+
+static uint32_t batch_size(const struct reader *reader)
+{
+    uint32_t left = reader->n_parts - (uint32_t)(reader->batch - reader->parts), n = 0;
+    uint64_t bytes = 0;
+
+    while (n < left && (n == 0 || bytes + part_bytes(reader->batch[n].entry) <= BATCH_BYTES))
+        bytes += part_bytes(reader->batch[n++].entry);
+    return n;
+}
+
+static enum fg_code keep_index(void *arg, const struct fetch_item *item, struct fg_err *err)
+{
+    (void)arg, (void)err;
+    item->part->index_entry = cache_ref(item->entry);
+    item->part->index = index_of(item->entry);
+    return FG_OK;
+}
+
+static enum fg_code fetch_indexes(struct reader *reader, struct fg_err *err)
+{
+    struct fetch_list list = {0};
+
+    for (uint32_t i = 0; i < reader->n_batch; i++) {
+        struct part *part = &reader->batch[i];
+
+        if (fetch_add(&list, reader->arena,
+                      &(struct fetch_item){
+                          .thing = &thing_index,
+                          .object = part->object,
+                          .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
+                          .part = part},
+                      err) != FG_OK)
+            return err->code;
+    }
+    return fetch_all(reader->question, &list, keep_index, reader, err);
+}
+
+/* A span for each series that matches and reaches into the range. */
+static void make_spans(const struct reader *reader, struct part *part)
+{
+    for (uint32_t i = 0, next; i < part->n_matches; i = next) {
+        uint32_t number = part->matches[i].series;
+        const struct fg_block_series_row *series = &part->index->series[number];
+
+        for (next = i + 1; next < part->n_matches && part->matches[next].series == number;)
+            next++;
+        if (series->t_min_ns <= reader->end_ns && series->t_max_ns >= reader->start_ns)
+            part->spans[part->n_spans++] = (struct span){
+                .series = number,
+                .first = series->first_profile,
+                .count = series->n_profiles,
+                .first_match = i,
+                .n_matches = next - i,
+                .cut = series->t_min_ns < reader->start_ns || series->t_max_ns > reader->end_ns,
+            };
+    }
+}
+
+static enum fg_code select_series(struct reader *reader, struct part *part, struct fg_err *err)
+{
+    if (fg_block_select(part->index, &reader->selector, reader->arena, &part->matches,
+                        &part->n_matches, err) != FG_OK)
+        return fg_wrap(err, "%s", part->object->name);
+    part->spans = fg_arena_new(reader->arena, struct span, part->n_matches);
+    if (part->spans == NULL)
+        return blocks_too_large(err);
+    make_spans(reader, part);
+    reader->question->series += part->n_matches;
+    return FG_OK;
+}
+
+enum fg_code reader_next(struct reader *reader, struct fg_err *err)
+{
+    release_batch(reader);
+    fg_arena_release(reader->arena, reader->mark);
+    reader->n_batch = batch_size(reader);
+    if (fetch_indexes(reader, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < reader->n_batch; i++)
+        if (select_series(reader, &reader->batch[i], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}

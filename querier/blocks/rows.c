@@ -1,0 +1,108 @@
+/* Which profiles of a part are in the range: spans of rows, whole or as IDX says. */
+#include "querier/blocks/impl.h"
+
+/* The first span that ends after this profile. */
+static uint32_t span_after(const struct part *part, uint32_t profile)
+{
+    uint32_t low = 0, high = part->n_spans;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (part->spans[mid].first + part->spans[mid].count <= profile)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+uint32_t rows_spans(const struct part *part, uint32_t first, uint32_t count, uint32_t *ret_end)
+{
+    uint32_t from = span_after(part, first), to = from;
+
+    while (to < part->n_spans && part->spans[to].first < first + count)
+        to++;
+    *ret_end = to;
+    return from;
+}
+
+bool *rows_marks(const struct reader *reader, const struct part *part, uint32_t kind, bool cut_only)
+{
+    const struct fg_block_pages *pages = &part->index->pages[kind];
+    bool *marks = fg_arena_new(reader->arena, bool, pages->count);
+
+    for (uint32_t i = 0; marks != NULL && i < part->n_spans; i++)
+        if (part->spans[i].cut || !cut_only)
+            fg_block_pages_mark(pages, part->spans[i].first, part->spans[i].count, reader->start_ns,
+                                reader->end_ns, marks);
+    return marks;
+}
+
+static enum fg_code take_row(const struct reader *reader, struct span *span,
+                             const struct fg_block_rows *rows, uint32_t row, struct fg_err *err)
+{
+    if (rows->series[row] != span->series)
+        return fg_fail(err, FG_E_CORRUPT, "profile %u: of series %u, not %u", rows->first + row,
+                       rows->series[row], span->series);
+    if (rows->times_ns[row] < reader->start_ns || rows->times_ns[row] > reader->end_ns)
+        return FG_OK;
+    if (span->n_found++ == 0)
+        span->first_found = span->last_found = rows->first + row;
+    span->first_found = FG_MIN(span->first_found, rows->first + row);
+    span->last_found = FG_MAX(span->last_found, rows->first + row);
+    return FG_OK;
+}
+
+static enum fg_code take_rows(const struct reader *reader, struct part *part,
+                              const struct fg_block_rows *rows, struct fg_err *err)
+{
+    uint32_t end;
+
+    for (uint32_t i = rows_spans(part, rows->first, rows->count, &end); i < end; i++) {
+        struct span *span = &part->spans[i];
+        uint32_t from = FG_MAX(span->first, rows->first);
+        uint32_t to = FG_MIN(span->first + span->count, rows->first + rows->count);
+
+        for (uint32_t row = from; row < to && span->cut; row++)
+            if (take_row(reader, span, rows, row - rows->first, err) != FG_OK)
+                return err->code;
+    }
+    return FG_OK;
+}
+
+enum fg_code rows_take(struct reader *reader, struct part *part, uint32_t page,
+                       struct fg_slice bytes, struct fg_err *err)
+{
+    struct fg_arena_mark mark = fg_arena_mark(reader->arena);
+    struct fg_block_rows rows;
+    enum fg_code code = fg_block_rows_parse(part->index, page, bytes, reader->arena, &rows, err);
+
+    if (code == FG_OK)
+        code = take_rows(reader, part, &rows, err);
+    fg_arena_release(reader->arena, mark);
+    return code;
+}
+
+enum fg_code rows_settle(struct part *part, struct fg_err *err)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < part->n_spans; i++) {
+        struct span span = part->spans[i];
+
+        if (span.cut) {
+            /* A series' profiles are in the order of time, so those in a range lie together. */
+            if (span.n_found > 0 && span.last_found - span.first_found + 1 != span.n_found)
+                return fg_fail(err, FG_E_CORRUPT, "series %u: %u profiles of %u to %u are in order",
+                               span.series, span.n_found, span.first_found, span.last_found);
+            span.first = span.first_found;
+            span.count = span.n_found;
+            span.cut = false;
+        }
+        if (span.count > 0)
+            part->spans[kept++] = span;
+    }
+    part->n_spans = kept;
+    return FG_OK;
+}

@@ -1,0 +1,110 @@
+/* SERIES and STATS: from series and manifests, without reading a profile. */
+#include "querier/blocks/impl.h"
+
+struct listing {
+    struct reader reader;
+    const char *const *names;
+    size_t n_names;
+    struct label_sets *into;
+};
+
+static enum fg_code add_match(struct listing *listing, const struct part *part,
+                              const struct fg_block_match *match, struct fg_err *err)
+{
+    const struct fg_block_series_row *series = &part->index->series[match->series];
+    struct fg_profile_type type = fg_block_profile_type(series, match->type);
+    struct fg_arena *arena = listing->reader.arena;
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct fg_labels labels = fg_labels_with_type(&series->labels, &type, arena);
+    struct fg_labels shown = fg_labels_restrict(&labels, listing->names, listing->n_names, arena);
+    enum fg_code code;
+    size_t at;
+
+    if (labels.items == NULL || shown.items == NULL)
+        code = blocks_too_large(err);
+    else
+        code = label_sets_take(listing->into, &shown, listing->reader.question->arena, &at, err);
+    fg_arena_release(arena, mark);
+    return code;
+}
+
+/* A span is there for each series with profiles from before the range's end and from after its
+ * start. */
+static enum fg_code add_part(struct listing *listing, const struct part *part, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < part->n_spans; i++) {
+        const struct span *span = &part->spans[i];
+
+        for (uint32_t k = 0; k < span->n_matches; k++)
+            if (add_match(listing, part, &part->matches[span->first_match + k], err) != FG_OK)
+                return err->code;
+    }
+    return question_check(listing->reader.question, err);
+}
+
+static enum fg_code read_all(struct listing *listing, struct fg_err *err)
+{
+    do {
+        if (reader_next(&listing->reader, err) != FG_OK)
+            return err->code;
+        for (uint32_t i = 0; i < listing->reader.n_batch; i++)
+            if (add_part(listing, &listing->reader.batch[i], err) != FG_OK)
+                return err->code;
+    } while (listing->reader.n_batch > 0);
+    return FG_OK;
+}
+
+enum fg_code blocks_series(struct question *question, const struct selection *selection,
+                           const char *const *names, size_t n_names, struct label_sets *into,
+                           struct fg_err *err)
+{
+    struct listing listing = {.names = names, .n_names = n_names, .into = into};
+    enum fg_code code;
+
+    if (question->snapshot == NULL)
+        return FG_OK;
+    code = reader_open(&listing.reader, question, selection, NULL, selection->start_ns,
+                       selection->end_ns, err);
+    if (code == FG_OK)
+        code = read_all(&listing, err);
+    reader_close(&listing.reader);
+    return code;
+}
+
+/* ---- counts ---- */
+
+static void count(struct tenant_stats *into, uint64_t profiles, int64_t t_min_ns, int64_t t_max_ns)
+{
+    if (profiles == 0)
+        return;
+    into->oldest_ns = into->profiles == 0 ? t_min_ns : FG_MIN(into->oldest_ns, t_min_ns);
+    into->newest_ns = into->profiles == 0 ? t_max_ns : FG_MAX(into->newest_ns, t_max_ns);
+    into->profiles += profiles;
+}
+
+static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
+                         struct tenant_stats *into)
+{
+    const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
+    const struct fg_l0 *l0 = &snapshot->l0->l0;
+    uint32_t number = fg_l0_tenant(l0, snapshot->tenants[tenant]);
+
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        count(into, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
+              blocks->blocks[i].t_max_ns);
+    for (uint32_t i = 0; number != FG_L0_NO_TENANT && i < l0->n_segments; i++) {
+        const struct fg_l0_part *part = fg_l0_part(&l0->segments[i], number);
+
+        if (part != NULL && fg_snapshot_reads(snapshot, tenant, &l0->segments[i]))
+            count(into, part->profiles, part->t_min_ns, part->t_max_ns);
+    }
+}
+
+enum fg_code blocks_stats(struct question *question, struct tenant_stats *into, struct fg_err *err)
+{
+    if (question->snapshot == NULL)
+        return FG_OK;
+    for (uint32_t i = 0; i < question->snapshot->core.n_tenants; i++)
+        count_tenant(&question->snapshot->core, i, into);
+    return question_check(question, err);
+}

@@ -1,0 +1,176 @@
+/* Label sets and points from several sources: sets unite, sums add up. */
+#include "querier/question.h"
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+}
+
+/* --- label sets --- */
+
+void label_sets_init(struct label_sets *sets)
+{
+    *sets = (struct label_sets){0};
+    fg_map_init(&sets->map);
+}
+
+void label_sets_done(struct label_sets *sets)
+{
+    fg_map_done(&sets->map);
+}
+
+/* sets->n: it is not there. */
+static size_t find_set(const struct label_sets *sets, const struct fg_labels *labels, uint64_t hash)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&sets->map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&sets->map, &walk))
+        if (fg_labels_cmp(&sets->items[i], labels) == 0)
+            return i;
+    return sets->n;
+}
+
+static enum fg_code append_set(struct label_sets *sets, const struct fg_labels *labels,
+                               uint64_t hash, struct fg_arena *arena, struct fg_err *err)
+{
+    if (sets->n == sets->cap) {
+        size_t cap = sets->cap == 0 ? 64 : sets->cap * 2;
+        struct fg_labels *items = fg_arena_new(arena, struct fg_labels, cap);
+
+        if (items == NULL || cap >= FG_MAP_NONE)
+            return too_large(err);
+        if (sets->n > 0)
+            memcpy(items, sets->items, sets->n * sizeof *items);
+        sets->items = items;
+        sets->cap = cap;
+    }
+    fg_map_add(&sets->map, hash, (uint32_t)sets->n);
+    sets->items[sets->n++] = *labels;
+    return FG_OK;
+}
+
+enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *labels,
+                            struct fg_arena *arena, struct fg_err *err)
+{
+    uint64_t hash = fg_id_table(fg_labels_hash(labels));
+
+    if (find_set(sets, labels, hash) < sets->n)
+        return FG_OK;
+    return append_set(sets, labels, hash, arena, err);
+}
+
+enum fg_code label_sets_take(struct label_sets *sets, const struct fg_labels *labels,
+                             struct fg_arena *arena, size_t *ret_at, struct fg_err *err)
+{
+    uint64_t hash = fg_id_table(fg_labels_hash(labels));
+    size_t at = find_set(sets, labels, hash);
+
+    if (at == sets->n) {
+        struct fg_labels copy = fg_labels_copy(labels, arena);
+
+        if (copy.items == NULL)
+            return too_large(err);
+        if (append_set(sets, &copy, hash, arena, err) != FG_OK)
+            return err->code;
+    }
+    *ret_at = at;
+    return FG_OK;
+}
+
+static int cmp_labels(const void *a, const void *b)
+{
+    return fg_labels_cmp(a, b);
+}
+
+/* The map is of no use afterwards. */
+void label_sets_sort(struct label_sets *sets)
+{
+    if (sets->n > 1)
+        qsort(sets->items, sets->n, sizeof *sets->items, cmp_labels);
+    fg_map_clear(&sets->map);
+}
+
+/* --- points --- */
+
+void points_list_init(struct points_list *list)
+{
+    *list = (struct points_list){0};
+    fg_map_init(&list->map);
+}
+
+void points_list_done(struct points_list *list)
+{
+    fg_map_done(&list->map);
+}
+
+static int64_t add_clamped(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    if (__builtin_add_overflow(a, b, &sum))
+        return a < 0 ? INT64_MIN : INT64_MAX;
+    return sum;
+}
+
+/* Two ascending runs into one. */
+static enum fg_code merge_points(struct points *into, const struct points *from,
+                                 struct fg_arena *arena, struct fg_err *err)
+{
+    struct point *merged = fg_arena_new(arena, struct point, into->n + from->n);
+    size_t a = 0, b = 0, n = 0;
+
+    if (merged == NULL)
+        return too_large(err);
+    while (a < into->n || b < from->n) {
+        if (b == from->n || (a < into->n && into->items[a].k < from->items[b].k)) {
+            merged[n++] = into->items[a++];
+        } else if (a == into->n || from->items[b].k < into->items[a].k) {
+            merged[n++] = from->items[b++];
+        } else {
+            merged[n] = into->items[a++];
+            merged[n].sum = add_clamped(merged[n].sum, from->items[b].sum);
+            merged[n++].count += from->items[b++].count;
+        }
+    }
+    into->items = merged;
+    into->n = n;
+    return FG_OK;
+}
+
+static struct points *find_points(struct points_list *list, const struct fg_labels *labels,
+                                  uint64_t hash)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&list->map, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&list->map, &walk))
+        if (fg_labels_cmp(&list->items[i].labels, labels) == 0)
+            return &list->items[i];
+    return NULL;
+}
+
+enum fg_code points_list_add(struct points_list *list, const struct points *points,
+                             struct fg_arena *arena, struct fg_err *err)
+{
+    uint64_t hash = fg_id_table(fg_labels_hash(&points->labels));
+    struct points *there = find_points(list, &points->labels, hash);
+
+    if (there != NULL)
+        return merge_points(there, points, arena, err);
+    if (list->n == list->cap) {
+        size_t cap = list->cap == 0 ? 16 : list->cap * 2;
+        struct points *items = fg_arena_new(arena, struct points, cap);
+
+        if (items == NULL || cap >= FG_MAP_NONE)
+            return too_large(err);
+        if (list->items != NULL)
+            memcpy(items, list->items, list->n * sizeof *items);
+        list->items = items;
+        list->cap = cap;
+    }
+    fg_assert(list->items != NULL);
+    fg_map_add(&list->map, hash, (uint32_t)list->n);
+    list->items[list->n++] = *points;
+    return FG_OK;
+}

@@ -1,0 +1,861 @@
+/*
+ * The querier's blocks against a slow model: profiles move from heads to segments to blocks, and at
+ * every moment every question has the same answer. Then what goes wrong: objects that are gone,
+ * bytes that are spoilt, peers that have forgotten, memory that is small.
+ */
+#include "common/net/http/impl.h"
+#include "common/tenant/limits.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/impl.h"
+#include "tests/unit/querier/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { ARENA_BYTES = 256 * 1024 * 1024 };
+
+/* A querier on a world. */
+struct fixture {
+    struct world world;
+    struct fg_bucket_faulty *faulty; /* NULL: the world's own bucket */
+    struct fg_registry *registry;
+    struct fg_clock_manual clock;
+    struct fg_querier *querier;
+    uint64_t random; /* of questions */
+};
+
+static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_bytes,
+                         const struct fg_bucket_faults *faults)
+{
+    struct fg_peer *peer = &f->world.peer;
+
+    world_init(&f->world, seed);
+    fg_clock_manual_init(&f->clock, f->world.end_ns);
+    f->registry = fg_registry_create();
+    f->faulty = faults == NULL ? NULL : fg_bucket_faulty_create(f->world.bucket, faults);
+    f->querier = fg_querier_create(&(struct fg_querier_config){
+        .ingesters = &peer,
+        .n_ingesters = 1,
+        .registry = f->registry,
+        .clock = &f->clock.clock,
+        .bucket = faults == NULL ? f->world.bucket : fg_bucket_faulty_bucket(f->faulty),
+        .cache_max_bytes = cache_max_bytes,
+        .fetch_max_bytes = 64 * 1024,
+        .manifest_age_ns = 10 * FG_SECOND_NS,
+    });
+}
+
+static void fixture_done(struct fixture *f)
+{
+    fg_querier_destroy(f->querier);
+    if (f->faulty != NULL)
+        fg_bucket_close(fg_bucket_faulty_bucket(f->faulty));
+    fg_registry_destroy(f->registry);
+    world_done(&f->world);
+}
+
+static struct blocks *blocks_of(const struct fixture *f)
+{
+    return f->querier->blocks;
+}
+
+/* --- questions --- */
+
+static struct question *begin(struct fixture *f, uint32_t tenants)
+{
+    static struct fg_http_request nobody; /* who never goes away */
+    struct question *question = fg_new(struct question);
+
+    question->querier = f->querier;
+    question->req = &nobody;
+    question->deadline_mono_ns = INT64_MAX;
+    question->arena = fg_arena_create(ARENA_BYTES);
+    for (uint32_t t = 0; t < WORLD_TENANTS; t++)
+        if ((tenants >> t & 1) != 0)
+            question->tenants.ids[question->tenants.n++] = f->world.tenants[t];
+    return question;
+}
+
+static void end(struct question *question)
+{
+    blocks_end(question);
+    fg_arena_destroy(question->arena);
+    free(question);
+}
+
+static uint64_t draw(struct fixture *f, uint64_t below)
+{
+    f->random += 0x9e3779b97f4a7c15u;
+    return fg_mix64(f->random) % below;
+}
+
+static const char *const selectors[] = {
+    "{}",
+    "{service_name=\"api\"}",
+    "{service_name=\"shop\"}",
+    "{service_name=~\"api|web\"}",
+    "{service_name!=\"api\"}",
+    "{service_name=\"nowhere\"}",
+    "{pod=\"p1\"}",
+    "{pod=~\"p[02]\",zone=\"\"}",
+    "{zone!=\"\"}",
+    "{zone=\"a\",service_name=\"web\"}",
+    "{__type__=\"cpu\"}",
+    "{__profile_type__=~\"memory:.*\"}",
+};
+
+static const char *const types[] = {
+    "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+    "process_cpu:samples:count:cpu:nanoseconds",
+    "memory:alloc_objects:count:space:bytes",
+    "memory:inuse_space:bytes:space:bytes",
+    "nothing:of:the:same:kind",
+};
+
+/* What a question asks, drawn at random. */
+struct ask {
+    struct selection selection;
+    struct world_query query;
+    struct question *question;
+};
+
+static int64_t draw_time(struct fixture *f)
+{
+    int64_t on_grid =
+        f->world.start_ns + ((int64_t)draw(f, 380) - 10) * 10 * FG_SECOND_NS; /* as profiles are */
+
+    switch (draw(f, 6)) {
+    case 0:
+        return on_grid - 1;
+    case 1:
+        return on_grid + 1;
+    default:
+        return on_grid;
+    }
+}
+
+static void ask_begin(struct fixture *f, struct ask *ask)
+{
+    uint32_t tenants = draw(f, 3) == 0 ? 1 + (uint32_t)draw(f, 7) : 1u << draw(f, WORLD_TENANTS);
+    struct fg_err err;
+
+    *ask = (struct ask){.question = begin(f, tenants)};
+    assert_int_equal(fg_selector_parse(fg_cstr(selectors[draw(f, FG_COUNT(selectors))]),
+                                       ask->question->arena, &ask->selection.selector, &err),
+                     FG_OK);
+    ask->selection.type_text = types[draw(f, FG_COUNT(types))];
+    ask->selection.start_ns = draw_time(f);
+    ask->selection.end_ns = draw_time(f);
+    if (ask->selection.start_ns > ask->selection.end_ns) {
+        int64_t start_ns = ask->selection.end_ns;
+
+        ask->selection.end_ns = ask->selection.start_ns;
+        ask->selection.start_ns = start_ns;
+    }
+    ask->query = (struct world_query){.tenants = tenants,
+                                      .selector = &ask->selection.selector,
+                                      .type = ask->selection.type_text,
+                                      .start_ns = ask->selection.start_ns,
+                                      .end_ns = ask->selection.end_ns};
+}
+
+static void ask_for_all_time(struct ask *ask)
+{
+    ask->selection.start_ns = ask->query.start_ns = INT64_MIN;
+    ask->selection.end_ns = ask->query.end_ns = INT64_MAX;
+}
+
+static void ask_end(struct ask *ask)
+{
+    selection_done(&ask->selection);
+    end(ask->question);
+}
+
+/* --- trees as text --- */
+
+struct stack_line {
+    char *path;
+    int64_t value;
+};
+
+static void write_location(const struct fg_symbols *symbols, uint32_t number, struct fg_buf *out)
+{
+    const struct fg_location *at = &symbols->locations[number];
+
+    fg_buf_printf(out, ";%llx", (unsigned long long)at->address);
+    if (at->mapping != FG_NO_MAPPING)
+        fg_buf_printf(out, "[%.*s]",
+                      FG_S(fg_symbols_text(symbols, symbols->mappings[at->mapping].build_id)));
+    for (uint32_t i = 0; i < at->n_lines; i++) {
+        const struct fg_line *line = &symbols->lines[at->first_line + i];
+        const struct fg_function *function = &symbols->functions[line->function];
+
+        fg_buf_printf(out, " %.*s/%.*s@%.*s:%lld", FG_S(fg_symbols_text(symbols, function->name)),
+                      FG_S(fg_symbols_text(symbols, function->system_name)),
+                      FG_S(fg_symbols_text(symbols, function->filename)), (long long)line->line);
+    }
+}
+
+static void write_path(const struct fg_tree *tree, uint32_t node, struct fg_buf *out)
+{
+    if (node == FG_TREE_ROOT)
+        return;
+    write_path(tree, tree->parents[node], out);
+    write_location(&tree->symbols, tree->locations[node], out);
+}
+
+static int line_order(const void *a, const void *b)
+{
+    return strcmp(((const struct stack_line *)a)->path, ((const struct stack_line *)b)->path);
+}
+
+/* Every stack with a value, in order. */
+static char *tree_text(const struct fg_tree *tree, struct fg_arena *arena)
+{
+    struct stack_line *lines = fg_arena_new(arena, struct stack_line, (size_t)tree->n_nodes + 1);
+    struct fg_buf path, out;
+    size_t n = 0;
+    char *text;
+
+    fg_buf_init(&path, SIZE_MAX);
+    fg_buf_init(&out, SIZE_MAX);
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        fg_buf_clear(&path);
+        write_path(tree, i, &path);
+        if (tree->self[i] != 0)
+            lines[n++] =
+                (struct stack_line){fg_arena_text(arena, fg_buf_slice(&path)), tree->self[i]};
+    }
+    if (n > 1)
+        qsort(lines, n, sizeof *lines, line_order);
+    fg_buf_printf(&out, "%lld\n", (long long)tree->root_self);
+    for (size_t i = 0; i < n; i++)
+        fg_buf_printf(&out, "%s %lld\n", lines[i].path, (long long)lines[i].value);
+    text = fg_arena_text(arena, fg_buf_slice(&out));
+    fg_buf_done(&path);
+    fg_buf_done(&out);
+    return text;
+}
+
+/* --- one question of each kind: FG_OK and as the model says, or the error --- */
+
+static void draw_stacks(struct fixture *f, struct stacks *stacks, struct fg_arena *arena)
+{
+    const struct world_profile *some = &f->world.profiles[draw(f, f->world.n_profiles)];
+
+    *stacks = (struct stacks){0};
+    switch (draw(f, 5)) {
+    case 0: { /* as some stack begins */
+        static const char *const names[] = {"f0", "f1", "f2", "f3", "f4", "f5"};
+
+        stacks->call_site = fg_arena_new(arena, const char *, 2);
+        stacks->call_site[0] = names[draw(f, FG_COUNT(names))];
+        stacks->call_site[1] = names[draw(f, FG_COUNT(names))];
+        stacks->n_call_site = 1 + draw(f, 2);
+        break;
+    }
+    case 1:
+        stacks->n_spans = 1 + draw(f, 2);
+        stacks->spans = fg_arena_new(arena, uint64_t, 2);
+        stacks->spans[0] = draw(f, 20);
+        stacks->spans[1] = 3;
+        break;
+    case 2:
+        stacks->n_traces = 1;
+        stacks->traces = fg_arena_new(arena, ProtobufCBinaryData, 1);
+        stacks->traces[0].len = FG_ID_BYTES;
+        stacks->traces[0].data = fg_arena_new(arena, uint8_t, FG_ID_BYTES);
+        stacks->traces[0].data[0] = (uint8_t)draw(f, 5);
+        break;
+    case 3: /* one that is there, perhaps not in the range, and one that is not */
+        stacks->n_profile_ids = 2;
+        stacks->profile_ids = fg_arena_new(arena, ProtobufCBinaryData, 2);
+        for (size_t i = 0; i < 2; i++) {
+            stacks->profile_ids[i].len = FG_ID_BYTES;
+            stacks->profile_ids[i].data = fg_arena_new(arena, uint8_t, FG_ID_BYTES);
+        }
+        fg_id_put(stacks->profile_ids[0].data, some->id);
+        break;
+    default:
+        break;
+    }
+}
+
+static enum fg_code check_tree(struct fixture *f, struct fg_err *err)
+{
+    struct fg_tree found, want;
+    struct stacks stacks;
+    struct ask ask;
+    bool names_only = draw(f, 2) == 0;
+
+    ask_begin(f, &ask);
+    if (draw(f, 4) == 0)
+        ask_for_all_time(&ask);
+    draw_stacks(f, &stacks, ask.question->arena);
+    fg_tree_init(&found);
+    fg_tree_init(&want);
+    enum fg_code code = plan_tree(ask.question, &ask.selection, &stacks, names_only, &found, err);
+    if (code == FG_OK) {
+        world_select(&f->world, &ask.query, &stacks, names_only, &want);
+        assert_string_equal(tree_text(&found, ask.question->arena),
+                            tree_text(&want, ask.question->arena));
+    }
+    fg_tree_done(&found);
+    fg_tree_done(&want);
+    ask_end(&ask);
+    return code;
+}
+
+enum { NAMES_MAX = 2 };
+
+static size_t draw_names(struct fixture *f, char *names[NAMES_MAX])
+{
+    static char texts[][20] = {"service_name", "pod", "zone", "__profile_type__", "none"};
+    size_t n = draw(f, NAMES_MAX + 1);
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = texts[draw(f, FG_COUNT(texts))];
+    return n;
+}
+
+static int points_by_labels(const void *a, const void *b)
+{
+    return fg_labels_cmp(&((const struct points *)a)->labels, &((const struct points *)b)->labels);
+}
+
+static void assert_same_points(struct points *found, size_t n_found, struct points_list *want)
+{
+    assert_int_equal(n_found, want->n);
+    if (n_found > 1) {
+        qsort(found, n_found, sizeof *found, points_by_labels);
+        qsort(want->items, want->n, sizeof *found, points_by_labels);
+    }
+    for (size_t i = 0; i < n_found; i++) {
+        assert_int_equal(fg_labels_cmp(&found[i].labels, &want->items[i].labels), 0);
+        assert_int_equal(found[i].n, want->items[i].n);
+        for (size_t k = 0; k < found[i].n; k++) {
+            assert_true(found[i].items[k].k == want->items[i].items[k].k);
+            assert_true(found[i].items[k].sum == want->items[i].items[k].sum);
+            assert_true(found[i].items[k].count == want->items[i].items[k].count);
+        }
+    }
+}
+
+static enum fg_code check_points(struct fixture *f, struct fg_err *err)
+{
+    static const int64_t steps_ns[] = {FG_SECOND_NS, 10 * FG_SECOND_NS, 15 * FG_SECOND_NS,
+                                       FG_MINUTE_NS, 2 * FG_HOUR_NS,    7 * FG_SECOND_NS + 1};
+    int64_t step_ns = steps_ns[draw(f, FG_COUNT(steps_ns))];
+    char *names[NAMES_MAX];
+    size_t n_names = draw_names(f, names), n;
+    struct points_list want;
+    struct points *found;
+    struct ask ask;
+
+    ask_begin(f, &ask);
+    enum fg_code code =
+        plan_points(ask.question, &ask.selection, step_ns, names, n_names, &found, &n, err);
+    if (code == FG_OK) {
+        points_list_init(&want);
+        world_points(&f->world, &ask.query, step_ns, (const char *const *)names, n_names,
+                     ask.question->arena, &want);
+        assert_same_points(found, n, &want);
+        points_list_done(&want);
+    }
+    ask_end(&ask);
+    return code;
+}
+
+static bool has_set(const struct label_sets *sets, const struct fg_labels *labels)
+{
+    for (size_t i = 0; i < sets->n; i++)
+        if (fg_labels_cmp(&sets->items[i], labels) == 0)
+            return true;
+    return false;
+}
+
+static void assert_within(const struct label_sets *inner, const struct label_sets *outer)
+{
+    for (size_t i = 0; i < inner->n; i++)
+        assert_true(has_set(outer, &inner->items[i]));
+}
+
+/* fresh: the snapshot is of now, so that places are what they are now. */
+static enum fg_code check_series(struct fixture *f, bool fresh, struct fg_err *err)
+{
+    struct label_sets found, want[3];
+    char *texts[NAMES_MAX];
+    const char *const *names = (const char *const *)texts;
+    size_t n_names = draw_names(f, texts);
+    struct ask ask;
+
+    ask_begin(f, &ask);
+    ask.query.type = NULL;
+    label_sets_init(&found);
+    enum fg_code code = plan_series(ask.question, &ask.selection, names, n_names, &found, err);
+    for (unsigned i = 0; i < FG_COUNT(want); i++) {
+        label_sets_init(&want[i]);
+        world_list(&f->world, &ask.query, (enum world_presence)i, names, n_names,
+                   ask.question->arena, &want[i]);
+    }
+    if (code == FG_OK) {
+        assert_within(&want[WORLD_EXACTLY], &found);
+        assert_within(&found, &want[WORLD_ANYWHERE]);
+    }
+    if (code == FG_OK && fresh) {
+        assert_int_equal(found.n, want[WORLD_BY_PLACE].n);
+        assert_within(&found, &want[WORLD_BY_PLACE]);
+    }
+    for (unsigned i = 0; i < FG_COUNT(want); i++)
+        label_sets_done(&want[i]);
+    label_sets_done(&found);
+    ask_end(&ask);
+    return code;
+}
+
+static enum fg_code check_stats(struct fixture *f, struct fg_err *err)
+{
+    struct ask ask;
+    struct tenant_stats found, want;
+
+    ask_begin(f, &ask);
+    enum fg_code code = plan_stats(ask.question, &found, err);
+    if (code == FG_OK) {
+        want = world_stats(&f->world, &ask.query);
+        assert_true(found.profiles == want.profiles);
+        assert_true(found.oldest_ns == want.oldest_ns);
+        assert_true(found.newest_ns == want.newest_ns);
+    }
+    ask_end(&ask);
+    return code;
+}
+
+static enum fg_code check_any(struct fixture *f, bool fresh, struct fg_err *err)
+{
+    switch (draw(f, 5)) {
+    case 0:
+        return check_points(f, err);
+    case 1:
+        return check_series(f, fresh, err);
+    case 2:
+        return check_stats(f, err);
+    default:
+        return check_tree(f, err);
+    }
+}
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fail_msg("%s: %s", fg_code_name(code), err->msg);
+}
+
+/* --- tests --- */
+
+static void happen(struct world *world, uint64_t what)
+{
+    switch (what) {
+    case 0:
+        world_push(world, 40);
+        break;
+    case 1:
+        world_commit(world, 600);
+        break;
+    case 2:
+        world_compact(world, (uint32_t)world_random(world, WORLD_TENANTS));
+        break;
+    case 3:
+        world_join(world, (uint32_t)world_random(world, WORLD_TENANTS));
+        break;
+    case 4:
+        world_retire(world);
+        break;
+    case 5:
+        world_sweep(world);
+        break;
+    default:
+        world_forget(world);
+        break;
+    }
+}
+
+enum { HAPPENINGS = 7 };
+
+static uint64_t seeds(uint64_t otherwise)
+{
+    const char *text = getenv("FG_TEST_SEEDS");
+
+    return text == NULL ? otherwise : strtoull(text, NULL, 10);
+}
+
+/* Manifests are asked for at every question: each profile counts once wherever it is. */
+static void every_question_at_every_moment(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= seeds(6); seed++) {
+        struct fixture f = {.random = seed};
+        struct fg_err err;
+
+        fixture_init(&f, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
+        world_push(&f.world, 150);
+        for (unsigned i = 0; i < 60; i++) {
+            happen(&f.world, world_random(&f.world, HAPPENINGS));
+            fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
+            for (unsigned k = 0; k < 6; k++)
+                must(check_any(&f, true, &err), &err);
+        }
+        fixture_done(&f);
+    }
+}
+
+/* Manifests are up to ten seconds old: what has gone since is found out by asking for it. */
+static void snapshots_that_are_too_old(void **state)
+{
+    uint64_t again = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= seeds(6); seed++) {
+        struct fixture f = {.random = seed};
+        struct fg_err err;
+
+        fixture_init(&f, seed, 0, NULL);
+        world_push(&f.world, 150);
+        for (unsigned i = 0; i < 60; i++) {
+            happen(&f.world, world_random(&f.world, HAPPENINGS));
+            fg_clock_manual_advance(&f.clock, FG_SECOND_NS);
+            for (unsigned k = 0; k < 4; k++)
+                must(check_any(&f, false, &err), &err);
+        }
+        again += fg_metric_get(blocks_of(&f)->metrics, BLOCKS_AGAIN);
+        fixture_done(&f);
+    }
+    assert_true(again > 0);
+}
+
+/* All kinds of places have something. */
+static void settle_world(struct world *world)
+{
+    world_push(world, 300);
+    for (unsigned i = 0; i < 6; i++) {
+        world_commit(world, 300);
+        world_forget(world);
+        if (i == 3)
+            for (uint32_t t = 0; t < 2; t++)
+                world_compact(world, t);
+    }
+}
+
+static struct cache_stats cache_of(const struct fixture *f)
+{
+    return cache_stats(blocks_of(f)->cache);
+}
+
+static void a_cache_with_an_end(void **state)
+{
+    static const uint64_t bounds[] = {0, 20000, 200000, UINT64_C(64) << 20};
+    struct fg_err err;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(bounds); i++) {
+        struct fixture f = {.random = 7};
+        uint64_t before;
+
+        fixture_init(&f, 3, bounds[i], NULL);
+        settle_world(&f.world);
+        for (unsigned k = 0; k < 200; k++) {
+            must(check_any(&f, true, &err), &err);
+            assert_true(cache_of(&f).bytes <= bounds[i]);
+        }
+        if (bounds[i] == 0)
+            assert_int_equal(cache_of(&f).entries, 0);
+        /* What fits is not asked for again. */
+        before = fg_metric_get(blocks_of(&f)->metrics, BLOCKS_CACHE_MISSES);
+        f.random = 7;
+        for (unsigned k = 0; k < 200; k++)
+            must(check_any(&f, true, &err), &err);
+        if (i + 1 == FG_COUNT(bounds))
+            assert_true(fg_metric_get(blocks_of(&f)->metrics, BLOCKS_CACHE_MISSES) == before);
+        fixture_done(&f);
+    }
+}
+
+/* --- what goes wrong --- */
+
+static bool is_honest(enum fg_code code)
+{
+    return code == FG_OK || code == FG_E_CORRUPT || code == FG_E_UNAVAILABLE;
+}
+
+/* Requests that are lost and bytes that change on the way: an error or the right answer, and all
+ * is well once they stop. */
+static void a_bucket_that_fails(void **state)
+{
+    static const struct fg_bucket_faults faults[] = {
+        {.seed = 1, .spoil_permille = 100},
+        {.seed = 2, .lose_answer_permille = 60, .lose_request_permille = 60},
+        {.seed = 3, .tear_permille = 100},
+        {.seed = 4, .refuse_permille = 50, .spoil_permille = 50},
+    };
+    const struct fg_bucket_faults none = {0};
+    struct fg_err err;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(faults); i++) {
+        struct fixture f = {.random = i};
+        unsigned failed = 0;
+
+        fixture_init(&f, 11 + i, UINT64_C(1) << 20, &faults[i]);
+        settle_world(&f.world);
+        for (unsigned k = 0; k < 300; k++) {
+            enum fg_code code = check_any(&f, true, &err);
+
+            assert_true(is_honest(code));
+            failed += code != FG_OK;
+            fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
+        }
+        assert_true(failed > 5);
+        fg_bucket_faulty_set(f.faulty, &none);
+        for (unsigned k = 0; k < 100; k++)
+            must(check_any(&f, true, &err), &err);
+        fixture_done(&f);
+    }
+}
+
+struct objects_list {
+    char *names[64];
+    size_t n;
+};
+
+static bool note_object(const struct fg_bucket_entry *entry, void *arg)
+{
+    struct objects_list *list = arg;
+
+    fg_assert(list->n < FG_COUNT(list->names));
+    list->names[list->n++] = strdup(entry->name);
+    return true;
+}
+
+static void list_objects(struct world *world, const char *prefix, struct objects_list *list)
+{
+    struct fg_err err;
+
+    assert_int_equal(fg_bucket_each(world->bucket, prefix, 0, note_object, list, &err), FG_OK);
+}
+
+static void free_objects(struct objects_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->names[i]);
+}
+
+static enum fg_code ask_all(struct fixture *f, struct fg_err *err)
+{
+    static const struct stacks all;
+    struct question *question = begin(f, 7);
+    struct selection selection = {
+        .type_text = types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = plan_tree(question, &selection, &all, true, &tree, err);
+    fg_tree_done(&tree);
+    end(question);
+    return code;
+}
+
+static void erase_object(struct world *world, const char *name)
+{
+    struct fg_bucket_request request = {.verb = FG_BUCKET_DELETE, .name = name};
+
+    assert_int_equal(fg_bucket_call(world->bucket, &request), FG_OK);
+    fg_bucket_clear(&request);
+}
+
+/* A manifest lists what is not there, and goes on doing so: the data is lost, and is said to be. */
+static void an_object_that_is_lost(void **state)
+{
+    struct fixture f = {.random = 5};
+    struct objects_list list = {.n = 0};
+    struct fg_err err;
+
+    (void)state;
+    fixture_init(&f, 5, 0, NULL);
+    settle_world(&f.world);
+    must(ask_all(&f, &err), &err);
+    list_objects(&f.world, FG_NAME_SEGMENTS, &list);
+    for (size_t i = 0; i < list.n; i++)
+        erase_object(&f.world, list.names[i]);
+    assert_int_equal(ask_all(&f, &err), FG_E_CORRUPT);
+    assert_non_null(strstr(err.msg, FG_NAME_SEGMENTS));
+    free_objects(&list);
+    fixture_done(&f);
+}
+
+/* Whole objects, but not those that the manifest means. */
+static void objects_that_were_swapped(void **state)
+{
+    struct fixture f = {.random = 5};
+    struct objects_list list = {.n = 0};
+    struct fg_bucket_request read = {.verb = FG_BUCKET_GET, .content_max_bytes = 1 << 20};
+    struct fg_bucket_request write = {.verb = FG_BUCKET_PUT};
+    struct fg_err err;
+
+    (void)state;
+    fixture_init(&f, 6, 0, NULL);
+    settle_world(&f.world);
+    list_objects(&f.world, FG_NAME_SEGMENTS, &list);
+    assert_true(list.n > 2);
+    read.name = list.names[list.n - 1];
+    assert_int_equal(fg_bucket_call(f.world.bucket, &read), FG_OK);
+    write.name = list.names[list.n - 2];
+    write.content = fg_buf_slice(&read.body);
+    assert_int_equal(fg_bucket_call(f.world.bucket, &write), FG_OK);
+    assert_int_equal(ask_all(&f, &err), FG_E_CORRUPT);
+    assert_non_null(strstr(err.msg, write.name));
+    fg_bucket_clear(&read);
+    fg_bucket_clear(&write);
+    free_objects(&list);
+    fixture_done(&f);
+}
+
+/* Bytes all over an object, spoilt one at a time: an error, or the byte was not needed. */
+static void bytes_that_are_spoilt(void **state)
+{
+    struct fixture f = {.random = 5};
+    struct objects_list list = {.n = 0};
+    struct fg_bucket_request read = {.verb = FG_BUCKET_GET, .content_max_bytes = 1 << 20};
+    unsigned found = 0;
+    struct fg_err err;
+
+    (void)state;
+    fixture_init(&f, 8, 0, NULL);
+    world_push(&f.world, 40);
+    world_commit(&f.world, 1000);
+    list_objects(&f.world, FG_NAME_SEGMENTS, &list);
+    assert_int_equal(list.n, 1);
+    read.name = list.names[0];
+    assert_int_equal(fg_bucket_call(f.world.bucket, &read), FG_OK);
+    for (size_t i = 0; i < read.body.len; i += 13) {
+        struct fg_bucket_request write = {
+            .verb = FG_BUCKET_PUT, .name = read.name, .content = fg_buf_slice(&read.body)};
+        enum fg_code code = FG_OK;
+
+        read.body.ptr[i] ^= 0x20;
+        assert_int_equal(fg_bucket_call(f.world.bucket, &write), FG_OK);
+        for (unsigned k = 0; k < 4 && code == FG_OK; k++)
+            code = check_any(&f, true, &err);
+        assert_true(code == FG_OK || code == FG_E_CORRUPT);
+        found += code != FG_OK;
+        read.body.ptr[i] ^= 0x20;
+        fg_bucket_clear(&write);
+    }
+    assert_true(found > read.body.len / 13 / 4);
+    fg_bucket_clear(&read);
+    free_objects(&list);
+    fixture_done(&f);
+}
+
+static void a_peer_that_always_refuses(void **state)
+{
+    struct fixture f = {.random = 5};
+    struct fg_err err;
+
+    (void)state;
+    fixture_init(&f, 9, 0, NULL);
+    settle_world(&f.world);
+    f.world.peer_code = FG_E_PRECONDITION;
+    assert_int_equal(ask_all(&f, &err), FG_E_UNAVAILABLE);
+    assert_true(f.world.calls > 3 && f.world.calls < 30);
+    f.world.peer_code = FG_E_UNAVAILABLE; /* of all else it is the first that counts */
+    f.world.calls = 0;
+    assert_int_equal(ask_all(&f, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(f.world.calls, WORLD_TENANTS);
+    fixture_done(&f);
+}
+
+static void deadlines_and_clients_that_leave(void **state)
+{
+    static const struct stacks all;
+    struct fixture f = {.random = 5};
+    struct selection selection = {
+        .type_text = types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct question *question;
+    struct fg_http_request gone = {.gone = true};
+    struct fg_tree tree;
+    struct fg_err err;
+
+    (void)state;
+    fixture_init(&f, 10, 0, NULL);
+    settle_world(&f.world);
+    question = begin(&f, 1);
+    fg_tree_init(&tree);
+    question->deadline_mono_ns = fg_mono_ns(&f.clock.clock);
+    assert_int_equal(plan_tree(question, &selection, &all, true, &tree, &err), FG_E_DEADLINE);
+    question->deadline_mono_ns = INT64_MAX;
+    question->req = &gone;
+    assert_int_equal(plan_tree(question, &selection, &all, true, &tree, &err), FG_E_CANCELED);
+    fg_tree_done(&tree);
+    end(question);
+    assert_int_equal(cache_of(&f).entries, 0);
+    fixture_done(&f);
+}
+
+/* --- several at a time --- */
+
+struct crowd {
+    struct fixture *f;
+    uint64_t seed;
+};
+
+static void *ask_many(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct fixture f = *crowd->f; /* the world is only read */
+    struct fg_err err;
+
+    f.random = crowd->seed;
+    for (unsigned i = 0; i < 60; i++)
+        must(check_tree(&f, &err), &err);
+    return NULL;
+}
+
+/* On one cache, which is too small for all. */
+static void many_questions_at_once(void **state)
+{
+    struct fixture f = {.random = 5};
+    struct crowd crowds[4];
+    pthread_t threads[4];
+
+    (void)state;
+    fixture_init(&f, 12, 150000, NULL);
+    settle_world(&f.world);
+    for (size_t i = 0; i < FG_COUNT(threads); i++) {
+        crowds[i] = (struct crowd){&f, i / 2}; /* two ask the same */
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_many, &crowds[i]), 0);
+    }
+    for (size_t i = 0; i < FG_COUNT(threads); i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_true(cache_of(&f).bytes <= 150000);
+    fixture_done(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_question_at_every_moment),
+        cmocka_unit_test(snapshots_that_are_too_old),
+        cmocka_unit_test(a_cache_with_an_end),
+        cmocka_unit_test(a_bucket_that_fails),
+        cmocka_unit_test(an_object_that_is_lost),
+        cmocka_unit_test(objects_that_were_swapped),
+        cmocka_unit_test(bytes_that_are_spoilt),
+        cmocka_unit_test(a_peer_that_always_refuses),
+        cmocka_unit_test(deadlines_and_clients_that_leave),
+        cmocka_unit_test(many_questions_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

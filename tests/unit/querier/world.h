@@ -1,0 +1,113 @@
+/*
+ * A little world for tests of the querier: profiles in heads, segments and blocks, which move from
+ * one to the next as they do in real life, and a slow model that answers questions from a plain
+ * list of all of them. The heads are a peer that answers as an ingester does, by the same model.
+ */
+#ifndef FG_TESTS_UNIT_QUERIER_WORLD_H
+#define FG_TESTS_UNIT_QUERIER_WORLD_H
+
+#include "common/bucket/bucket.h"
+#include "common/rpc/rpc.h"
+#include "querier/question.h"
+
+enum { WORLD_TYPES_MAX = 4, WORLD_LINKS_MAX = 2, WORLD_TENANTS = 3 };
+
+struct world_link {
+    uint64_t span_id;
+    uint8_t trace_id[FG_ID_BYTES];
+};
+
+struct world_sample {
+    uint32_t stack; /* 0: the empty one, 1 + a node of the tree */
+    uint64_t values[WORLD_TYPES_MAX];
+    struct world_link links[WORLD_LINKS_MAX];
+    uint32_t n_links;
+};
+
+struct world_series {
+    uint32_t service; /* number */
+    uint32_t schema;
+    struct fg_labels labels;
+    struct fg_labels by_type[WORLD_TYPES_MAX];
+};
+
+enum { WORLD_NO_BLOCK = UINT32_MAX };
+
+struct world_profile {
+    uint32_t tenant, series;
+    struct fg_id id;
+    int64_t time_ns, duration_ns;
+    struct world_sample *samples;
+    uint32_t n_samples;
+    uint64_t generation; /* at which it was committed; UINT64_MAX: it was not */
+    uint32_t block;      /* or WORLD_NO_BLOCK */
+};
+
+struct world {
+    struct fg_arena *arena;
+    struct fg_bucket *bucket; /* in memory */
+    uint64_t random;
+    struct fg_tree tree; /* of all stacks */
+    struct world_series *series;
+    uint32_t n_series;
+    struct world_profile *profiles;
+    uint32_t n_profiles, cap_profiles;
+    struct fg_slice tenants[WORLD_TENANTS];
+    uint64_t generation; /* of the newest segment */
+    uint64_t cuts;
+    uint32_t n_blocks;
+    int64_t start_ns, end_ns; /* times of profiles are in [start, end] */
+
+    struct fg_peer peer;
+    uint64_t forgotten;     /* the heads hold what was committed after it, and what was not */
+    enum fg_code peer_code; /* other than FG_OK: it fails so */
+    unsigned calls;
+};
+
+void world_init(struct world *world, uint64_t seed);
+void world_done(struct world *world);
+uint64_t world_random(struct world *world, uint64_t below);
+
+/* --- what happens --- */
+
+void world_push(struct world *world, uint32_t count);
+void world_commit(struct world *world, unsigned permille); /* so many of what is not committed */
+void world_compact(struct world *world, uint32_t tenant);  /* some of its segments into a block */
+void world_join(struct world *world, uint32_t tenant);     /* its blocks into one */
+void world_retire(struct world *world);                    /* segments that all tenants cover */
+void world_sweep(struct world *world);                     /* objects that no manifest lists */
+void world_forget(struct world *world);                    /* from the heads */
+
+/* --- the model --- */
+
+/* What is asked for; of the profiles of some tenants. */
+struct world_query {
+    uint32_t tenants; /* bit i: tenant i */
+    const struct fg_selector *selector;
+    const char *type; /* NULL: any */
+    int64_t start_ns, end_ns;
+    uint64_t after; /* only what was committed after this generation, or not at all */
+};
+
+void world_select(const struct world *world, const struct world_query *query,
+                  const struct stacks *stacks, bool names_only, struct fg_tree *into);
+void world_points(const struct world *world, const struct world_query *query, int64_t step_ns,
+                  const char *const *group_by, size_t n_group_by, struct fg_arena *arena,
+                  struct points_list *into);
+
+/* Which profiles make that a series is listed. */
+enum world_presence {
+    WORLD_EXACTLY,  /* one in the range with a value of the type */
+    WORLD_BY_PLACE, /* in one head, segment or block: some from before its end and after its start
+                     */
+    WORLD_ANYWHERE, /* the same of all places together */
+};
+void world_list(const struct world *world, const struct world_query *query,
+                enum world_presence presence, const char *const *names, size_t n_names,
+                struct fg_arena *arena, struct label_sets *into);
+struct tenant_stats world_stats(const struct world *world, const struct world_query *query);
+
+/* The peer's ops. */
+extern const struct fg_peer_ops world_peer_ops;
+
+#endif

@@ -1,0 +1,472 @@
+/* Answers from the list of all profiles, one after another; and the peer that gives them. */
+#include "common/base/cursor.h"
+#include "proto/inner.pb-c.h"
+#include "tests/unit/querier/world.h"
+
+#include <stdlib.h>
+
+static bool is_asked(const struct world_query *query, const struct world_profile *profile)
+{
+    return (query->tenants >> profile->tenant & 1) != 0 && profile->generation > query->after;
+}
+
+static bool in_range(const struct world_query *query, const struct world_profile *profile)
+{
+    return profile->time_ns >= query->start_ns && profile->time_ns <= query->end_ns;
+}
+
+static bool type_matches(const struct world *world, const struct world_query *query,
+                         const struct world_profile *profile, uint32_t type)
+{
+    const struct fg_labels *labels = &world->series[profile->series].by_type[type];
+
+    return labels->items != NULL && fg_selector_matches(query->selector, labels) &&
+           (query->type == NULL ||
+            fg_slice_is(fg_labels_get(labels, FG_LABEL_PROFILE_TYPE), query->type));
+}
+
+static uint64_t total_of(const struct world_profile *profile, uint32_t type)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        total += profile->samples[i].values[type];
+    return total;
+}
+
+/* ---- SELECT ---- */
+
+static bool id_wanted(const struct stacks *stacks, struct fg_id id)
+{
+    uint8_t bytes[FG_ID_BYTES];
+    bool wanted = stacks->n_profile_ids == 0;
+
+    fg_id_put(bytes, id);
+    for (size_t i = 0; i < stacks->n_profile_ids; i++)
+        wanted = wanted || (stacks->profile_ids[i].len == FG_ID_BYTES &&
+                            memcmp(stacks->profile_ids[i].data, bytes, FG_ID_BYTES) == 0);
+    return wanted;
+}
+
+static bool link_wanted(const struct stacks *stacks, const struct world_link *link)
+{
+    bool wanted = false;
+
+    for (size_t i = 0; i < stacks->n_spans; i++)
+        wanted = wanted || stacks->spans[i] == link->span_id;
+    for (size_t i = 0; i < stacks->n_traces; i++)
+        wanted = wanted || (stacks->traces[i].len == FG_ID_BYTES &&
+                            memcmp(stacks->traces[i].data, link->trace_id, FG_ID_BYTES) == 0);
+    return wanted;
+}
+
+/* How often a sample counts: once for each link that is wanted, where links are. */
+static unsigned times_wanted(const struct stacks *stacks, const struct world_sample *sample)
+{
+    unsigned times = 0;
+
+    if (stacks->n_spans + stacks->n_traces == 0)
+        return 1;
+    for (uint32_t i = 0; i < sample->n_links; i++)
+        times += link_wanted(stacks, &sample->links[i]);
+    return times;
+}
+
+static struct fg_slice name_of(const struct fg_symbols *symbols, uint32_t function)
+{
+    const struct fg_function *at = &symbols->functions[function];
+
+    return fg_symbols_text(symbols, at->name != 0 ? at->name : at->system_name);
+}
+
+/* The names of a stack, outermost first; returns how many there are. */
+static size_t names_of(const struct world *world, uint32_t node, struct fg_slice names[256])
+{
+    const struct fg_symbols *symbols = &world->tree.symbols;
+    const struct fg_location *location;
+    size_t n;
+
+    if (node == FG_TREE_ROOT)
+        return 0;
+    n = names_of(world, world->tree.parents[node], names);
+    location = &symbols->locations[world->tree.locations[node]];
+    for (uint32_t i = location->n_lines; i > 0; i--)
+        names[n++] = name_of(symbols, symbols->lines[location->first_line + i - 1].function);
+    return n;
+}
+
+static bool site_matches(const struct world *world, const struct stacks *stacks, uint32_t node)
+{
+    struct fg_slice names[256];
+    size_t n = names_of(world, node, names);
+
+    if (stacks->n_call_site > n)
+        return false;
+    for (size_t i = 0; i < stacks->n_call_site; i++)
+        if (!fg_slice_is(names[i], stacks->call_site[i]))
+            return false;
+    return true;
+}
+
+static void add_profile(const struct world *world, const struct world_profile *profile,
+                        uint32_t type, const struct stacks *stacks, int64_t *self,
+                        int64_t *root_self)
+{
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        const struct world_sample *sample = &profile->samples[i];
+        uint64_t value = sample->values[type] * times_wanted(stacks, sample);
+        uint32_t node = sample->stack == 0 ? FG_TREE_ROOT : sample->stack - 1;
+
+        if (!site_matches(world, stacks, node))
+            continue;
+        if (node == FG_TREE_ROOT)
+            *root_self = fg_value_add(*root_self, (int64_t)value);
+        else
+            self[node] = fg_value_add(self[node], (int64_t)value);
+    }
+}
+
+void world_select(const struct world *world, const struct world_query *query,
+                  const struct stacks *stacks, bool names_only, struct fg_tree *into)
+{
+    struct fg_tree all = world->tree; /* a look at it with values of our own */
+
+    all.root_self = 0;
+    all.self = fg_calloc(all.n_nodes, sizeof *all.self);
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct world_profile *profile = &world->profiles[i];
+
+        for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++)
+            if (is_asked(query, profile) && in_range(query, profile) &&
+                type_matches(world, query, profile, t) && id_wanted(stacks, profile->id))
+                add_profile(world, profile, t, stacks, all.self, &all.root_self);
+    }
+    if (names_only)
+        fg_tree_names(&all, into);
+    else
+        fg_tree_merge(into, &all);
+    free(all.self);
+}
+
+/* ---- POINTS ---- */
+
+/* By trying: the first point of the grid that is not before. */
+static int64_t grid_of(int64_t start_ns, int64_t step_ns, int64_t time_ns)
+{
+    int64_t k = 0;
+
+    while (start_ns + k * step_ns < time_ns)
+        k++;
+    return k;
+}
+
+void world_points(const struct world *world, const struct world_query *query, int64_t step_ns,
+                  const char *const *group_by, size_t n_group_by, struct fg_arena *arena,
+                  struct points_list *into)
+{
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct world_profile *profile = &world->profiles[i];
+
+        if (!is_asked(query, profile) || profile->time_ns <= query->start_ns - step_ns ||
+            profile->time_ns > query->end_ns)
+            continue;
+        for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++) {
+            uint64_t total = total_of(profile, t);
+            struct point *point = fg_arena_new(arena, struct point, 1);
+            struct points points = {.items = point, .n = 1};
+            struct fg_err err;
+
+            if (total == 0 || !type_matches(world, query, profile, t))
+                continue;
+            *point = (struct point){grid_of(query->start_ns, step_ns, profile->time_ns),
+                                    (int64_t)total, 1};
+            if (query->start_ns + point->k * step_ns > query->end_ns)
+                continue;
+            points.labels = fg_labels_group(&world->series[profile->series].by_type[t], group_by,
+                                            n_group_by, arena);
+            fg_assert(points_list_add(into, &points, arena, &err) == FG_OK);
+        }
+    }
+}
+
+/* ---- SERIES, STATS ---- */
+
+static bool same_place(const struct world_profile *a, const struct world_profile *b,
+                       enum world_presence presence)
+{
+    return presence == WORLD_ANYWHERE ||
+           (a->block == b->block && (a->block != WORLD_NO_BLOCK || a->generation == b->generation));
+}
+
+/* Is the type of this profile's series listed, because of the profiles at the same place? */
+static bool is_listed(const struct world *world, const struct world_query *query,
+                      const struct world_profile *profile, uint32_t type,
+                      enum world_presence presence)
+{
+    bool before = false, after = false, seen = false;
+
+    if (presence == WORLD_EXACTLY)
+        return in_range(query, profile) && total_of(profile, type) > 0;
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct world_profile *other = &world->profiles[i];
+
+        if (other->series != profile->series || other->tenant != profile->tenant ||
+            !is_asked(query, other) || !same_place(profile, other, presence))
+            continue;
+        before = before || other->time_ns <= query->end_ns;
+        after = after || other->time_ns >= query->start_ns;
+        seen = seen || total_of(other, type) > 0;
+    }
+    return before && after && seen;
+}
+
+void world_list(const struct world *world, const struct world_query *query,
+                enum world_presence presence, const char *const *names, size_t n_names,
+                struct fg_arena *arena, struct label_sets *into)
+{
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct world_profile *profile = &world->profiles[i];
+
+        for (uint32_t t = 0; t < WORLD_TYPES_MAX && is_asked(query, profile); t++) {
+            if (!type_matches(world, query, profile, t) ||
+                !is_listed(world, query, profile, t, presence))
+                continue;
+            struct fg_labels labels = fg_labels_restrict(&world->series[profile->series].by_type[t],
+                                                         names, n_names, arena);
+            fg_assert(label_sets_add(into, &labels, arena, &err) == FG_OK);
+        }
+    }
+    label_sets_sort(into);
+}
+
+struct tenant_stats world_stats(const struct world *world, const struct world_query *query)
+{
+    struct tenant_stats stats = {0, INT64_MAX, INT64_MIN};
+
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct world_profile *profile = &world->profiles[i];
+
+        if (!is_asked(query, profile))
+            continue;
+        stats.profiles++;
+        stats.oldest_ns = FG_MIN(stats.oldest_ns, profile->time_ns);
+        stats.newest_ns = FG_MAX(stats.newest_ns, profile->time_ns);
+    }
+    return stats.profiles == 0 ? (struct tenant_stats){0} : stats;
+}
+
+/* ---- the peer ---- */
+
+struct answer {
+    struct fg_arena *arena;
+    struct fg_buf head, payload;
+};
+
+static uint32_t tenant_number(const struct world *world, const char *tenant)
+{
+    for (uint32_t t = 0; t < WORLD_TENANTS; t++)
+        if (fg_slice_is(world->tenants[t], tenant))
+            return 1u << t;
+    return 0;
+}
+
+static struct world_query query_of(const struct world *world, const Fg__Inner__Selection *from,
+                                   const char *type, struct fg_selector *selector,
+                                   struct fg_arena *arena)
+{
+    static const enum fg_match_op ops[] = {FG_MATCH_EQ, FG_MATCH_NE, FG_MATCH_RE, FG_MATCH_NRE};
+    struct fg_err err;
+
+    for (size_t i = 0; i < from->n_matchers; i++)
+        fg_assert(fg_selector_add(selector, arena, ops[from->matchers[i]->op],
+                                  fg_cstr(from->matchers[i]->name),
+                                  fg_cstr(from->matchers[i]->value), &err) == FG_OK);
+    return (struct world_query){tenant_number(world, from->tenant),
+                                selector,
+                                type,
+                                from->start_ns,
+                                from->end_ns,
+                                from->generation};
+}
+
+static void put_head(struct answer *answer, const ProtobufCMessage *head)
+{
+    fg_assert(fg_buf_reserve(&answer->head, protobuf_c_message_get_packed_size(head) + 1));
+    answer->head.len = protobuf_c_message_pack(head, answer->head.ptr);
+}
+
+static void put_labels(struct fg_buf *out, const struct fg_labels *labels)
+{
+    struct fg_buf encoded;
+
+    fg_buf_init(&encoded, SIZE_MAX);
+    fg_labels_encode(labels, &encoded);
+    fg_buf_lenbytes(out, fg_buf_slice(&encoded));
+    fg_buf_done(&encoded);
+}
+
+static void answer_select(const struct world *world, struct fg_slice in, struct answer *answer)
+{
+    Fg__Inner__SelectHead *head = fg__inner__select_head__unpack(NULL, in.len, in.ptr);
+    struct fg_selector selector = {0};
+    struct fg_tree tree;
+
+    fg_assert(head != NULL);
+    struct world_query query =
+        query_of(world, head->selection, head->profile_type, &selector, answer->arena);
+    struct stacks stacks = {fg_arena_new(answer->arena, const char *, head->n_call_site),
+                            head->n_call_site,
+                            head->spans,
+                            head->n_spans,
+                            head->traces,
+                            head->profile_ids,
+                            head->n_traces,
+                            head->n_profile_ids};
+    for (size_t i = 0; i < head->n_call_site; i++)
+        stacks.call_site[i] = head->call_site[i];
+    fg_tree_init(&tree);
+    world_select(world, &query, &stacks, head->names_only, &tree);
+    fg_tree_encode(&tree, &answer->payload);
+    fg_tree_done(&tree);
+    fg_selector_done(&selector);
+    fg__inner__select_head__free_unpacked(head, NULL);
+}
+
+static void answer_series(const struct world *world, struct fg_slice in, struct answer *answer)
+{
+    Fg__Inner__SeriesHead *head = fg__inner__series_head__unpack(NULL, in.len, in.ptr);
+    struct fg_selector selector = {0};
+    struct label_sets sets;
+
+    fg_assert(head != NULL);
+    struct world_query query = query_of(world, head->selection, NULL, &selector, answer->arena);
+    label_sets_init(&sets);
+    world_list(world, &query, WORLD_BY_PLACE, (const char *const *)head->label_names,
+               head->n_label_names, answer->arena, &sets);
+    fg_buf_varint(&answer->payload, sets.n);
+    for (size_t i = 0; i < sets.n; i++)
+        put_labels(&answer->payload, &sets.items[i]);
+    label_sets_done(&sets);
+    fg_selector_done(&selector);
+    fg__inner__series_head__free_unpacked(head, NULL);
+}
+
+static void answer_points(const struct world *world, struct fg_slice in, struct answer *answer)
+{
+    Fg__Inner__PointsHead *head = fg__inner__points_head__unpack(NULL, in.len, in.ptr);
+    struct fg_selector selector = {0};
+    struct points_list list;
+
+    fg_assert(head != NULL);
+    struct world_query query =
+        query_of(world, head->selection, head->profile_type, &selector, answer->arena);
+    points_list_init(&list);
+    world_points(world, &query, head->step_ns, (const char *const *)head->group_by,
+                 head->n_group_by, answer->arena, &list);
+    fg_buf_varint(&answer->payload, list.n);
+    for (size_t i = 0; i < list.n; i++) {
+        int64_t before = 0;
+
+        put_labels(&answer->payload, &list.items[i].labels);
+        fg_buf_varint(&answer->payload, list.items[i].n);
+        for (size_t k = 0; k < list.items[i].n; k++) {
+            const struct point *point = &list.items[i].items[k];
+
+            fg_buf_varint(&answer->payload, (uint64_t)(point->k - before));
+            fg_buf_zigzag(&answer->payload, point->sum);
+            fg_buf_varint(&answer->payload, point->count);
+            before = point->k;
+        }
+    }
+    points_list_done(&list);
+    fg_selector_done(&selector);
+    fg__inner__points_head__free_unpacked(head, NULL);
+}
+
+static void answer_stats(const struct world *world, struct fg_slice in, struct answer *answer)
+{
+    Fg__Inner__StatsHead *head = fg__inner__stats_head__unpack(NULL, in.len, in.ptr);
+    Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
+
+    fg_assert(head != NULL);
+    struct tenant_stats stats =
+        world_stats(world, &(struct world_query){.tenants = tenant_number(world, head->tenant),
+                                                 .after = head->generation});
+    reply.profiles = stats.profiles;
+    reply.oldest_ns = stats.oldest_ns;
+    reply.newest_ns = stats.newest_ns;
+    put_head(answer, &reply.base);
+    fg__inner__stats_head__free_unpacked(head, NULL);
+}
+
+/* Where the head of a method has the generation. */
+static uint64_t generation_of(enum fg_rpc_method method, struct fg_slice in)
+{
+    static const ProtobufCMessageDescriptor *const types[FG_RPC_METHODS] = {
+        [FG_RPC_SELECT] = &fg__inner__select_head__descriptor,
+        [FG_RPC_SERIES] = &fg__inner__series_head__descriptor,
+        [FG_RPC_POINTS] = &fg__inner__points_head__descriptor,
+        [FG_RPC_STATS] = &fg__inner__stats_head__descriptor,
+    };
+    ProtobufCMessage *head = protobuf_c_message_unpack(types[method], NULL, in.len, in.ptr);
+    uint64_t generation;
+
+    fg_assert(head != NULL);
+    if (method == FG_RPC_STATS)
+        generation = ((Fg__Inner__StatsHead *)(void *)head)->generation;
+    else if (method == FG_RPC_SELECT)
+        generation = ((Fg__Inner__SelectHead *)(void *)head)->selection->generation;
+    else if (method == FG_RPC_SERIES)
+        generation = ((Fg__Inner__SeriesHead *)(void *)head)->selection->generation;
+    else
+        generation = ((Fg__Inner__PointsHead *)(void *)head)->selection->generation;
+    protobuf_c_message_free_unpacked(head, NULL);
+    return generation;
+}
+
+static void peer_send(struct fg_peer *base, struct fg_call *call)
+{
+    struct world *world = fg_container(base, struct world, peer);
+    struct answer *answer = fg_new(struct answer);
+
+    (void)__atomic_fetch_add(&world->calls, 1, __ATOMIC_RELAXED);
+    answer->arena = fg_arena_create(SIZE_MAX);
+    fg_buf_init(&answer->head, SIZE_MAX);
+    fg_buf_init(&answer->payload, SIZE_MAX);
+    call->transport = answer;
+    call->code = world->peer_code;
+    if (call->code != FG_OK)
+        (void)fg_fail(&call->err, call->code, "the world's peer was told to fail");
+    else if (generation_of(call->method, call->head) < world->forgotten)
+        call->code = fg_fail(&call->err, FG_E_PRECONDITION, "forgotten");
+    else if (call->method == FG_RPC_SELECT)
+        answer_select(world, call->head, answer);
+    else if (call->method == FG_RPC_SERIES)
+        answer_series(world, call->head, answer);
+    else if (call->method == FG_RPC_POINTS)
+        answer_points(world, call->head, answer);
+    else
+        answer_stats(world, call->head, answer);
+    call->reply_head = fg_buf_slice(&answer->head);
+    call->reply_payload = fg_buf_slice(&answer->payload);
+    call->done(call);
+}
+
+static void peer_release(struct fg_call *call)
+{
+    struct answer *answer = call->transport;
+
+    fg_buf_done(&answer->head);
+    fg_buf_done(&answer->payload);
+    fg_arena_destroy(answer->arena);
+    free(answer);
+}
+
+static void peer_destroy(struct fg_peer *peer)
+{
+    (void)peer;
+}
+
+const struct fg_peer_ops world_peer_ops = {peer_send, peer_release, peer_destroy};
