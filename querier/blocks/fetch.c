@@ -8,7 +8,7 @@ enum {
 };
 
 struct queue {
-    struct fetch_item *first, **end;
+    struct fetch_item *first, *last;
 };
 
 /* A request and what it brings. */
@@ -37,17 +37,14 @@ struct fetch {
 
 /* ---- lists ---- */
 
-static void queue_init(struct queue *queue)
-{
-    queue->first = NULL;
-    queue->end = &queue->first;
-}
-
 static void queue_add(struct queue *queue, struct fetch_item *item)
 {
     item->next = NULL;
-    *queue->end = item;
-    queue->end = &item->next;
+    if (queue->last != NULL)
+        queue->last->next = item;
+    else
+        queue->first = item;
+    queue->last = item;
 }
 
 static struct fetch_item *queue_take(struct queue *queue)
@@ -58,7 +55,7 @@ static struct fetch_item *queue_take(struct queue *queue)
         return NULL;
     queue->first = item->next;
     if (queue->first == NULL)
-        queue->end = &queue->first;
+        queue->last = NULL;
     item->next = NULL;
     return item;
 }
@@ -172,7 +169,6 @@ static struct load *load_create(struct fetch_item *item)
 {
     struct load *load = fg_new(struct load);
 
-    queue_init(&load->items);
     load_add(load, item);
     return load;
 }
@@ -383,9 +379,6 @@ enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch
     if (list->n == 0)
         return FG_OK;
     fetch.wave = fg_bucket_wave_create();
-    queue_init(&fetch.others);
-    for (unsigned i = 0; i < FETCH_PHASES; i++)
-        queue_init(&fetch.ready[i]);
     qsort(list->items, list->n, sizeof *list->items, item_order);
     for (uint32_t i = 0; i < list->n; i++)
         fetch.to_visit[list->items[i].phase]++;

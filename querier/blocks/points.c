@@ -34,7 +34,7 @@ static enum fg_code find_set(struct totals *totals, const struct part *part,
     struct fg_labels labels = fg_labels_with_type(&series->labels, &type, arena);
     struct fg_labels group = fg_labels_group(&labels, totals->group_by, totals->n_group_by, arena);
     enum fg_code code = FG_OK;
-    size_t at;
+    size_t at = 0;
 
     if (labels.items == NULL || group.items == NULL)
         code = blocks_too_large(err);

@@ -476,7 +476,8 @@ static void commit(struct world *world, struct world_profile **profiles, uint32_
 
 void world_commit(struct world *world, unsigned permille)
 {
-    struct world_profile **chosen = fg_calloc(world->n_profiles + 1, sizeof *chosen);
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct world_profile **chosen = fg_arena_new(arena, struct world_profile *, world->n_profiles);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < world->n_profiles; i++)
@@ -484,7 +485,7 @@ void world_commit(struct world *world, unsigned permille)
             chosen[n++] = &world->profiles[i];
     if (n > 0)
         commit(world, chosen, n);
-    free(chosen);
+    fg_arena_destroy(arena);
 }
 
 static struct fg_id block_id(uint32_t number)
@@ -522,6 +523,7 @@ static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_bl
     change->n_add = n > 0;
     if (fg_blocks_apply(before, l0, change, world->end_ns, arena, &after, &changed, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
+    change->add = NULL; /* it was ours */
     write_blocks(world, &after);
     for (uint32_t i = 0; i < n; i++)
         profiles[i]->block = world->n_blocks;
