@@ -1,0 +1,391 @@
+/*
+ * What questions cost that are answered from segments.
+ *
+ *     bench_blocks SEGMENTS INSTANCES FILE...
+ *
+ * FILEs are pprofs, from which CPU profiles are resampled (resample.h): one of 10 s for each
+ * instance of one service, in a segment for each 10 minutes, in a bucket in memory. Cold is a
+ * querier that was just made, warm the best of some runs after that. Costs are CPU time of the
+ * thread that answers, so a network would come on top.
+ */
+#include "common/base/time.h"
+#include "common/block/writer.h"
+#include "common/manifest/l0.h"
+#include "common/net/http/impl.h"
+#include "common/net/inflate.h"
+#include "proto/pprof.h"
+#include "querier/blocks/blocks.h"
+#include "tests/bench/resample.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    FILE_MAX_BYTES = 256 * 1024 * 1024,
+    TICKS = 300,
+    ROUNDS = 60, /* profiles of an instance in a segment */
+    WARM_RUNS = 7,
+};
+
+#define START_NS    INT64_C(1700000000000000000)
+#define INTERVAL_NS (INT64_C(10) * 1000 * 1000 * 1000)
+#define SEGMENT_NS  (ROUNDS * INTERVAL_NS)
+#define CPU         "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+#define TENANT      FG_LIT(FG_TENANT_ONLY)
+
+static int64_t cpu_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * FG_SECOND_NS + now.tv_nsec;
+}
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code == FG_OK)
+        return;
+    (void)fprintf(stderr, "bench_blocks: %s\n", err->msg);
+    exit(1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+}
+
+/* ---- profiles ---- */
+
+static void read_file(const char *path, struct fg_buf *out)
+{
+    uint8_t chunk[65536];
+    FILE *file = fopen(path, "rbe");
+    struct fg_buf packed;
+    struct fg_err err;
+    size_t got;
+
+    if (file == NULL)
+        must(fg_fail_errno(&err, errno, "%s", path), &err);
+    fg_buf_init(&packed, FILE_MAX_BYTES);
+    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0)
+        fg_buf_append(&packed, chunk, got);
+    (void)fclose(file);
+    must(fg_inflate(fg_buf_slice(&packed), fg_coding_sniff(fg_buf_slice(&packed)), FILE_MAX_BYTES,
+                    out, &err),
+         &err);
+    fg_buf_done(&packed);
+}
+
+static void learn(struct resample *resample, const char *path)
+{
+    static struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("profile")},
+                                       {FG_LIT("service_name"), FG_LIT("bench")}};
+    struct fg_pprof_request request = {.upload = {.labels = {labels, FG_COUNT(labels)},
+                                                  .time_ns = START_NS,
+                                                  .limits = FG_DECODE_LIMITS_DEFAULT}};
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_decode_counts counts = {0};
+    struct fg_batch batch = {0};
+    struct fg_pprof_info info;
+    struct fg_buf body;
+    struct fg_err err;
+
+    fg_buf_init(&body, SIZE_MAX);
+    read_file(path, &body);
+    must(fg_pprof_decode(fg_buf_slice(&body), &request, arena, &batch, &info, &counts, &err), &err);
+    resample_learn(resample, &batch);
+    fg_buf_done(&body);
+    fg_arena_destroy(arena);
+}
+
+/* ---- segments ---- */
+
+struct stream {
+    struct resample *resample;
+    struct fg_bucket *bucket;
+    uint32_t segments, instances;
+    uint64_t samples, bytes;
+};
+
+static uint64_t seed_of(const struct stream *stream, uint32_t segment, uint32_t instance,
+                        uint32_t round)
+{
+    return ((uint64_t)segment * ROUNDS + round) * stream->instances + instance + 1;
+}
+
+static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
+{
+    (void)err;
+    fg_buf_put(arg, bytes);
+    return FG_OK;
+}
+
+/* All stacks of a segment are drawn before its tree is complete. */
+static uint32_t *count_uses(const struct stream *stream, uint32_t segment)
+{
+    uint32_t stacks[TICKS], cap = 1;
+    uint32_t *uses = fg_calloc(cap, sizeof *uses);
+    uint64_t counts[TICKS];
+
+    for (uint32_t i = 0; i < stream->instances; i++)
+        for (uint32_t k = 0; k < ROUNDS; k++) {
+            uint32_t n = resample_draw(stream->resample, seed_of(stream, segment, i, k), TICKS,
+                                       stacks, counts);
+            uint32_t needed = resample_tree(stream->resample)->n_nodes + 1;
+
+            if (needed > cap) {
+                uses = fg_realloc(uses, (size_t)needed * 2 * sizeof *uses);
+                memset(uses + cap, 0, ((size_t)needed * 2 - cap) * sizeof *uses);
+                cap = needed * 2;
+            }
+            for (uint32_t s = 0; s < n; s++)
+                uses[stacks[s]]++;
+        }
+    return uses;
+}
+
+static void write_profile(struct stream *stream, struct fg_block_writer *writer, uint32_t segment,
+                          uint32_t instance, uint32_t round)
+{
+    uint64_t seed = seed_of(stream, segment, instance, round), values[2 * TICKS];
+    uint32_t stacks[TICKS];
+    uint32_t n = resample_draw(stream->resample, seed, TICKS, stacks, values);
+    struct fg_block_profile profile = {
+        .id = fg_hash128(fg_bytes(&seed, sizeof seed)),
+        .time_ns = START_NS + segment * SEGMENT_NS + round * INTERVAL_NS,
+        .duration_ns = INTERVAL_NS,
+        .period = 10000000,
+        .n_samples = n,
+        .stacks = stacks,
+        .values = values,
+    };
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < n; i++)
+        values[n + i] = values[i] * 10000000;
+    stream->samples += n;
+    must(fg_block_profile_add(writer, &profile, &err), &err);
+}
+
+static struct fg_block_summary write_segment(struct stream *stream, uint32_t segment,
+                                             struct fg_buf *out)
+{
+    static const struct fg_value_type types[] = {{FG_LIT("samples"), FG_LIT("count")},
+                                                 {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+    struct fg_block_sink sink = {append, out};
+    struct fg_block_writer *writer = fg_block_writer_create(&sink, 0);
+    uint32_t *uses = count_uses(stream, segment);
+    struct fg_block_summary summary;
+    struct fg_err err;
+
+    must(fg_block_part_begin(writer, TENANT, FG_LIT("bench"), resample_tree(stream->resample), uses,
+                             &err),
+         &err);
+    for (uint32_t i = 0; i < stream->instances; i++) {
+        char pod[32];
+        struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
+                                    {FG_LIT("pod"), {NULL, 0}},
+                                    {FG_LIT("service_name"), FG_LIT("bench")}};
+        struct fg_block_series series = {
+            {labels, FG_COUNT(labels)}, types, 2, {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+
+        (void)snprintf(pod, sizeof pod, "bench-%05u", i);
+        labels[1].value = fg_cstr(pod);
+        must(fg_block_series_begin(writer, &series, &err), &err);
+        for (uint32_t k = 0; k < ROUNDS; k++)
+            write_profile(stream, writer, segment, i, k);
+    }
+    must(fg_block_part_end(writer, &err), &err);
+    must(fg_block_writer_finish(writer, &summary, &err), &err);
+    fg_block_writer_destroy(writer);
+    free(uses);
+    return summary;
+}
+
+static void put(struct fg_bucket *bucket, const char *name, struct fg_slice content)
+{
+    struct fg_bucket_request request = {.verb = FG_BUCKET_PUT, .name = name, .content = content};
+
+    must(fg_bucket_call(bucket, &request), &request.err);
+    fg_bucket_clear(&request);
+}
+
+/* Into the bucket, and into the manifest. */
+static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0 *l0,
+                           struct fg_arena *arena)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf file;
+    struct fg_err err;
+
+    fg_buf_init(&file, SIZE_MAX);
+    struct fg_block_summary summary = write_segment(stream, segment, &file);
+    struct fg_l0_new_part part = {TENANT, summary.t_min_ns, summary.t_max_ns, summary.n_profiles};
+    struct fg_l0_new entry = {
+        .id = {{1, 1}, segment + 1, segment},
+        .bytes = summary.file_bytes,
+        .directory_offset = summary.directory_offset,
+        .directory_bytes = summary.file_bytes - summary.directory_offset,
+        .profiles = summary.n_profiles,
+        .digest = summary.digest,
+        .t_min_ns = summary.t_min_ns,
+        .t_max_ns = summary.t_max_ns,
+        .parts = &part,
+        .n_parts = 1,
+        .groups = fg_ever_none(),
+    };
+    fg_name_segment(name, &entry.id);
+    put(stream->bucket, name, fg_buf_slice(&file));
+    stream->bytes += file.len;
+    must(fg_l0_commit(l0, &entry, START_NS, 0, arena, l0, &err), &err);
+    fg_buf_done(&file);
+}
+
+static void fill(struct stream *stream)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_l0 l0 = fg_l0_none();
+    struct fg_buf out;
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < stream->segments; i++)
+        commit_segment(stream, i, &l0, arena);
+    fg_buf_init(&out, SIZE_MAX);
+    must(fg_l0_encode(&l0, &out, &err), &err);
+    put(stream->bucket, FG_NAME_L0, fg_buf_slice(&out));
+    fg_buf_done(&out);
+    fg_arena_destroy(arena);
+}
+
+/* ---- questions ---- */
+
+enum kind { TREE_OF_NAMES, TREE, POINTS, SERIES };
+
+struct row {
+    const char *name;
+    enum kind kind;
+    const char *selector;
+    int64_t inset_ns; /* off both ends of the range */
+};
+
+static const struct row rows[] = {
+    {"flame graph", TREE_OF_NAMES, "{service_name=\"bench\"}", 0},
+    {"flame graph, but a second at both ends", TREE_OF_NAMES, "{service_name=\"bench\"}",
+     FG_SECOND_NS},
+    {"flame graph, one instance", TREE_OF_NAMES, "{pod=\"bench-00001\"}", 0},
+    {"pprof", TREE, "{service_name=\"bench\"}", 0},
+    {"time series by pod, step 15 s", POINTS, "{service_name=\"bench\"}", 0},
+    {"Series", SERIES, "{}", 0},
+};
+
+static struct question *question_create(struct fg_querier *querier)
+{
+    static struct fg_http_request nobody;
+    struct question *question = fg_new(struct question);
+
+    question->querier = querier;
+    question->req = &nobody;
+    question->deadline_mono_ns = INT64_MAX;
+    question->arena = fg_arena_create(SIZE_MAX / 2);
+    question->tenants.ids[question->tenants.n++] = TENANT;
+    return question;
+}
+
+static enum fg_code answer(struct question *question, const struct row *row,
+                           const struct selection *selection, struct fg_err *err)
+{
+    static const struct stacks all;
+    static char pod[] = "pod";
+    char *group_by[] = {pod};
+    struct label_sets sets;
+    struct points *points;
+    struct fg_tree tree;
+    enum fg_code code;
+    size_t n;
+
+    if (row->kind == POINTS)
+        return plan_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n, err);
+    label_sets_init(&sets);
+    fg_tree_init(&tree);
+    code = row->kind == SERIES
+               ? plan_series(question, selection, NULL, 0, &sets, err)
+               : plan_tree(question, selection, &all, row->kind == TREE_OF_NAMES, &tree, err);
+    fg_tree_done(&tree);
+    label_sets_done(&sets);
+    return code;
+}
+
+/* CPU time of one answer. */
+static int64_t ask(struct fg_querier *querier, const struct stream *stream, const struct row *row,
+                   struct question *ret_counts)
+{
+    struct question *question = question_create(querier);
+    struct selection selection = {
+        .type_text = CPU,
+        .start_ns = START_NS + row->inset_ns,
+        .end_ns = START_NS + stream->segments * SEGMENT_NS - INTERVAL_NS - row->inset_ns,
+    };
+    struct fg_err err;
+    int64_t from;
+
+    must(fg_selector_parse(fg_cstr(row->selector), question->arena, &selection.selector, &err),
+         &err);
+    from = cpu_ns();
+    must(answer(question, row, &selection, &err), &err);
+    from = cpu_ns() - from;
+    *ret_counts = *question;
+    selection_done(&selection);
+    blocks_end(question);
+    fg_arena_destroy(question->arena);
+    free(question);
+    return from;
+}
+
+static void show_row(const struct stream *stream, const struct row *row)
+{
+    struct fg_registry *registry = fg_registry_create();
+    struct fg_querier *querier = fg_querier_create(&(struct fg_querier_config){
+        .registry = registry,
+        .clock = fg_clock_real(),
+        .bucket = stream->bucket,
+        .answer_max_bytes = UINT64_C(4) << 30,
+        .cache_max_bytes = UINT64_C(16) << 30,
+        .fetch_max_bytes = UINT64_C(32) << 20,
+        .manifest_age_ns = FG_HOUR_NS,
+    });
+    struct question cold_counts, counts;
+    int64_t cold_ns = ask(querier, stream, row, &cold_counts), best_ns = INT64_MAX;
+
+    for (int i = 0; i < WARM_RUNS; i++)
+        best_ns = FG_MIN(best_ns, ask(querier, stream, row, &counts));
+    printf("| %s | %llu | %llu | %.1f | %.1f | %.1f | ", row->name,
+           (unsigned long long)counts.profiles, (unsigned long long)cold_counts.requests,
+           (double)cold_counts.bytes / 1e6, (double)cold_ns / 1e6, (double)best_ns / 1e6);
+    if (row->kind == TREE_OF_NAMES || row->kind == TREE)
+        printf("%.2f", (double)best_ns / ((double)counts.profiles * (double)stream->samples /
+                                          (stream->segments * stream->instances * ROUNDS)));
+    printf(" |\n");
+    fg_querier_destroy(querier);
+    fg_registry_destroy(registry);
+}
+
+int main(int argc, char **argv)
+{
+    struct stream stream = {.resample = resample_create(), .bucket = fg_bucket_memory()};
+
+    if (argc < 4) {
+        (void)fprintf(stderr, "usage: bench_blocks SEGMENTS INSTANCES FILE...\n");
+        return 2;
+    }
+    stream.segments = (uint32_t)strtoul(argv[1], NULL, 10);
+    stream.instances = (uint32_t)strtoul(argv[2], NULL, 10);
+    for (int i = 3; i < argc; i++)
+        learn(stream.resample, argv[i]);
+    fill(&stream);
+    printf("%u segments, %u instances: %u profiles, %llu samples, %.1f MB\n\n", stream.segments,
+           stream.instances, stream.segments * stream.instances * ROUNDS,
+           (unsigned long long)stream.samples, (double)stream.bytes / 1e6);
+    printf("| question | profiles | requests, cold | MB read | cold ms | warm ms | ns a sample |\n"
+           "|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < FG_COUNT(rows); i++)
+        show_row(&stream, &rows[i]);
+    fg_bucket_close(stream.bucket);
+    resample_destroy(stream.resample);
+    return 0;
+}
