@@ -86,7 +86,7 @@ void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_
  * the outermost first; a location without lines gives none (its value goes to the nearest caller
  * with a name; without one it becomes root_self, and so is in no total, as Pyroscope has it). A
  * function's name is its system name where it has no other. Nodes without any value below are left
- * out. into is empty before.
+ * out. Adds to what is in `into`, a tree of names.
  */
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into);
 

@@ -292,7 +292,7 @@ static enum fg_code add_tree(struct select *select, const struct part *part, str
     const struct stacks *stacks = select->stacks;
     struct fg_arena *arena = select->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
-    struct fg_tree view, names;
+    struct fg_tree view;
 
     if (!has_values(part))
         return FG_OK;
@@ -300,14 +300,10 @@ static enum fg_code add_tree(struct select *select, const struct part *part, str
         return fg_wrap(err, "%s", part->object->name);
     if (stacks->n_call_site > 0)
         fg_tree_keep_site(&view, stacks->call_site, stacks->n_call_site);
-    if (select->names_only) {
-        fg_tree_init(&names);
-        fg_tree_names(&view, &names);
-        fg_tree_merge(select->into, &names);
-        fg_tree_done(&names);
-    } else {
+    if (select->names_only)
+        fg_tree_names(&view, select->into);
+    else
         fg_tree_merge_used(select->into, &view);
-    }
     fg_arena_release(arena, mark);
     if (fg_tree_bytes(select->into) > select->reader.blocks->memory_max_bytes)
         return blocks_too_large(err);

@@ -535,6 +535,55 @@ static void snapshots_that_are_too_old(void **state)
     assert_true(again > 0);
 }
 
+static size_t stacks_between(struct fixture *f, int64_t start_ns, int64_t end_ns)
+{
+    static const struct stacks all;
+    struct question *question = begin(f, 7);
+    struct selection selection = {.start_ns = start_ns, .end_ns = end_ns};
+    struct fg_tree tree;
+    struct fg_err err;
+    size_t n = 0;
+
+    fg_tree_init(&tree);
+    for (size_t i = 0; i < FG_COUNT(types); i++) {
+        selection.type_text = types[i];
+        must(plan_tree(question, &selection, &all, false, &tree, &err), &err);
+    }
+    for (uint32_t i = 0; i < tree.n_nodes; i++)
+        n += tree.self[i] != 0;
+    n += tree.root_self != 0;
+    fg_tree_done(&tree);
+    end(question);
+    return n;
+}
+
+/* One profile, and ranges that end or begin beside it and on it. */
+static void ranges_have_both_their_ends(void **state)
+{
+    (void)state;
+    for (unsigned place = 0; place < 3; place++) {
+        struct fixture f = {.random = 1};
+        int64_t at_ns;
+
+        fixture_init(&f, 20, 0, NULL);
+        do {
+            f.world.n_profiles = 0;
+            world_push(&f.world, 1);
+        } while (f.world.profiles[0].n_samples == 0 || f.world.profiles[0].series % 4 == 1);
+        if (place > 0)
+            world_commit(&f.world, 1000);
+        while (place > 1 && f.world.n_blocks == 0)
+            world_compact(&f.world, f.world.profiles[0].tenant);
+        at_ns = f.world.profiles[0].time_ns;
+        assert_true(stacks_between(&f, at_ns, at_ns) > 0);
+        assert_true(stacks_between(&f, INT64_MIN, at_ns) > 0);
+        assert_true(stacks_between(&f, at_ns, INT64_MAX) > 0);
+        assert_int_equal(stacks_between(&f, INT64_MIN, at_ns - 1), 0);
+        assert_int_equal(stacks_between(&f, at_ns + 1, INT64_MAX), 0);
+        fixture_done(&f);
+    }
+}
+
 /* All kinds of places have something. */
 static void settle_world(struct world *world)
 {
@@ -841,6 +890,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_question_at_every_moment),
         cmocka_unit_test(snapshots_that_are_too_old),
+        cmocka_unit_test(ranges_have_both_their_ends),
         cmocka_unit_test(a_cache_with_an_end),
         cmocka_unit_test(a_bucket_that_fails),
         cmocka_unit_test(an_object_that_is_lost),
