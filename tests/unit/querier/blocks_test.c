@@ -691,7 +691,8 @@ static void list_objects(struct world *world, const char *prefix, struct objects
 {
     struct fg_err err;
 
-    assert_int_equal(fg_bucket_each(world->bucket, prefix, 0, note_object, list, &err), FG_OK);
+    assert_int_equal(fg_bucket_each(world->bucket, prefix, false, 0, note_object, list, &err),
+                     FG_OK);
 }
 
 static void free_objects(struct objects_list *list)
