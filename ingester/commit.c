@@ -27,6 +27,7 @@ struct touched {
 struct commit {
     struct fg_store *store;
     struct rounds *rounds;
+    struct driver *driver;
     struct dict_table *dicts;
     struct fg_metrics *metrics;
     uint64_t queue_max_bytes;
@@ -135,14 +136,15 @@ static void add_older(struct commit *commit, uint32_t number)
     commit->older[commit->n_older++] = number;
 }
 
-static struct touched start_touched(struct commit *commit, const struct head_group_key *group)
+static struct touched start_touched(struct commit *commit, const struct head_round_key *key)
 {
-    const struct head_round_key key = {*group, rounds_cuts(commit->rounds)};
-    struct touched touched = {.before = round_empty(&key), .first_older = commit->n_older};
-    size_t n = read_rounds(commit, group);
+    struct touched touched = {.before = round_empty(key), .first_older = commit->n_older};
+    size_t n = read_rounds(commit, &key->group);
 
+    touched.before.born = rounds_cuts(commit->rounds);
+    touched.before.opened_wall_ns = fg_wall_ns(fg_clock_real());
     for (size_t i = 0; i < n; i++) {
-        if (commit->group_rounds[i].state == ROUND_OPEN)
+        if (commit->group_rounds[i].key.number == key->number)
             touched.before = commit->group_rounds[i];
         else
             add_older(commit, commit->group_rounds[i].key.number);
@@ -153,8 +155,10 @@ static struct touched start_touched(struct commit *commit, const struct head_gro
     return touched;
 }
 
-static struct touched *touch(struct commit *commit, const struct head_group_key *group)
+/* key: of the group's open round. */
+static struct touched *touch(struct commit *commit, const struct head_round_key *key)
 {
+    const struct head_group_key *group = &key->group;
     uint64_t hash =
         fg_mix64((uint64_t)group->tenant << 48 ^ (uint64_t)group->window << 16 ^ group->shard);
     struct fg_map_walk walk;
@@ -168,7 +172,7 @@ static struct touched *touch(struct commit *commit, const struct head_group_key 
         commit->touched =
             fg_realloc(commit->touched, commit->cap_touched * sizeof *commit->touched);
     }
-    commit->touched[commit->n_touched] = start_touched(commit, group);
+    commit->touched[commit->n_touched] = start_touched(commit, key);
     fg_map_add(&commit->touched_map, hash, commit->n_touched);
     return &commit->touched[commit->n_touched++];
 }
@@ -230,8 +234,8 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
                                 struct commit_profile *profile, struct fg_buf *scratch,
                                 struct fg_err *err)
 {
-    struct touched *touched = touch(commit, &profile->key.round.group);
-    bool found = seen(commit, profile->key.id);
+    struct touched *touched = touch(commit, &profile->key.round);
+    bool found = profile->held || seen(commit, profile->key.id);
 
     if (!found && find_profile(commit, touched, &profile->key, scratch, &found, err) != FG_OK)
         return err->code;
@@ -243,6 +247,25 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
     round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
+    return FG_OK;
+}
+
+/* Into which rounds the profiles go. FG_E_ABORTED: something was committed since the blocks were
+ * looked at for them. */
+static enum fg_code admit_item(struct commit *commit, struct commit_item *item)
+{
+    for (uint32_t i = 0; i < item->n_profiles; i++) {
+        struct head_round_key *round = &item->profiles[i].key.round;
+
+        switch (driver_admit(commit->driver, &round->group, item->looked, &round->number)) {
+        case SEGMENTS_ADMIT:
+            break;
+        case SEGMENTS_LOOK:
+            return FG_E_ABORTED;
+        case SEGMENTS_FULL:
+            return FG_E_LIMIT;
+        }
+    }
     return FG_OK;
 }
 
@@ -280,6 +303,7 @@ static enum fg_code recount(struct commit *commit, struct round *round, struct f
     code = iter->err.code;
     fg_store_iter_destroy(iter);
     fg_buf_done(&from);
+    counted.born = round->born;
     counted.opened_wall_ns = round->opened_wall_ns;
     if (code == FG_OK)
         *round = counted;
@@ -291,6 +315,18 @@ static bool is_changed(const struct touched *touched)
     return touched->added.count > 0 || touched->recount;
 }
 
+/* A round that was counted anew may have grown by what was thought to be lost. */
+static void tell_core(struct commit *commit, struct touched *touched)
+{
+    struct round known;
+
+    if (!rounds_find(commit->rounds, &touched->before.key, &known))
+        known = round_empty(&touched->before.key);
+    round_join(&touched->before, &touched->added);
+    driver_added(commit->driver, &touched->before.key, touched->before.count - known.count,
+                 touched->before.bytes - known.bytes, touched->before.opened_wall_ns);
+}
+
 /* Takes over what was written; after a failure nobody knows what was. */
 static void settle_rounds(struct commit *commit, bool written)
 {
@@ -300,7 +336,7 @@ static void settle_rounds(struct commit *commit, bool written)
         if (!is_changed(touched))
             continue;
         if (written)
-            round_join(&touched->before, &touched->added);
+            tell_core(commit, touched);
         touched->before.doubtful = !written;
         rounds_set(commit->rounds, &touched->before);
     }
@@ -373,7 +409,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
 {
     struct commit_item *added = NULL, **tail = &added;
     struct fg_err err = {.code = FG_OK};
-    enum fg_code code = FG_OK;
+    enum fg_code code = FG_OK, admitted;
 
     batch_clear(commit);
     while (items != NULL) {
@@ -381,12 +417,13 @@ static void commit_items(struct commit *commit, struct commit_item *items)
 
         items = item->next;
         item->next = NULL;
-        if (code == FG_OK && !is_stale(item)) {
+        admitted = code != FG_OK || is_stale(item) ? FG_E_UNAVAILABLE : admit_item(commit, item);
+        if (admitted == FG_OK) {
             code = add_item(commit, item, &err);
             *tail = item;
             tail = &item->next;
         } else {
-            finish_item(commit, item, FG_E_UNAVAILABLE);
+            finish_item(commit, item, admitted);
         }
     }
     if (code == FG_OK)
@@ -529,9 +566,10 @@ static void on_scrape(void *arg)
     (void)pthread_mutex_unlock(&commit->lock);
 }
 
-enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct dict_table *dicts,
-                           uint64_t queue_max_bytes, int64_t delay_ns, struct fg_registry *registry,
-                           struct commit **ret_commit, struct fg_err *err)
+enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct driver *driver,
+                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
+                           struct fg_registry *registry, struct commit **ret_commit,
+                           struct fg_err *err)
 {
     struct commit *commit = fg_new(struct commit);
     pthread_condattr_t monotonic;
@@ -539,6 +577,7 @@ enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct
 
     commit->store = store;
     commit->rounds = rounds;
+    commit->driver = driver;
     commit->dicts = dicts;
     commit->queue_max_bytes = queue_max_bytes;
     commit->delay_ns = delay_ns;

@@ -17,12 +17,14 @@
 #include "ingester/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/rounds.h"
+#include "ingester/segments/driver.h"
 
 struct commit;
 
 struct commit_profile {
     struct head_profile_key key; /* the round is for the committer to say */
     size_t offset, len;          /* of the record in the item's records */
+    bool held;                   /* it is in a block already: a duplicate */
 };
 
 /* What becomes true once an item is on disk. */
@@ -37,8 +39,10 @@ struct commit_item {
     struct commit_item *next;
     struct catalog_tenant *tenant;
     struct catalog_service *service;
-    struct dict *dict;          /* referenced; the committer lets go of it */
-    uint32_t generation;        /* of dict: refused when it was spoilt */
+    struct dict *dict;   /* referenced; the committer lets go of it */
+    uint32_t generation; /* of dict: refused when it was spoilt */
+    uint64_t looked;     /* generation of the manifest up to which blocks were looked at for held
+                          * profiles; 0: they were not */
     struct fg_store_batch defs; /* definitions and dictionary chunks */
     struct commit_profile *profiles;
     uint32_t n_profiles;
@@ -48,7 +52,8 @@ struct commit_item {
 
     /* Committer's thread; may free the item. */
     void (*done)(struct commit_item *item);
-    enum fg_code code;
+    enum fg_code code; /* FG_E_ABORTED: something was committed since the blocks were looked at;
+                        * nothing of the item is stored, and it may be tried again at once */
     struct fg_err err;
     uint32_t stored, duplicates;
 };
@@ -71,12 +76,14 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark);
 /* clang-format on */
 
 /*
+ * driver: says into which round profiles go.
  * queue_max_bytes: records waiting; beyond it submit refuses. delay_ns: how long a first item waits
  * for others to share its fsync with; 0: not at all. Starts the thread.
  */
-enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct dict_table *dicts,
-                           uint64_t queue_max_bytes, int64_t delay_ns, struct fg_registry *registry,
-                           struct commit **ret_commit, struct fg_err *err) fg_must_check;
+enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct driver *driver,
+                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
+                           struct fg_registry *registry, struct commit **ret_commit,
+                           struct fg_err *err) fg_must_check;
 
 /* Writes what is queued and makes the visits that were posted, then ends. NULL is fine. */
 void commit_destroy(struct commit *commit);

@@ -37,6 +37,10 @@ const struct fg_conf_field ingester_fields[] = {
      .doc = "A service's series occupy at most 2^spread shards."},
     {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "256MiB", .min = "16MiB",
      .doc = "Memory that one query may use; beyond it the query fails with 429."},
+    {"late_queue_max", FG_CONF_UINT, CONF(late_queue_max), .def = "1024", .min = "1", .max = "1000000",
+     .doc = "Pushes with late profiles, which are first looked for in blocks. Above it they are refused with 429."},
+    {"late_cache_max_bytes", FG_CONF_BYTES, CONF(late_cache_max_bytes), .def = "32MiB",
+     .doc = "Memory for what was read of blocks to find late profiles."},
 };
 /* clang-format on */
 const size_t ingester_n_fields = FG_COUNT(ingester_fields);
@@ -63,6 +67,8 @@ struct ingester {
     struct dict_table *dicts;
     struct retire *retire;
     struct fg_work *work;
+    struct held *held;
+    struct driver *driver;
     struct commit *commit;
     struct fg_metrics *metrics;
     struct push_context push;
@@ -132,6 +138,7 @@ static enum fg_code start_workers(struct ingester *ingester,
         [FG_LANE_INGEST] = {or_processors(settings->workers), (unsigned)settings->queue_max},
         [FG_LANE_QUERY] = {or_processors(settings->query_workers),
                            (unsigned)settings->query_queue_max},
+        [FG_LANE_BACKGROUND] = {1, (unsigned)settings->late_queue_max},
     };
 
     return fg_work_create("ingester", lanes, &ingester->work, err);
@@ -150,6 +157,36 @@ static enum fg_code prove_writable(struct fg_store *store, struct fg_err *err)
     return code == FG_OK ? FG_OK : fg_wrap(err, "head cannot be written");
 }
 
+static enum fg_code start_segments(struct ingester *ingester, const struct ingester_config *config,
+                                   struct fg_err *err)
+{
+    const struct ingester_settings *settings = config->settings;
+
+    ingester->held = held_create(&(struct held_config){
+        .bucket = config->bucket,
+        .clock = config->clock,
+        .cache_max_bytes = settings->late_cache_max_bytes,
+    });
+    if (driver_create(
+            &(struct driver_config){
+                .settings = config->segments,
+                .bucket = config->bucket,
+                .scratch = config->scratch,
+                .head = {config->store, ingester->catalog, ingester->dicts},
+                .rounds = ingester->rounds,
+                .retire = ingester->retire,
+                .held = ingester->held,
+                .registry = config->registry,
+                .clock = config->clock,
+            },
+            &ingester->driver, err) != FG_OK ||
+        commit_create(config->store, ingester->rounds, ingester->driver, ingester->dicts,
+                      settings->commit_queue_max_bytes, settings->commit_delay_ns, config->registry,
+                      &ingester->commit, err) != FG_OK)
+        return err->code;
+    return driver_start(ingester->driver, ingester->commit, err);
+}
+
 static enum fg_code start(struct ingester *ingester, const struct ingester_config *config,
                           struct fg_err *err)
 {
@@ -166,15 +203,15 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
     if (retire_create(&(struct retire_config){config->store, ingester->catalog, ingester->dicts,
                                               ingester->rounds},
                       &ingester->retire, err) != FG_OK ||
-        commit_create(config->store, ingester->rounds, ingester->dicts,
-                      settings->commit_queue_max_bytes, settings->commit_delay_ns, config->registry,
-                      &ingester->commit, err) != FG_OK)
+        start_segments(ingester, config, err) != FG_OK)
         return err->code;
     ingester->push = (struct push_context){
         .catalog = ingester->catalog,
         .rounds = ingester->rounds,
         .dicts = ingester->dicts,
         .commit = ingester->commit,
+        .driver = ingester->driver,
+        .held = ingester->held,
         .work = ingester->work,
         .tenants = config->tenants,
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
@@ -184,6 +221,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .catalog = ingester->catalog,
         .rounds = ingester->rounds,
         .dicts = ingester->dicts,
+        .driver = ingester->driver,
         .work = ingester->work,
         .memory_max_bytes = settings->query_max_bytes,
     };
@@ -216,12 +254,26 @@ void ingester_destroy(struct ingester *ingester)
     if (ingester == NULL)
         return;
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
+    driver_stop(ingester->driver);
     commit_destroy(ingester->commit);
+    driver_destroy(ingester->driver);
+    held_destroy(ingester->held);
     retire_destroy(ingester->retire);
     dict_table_destroy(ingester->dicts);
     rounds_close(ingester->rounds);
     catalog_close(ingester->catalog);
     free(ingester);
+}
+
+enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    return driver_flush(ingester->driver, deadline_mono_ns, err);
+}
+
+void ingester_hurry(struct ingester *ingester)
+{
+    if (ingester != NULL)
+        driver_hurry(ingester->driver);
 }
 
 static void handle_ping(struct fg_rpc_request *req, void *arg)

@@ -16,6 +16,7 @@
 #include "common/run/work.h"
 #include "common/store/store.h"
 #include "common/tenant/limits.h"
+#include "ingester/segments/driver.h"
 
 struct ingester;
 
@@ -33,6 +34,8 @@ struct ingester_settings {
     uint64_t query_queue_max; /* queries waiting for a worker */
     uint64_t spread;          /* bits of the label hash in a shard */
     uint64_t query_max_bytes; /* memory of one query */
+    uint64_t late_queue_max;  /* pushes whose profiles are looked for in blocks */
+    uint64_t late_cache_max_bytes;
 };
 extern const struct fg_conf_field ingester_fields[];
 extern const size_t ingester_n_fields;
@@ -45,7 +48,10 @@ struct fg_store_config ingester_store_config(const struct ingester_settings *set
 
 struct ingester_config {
     const struct ingester_settings *settings;
+    const struct driver_settings *segments;
     struct fg_store *store;     /* borrowed, with the families of keys.h */
+    struct fg_bucket *bucket;   /* borrowed; what is committed goes there */
+    const char *scratch;        /* a folder for files on their way to the bucket; borrowed */
     struct fg_tenants *tenants; /* borrowed */
     struct fg_registry *registry;
     struct fg_clock *clock;
@@ -54,6 +60,14 @@ struct ingester_config {
 /* Reads the head back and proves that it can write. FG_E_CORRUPT, FG_E_UNAVAILABLE. */
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err) fg_must_check;
+
+/* Puts everything that is in the head into segments, and waits for it. FG_E_DEADLINE;
+ * FG_E_CANCELED: the ingester ends. Any thread that may wait. */
+enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns,
+                            struct fg_err *err) fg_must_check;
+
+/* Nobody waits any more for what the bucket has to be asked for: the end is near. NULL is fine. */
+void ingester_hurry(struct ingester *ingester);
 
 /* Answers what it has taken, then ends. The server that feeds it has stopped before. NULL is fine.
  */

@@ -9,11 +9,25 @@ static uint64_t flip_sign(int64_t value)
     return (uint64_t)value ^ (UINT64_C(1) << 63);
 }
 
-uint32_t head_window(int64_t until_ns)
+uint32_t head_window(int64_t time_ns, int64_t duration_ns)
 {
-    int64_t window = until_ns / HEAD_WINDOW_NS;
+    int64_t counted = FG_MAX(FG_MIN(duration_ns, HEAD_DURATION_MAX_NS), 0);
+    int64_t window = fg_time_add(time_ns, counted) / HEAD_WINDOW_NS;
 
     return window < 0 ? 0 : window > UINT32_MAX ? UINT32_MAX : (uint32_t)window;
+}
+
+int64_t head_window_first_ns(uint32_t window)
+{
+    if (window == 0)
+        return INT64_MIN;
+    return FG_MIN(window, INT64_MAX / HEAD_WINDOW_NS) * HEAD_WINDOW_NS - HEAD_DURATION_MAX_NS;
+}
+
+int64_t head_window_end_ns(uint32_t window)
+{
+    return window >= INT64_MAX / HEAD_WINDOW_NS ? INT64_MAX
+                                                : ((int64_t)window + 1) * HEAD_WINDOW_NS;
 }
 
 bool head_same_group(const struct head_group_key *a, const struct head_group_key *b)

@@ -67,8 +67,16 @@ struct head_profile_key {
     struct fg_id id;
 };
 
-/* Windows before 1970 and after 83,000 AD share the first and the last. */
-uint32_t head_window(int64_t until_ns);
+/* What a profile's duration counts for at most where its window is found: so the times of a
+ * window's profiles are known. */
+#define HEAD_DURATION_MAX_NS (24 * FG_HOUR_NS)
+
+/* Of a profile. Windows before 1970 and after 83,000 AD share the first and the last. */
+uint32_t head_window(int64_t time_ns, int64_t duration_ns);
+
+/* Times of a window's profiles are in [first, end). */
+int64_t head_window_first_ns(uint32_t window);
+int64_t head_window_end_ns(uint32_t window);
 
 bool head_same_group(const struct head_group_key *a, const struct head_group_key *b);
 bool head_same_round(const struct head_round_key *a, const struct head_round_key *b);

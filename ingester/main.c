@@ -1,6 +1,11 @@
+#include "common/bucket/settings.h"
 #include "common/program/program.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
+#include "ingester/routes.h"
+
+#include <errno.h>
+#include <sys/stat.h>
 
 struct place {
     char *data;
@@ -9,6 +14,9 @@ struct place {
 };
 
 static struct ingester_settings settings;
+static struct driver_settings segments;
+static struct fg_bucket_settings bucket;
+static struct fg_bucket_s3_settings bucket_s3;
 static struct place place;
 static const struct fg_conf_field place_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct place, data), .def = "./head", .min = "1",
@@ -19,17 +27,40 @@ static const struct fg_conf_field place_fields[] = {
      .max = "65536", .doc = "Calls worked on at a time."},
 };
 
+enum { PATH_MAX_BYTES = 4096 };
+
+static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
+
 struct service {
     struct fg_store *store;
+    struct fg_bucket *bucket;
+    char scratch[PATH_MAX_BYTES];
     struct ingester *ingester;
+    struct ingester_routes routes;
     struct fg_rpc_server *rpc;
 };
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
+    struct service *service = fg_new(struct service);
+
     (void)err;
-    program->service = fg_new(struct service);
+    program->service = service;
+    service->routes.work = program->work;
+    ingester_routes(&service->routes, program->http);
     return FG_OK;
+}
+
+static enum fg_code open_bucket(struct service *service, const struct fg_program *program,
+                                struct fg_err *err)
+{
+    (void)snprintf(service->scratch, sizeof service->scratch, "%s/scratch", place.data);
+    if (mkdir(service->scratch, 0750) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "%s", service->scratch);
+    if (fg_bucket_open(&bucket, &bucket_s3, place.data, program->registry, &service->bucket, err) !=
+        FG_OK)
+        return err->code;
+    return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }
 
 /* Reading what the last run left may take a while. */
@@ -43,8 +74,13 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     if (fg_store_open(place.data, head_families, HEAD_FAMILIES, &store_config, &service->store,
                       err) != FG_OK)
         return err->code;
+    if (open_bucket(service, program, err) != FG_OK)
+        return err->code;
     if (ingester_create(&(struct ingester_config){.settings = &settings,
+                                                  .segments = &segments,
                                                   .store = service->store,
+                                                  .bucket = service->bucket,
+                                                  .scratch = service->scratch,
                                                   .tenants = program->tenants,
                                                   .registry = program->registry,
                                                   .clock = program->clock},
@@ -52,6 +88,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         return err->code;
     service->rpc = fg_rpc_server_create((unsigned)place.requests_max);
     ingester_serve(service->ingester, service->rpc);
+    atomic_store(&service->routes.ingester, service->ingester);
     return fg_rpc_server_start(service->rpc, place.rpc_listen, err);
 }
 
@@ -61,11 +98,13 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
+    ingester_hurry(service->ingester);
     if (service->rpc != NULL)
         fg_rpc_server_stop(service->rpc);
     ingester_destroy(service->ingester);
     if (service->rpc != NULL)
         fg_rpc_server_destroy(service->rpc);
+    fg_bucket_close(service->bucket);
     fg_store_close(service->store);
     free(service);
 }
@@ -75,6 +114,9 @@ int main(int argc, char **argv)
     const struct fg_conf_section sections[] = {
         {"", place_fields, FG_COUNT(place_fields), &place},
         {"ingester", ingester_fields, ingester_n_fields, &settings},
+        {"ingester.segments", driver_fields, driver_n_fields, &segments},
+        {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
+        {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
     };
     const struct fg_program_def def = {
         .name = "flamegrid-ingester",

@@ -21,6 +21,17 @@ struct push {
     struct fg_slice batch;
     uint32_t *undefined; /* stacks nobody defined */
     uint32_t n_undefined;
+    struct look *look; /* NULL: none of its profiles was looked for */
+    unsigned tries;    /* that found the manifest changed */
+};
+
+/* Are these in blocks already? */
+struct look {
+    uint64_t least;      /* generation of what is looked at */
+    uint64_t generation; /* of what was looked at; 0: not yet */
+    uint32_t n;
+    struct head_profile_key *keys; /* [n]: those of all profiles, in the batch's order */
+    bool *found;                   /* [n] */
 };
 
 struct message {
@@ -32,13 +43,23 @@ struct message {
     struct push pushes[];
 };
 
-enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024 };
+enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024, TRIES_MAX = 3 };
+
+static void look_free(struct look *look)
+{
+    if (look == NULL)
+        return;
+    free(look->keys);
+    free(look->found);
+    free(look);
+}
 
 static void message_free(struct message *message)
 {
     for (size_t i = 0; i < message->n_pushes; i++) {
         commit_item_done(&message->pushes[i].item);
         free(message->pushes[i].undefined);
+        look_free(message->pushes[i].look);
     }
     fg__inner__push_head__free_unpacked(message->head, NULL);
     free(message);
@@ -96,11 +117,30 @@ static void finish(struct push *push)
     message_free(message);
 }
 
+static void submit(struct push *push);
+
+/* From the start, as if nothing had been done for it yet. */
+static void begin_anew(struct push *push)
+{
+    commit_item_done(&push->item);
+    commit_item_init(&push->item);
+    free(fg_take(push->undefined));
+    push->n_undefined = 0;
+    submit(push);
+}
+
 /* ---- committer's thread ---- */
 
 static void on_committed(struct commit_item *item)
 {
-    finish(fg_container(item, struct push, item));
+    struct push *push = fg_container(item, struct push, item);
+
+    if (item->code == FG_E_ABORTED && push->tries++ < TRIES_MAX) {
+        look_free(fg_take(push->look));
+        begin_anew(push);
+        return;
+    }
+    finish(push);
 }
 
 /* ---- worker ---- */
@@ -219,7 +259,7 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
                                                        : too_many_series(push, series_max, err);
     out->key = (struct head_profile_key){
         .round.group = {catalog_tenant_number(item->tenant), series->shard,
-                        head_window(fg_time_add(profile->time_ns, profile->duration_ns))},
+                        head_window(profile->time_ns, profile->duration_ns)},
         .series = series->number,
         .time_ns = profile->time_ns,
         .id = profile->id,
@@ -261,6 +301,44 @@ static uint64_t series_max_of(const struct push *push)
     return max;
 }
 
+/* ---- late profiles ---- */
+
+/* Remembers what has to be looked for; true: there is something, and it was not looked for yet. */
+static bool must_look(struct push *push)
+{
+    const struct commit_item *item = &push->item;
+    struct look *look = push->look;
+    uint64_t seen = 0;
+    bool late = false;
+
+    if (look != NULL)
+        return false;
+    for (uint32_t i = 0; i < item->n_profiles && !late; i++)
+        late = driver_is_late(push->context->driver, &item->profiles[i].key.round.group, &seen);
+    if (!late)
+        return false;
+    look = push->look = fg_new(struct look);
+    look->least = seen;
+    look->n = item->n_profiles;
+    look->keys = fg_calloc(look->n, sizeof *look->keys);
+    look->found = fg_calloc(look->n, sizeof *look->found);
+    for (uint32_t i = 0; i < look->n; i++)
+        look->keys[i] = item->profiles[i].key;
+    return true;
+}
+
+/* What was found is known to the committer. */
+static void take_look(struct push *push)
+{
+    const struct look *look = push->look;
+
+    if (look == NULL)
+        return;
+    push->item.looked = look->generation;
+    for (uint32_t i = 0; i < look->n; i++)
+        push->item.profiles[i].held = look->found[i];
+}
+
 static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
                             struct fg_arena *arena, struct fg_err *err)
 {
@@ -279,6 +357,9 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         if (find_place(push, batch, i, series_max, &series[i], err) != FG_OK)
             return err->code;
+    if (must_look(push))
+        return FG_OK;
+    take_look(push);
     if (current_generation(push, err) != FG_OK)
         return err->code;
     push->undefined = fg_calloc(batch->n_stacks, sizeof *push->undefined);
@@ -318,11 +399,22 @@ static void let_go(struct push *push)
     push->item.dict = NULL;
 }
 
+static bool is_to_be_looked_for(const struct push *push)
+{
+    return push->look != NULL && push->look->generation == 0;
+}
+
+static void start_look(struct push *push);
+
 /* Still on the worker, so that items of one service reach the committer in order. */
 static void done(struct fg_job *job)
 {
     struct push *push = fg_container(job, struct push, job);
 
+    if (job->code == FG_OK && is_to_be_looked_for(push)) {
+        start_look(push);
+        return;
+    }
     if (job->code == FG_OK && push->n_undefined == 0) {
         push->item.done = on_committed;
         if (commit_submit(push->context->commit, &push->item))
@@ -338,7 +430,58 @@ static void done(struct fg_job *job)
     finish(push);
 }
 
-/* ---- transport thread ---- */
+static void on_looked(struct fg_job *job)
+{
+    struct push *push = fg_container(job, struct push, job);
+
+    if (job->code == FG_OK) {
+        begin_anew(push);
+        return;
+    }
+    push->item.err = job->err;
+    finish(push);
+}
+
+/* BACKGROUND worker: one group after the other. */
+static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
+{
+    struct push *push = fg_container(job, struct push, job);
+    struct look *look = push->look;
+    struct held_question *questions = fg_calloc(look->n, sizeof *questions);
+    struct fg_id *ids = fg_calloc(look->n, sizeof *ids);
+    enum fg_code code;
+
+    for (uint32_t i = 0; i < look->n; i++) {
+        ids[i] = look->keys[i].id;
+        questions[i] = (struct held_question){
+            .tenant = fg_cstr(push->head->tenant),
+            .shard = look->keys[i].round.group.shard,
+            .window = look->keys[i].round.group.window,
+            .ids = &ids[i],
+            .n_ids = 1,
+            .found = &look->found[i],
+        };
+    }
+    code = held_find(push->context->held, questions, look->n, 0, look->least,
+                     fg_rpc_deadline_mono_ns(push->message->req), &look->generation, err);
+    /* Generation 0 has no segments, and so no late profiles either. */
+    look->generation = FG_MAX(look->generation, 1);
+    free(questions);
+    free(ids);
+    return code;
+}
+
+static void start_look(struct push *push)
+{
+    push->job.run = run_look;
+    push->job.done = on_looked;
+    if (fg_work_submit(push->context->work, FG_LANE_BACKGROUND, &push->job))
+        return;
+    (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester has too many late profiles to look for");
+    finish(push);
+}
+
+/* ---- transport thread, or after a look ---- */
 
 static void submit(struct push *push)
 {

@@ -1,4 +1,11 @@
-/* PUSH: a batch from a distributor becomes an item for the committer. */
+/*
+ * PUSH: a batch from a distributor becomes an item for the committer.
+ *
+ *   transport thread --> pinned worker: decode, number, encode --> committer --> answer
+ *                            |   ^
+ *                            v   |  only where a group was in a segment before
+ *                        BACKGROUND worker: are the profiles in blocks? (segments/held.h)
+ */
 #ifndef FG_INGESTER_PUSH_H
 #define FG_INGESTER_PUSH_H
 
@@ -6,12 +13,16 @@
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
 #include "ingester/commit.h"
+#include "ingester/segments/driver.h"
+#include "ingester/segments/held.h"
 
 struct push_context {
     struct catalog *catalog;
     struct rounds *rounds;
     struct dict_table *dicts;
     struct commit *commit;
+    struct driver *driver;
+    struct held *held;
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */

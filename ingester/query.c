@@ -116,6 +116,50 @@ static enum fg_code read_selector(const Fg__Inner__Selection *selection, const c
                            fg_cstr(profile_type), err);
 }
 
+static struct fg_store_iter *make_iter(const struct query *query, const struct query_scope *scope)
+{
+    struct fg_store_iter *iter;
+    struct fg_buf from, to;
+
+    fg_buf_init(&from, 64);
+    fg_buf_init(&to, 64);
+    fg_buf_be32(&from, catalog_tenant_number(scope->tenant));
+    fg_buf_be32(&to, catalog_tenant_number(scope->tenant) + 1);
+    iter = fg_store_iter_create(query->context->store, HEAD_PROFILES, fg_buf_slice(&from),
+                                fg_buf_slice(&to));
+    fg_buf_done(&from);
+    fg_buf_done(&to);
+    return iter;
+}
+
+/* Rounds and iterator are of one moment, at which nothing is on its way into a segment. */
+static enum fg_code choose_rounds(struct query *query, uint64_t generation,
+                                  struct query_scope *scope, struct fg_err *err)
+{
+    struct driver *driver = query->context->driver;
+    enum fg_code code;
+
+    if (driver_fence(driver, generation, fg_rpc_deadline_mono_ns(query->req), err) != FG_OK)
+        return err->code;
+    code = rounds_select(query->context->rounds,
+                         &(struct rounds_filter){
+                             .tenant = catalog_tenant_number(scope->tenant),
+                             .start_ns = scope->start_ns,
+                             .end_ns = scope->end_ns,
+                             .generation = generation,
+                         },
+                         query->arena, &scope->rounds, &scope->n_rounds, err);
+    if (code == FG_OK && scope->n_rounds > 0)
+        scope->iter = make_iter(query, scope);
+    driver_unfence(driver);
+    return code;
+}
+
+void query_scope_done(struct query_scope *scope)
+{
+    fg_store_iter_destroy(fg_take(scope->iter));
+}
+
 enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
                          const char *profile_type, int64_t start_ns, int64_t end_ns,
                          struct query_scope *ret_scope, struct fg_err *err)
@@ -133,14 +177,7 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
         code = catalog_select(catalog, scope.tenant, &selector, query->arena, &scope.matches,
                               &scope.n_matches, err);
     if (code == FG_OK && scope.tenant != NULL)
-        code = rounds_select(query->context->rounds,
-                             &(struct rounds_filter){
-                                 .tenant = catalog_tenant_number(scope.tenant),
-                                 .start_ns = start_ns,
-                                 .end_ns = end_ns,
-                                 .any_state = true,
-                             },
-                             query->arena, &scope.rounds, &scope.n_rounds, err);
+        code = choose_rounds(query, selection->generation, &scope, err);
     fg_selector_done(&selector);
     query->series += scope.n_matches;
     *ret_scope = scope;
@@ -246,25 +283,15 @@ static enum fg_code scan_rounds(struct scan *scan, struct fg_err *err)
 enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
                         void *arg, struct fg_err *err)
 {
-    struct scan scan = {.query = query, .scope = scope, .visit = visit, .arg = arg};
-    struct fg_buf from, to;
+    struct scan scan = {
+        .query = query, .scope = scope, .visit = visit, .arg = arg, .iter = scope->iter};
     enum fg_code code;
 
     if (scope->n_matches == 0 || scope->n_rounds == 0)
         return FG_OK;
-    fg_buf_init(&from, 64);
-    fg_buf_init(&to, 64);
     fg_buf_init(&scan.key, 64);
-    fg_buf_be32(&from, catalog_tenant_number(scope->tenant));
-    fg_buf_be32(&to, catalog_tenant_number(scope->tenant) + 1);
-    /* One iterator, so all of the answer is of one moment. */
-    scan.iter = fg_store_iter_create(query->context->store, HEAD_PROFILES, fg_buf_slice(&from),
-                                     fg_buf_slice(&to));
     code = scan_rounds(&scan, err);
-    fg_store_iter_destroy(scan.iter);
     fg_buf_done(&scan.key);
-    fg_buf_done(&from);
-    fg_buf_done(&to);
     return code;
 }
 

@@ -11,6 +11,7 @@
 #include "ingester/dict.h"
 #include "ingester/record.h"
 #include "ingester/rounds.h"
+#include "ingester/segments/driver.h"
 #include "proto/inner.pb-c.h"
 
 struct query_context {
@@ -18,6 +19,7 @@ struct query_context {
     struct catalog *catalog;
     struct rounds *rounds;
     struct dict_table *dicts;
+    struct driver *driver;
     struct fg_work *work;
     uint64_t memory_max_bytes; /* of one query */
 };
@@ -51,7 +53,8 @@ struct query_scope {
     size_t n_matches;
     struct round *rounds; /* sorted by shard, then window, then number */
     size_t n_rounds;
-    int64_t start_ns, end_ns; /* inclusive */
+    int64_t start_ns, end_ns;   /* inclusive */
+    struct fg_store_iter *iter; /* of the moment at which the rounds were chosen; NULL: no round */
 };
 
 /*
@@ -61,6 +64,8 @@ struct query_scope {
 enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
                          const char *profile_type, int64_t start_ns, int64_t end_ns,
                          struct query_scope *ret_scope, struct fg_err *err) fg_must_check;
+/* Lets go of the iterator: the rest is the arena's. */
+void query_scope_done(struct query_scope *scope);
 
 /* Called for each record of the scope, with the match it belongs to. */
 typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match,

@@ -197,6 +197,7 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
     const Fg__Inner__PointsHead *head = points->head;
     struct query *query = points->query;
     struct query_scope scope;
+    enum fg_code code;
 
     if (head->selection == NULL || head->step_ns <= 0 ||
         head->selection->end_ns < head->selection->start_ns)
@@ -207,9 +208,12 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
         ((uint64_t)head->selection->end_ns - (uint64_t)points->start_ns) / (uint64_t)head->step_ns;
     if (query_scope(query, head->selection, head->profile_type,
                     fg_time_add(points->start_ns, 1 - head->step_ns), head->selection->end_ns,
-                    &scope, err) != FG_OK ||
-        query_scan(query, &scope, visit, points, err) != FG_OK)
+                    &scope, err) != FG_OK)
         return err->code;
+    code = query_scan(query, &scope, visit, points, err);
+    query_scope_done(&scope);
+    if (code != FG_OK)
+        return code;
     settle(points);
     write_points(points, &query->payload);
     write_reply(query);

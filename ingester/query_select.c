@@ -224,14 +224,15 @@ static enum fg_code answer(struct select *select, struct fg_err *err)
     const Fg__Inner__Selection *selection = select->head->selection;
     struct query_scope scope;
     struct fg_tree tree;
-    enum fg_code code = FG_OK;
+    enum fg_code code;
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
     if (query_scope(query, selection, select->head->profile_type, selection->start_ns,
-                    selection->end_ns, &scope, err) != FG_OK ||
-        query_scan(query, &scope, visit, select, err) != FG_OK)
+                    selection->end_ns, &scope, err) != FG_OK)
         return err->code;
+    code = query_scan(query, &scope, visit, select, err);
+    query_scope_done(&scope);
     fg_tree_init(&tree);
     for (struct sums *sums = select->sums; sums != NULL && code == FG_OK; sums = sums->next)
         code = add_tree(select, sums, &tree, err);

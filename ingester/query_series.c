@@ -104,6 +104,7 @@ static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *hea
     if (query_scope(query, head->selection, NULL, head->selection->start_ns,
                     head->selection->end_ns, &scope, err) != FG_OK)
         return err->code;
+    query_scope_done(&scope); /* no profile is read */
     for (size_t i = 0; i < scope.n_matches; i++) {
         const struct catalog_match *match = &scope.matches[i];
         struct fg_labels labels;
@@ -135,24 +136,27 @@ enum fg_code query_series(struct query *query, struct fg_err *err)
     return code;
 }
 
-static enum fg_code stats_of(struct query *query, struct catalog_tenant *tenant, struct fg_err *err)
+static enum fg_code stats_of(struct query *query, const Fg__Inner__StatsHead *head,
+                             struct fg_err *err)
 {
+    Fg__Inner__Selection selection = FG__INNER__SELECTION__INIT;
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
-    struct rounds_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true};
-    struct round *rounds = NULL;
-    size_t count = 0;
+    struct query_scope scope;
 
-    filter.tenant = tenant == NULL ? 0 : catalog_tenant_number(tenant);
-    if (tenant != NULL &&
-        rounds_select(query->context->rounds, &filter, query->arena, &rounds, &count, err) != FG_OK)
+    selection.tenant = head->tenant;
+    selection.generation = head->generation;
+    if (query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
-    for (size_t i = 0; i < count; i++) {
-        reply.oldest_ns = i == 0 ? rounds[i].least_ns : FG_MIN(reply.oldest_ns, rounds[i].least_ns);
-        reply.newest_ns =
-            i == 0 ? rounds[i].greatest_ns : FG_MAX(reply.newest_ns, rounds[i].greatest_ns);
-        reply.profiles += rounds[i].count;
+    query_scope_done(&scope);
+    for (size_t i = 0; i < scope.n_rounds; i++) {
+        const struct round *round = &scope.rounds[i];
+
+        reply.oldest_ns = i == 0 ? round->least_ns : FG_MIN(reply.oldest_ns, round->least_ns);
+        reply.newest_ns = i == 0 ? round->greatest_ns : FG_MAX(reply.newest_ns, round->greatest_ns);
+        reply.profiles += round->count;
     }
-    reply.series = tenant == NULL ? 0 : catalog_count_series(query->context->catalog, tenant);
+    if (scope.tenant != NULL)
+        reply.series = catalog_count_series(query->context->catalog, scope.tenant);
     query_put_reply(query, &reply.base);
     return FG_OK;
 }
@@ -161,11 +165,11 @@ enum fg_code query_stats(struct query *query, struct fg_err *err)
 {
     struct fg_slice bytes = fg_rpc_head(query->req);
     Fg__Inner__StatsHead *head = fg__inner__stats_head__unpack(NULL, bytes.len, bytes.ptr);
-    struct catalog_tenant *tenant;
+    enum fg_code code;
 
     if (head == NULL)
         return fg_fail(err, FG_E_INVALID, "stats: head cannot be read");
-    tenant = catalog_find_tenant(query->context->catalog, fg_cstr(head->tenant));
+    code = stats_of(query, head, err);
     fg__inner__stats_head__free_unpacked(head, NULL);
-    return stats_of(query, tenant, err);
+    return code;
 }

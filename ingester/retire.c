@@ -153,7 +153,7 @@ static bool sweep_one(const struct retire *retire, struct leaver *leaver, uint32
 
 enum fg_code retire_sweep(struct retire *retire, struct fg_err *err)
 {
-    uint32_t least = rounds_least(retire->config.rounds);
+    uint32_t least = rounds_least_born(retire->config.rounds);
     struct fg_store_batch batch;
     enum fg_code code = FG_OK;
     size_t kept = 0;

@@ -63,6 +63,7 @@ void round_put(const struct round *round, struct fg_store_batch *out)
     head_put_round_key(&key, &round->key);
     fg_buf_varint(&value, round->count);
     fg_buf_varint(&value, round->bytes);
+    fg_buf_varint(&value, round->born);
     fg_buf_zigzag(&value, round->opened_wall_ns);
     fg_buf_zigzag(&value, round->least_ns);
     fg_buf_zigzag(&value, round->greatest_ns);
@@ -227,7 +228,7 @@ void rounds_set_cuts(struct rounds *rounds, uint32_t cuts)
 
 /* ---- looking ---- */
 
-uint32_t rounds_least(struct rounds *rounds)
+uint32_t rounds_least_born(struct rounds *rounds)
 {
     uint32_t least = UINT32_MAX;
 
@@ -235,7 +236,7 @@ uint32_t rounds_least(struct rounds *rounds)
     for (uint32_t t = 0; t < rounds->n_tenants; t++)
         for (uint32_t i = 0; i < rounds->tenants[t].n_places; i++)
             if (!rounds->tenants[t].places[i].gone)
-                least = FG_MIN(least, rounds->tenants[t].places[i].round.key.number);
+                least = FG_MIN(least, rounds->tenants[t].places[i].round.born);
     (void)pthread_rwlock_unlock(&rounds->lock);
     return least;
 }
@@ -363,13 +364,15 @@ static enum fg_code load_round(struct rounds *rounds, uint32_t n_tenants, struct
     struct fg_cur cur = fg_cur(value);
     struct round round = {.count = 0};
     struct fg_slice digest;
-    uint64_t cut;
+    uint64_t born, cut;
     uint8_t state;
 
     if (!head_get_round_key(key, &round.key))
         return fg_fail(err, FG_E_CORRUPT, "head: key of a round of %zu bytes", key.len);
     round.count = fg_cur_varint(&cur);
     round.bytes = fg_cur_varint(&cur);
+    born = fg_cur_varint(&cur);
+    round.born = (uint32_t)born;
     round.opened_wall_ns = fg_cur_zigzag(&cur);
     round.least_ns = fg_cur_zigzag(&cur);
     round.greatest_ns = fg_cur_zigzag(&cur);
@@ -378,7 +381,7 @@ static enum fg_code load_round(struct rounds *rounds, uint32_t n_tenants, struct
     cut = fg_cur_varint(&cur);
     round.cut = (uint32_t)cut;
     round.generation = fg_cur_varint(&cur);
-    if (!fg_cur_end(&cur) || state > ROUND_COMMITTED || cut > UINT32_MAX ||
+    if (!fg_cur_end(&cur) || state > ROUND_COMMITTED || cut > UINT32_MAX || born > UINT32_MAX ||
         round.key.group.tenant >= n_tenants)
         return fg_fail(err, FG_E_CORRUPT, "head: a round cannot be read");
     round.digest = fg_id_get(digest.ptr);

@@ -9,13 +9,13 @@
  *                        +-- the next round   a segment is made of it                   forgotten
  *
  * So what a segment will hold is fixed before it is made, a crash leaves it as it was, and a commit
- * or forgetting is one mark for many profiles. A round's number is the number of cuts there were
- * when it began: numbers are never used again, and of two rounds of a group the higher is newer.
+ * or forgetting is one mark for many profiles. What becomes of rounds is decided elsewhere
+ * (segments/segments.h); this is where they are kept and found.
  *
  * All of it is in memory, and in the store as below; a restart reads it back.
  *
- *   ROUNDS value: varint count, varint bytes, zigzag opened, zigzag least and greatest time,
- *                 digest 16 bytes, u8 state, varint cut, varint generation
+ *   ROUNDS value: varint count, varint bytes, varint born, zigzag opened, zigzag least and greatest
+ * time, digest 16 bytes, u8 state, varint cut, varint generation
  *
  * Thread: any may look; one at a time changes (the committer). One lock inside.
  */
@@ -26,15 +26,15 @@
 #include "common/base/err.h"
 #include "common/store/store.h"
 #include "ingester/keys.h"
+#include "ingester/segments/segments.h"
 
 struct rounds;
-
-enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED };
 
 /* Times are those of the profiles, inclusive. */
 struct round {
     struct head_round_key key;
     uint64_t count, bytes; /* of profiles, and of their records */
+    uint32_t born;         /* how many cuts there were when it began */
     int64_t opened_wall_ns;
     int64_t least_ns, greatest_ns;
     struct fg_id digest; /* sum of the profiles' ids */
@@ -71,7 +71,7 @@ void round_delete(const struct head_round_key *key, struct fg_store_batch *out);
 
 /* --- the committer's side: what was written is taken over --- */
 
-/* The number that a round has which begins now. */
+/* How often the head was cut. */
 uint32_t rounds_cuts(struct rounds *rounds);
 void rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out);
 void rounds_set_cuts(struct rounds *rounds, uint32_t cuts);
@@ -82,8 +82,8 @@ void rounds_remove(struct rounds *rounds, const struct head_round_key *key);
 
 /* --- looking --- */
 
-/* The least number of a round; UINT32_MAX: there is none. */
-uint32_t rounds_least(struct rounds *rounds);
+/* The least number of cuts at which a round that is here began; UINT32_MAX: there is none. */
+uint32_t rounds_least_born(struct rounds *rounds);
 
 /* false: there is no such round. */
 bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct round *ret_round);

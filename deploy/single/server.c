@@ -6,6 +6,7 @@
 #include "distributor/scrape/scraper.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
+#include "ingester/routes.h"
 #include "querier/querier.h"
 
 #include <errno.h>
@@ -23,6 +24,8 @@ enum {
 /* Inside one process: whoever is not connected by then never will be. */
 static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
+static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
+
 static const char url[] = "inproc://ingester";
 
 struct server_settings server_settings;
@@ -32,6 +35,7 @@ static struct distributor_settings distributor_settings;
 static struct scraper_settings scraper_settings;
 static struct scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct ingester_settings ingester_settings;
+static struct driver_settings segments_settings;
 static struct fg_querier_settings querier_settings;
 
 static const struct fg_conf_field server_fields[] = {
@@ -42,7 +46,10 @@ static const struct fg_conf_field server_fields[] = {
 struct server {
     int lock_fd; /* of the data folder: one server at a time */
     struct fg_store *store;
+    struct fg_bucket *bucket;
+    char scratch[PATH_MAX_BYTES]; /* folder for files on their way to the bucket */
     struct ingester *ingester;
+    struct ingester_routes ingester_routes;
     struct fg_rpc_server *rpc;
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
@@ -90,6 +97,18 @@ static enum fg_code open_store(struct server *server, struct fg_err *err)
     return fg_store_open(path, head_families, HEAD_FAMILIES, &config, &server->store, err);
 }
 
+/* One that cannot do what our promises stand on is not used. */
+static enum fg_code open_bucket(struct server *server, const struct fg_program *program,
+                                struct fg_err *err)
+{
+    (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", server_settings.data);
+    if (make_folder(server->scratch, err) != FG_OK ||
+        fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, program->registry,
+                       &server->bucket, err) != FG_OK)
+        return err->code;
+    return fg_bucket_prove(server->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
+}
+
 /* ---- services ---- */
 
 static enum fg_code start_ingester(struct server *server, struct fg_program *program,
@@ -97,7 +116,10 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 {
     const struct ingester_config config = {
         .settings = &ingester_settings,
+        .segments = &segments_settings,
         .store = server->store,
+        .bucket = server->bucket,
+        .scratch = server->scratch,
         .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
@@ -108,6 +130,7 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
     server->rpc =
         fg_rpc_server_create((unsigned)distributor_settings.push_messages_max + QUERY_CALLS_MAX);
     ingester_serve(server->ingester, server->rpc);
+    atomic_store(&server->ingester_routes.ingester, server->ingester);
     return fg_rpc_server_start(server->rpc, url, err);
 }
 
@@ -179,6 +202,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     program->service = server;
     ingester_share(&ingester_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
+    server->ingester_routes.work = program->work;
+    ingester_routes(&server->ingester_routes, program->http);
     if (start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
@@ -191,7 +216,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct server *server = program->service;
 
-    if (open_store(server, err) != FG_OK || start_ingester(server, program, err) != FG_OK ||
+    if (open_store(server, err) != FG_OK || open_bucket(server, program, err) != FG_OK ||
+        start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK)
         return err->code;
@@ -209,6 +235,7 @@ static void stop(struct fg_program *program)
     if (server == NULL)
         return;
     scraper_stop(server->scraper);
+    ingester_hurry(server->ingester);
     compactor_destroy(server->compactor);
     if (server->rpc != NULL)
         fg_rpc_server_stop(server->rpc);
@@ -224,6 +251,7 @@ static void stop(struct fg_program *program)
     ingester_destroy(server->ingester);
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
+    fg_bucket_close(server->bucket);
     fg_store_close(server->store);
     if (server->lock_fd >= 0)
         (void)close(server->lock_fd);
@@ -242,6 +270,7 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
          &scraper_kubernetes_settings},
         {"ingester", ingester_fields, ingester_n_fields, &ingester_settings},
+        {"ingester.segments", driver_fields, driver_n_fields, &segments_settings},
         {"querier", fg_querier_fields, fg_querier_n_fields, &querier_settings},
     };
     const struct fg_program_def def = {

@@ -834,23 +834,29 @@ void segments_step(struct segments *segments, const struct segments_event *event
 
 /* ---- what others ask ---- */
 
+bool segments_is_late(const struct segments *segments, const struct head_group_key *group)
+{
+    const struct table_group *found = table_group(&segments->table, group);
+
+    /* What comes before the first manifest was read is compared with all blocks then. */
+    return segments->started && keeps(segments, FG_RULE_BIT_CHECK_LATE_IDS) &&
+           segments_may_hold(segments, group) && (found == NULL || !found->whole);
+}
+
 enum segments_admission segments_admit(struct segments *segments,
                                        const struct head_group_key *group, uint64_t looked,
                                        uint32_t *ret_round)
 {
     struct table *table = &segments->table;
     struct table_group *found = table_group(table, group);
-    bool late = segments->started && segments_may_hold(segments, group);
 
-    /* What comes before the first manifest was read is compared with all blocks then. */
-    if (late && keeps(segments, FG_RULE_BIT_CHECK_LATE_IDS) && (found == NULL || !found->whole) &&
-        looked < segments->seen)
+    if (segments_is_late(segments, group) && looked < segments->seen)
         return SEGMENTS_LOOK;
     if ((found == NULL || found->open == NULL) && table->n_rounds == segments->config.rounds_max)
         return SEGMENTS_FULL;
     if (found == NULL) {
         found = table_add_group(table, group);
-        found->whole = segments->started && !late;
+        found->whole = segments->started && !segments_may_hold(segments, group);
     }
     if (found->open == NULL) {
         struct segments_round fresh = {.group = *group, .number = found->next};

@@ -177,6 +177,9 @@ enum segments_admission segments_admit(struct segments *segments,
                                        const struct head_group_key *group, uint64_t looked,
                                        uint32_t *ret_round) fg_must_check;
 
+/* Would a profile of this group have to be looked for? */
+bool segments_is_late(const struct segments *segments, const struct head_group_key *group);
+
 /* So much was written into a round that segments_admit() gave, or may have been: a write that
  * failed may be there all the same. */
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,

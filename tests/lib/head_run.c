@@ -5,6 +5,9 @@
 #include "proto/inner.pb-c.h"
 #include "tests/lib/tenants.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 enum { ANSWER_MAX_S = 60 };
 
 /* ---- the ingester ---- */
@@ -14,8 +17,23 @@ static void few_series(struct fg_limit_settings *limits)
     limits->max_series_per_tenant = HEAD_SERIES_MAX;
 }
 
-void head_open(struct head *head, struct fg_store *store)
+static void make_scratch(char path[HEAD_SCRATCH_MAX_BYTES])
 {
+    (void)snprintf(path, HEAD_SCRATCH_MAX_BYTES, "/tmp/flamegrid-test.XXXXXX");
+    fg_assert(mkdtemp(path) != NULL);
+}
+
+static void open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket, bool own,
+                    int64_t forget_after_ns)
+{
+    const struct driver_settings segments = {
+        .cut_bytes = 64 << 20,
+        .grace_ns = FG_MINUTE_NS,
+        .linger_ns = 10 * FG_MINUTE_NS,
+        .open_max_ns = 2 * FG_HOUR_NS,
+        .forget_after_ns = forget_after_ns,
+        .poll_ns = 15 * FG_SECOND_NS,
+    };
     static const struct ingester_settings settings = {
         .dictionary_max_bytes = 64 << 20,
         .catalog_max_bytes = 64 << 20,
@@ -26,12 +44,22 @@ void head_open(struct head *head, struct fg_store *store)
         .query_queue_max = 128,
         .spread = 2,
         .query_max_bytes = 64 << 20,
+        .late_queue_max = 128,
+        .late_cache_max_bytes = 1 << 20,
     };
-    struct ingester_config config = {
-        .settings = &settings, .store = store, .clock = fg_clock_real()};
+    struct ingester_config config = {.settings = &settings,
+                                     .segments = &segments,
+                                     .store = store,
+                                     .bucket = bucket,
+                                     .scratch = head->scratch,
+                                     .clock = fg_clock_real()};
     struct fg_err err;
 
-    *head = (struct head){.registry = fg_registry_create(), .server = fg_rpc_server_create(8)};
+    *head = (struct head){.bucket = bucket,
+                          .owns_bucket = own,
+                          .registry = fg_registry_create(),
+                          .server = fg_rpc_server_create(8)};
+    make_scratch(head->scratch);
     config.registry = head->registry;
     head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
     config.tenants = head->tenants;
@@ -41,6 +69,22 @@ void head_open(struct head *head, struct fg_store *store)
     head->peer = fg_peer_direct(head->server);
 }
 
+void head_open(struct head *head, struct fg_store *store)
+{
+    open_on(head, store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS);
+}
+
+void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket)
+{
+    open_on(head, store, bucket, false, 5 * FG_MINUTE_NS);
+}
+
+void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                          int64_t forget_after_ns)
+{
+    open_on(head, store, bucket, false, forget_after_ns);
+}
+
 void head_close(struct head *head)
 {
     fg_peer_destroy(head->peer);
@@ -48,6 +92,9 @@ void head_close(struct head *head)
     fg_rpc_server_destroy(head->server);
     tenants_free(head->tenants, &head->limits);
     fg_registry_destroy(head->registry);
+    if (head->owns_bucket)
+        fg_bucket_close(head->bucket);
+    (void)rmdir(head->scratch);
 }
 
 /* ---- pushes ---- */
@@ -226,6 +273,7 @@ static void select_by(struct selection *selection, const struct head_query *quer
     selection->message.tenant = text(selection, 0, query->tenant);
     selection->message.start_ns = query->start_ns;
     selection->message.end_ns = query->end_ns;
+    selection->message.generation = query->generation;
     selection->message.matchers = selection->pointers;
     for (size_t i = 0; i < 2; i++) {
         const char *value = i == 0 ? query->service : query->zone;

@@ -6,13 +6,18 @@
 #ifndef FG_TESTS_LIB_HEAD_RUN_H
 #define FG_TESTS_LIB_HEAD_RUN_H
 
+#include "common/bucket/bucket.h"
 #include "common/profile/batch.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 
+enum { HEAD_SCRATCH_MAX_BYTES = 64 };
 enum { HEAD_TYPES = 2, HEAD_SERIES_MAX = 64 /* of a tenant */ };
 
 struct head {
+    struct fg_bucket *bucket;
+    bool owns_bucket;
+    char scratch[HEAD_SCRATCH_MAX_BYTES]; /* a folder */
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
@@ -21,8 +26,13 @@ struct head {
     struct fg_peer *peer;
 };
 
-/* The store is borrowed. */
+/* The store is borrowed. A bucket in memory comes and goes with the head. */
 void head_open(struct head *head, struct fg_store *store);
+/* With a bucket that outlives it. */
+void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket);
+/* forget_after: how long what is committed stays. */
+void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                          int64_t forget_after_ns);
 void head_close(struct head *head);
 
 struct head_sample {
@@ -65,6 +75,7 @@ struct head_query {
     const char *tenant, *service, *zone; /* NULL: any */
     const char *type;                    /* "samples:count", "cpu:nanoseconds" */
     int64_t start_ns, end_ns, step_ns;
+    uint64_t generation; /* of the manifest that is known */
     bool names_only;
     const char *call_site[4];
     size_t n_call_site;

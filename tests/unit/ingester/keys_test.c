@@ -108,22 +108,33 @@ static void other_lengths_are_no_keys(void **state)
 static void windows_are_ten_minutes(void **state)
 {
     static const struct {
-        int64_t until_ns;
+        int64_t time_ns, duration_ns;
         uint32_t window;
     } cases[] = {
-        {0, 0},
-        {599999999999, 0},
-        {600000000000, 1},
-        {INT64_C(1700000400) * FG_SECOND_NS, 2833334},
-        {INT64_C(1700000400) * FG_SECOND_NS - 1, 2833333},
-        {-1, 0},
-        {INT64_MIN, 0},
-        {INT64_MAX, (uint32_t)(INT64_MAX / 600000000000)},
+        {0, 0, 0},
+        {599999999999, 0, 0},
+        {599999999999, 1, 1},
+        {600000000000, 0, 1},
+        {600000000000, -1, 1},
+        {INT64_C(1700000400) * FG_SECOND_NS, 0, 2833334},
+        {INT64_C(1700000400) * FG_SECOND_NS - 1, 0, 2833333},
+        {600000000000, HEAD_DURATION_MAX_NS, 145},
+        {600000000000, INT64_MAX, 145},
+        {-1, 0, 0},
+        {INT64_MIN, 5, 0},
+        {INT64_MAX, 0, (uint32_t)(INT64_MAX / 600000000000)},
+        {INT64_MAX, INT64_MAX, (uint32_t)(INT64_MAX / 600000000000)},
     };
 
     (void)state;
-    for (size_t i = 0; i < FG_COUNT(cases); i++)
-        assert_int_equal(head_window(cases[i].until_ns), cases[i].window);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        uint32_t window = head_window(cases[i].time_ns, cases[i].duration_ns);
+
+        assert_int_equal(window, cases[i].window);
+        assert_true(cases[i].time_ns >= head_window_first_ns(window));
+        assert_true(cases[i].time_ns < head_window_end_ns(window) ||
+                    head_window_end_ns(window) == INT64_MAX);
+    }
 }
 
 int main(void)

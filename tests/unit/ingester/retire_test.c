@@ -98,6 +98,7 @@ static struct head_round_key begin_round(struct fixture *f, uint32_t window)
     const struct head_round_key key = {{0, 0, window}, rounds_cuts(f->rounds)};
     struct round round = round_empty(&key);
 
+    round.born = rounds_cuts(f->rounds);
     round_add(&round, 0, (struct fg_id){1, 1}, 1);
     rounds_set(f->rounds, &round);
     return key;

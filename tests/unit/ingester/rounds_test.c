@@ -86,6 +86,7 @@ static void assert_same(const struct round *a, const struct round *b)
     assert_int_equal(a->bytes, b->bytes);
     assert_int_equal(a->opened_wall_ns, b->opened_wall_ns);
     assert_int_equal(a->cut, b->cut);
+    assert_int_equal(a->born, b->born);
     assert_int_equal(a->least_ns, b->least_ns);
     assert_int_equal(a->greatest_ns, b->greatest_ns);
     assert_true(fg_id_eq(a->digest, b->digest));
@@ -112,6 +113,7 @@ static void what_was_written_is_read_back(void **state)
     round.state = ROUND_COMMITTED;
     round.opened_wall_ns = -5;
     round.cut = 4;
+    round.born = 2;
     round.generation = 77;
     keep(f, &round);
     for (int i = 0; i < 2; i++) {
@@ -296,9 +298,9 @@ static void what_cannot_be_read_is_refused(void **state)
         {"short key", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0"), FG_LIT("")},
         {"no value", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT("")},
         {"another state", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-         FG_LIT("\1\1\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3\0\0")},
+         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3\0\0")},
         {"an unknown tenant", HEAD_ROUNDS, FG_LIT("\0\0\0\3\0\0\0\0\0\0\0\0\0\0"),
-         FG_LIT("\1\1\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")},
+         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")},
         {"no number", HEAD_META, FG_LIT("cut"), FG_LIT("\xff")},
     };
     struct fixture *f = *state;

@@ -1,0 +1,66 @@
+#include "ingester/routes.h"
+
+#include "common/base/time.h"
+
+static const int64_t FLUSH_TIMEOUT_NS = 10 * FG_MINUTE_NS;
+
+struct flush {
+    struct fg_job job;
+    struct ingester *ingester;
+    struct fg_http_request *req;
+};
+
+static enum fg_code run_flush(struct fg_job *job, struct fg_err *err)
+{
+    struct flush *flush = fg_container(job, struct flush, job);
+
+    return ingester_flush(flush->ingester, fg_mono_ns(fg_clock_real()) + FLUSH_TIMEOUT_NS, err);
+}
+
+static void flush_done(struct fg_job *job)
+{
+    struct flush *flush = fg_container(job, struct flush, job);
+    struct fg_buf body;
+
+    if (job->code == FG_OK) {
+        fg_buf_init(&body, 64);
+        fg_buf_puts(&body, "committed\n");
+        fg_http_respond(flush->req, 200, "text/plain", &body);
+    } else {
+        fg_http_respond_error(flush->req, &job->err);
+    }
+    free(flush);
+}
+
+static void post_flush(struct fg_http_request *req, void *arg)
+{
+    struct ingester_routes *routes = arg;
+    struct ingester *ingester = atomic_load(&routes->ingester);
+    struct flush *flush;
+    struct fg_err err;
+
+    if (ingester == NULL) {
+        (void)fg_fail(&err, FG_E_UNAVAILABLE, "the ingester has not started yet");
+        fg_http_respond_error(req, &err);
+        return;
+    }
+    flush = fg_new(struct flush);
+    *flush = (struct flush){
+        .job = {.home = fg_http_loop(req), .run = run_flush, .done = flush_done},
+        .ingester = ingester,
+        .req = req,
+    };
+    if (fg_work_submit(routes->work, FG_LANE_QUERY, &flush->job))
+        return;
+    free(flush);
+    (void)fg_fail(&err, FG_E_LIMIT, "too many requests wait already");
+    fg_http_respond_error(req, &err);
+}
+
+void ingester_routes(struct ingester_routes *routes, struct fg_http_server *server)
+{
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_POST,
+                                                         .path = "/ingester/flush",
+                                                         .handler = post_flush,
+                                                         .arg = routes});
+}

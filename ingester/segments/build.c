@@ -1,0 +1,564 @@
+#include "ingester/segments/build.h"
+
+#include "common/block/file.h"
+#include "ingester/record.h"
+
+/* A profile of the series at hand. */
+struct entry {
+    struct head_profile_key key;
+};
+
+/* Stacks of one generation of the service's dictionary, on their way into the part's tree. */
+struct generation {
+    struct generation *next;
+    uint32_t number, n_nodes;
+    struct dict *dict;
+    uint32_t *uses;   /* [n_nodes + 1]: in how many profiles; of the empty stack first */
+    uint32_t *stacks; /* [n_nodes + 1]: number in the part */
+};
+
+/* A series of the service at hand, and which entries are its own. */
+struct member {
+    const struct catalog_series *series;
+    struct fg_block_series header;
+    size_t first, count;
+};
+
+struct build {
+    const struct build_head *head;
+    struct fg_block_writer *writer;
+    struct fg_store_iter *iter; /* over profiles: reads go forward as far as they can */
+    struct fg_buf key;
+    struct fg_err *err;
+
+    /* Of the tenant at hand. */
+    struct fg_slice tenant;
+    const struct head_round_key *rounds; /* ascending by shard, window, number */
+    size_t n_rounds;
+    struct fg_l0_new_part *part;
+
+    /* Of the service at hand, in an arena of its own. */
+    struct fg_arena *arena;
+    struct member *members;
+    size_t n_members;
+    struct entry *entries;
+    size_t n_entries, cap_entries;
+    struct generation *generations;
+    struct fg_tree tree;
+    uint32_t *uses; /* [1 + nodes of the tree] */
+
+    /* Of the profile at hand; kept from one to the next. */
+    struct record_columns columns;
+    uint64_t *values, *link_values;
+    uint32_t *stacks;
+    struct fg_block_link *links;
+    size_t cap_values, cap_link_values, cap_stacks, cap_links;
+};
+
+/* Series and stacks of one service; the dictionary in memory is as large. */
+static const size_t service_max_bytes = (size_t)1 << 32;
+
+static enum fg_code no_memory(const struct build *build)
+{
+    return fg_fail(build->err, FG_E_LIMIT, "a service needs more memory than a segment may take");
+}
+
+/* ---- reading the head ---- */
+
+static enum fg_code check_iter(const struct build *build)
+{
+    if (build->iter->err.code == FG_OK)
+        return FG_OK;
+    *build->err = build->iter->err;
+    return fg_wrap(build->err, "head");
+}
+
+static void add_entry(struct build *build, const struct head_profile_key *key)
+{
+    if (build->n_entries == build->cap_entries) {
+        build->cap_entries = FG_MAX(1024, build->cap_entries * 2);
+        build->entries = fg_realloc(build->entries, build->cap_entries * sizeof *build->entries);
+    }
+    build->entries[build->n_entries++] = (struct entry){*key};
+}
+
+/* Profiles that the series has in the round. */
+static enum fg_code find_in_round(struct build *build, const struct head_round_key *round,
+                                  uint32_t series)
+{
+    struct head_profile_key key;
+
+    fg_buf_clear(&build->key);
+    head_put_series_seek(&build->key, round, series, INT64_MIN);
+    fg_store_iter_seek(build->iter, fg_buf_slice(&build->key));
+    for (; build->iter->valid; fg_store_iter_next(build->iter)) {
+        if (!head_get_profile_key(build->iter->key, &key))
+            return fg_fail(build->err, FG_E_CORRUPT, "head: key of %zu bytes",
+                           build->iter->key.len);
+        if (key.series != series || !head_same_round(&key.round, round))
+            break;
+        add_entry(build, &key);
+    }
+    return check_iter(build);
+}
+
+static int cmp_entries(const void *left, const void *right)
+{
+    const struct head_profile_key *a = &((const struct entry *)left)->key;
+    const struct head_profile_key *b = &((const struct entry *)right)->key;
+
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    return fg_id_cmp(a->id, b->id);
+}
+
+static enum fg_code find_of_series(struct build *build, struct member *member)
+{
+    member->first = build->n_entries;
+    for (size_t i = 0; i < build->n_rounds; i++)
+        if (build->rounds[i].group.shard == member->series->shard &&
+            find_in_round(build, &build->rounds[i], member->series->number) != FG_OK)
+            return build->err->code;
+    member->count = build->n_entries - member->first;
+    /* Windows go by the ends of profiles, and late ones come in later rounds: nearly in order. */
+    if (member->count > 1)
+        qsort(build->entries + member->first, member->count, sizeof *build->entries, cmp_entries);
+    return FG_OK;
+}
+
+static enum fg_code read_entry(struct build *build, const struct entry *entry,
+                               struct record *ret_record)
+{
+    fg_buf_clear(&build->key);
+    head_put_profile_key(&build->key, &entry->key);
+    if (build->iter->valid)
+        fg_store_iter_next(build->iter); /* most often it is the next one */
+    if (!build->iter->valid || !fg_slice_eq(build->iter->key, fg_buf_slice(&build->key)))
+        fg_store_iter_seek(build->iter, fg_buf_slice(&build->key));
+    if (check_iter(build) != FG_OK)
+        return build->err->code;
+    if (!build->iter->valid || !fg_slice_eq(build->iter->key, fg_buf_slice(&build->key)))
+        return fg_fail(build->err, FG_E_CORRUPT, "head: a profile of a sealed round is gone");
+    return record_open(build->iter->value, ret_record, build->err);
+}
+
+/* ---- which stacks, and how often ---- */
+
+static enum fg_code add_generation(struct build *build, uint32_t service, uint32_t number)
+{
+    struct generation *generation = fg_arena_new(build->arena, struct generation, 1);
+
+    if (generation == NULL)
+        return no_memory(build);
+    generation->number = number;
+    if (dict_ref(build->head->dicts, service, number, &generation->dict, build->err) != FG_OK)
+        return build->err->code;
+    generation->next = build->generations;
+    build->generations = generation; /* from here on the end lets go of the dictionary */
+    generation->n_nodes = dict_read_lock(generation->dict)->n_nodes;
+    dict_read_unlock(generation->dict);
+    generation->uses = fg_arena_new(build->arena, uint32_t, (size_t)generation->n_nodes + 1);
+    return generation->uses == NULL ? no_memory(build) : FG_OK;
+}
+
+static struct generation *find_generation(const struct build *build, uint32_t number)
+{
+    struct generation *generation = build->generations;
+
+    while (generation != NULL && generation->number != number)
+        generation = generation->next;
+    return generation;
+}
+
+static enum fg_code count_uses(struct build *build, const struct member *member,
+                               const struct entry *entry)
+{
+    const struct record_columns *columns = &build->columns;
+    struct generation *generation;
+    struct record record;
+
+    if (read_entry(build, entry, &record) != FG_OK ||
+        record_read(&record, 0, false, &build->columns, build->err) != FG_OK)
+        return build->err->code;
+    if (find_generation(build, record.generation) == NULL &&
+        add_generation(build, member->series->service->number, record.generation) != FG_OK)
+        return build->err->code;
+    generation = find_generation(build, record.generation);
+    /* Nodes ascend, so the last is the largest, and equal ones are neighbours. */
+    if (record.n_samples > 0 && columns->nodes[record.n_samples - 1] > generation->n_nodes)
+        return fg_fail(build->err, FG_E_CORRUPT, "head: profile names node %u of %u",
+                       columns->nodes[record.n_samples - 1], generation->n_nodes);
+    for (uint32_t i = 0; i < record.n_samples; i++)
+        generation->uses[columns->nodes[i]] += i == 0 || columns->nodes[i] != columns->nodes[i - 1];
+    return FG_OK;
+}
+
+/* ---- the part's tree ---- */
+
+/* Nodes that are stacks, and those above them; ids as in `uses`, 0 is the empty stack. */
+static void mark_needed(const struct fg_tree *tree, struct generation *generation)
+{
+    for (uint32_t i = generation->n_nodes; i-- > 0;) {
+        uint32_t above = tree->parents[i];
+
+        generation->stacks[i + 1] |= generation->uses[i + 1] > 0;
+        if (generation->stacks[i + 1] && above != FG_TREE_ROOT)
+            generation->stacks[above + 1] = 1;
+    }
+}
+
+static enum fg_code import_generation(struct build *build, struct generation *generation)
+{
+    struct fg_symbols_import import;
+    const struct fg_tree *tree;
+
+    generation->stacks = fg_arena_new(build->arena, uint32_t, (size_t)generation->n_nodes + 1);
+    if (generation->stacks == NULL)
+        return no_memory(build);
+    tree = dict_read_lock(generation->dict);
+    mark_needed(tree, generation);
+    fg_symbols_import_init(&import, &build->tree.symbols, &tree->symbols);
+    for (uint32_t i = 0; i < generation->n_nodes; i++) {
+        uint32_t above = tree->parents[i];
+        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : generation->stacks[above + 1] - 1;
+
+        if (generation->stacks[i + 1])
+            generation->stacks[i + 1] =
+                1 + fg_tree_child(&build->tree, parent,
+                                  fg_symbols_import_location(&import, tree->locations[i]));
+    }
+    fg_symbols_import_done(&import);
+    dict_read_unlock(generation->dict);
+    return FG_OK;
+}
+
+static enum fg_code make_tree(struct build *build)
+{
+    for (struct generation *g = build->generations; g != NULL; g = g->next)
+        if (import_generation(build, g) != FG_OK)
+            return build->err->code;
+    build->uses = fg_arena_new(build->arena, uint32_t, (size_t)build->tree.n_nodes + 1);
+    if (build->uses == NULL)
+        return no_memory(build);
+    for (struct generation *g = build->generations; g != NULL; g = g->next)
+        for (uint32_t i = 0; i <= g->n_nodes; i++)
+            build->uses[g->stacks[i]] += g->uses[i];
+    return FG_OK;
+}
+
+/* ---- writing ---- */
+
+static void reserve(void *array_ptr, size_t *cap, size_t count, size_t size)
+{
+    void **array = array_ptr;
+
+    if (count <= *cap)
+        return;
+    *cap = FG_MAX(count, *cap * 2);
+    *array = fg_realloc(*array, *cap * size);
+}
+
+/* All columns of the record; links with the values of their samples. */
+static enum fg_code read_columns(struct build *build, const struct record *record)
+{
+    struct record_columns *columns = &build->columns;
+    uint32_t n = record->n_samples;
+
+    reserve(&build->values, &build->cap_values, (size_t)n * record->n_types + 1,
+            sizeof *build->values);
+    for (uint32_t t = record->n_types; t-- > 0;) {
+        if (record_read(record, t, true, columns, build->err) != FG_OK)
+            return build->err->code;
+        memcpy(build->values + (size_t)t * n, columns->values, n * sizeof *build->values);
+    }
+    reserve(&build->link_values, &build->cap_link_values,
+            (size_t)columns->n_links * record->n_types + 1, sizeof *build->link_values);
+    for (uint32_t t = 0; t < record->n_types; t++)
+        for (uint32_t i = 0; i < columns->n_links; i++)
+            build->link_values[(size_t)t * columns->n_links + i] =
+                build->values[(size_t)t * n + columns->links[i].sample];
+    return FG_OK;
+}
+
+/* Numbers of the dictionary become those of the part. */
+static void number_stacks(struct build *build, const struct record *record)
+{
+    const struct record_columns *columns = &build->columns;
+    const struct generation *generation = find_generation(build, record->generation);
+
+    reserve(&build->stacks, &build->cap_stacks, (size_t)record->n_samples + 1,
+            sizeof *build->stacks);
+    reserve(&build->links, &build->cap_links, (size_t)columns->n_links + 1, sizeof *build->links);
+    for (uint32_t i = 0; i < record->n_samples; i++)
+        build->stacks[i] = generation->stacks[columns->nodes[i]];
+    for (uint32_t i = 0; i < columns->n_links; i++) {
+        const struct fg_link *link = &columns->links[i];
+
+        build->links[i] =
+            (struct fg_block_link){.stack = build->stacks[link->sample], .span_id = link->span_id};
+        memcpy(build->links[i].trace_id, link->trace_id, sizeof link->trace_id);
+    }
+}
+
+static enum fg_code write_profile(struct build *build, const struct entry *entry)
+{
+    struct record record;
+
+    if (read_entry(build, entry, &record) != FG_OK || read_columns(build, &record) != FG_OK)
+        return build->err->code;
+    number_stacks(build, &record);
+    build->part->profiles++;
+    build->part->t_min_ns = FG_MIN(build->part->t_min_ns, entry->key.time_ns);
+    build->part->t_max_ns = FG_MAX(build->part->t_max_ns, entry->key.time_ns);
+    return fg_block_profile_add(build->writer,
+                                &(struct fg_block_profile){
+                                    .id = entry->key.id,
+                                    .time_ns = entry->key.time_ns,
+                                    .duration_ns = record.duration_ns,
+                                    .period = record.period,
+                                    .shard = entry->key.round.group.shard,
+                                    .window = entry->key.round.group.window,
+                                    .n_samples = record.n_samples,
+                                    .n_links = build->columns.n_links,
+                                    .stacks = build->stacks,
+                                    .values = build->values,
+                                    .links = build->links,
+                                    .link_values = build->link_values,
+                                },
+                                build->err);
+}
+
+static enum fg_code write_part(struct build *build, struct fg_slice service)
+{
+    if (fg_block_part_begin(build->writer, build->tenant, service, &build->tree, build->uses,
+                            build->err) != FG_OK)
+        return build->err->code;
+    for (size_t m = 0; m < build->n_members; m++) {
+        const struct member *member = &build->members[m];
+
+        if (member->count > 0 &&
+            fg_block_series_begin(build->writer, &member->header, build->err) != FG_OK)
+            return build->err->code;
+        for (size_t i = 0; i < member->count; i++)
+            if (write_profile(build, &build->entries[member->first + i]) != FG_OK)
+                return build->err->code;
+    }
+    return fg_block_part_end(build->writer, build->err);
+}
+
+/* ---- a service ---- */
+
+static bool make_header(struct member *member, struct fg_arena *arena)
+{
+    const struct catalog_series *series = member->series;
+    struct fg_value_type *types = fg_arena_new(arena, struct fg_value_type, series->n_types);
+
+    for (uint32_t t = 0; types != NULL && t < series->n_types; t++)
+        types[t] = (struct fg_value_type){series->types[t].type, series->types[t].unit};
+    member->header = (struct fg_block_series){
+        .labels = series->labels,
+        .types = types,
+        .n_types = series->n_types,
+        .period_type = {series->types[0].period_type, series->types[0].period_unit},
+    };
+    return types != NULL;
+}
+
+static int cmp_members(const void *left, const void *right)
+{
+    return fg_block_series_cmp(&((const struct member *)left)->header,
+                               &((const struct member *)right)->header);
+}
+
+static enum fg_code make_members(struct build *build, struct catalog_series *const *series,
+                                 size_t n)
+{
+    build->members = fg_arena_new(build->arena, struct member, n);
+    build->n_members = n;
+    if (build->members == NULL)
+        return no_memory(build);
+    for (size_t i = 0; i < n; i++) {
+        build->members[i].series = series[i];
+        if (!make_header(&build->members[i], build->arena))
+            return no_memory(build);
+    }
+    qsort(build->members, n, sizeof *build->members, cmp_members);
+    return FG_OK;
+}
+
+static enum fg_code build_part(struct build *build, struct catalog_series *const *series, size_t n)
+{
+    if (make_members(build, series, n) != FG_OK)
+        return build->err->code;
+    for (size_t m = 0; m < n; m++)
+        if (find_of_series(build, &build->members[m]) != FG_OK)
+            return build->err->code;
+    if (build->n_entries == 0)
+        return FG_OK;
+    for (size_t m = 0; m < n; m++)
+        for (size_t i = 0; i < build->members[m].count; i++)
+            if (count_uses(build, &build->members[m],
+                           &build->entries[build->members[m].first + i]) != FG_OK)
+                return build->err->code;
+    if (make_tree(build) != FG_OK)
+        return build->err->code;
+    return write_part(build, series[0]->service->name);
+}
+
+/* n series, all of one service. */
+static enum fg_code build_service(struct build *build, struct catalog_series *const *series,
+                                  size_t n)
+{
+    enum fg_code code;
+
+    build->arena = fg_arena_create(service_max_bytes);
+    build->n_entries = 0;
+    build->generations = NULL;
+    fg_tree_init(&build->tree);
+    code = build_part(build, series, n);
+    for (struct generation *g = build->generations; g != NULL; g = g->next)
+        dict_unref(build->head->dicts, g->dict);
+    fg_tree_done(&build->tree);
+    fg_arena_destroy(build->arena);
+    return code;
+}
+
+/* ---- a tenant ---- */
+
+static int cmp_services(const void *left, const void *right)
+{
+    const struct catalog_series *a = *(struct catalog_series *const *)left;
+    const struct catalog_series *b = *(struct catalog_series *const *)right;
+
+    return fg_slice_cmp(a->service->name, b->service->name);
+}
+
+static enum fg_code build_tenant(struct build *build, struct catalog_tenant *tenant,
+                                 struct fg_arena *arena)
+{
+    struct catalog_series **series;
+    size_t n, next;
+
+    build->tenant = catalog_tenant_name(tenant);
+    *build->part = (struct fg_l0_new_part){
+        .tenant = build->tenant, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    if (catalog_list_series(build->head->catalog, tenant, arena, &series, &n, build->err) != FG_OK)
+        return build->err->code;
+    if (n > 1)
+        qsort(series, n, sizeof(struct catalog_series *), cmp_services);
+    for (size_t i = 0; i < n; i = next) {
+        for (next = i + 1; next < n && series[next]->service == series[i]->service;)
+            next++;
+        if (build_service(build, series + i, next - i) != FG_OK)
+            return build->err->code;
+    }
+    return FG_OK;
+}
+
+/* ---- all of it ---- */
+
+/* A tenant and its rounds. */
+struct share {
+    struct catalog_tenant *tenant;
+    const struct head_round_key *rounds;
+    size_t n_rounds;
+};
+
+static int cmp_rounds(const void *left, const void *right)
+{
+    const struct head_round_key *a = left, *b = right;
+
+    if (a->group.tenant != b->group.tenant)
+        return a->group.tenant < b->group.tenant ? -1 : 1;
+    if (a->group.shard != b->group.shard)
+        return a->group.shard < b->group.shard ? -1 : 1;
+    if (a->group.window != b->group.window)
+        return a->group.window < b->group.window ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static int cmp_shares(const void *left, const void *right)
+{
+    return fg_slice_cmp(catalog_tenant_name(((const struct share *)left)->tenant),
+                        catalog_tenant_name(((const struct share *)right)->tenant));
+}
+
+/* By tenants, in the order of their names. NULL: the arena is full. */
+static struct share *divide(const struct build_head *head, const struct head_round_key *rounds,
+                            size_t n_rounds, struct fg_arena *arena, size_t *ret_count)
+{
+    struct head_round_key *sorted = fg_arena_alloc(arena, n_rounds * sizeof *sorted);
+    struct share *shares = fg_arena_new(arena, struct share, n_rounds);
+    size_t count = 0;
+
+    if (sorted == NULL || shares == NULL)
+        return NULL;
+    memcpy(sorted, rounds, n_rounds * sizeof *sorted);
+    qsort(sorted, n_rounds, sizeof *sorted, cmp_rounds);
+    for (size_t i = 0; i < n_rounds; i++) {
+        if (i == 0 || sorted[i].group.tenant != sorted[i - 1].group.tenant)
+            shares[count++] = (struct share){
+                catalog_tenant_at(head->catalog, sorted[i].group.tenant), &sorted[i], 0};
+        shares[count - 1].n_rounds++;
+    }
+    qsort(shares, count, sizeof *shares, cmp_shares);
+    *ret_count = count;
+    return shares;
+}
+
+static enum fg_code build_all(struct build *build, const struct share *shares, size_t n,
+                              struct fg_arena *arena, struct build_summary *summary)
+{
+    for (size_t i = 0; i < n; i++) {
+        build->rounds = shares[i].rounds;
+        build->n_rounds = shares[i].n_rounds;
+        build->part = &summary->parts[summary->n_parts];
+        if (build_tenant(build, shares[i].tenant, arena) != FG_OK)
+            return build->err->code;
+        summary->n_parts += build->part->profiles > 0;
+    }
+    return fg_block_writer_finish(build->writer, &summary->file, build->err);
+}
+
+static void build_done(struct build *build)
+{
+    fg_store_iter_destroy(build->iter);
+    fg_block_writer_destroy(build->writer);
+    fg_buf_done(&build->key);
+    record_columns_done(&build->columns);
+    free(build->entries);
+    free(build->values);
+    free(build->link_values);
+    free(build->stacks);
+    free(build->links);
+}
+
+enum fg_code build_segment(const struct build_head *head, const struct head_round_key *rounds,
+                           size_t n_rounds, const char *path, struct fg_arena *arena,
+                           struct build_summary *ret_summary, struct fg_err *err)
+{
+    struct build build = {.head = head, .err = err};
+    struct build_summary summary = {0};
+    fg_auto(fg_block_file) *file = NULL;
+    struct fg_block_sink sink;
+    enum fg_code code;
+    size_t n_shares = 0;
+    struct share *shares = divide(head, rounds, n_rounds, arena, &n_shares);
+
+    summary.parts = fg_arena_new(arena, struct fg_l0_new_part, n_shares);
+    if (shares == NULL || summary.parts == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+    if (fg_block_file_create(path, &file, err) != FG_OK)
+        return err->code;
+    sink = fg_block_file_sink(file);
+    build.writer = fg_block_writer_create(&sink, 0);
+    build.iter = fg_store_iter_create(head->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    fg_buf_init(&build.key, HEAD_PROFILE_KEY_BYTES);
+    code = build_all(&build, shares, n_shares, arena, &summary);
+    if (code == FG_OK)
+        code = fg_block_file_finish(file, err);
+    if (code == FG_OK)
+        *ret_summary = summary;
+    build_done(&build);
+    return code;
+}

@@ -1,0 +1,65 @@
+/*
+ * COMPARE of the step core: which profiles of rounds that are not committed are in segments or
+ * blocks already. Two halves, since the bucket is read where waiting is allowed and the head is
+ * changed where nothing comes in between:
+ *
+ *   driver's thread      compare_find()     ids of the rounds, and which of them are held
+ *   committer's thread   compare_apply()    profiles that are not held move to another round
+ *
+ * A profile that arrives between the two is not held: it was looked for when it was let in.
+ */
+#ifndef FG_INGESTER_SEGMENTS_COMPARE_H
+#define FG_INGESTER_SEGMENTS_COMPARE_H
+
+#include "ingester/catalog.h"
+#include "ingester/rounds.h"
+#include "ingester/segments/held.h"
+
+/* Borrowed. */
+struct compare_head {
+    struct fg_store *store;
+    struct catalog *catalog;
+    struct rounds *rounds;
+    struct held *held;
+};
+
+/* A group and the ids of its profiles that are held. */
+struct compare_group {
+    struct head_group_key key;
+    struct fg_id *ids; /* ascending */
+    size_t n_ids;
+};
+
+struct compare {
+    struct fg_arena *arena;
+    struct compare_group *groups; /* those with any */
+    size_t n_groups;
+    struct head_group_key *looked; /* all groups that were looked at */
+    uint32_t n_looked;
+    uint64_t generation; /* of what was looked at */
+
+    /* After compare_apply(): for the core. */
+    struct segments_outcome *outcomes;
+    uint32_t n_outcomes;
+};
+
+/*
+ * may_hold: only groups for which it says so are looked at. only: the segment of this generation,
+ * or 0: everything that is live at `least` or later. FG_E_NOT_FOUND: that segment is not live any
+ * more. FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CORRUPT, FG_E_LIMIT.
+ */
+enum fg_code compare_find(const struct compare_head *head,
+                          bool (*may_hold)(void *arg, const struct head_group_key *group),
+                          void *arg, uint64_t only, uint64_t least, int64_t deadline_mono_ns,
+                          struct compare *ret_compare, struct fg_err *err) fg_must_check;
+
+/* leftover: where profiles of a round go that are not held (segments_leftover()). One durable
+ * batch. FG_E_UNAVAILABLE. */
+enum fg_code compare_apply(const struct compare_head *head, struct compare *compare,
+                           uint32_t (*leftover)(void *arg, const struct head_round_key *round),
+                           void *arg, struct fg_err *err) fg_must_check;
+
+/* On a zeroed one too. */
+void compare_done(struct compare *compare);
+
+#endif

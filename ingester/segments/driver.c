@@ -1,0 +1,1006 @@
+#include "ingester/segments/driver.h"
+
+#include "common/base/str.h"
+#include "common/manifest/snapshot.h"
+#include "common/run/log.h"
+#include "ingester/commit.h"
+#include "ingester/segments/compare.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define CONF(field) FG_CONF_AT(struct driver_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field driver_fields[] = {
+    {"cut_bytes", FG_CONF_BYTES, CONF(cut_bytes), .def = "64MiB", .min = "64KiB", .max = "4GiB",
+     .doc = "The head is cut when that much of it was not committed yet, whatever its age."},
+    {"grace", FG_CONF_NS, CONF(grace_ns), .def = "1m", .min = "0s", .max = "1h",
+     .doc = "How long after the end of a window (ten minutes of profiles) it is cut: late profiles cost more."},
+    {"linger", FG_CONF_NS, CONF(linger_ns), .def = "10m", .min = "0s", .max = "1d",
+     .doc = "How long late profiles wait for others, to be committed with them."},
+    {"open_max", FG_CONF_NS, CONF(open_max_ns), .def = "2h", .min = "1m", .max = "1d",
+     .doc = "How long anything stays in the head before it is cut."},
+    {"forget_after", FG_CONF_NS, CONF(forget_after_ns), .def = "5m", .min = "0s", .max = "1d",
+     .doc = "How long the head keeps what is committed, for queries that know older manifests."},
+    {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
+     .doc = "How often the manifest is read at least."},
+};
+/* clang-format on */
+const size_t driver_n_fields = FG_COUNT(driver_fields);
+
+enum {
+    ROUNDS_MAX = 1 << 20,
+    EVENTS_MAX = 2 * SEGMENTS_EFFECTS_MAX,
+    ARENA_MAX_BYTES = 512 * 1024 * 1024,
+    PATH_MAX_BYTES = 4096,
+};
+
+static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
+static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
+static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
+static const int64_t MANIFEST_TIMEOUT_NS = 30 * FG_SECOND_NS;
+static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
+static const int64_t UPLOAD_TIMEOUT_NS = 10 * FG_MINUTE_NS;
+static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
+
+static const struct fg_slice writer_key = {(const uint8_t *)"writer", 6};
+
+/* clang-format off */
+#define DRIVER_METRICS(M)                                                                          \
+    M(COUNTER, DRIVER_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
+    M(COUNTER, DRIVER_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments that entered the manifest") \
+    M(COUNTER, DRIVER_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments that were uploaded") \
+    M(COUNTER, DRIVER_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments that were uploaded") \
+    M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Rounds that left the head after they were committed") \
+    M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Steps of committing that failed and are done again") \
+    M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest generation that the head follows") \
+    M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head that are in no segment") \
+    M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head that are in no segment") \
+    M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries on their way out of the store") \
+    M(HISTOGRAM, DRIVER_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Making one segment") \
+    M(HISTOGRAM, DRIVER_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Uploading one segment")
+/* clang-format on */
+FG_METRICS_ENUM(driver_metric, DRIVER_METRICS)
+static const struct fg_metric_def driver_metrics[] = FG_METRICS_DEFS(DRIVER_METRICS);
+
+/* An effect that the driver's thread carries out; rounds are its own. */
+struct task {
+    struct segments_effect effect;
+    struct segments_round *rounds; /* UPLOAD */
+    uint32_t n_rounds;
+};
+
+/* A segment that was uploaded, until the next one is begun. */
+struct built {
+    struct fg_arena *arena;
+    struct build_summary summary;
+    struct fg_ever groups;
+};
+
+struct driver {
+    struct driver_config config;
+    /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
+    pthread_mutex_t core_lock;
+    struct segments *core;
+    struct commit *commit;
+    struct fg_metrics *metrics;
+    int64_t swept_mono_ns; /* the committer's thread */
+
+    /* Held for writing while a step is taken and what it wants written is written. */
+    pthread_rwlock_t steps;
+    struct segments_status status; /* after the last step; under steps */
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;  /* the thread: something is asked for */
+    pthread_cond_t moved; /* those who wait: a step was taken */
+    bool stop, hurry, drain, draining;
+    uint64_t wanted; /* generation */
+    uint64_t n_steps;
+
+    /* The thread's own. */
+    struct task tasks[SEGMENTS_EFFECTS_MAX];
+    uint32_t n_tasks;
+    int64_t wake_mono_ns;
+    struct fg_manifest *manifest; /* as it was read last */
+    struct built built;
+};
+
+/* ---- effects of the head: committer's thread ---- */
+
+static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
+                        const struct fg_err *err)
+{
+    static const char *const names[] = {
+        [SEGMENTS_READ] = "read",     [SEGMENTS_COMPARE] = "compare", [SEGMENTS_SEAL] = "seal",
+        [SEGMENTS_UPLOAD] = "upload", [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
+        [SEGMENTS_FORGET] = "forget",
+    };
+
+    fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
+    fg_log_warn("segment: a step failed and is done again", fg_ls("step", names[kind]),
+                fg_ls("err", err->msg));
+}
+
+static bool find_round(struct driver *driver, const struct segments_round *wanted,
+                       struct round *ret_round)
+{
+    return rounds_find(driver->config.rounds,
+                       &(struct head_round_key){wanted->group, wanted->number}, ret_round);
+}
+
+/* The rounds as they are to be, written and taken over. */
+static enum fg_code write_rounds(struct driver *driver, const struct segments_effect *effect,
+                                 struct fg_store_batch *batch,
+                                 void (*change)(struct round *round,
+                                                const struct segments_effect *effect,
+                                                const struct segments_round *to),
+                                 struct fg_err *err)
+{
+    struct round round;
+
+    for (uint32_t i = 0; i < effect->n_rounds; i++)
+        if (find_round(driver, effect->rounds[i], &round)) {
+            change(&round, effect, effect->rounds[i]);
+            round_put(&round, batch);
+        }
+    if (fg_store_write(driver->config.head.store, batch, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < effect->n_rounds; i++)
+        if (find_round(driver, effect->rounds[i], &round)) {
+            change(&round, effect, effect->rounds[i]);
+            rounds_set(driver->config.rounds, &round);
+        }
+    return FG_OK;
+}
+
+static void to_sealed(struct round *round, const struct segments_effect *effect,
+                      const struct segments_round *to)
+{
+    (void)to;
+    round->state = ROUND_SEALED;
+    round->cut = (uint32_t)effect->cut;
+}
+
+static void to_committed(struct round *round, const struct segments_effect *effect,
+                         const struct segments_round *to)
+{
+    (void)effect;
+    round->state = ROUND_COMMITTED;
+    round->generation = to->generation;
+}
+
+static enum fg_code seal(struct driver *driver, const struct segments_effect *effect,
+                         struct fg_store_batch *batch, struct fg_err *err)
+{
+    struct fg_err later;
+
+    rounds_put_cuts((uint32_t)effect->cut, batch);
+    if (write_rounds(driver, effect, batch, to_sealed, err) != FG_OK)
+        return err->code;
+    rounds_set_cuts(driver->config.rounds, (uint32_t)effect->cut);
+    fg_metric_add(driver->metrics, DRIVER_CUTS, 1);
+    if (retire_cut(driver->config.retire, &later) != FG_OK)
+        fg_log_warn("dictionaries go on in the old generation", fg_ls("err", later.msg));
+    return FG_OK;
+}
+
+static enum fg_code forget(struct driver *driver, const struct segments_effect *effect,
+                           struct fg_store_batch *batch, struct fg_err *err)
+{
+    int64_t now_ns = fg_mono_ns(driver->config.clock);
+    struct fg_err later;
+
+    for (uint32_t i = 0; i < effect->n_rounds; i++)
+        round_delete(&(struct head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
+                     batch);
+    if (fg_store_write(driver->config.head.store, batch, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < effect->n_rounds; i++)
+        rounds_remove(driver->config.rounds, &(struct head_round_key){effect->rounds[i]->group,
+                                                                      effect->rounds[i]->number});
+    fg_metric_add(driver->metrics, DRIVER_FORGOTTEN, effect->n_rounds);
+    if (now_ns - driver->swept_mono_ns < SWEEP_PAUSE_NS)
+        return FG_OK;
+    driver->swept_mono_ns = now_ns;
+    if (retire_sweep(driver->config.retire, &later) != FG_OK)
+        fg_log_warn("old dictionaries stay for now", fg_ls("err", later.msg));
+    return FG_OK;
+}
+
+/* Seals, marks or forgets, and says how that went. */
+static struct segments_event change_head(struct driver *driver,
+                                         const struct segments_effect *effect)
+{
+    struct segments_event event = {.kind = SEGMENTS_FAILED, .failed = effect->kind};
+    struct fg_store_batch batch;
+    enum fg_code code;
+    struct fg_err err;
+
+    fg_store_batch_init(&batch);
+    switch (effect->kind) {
+    case SEGMENTS_SEAL:
+        code = seal(driver, effect, &batch, &err);
+        event.kind = code == FG_OK ? SEGMENTS_SEALED : SEGMENTS_FAILED;
+        break;
+    case SEGMENTS_MARK:
+        code = write_rounds(driver, effect, &batch, to_committed, &err);
+        event.kind = code == FG_OK ? SEGMENTS_MARKED : SEGMENTS_FAILED;
+        fg_metric_add(driver->metrics, DRIVER_COMMITTED, code == FG_OK);
+        break;
+    default:
+        fg_assert(effect->kind == SEGMENTS_FORGET);
+        code = forget(driver, effect, &batch, &err);
+        event.kind = code == FG_OK ? SEGMENTS_FORGOTTEN : SEGMENTS_FAILED;
+        break;
+    }
+    if (code != FG_OK)
+        fail_effect(driver, effect->kind, &err);
+    fg_store_batch_done(&batch);
+    return event;
+}
+
+/* ---- steps: committer's thread ---- */
+
+static bool is_of_head(enum segments_effect_kind kind)
+{
+    return kind == SEGMENTS_SEAL || kind == SEGMENTS_MARK || kind == SEGMENTS_FORGET;
+}
+
+/* A step on its way from the driver's thread and back; the thread waits for it. */
+struct turn {
+    struct commit_visit visit;
+    struct driver *driver;
+    struct segments_event event;
+    struct compare *compare; /* COMPARED: to be applied before; else NULL */
+    sem_t taken;
+};
+
+static struct compare_head compare_head(const struct driver *driver)
+{
+    return (struct compare_head){driver->config.head.store, driver->config.head.catalog,
+                                 driver->config.rounds, driver->config.held};
+}
+
+static uint32_t leftover_of(void *arg, const struct head_round_key *round)
+{
+    const struct driver *driver = arg;
+
+    return segments_leftover(driver->core, &round->group, round->number);
+}
+
+/* What was compared is written, and said to the core. */
+static void apply_compare(struct driver *driver, struct turn *turn)
+{
+    const struct compare_head head = compare_head(driver);
+    struct compare *compare = turn->compare;
+    struct fg_err err;
+
+    if (compare_apply(&head, compare, leftover_of, driver, &err) != FG_OK) {
+        fail_effect(driver, SEGMENTS_COMPARE, &err);
+        turn->event = (struct segments_event){.kind = SEGMENTS_FAILED, .failed = SEGMENTS_COMPARE};
+        return;
+    }
+    turn->event.generation = compare->generation;
+    turn->event.outcomes = compare->outcomes;
+    turn->event.n_outcomes = compare->n_outcomes;
+    /* Whose profiles of these groups we lack is not looked at: their late ones cost looks then. */
+    turn->event.missing = compare->looked;
+    turn->event.n_missing = compare->n_looked;
+}
+
+static void add_task(struct driver *driver, const struct segments_effect *effect)
+{
+    struct task *task = &driver->tasks[driver->n_tasks++];
+
+    fg_assert(driver->n_tasks <= SEGMENTS_EFFECTS_MAX);
+    *task = (struct task){.effect = *effect, .n_rounds = effect->n_rounds};
+    task->effect.rounds = NULL;
+    if (effect->n_rounds == 0)
+        return;
+    task->rounds = fg_calloc(effect->n_rounds, sizeof *task->rounds);
+    for (uint32_t i = 0; i < effect->n_rounds; i++)
+        task->rounds[i] = *effect->rounds[i];
+}
+
+/* What an effect of the head leads to is the next event, until there is nothing left to write. */
+static void take_steps(struct driver *driver, const struct segments_event *first)
+{
+    struct segments_event events[EVENTS_MAX]; /* a ring */
+    unsigned taken = 0, added = 0;
+
+    events[added++] = *first;
+    while (taken < added) {
+        struct segments_event *event = &events[taken++ % EVENTS_MAX];
+        struct segments_effects effects;
+
+        event->wall_ns = fg_wall_ns(driver->config.clock);
+        event->mono_ns = fg_mono_ns(driver->config.clock);
+        (void)pthread_mutex_lock(&driver->core_lock);
+        segments_step(driver->core, event, &effects);
+        (void)pthread_mutex_unlock(&driver->core_lock);
+        driver->wake_mono_ns = effects.wake_mono_ns;
+        for (uint32_t i = 0; i < effects.n; i++) {
+            if (!is_of_head(effects.effects[i].kind)) {
+                add_task(driver, &effects.effects[i]);
+                continue;
+            }
+            fg_assert(added - taken < EVENTS_MAX);
+            events[added++ % EVENTS_MAX] = change_head(driver, &effects.effects[i]);
+        }
+    }
+}
+
+static void on_turn(struct commit_visit *visit)
+{
+    struct turn *turn = fg_container(visit, struct turn, visit);
+    struct driver *driver = turn->driver;
+
+    (void)pthread_rwlock_wrlock(&driver->steps);
+    if (turn->compare != NULL)
+        apply_compare(driver, turn);
+    take_steps(driver, &turn->event);
+    driver->status = segments_status(driver->core);
+    (void)pthread_rwlock_unlock(&driver->steps);
+    fg_assert(sem_post(&turn->taken) == 0);
+}
+
+/* Hands an event to the core and waits for the step. Driver's thread. */
+static void hand_in(struct driver *driver, const struct segments_event *event,
+                    struct compare *compare)
+{
+    struct turn turn = {
+        .visit.run = on_turn, .driver = driver, .event = *event, .compare = compare};
+
+    fg_assert(sem_init(&turn.taken, 0, 0) == 0);
+    commit_post(driver->commit, &turn.visit);
+    while (sem_wait(&turn.taken) != 0)
+        continue;
+    (void)sem_destroy(&turn.taken);
+    (void)pthread_mutex_lock(&driver->lock);
+    driver->n_steps++;
+    (void)pthread_cond_broadcast(&driver->moved);
+    (void)pthread_mutex_unlock(&driver->lock);
+}
+
+/* ---- effects of the bucket: driver's thread ---- */
+
+static int64_t deadline_in(const struct driver *driver, int64_t timeout_ns)
+{
+    return fg_mono_ns(driver->config.clock) + timeout_ns;
+}
+
+static struct fg_slice etag_of(const struct fg_bucket_request *request)
+{
+    return fg_cstr(request->etag.text);
+}
+
+static void set_etag(struct fg_bucket_request *request, struct fg_slice etag)
+{
+    fg_assert(etag.len < sizeof request->if_etag.text);
+    if (etag.len > 0)
+        memcpy(request->if_etag.text, etag.ptr, etag.len);
+    request->if_etag.text[etag.len] = '\0';
+}
+
+static enum fg_code take_manifest(struct driver *driver, const struct fg_bucket_request *get,
+                                  struct fg_err *err)
+{
+    struct fg_manifest *manifest;
+    bool absent = get->code == FG_E_NOT_FOUND;
+
+    if (get->code == FG_OK && get->unchanged)
+        return FG_OK;
+    if (get->code != FG_OK && !absent) {
+        *err = get->err;
+        return get->code;
+    }
+    if (fg_manifest_l0(absent ? FG_LIT("") : fg_buf_slice(&get->body),
+                       absent ? FG_LIT("") : etag_of(get), &manifest, err) != FG_OK)
+        return err->code;
+    fg_manifest_unref(driver->manifest);
+    driver->manifest = manifest;
+    return FG_OK;
+}
+
+static enum fg_code read_manifest(struct driver *driver, struct fg_err *err)
+{
+    struct fg_bucket_request get = {
+        .verb = FG_BUCKET_GET,
+        .name = FG_NAME_L0,
+        .content_max_bytes = FG_MANIFEST_MAX_BYTES,
+        .deadline_mono_ns = deadline_in(driver, MANIFEST_TIMEOUT_NS),
+    };
+    enum fg_code code;
+
+    if (driver->manifest != NULL && driver->manifest->etag.len > 0) {
+        get.condition = FG_BUCKET_IF_CHANGED;
+        set_etag(&get, driver->manifest->etag);
+    }
+    (void)fg_bucket_call(driver->config.bucket, &get);
+    code = take_manifest(driver, &get, err);
+    fg_bucket_clear(&get);
+    return code;
+}
+
+static void built_clear(struct built *built)
+{
+    fg_arena_destroy(built->arena);
+    *built = (struct built){0};
+}
+
+static enum fg_code note_groups(struct built *built, const struct task *task, struct fg_err *err)
+{
+    struct fg_ever_run *runs = fg_arena_new(built->arena, struct fg_ever_run, task->n_rounds);
+
+    for (uint32_t i = 0; runs != NULL && i < task->n_rounds; i++)
+        runs[i] = (struct fg_ever_run){task->rounds[i].group.window, task->rounds[i].group.shard,
+                                       task->rounds[i].group.shard};
+    if (runs == NULL || !fg_ever_make(runs, task->n_rounds, built->arena, &built->groups))
+        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+    return FG_OK;
+}
+
+static enum fg_code build(struct driver *driver, const struct task *task, const char *path,
+                          struct fg_err *err)
+{
+    struct built *built = &driver->built;
+    int64_t start_ns = fg_mono_ns(driver->config.clock);
+    struct head_round_key *keys;
+
+    built_clear(built);
+    built->arena = fg_arena_create(ARENA_MAX_BYTES);
+    keys = fg_arena_new(built->arena, struct head_round_key, task->n_rounds);
+    if (keys == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+    for (uint32_t i = 0; i < task->n_rounds; i++)
+        keys[i] = (struct head_round_key){task->rounds[i].group, task->rounds[i].number};
+    if (note_groups(built, task, err) != FG_OK ||
+        build_segment(&driver->config.head, keys, task->n_rounds, path, built->arena,
+                      &built->summary, err) != FG_OK)
+        return err->code;
+    fg_metric_observe_ns(driver->metrics, DRIVER_BUILD_SECONDS,
+                         fg_mono_ns(driver->config.clock) - start_ns);
+    return FG_OK;
+}
+
+static enum fg_code put_file(struct driver *driver, const struct fg_segment_id *id,
+                             const char *path, struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    int64_t start_ns = fg_mono_ns(driver->config.clock);
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT,
+        .name = name,
+        .path = path,
+        .condition = FG_BUCKET_IF_ABSENT,
+        .deadline_mono_ns = deadline_in(driver, UPLOAD_TIMEOUT_NS),
+    };
+    enum fg_code code;
+
+    fg_name_segment(name, id);
+    code = fg_bucket_call(driver->config.bucket, &put);
+    if (code != FG_OK)
+        *err = put.err;
+    fg_bucket_clear(&put);
+    if (code != FG_OK)
+        return code;
+    fg_metric_observe_ns(driver->metrics, DRIVER_UPLOAD_SECONDS,
+                         fg_mono_ns(driver->config.clock) - start_ns);
+    fg_metric_add(driver->metrics, DRIVER_BYTES, driver->built.summary.file.file_bytes);
+    fg_metric_add(driver->metrics, DRIVER_PROFILES, driver->built.summary.file.n_profiles);
+    return FG_OK;
+}
+
+static enum fg_code upload(struct driver *driver, const struct task *task, struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES];
+    enum fg_code code;
+
+    (void)snprintf(path, sizeof path, "%s/segment-%016llx", driver->config.scratch,
+                   (unsigned long long)task->effect.id.nonce);
+    code = build(driver, task, path, err);
+    if (code == FG_OK && driver->built.summary.file.n_profiles > 0)
+        code = put_file(driver, &task->effect.id, path, err);
+    (void)unlink(path);
+    return code;
+}
+
+/* The manifest with the segment in it, in bytes. */
+static enum fg_code make_manifest(struct driver *driver, const struct fg_segment_id *id,
+                                  struct fg_arena *arena, struct fg_buf *out, struct fg_err *err)
+{
+    const struct built *built = &driver->built;
+    const struct fg_block_summary *file = &built->summary.file;
+    int64_t wall_ns = fg_wall_ns(driver->config.clock);
+    const struct fg_l0_new segment = {
+        .id = *id,
+        .bytes = file->file_bytes,
+        .directory_offset = file->directory_offset,
+        .directory_bytes = file->file_bytes - file->directory_offset,
+        .profiles = file->n_profiles,
+        .digest = file->digest,
+        .t_min_ns = file->t_min_ns,
+        .t_max_ns = file->t_max_ns,
+        .parts = built->summary.parts,
+        .n_parts = built->summary.n_parts,
+        .groups = built->groups,
+    };
+    struct fg_l0 l0;
+
+    if (fg_l0_commit(&driver->manifest->l0, &segment, wall_ns, head_window(wall_ns, 0), arena, &l0,
+                     err) != FG_OK)
+        return err->code;
+    return fg_l0_encode(&l0, out, err);
+}
+
+/* However it ends, the manifest says what came of it. */
+static void swap(struct driver *driver, const struct fg_segment_id *id)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT,
+        .name = FG_NAME_L0,
+        .condition = FG_BUCKET_IF_ABSENT,
+        .deadline_mono_ns = deadline_in(driver, MANIFEST_TIMEOUT_NS),
+    };
+    enum fg_code code;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    fg_assert(driver->manifest != NULL);
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = make_manifest(driver, id, arena, &bytes, &err);
+    if (code == FG_OK) {
+        if (driver->manifest->etag.len > 0) {
+            put.condition = FG_BUCKET_IF_MATCH;
+            set_etag(&put, driver->manifest->etag);
+        }
+        put.content = fg_buf_slice(&bytes);
+        code = fg_bucket_call(driver->config.bucket, &put);
+        if (code != FG_OK)
+            err = put.err;
+        fg_bucket_clear(&put);
+    }
+    if (code != FG_OK && code != FG_E_PRECONDITION)
+        fail_effect(driver, SEGMENTS_SWAP, &err);
+    fg_buf_done(&bytes);
+}
+
+static bool may_hold(void *arg, const struct head_group_key *group)
+{
+    struct driver *driver = arg;
+    bool may;
+
+    (void)pthread_mutex_lock(&driver->core_lock);
+    may = segments_may_hold(driver->core, group);
+    (void)pthread_mutex_unlock(&driver->core_lock);
+    return may;
+}
+
+static enum fg_code find_held(struct driver *driver, const struct segments_effect *effect,
+                              struct compare *compare, struct fg_err *err)
+{
+    const struct compare_head head = compare_head(driver);
+
+    return compare_find(&head, may_hold, driver, effect->all ? 0 : effect->generation,
+                        effect->generation, deadline_in(driver, COMPARE_TIMEOUT_NS), compare, err);
+}
+
+static void carry_out(struct driver *driver, struct task *task)
+{
+    struct compare compare = {0};
+    struct segments_event event = {.kind = SEGMENTS_FAILED, .failed = task->effect.kind};
+    enum fg_code code = FG_OK;
+    struct fg_err err;
+
+    switch (task->effect.kind) {
+    case SEGMENTS_READ:
+        code = read_manifest(driver, &err);
+        event.kind = SEGMENTS_MANIFEST;
+        event.l0 = code == FG_OK ? &driver->manifest->l0 : NULL;
+        break;
+    case SEGMENTS_UPLOAD:
+        code = upload(driver, task, &err);
+        event.kind = SEGMENTS_UPLOADED;
+        event.nothing = code == FG_OK && driver->built.summary.file.n_profiles == 0;
+        break;
+    case SEGMENTS_SWAP:
+        swap(driver, &task->effect.id);
+        event.kind = SEGMENTS_SWAPPED;
+        break;
+    default:
+        fg_assert(task->effect.kind == SEGMENTS_COMPARE);
+        code = find_held(driver, &task->effect, &compare, &err);
+        event.kind = SEGMENTS_COMPARED;
+        break;
+    }
+    free(task->rounds);
+    if (code != FG_OK) {
+        fail_effect(driver, task->effect.kind, &err);
+        event.kind = SEGMENTS_FAILED;
+    }
+    hand_in(driver, &event, compare.arena != NULL ? &compare : NULL);
+    compare_done(&compare);
+}
+
+/* ---- the thread ---- */
+
+static struct timespec timespec_of(int64_t mono_ns)
+{
+    return (struct timespec){mono_ns / FG_SECOND_NS, mono_ns % FG_SECOND_NS};
+}
+
+/* What is asked for becomes an event, when there is none a tick; false: it is time to end. */
+static bool next_event(struct driver *driver, struct segments_event *ret_event)
+{
+    const struct timespec until = timespec_of(driver->wake_mono_ns);
+    struct segments_event event = {.kind = SEGMENTS_TICK};
+    bool stop;
+
+    (void)pthread_mutex_lock(&driver->lock);
+    while (!driver->stop && driver->drain == driver->draining && driver->wanted == 0)
+        if (pthread_cond_timedwait(&driver->wake, &driver->lock, &until) != 0)
+            break;
+    stop = driver->stop;
+    if (driver->drain != driver->draining) {
+        driver->draining = driver->drain;
+        event = (struct segments_event){.kind = SEGMENTS_DRAIN, .on = driver->drain};
+    } else if (driver->wanted > 0) {
+        event = (struct segments_event){.kind = SEGMENTS_WANTED, .generation = driver->wanted};
+        driver->wanted = 0;
+    }
+    (void)pthread_mutex_unlock(&driver->lock);
+    *ret_event = event;
+    return !stop;
+}
+
+static bool is_stopping(struct driver *driver)
+{
+    bool stop;
+
+    (void)pthread_mutex_lock(&driver->lock);
+    stop = driver->stop;
+    (void)pthread_mutex_unlock(&driver->lock);
+    return stop;
+}
+
+static void *run(void *arg)
+{
+    struct driver *driver = arg;
+    struct segments_event event = {.kind = SEGMENTS_TICK};
+
+    (void)pthread_setname_np(pthread_self(), "segments");
+    do {
+        hand_in(driver, &event, NULL);
+        while (driver->n_tasks > 0 && !is_stopping(driver)) {
+            struct task task = driver->tasks[0];
+
+            driver->n_tasks--;
+            memmove(driver->tasks, driver->tasks + 1, driver->n_tasks * sizeof *driver->tasks);
+            carry_out(driver, &task);
+        }
+    } while (next_event(driver, &event));
+    return NULL;
+}
+
+/* ---- what others ask ---- */
+
+enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
+                                     uint64_t looked, uint32_t *ret_round)
+{
+    enum segments_admission admission;
+
+    (void)pthread_mutex_lock(&driver->core_lock);
+    admission = segments_admit(driver->core, group, looked, ret_round);
+    (void)pthread_mutex_unlock(&driver->core_lock);
+    return admission;
+}
+
+void driver_added(struct driver *driver, const struct head_round_key *round, uint64_t profiles,
+                  uint64_t bytes, int64_t wall_ns)
+{
+    (void)pthread_mutex_lock(&driver->core_lock);
+    segments_added(driver->core, &round->group, round->number, profiles, bytes, wall_ns);
+    (void)pthread_mutex_unlock(&driver->core_lock);
+}
+
+bool driver_is_late(struct driver *driver, const struct head_group_key *group, uint64_t *ret_seen)
+{
+    bool late;
+
+    (void)pthread_mutex_lock(&driver->core_lock);
+    late = segments_is_late(driver->core, group);
+    *ret_seen = segments_seen(driver->core);
+    (void)pthread_mutex_unlock(&driver->core_lock);
+    return late;
+}
+
+static void ask_for(struct driver *driver, uint64_t generation)
+{
+    (void)pthread_mutex_lock(&driver->lock);
+    driver->wanted = FG_MAX(driver->wanted, generation);
+    (void)pthread_cond_signal(&driver->wake);
+    (void)pthread_mutex_unlock(&driver->lock);
+}
+
+/* Until a step was taken since n_steps were. FG_E_DEADLINE, FG_E_CANCELED. */
+static enum fg_code wait_for_step(struct driver *driver, uint64_t n_steps, int64_t deadline_mono_ns,
+                                  const char *what, struct fg_err *err)
+{
+    const struct timespec until = timespec_of(deadline_mono_ns);
+    bool in_time = true, hurry;
+
+    (void)pthread_mutex_lock(&driver->lock);
+    while (in_time && !driver->hurry && driver->n_steps == n_steps)
+        in_time = pthread_cond_timedwait(&driver->moved, &driver->lock, &until) == 0;
+    hurry = driver->hurry;
+    (void)pthread_mutex_unlock(&driver->lock);
+    if (hurry)
+        return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+    return in_time ? FG_OK : fg_fail(err, FG_E_DEADLINE, "%s", what);
+}
+
+static uint64_t count_steps(struct driver *driver)
+{
+    uint64_t n_steps;
+
+    (void)pthread_mutex_lock(&driver->lock);
+    n_steps = driver->n_steps;
+    (void)pthread_mutex_unlock(&driver->lock);
+    return n_steps;
+}
+
+enum fg_code driver_fence(struct driver *driver, uint64_t generation, int64_t deadline_mono_ns,
+                          struct fg_err *err)
+{
+    for (;;) {
+        uint64_t n_steps = count_steps(driver), least;
+        enum segments_fence fence;
+
+        (void)pthread_rwlock_rdlock(&driver->steps);
+        (void)pthread_mutex_lock(&driver->core_lock);
+        fence = segments_fence(driver->core, generation, &least);
+        (void)pthread_mutex_unlock(&driver->core_lock);
+        if (fence == SEGMENTS_SERVE)
+            return FG_OK;
+        (void)pthread_rwlock_unlock(&driver->steps);
+        if (fence == SEGMENTS_STALE)
+            return fg_fail(err, FG_E_PRECONDITION,
+                           "the head has forgotten what is in segments up to generation %llu; the "
+                           "query knows them up to %llu",
+                           (unsigned long long)least, (unsigned long long)generation);
+        ask_for(driver, generation);
+        if (wait_for_step(driver, n_steps, deadline_mono_ns,
+                          "the ingester did not catch up with the manifest in time", err) != FG_OK)
+            return err->code;
+    }
+}
+
+void driver_unfence(struct driver *driver)
+{
+    (void)pthread_rwlock_unlock(&driver->steps);
+}
+
+static void set_drain(struct driver *driver, bool drain)
+{
+    (void)pthread_mutex_lock(&driver->lock);
+    driver->drain = drain;
+    (void)pthread_cond_signal(&driver->wake);
+    (void)pthread_mutex_unlock(&driver->lock);
+}
+
+static struct segments_status status_of(struct driver *driver)
+{
+    struct segments_status status;
+
+    (void)pthread_rwlock_rdlock(&driver->steps);
+    status = driver->status;
+    (void)pthread_rwlock_unlock(&driver->steps);
+    return status;
+}
+
+enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+    uint64_t n_steps = count_steps(driver);
+
+    set_drain(driver, true);
+    /* The first step that follows is the one that begins it. */
+    do {
+        code =
+            wait_for_step(driver, n_steps, deadline_mono_ns, "the head is not committed yet", err);
+        n_steps = count_steps(driver);
+    } while (code == FG_OK && !status_of(driver).drained);
+    set_drain(driver, false);
+    return code;
+}
+
+/* ---- life ---- */
+
+static void on_scrape(void *arg)
+{
+    struct driver *driver = arg;
+    struct segments_status status = status_of(driver);
+
+    fg_metric_set(driver->metrics, DRIVER_GENERATION, (int64_t)status.gen);
+    fg_metric_set(driver->metrics, DRIVER_OPEN_BYTES, (int64_t)status.open_bytes);
+    fg_metric_set(driver->metrics, DRIVER_SEALED_BYTES, (int64_t)status.sealed_bytes);
+}
+
+static enum fg_code random_bytes(void *out, size_t len, struct fg_err *err)
+{
+    if (getrandom(out, len, 0) != (ssize_t)len)
+        return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
+    return FG_OK;
+}
+
+/* Born with the store, and never that of another. */
+static enum fg_code find_writer(struct fg_store *store, struct fg_id *ret_writer,
+                                struct fg_err *err)
+{
+    uint8_t id[FG_ID_BYTES];
+    struct fg_store_batch batch;
+    struct fg_buf value;
+    enum fg_code code;
+    bool found;
+
+    fg_buf_init(&value, 64);
+    code = fg_store_get(store, HEAD_META, writer_key, &value, &found, err);
+    if (code == FG_OK && found && value.len != FG_ID_BYTES)
+        code = fg_fail(err, FG_E_CORRUPT, "head: its id cannot be read");
+    if (code == FG_OK && found)
+        memcpy(id, value.ptr, FG_ID_BYTES);
+    if (code == FG_OK && !found) {
+        code = random_bytes(id, sizeof id, err);
+        fg_store_batch_init(&batch);
+        fg_store_put(&batch, HEAD_META, writer_key, fg_bytes(id, sizeof id));
+        if (code == FG_OK)
+            code = fg_store_write(store, &batch, err);
+        fg_store_batch_done(&batch);
+    }
+    fg_buf_done(&value);
+    if (code == FG_OK)
+        *ret_writer = fg_id_get(id);
+    return code;
+}
+
+static enum fg_code restore(struct driver *driver, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_MAX_BYTES);
+    struct round *rounds;
+    size_t n;
+
+    if (rounds_select(
+            driver->config.rounds,
+            &(struct rounds_filter){
+                .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
+            arena, &rounds, &n, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < n; i++) {
+        const struct segments_round round = {
+            .group = rounds[i].key.group,
+            .number = rounds[i].key.number,
+            .state = rounds[i].state,
+            .cut = rounds[i].cut,
+            .generation = rounds[i].generation,
+            .profiles = rounds[i].count,
+            .bytes = rounds[i].bytes,
+            .opened_wall_ns = rounds[i].opened_wall_ns,
+            .committed_mono_ns = fg_mono_ns(driver->config.clock),
+        };
+
+        if (!segments_restore(driver->core, &round))
+            return fg_fail(err, FG_E_LIMIT, "head: more than %d rounds", ROUNDS_MAX);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_core(struct driver *driver, struct fg_err *err)
+{
+    const struct driver_settings *settings = driver->config.settings;
+    struct segments_config config = {
+        .cut_bytes = settings->cut_bytes,
+        .grace_ns = settings->grace_ns,
+        .linger_ns = settings->linger_ns,
+        .open_max_ns = settings->open_max_ns,
+        .forget_after_ns = settings->forget_after_ns,
+        .poll_ns = settings->poll_ns,
+        .upload_max_age_ns = UPLOAD_MAX_AGE_NS,
+        .backoff_min_ns = BACKOFF_MIN_NS,
+        .backoff_max_ns = BACKOFF_MAX_NS,
+        .rounds_max = ROUNDS_MAX,
+        .rules = FG_RULES_ALL,
+    };
+
+    if (find_writer(driver->config.head.store, &config.writer, err) != FG_OK ||
+        random_bytes(&config.seed, sizeof config.seed, err) != FG_OK)
+        return err->code;
+    driver->core = segments_create(&config, rounds_cuts(driver->config.rounds));
+    return restore(driver, err);
+}
+
+enum fg_code driver_create(const struct driver_config *config, struct driver **ret_driver,
+                           struct fg_err *err)
+{
+    struct driver *driver = fg_new(struct driver);
+    pthread_condattr_t monotonic;
+
+    driver->config = *config;
+    (void)pthread_rwlock_init(&driver->steps, NULL);
+    (void)pthread_mutex_init(&driver->core_lock, NULL);
+    (void)pthread_mutex_init(&driver->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&driver->wake, &monotonic);
+    (void)pthread_cond_init(&driver->moved, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    if (make_core(driver, err) != FG_OK) {
+        driver_destroy(driver);
+        return err->code;
+    }
+    driver->metrics =
+        fg_metrics_register(config->registry, driver_metrics, FG_COUNT(driver_metrics));
+    fg_registry_on_scrape(config->registry, on_scrape, driver);
+    *ret_driver = driver;
+    return FG_OK;
+}
+
+enum fg_code driver_start(struct driver *driver, struct commit *commit, struct fg_err *err)
+{
+    int failed;
+
+    driver->commit = commit;
+    failed = pthread_create(&driver->thread, NULL, run, driver);
+    if (failed != 0)
+        return fg_fail_errno(err, failed, "thread of segments");
+    driver->started = true;
+    return FG_OK;
+}
+
+void driver_hurry(struct driver *driver)
+{
+    (void)pthread_mutex_lock(&driver->lock);
+    driver->hurry = true;
+    (void)pthread_cond_broadcast(&driver->moved);
+    (void)pthread_mutex_unlock(&driver->lock);
+}
+
+void driver_stop(struct driver *driver)
+{
+    if (driver == NULL || !driver->started)
+        return;
+    (void)pthread_mutex_lock(&driver->lock);
+    driver->stop = true;
+    (void)pthread_cond_signal(&driver->wake);
+    (void)pthread_mutex_unlock(&driver->lock);
+    (void)pthread_join(driver->thread, NULL);
+    driver->started = false;
+}
+
+void driver_destroy(struct driver *driver)
+{
+    if (driver == NULL)
+        return;
+    for (uint32_t i = 0; i < driver->n_tasks; i++)
+        free(driver->tasks[i].rounds);
+    built_clear(&driver->built);
+    fg_manifest_unref(driver->manifest);
+    segments_destroy(driver->core);
+    (void)pthread_cond_destroy(&driver->wake);
+    (void)pthread_cond_destroy(&driver->moved);
+    (void)pthread_mutex_destroy(&driver->core_lock);
+    (void)pthread_mutex_destroy(&driver->lock);
+    (void)pthread_rwlock_destroy(&driver->steps);
+    free(driver);
+}

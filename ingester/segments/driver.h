@@ -1,0 +1,95 @@
+/*
+ * Carries out what the step core (segments.h) decides. Steps are taken on the committer's thread,
+ * between its batches, and with them what they want written to the head; reading manifests,
+ * building, uploading and swapping segments is done by a thread of the driver's own, which may
+ * wait.
+ *
+ *   driver's thread     tick, or an effect of the bucket's ----+        +--> the next such effect
+ *                                                       event  v        |
+ *   committer's thread                        step -> effects of the head: seal, mark, forget
+ *
+ * Thread: as said with each function.
+ */
+#ifndef FG_INGESTER_SEGMENTS_DRIVER_H
+#define FG_INGESTER_SEGMENTS_DRIVER_H
+
+#include "common/bucket/bucket.h"
+#include "common/run/config.h"
+#include "common/run/metrics.h"
+#include "ingester/retire.h"
+#include "ingester/segments/build.h"
+#include "ingester/segments/held.h"
+#include "ingester/segments/segments.h"
+
+struct driver;
+struct commit;
+
+/* Settings, section "ingester.segments". */
+struct driver_settings {
+    uint64_t cut_bytes;
+    int64_t grace_ns, linger_ns, open_max_ns, forget_after_ns, poll_ns;
+};
+extern const struct fg_conf_field driver_fields[];
+extern const size_t driver_n_fields;
+
+/* All borrowed. */
+struct driver_config {
+    const struct driver_settings *settings;
+    struct fg_bucket *bucket;
+    const char *scratch; /* a folder for segments on their way; what is in it may go */
+    struct build_head head;
+    struct rounds *rounds;
+    struct retire *retire;
+    struct held *held;
+    struct fg_registry *registry;
+    struct fg_clock *clock;
+};
+
+/* Makes the core and tells it of the rounds there are. FG_E_UNAVAILABLE, FG_E_CORRUPT: the store;
+ * FG_E_LIMIT: more rounds than the core takes. */
+enum fg_code driver_create(const struct driver_config *config, struct driver **ret_driver,
+                           struct fg_err *err) fg_must_check;
+
+/* --- the committer's thread: see segments_admit() and segments_added() --- */
+
+enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
+                                     uint64_t looked, uint32_t *ret_round);
+void driver_added(struct driver *driver, const struct head_round_key *round, uint64_t profiles,
+                  uint64_t bytes, int64_t wall_ns);
+
+/* --- any thread --- */
+
+/* Have profiles of this group to be looked for, in blocks of *ret_seen or newer? */
+bool driver_is_late(struct driver *driver, const struct head_group_key *group, uint64_t *ret_seen);
+
+/* Begins; commit outlives the driver's end. */
+enum fg_code driver_start(struct driver *driver, struct commit *commit,
+                          struct fg_err *err) fg_must_check;
+
+/* Those who wait in driver_fence() and driver_flush() get FG_E_CANCELED, from now on. */
+void driver_hurry(struct driver *driver);
+
+/* Ends the thread; what was begun is found again at the next start. */
+void driver_stop(struct driver *driver);
+
+/* After the committer has ended. NULL is fine. */
+void driver_destroy(struct driver *driver);
+
+/*
+ * May a reader whose snapshot is of this generation be served? FG_OK: yes; until driver_unfence()
+ * no round changes its state, so rounds are chosen and an iterator is made in between, and nothing
+ * else is done. FG_E_PRECONDITION: it needs a newer snapshot. FG_E_DEADLINE: this ingester is
+ * behind and did not catch up in time. Any thread that may wait.
+ */
+enum fg_code driver_fence(struct driver *driver, uint64_t generation, int64_t deadline_mono_ns,
+                          struct fg_err *err) fg_must_check;
+void driver_unfence(struct driver *driver);
+
+/*
+ * Cuts everything there is and waits until it is committed. FG_E_DEADLINE: it goes on, and did not
+ * come to an end in time. Any thread that may wait.
+ */
+enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns,
+                          struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,566 @@
+#include "ingester/segments/held.h"
+
+#include "common/base/arena.h"
+#include "common/block/reader.h"
+#include "common/manifest/snapshot.h"
+
+#include <pthread.h>
+
+enum {
+    TENANTS_MAX = 64,          /* manifests that are kept; late data is of few tenants at a time */
+    ATTEMPTS_MAX = 3,          /* objects that are gone mean that the snapshot is old */
+    THING_MAX_BYTES = 1 << 30, /* memory of one parsed thing */
+};
+
+/* Older manifests are asked for again. A least generation that is newer is one reason more. */
+static const int64_t MANIFEST_AGE_NS = 5 * FG_SECOND_NS;
+
+/* What is kept of objects; of the ids of a group the shard is part of the kind. */
+enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
+
+struct held {
+    struct held_config config;
+    struct fg_cache *cache;
+    pthread_mutex_t lock; /* of manifests */
+    struct fg_manifests *manifests;
+};
+
+struct held *held_create(const struct held_config *config)
+{
+    struct held *held = fg_new(struct held);
+
+    held->config = *config;
+    held->cache = fg_cache_create(config->cache_max_bytes);
+    (void)pthread_mutex_init(&held->lock, NULL);
+    held->manifests = fg_manifests_create(TENANTS_MAX, MANIFEST_AGE_NS, FG_RULES_ALL);
+    return held;
+}
+
+void held_destroy(struct held *held)
+{
+    if (held == NULL)
+        return;
+    fg_manifests_destroy(held->manifests);
+    (void)pthread_mutex_destroy(&held->lock);
+    fg_cache_destroy(held->cache);
+    free(held);
+}
+
+/* One call of held_find(). */
+struct search {
+    struct held *held;
+    const struct held_question *questions;
+    size_t n_questions;
+    int64_t deadline_mono_ns;
+    struct fg_err *err;
+    struct fg_snapshot snapshot;
+};
+
+/* ---- the snapshot ---- */
+
+/* The tenant's manifest, or the L0 manifest; nothing in *ret_manifest: as it was. */
+static enum fg_code read_manifest(struct search *search, int object, struct fg_slice etag,
+                                  struct fg_manifest **ret_manifest)
+{
+    struct fg_slice tenant = search->questions[0].tenant;
+    char name[FG_NAME_MAX_BYTES] = FG_NAME_L0;
+    struct fg_bucket_request get = {
+        .verb = FG_BUCKET_GET,
+        .name = name,
+        .content_max_bytes = FG_MANIFEST_MAX_BYTES,
+        .condition = etag.len > 0 ? FG_BUCKET_IF_CHANGED : FG_BUCKET_ALWAYS,
+        .deadline_mono_ns = search->deadline_mono_ns,
+    };
+    struct fg_slice body = FG_LIT(""), found = FG_LIT("");
+    enum fg_code code;
+
+    *ret_manifest = NULL;
+    if (object != FG_SNAPSHOT_L0 && fg_name_blocks(name, tenant, search->err) != FG_OK)
+        return search->err->code;
+    if (etag.len > 0)
+        memcpy(get.if_etag.text, etag.ptr, etag.len);
+    code = fg_bucket_call(search->held->config.bucket, &get);
+    if (code == FG_OK && !get.unchanged) {
+        body = fg_buf_slice(&get.body);
+        found = fg_cstr(get.etag.text);
+    }
+    if (code != FG_OK && code != FG_E_NOT_FOUND)
+        *search->err = get.err;
+    else if (code == FG_OK && get.unchanged)
+        code = FG_OK;
+    else if (object == FG_SNAPSHOT_L0)
+        code = fg_manifest_l0(body, found, ret_manifest, search->err);
+    else
+        code = fg_manifest_blocks(body, found, tenant, ret_manifest, search->err);
+    fg_bucket_clear(&get);
+    return code;
+}
+
+static enum fg_code answer(struct search *search, int object)
+{
+    struct held *held = search->held;
+    char etag[FG_BUCKET_ETAG_BYTES];
+    struct fg_manifest *manifest;
+    struct fg_slice known;
+    enum fg_code code;
+
+    (void)pthread_mutex_lock(&held->lock);
+    known = fg_snapshot_etag(&search->snapshot, object);
+    fg_assert(known.len < sizeof etag);
+    if (known.len > 0)
+        memcpy(etag, known.ptr, known.len);
+    (void)pthread_mutex_unlock(&held->lock);
+    code = read_manifest(search, object, fg_bytes(etag, known.len), &manifest);
+    (void)pthread_mutex_lock(&held->lock);
+    if (code == FG_OK)
+        fg_snapshot_answer(&search->snapshot, object, manifest, fg_mono_ns(held->config.clock));
+    else
+        fg_snapshot_failed(&search->snapshot, search->err);
+    (void)pthread_mutex_unlock(&held->lock);
+    return code;
+}
+
+static enum fg_code take_snapshot(struct search *search, uint64_t least, bool fresh)
+{
+    struct fg_snapshot *snapshot = &search->snapshot;
+    struct held *held = search->held;
+
+    (void)pthread_mutex_lock(&held->lock);
+    fg_snapshot_begin(snapshot, least, fresh, fg_mono_ns(held->config.clock));
+    (void)pthread_mutex_unlock(&held->lock);
+    while (snapshot->state == FG_SNAPSHOT_READING) {
+        bool want_l0 = snapshot->want_l0, want_tenant = (snapshot->want_tenants & 1) != 0;
+
+        fg_assert(want_l0 || want_tenant);
+        if ((want_l0 && answer(search, FG_SNAPSHOT_L0) != FG_OK) ||
+            (want_tenant && answer(search, 0) != FG_OK))
+            return search->err->code;
+    }
+    if (snapshot->state == FG_SNAPSHOT_READY)
+        return FG_OK;
+    *search->err = snapshot->err;
+    return search->err->code;
+}
+
+/* ---- things of objects ---- */
+
+/* An object on its way through a search. */
+struct object {
+    const char *name;
+    struct fg_id id;
+    uint64_t bytes;
+    struct fg_block_range directory;
+};
+
+/* What is kept: anything parsed, in an arena of its own. */
+struct thing {
+    struct fg_arena *arena;
+    struct fg_block_directory directory;
+    struct fg_block_group *groups; /* of the part */
+    struct fg_id *ids;             /* ascending */
+    size_t n_ids;
+};
+
+static void thing_destroy(void *value)
+{
+    struct thing *thing = value;
+
+    fg_arena_destroy(thing->arena);
+    free(thing);
+}
+
+static enum fg_code get_range(const struct search *search, const struct object *object,
+                              struct fg_block_range range, struct fg_bucket_request *get)
+{
+    *get = (struct fg_bucket_request){
+        .verb = FG_BUCKET_GET,
+        .name = object->name,
+        .offset = range.offset,
+        .length = range.len,
+        .content_max_bytes = range.len,
+        .deadline_mono_ns = search->deadline_mono_ns,
+    };
+    if (fg_bucket_call(search->held->config.bucket, get) != FG_OK) {
+        *search->err = get->err;
+        return search->err->code;
+    }
+    if (get->body.len != range.len)
+        return fg_fail(search->err, FG_E_CORRUPT, "%s: ends before its directory says",
+                       object->name);
+    return FG_OK;
+}
+
+/* Which thing. */
+struct wanted {
+    const struct object *object;
+    enum what what;
+    const struct thing *directory;
+    uint32_t part;
+    uint16_t shard;
+    uint32_t window;
+};
+
+static const struct fg_block_part *part_of(const struct wanted *wanted)
+{
+    return &wanted->directory->directory.parts[wanted->part];
+}
+
+static enum fg_code make_directory(const struct search *search, const struct wanted *wanted,
+                                   struct thing *thing)
+{
+    struct fg_bucket_request get;
+    enum fg_code code = get_range(search, wanted->object, wanted->object->directory, &get);
+
+    if (code == FG_OK)
+        code = fg_block_directory_parse(fg_buf_slice(&get.body), wanted->object->bytes,
+                                        thing->arena, &thing->directory, search->err);
+    fg_bucket_clear(&get);
+    return code;
+}
+
+static enum fg_code make_groups(const struct search *search, const struct wanted *wanted,
+                                struct thing *thing)
+{
+    const struct fg_block_part *part = part_of(wanted);
+    struct fg_bucket_request get;
+    enum fg_code code =
+        get_range(search, wanted->object, fg_block_part_range(part, FG_BLOCK_WANT_GROUPS), &get);
+
+    if (code == FG_OK)
+        code = fg_block_groups_parse(part, fg_buf_slice(&get.body), thing->arena, &thing->groups,
+                                     search->err);
+    fg_bucket_clear(&get);
+    return code;
+}
+
+static int cmp_ids(const void *left, const void *right)
+{
+    return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
+}
+
+/* Adds the ids of the group that are in one page of rows. */
+static enum fg_code add_ids_of_page(const struct search *search, const struct wanted *wanted,
+                                    const struct fg_block_index *index, uint32_t page,
+                                    struct fg_arena *scratch, struct thing *thing)
+{
+    const struct fg_block_page *rows_page = &index->pages[FG_BLOCK_IDX].pages[page];
+    const struct fg_block_pages *id_pages = &index->pages[FG_BLOCK_PID];
+    struct fg_bucket_request get;
+    struct fg_block_rows rows;
+    enum fg_code code = get_range(
+        search, wanted->object, (struct fg_block_range){rows_page->offset, rows_page->bytes}, &get);
+
+    if (code == FG_OK)
+        code =
+            fg_block_rows_parse(index, page, fg_buf_slice(&get.body), scratch, &rows, search->err);
+    fg_bucket_clear(&get);
+    for (uint32_t p = 0; code == FG_OK && p < id_pages->count; p++) {
+        const struct fg_block_page *ids_page = &id_pages->pages[p];
+        struct fg_id *ids;
+
+        if (ids_page->first >= rows.first + rows.count ||
+            ids_page->first + ids_page->items <= rows.first)
+            continue;
+        code = get_range(search, wanted->object,
+                         (struct fg_block_range){ids_page->offset, ids_page->bytes}, &get);
+        if (code == FG_OK)
+            code =
+                fg_block_ids_parse(index, p, fg_buf_slice(&get.body), scratch, &ids, search->err);
+        fg_bucket_clear(&get);
+        for (uint32_t i = 0; code == FG_OK && i < rows.count; i++) {
+            uint32_t profile = rows.first + i;
+
+            if (rows.shards[i] == wanted->shard && rows.windows[i] == wanted->window &&
+                profile >= ids_page->first && profile < ids_page->first + ids_page->items)
+                thing->ids[thing->n_ids++] = ids[profile - ids_page->first];
+        }
+    }
+    return code;
+}
+
+/* The group's number of profiles is known, and so is when they were. */
+static enum fg_code make_ids(const struct search *search, const struct wanted *wanted,
+                             struct thing *thing)
+{
+    const struct fg_block_part *part = part_of(wanted);
+    fg_auto(fg_arena) *scratch = fg_arena_create(THING_MAX_BYTES);
+    struct fg_bucket_request get;
+    struct fg_block_index index;
+    const struct fg_block_pages *pages;
+    enum fg_code code =
+        get_range(search, wanted->object, fg_block_part_range(part, FG_BLOCK_WANT_SERIES), &get);
+
+    if (code == FG_OK)
+        code = fg_block_part_parse(part, fg_buf_slice(&get.body), scratch, &index, search->err);
+    fg_bucket_clear(&get);
+    if (code != FG_OK)
+        return code;
+    thing->ids = fg_arena_new(thing->arena, struct fg_id, part->n_profiles);
+    if (thing->ids == NULL)
+        return fg_fail(search->err, FG_E_LIMIT, "%s: too many ids", wanted->object->name);
+    pages = &index.pages[FG_BLOCK_IDX];
+    for (uint32_t p = 0; p < pages->count && code == FG_OK; p++)
+        if (pages->pages[p].t_min_ns < head_window_end_ns(wanted->window) &&
+            pages->pages[p].t_max_ns >= head_window_first_ns(wanted->window))
+            code = add_ids_of_page(search, wanted, &index, p, scratch, thing);
+    if (code == FG_OK && thing->n_ids > 1)
+        qsort(thing->ids, thing->n_ids, sizeof *thing->ids, cmp_ids);
+    return code;
+}
+
+static enum fg_code make_thing(const struct search *search, const struct wanted *wanted,
+                               struct thing *thing)
+{
+    switch (wanted->what) {
+    case WHAT_DIRECTORY:
+        return make_directory(search, wanted, thing);
+    case WHAT_GROUPS:
+        return make_groups(search, wanted, thing);
+    default:
+        return make_ids(search, wanted, thing);
+    }
+}
+
+/* From the cache, or made; the entry is the caller's to let go. */
+static enum fg_code get_thing(const struct search *search, const struct wanted *wanted,
+                              struct fg_cache_entry **ret_entry)
+{
+    const struct fg_cache_key key = {
+        .object = wanted->object->id,
+        .what = (uint32_t)wanted->what | (uint32_t)wanted->shard << WHAT_SHARD,
+        .part = wanted->part,
+        .number = wanted->window,
+    };
+    enum fg_cache_state state;
+    struct fg_cache_entry *entry;
+    struct thing *thing;
+    bool mine;
+
+    for (;;) {
+        entry = fg_cache_open(search->held->cache, &key, &state, &mine);
+        if (mine)
+            break;
+        if (state == FG_CACHE_LOADING)
+            state = fg_cache_wait(entry, search->deadline_mono_ns -
+                                             fg_mono_ns(search->held->config.clock));
+        if (state == FG_CACHE_READY) {
+            *ret_entry = entry;
+            return FG_OK;
+        }
+        fg_cache_unref(entry); /* who made it failed: we may fare better */
+        if (state == FG_CACHE_LOADING)
+            return fg_fail(search->err, FG_E_DEADLINE, "looking for late profiles took too long");
+    }
+    thing = fg_new(struct thing);
+    thing->arena = fg_arena_create(THING_MAX_BYTES);
+    if (make_thing(search, wanted, thing) != FG_OK) {
+        fg_cache_fail(entry);
+        fg_cache_unref(entry);
+        thing_destroy(thing);
+        return search->err->code;
+    }
+    fg_cache_fill(entry, thing, sizeof *thing + fg_arena_used_bytes(thing->arena), thing_destroy);
+    *ret_entry = entry;
+    return FG_OK;
+}
+
+/* ---- a search ---- */
+
+static bool has_id(const struct thing *thing, struct fg_id id)
+{
+    return thing->n_ids > 0 &&
+           bsearch(&id, thing->ids, thing->n_ids, sizeof *thing->ids, cmp_ids) != NULL;
+}
+
+static bool has_group(const struct fg_block_part *part, const struct thing *groups, uint16_t shard,
+                      uint32_t window)
+{
+    uint32_t low = 0, high = part->n_groups;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const struct fg_block_group *group = &groups->groups[middle];
+
+        if (group->shard < shard || (group->shard == shard && group->window < window))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < part->n_groups && groups->groups[low].shard == shard &&
+           groups->groups[low].window == window;
+}
+
+static enum fg_code search_group(const struct search *search, struct wanted wanted,
+                                 const struct held_question *question)
+{
+    struct fg_cache_entry *entry;
+
+    wanted.what = WHAT_IDS;
+    wanted.shard = question->shard;
+    wanted.window = question->window;
+    if (get_thing(search, &wanted, &entry) != FG_OK)
+        return search->err->code;
+    for (size_t i = 0; i < question->n_ids; i++)
+        if (has_id(fg_cache_value(entry), question->ids[i]))
+            question->found[i] = true;
+    fg_cache_unref(entry);
+    return FG_OK;
+}
+
+/* Is the time of any profile of the window between these? */
+static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
+{
+    return t_min_ns < head_window_end_ns(window) && t_max_ns >= head_window_first_ns(window);
+}
+
+static enum fg_code search_part(const struct search *search, struct wanted wanted)
+{
+    const struct fg_block_part *part = part_of(&wanted);
+    struct fg_cache_entry *entry = NULL;
+    enum fg_code code = FG_OK;
+
+    for (size_t q = 0; q < search->n_questions && code == FG_OK; q++) {
+        const struct held_question *question = &search->questions[q];
+
+        if (!overlaps(question->window, part->t_min_ns, part->t_max_ns))
+            continue;
+        wanted.what = WHAT_GROUPS;
+        if (entry == NULL)
+            code = get_thing(search, &wanted, &entry);
+        if (code == FG_OK &&
+            has_group(part, fg_cache_value(entry), question->shard, question->window))
+            code = search_group(search, wanted, question);
+    }
+    fg_cache_unref(entry);
+    return code;
+}
+
+static enum fg_code search_object(const struct search *search, const struct object *object,
+                                  int64_t t_min_ns, int64_t t_max_ns)
+{
+    struct wanted wanted = {.object = object, .what = WHAT_DIRECTORY};
+    struct fg_slice tenant = search->questions[0].tenant;
+    const struct fg_block_directory *directory;
+    struct fg_cache_entry *entry;
+    enum fg_code code = FG_OK;
+    bool any = false;
+
+    for (size_t q = 0; q < search->n_questions && !any; q++)
+        any = overlaps(search->questions[q].window, t_min_ns, t_max_ns);
+    if (!any)
+        return FG_OK;
+    if (get_thing(search, &wanted, &entry) != FG_OK)
+        return search->err->code;
+    wanted.directory = fg_cache_value(entry);
+    directory = &wanted.directory->directory;
+    wanted.part = fg_block_part_find(directory, tenant, FG_LIT(""));
+    for (; code == FG_OK && wanted.part < directory->n_parts &&
+           fg_slice_eq(directory->parts[wanted.part].tenant, tenant);
+         wanted.part++)
+        code = search_part(search, wanted);
+    fg_cache_unref(entry);
+    return code;
+}
+
+static enum fg_code search_segment(const struct search *search, const struct fg_l0_segment *segment)
+{
+    const struct fg_l0 *l0 = &search->snapshot.l0->l0;
+    uint32_t tenant = fg_l0_tenant(l0, search->questions[0].tenant);
+    const struct fg_l0_part *part = tenant == FG_L0_NO_TENANT ? NULL : fg_l0_part(segment, tenant);
+    char name[FG_NAME_MAX_BYTES];
+
+    if (part == NULL)
+        return FG_OK;
+    fg_name_segment(name, &segment->id);
+    return search_object(search,
+                         &(struct object){name,
+                                          fg_hash128(fg_cstr(name)),
+                                          segment->bytes,
+                                          {segment->directory_offset, segment->directory_bytes}},
+                         part->t_min_ns, part->t_max_ns);
+}
+
+static enum fg_code search_segments(const struct search *search)
+{
+    const struct fg_l0 *l0 = &search->snapshot.l0->l0;
+
+    for (uint32_t i = 0; i < l0->n_segments; i++)
+        if (fg_snapshot_reads(&search->snapshot, 0, &l0->segments[i]) &&
+            search_segment(search, &l0->segments[i]) != FG_OK)
+            return search->err->code;
+    return FG_OK;
+}
+
+static enum fg_code search_one(struct search *search, uint64_t generation)
+{
+    const struct fg_l0_segment *segment;
+
+    if (take_snapshot(search, generation, false) != FG_OK)
+        return search->err->code;
+    segment = fg_l0_segment(&search->snapshot.l0->l0, generation);
+    return segment == NULL ? fg_fail(search->err, FG_E_NOT_FOUND,
+                                     "the segment of generation %llu is not live any more",
+                                     (unsigned long long)generation)
+                           : search_segment(search, segment);
+}
+
+static enum fg_code search_blocks(const struct search *search)
+{
+    const struct fg_blocks *blocks = &search->snapshot.blocks[0]->blocks;
+
+    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks[i];
+        char name[FG_NAME_MAX_BYTES];
+
+        if (fg_name_block(name, search->questions[0].tenant, block->id, search->err) != FG_OK ||
+            search_object(search,
+                          &(struct object){name,
+                                           fg_hash128(fg_cstr(name)),
+                                           block->bytes,
+                                           {block->directory_offset, block->directory_bytes}},
+                          block->t_min_ns, block->t_max_ns) != FG_OK)
+            return search->err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code search_all(struct search *search, uint64_t least)
+{
+    enum fg_code code;
+
+    for (unsigned attempt = 1;; attempt++) {
+        code = take_snapshot(search, least, attempt > 1);
+        if (code == FG_OK)
+            code = search_segments(search);
+        if (code == FG_OK)
+            code = search_blocks(search);
+        if (code != FG_E_NOT_FOUND || attempt == ATTEMPTS_MAX)
+            return code;
+    }
+}
+
+enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
+                       uint64_t only, uint64_t least, int64_t deadline_mono_ns,
+                       uint64_t *ret_generation, struct fg_err *err)
+{
+    struct search search = {
+        .held = held,
+        .questions = questions,
+        .n_questions = n,
+        .deadline_mono_ns = deadline_mono_ns,
+        .err = err,
+    };
+    enum fg_code code;
+
+    fg_assert(n > 0);
+    (void)pthread_mutex_lock(&held->lock);
+    fg_snapshot_init(&search.snapshot, held->manifests, &questions[0].tenant, 1);
+    (void)pthread_mutex_unlock(&held->lock);
+    code = only != 0 ? search_one(&search, only) : search_all(&search, least);
+    if (code == FG_OK)
+        *ret_generation = only != 0 ? only : fg_snapshot_generation(&search.snapshot);
+    (void)pthread_mutex_lock(&held->lock);
+    fg_snapshot_done(&search.snapshot);
+    (void)pthread_mutex_unlock(&held->lock);
+    return code;
+}

@@ -1,0 +1,50 @@
+/*
+ * Which profiles are in live segments and blocks already: for late and repeated ones
+ * (check-late-ids), and for a head that compares itself with what was committed while it was away
+ * (settle-on-rejoin). protocol.md, Write 3.
+ *
+ * Ordinary data never gets here. A group that is asked about costs its objects' directories and
+ * group lists, and where a group is in an object, the ids of it; all of that is kept in a cache.
+ *
+ * Thread: any that may wait.
+ */
+#ifndef FG_INGESTER_SEGMENTS_HELD_H
+#define FG_INGESTER_SEGMENTS_HELD_H
+
+#include "common/bucket/bucket.h"
+#include "common/run/cache.h"
+#include "ingester/keys.h"
+
+struct held;
+
+/* All borrowed. */
+struct held_config {
+    struct fg_bucket *bucket;
+    struct fg_clock *clock;
+    uint64_t cache_max_bytes;
+};
+
+struct held *held_create(const struct held_config *config);
+void held_destroy(struct held *held); /* nobody asks any more; NULL is fine */
+
+/* Ids of one group. */
+struct held_question {
+    struct fg_slice tenant; /* a checked name */
+    uint16_t shard;
+    uint32_t window;
+    const struct fg_id *ids;
+    size_t n_ids;
+    bool *found; /* [n_ids]: set where the id is in some object, else left alone */
+};
+
+/*
+ * Looks in what is live at a generation of `least` or newer, which one is said; or, with only not
+ * 0, in the segment of that generation alone (FG_E_NOT_FOUND: it is not live any more). All
+ * questions are of one tenant. FG_E_UNAVAILABLE, FG_E_DEADLINE: the bucket; FG_E_CORRUPT: what it
+ * holds.
+ */
+enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
+                       uint64_t only, uint64_t least, int64_t deadline_mono_ns,
+                       uint64_t *ret_generation, struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,21 @@
+/* What a bucket's live segments hold, read the slow and simple way: whole objects, all of them. */
+#ifndef FG_TESTS_LIB_COMMITTED_H
+#define FG_TESTS_LIB_COMMITTED_H
+
+#include "common/bucket/bucket.h"
+
+struct committed {
+    uint64_t generation;
+    uint32_t n_segments;
+    uint64_t n_profiles;
+    struct fg_id digest; /* sum of the profiles' ids */
+};
+
+/*
+ * Verifies every segment on the way. lines: folded stacks of the tenant's values of one type
+ * ("cpu:nanoseconds"), summed and in byte order, that of the empty stack (" 5") first.
+ */
+struct committed committed_read(struct fg_bucket *bucket, const char *tenant, const char *type,
+                                struct fg_buf *lines);
+
+#endif

@@ -1,0 +1,308 @@
+/*
+ * From pushes to segments in a bucket and out of the head, through a whole ingester: each profile
+ * is in exactly one of the two for every reader, whatever fails on the way.
+ */
+#include "tests/lib/committed.h"
+#include "tests/lib/head_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PROFILES = 24, ANY = UINT32_MAX };
+
+static const int64_t start_ns = INT64_C(1700000000) * FG_SECOND_NS;
+static const int64_t forever_ns = 1000 * FG_HOUR_NS;
+static const char cpu[] = "cpu:nanoseconds";
+
+struct fixture {
+    struct fg_store *store;
+    struct fg_bucket *bucket;
+    struct head head;
+    struct fg_buf all, head_lines, block_lines;
+    bool is_faulty; /* the bucket */
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    f->store = fg_store_memory(HEAD_FAMILIES);
+    f->bucket = fg_bucket_memory();
+    fg_buf_init(&f->all, SIZE_MAX);
+    fg_buf_init(&f->head_lines, SIZE_MAX);
+    fg_buf_init(&f->block_lines, SIZE_MAX);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_buf_done(&f->all);
+    fg_buf_done(&f->head_lines);
+    fg_buf_done(&f->block_lines);
+    fg_bucket_close(f->bucket);
+    fg_store_close(f->store);
+    free(f);
+    return 0;
+}
+
+/* Services, zones, windows and spans change; stacks come again and new. */
+static struct head_profile profile_of(unsigned n)
+{
+    static const char *const stacks[] = {"a;b", "a;c", "a", "d;e;f", "", "a;b;g"};
+    static struct head_sample samples[PROFILES][3];
+
+    samples[n][0] = (struct head_sample){stacks[n % 6], {1, 10 + n}, 0};
+    samples[n][1] = (struct head_sample){stacks[(n * n + 1) % 6], {n % 3 != 0, n % 5}, 0};
+    samples[n][2] = (struct head_sample){stacks[(n + 3) % 6], {2, 7}, n % 4};
+    return (struct head_profile){
+        .tenant = "tenant",
+        .service = n % 3 == 0 ? "shop" : "archive",
+        .zone = n % 2 == 0 ? "n" : "s",
+        .time_ns = start_ns + (int64_t)(n % 5) * 7 * FG_MINUTE_NS + n,
+        .duration_ns = 10 * FG_SECOND_NS,
+        .samples = samples[n],
+        .n_samples = 3,
+    };
+}
+
+static const struct head_query everything = {
+    .tenant = "tenant", .type = cpu, .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+
+static void push(struct fixture *f, unsigned from, unsigned to, uint32_t duplicates)
+{
+    uint32_t found = 0;
+
+    for (unsigned n = from; n < to; n++) {
+        const struct head_profile profile = profile_of(n);
+        struct head_pushed pushed = head_push(&f->head, &profile, true);
+
+        /* Blocks could not be looked at: the agent sends it again. */
+        if (f->is_faulty && pushed.code == FG_E_UNAVAILABLE)
+            pushed = head_push(&f->head, &profile, true);
+        assert_int_equal(pushed.code, FG_OK);
+        assert_int_equal(pushed.stored + pushed.duplicates, 1);
+        found += pushed.duplicates;
+    }
+    if (duplicates != ANY)
+        assert_int_equal(found, duplicates);
+}
+
+static void flush(struct fixture *f)
+{
+    struct fg_err err;
+
+    if (ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) !=
+        FG_OK)
+        fail_msg("%s", err.msg);
+}
+
+static void select_head(struct fixture *f, uint64_t generation, struct fg_buf *out)
+{
+    struct head_query query = everything;
+
+    query.generation = generation;
+    assert_int_equal(head_select(&f->head, &query, out), FG_OK);
+}
+
+static void assert_same(const struct fg_buf *a, const struct fg_buf *b)
+{
+    if (!fg_slice_eq(fg_buf_slice(a), fg_buf_slice(b)))
+        fail_msg("%.*s---\n%.*s", FG_S(fg_buf_slice(a)), FG_S(fg_buf_slice(b)));
+}
+
+/* What the whole is, from a head that never commits. */
+static void expect_all(struct fixture *f, unsigned n)
+{
+    struct fixture other = {.store = fg_store_memory(HEAD_FAMILIES)};
+
+    head_open(&other.head, other.store);
+    push(&other, 0, n, 0);
+    select_head(&other, 0, &f->all);
+    head_close(&other.head);
+    fg_store_close(other.store);
+}
+
+static void what_was_pushed_is_in_segments(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES, 0);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_segments, 1);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    /* A reader that does not know of the segment finds all in the head, one that does nothing. */
+    select_head(f, committed.generation - 1, &f->head_lines);
+    assert_same(&f->head_lines, &f->all);
+    select_head(f, committed.generation, &f->head_lines);
+    assert_int_equal(f->head_lines.len, 0);
+    assert_int_equal(head_stats(&f->head, "tenant").profiles, PROFILES);
+    head_close(&f->head);
+}
+
+static void what_comes_later_goes_into_the_next(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES / 2, 0);
+    flush(f);
+    push(f, PROFILES / 2, PROFILES, 0);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES / 2);
+    select_head(f, committed.generation, &f->head_lines);
+    assert_true(f->head_lines.len > 0);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_segments, 2);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    /* All of it again: nothing is new, nothing is committed twice. */
+    push(f, 0, PROFILES, PROFILES);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    head_close(&f->head);
+}
+
+static bool has_profiles(struct fg_store *store)
+{
+    fg_auto(fg_store_iter) *iter =
+        fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+
+    return iter->valid;
+}
+
+/* Waits until the head has forgotten everything. */
+static void wait_for_nothing(struct fixture *f)
+{
+    for (int i = 0; has_profiles(f->store); i++) {
+        assert_true(i < 6000);
+        (void)usleep(10000);
+    }
+}
+
+static void what_is_forgotten_is_found_in_segments(void **state)
+{
+    struct fixture *f = *state;
+    struct head_query old = everything;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_forgetting(&f->head, f->store, f->bucket, 0);
+    push(f, 0, PROFILES, 0);
+    flush(f);
+    wait_for_nothing(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_same(&f->block_lines, &f->all);
+    select_head(f, committed.generation, &f->head_lines);
+    assert_int_equal(f->head_lines.len, 0);
+    old.generation = committed.generation - 1;
+    assert_int_equal(head_select(&f->head, &old, &f->head_lines), FG_E_PRECONDITION);
+    /* An agent that sends all of it again. */
+    push(f, 0, PROFILES, PROFILES);
+    assert_false(has_profiles(f->store));
+    head_close(&f->head);
+}
+
+static void a_restart_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    for (unsigned n = 0; n < PROFILES; n += 4) {
+        head_open_forgetting(&f->head, f->store, f->bucket, n % 8 == 0 ? forever_ns : 0);
+        push(f, n, n + 4, 0);
+        push(f, 0, n + 4, n + 4);
+        if (n % 3 != 0)
+            flush(f);
+        push(f, 0, n + 4, n + 4);
+        head_close(&f->head);
+    }
+    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    head_close(&f->head);
+}
+
+/* A disk from a backup: the head thinks it has committed nothing. */
+static void an_older_head_compares_itself(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES / 2, 0);
+    flush(f);
+    head_close(&f->head);
+
+    struct fg_store *other = fg_store_memory(HEAD_FAMILIES);
+    head_open_forgetting(&f->head, other, f->bucket, forever_ns);
+    push(f, 0, PROFILES, ANY); /* before it has read the manifest it takes all of them */
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    head_close(&f->head);
+    fg_store_close(other);
+}
+
+/* The k-th request fails, or its answer is lost: in the end each profile is committed once. */
+static void faults_of_the_bucket_are_survived(void **state)
+{
+    struct fixture *f = *state;
+
+    expect_all(f, PROFILES);
+    f->is_faulty = true;
+    for (uint64_t k = 1; k <= 12; k++) {
+        for (int late = 0; late < 2; late++) {
+            struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+            struct fg_bucket *memory = fg_bucket_memory();
+            struct fg_bucket_faulty *faulty =
+                fg_bucket_faulty_create(memory, &(struct fg_bucket_faults){.seed = k});
+            struct committed committed;
+
+            fg_bucket_faulty_fail(faulty, k, late == 1);
+            head_open_forgetting(&f->head, store, fg_bucket_faulty_bucket(faulty), 0);
+            push(f, 0, PROFILES / 2, 0);
+            flush(f);
+            push(f, 0, PROFILES, PROFILES / 2);
+            flush(f);
+            head_close(&f->head);
+            committed = committed_read(memory, "tenant", cpu, &f->block_lines);
+            assert_int_equal(committed.n_profiles, PROFILES);
+            assert_same(&f->block_lines, &f->all);
+            fg_bucket_close(fg_bucket_faulty_bucket(faulty));
+            fg_bucket_close(memory);
+            fg_store_close(store);
+        }
+    }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_pushed_is_in_segments),         TEST(what_comes_later_goes_into_the_next),
+        TEST(what_is_forgotten_is_found_in_segments), TEST(a_restart_goes_on),
+        TEST(an_older_head_compares_itself),          TEST(faults_of_the_bucket_are_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
