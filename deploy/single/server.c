@@ -85,28 +85,22 @@ static enum fg_code lock_folder(const char *path, int *ret_fd, struct fg_err *er
     return FG_OK;
 }
 
+static enum fg_code open_folder(struct server *server, struct fg_err *err)
+{
+    (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", server_settings.data);
+    if (make_folder(server_settings.data, err) != FG_OK ||
+        lock_folder(server_settings.data, &server->lock_fd, err) != FG_OK)
+        return err->code;
+    return make_folder(server->scratch, err);
+}
+
 static enum fg_code open_store(struct server *server, struct fg_err *err)
 {
     const struct fg_store_config config = ingester_store_config(&ingester_settings);
     char path[PATH_MAX_BYTES];
 
-    if (make_folder(server_settings.data, err) != FG_OK ||
-        lock_folder(server_settings.data, &server->lock_fd, err) != FG_OK)
-        return err->code;
     (void)snprintf(path, sizeof path, "%s/head", server_settings.data);
     return fg_store_open(path, head_families, HEAD_FAMILIES, &config, &server->store, err);
-}
-
-/* One that cannot do what our promises stand on is not used. */
-static enum fg_code open_bucket(struct server *server, const struct fg_program *program,
-                                struct fg_err *err)
-{
-    (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", server_settings.data);
-    if (make_folder(server->scratch, err) != FG_OK ||
-        fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, program->registry,
-                       &server->bucket, err) != FG_OK)
-        return err->code;
-    return fg_bucket_prove(server->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }
 
 /* ---- services ---- */
@@ -186,6 +180,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .clock = program->clock,
         .timeout_ns = querier_settings.timeout_ns,
         .answer_max_bytes = querier_settings.answer_max_bytes,
+        .bucket = server->bucket,
         .cache_max_bytes = querier_settings.cache_max_bytes,
         .fetch_max_bytes = querier_settings.fetch_max_bytes,
         .manifest_age_ns = querier_settings.manifest_age_ns,
@@ -204,7 +199,10 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     fg_rpc_init(TRANSPORT_THREADS);
     server->ingester_routes.work = program->work;
     ingester_routes(&server->ingester_routes, program->http);
-    if (start_distributor(server, program, err) != FG_OK ||
+    if (open_folder(server, err) != FG_OK ||
+        fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, program->registry,
+                       &server->bucket, err) != FG_OK ||
+        start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
     server->compactor = compactor_create();
@@ -216,7 +214,10 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct server *server = program->service;
 
-    if (open_store(server, err) != FG_OK || open_bucket(server, program, err) != FG_OK ||
+    /* A bucket that cannot do what our promises stand on is not used. */
+    if (open_store(server, err) != FG_OK ||
+        fg_bucket_prove(server->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err) !=
+            FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK)

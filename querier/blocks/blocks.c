@@ -9,7 +9,7 @@ static const struct fg_metric_def blocks_metrics[] = FG_METRICS_DEFS(BLOCKS_METR
 static void on_scrape(void *arg)
 {
     struct blocks *blocks = arg;
-    struct cache_stats stats = cache_stats(blocks->cache);
+    struct fg_cache_stats stats = fg_cache_stats(blocks->cache);
 
     fg_metric_set(blocks->metrics, BLOCKS_CACHE_BYTES, (int64_t)stats.bytes);
     fg_metric_set(blocks->metrics, BLOCKS_CACHE_ENTRIES, (int64_t)stats.entries);
@@ -23,7 +23,7 @@ struct blocks *blocks_create(const struct blocks_config *config)
     blocks->clock = config->clock;
     blocks->fetch_max_bytes = config->fetch_max_bytes;
     blocks->memory_max_bytes = config->memory_max_bytes;
-    blocks->cache = cache_create(config->cache_max_bytes);
+    blocks->cache = fg_cache_create(config->cache_max_bytes);
     blocks->manifests = fg_manifests_create(TENANTS_MAX, config->manifest_age_ns, FG_RULES_ALL);
     (void)pthread_mutex_init(&blocks->manifests_lock, NULL);
     blocks->metrics =
@@ -38,7 +38,7 @@ void blocks_destroy(struct blocks *blocks)
         return;
     fg_manifests_destroy(blocks->manifests);
     (void)pthread_mutex_destroy(&blocks->manifests_lock);
-    cache_destroy(blocks->cache);
+    fg_cache_destroy(blocks->cache);
     free(blocks);
 }
 

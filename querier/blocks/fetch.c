@@ -83,9 +83,9 @@ static int item_order(const void *left, const void *right)
 
 /* ---- requests ---- */
 
-static struct cache_key key_of(const struct fetch_item *item)
+static struct fg_cache_key key_of(const struct fetch_item *item)
 {
-    return (struct cache_key){
+    return (struct fg_cache_key){
         .object = item->object->id,
         .what = item->thing->what << 8 | item->kind,
         .part = item->part == NULL ? 0 : item->part->number,
@@ -96,14 +96,14 @@ static struct cache_key key_of(const struct fetch_item *item)
 /* Opens in the cache. true: it is ours to make. */
 static bool open_item(struct fetch *fetch, struct fetch_item *item)
 {
-    struct cache_key key = key_of(item);
-    enum cache_state state;
+    struct fg_cache_key key = key_of(item);
+    enum fg_cache_state state;
     bool mine;
 
-    item->entry = cache_open(fetch->blocks->cache, &key, &state, &mine);
+    item->entry = fg_cache_open(fetch->blocks->cache, &key, &state, &mine);
     fg_metric_add(fetch->blocks->metrics, mine ? BLOCKS_CACHE_MISSES : BLOCKS_CACHE_HITS, 1);
     fetch->question->cache_hits += !mine;
-    if (state == CACHE_READY)
+    if (state == FG_CACHE_READY)
         queue_add(&fetch->ready[item->phase], item);
     else if (!mine)
         queue_add(&fetch->others, item);
@@ -222,7 +222,7 @@ static enum fg_code make_item(struct fetch *fetch, const struct load *load, stru
                       (unsigned long long)item->range.len);
     else if (item->thing->make(item, bytes, fetch->blocks->memory_max_bytes, &value, &size, err) ==
              FG_OK) {
-        cache_fill(item->entry, value, size, item->thing->destroy);
+        fg_cache_fill(item->entry, value, size, item->thing->destroy);
         queue_add(&fetch->ready[item->phase], item);
         return FG_OK;
     }
@@ -234,8 +234,8 @@ static void fail_items(struct queue *items)
     struct fetch_item *item;
 
     while ((item = queue_take(items)) != NULL) {
-        cache_fail(item->entry);
-        cache_unref(item->entry);
+        fg_cache_fail(item->entry);
+        fg_cache_unref(item->entry);
     }
 }
 
@@ -251,8 +251,8 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
             return err->code;
         (void)queue_take(&load->items);
         if (make_item(fetch, load, item, err) != FG_OK) {
-            cache_fail(item->entry);
-            cache_unref(item->entry);
+            fg_cache_fail(item->entry);
+            fg_cache_unref(item->entry);
             return err->code;
         }
     }
@@ -275,15 +275,15 @@ static void await_other(struct fetch *fetch)
 {
     struct fetch_item *item = queue_take(&fetch->others);
 
-    switch (cache_wait(item->entry, FETCH_WAIT_NS)) {
-    case CACHE_READY:
+    switch (fg_cache_wait(item->entry, FETCH_WAIT_NS)) {
+    case FG_CACHE_READY:
         queue_add(&fetch->ready[item->phase], item);
         break;
-    case CACHE_LOADING:
+    case FG_CACHE_LOADING:
         queue_add(&fetch->others, item);
         break;
-    case CACHE_FAILED: /* its question may have ended; we find out ourselves */
-        cache_unref(item->entry);
+    case FG_CACHE_FAILED: /* its question may have ended; we find out ourselves */
+        fg_cache_unref(item->entry);
         if (open_item(fetch, item))
             load_send(fetch, load_create(item));
         break;
@@ -305,7 +305,7 @@ static enum fg_code visit_one(struct fetch *fetch, struct fetch_item *item, stru
 {
     enum fg_code code = fetch->visit(fetch->arg, item, err);
 
-    cache_unref(item->entry);
+    fg_cache_unref(item->entry);
     fetch->to_visit[item->phase]--;
     fetch->bytes -= item->range.len;
     fetch->question->bytes += item->range.len;
@@ -358,9 +358,9 @@ static void fetch_done(struct fetch *fetch)
     }
     for (unsigned i = 0; i < FETCH_PHASES; i++)
         while ((item = queue_take(&fetch->ready[i])) != NULL)
-            cache_unref(item->entry);
+            fg_cache_unref(item->entry);
     while ((item = queue_take(&fetch->others)) != NULL)
-        cache_unref(item->entry);
+        fg_cache_unref(item->entry);
 }
 
 enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch_visit visit,

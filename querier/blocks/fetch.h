@@ -35,7 +35,7 @@ struct fetch_item {
     unsigned phase;        /* all of the phases before are visited first */
 
     /* The fetch's own; the entry is there in visits. */
-    struct cache_entry *entry;
+    struct fg_cache_entry *entry;
     struct fetch_item *next;
 };
 
@@ -49,7 +49,7 @@ enum fg_code fetch_add(struct fetch_list *list, struct fg_arena *arena,
                        const struct fetch_item *item, struct fg_err *err) fg_must_check;
 
 /* Called once for each item. The entry is let go afterwards, unless the visit keeps it with
- * cache_ref(). */
+ * fg_cache_ref(). */
 typedef enum fg_code (*fetch_visit)(void *arg, const struct fetch_item *item, struct fg_err *err);
 
 /* Visits all; the list is sorted on the way, and of no use afterwards. */
@@ -61,10 +61,10 @@ enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch
 extern const struct thing thing_directory, thing_index, thing_tree, thing_page;
 
 /* What their entries hold. */
-const struct fg_block_directory *directory_of(const struct cache_entry *entry);
-const struct fg_block_index *index_of(const struct cache_entry *entry);
-const struct fg_block_tree *tree_of(const struct cache_entry *entry);
-struct fg_slice page_of(const struct cache_entry *entry);
+const struct fg_block_directory *directory_of(const struct fg_cache_entry *entry);
+const struct fg_block_index *index_of(const struct fg_cache_entry *entry);
+const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry);
+struct fg_slice page_of(const struct fg_cache_entry *entry);
 
 /* Adds the marked pages of a kind of the part to the list. */
 enum fg_code fetch_add_pages(struct fetch_list *list, struct fg_arena *arena, struct part *part,

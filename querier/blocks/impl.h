@@ -18,8 +18,8 @@
 
 #include "common/block/reader.h"
 #include "common/manifest/snapshot.h"
+#include "common/run/cache.h"
 #include "querier/blocks/blocks.h"
-#include "querier/blocks/cache.h"
 
 #include <pthread.h>
 
@@ -45,7 +45,7 @@ FG_METRICS_ENUM(blocks_metric, BLOCKS_METRICS)
 struct blocks {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
-    struct cache *cache;
+    struct fg_cache *cache;
     struct fg_metrics *metrics;
     struct fg_manifests *manifests;
     pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY */
@@ -73,7 +73,7 @@ struct object {
     uint64_t bytes, profiles;
     struct fg_id digest;
     struct fg_block_range directory;
-    struct cache_entry *entry; /* its directory, once fetched */
+    struct fg_cache_entry *entry; /* its directory, once fetched */
 };
 
 struct objects {
@@ -102,7 +102,7 @@ struct part {
     struct object *object;
     uint32_t number; /* in the directory */
     const struct fg_block_part *entry;
-    struct cache_entry *index_entry, *tree_entry;
+    struct fg_cache_entry *index_entry, *tree_entry;
     const struct fg_block_index *index; /* once fetched */
     struct fg_block_match *matches;
     uint32_t n_matches;

@@ -81,7 +81,7 @@ static enum fg_code keep_directory(void *arg, const struct fetch_item *item, str
     struct object *object = &reader->objects.items[item->object - reader->objects.items];
 
     (void)err;
-    object->entry = cache_ref(item->entry);
+    object->entry = fg_cache_ref(item->entry);
     return FG_OK;
 }
 
@@ -138,8 +138,8 @@ enum fg_code reader_open(struct reader *reader, struct question *question,
 static void release_batch(struct reader *reader)
 {
     for (uint32_t i = 0; i < reader->n_batch; i++) {
-        cache_unref(reader->batch[i].tree_entry);
-        cache_unref(reader->batch[i].index_entry);
+        fg_cache_unref(reader->batch[i].tree_entry);
+        fg_cache_unref(reader->batch[i].index_entry);
     }
     reader->batch += reader->n_batch;
     reader->n_batch = 0;
@@ -149,7 +149,7 @@ void reader_close(struct reader *reader)
 {
     release_batch(reader);
     for (uint32_t i = 0; i < reader->objects.n; i++)
-        cache_unref(reader->objects.items[i].entry);
+        fg_cache_unref(reader->objects.items[i].entry);
     fg_arena_destroy(reader->arena);
 }
 
@@ -174,7 +174,7 @@ static uint32_t batch_size(const struct reader *reader)
 static enum fg_code keep_index(void *arg, const struct fetch_item *item, struct fg_err *err)
 {
     (void)arg, (void)err;
-    item->part->index_entry = cache_ref(item->entry);
+    item->part->index_entry = fg_cache_ref(item->entry);
     item->part->index = index_of(item->entry);
     return FG_OK;
 }

@@ -193,7 +193,7 @@ static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_er
     struct part *part = item->part;
 
     if (item->thing == &thing_tree) {
-        part->tree_entry = cache_ref(item->entry);
+        part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
     if (item->kind == FG_BLOCK_IDX)

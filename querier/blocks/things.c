@@ -8,7 +8,7 @@ enum { WHAT_DIRECTORY = 1, WHAT_INDEX, WHAT_TREE, WHAT_PAGE };
 /* What was parsed, with its memory, and what it borrows from. */
 struct parsed {
     struct fg_arena *arena;
-    struct cache_entry *below; /* NULL: nothing */
+    struct fg_cache_entry *below; /* NULL: nothing */
     union {
         struct fg_block_directory directory;
         struct fg_block_index index;
@@ -21,16 +21,16 @@ static void parsed_destroy(void *value)
     struct parsed *parsed = value;
 
     fg_arena_destroy(parsed->arena);
-    cache_unref(parsed->below);
+    fg_cache_unref(parsed->below);
     free(parsed);
 }
 
-static struct parsed *parsed_create(size_t max_bytes, struct cache_entry *below)
+static struct parsed *parsed_create(size_t max_bytes, struct fg_cache_entry *below)
 {
     struct parsed *parsed = fg_new(struct parsed);
 
     parsed->arena = fg_arena_create(max_bytes);
-    parsed->below = below == NULL ? NULL : cache_ref(below);
+    parsed->below = below == NULL ? NULL : fg_cache_ref(below);
     return parsed;
 }
 
@@ -67,9 +67,9 @@ static enum fg_code make_directory(const struct fetch_item *item, struct fg_slic
 
 const struct thing thing_directory = {WHAT_DIRECTORY, make_directory, parsed_destroy};
 
-const struct fg_block_directory *directory_of(const struct cache_entry *entry)
+const struct fg_block_directory *directory_of(const struct fg_cache_entry *entry)
 {
-    return &((const struct parsed *)cache_value(entry))->directory;
+    return &((const struct parsed *)fg_cache_value(entry))->directory;
 }
 
 /* ---- parts ---- */
@@ -87,9 +87,9 @@ static enum fg_code make_index(const struct fetch_item *item, struct fg_slice by
 
 const struct thing thing_index = {WHAT_INDEX, make_index, parsed_destroy};
 
-const struct fg_block_index *index_of(const struct cache_entry *entry)
+const struct fg_block_index *index_of(const struct fg_cache_entry *entry)
 {
-    return &((const struct parsed *)cache_value(entry))->index;
+    return &((const struct parsed *)fg_cache_value(entry))->index;
 }
 
 static enum fg_code make_tree(const struct fetch_item *item, struct fg_slice bytes,
@@ -105,9 +105,9 @@ static enum fg_code make_tree(const struct fetch_item *item, struct fg_slice byt
 
 const struct thing thing_tree = {WHAT_TREE, make_tree, parsed_destroy};
 
-const struct fg_block_tree *tree_of(const struct cache_entry *entry)
+const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry)
 {
-    return &((const struct parsed *)cache_value(entry))->tree;
+    return &((const struct parsed *)fg_cache_value(entry))->tree;
 }
 
 /* ---- pages ---- */
@@ -140,9 +140,9 @@ static enum fg_code make_page(const struct fetch_item *item, struct fg_slice byt
 
 const struct thing thing_page = {WHAT_PAGE, make_page, free};
 
-struct fg_slice page_of(const struct cache_entry *entry)
+struct fg_slice page_of(const struct fg_cache_entry *entry)
 {
-    const struct page *page = cache_value(entry);
+    const struct page *page = fg_cache_value(entry);
 
     return fg_bytes(page->bytes, page->len);
 }

@@ -38,6 +38,12 @@ NOISE_LINES = 200
 RECOVERY_S = 30
 REFUSALS = 50  # by a full disk, before it gets room
 
+# Everything is in a segment within a moment, and out of the head; old data comes for groups that were
+# committed before, so nearly every push is a late one.
+COMMITTING = ["--ingester.segments.cut_bytes", "64KiB", "--ingester.segments.grace", "0s",
+              "--ingester.segments.linger", "0s", "--ingester.segments.forget_after", "0s",
+              "--ingester.segments.poll", "1s"]
+
 
 class Push:
     """One upload: what was sent, to which service, and what became of it."""
@@ -169,11 +175,11 @@ def send_again(port, ledger):
     flamegrid.check(not faults, "%s", faults[:3])
 
 
-def kill_loop(seed, seconds):
+def kill_loop(seed, seconds, *settings):
     ledger = Ledger(seed)
     rng = random.Random(seed + 1)
     end, kills = time.monotonic() + seconds, 0
-    with flamegrid.Server() as server:
+    with flamegrid.Server(*settings) as server:
         server.start().wait_ready()
         while time.monotonic() < end:
             with Clients(server.port, ledger) as clients:
@@ -189,8 +195,22 @@ def kill_loop(seed, seconds):
         send_again(server.port, ledger)
         flamegrid.check(not ledger.lost(), "%d pushes were refused to the end", len(ledger.lost()))
         verify(server.port, ledger)
+        if settings:
+            everything_is_committed(server, ledger)
         print("     %d kills, %d pushes" % (kills, len(ledger.pushes)))
     flamegrid.check(len(ledger.pushes) > kills, "hardly anything was pushed")
+
+
+def everything_is_committed(server, ledger):
+    """The same answers with nothing left in the head, before and after a restart."""
+    for _ in range(2):
+        status, body = flamegrid.Client(server.port, REQUEST_TIMEOUT_S).send("POST", "/ingester/flush")
+        flamegrid.check(status == 200, "flush: %d %s", status, body)
+        metrics = flamegrid.Client(server.port, REQUEST_TIMEOUT_S).send("GET", "/metrics")[1].decode()
+        flamegrid.check('uncommitted_bytes{state="open"} 0\n' in metrics, "something is left in the head")
+        verify(server.port, ledger)
+        flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
+        server.start().wait_ready()
 
 
 def drain(seed):
@@ -227,10 +247,10 @@ def second_server():
         flamegrid.check(first.ready() == 200, "the first server is gone")
 
 
-def many_readers(seed):
+def many_readers(seed, *settings):
     """Queries while clients push never see half a profile or one twice: totals only grow."""
     ledger = Ledger(seed)
-    with flamegrid.Server() as server:
+    with flamegrid.Server(*settings) as server:
         server.start().wait_ready()
         with Clients(server.port, ledger) as clients, concurrent.futures.ThreadPoolExecutor(2) as pool:
             for watch in [pool.submit(watch_total, server.port, seconds) for seconds in (3, 3)]:
@@ -322,11 +342,13 @@ def main():
     tally.run("one server for a folder", second_server)
     tally.run("drain on SIGTERM", drain, arguments.seed)
     tally.run("totals only grow", many_readers, arguments.seed)
+    tally.run("totals only grow while segments are made", many_readers, arguments.seed, *COMMITTING)
     if can_mount():
         tally.run("full disk", disk_full, arguments.seed)
     else:
         tally.skip("full disk", "needs a file system of its own, and may not mount one")
     tally.run("kill -9", kill_loop, arguments.seed, arguments.seconds)
+    tally.run("kill -9 while segments are made", kill_loop, arguments.seed, arguments.seconds, *COMMITTING)
     tally.finish()
 
 

@@ -597,9 +597,9 @@ static void settle_world(struct world *world)
     }
 }
 
-static struct cache_stats cache_of(const struct fixture *f)
+static struct fg_cache_stats cache_of(const struct fixture *f)
 {
-    return cache_stats(blocks_of(f)->cache);
+    return fg_cache_stats(blocks_of(f)->cache);
 }
 
 static void a_cache_with_an_end(void **state)
