@@ -740,7 +740,9 @@ static void advance_forget(struct segments *segments, struct segments_effects *e
         if (!may_forget(segments, round))
             continue;
         list_add(&segments->forgetting, round);
-        segments->safe = FG_MAX(segments->safe, round->generation); /* before anything is deleted */
+        /* Before anything is deleted: a write that failed may be done all the same. */
+        segments->safe = FG_MAX(segments->safe, round->generation);
+        table_group(&segments->table, &round->group)->whole = false;
     }
     if (segments->forgetting.n == 0)
         return;

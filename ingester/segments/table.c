@@ -159,7 +159,6 @@ static void drop(struct table *table, struct segments_round *round)
     if (group->open == round)
         group->open = NULL;
     group->n_rounds--;
-    group->whole = false;
     sum(table, round, -1);
 }
 
