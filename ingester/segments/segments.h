@@ -181,8 +181,8 @@ enum segments_admission segments_admit(struct segments *segments,
 bool segments_is_late(const struct segments *segments, const struct head_group_key *group);
 
 /*
- * So much was written into a round that segments_admit() gave, or may have been. A write that failed
- * may be there all the same, also only after the next start, when its round is long uploaded
+ * So much was written into a round that segments_admit() gave, or may have been. A write that
+ * failed may be there all the same, also only after the next start, when its round is long uploaded
  * without it and committed: so what it was to put is deleted with the next batch that is written.
  */
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
