@@ -11,17 +11,11 @@ enum {
     BATCH_BYTES_MAX = 8 * 1024 * 1024,
 };
 
-/*
- * A group of this batch, and the open round of it, which is written to. A write that failed may be
- * found done: then the store has profiles that the round does not count, and who sends them again
- * is told that they are there. So a round that may be behind is counted anew from the store before
- * it is written the next time.
- */
+/* A group of this batch, and the open round of it, which is written to. */
 struct touched {
     struct round before;           /* this batch */
     struct round added;            /* by this batch */
     uint32_t first_older, n_older; /* in commit->older: numbers of the group's other rounds */
-    bool recount;
 };
 
 struct commit {
@@ -41,8 +35,12 @@ struct commit {
     struct commit_visit *first_visit, *last_visit;
     bool stop;
 
-    /* The thread's own. */
-    struct fg_store_batch batch;
+    /*
+     * The thread's own. A write that failed may be found done, now or after the next start, when
+     * its rounds are long committed without it. So what it was to put is deleted before anything
+     * else is written: `taking` gathers these deletes, and after a failure they are to undo.
+     */
+    struct fg_store_batch batch, taking, undo;
     struct touched *touched;
     uint32_t n_touched, cap_touched;
     struct fg_map touched_map;
@@ -151,7 +149,6 @@ static struct touched start_touched(struct commit *commit, const struct head_rou
     }
     touched.n_older = commit->n_older - touched.first_older;
     touched.added = round_empty(&touched.before.key);
-    touched.recount = touched.before.doubtful;
     return touched;
 }
 
@@ -208,7 +205,7 @@ static enum fg_code contains(struct commit *commit, struct head_profile_key *key
  * Is the profile there already? Looks into all rounds of its group; the open one comes last, so its
  * key is what the scratch holds in the end if it is new.
  */
-static enum fg_code find_profile(struct commit *commit, struct touched *touched,
+static enum fg_code find_profile(struct commit *commit, const struct touched *touched,
                                  struct head_profile_key *key, struct fg_buf *scratch,
                                  bool *ret_found, struct fg_err *err)
 {
@@ -219,13 +216,8 @@ static enum fg_code find_profile(struct commit *commit, struct touched *touched,
         if (contains(commit, key, commit->older[touched->first_older + i], scratch, &found, err) !=
             FG_OK)
             return err->code;
-    if (!found) {
-        if (contains(commit, key, open->key.number, scratch, &found, err) != FG_OK)
-            return err->code;
-        /* Does the round know of what the store has? */
-        touched->recount |=
-            found && (key->time_ns < open->least_ns || key->time_ns > open->greatest_ns);
-    }
+    if (!found && contains(commit, key, open->key.number, scratch, &found, err) != FG_OK)
+        return err->code;
     *ret_found = found;
     return FG_OK;
 }
@@ -247,6 +239,7 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
     round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
+    fg_store_delete(&commit->taking, HEAD_PROFILES, fg_buf_slice(scratch));
     return FG_OK;
 }
 
@@ -282,49 +275,39 @@ static enum fg_code add_item(struct commit *commit, struct commit_item *item, st
     return code;
 }
 
-/* What the store has of the round, from its keys. */
-static enum fg_code recount(struct commit *commit, struct round *round, struct fg_err *err)
-{
-    struct round counted = round_empty(&round->key);
-    struct head_profile_key key;
-    struct fg_store_iter *iter;
-    struct fg_buf from;
-    enum fg_code code;
+/* ---- writing ---- */
 
-    fg_buf_init(&from, HEAD_ROUND_KEY_BYTES);
-    head_put_round_key(&from, &round->key);
-    iter = fg_store_iter_create(commit->store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
-    for (; iter->valid; fg_store_iter_next(iter)) {
-        if (!head_get_profile_key(iter->key, &key) || !head_same_round(&key.round, &round->key))
-            break;
-        round_add(&counted, key.time_ns, key.id, iter->value.len);
-    }
-    *err = iter->err;
-    code = iter->err.code;
-    fg_store_iter_destroy(iter);
-    fg_buf_done(&from);
-    counted.born = round->born;
-    counted.opened_wall_ns = round->opened_wall_ns;
-    if (code == FG_OK)
-        *round = counted;
-    return code;
+static enum fg_code write_undo(struct commit *commit, struct fg_err *err)
+{
+    if (commit->undo.count == 0)
+        return FG_OK;
+    if (fg_store_write(commit->store, &commit->undo, err) != FG_OK)
+        return err->code;
+    fg_store_batch_clear(&commit->undo);
+    return FG_OK;
 }
 
-static bool is_changed(const struct touched *touched)
+enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch, struct fg_err *err)
 {
-    return touched->added.count > 0 || touched->recount;
+    if (write_undo(commit, err) != FG_OK)
+        return err->code;
+    return fg_store_write(commit->store, batch, err);
 }
 
-/* A round that was counted anew may have grown by what was thought to be lost. */
-static void tell_core(struct commit *commit, struct touched *touched)
+/* The round as it was. */
+static void undo_round(struct commit *commit, const struct head_round_key *key)
 {
     struct round known;
+    struct fg_buf bytes;
 
-    if (!rounds_find(commit->rounds, &touched->before.key, &known))
-        known = round_empty(&touched->before.key);
-    round_join(&touched->before, &touched->added);
-    driver_added(commit->driver, &touched->before.key, touched->before.count - known.count,
-                 touched->before.bytes - known.bytes, touched->before.opened_wall_ns);
+    if (rounds_find(commit->rounds, key, &known)) {
+        round_put(&known, &commit->undo);
+        return;
+    }
+    fg_buf_init(&bytes, HEAD_ROUND_KEY_BYTES);
+    head_put_round_key(&bytes, key);
+    fg_store_delete(&commit->undo, HEAD_ROUNDS, fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
 }
 
 /* Takes over what was written; after a failure nobody knows what was. */
@@ -333,13 +316,19 @@ static void settle_rounds(struct commit *commit, bool written)
     for (uint32_t i = 0; i < commit->n_touched; i++) {
         struct touched *touched = &commit->touched[i];
 
-        if (!is_changed(touched))
+        if (touched->added.count == 0)
             continue;
-        if (written)
-            tell_core(commit, touched);
-        touched->before.doubtful = !written;
+        if (!written) {
+            undo_round(commit, &touched->before.key);
+            continue;
+        }
+        round_join(&touched->before, &touched->added);
         rounds_set(commit->rounds, &touched->before);
+        driver_added(commit->driver, &touched->before.key, touched->added.count,
+                     touched->added.bytes, touched->before.opened_wall_ns);
     }
+    if (!written)
+        fg_store_batch_append(&commit->undo, &commit->taking);
 }
 
 static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
@@ -348,15 +337,11 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
     enum fg_code code;
 
     for (uint32_t i = 0; i < commit->n_touched; i++) {
-        struct touched *touched = &commit->touched[i];
-        struct round round;
+        struct round round = commit->touched[i].before;
 
-        if (!is_changed(touched))
+        if (commit->touched[i].added.count == 0)
             continue;
-        if (touched->recount && recount(commit, &touched->before, err) != FG_OK)
-            return err->code;
-        round = touched->before;
-        round_join(&round, &touched->added);
+        round_join(&round, &commit->touched[i].added);
         round_put(&round, &commit->batch);
     }
     if (commit->batch.count == 0) /* duplicates and nothing else */
@@ -394,6 +379,7 @@ static void finish_item(struct commit *commit, struct commit_item *item, enum fg
 static void batch_clear(struct commit *commit)
 {
     fg_store_batch_clear(&commit->batch);
+    fg_store_batch_clear(&commit->taking);
     fg_map_clear(&commit->touched_map);
     fg_map_clear(&commit->id_map);
     commit->n_touched = 0;
@@ -409,9 +395,10 @@ static void commit_items(struct commit *commit, struct commit_item *items)
 {
     struct commit_item *added = NULL, **tail = &added;
     struct fg_err err = {.code = FG_OK};
-    enum fg_code code = FG_OK, admitted;
+    enum fg_code code, admitted;
 
     batch_clear(commit);
+    code = write_undo(commit, &err);
     while (items != NULL) {
         struct commit_item *item = items;
 
@@ -584,6 +571,8 @@ enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct
     commit->metrics = fg_metrics_register(registry, commit_metrics, FG_COUNT(commit_metrics));
     fg_registry_on_scrape(registry, on_scrape, commit);
     fg_store_batch_init(&commit->batch);
+    fg_store_batch_init(&commit->taking);
+    fg_store_batch_init(&commit->undo);
     (void)pthread_mutex_init(&commit->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -608,6 +597,8 @@ void commit_destroy(struct commit *commit)
     (void)pthread_mutex_unlock(&commit->lock);
     (void)pthread_join(commit->thread, NULL);
     fg_store_batch_done(&commit->batch);
+    fg_store_batch_done(&commit->taking);
+    fg_store_batch_done(&commit->undo);
     free(commit->touched);
     free(commit->older);
     free(commit->group_rounds);

@@ -97,6 +97,11 @@ struct commit_visit {
     void (*run)(struct commit_visit *visit); /* may free it; may take a while: pushes wait */
 };
 
+/* Writes as fg_store_write() does, after what earlier failures have left is undone. The committer's
+ * thread: for visits. */
+enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
+                          struct fg_err *err) fg_must_check;
+
 /* Runs it between two batches, on the committer's thread; visits come in their order. Any thread,
  * while the committer is there. */
 void commit_post(struct commit *commit, struct commit_visit *visit);

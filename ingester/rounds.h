@@ -41,8 +41,6 @@ struct round {
     enum round_state state;
     uint32_t cut;        /* by which it was sealed */
     uint64_t generation; /* of the manifest, at which it was committed */
-    /* A write to it failed: what the store has may be more than what is known (commit.c). */
-    bool doubtful;
 };
 
 /*

@@ -313,7 +313,7 @@ static enum fg_code apply_all(struct applying *applying, const struct round *rou
     for (size_t i = 0; i < applying->n_changed; i++)
         round_put(&applying->changed[i], &applying->batch);
     if (applying->n_changed > 0 &&
-        fg_store_write(applying->head->store, &applying->batch, applying->err) != FG_OK)
+        commit_write(applying->head->commit, &applying->batch, applying->err) != FG_OK)
         return applying->err->code;
     for (size_t i = 0; i < applying->n_changed; i++)
         rounds_set(applying->head->rounds, &applying->changed[i]);

@@ -12,6 +12,7 @@
 #define FG_INGESTER_SEGMENTS_COMPARE_H
 
 #include "ingester/catalog.h"
+#include "ingester/commit.h"
 #include "ingester/rounds.h"
 #include "ingester/segments/held.h"
 
@@ -21,6 +22,7 @@ struct compare_head {
     struct catalog *catalog;
     struct rounds *rounds;
     struct held *held;
+    struct commit *commit;
 };
 
 /* A group and the ids of its profiles that are held. */

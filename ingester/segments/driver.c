@@ -154,7 +154,7 @@ static enum fg_code write_rounds(struct driver *driver, const struct segments_ef
             change(&round, effect, effect->rounds[i]);
             round_put(&round, batch);
         }
-    if (fg_store_write(driver->config.head.store, batch, err) != FG_OK)
+    if (commit_write(driver->commit, batch, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         if (find_round(driver, effect->rounds[i], &round)) {
@@ -204,7 +204,7 @@ static enum fg_code forget(struct driver *driver, const struct segments_effect *
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         round_delete(&(struct head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
                      batch);
-    if (fg_store_write(driver->config.head.store, batch, err) != FG_OK)
+    if (commit_write(driver->commit, batch, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         rounds_remove(driver->config.rounds, &(struct head_round_key){effect->rounds[i]->group,
@@ -269,7 +269,7 @@ struct turn {
 static struct compare_head compare_head(const struct driver *driver)
 {
     return (struct compare_head){driver->config.head.store, driver->config.head.catalog,
-                                 driver->config.rounds, driver->config.held};
+                                 driver->config.rounds, driver->config.held, driver->commit};
 }
 
 static uint32_t leftover_of(void *arg, const struct head_round_key *round)
