@@ -1,0 +1,89 @@
+#include "compactor/merge/choose.h"
+
+bool merge_naming_init(struct merge_naming *naming, const struct merge_deletions *deletions,
+                       struct fg_arena *arena)
+{
+    *naming = (struct merge_naming){.deletions = deletions, .series = FG_MAP_NONE};
+    naming->items = fg_arena_new(arena, struct merge_deletion *, deletions->count);
+    return naming->items != NULL;
+}
+
+static void name_series(struct merge_naming *naming, const struct merge_part *part, uint32_t series)
+{
+    naming->series = series;
+    naming->count = 0;
+    for (uint32_t i = 0; i < naming->deletions->count; i++) {
+        struct merge_deletion *deletion = &naming->deletions->items[i];
+
+        if (fg_selector_matches(&deletion->selector, &part->index.series[series].labels))
+            naming->items[naming->count++] = deletion;
+    }
+}
+
+struct merge_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
+                                         uint32_t series, int64_t time_ns)
+{
+    if (naming->deletions->count == 0)
+        return NULL;
+    if (naming->series != series)
+        name_series(naming, part, series);
+    for (uint32_t i = 0; i < naming->count; i++)
+        if (merge_time_in(time_ns, naming->items[i]->start_ns, naming->items[i]->end_ns))
+            return naming->items[i];
+    return NULL;
+}
+
+bool merge_chosen_any(const struct merge_choice *choice, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++) {
+        if ((i & 7) == 0 && first + count - i >= 8 && choice->bits[i >> 3] == 0)
+            i += 7;
+        else if (merge_chosen(choice, i))
+            return true;
+    }
+    return false;
+}
+
+struct choosing {
+    const struct merge_part *part;
+    const struct merge_span *span;
+    struct merge_naming naming;
+    struct merge_choice choice;
+};
+
+static enum fg_code choose_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
+{
+    struct choosing *choosing = arg;
+    const struct fg_block_rows *rows = &page->rows;
+
+    (void)err;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        uint32_t profile = rows->first + i;
+
+        if (!merge_span_has(choosing->span, rows->times_ns[i], rows->shards[i]) ||
+            merge_naming_find(&choosing->naming, choosing->part, rows->series[i],
+                              rows->times_ns[i]) != NULL)
+            continue;
+        choosing->choice.bits[profile >> 3] |= (uint8_t)(1u << (profile & 7));
+        choosing->choice.count++;
+    }
+    return FG_OK;
+}
+
+enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
+                          const struct merge_deletions *deletions, struct fg_arena *arena,
+                          struct fg_arena *scratch, struct merge_choice *ret_choice,
+                          struct fg_err *err)
+{
+    struct choosing choosing = {.part = part, .span = span};
+    const struct merge_scan scan = {
+        .start_ns = span->start_ns, .end_ns = span->end_ns, .each = choose_rows, .arg = &choosing};
+
+    choosing.choice.bits = fg_arena_new(arena, uint8_t, part->part->n_profiles / 8 + 1);
+    if (choosing.choice.bits == NULL || !merge_naming_init(&choosing.naming, deletions, arena))
+        return fg_fail(err, FG_E_LIMIT, "no room for the rows of %s", part->source->name);
+    if (merge_part_scan(part, &scan, scratch, err) != FG_OK)
+        return err->code;
+    *ret_choice = choosing.choice;
+    return FG_OK;
+}

@@ -1,0 +1,78 @@
+/*
+ * Which profiles go into a block: those of a span of time and a range of shards that no deletion
+ * names.
+ *
+ * A deletion takes whole profiles: its selector is compared with the labels of the series, and can
+ * say nothing of what is made from the profile type (compactor/deletion.h refuses such).
+ */
+#ifndef FG_COMPACTOR_MERGE_CHOOSE_H
+#define FG_COMPACTOR_MERGE_CHOOSE_H
+
+#include "compactor/merge/source.h"
+
+/* Times [start, end); an end of INT64_MAX is the end of time itself. */
+struct merge_span {
+    int64_t start_ns, end_ns;
+    uint16_t shard_first, shard_last; /* inclusive */
+};
+#define MERGE_SPAN_ALL ((struct merge_span){INT64_MIN, INT64_MAX, 0, UINT16_MAX})
+
+static inline bool merge_time_in(int64_t time_ns, int64_t start_ns, int64_t end_ns)
+{
+    return time_ns >= start_ns && (time_ns < end_ns || end_ns == INT64_MAX);
+}
+
+static inline bool merge_span_has(const struct merge_span *span, int64_t time_ns, uint16_t shard)
+{
+    return merge_time_in(time_ns, span->start_ns, span->end_ns) && shard >= span->shard_first &&
+           shard <= span->shard_last;
+}
+
+/* A deletion; times as in a span. */
+struct merge_deletion {
+    struct fg_selector selector;
+    int64_t start_ns, end_ns;
+    uint64_t profiles; /* how many it took, where somebody counts */
+};
+
+struct merge_deletions {
+    struct merge_deletion *items;
+    uint32_t count;
+};
+
+/* Those deletions that name the series at hand, kept from row to row. */
+struct merge_naming {
+    const struct merge_deletions *deletions;
+    struct merge_deletion **items; /* [deletions->count] */
+    uint32_t count;
+    uint32_t series; /* at hand; FG_MAP_NONE: none */
+};
+/* false: the arena is full. */
+bool merge_naming_init(struct merge_naming *naming, const struct merge_deletions *deletions,
+                       struct fg_arena *arena) fg_must_check;
+
+/* The deletion that takes this profile, NULL: it stays. */
+struct merge_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
+                                         uint32_t series, int64_t time_ns);
+
+/* A bit for each profile of a part. */
+struct merge_choice {
+    uint8_t *bits; /* in the arena */
+    uint64_t count;
+};
+
+static inline bool merge_chosen(const struct merge_choice *choice, uint32_t profile)
+{
+    return (choice->bits[profile >> 3] >> (profile & 7) & 1) != 0;
+}
+
+/* Is any of [first, first + count) chosen? */
+bool merge_chosen_any(const struct merge_choice *choice, uint32_t first, uint32_t count);
+
+/* Looks at the rows of the part; scratch is reset. */
+enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
+                          const struct merge_deletions *deletions, struct fg_arena *arena,
+                          struct fg_arena *scratch, struct merge_choice *ret_choice,
+                          struct fg_err *err) fg_must_check;
+
+#endif

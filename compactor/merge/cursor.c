@@ -1,0 +1,200 @@
+#include "compactor/merge/cursor.h"
+
+void merge_cursor_init(struct merge_cursor *cursor, size_t page_max_bytes)
+{
+    cursor->rows_arena = fg_arena_create(page_max_bytes);
+    cursor->ids_arena = fg_arena_create(page_max_bytes);
+    cursor->links_arena = fg_arena_create(page_max_bytes);
+    cursor->samples = fg_block_samples_create(page_max_bytes);
+    cursor->samples_page = FG_MAP_NONE;
+}
+
+void merge_cursor_done(struct merge_cursor *cursor)
+{
+    fg_arena_destroy(cursor->rows_arena);
+    fg_arena_destroy(cursor->ids_arena);
+    fg_arena_destroy(cursor->links_arena);
+    fg_block_samples_destroy(cursor->samples);
+}
+
+/* ---- going forward ---- */
+
+static enum fg_code load_rows(struct merge_cursor *cursor, struct fg_err *err)
+{
+    const struct merge_part *part = &cursor->part;
+    uint32_t page = merge_part_page_of(part, FG_BLOCK_IDX, cursor->profile);
+
+    fg_arena_reset(cursor->rows_arena);
+    fg_arena_reset(cursor->ids_arena);
+    cursor->rows.count = 0;
+    if (fg_block_rows_parse(&part->index, page, merge_part_page(part, FG_BLOCK_IDX, page),
+                            cursor->rows_arena, &cursor->rows, err) != FG_OK ||
+        fg_block_ids_parse(&part->index, page, merge_part_page(part, FG_BLOCK_PID, page),
+                           cursor->ids_arena, &cursor->ids, err) != FG_OK)
+        return merge_part_wrap(part, err);
+    return FG_OK;
+}
+
+/* From where it is to the next chosen profile, which may be this one. */
+static enum fg_code settle(struct merge_cursor *cursor, struct fg_err *err)
+{
+    uint32_t at;
+
+    while (cursor->profile < cursor->end && !merge_chosen(&cursor->choice, cursor->profile))
+        cursor->profile++;
+    if (cursor->profile == cursor->end)
+        return FG_OK;
+    if (cursor->profile - cursor->rows.first >= cursor->rows.count &&
+        load_rows(cursor, err) != FG_OK)
+        return err->code;
+    at = cursor->profile - cursor->rows.first;
+    cursor->time_ns = cursor->rows.times_ns[at];
+    cursor->id = cursor->ids[at];
+    return FG_OK;
+}
+
+enum fg_code merge_cursor_next(struct merge_cursor *cursor, struct fg_err *err)
+{
+    cursor->profile++;
+    return settle(cursor, err);
+}
+
+static void set_header(struct merge_cursor *cursor, const struct fg_block_series_row *row)
+{
+    cursor->header = (struct fg_block_series){.labels = row->labels,
+                                              .types = row->schema->types,
+                                              .n_types = row->schema->n_types,
+                                              .period_type = row->schema->period_type};
+}
+
+enum fg_code merge_cursor_series(struct merge_cursor *cursor, bool first, struct fg_err *err)
+{
+    const struct fg_block_index *index = &cursor->part.index;
+
+    for (cursor->series = first ? 0 : cursor->series + 1; cursor->series < index->n_series;
+         cursor->series++) {
+        const struct fg_block_series_row *row = &index->series[cursor->series];
+
+        cursor->profile = row->first_profile;
+        cursor->end = row->first_profile + row->n_profiles;
+        if (settle(cursor, err) != FG_OK)
+            return err->code;
+        if (cursor->profile < cursor->end) {
+            set_header(cursor, row);
+            return FG_OK;
+        }
+    }
+    return FG_OK;
+}
+
+/* ---- reading ---- */
+
+void merge_profile_done(struct merge_profile *profile)
+{
+    free(profile->stacks);
+    free(profile->links);
+    free(profile->link_values);
+}
+
+/* The page of samples of the profile at hand, and that of links beside it. */
+static enum fg_code load_samples(struct merge_cursor *cursor, struct fg_err *err)
+{
+    const struct merge_part *part = &cursor->part;
+    uint32_t page = merge_part_page_of(part, FG_BLOCK_SMP, cursor->profile);
+
+    if (page == cursor->samples_page)
+        return FG_OK;
+    cursor->samples_page = FG_MAP_NONE;
+    cursor->links.count = cursor->next_link = 0;
+    if (fg_block_samples_open(cursor->samples, &part->index, page,
+                              merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
+        return merge_part_wrap(part, err);
+    fg_arena_reset(cursor->links_arena);
+    if (part->index.pages[FG_BLOCK_EXM].count > 0 &&
+        fg_block_exemplars_parse(&part->index, page, merge_part_page(part, FG_BLOCK_EXM, page),
+                                 cursor->links_arena, &cursor->links, err) != FG_OK)
+        return merge_part_wrap(part, err);
+    cursor->samples_page = page;
+    return FG_OK;
+}
+
+static void room(void *array, size_t count, size_t size)
+{
+    void **at = array;
+
+    *at = fg_realloc(*at, count * size);
+}
+
+static void put_samples(const struct merge_cursor *cursor, const struct fg_block_sample_set *set,
+                        struct merge_profile *into)
+{
+    if (set->count > into->cap_stacks) {
+        into->cap_stacks = set->count * 2;
+        room(&into->stacks, into->cap_stacks, sizeof *into->stacks);
+    }
+    for (uint32_t i = 0; i < set->count; i++)
+        into->stacks[i] = cursor->stacks[set->ranks[i]];
+    into->profile.n_samples = set->count;
+    into->profile.stacks = into->stacks;
+    into->profile.values = set->values;
+}
+
+static void room_for_links(struct merge_profile *into, uint32_t count, uint32_t n_types)
+{
+    if (count > into->cap_links) {
+        into->cap_links = count * 2;
+        room(&into->links, into->cap_links, sizeof *into->links);
+    }
+    if ((size_t)count * n_types > into->cap_link_values) {
+        into->cap_link_values = (size_t)count * n_types * 2;
+        room(&into->link_values, into->cap_link_values, sizeof *into->link_values);
+    }
+}
+
+static void put_links(struct merge_cursor *cursor, uint32_t n_types, struct merge_profile *into)
+{
+    const struct fg_block_exemplars *links = &cursor->links;
+    uint32_t first, count = 0;
+
+    while (cursor->next_link < links->count &&
+           links->items[cursor->next_link].profile < cursor->profile)
+        cursor->next_link++;
+    first = cursor->next_link;
+    while (first + count < links->count && links->items[first + count].profile == cursor->profile)
+        count++;
+    room_for_links(into, count, n_types);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fg_block_exemplar *item = &links->items[first + i];
+
+        into->links[i].stack = cursor->stacks[item->rank];
+        into->links[i].span_id = item->span_id;
+        memcpy(into->links[i].trace_id, item->trace_id, FG_ID_BYTES);
+        for (uint32_t t = 0; t < n_types; t++)
+            into->link_values[(size_t)t * count + i] = item->values[t];
+    }
+    into->profile.n_links = count;
+    into->profile.links = into->links;
+    into->profile.link_values = into->link_values;
+}
+
+enum fg_code merge_cursor_read(struct merge_cursor *cursor, struct merge_profile *into,
+                               struct fg_err *err)
+{
+    const struct fg_block_rows *rows = &cursor->rows;
+    uint32_t at = cursor->profile - rows->first;
+    struct fg_block_sample_set set;
+
+    if (load_samples(cursor, err) != FG_OK)
+        return err->code;
+    if (fg_block_samples_read(cursor->samples, cursor->profile, &set, err) != FG_OK)
+        return merge_part_wrap(&cursor->part, err);
+    into->profile = (struct fg_block_profile){.id = cursor->id,
+                                              .time_ns = cursor->time_ns,
+                                              .duration_ns = rows->durations_ns[at],
+                                              .period = rows->periods[at],
+                                              .shard = rows->shards[at],
+                                              .window = rows->windows[at]};
+    put_samples(cursor, &set, into);
+    put_links(cursor, cursor->header.n_types, into);
+    return FG_OK;
+}

@@ -1,0 +1,60 @@
+/*
+ * Walks through the chosen profiles of a part, series by series, in the part's order. Keeps a page
+ * of each kind unpacked.
+ */
+#ifndef FG_COMPACTOR_MERGE_CURSOR_H
+#define FG_COMPACTOR_MERGE_CURSOR_H
+
+#include "common/block/writer.h"
+#include "compactor/merge/choose.h"
+
+struct merge_cursor {
+    struct merge_part part;
+    struct merge_choice choice;
+    const uint32_t *stacks; /* of a rank: the stack's number in the union */
+
+    uint32_t series;               /* at hand; part.index.n_series: no more */
+    struct fg_block_series header; /* of it; borrowed from the index */
+    uint32_t profile, end;         /* at hand, of the series; profile == end: no more */
+    int64_t time_ns;               /* of the profile at hand */
+    struct fg_id id;
+
+    /* The cursor's own. */
+    struct fg_arena *rows_arena, *ids_arena, *links_arena;
+    struct fg_block_samples *samples;
+    struct fg_block_rows rows;
+    struct fg_id *ids;     /* of the page of rows */
+    uint32_t samples_page; /* opened; FG_MAP_NONE: none */
+    struct fg_block_exemplars links;
+    uint32_t next_link;
+};
+
+/* part, choice and stacks are set; page_max_bytes: for what is unpacked. Stands before its first
+ * series. */
+void merge_cursor_init(struct merge_cursor *cursor, size_t page_max_bytes);
+void merge_cursor_done(struct merge_cursor *cursor);
+
+/* To the next series that has a chosen profile, and to the first of these; first: from the
+ * beginning. */
+enum fg_code merge_cursor_series(struct merge_cursor *cursor, bool first,
+                                 struct fg_err *err) fg_must_check;
+
+/* To the next chosen profile of the series. */
+enum fg_code merge_cursor_next(struct merge_cursor *cursor, struct fg_err *err) fg_must_check;
+
+/* What the profiles of a service are read into, used again and again. */
+struct merge_profile {
+    struct fg_block_profile profile;
+    uint32_t *stacks;
+    struct fg_block_link *links;
+    uint64_t *link_values;
+    uint32_t cap_stacks, cap_links;
+    size_t cap_link_values;
+};
+void merge_profile_done(struct merge_profile *profile);
+
+/* All of the profile at hand; valid until the cursor moves or `into` is used again. */
+enum fg_code merge_cursor_read(struct merge_cursor *cursor, struct merge_profile *into,
+                               struct fg_err *err) fg_must_check;
+
+#endif

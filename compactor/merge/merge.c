@@ -1,0 +1,313 @@
+#include "compactor/merge/merge.h"
+
+#include "common/block/verify.h"
+#include "compactor/merge/stacks.h"
+
+/* Shares of the memory. The rest is the writer's, and pages of the sources. */
+enum { SHARE_INDEXES = 4, SHARE_SCRATCH = 4, SHARE_STACKS = 4, SHARE_PAGES = 8 };
+
+/* A block on its way. */
+struct writing {
+    const struct merge *merge;
+    const struct merge_span *span;
+    struct fg_block_writer *writer;
+    uint32_t *next_parts;             /* [n_sources]: of each source, the part that comes next */
+    struct fg_block_samples *counter; /* reads samples in the first pass */
+    struct merge_profile profile;
+
+    /* Of the service at hand. */
+    struct fg_arena *arena, *scratch;
+    struct merge_cursor *cursors; /* [n_cursors]: parts with a chosen profile */
+    uint32_t n_cursors;
+    struct merge_stacks stacks;
+    uint32_t *order; /* [n_cursors]: those that have the series at hand */
+};
+
+/* ---- which service ---- */
+
+static const struct fg_block_part *next_part(const struct writing *writing, uint32_t source)
+{
+    const struct merge_source *from = &writing->merge->sources[source];
+    uint32_t next = writing->next_parts[source];
+
+    return next < from->n_parts ? &from->parts[next] : NULL;
+}
+
+/* The least service that is left; false: none is. */
+static bool next_service(const struct writing *writing, struct fg_slice *ret_service)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < writing->merge->n_sources; i++) {
+        const struct fg_block_part *part = next_part(writing, i);
+
+        if (part == NULL || (found && fg_slice_cmp(part->service, *ret_service) >= 0))
+            continue;
+        *ret_service = part->service;
+        found = true;
+    }
+    return found;
+}
+
+/* ---- first pass: stacks ---- */
+
+static enum fg_code open_part(struct writing *writing, uint32_t source, uint32_t number,
+                              struct fg_err *err)
+{
+    struct merge_cursor *cursor = &writing->cursors[writing->n_cursors];
+    uint32_t *stacks;
+
+    *cursor = (struct merge_cursor){.series = 0};
+    if (merge_part_open(&writing->merge->sources[source], number, writing->arena, &cursor->part,
+                        err) != FG_OK ||
+        merge_choose(&cursor->part, writing->span, &writing->merge->deletions, writing->arena,
+                     writing->scratch, &cursor->choice, err) != FG_OK)
+        return err->code;
+    if (cursor->choice.count == 0)
+        return FG_OK;
+    if (merge_stacks_add(&writing->stacks, &cursor->part, &cursor->choice, writing->counter,
+                         writing->arena, writing->scratch, &stacks, err) != FG_OK)
+        return err->code;
+    cursor->stacks = stacks;
+    merge_cursor_init(cursor, writing->merge->memory_max_bytes / SHARE_PAGES);
+    writing->n_cursors++;
+    return FG_OK;
+}
+
+/* Takes the service's part of every source that has one. */
+static enum fg_code open_service(struct writing *writing, struct fg_slice service,
+                                 struct fg_err *err)
+{
+    for (uint32_t i = 0; i < writing->merge->n_sources; i++) {
+        const struct fg_block_part *part = next_part(writing, i);
+
+        if (part == NULL || !fg_slice_eq(part->service, service))
+            continue;
+        if (part->t_min_ns < writing->span->end_ns || writing->span->end_ns == INT64_MAX)
+            if (part->t_max_ns >= writing->span->start_ns &&
+                open_part(writing, i, writing->next_parts[i], err) != FG_OK)
+                return err->code;
+        writing->next_parts[i]++;
+    }
+    return FG_OK;
+}
+
+/* ---- second pass: profiles ---- */
+
+static bool has_series(const struct merge_cursor *cursor)
+{
+    return cursor->series < cursor->part.index.n_series;
+}
+
+static bool has_profile(const struct merge_cursor *cursor)
+{
+    return cursor->profile < cursor->end;
+}
+
+/* Those cursors that stand at the least series, into order; 0: no series is left. */
+static uint32_t gather_series(struct writing *writing)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < writing->n_cursors; i++) {
+        const struct merge_cursor *cursor = &writing->cursors[i];
+        int order;
+
+        if (!has_series(cursor))
+            continue;
+        order = n == 0 ? -1
+                       : fg_block_series_cmp(&cursor->header,
+                                             &writing->cursors[writing->order[0]].header);
+        if (order < 0)
+            n = 0;
+        if (order <= 0)
+            writing->order[n++] = i;
+    }
+    return n;
+}
+
+static int profile_cmp(const struct merge_cursor *a, const struct merge_cursor *b)
+{
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    return fg_id_cmp(a->id, b->id);
+}
+
+/* The protocol lets a profile into one segment only. Where one is in two all the same, nobody can
+ * know which counts were answered meanwhile: that is for people to look at. */
+static enum fg_code twice(const struct merge_cursor *a, const struct merge_cursor *b,
+                          struct fg_err *err)
+{
+    return fg_fail(err, FG_E_CORRUPT, "profile %016llx%016llx is in %s and in %s",
+                   (unsigned long long)a->id.hi, (unsigned long long)a->id.lo, a->part.source->name,
+                   b->part.source->name);
+}
+
+/* The cursor with the least profile of the series at hand; NULL: none has one. */
+static enum fg_code least_profile(const struct writing *writing, uint32_t n,
+                                  struct merge_cursor **ret_least, struct fg_err *err)
+{
+    struct merge_cursor *least = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct merge_cursor *cursor = &writing->cursors[writing->order[i]];
+        int order = least == NULL ? -1 : 0;
+
+        if (!has_profile(cursor))
+            continue;
+        if (least != NULL && (order = profile_cmp(cursor, least)) == 0)
+            return twice(least, cursor, err);
+        if (order < 0)
+            least = cursor;
+    }
+    *ret_least = least;
+    return FG_OK;
+}
+
+static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_err *err)
+{
+    struct merge_cursor *cursor;
+
+    if (fg_block_series_begin(writing->writer, &writing->cursors[writing->order[0]].header, err) !=
+        FG_OK)
+        return err->code;
+    for (;;) {
+        if (least_profile(writing, n, &cursor, err) != FG_OK)
+            return err->code;
+        if (cursor == NULL)
+            break;
+        if (merge_cursor_read(cursor, &writing->profile, err) != FG_OK ||
+            fg_block_profile_add(writing->writer, &writing->profile.profile, err) != FG_OK ||
+            merge_cursor_next(cursor, err) != FG_OK)
+            return err->code;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (merge_cursor_series(&writing->cursors[writing->order[i]], false, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static enum fg_code write_part(struct writing *writing, struct fg_slice service, struct fg_err *err)
+{
+    uint32_t n;
+
+    if (fg_block_part_begin(writing->writer, writing->merge->tenant, service, &writing->stacks.tree,
+                            writing->stacks.uses, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < writing->n_cursors; i++)
+        if (merge_cursor_series(&writing->cursors[i], true, err) != FG_OK)
+            return err->code;
+    while ((n = gather_series(writing)) > 0)
+        if (write_series(writing, n, err) != FG_OK)
+            return err->code;
+    return fg_block_part_end(writing->writer, err);
+}
+
+/* ---- a block ---- */
+
+static enum fg_code write_service(struct writing *writing, struct fg_slice service,
+                                  struct fg_err *err)
+{
+    enum fg_code code;
+
+    fg_arena_reset(writing->arena);
+    writing->n_cursors = 0;
+    merge_stacks_init(&writing->stacks, writing->merge->memory_max_bytes / SHARE_STACKS);
+    code = open_service(writing, service, err);
+    if (code == FG_OK && writing->n_cursors > 0)
+        code = write_part(writing, service, err);
+    for (uint32_t i = 0; i < writing->n_cursors; i++)
+        merge_cursor_done(&writing->cursors[i]);
+    merge_stacks_done(&writing->stacks);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "service %.*s", FG_S(service));
+}
+
+static enum fg_code write_block(struct writing *writing, struct fg_block_summary *ret_summary,
+                                struct fg_err *err)
+{
+    struct fg_slice service;
+
+    while (next_service(writing, &service))
+        if (write_service(writing, service, err) != FG_OK)
+            return err->code;
+    return fg_block_writer_finish(writing->writer, ret_summary, err);
+}
+
+enum fg_code merge_write(const struct merge *merge, const struct merge_span *span, uint32_t level,
+                         const struct fg_block_sink *sink, struct fg_block_summary *ret_summary,
+                         struct fg_err *err)
+{
+    struct writing writing = {
+        .merge = merge,
+        .span = span,
+        .writer = fg_block_writer_create(sink, level),
+        .next_parts = fg_calloc(merge->n_sources, sizeof *writing.next_parts),
+        .cursors = fg_calloc(merge->n_sources, sizeof *writing.cursors),
+        .order = fg_calloc(merge->n_sources, sizeof *writing.order),
+        .counter = fg_block_samples_create(merge->memory_max_bytes / SHARE_PAGES),
+        .arena = fg_arena_create(merge->memory_max_bytes / SHARE_INDEXES),
+        .scratch = fg_arena_create(merge->memory_max_bytes / SHARE_SCRATCH),
+    };
+    enum fg_code code = write_block(&writing, ret_summary, err);
+
+    fg_block_writer_destroy(writing.writer);
+    fg_block_samples_destroy(writing.counter);
+    merge_profile_done(&writing.profile);
+    fg_arena_destroy(writing.arena);
+    fg_arena_destroy(writing.scratch);
+    free(writing.next_parts);
+    free(writing.cursors);
+    free(writing.order);
+    return code;
+}
+
+/* ---- reading back ---- */
+
+static enum fg_code tally_file(const struct merge_source *source, size_t memory_max_bytes,
+                               struct merge_tally *tally, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(memory_max_bytes / SHARE_INDEXES);
+    fg_auto(fg_arena) *scratch = fg_arena_create(memory_max_bytes / SHARE_SCRATCH);
+    struct merge_part part;
+
+    for (uint32_t i = 0; i < source->n_parts; i++) {
+        fg_arena_reset(arena);
+        if (merge_part_open(source, i, arena, &part, err) != FG_OK ||
+            merge_tally_part(tally, &part, scratch, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
+                              struct merge_tally *tally, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(memory_max_bytes);
+    struct fg_block_directory directory;
+    struct fg_block_verified verified;
+    uint64_t offset;
+
+    if (fg_block_verify(file, memory_max_bytes, &verified, err) != FG_OK ||
+        fg_block_directory_offset(file, file.len, &offset, err) != FG_OK ||
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
+                                 &directory, err) != FG_OK)
+        return err->code;
+    return tally_file(
+        &(struct merge_source){
+            .name = name, .parts = directory.parts, .n_parts = directory.n_parts, .bytes = file},
+        memory_max_bytes, tally, err);
+}
+
+enum fg_code merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
+                             struct merge_tally *ret_tally, struct fg_err *err)
+{
+    struct merge_tally tally = {0};
+
+    if (read_back(file, name, memory_max_bytes, &tally, err) != FG_OK) {
+        if (err->code == FG_E_CORRUPT)
+            err->code = FG_E_INTERNAL; /* we wrote it just now */
+        return fg_wrap(err, "what was written");
+    }
+    *ret_tally = tally;
+    return FG_OK;
+}

@@ -1,0 +1,75 @@
+/*
+ * Merges what a tenant has in several objects into one block, streaming: sources are mapped files,
+ * and of each service its index, its stacks and a few pages are in memory at a time.
+ *
+ *   merge_survey   rows only: what there is, when, and what deletions take; says which blocks to
+ *                  write
+ *   merge_write    one block: for each service, first the stacks that are in use and how often,
+ *                  then series by series the profiles in the order of time and id
+ *   merge_read_back  the tally of a block that was written and verified
+ *
+ * The tallies of all blocks of a survey add up to its own; who swaps them in has compared
+ * (merge_tally_check).
+ *
+ * The same profiles give the same bytes, in whatever sources and order they come.
+ *
+ * Thread: one at a time. Memory: memory_max_bytes, roughly: FG_E_LIMIT where it does not suffice.
+ */
+#ifndef FG_COMPACTOR_MERGE_MERGE_H
+#define FG_COMPACTOR_MERGE_MERGE_H
+
+#include "compactor/merge/cursor.h"
+#include "compactor/merge/tally.h"
+
+struct merge {
+    struct fg_slice tenant;
+    const struct merge_source *sources;
+    uint32_t n_sources;
+    struct merge_deletions deletions;
+    size_t memory_max_bytes;
+};
+
+/* Profiles of a span of time. */
+struct merge_bin {
+    int64_t start_ns, end_ns;
+    uint64_t profiles;
+    uint16_t shard_min, shard_max; /* of those there are */
+};
+
+struct merge_survey {
+    struct merge_bin *bins; /* by start; in the arena */
+    uint32_t n_bins;
+    struct merge_tally kept;
+    uint64_t deleted;    /* taken by deletions */
+    uint64_t expired;    /* of spans that end before keep_from_ns */
+    uint64_t n_profiles; /* of all sources */
+};
+
+/*
+ * span_of(): which span a time belongs to, [start, end) with an end of INT64_MAX being the end of
+ * time; the same for every time in it. FG_E_TOO_LARGE: more than bins_max.
+ */
+struct merge_survey_options {
+    void (*span_of)(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns);
+    const void *arg;
+    uint32_t bins_max;
+    int64_t keep_from_ns; /* spans that end before are left out */
+};
+enum fg_code merge_survey(struct merge *merge, const struct merge_survey_options *options,
+                          struct fg_arena *arena, struct merge_survey *ret_survey,
+                          struct fg_err *err) fg_must_check;
+
+/*
+ * Writes the profiles of the span that no deletion names. level: as in manifests.
+ * FG_E_CORRUPT: a source is broken, or two of them have the same profile: its id and both names.
+ */
+enum fg_code merge_write(const struct merge *merge, const struct merge_span *span, uint32_t level,
+                         const struct fg_block_sink *sink, struct fg_block_summary *ret_summary,
+                         struct fg_err *err) fg_must_check;
+
+/* file: what was written, all of it. Verifies it (common/block/verify.h) and tallies its rows.
+ * FG_E_INTERNAL: it is broken. */
+enum fg_code merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
+                             struct merge_tally *ret_tally, struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * The stacks of a service in all its sources, each once: what the part of the new block is made of.
+ * Only those that chosen profiles have.
+ */
+#ifndef FG_COMPACTOR_MERGE_STACKS_H
+#define FG_COMPACTOR_MERGE_STACKS_H
+
+#include "compactor/merge/choose.h"
+
+struct merge_stacks {
+    struct fg_tree tree;
+    uint32_t *uses; /* [1 + tree.n_nodes]: in how many chosen profiles; the empty stack first */
+    uint32_t cap;
+    size_t max_bytes;
+};
+
+void merge_stacks_init(struct merge_stacks *stacks, size_t max_bytes);
+void merge_stacks_done(struct merge_stacks *stacks);
+
+/*
+ * Adds the stacks of a part's chosen profiles. *ret_map, in the arena: of a rank the number of its
+ * stack, 0 or node + 1; FG_MAP_NONE where nobody needs it. scratch is reset.
+ */
+enum fg_code merge_stacks_add(struct merge_stacks *stacks, const struct merge_part *part,
+                              const struct merge_choice *choice, struct fg_block_samples *samples,
+                              struct fg_arena *arena, struct fg_arena *scratch, uint32_t **ret_map,
+                              struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,148 @@
+/* What there is, when, and what deletions take. */
+#include "compactor/merge/merge.h"
+
+enum { SHARE = 4 };
+
+struct surveying {
+    const struct merge *merge;
+    const struct merge_survey_options *options;
+    struct fg_arena *arena; /* of bins */
+    struct merge_bin *bins; /* in the order of arrival */
+    uint32_t n_bins, cap_bins;
+    struct fg_map map; /* start -> bin */
+    struct merge_bin *last;
+    struct merge_survey result;
+
+    /* Of the part at hand. */
+    const struct merge_part *part;
+    struct merge_naming naming;
+    struct merge_factors factors;
+};
+
+static struct merge_bin *bin_add(struct surveying *surveying, int64_t start_ns, int64_t end_ns,
+                                 struct fg_err *err)
+{
+    struct merge_bin *bin;
+
+    if (surveying->n_bins == surveying->options->bins_max) {
+        (void)fg_fail(err, FG_E_TOO_LARGE, "profiles of more than %u spans of time",
+                      surveying->n_bins);
+        return NULL;
+    }
+    if (!fg_arena_grow(surveying->arena, &surveying->bins, surveying->n_bins, 1,
+                       &surveying->cap_bins, sizeof *surveying->bins) ||
+        !fg_map_add_in(&surveying->map, surveying->arena, fg_mix64((uint64_t)start_ns),
+                       surveying->n_bins)) {
+        (void)fg_fail(err, FG_E_LIMIT, "no room for %u spans of time", surveying->n_bins);
+        return NULL;
+    }
+    bin = &surveying->bins[surveying->n_bins++];
+    *bin = (struct merge_bin){.start_ns = start_ns, .end_ns = end_ns, .shard_min = UINT16_MAX};
+    return bin;
+}
+
+/* Neighbours in a series are neighbours in time: most often it is the last one. */
+static struct merge_bin *bin_of(struct surveying *surveying, int64_t time_ns, struct fg_err *err)
+{
+    int64_t start_ns, end_ns;
+    struct fg_map_walk walk;
+    uint32_t found;
+
+    if (surveying->last != NULL &&
+        merge_time_in(time_ns, surveying->last->start_ns, surveying->last->end_ns))
+        return surveying->last;
+    surveying->options->span_of(surveying->options->arg, time_ns, &start_ns, &end_ns);
+    found = fg_map_first(&surveying->map, fg_mix64((uint64_t)start_ns), &walk);
+    surveying->last =
+        found != FG_MAP_NONE ? &surveying->bins[found] : bin_add(surveying, start_ns, end_ns, err);
+    return surveying->last;
+}
+
+static bool is_expired(const struct surveying *surveying, const struct merge_bin *bin)
+{
+    return bin->end_ns != INT64_MAX && bin->end_ns <= surveying->options->keep_from_ns;
+}
+
+static enum fg_code survey_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
+{
+    struct surveying *surveying = arg;
+    const struct fg_block_rows *rows = &page->rows;
+
+    for (uint32_t i = 0; i < rows->count; i++) {
+        struct merge_deletion *deletion = merge_naming_find(&surveying->naming, surveying->part,
+                                                            rows->series[i], rows->times_ns[i]);
+        struct merge_bin *bin;
+
+        if (deletion != NULL) {
+            deletion->profiles++;
+            surveying->result.deleted++;
+            continue;
+        }
+        bin = bin_of(surveying, rows->times_ns[i], err);
+        if (bin == NULL)
+            return err->code;
+        if (is_expired(surveying, bin)) {
+            surveying->result.expired++;
+            continue;
+        }
+        bin->profiles++;
+        bin->shard_min = FG_MIN(bin->shard_min, rows->shards[i]);
+        bin->shard_max = FG_MAX(bin->shard_max, rows->shards[i]);
+        merge_tally_row(&surveying->result.kept, &surveying->factors, surveying->part, page, i);
+    }
+    return FG_OK;
+}
+
+static enum fg_code survey_part(struct surveying *surveying, const struct merge_source *source,
+                                uint32_t number, struct fg_arena *arena, struct fg_arena *scratch,
+                                struct fg_err *err)
+{
+    const struct merge_scan scan = {.start_ns = INT64_MIN,
+                                    .end_ns = INT64_MAX,
+                                    .ids = true,
+                                    .each = survey_rows,
+                                    .arg = surveying};
+    struct merge_part part;
+
+    fg_arena_reset(arena);
+    if (merge_part_open(source, number, arena, &part, err) != FG_OK)
+        return err->code;
+    surveying->part = &part;
+    surveying->factors.series = FG_MAP_NONE;
+    surveying->result.n_profiles += part.part->n_profiles;
+    if (!merge_naming_init(&surveying->naming, &surveying->merge->deletions, arena))
+        return fg_fail(err, FG_E_LIMIT, "no room for %u deletions",
+                       surveying->merge->deletions.count);
+    return merge_part_scan(&part, &scan, scratch, err);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct merge_bin *left = a, *right = b;
+
+    return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
+}
+
+enum fg_code merge_survey(struct merge *merge, const struct merge_survey_options *options,
+                          struct fg_arena *arena, struct merge_survey *ret_survey,
+                          struct fg_err *err)
+{
+    fg_auto(fg_arena) *part_arena = fg_arena_create(merge->memory_max_bytes / SHARE);
+    fg_auto(fg_arena) *scratch = fg_arena_create(merge->memory_max_bytes / SHARE);
+    struct surveying surveying = {.merge = merge, .options = options, .arena = arena};
+
+    for (uint32_t i = 0; i < merge->deletions.count; i++)
+        merge->deletions.items[i].profiles = 0;
+    for (uint32_t i = 0; i < merge->n_sources; i++)
+        for (uint32_t p = 0; p < merge->sources[i].n_parts; p++)
+            if (survey_part(&surveying, &merge->sources[i], p, part_arena, scratch, err) != FG_OK)
+                return err->code;
+    if (surveying.n_bins > 1)
+        qsort(surveying.bins, surveying.n_bins, sizeof *surveying.bins, by_start);
+    surveying.result.bins = surveying.bins;
+    for (uint32_t i = 0; i < surveying.n_bins; i++) /* without those of which nothing is kept */
+        if (surveying.bins[i].profiles > 0)
+            surveying.bins[surveying.result.n_bins++] = surveying.bins[i];
+    *ret_survey = surveying.result;
+    return FG_OK;
+}

@@ -1,0 +1,44 @@
+/*
+ * A tally of a set of profiles: how many, the sum of their ids, and a fingerprint of the totals of
+ * every series and type. Tallies add up, whatever the order and however the set is divided: so what
+ * goes into a merge is compared with what comes out of it, in all its blocks together, in constant
+ * memory.
+ *
+ * The fingerprint is the sum, over profiles and types, of total * c modulo 2^64, with c a hash of
+ * service, series and type; twice, with two hashes. Sets whose totals differ anywhere have the same
+ * one with a probability of 2^-128.
+ */
+#ifndef FG_COMPACTOR_MERGE_TALLY_H
+#define FG_COMPACTOR_MERGE_TALLY_H
+
+#include "compactor/merge/source.h"
+
+struct merge_tally {
+    uint64_t profiles, samples;
+    struct fg_id digest;
+    uint64_t totals[2];
+};
+
+void merge_tally_add(struct merge_tally *tally, const struct merge_tally *more);
+bool merge_tally_eq(const struct merge_tally *a, const struct merge_tally *b);
+
+/* FG_E_INTERNAL with both, where they are not the same. */
+enum fg_code merge_tally_check(const struct merge_tally *in, const struct merge_tally *out,
+                               struct fg_err *err) fg_must_check;
+
+/* The factors of the series at hand, kept from row to row. */
+struct merge_factors {
+    uint32_t series; /* FG_MAP_NONE: none yet */
+    uint32_t n_types;
+    uint64_t of_type[FG_BATCH_TYPES_MAX][2];
+};
+
+/* Row i of a page that was scanned with ids. */
+void merge_tally_row(struct merge_tally *tally, struct merge_factors *factors,
+                     const struct merge_part *part, const struct merge_rows *rows, uint32_t i);
+
+/* All profiles of the part; scratch is reset. */
+enum fg_code merge_tally_part(struct merge_tally *tally, const struct merge_part *part,
+                              struct fg_arena *scratch, struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,335 @@
+/*
+ * Merging, against made-up profiles that are kept as paths of names: what comes out is what went
+ * in, each profile once; the bytes do not depend on how it was divided.
+ */
+#include "common/base/time.h"
+#include "compactor/merge/merge.h"
+#include "tests/lib/made.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { PROFILES = 300, SOURCES_MAX = 6, MEMORY = 64 * 1024 * 1024 };
+
+#define HOUR  FG_HOUR_NS
+#define START (INT64_C(480000) * HOUR)
+
+static const uint32_t acme = 0;
+
+struct fixture {
+    struct made_profile profiles[PROFILES];
+    struct fg_buf objects[SOURCES_MAX];
+    struct merge_source sources[SOURCES_MAX];
+    char names[SOURCES_MAX][32];
+    struct fg_arena *arena;
+    struct merge merge;
+};
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fail_msg("%s", err->msg);
+}
+
+static struct merge_source source_of(struct fixture *f, struct fg_slice object, const char *name)
+{
+    struct fg_block_directory *directory = fg_arena_new(f->arena, struct fg_block_directory, 1);
+    uint32_t first, last;
+    struct fg_err err;
+    uint64_t offset;
+
+    must(fg_block_directory_offset(object, object.len, &offset, &err), &err);
+    must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
+                                  f->arena, directory, &err),
+         &err);
+    first = last = fg_block_part_find(directory, FG_LIT("acme"), FG_LIT(""));
+    while (last < directory->n_parts && fg_slice_is(directory->parts[last].tenant, "acme"))
+        last++;
+    return (struct merge_source){
+        .name = name, .parts = directory->parts + first, .n_parts = last - first, .bytes = object};
+}
+
+/* Divides the profiles among n objects; `how` draws how. */
+static void divide(struct fixture *f, uint32_t n, uint64_t how)
+{
+    struct made_profile *some = fg_calloc(PROFILES, sizeof *some);
+
+    for (uint32_t s = 0; s < n; s++) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < PROFILES; i++)
+            if (fg_mix64(how + i) % n == s)
+                some[count++] = f->profiles[i];
+        fg_buf_init(&f->objects[s], SIZE_MAX);
+        (void)made_write(some, count, 0, how + s, &f->objects[s]);
+        (void)snprintf(f->names[s], sizeof f->names[s], "object %u", s);
+        f->sources[s] = source_of(f, fg_buf_slice(&f->objects[s]), f->names[s]);
+    }
+    free(some);
+    f->merge.n_sources = n;
+}
+
+static void open_fixture(struct fixture *f, uint64_t seed, uint32_t n)
+{
+    *f = (struct fixture){.arena = fg_arena_create(SIZE_MAX / 2)};
+    for (size_t i = 0; i < PROFILES; i++) {
+        int64_t time_ns = START + (int64_t)(fg_mix64(seed * 7 + i) % (uint64_t)(3 * HOUR));
+
+        f->profiles[i] = made_draw(seed, i, time_ns);
+    }
+    f->merge =
+        (struct merge){.tenant = FG_LIT("acme"), .sources = f->sources, .memory_max_bytes = MEMORY};
+    divide(f, n, seed);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    for (uint32_t i = 0; i < SOURCES_MAX; i++)
+        fg_buf_done(&f->objects[i]);
+    fg_arena_destroy(f->arena);
+}
+
+static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
+{
+    (void)err;
+    fg_buf_put(arg, bytes);
+    return FG_OK;
+}
+
+static enum fg_code try_write(struct fixture *f, const struct merge_span *span, struct fg_buf *out,
+                              struct fg_err *err)
+{
+    const struct fg_block_sink sink = {append, out};
+    struct fg_block_summary summary;
+
+    fg_buf_init(out, SIZE_MAX);
+    return merge_write(&f->merge, span, 1, &sink, &summary, err);
+}
+
+static struct merge_tally write_span(struct fixture *f, const struct merge_span *span,
+                                     struct fg_buf *out)
+{
+    struct merge_tally tally;
+    struct fg_err err;
+
+    must(try_write(f, span, out, &err), &err);
+    must(merge_read_back(fg_buf_slice(out), "out", MEMORY, &tally, &err), &err);
+    return tally;
+}
+
+static void by_hour(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns)
+{
+    (void)arg;
+    *ret_start_ns = time_ns / HOUR * HOUR;
+    *ret_end_ns = *ret_start_ns + HOUR;
+}
+
+static struct merge_survey survey(struct fixture *f)
+{
+    const struct merge_survey_options options = {
+        .span_of = by_hour, .bins_max = 16, .keep_from_ns = INT64_MIN};
+    struct merge_survey result;
+    struct fg_err err;
+
+    must(merge_survey(&f->merge, &options, f->arena, &result, &err), &err);
+    return result;
+}
+
+static void in_is_out(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct made_found found = {0};
+        struct merge_tally tally;
+        struct merge_survey seen;
+        struct fixture f;
+        struct fg_buf out;
+        struct fg_err err;
+
+        open_fixture(&f, seed, 1 + (uint32_t)(seed % SOURCES_MAX));
+        seen = survey(&f);
+        tally = write_span(&f, &MERGE_SPAN_ALL, &out);
+        must(merge_tally_check(&seen.kept, &tally, &err), &err);
+        made_read(fg_buf_slice(&out), "acme", &found);
+        made_expect(&found, f.profiles, PROFILES, acme);
+        made_found_done(&found);
+        fg_buf_done(&out);
+        close_fixture(&f);
+    }
+}
+
+static void same_bytes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct fixture f;
+        struct fg_buf first, again;
+
+        open_fixture(&f, seed, 3);
+        (void)write_span(&f, &MERGE_SPAN_ALL, &first);
+        for (uint32_t n = 1; n <= SOURCES_MAX; n++) {
+            for (uint32_t i = 0; i < SOURCES_MAX; i++)
+                fg_buf_done(&f.objects[i]);
+            divide(&f, n, seed * 100 + n);
+            (void)write_span(&f, &MERGE_SPAN_ALL, &again);
+            assert_true(fg_slice_eq(fg_buf_slice(&first), fg_buf_slice(&again)));
+            fg_buf_done(&again);
+        }
+        fg_buf_done(&first);
+        close_fixture(&f);
+    }
+}
+
+/* Blocks of hours and halves of the shards: together they are all, and merged again the same. */
+static void divides(void **state)
+{
+    struct merge_tally sum = {0};
+    struct made_found found = {0};
+    struct merge_survey seen;
+    struct fixture f;
+    struct fg_err err;
+    uint32_t n = 0;
+    struct fg_buf outs[6];
+
+    (void)state;
+    open_fixture(&f, 5, 4);
+    seen = survey(&f);
+    assert_int_equal(seen.n_bins, 3);
+    for (uint32_t b = 0; b < seen.n_bins; b++)
+        for (uint32_t half = 0; half < 2; half++) {
+            struct merge_span span = {seen.bins[b].start_ns, seen.bins[b].end_ns,
+                                      half == 0 ? 0 : 0x8000, half == 0 ? 0x7fff : UINT16_MAX};
+            struct merge_tally tally = write_span(&f, &span, &outs[n]);
+
+            merge_tally_add(&sum, &tally);
+            made_read(fg_buf_slice(&outs[n++]), "acme", &found);
+        }
+    must(merge_tally_check(&seen.kept, &sum, &err), &err);
+    made_expect(&found, f.profiles, PROFILES, acme);
+    sum.totals[1]++;
+    assert_int_equal(merge_tally_check(&seen.kept, &sum, &err), FG_E_INTERNAL);
+    for (uint32_t i = 0; i < n; i++)
+        fg_buf_done(&outs[i]);
+    made_found_done(&found);
+    close_fixture(&f);
+}
+
+static void deletes(void **state)
+{
+    struct merge_deletion deletions[2] = {
+        {.start_ns = START + HOUR, .end_ns = START + 2 * HOUR},
+        {.start_ns = INT64_MIN, .end_ns = INT64_MAX},
+    };
+    static const char *const selectors[] = {"{service_name=\"shop\"}", "{pod=~\"pod-[0x]\"}"};
+    struct made_found found = {0};
+    struct made_profile left[PROFILES];
+    struct merge_tally tally;
+    struct merge_survey seen;
+    struct fixture f;
+    struct fg_buf out;
+    struct fg_err err;
+    size_t n = 0, expected = 0;
+
+    (void)state;
+    open_fixture(&f, 9, 3);
+    for (size_t i = 0; i < 2; i++)
+        must(fg_selector_parse(fg_cstr(selectors[i]), f.arena, &deletions[i].selector, &err), &err);
+    f.merge.deletions = (struct merge_deletions){deletions, 2};
+    for (size_t i = 0; i < PROFILES; i++) {
+        const struct made_profile *p = &f.profiles[i];
+
+        expected += p->tenant == acme;
+        if (p->instance != 0 && !(p->service == 2 && p->time_ns >= deletions[0].start_ns &&
+                                  p->time_ns < deletions[0].end_ns))
+            left[n++] = *p;
+    }
+    seen = survey(&f);
+    tally = write_span(&f, &MERGE_SPAN_ALL, &out);
+    must(merge_tally_check(&seen.kept, &tally, &err), &err);
+    assert_int_equal(seen.deleted, deletions[0].profiles + deletions[1].profiles);
+    assert_int_equal(seen.deleted + tally.profiles, expected);
+    assert_true(deletions[0].profiles > 0 && deletions[1].profiles > 0);
+    made_read(fg_buf_slice(&out), "acme", &found);
+    made_expect(&found, left, n, acme);
+    for (size_t i = 0; i < 2; i++)
+        fg_selector_done(&deletions[i].selector);
+    made_found_done(&found);
+    fg_buf_done(&out);
+    close_fixture(&f);
+}
+
+static void refuses_what_is_there_twice(void **state)
+{
+    struct fixture f;
+    struct fg_buf out;
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(&f, 3, 2);
+    f.sources[2] = f.sources[0];
+    f.sources[2].name = "its copy";
+    f.merge.n_sources = 3;
+    assert_int_equal(try_write(&f, &MERGE_SPAN_ALL, &out, &err), FG_E_CORRUPT);
+    assert_non_null(strstr(err.msg, " is in object 0 and in its copy"));
+    fg_buf_done(&out);
+    close_fixture(&f);
+}
+
+/* Any broken byte of a source ends in an error, or is one that nobody reads here. */
+static void broken_sources(void **state)
+{
+    struct merge_tally good, tally;
+    struct fixture f;
+    struct fg_buf out;
+
+    (void)state;
+    open_fixture(&f, 4, 2);
+    good = write_span(&f, &MERGE_SPAN_ALL, &out);
+    fg_buf_done(&out);
+    for (size_t i = 16; i < f.objects[0].len; i += 11) {
+        struct fg_err err = {.code = FG_OK};
+
+        f.objects[0].ptr[i] ^= 0x40;
+        if (try_write(&f, &MERGE_SPAN_ALL, &out, &err) == FG_OK) {
+            must(merge_read_back(fg_buf_slice(&out), "out", MEMORY, &tally, &err), &err);
+            assert_true(merge_tally_eq(&good, &tally));
+        } else {
+            assert_int_equal(err.code, FG_E_CORRUPT);
+            assert_non_null(strstr(err.msg, "object 0"));
+        }
+        fg_buf_done(&out);
+        f.objects[0].ptr[i] ^= 0x40;
+    }
+    close_fixture(&f);
+}
+
+static void too_little_memory(void **state)
+{
+    struct fixture f;
+    struct fg_buf out;
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(&f, 6, 2);
+    f.merge.memory_max_bytes = 4096;
+    assert_int_equal(try_write(&f, &MERGE_SPAN_ALL, &out, &err), FG_E_LIMIT);
+    fg_buf_done(&out);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_is_out),
+        cmocka_unit_test(same_bytes),
+        cmocka_unit_test(divides),
+        cmocka_unit_test(deletes),
+        cmocka_unit_test(refuses_what_is_there_twice),
+        cmocka_unit_test(broken_sources),
+        cmocka_unit_test(too_little_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
