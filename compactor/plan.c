@@ -1,0 +1,556 @@
+#include "compactor/plan.h"
+
+/* A plan on its way. */
+struct planning {
+    const struct plan_config *config;
+    const struct plan_input *input;
+    struct fg_arena *arena;
+    struct plan plan;
+    uint32_t cap_jobs;
+    bool *taken;           /* [n_blocks]: by a job */
+    int64_t *late_from_ns; /* [n_ready]: times of segments that are to be merged first */
+    int64_t *late_to_ns;
+};
+
+/* Blocks that are looked at together. */
+struct set {
+    const struct fg_blocks_entry **items;
+    uint32_t count;
+};
+
+/* ---- spans ---- */
+
+static int64_t floor_to(int64_t time_ns, int64_t unit_ns)
+{
+    int64_t rest = time_ns % unit_ns;
+
+    if (rest < 0)
+        rest += unit_ns;
+    return time_ns < INT64_MIN + rest ? INT64_MIN : time_ns - rest;
+}
+
+/* The first and the last unit of all are cut short. */
+static struct plan_span span_at(enum plan_level level, int64_t unit_ns, int64_t time_ns)
+{
+    int64_t start_ns = floor_to(time_ns, unit_ns), rest_ns = time_ns % unit_ns;
+
+    if (rest_ns < 0)
+        rest_ns += unit_ns;
+    return (struct plan_span){level, start_ns, fg_time_add(time_ns, unit_ns - rest_ns)};
+}
+
+struct plan_span plan_month_of(int64_t time_ns)
+{
+    return span_at(PLAN_MONTH, 28 * PLAN_DAY_NS, time_ns);
+}
+
+static bool is_over(int64_t end_ns, int64_t delay_ns, int64_t wall_ns)
+{
+    return wall_ns >= fg_time_add(end_ns, delay_ns);
+}
+
+struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns, int64_t time_ns)
+{
+    struct plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, time_ns);
+
+    return is_over(day.end_ns, config->day_delay_ns, wall_ns)
+               ? day
+               : span_at(PLAN_HOUR, FG_HOUR_NS, time_ns);
+}
+
+int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns)
+{
+    return config->retention_ns == 0 ? INT64_MIN : fg_time_add(wall_ns, -config->retention_ns);
+}
+
+/* ---- shards ---- */
+
+/* The halves of the smallest power of two of shards that holds the range, aligned as such; false:
+ * it is a single shard. */
+static bool halve(struct plan_range range, struct plan_range halves[2])
+{
+    unsigned differ = range.first ^ range.last, bits;
+    uint32_t mid;
+
+    if (differ == 0)
+        return false;
+    bits = 31 - (unsigned)__builtin_clz(differ);
+    mid = (uint32_t)range.last >> bits << bits;
+    halves[0] = (struct plan_range){range.first, (uint16_t)(mid - 1)};
+    halves[1] = (struct plan_range){(uint16_t)mid, range.last};
+    return true;
+}
+
+uint32_t plan_divide(const struct plan_config *config, enum plan_level level, uint64_t bytes,
+                     struct plan_range shards, struct plan_range ranges[PLAN_SHARES_MAX])
+{
+    uint64_t most = level == PLAN_HOUR ? config->job_max_bytes / 24 : config->job_max_bytes;
+    uint32_t n = 1;
+
+    ranges[0] = shards;
+    while (bytes / n > most && n * 2 <= PLAN_SHARES_MAX) {
+        bool divided = false;
+
+        for (uint32_t i = n; i-- > 0;) { /* from the end: each leaves room for its halves */
+            struct plan_range halves[2] = {ranges[i], ranges[i]};
+
+            divided = halve(ranges[i], halves) || divided;
+            ranges[2 * i] = halves[0];
+            ranges[2 * i + 1] = halves[1];
+        }
+        n *= 2;
+        if (!divided)
+            break;
+    }
+    /* A single shard is its own half: once is enough. */
+    for (uint32_t i = 1, kept = 1, all = n; i < all; i++) {
+        if (ranges[i].first == ranges[kept - 1].first)
+            n--;
+        else
+            ranges[kept++] = ranges[i];
+    }
+    return n;
+}
+
+/* ---- jobs ---- */
+
+static enum fg_code no_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "too many blocks to plan for at once");
+}
+
+static struct plan_job *job_add(struct planning *planning, enum plan_kind kind, const char *why)
+{
+    struct plan *plan = &planning->plan;
+
+    if (!fg_arena_grow(planning->arena, &plan->jobs, plan->n_jobs, 1, &planning->cap_jobs,
+                       sizeof *plan->jobs))
+        return NULL;
+    plan->jobs[plan->n_jobs] = (struct plan_job){.kind = kind, .why = why};
+    return &plan->jobs[plan->n_jobs++];
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return fg_id_cmp(*(const struct fg_id *)a, *(const struct fg_id *)b);
+}
+
+/* The sources of a job, which are nobody else's from now on. */
+static bool job_take(struct planning *planning, struct plan_job *job, const struct set *set)
+{
+    const struct fg_blocks *blocks = planning->input->blocks;
+
+    job->blocks = fg_arena_new(planning->arena, struct fg_id, set->count);
+    if (job->blocks == NULL)
+        return false;
+    job->n_blocks = set->count;
+    for (uint32_t i = 0; i < set->count; i++) {
+        job->blocks[i] = set->items[i]->id;
+        job->bytes += set->items[i]->bytes;
+        planning->taken[set->items[i] - blocks->blocks] = true;
+    }
+    if (set->count > 1)
+        qsort(job->blocks, set->count, sizeof *job->blocks, by_id);
+    return true;
+}
+
+static enum fg_code merge(struct planning *planning, const struct set *set,
+                          const struct plan_span *span, const char *why, struct fg_err *err)
+{
+    struct plan_job *job = job_add(planning, PLAN_MERGE, why);
+
+    if (job == NULL || !job_take(planning, job, set))
+        return no_memory(err);
+    job->level = span->level;
+    job->start_ns = span->start_ns;
+    job->end_ns = span->end_ns;
+    job->ranges[0] = (struct plan_range){0, UINT16_MAX};
+    job->n_ranges = 1;
+    return FG_OK;
+}
+
+/* ---- retention ---- */
+
+static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
+{
+    const struct fg_blocks *blocks = planning->input->blocks;
+    int64_t keep_from_ns = plan_keep_from_ns(planning->config, planning->input->wall_ns);
+    struct set set = {
+        fg_arena_new(planning->arena, const struct fg_blocks_entry *, blocks->n_blocks), 0};
+    struct plan_job *job;
+
+    if (set.items == NULL)
+        return no_memory(err);
+    for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++)
+        if (blocks->blocks[i].t_max_ns < keep_from_ns)
+            set.items[set.count++] = &blocks->blocks[i];
+    if (set.count == 0)
+        return FG_OK;
+    job = job_add(planning, PLAN_DROP, "retention");
+    return job != NULL && job_take(planning, job, &set) ? FG_OK : no_memory(err);
+}
+
+/* ---- segments ---- */
+
+uint64_t plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg_l0_part *part)
+{
+    if (part->profiles >= segment->profiles)
+        return segment->bytes;
+    return (uint64_t)((double)segment->bytes * (double)part->profiles / (double)segment->profiles);
+}
+
+static bool is_ready(const struct planning *planning, const struct fg_l0_segment *segment,
+                     const struct fg_l0_part *part)
+{
+    const struct plan_config *config = planning->config;
+    int64_t wall_ns = planning->input->wall_ns;
+    struct plan_span last = span_at(PLAN_HOUR, FG_HOUR_NS, part->t_max_ns);
+
+    return is_over(last.end_ns, config->hour_delay_ns, wall_ns) ||
+           is_over(segment->entered_wall_ns, config->segment_wait_ns, wall_ns) ||
+           planning->input->l0->n_segments > FG_L0_SEGMENTS_MAX / 2;
+}
+
+/* Another job, unless the segment still fits into the last one. */
+static enum fg_code take_segment(struct planning *planning, const struct fg_l0_segment *segment,
+                                 const struct fg_l0_part *part, struct plan_job **job,
+                                 struct fg_err *err)
+{
+    const struct plan_config *config = planning->config;
+    uint64_t bytes = plan_segment_bytes(segment, part);
+
+    if (*job == NULL || config->segments_apart || (*job)->n_segments == config->sources_max ||
+        (*job)->bytes + bytes > config->job_max_bytes) {
+        *job = job_add(planning, PLAN_SEGMENTS, "segments");
+        if (*job == NULL)
+            return no_memory(err);
+        (*job)->segments = fg_arena_new(planning->arena, uint64_t, config->sources_max);
+        if ((*job)->segments == NULL)
+            return no_memory(err);
+    }
+    (*job)->segments[(*job)->n_segments++] = segment->generation;
+    (*job)->bytes += bytes;
+    planning->late_from_ns[planning->plan.n_ready] = part->t_min_ns;
+    planning->late_to_ns[planning->plan.n_ready++] = part->t_max_ns;
+    return FG_OK;
+}
+
+static enum fg_code plan_segments(struct planning *planning, struct fg_err *err)
+{
+    const struct fg_l0 *l0 = planning->input->l0;
+    uint32_t tenant = fg_l0_tenant(l0, planning->input->blocks->tenant);
+    struct plan_job *job = NULL;
+
+    for (uint32_t i = 0; i < l0->n_segments && tenant != FG_L0_NO_TENANT; i++) {
+        const struct fg_l0_segment *segment = &l0->segments[i];
+        const struct fg_l0_part *part = fg_l0_part(segment, tenant);
+
+        if (part == NULL || fg_blocks_covers(planning->input->blocks, segment->generation))
+            continue;
+        if (!is_ready(planning, segment, part))
+            planning->plan.n_waiting++;
+        else if (take_segment(planning, segment, part, &job, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* ---- blocks of one span ---- */
+
+static uint64_t bytes_of(const struct set *set)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        bytes += set->items[i]->bytes;
+    return bytes;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct fg_blocks_entry *left = *(const struct fg_blocks_entry *const *)a;
+    const struct fg_blocks_entry *right = *(const struct fg_blocks_entry *const *)b;
+
+    if (left->bytes != right->bytes)
+        return left->bytes < right->bytes ? -1 : 1;
+    return fg_id_cmp(left->id, right->id);
+}
+
+/* The smallest blocks, as many as a job may take. */
+static struct set smallest(const struct planning *planning, const struct set *set)
+{
+    struct set some = {set->items, 0};
+    uint64_t bytes = 0;
+
+    qsort(set->items, set->count, sizeof *set->items, by_size);
+    while (some.count < set->count && some.count < planning->config->sources_max &&
+           bytes + set->items[some.count]->bytes <= planning->config->job_max_bytes)
+        bytes += set->items[some.count++]->bytes;
+    return some;
+}
+
+/* Has what is not in the largest block waited long enough? set is sorted by size, of two or more.
+ */
+static bool is_late_due(const struct planning *planning, const struct set *set)
+{
+    const struct plan_config *config = planning->config;
+    const struct fg_blocks_entry *base = set->items[set->count - 1];
+    int64_t oldest_ns = INT64_MAX, newest_ns = INT64_MIN;
+    uint64_t late = 0;
+
+    for (uint32_t i = 0; i + 1 < set->count; i++) {
+        int64_t made_ns = (int64_t)set->items[i]->id.hi; /* plan_block_id() */
+
+        late += set->items[i]->profiles;
+        oldest_ns = FG_MIN(oldest_ns, made_ns);
+        newest_ns = FG_MAX(newest_ns, made_ns);
+    }
+    if (is_over(oldest_ns, config->fold_after_ns, planning->input->wall_ns))
+        return true;
+    return late > base->profiles / PLAN_LATE_SHARE &&
+           is_over(newest_ns, config->fold_quiet_ns, planning->input->wall_ns);
+}
+
+static bool has_hours(const struct set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->items[i]->level == PLAN_HOUR)
+            return true;
+    return false;
+}
+
+/*
+ * Blocks of one span that are to be one, as many of them as fit into a job. whole: those of hours
+ * among them in any case. What is too large to have company stays as it is.
+ */
+static enum fg_code plan_fitting(struct planning *planning, struct set *set,
+                                 const struct plan_span *span, bool whole, struct fg_err *err)
+{
+    struct set some = smallest(planning, set);
+
+    if (whole && has_hours(set) && (some.count > 1 || set->count == 1))
+        return merge(planning, &some, span, "day", err);
+    if (some.count < 2)
+        return FG_OK;
+    if (span->level != PLAN_HOUR && is_late_due(planning, set))
+        return merge(planning, &some, span, "late", err);
+    if (set->count < PLAN_MANY)
+        return FG_OK;
+    /* Not the largest with them as long as they are less: it would be written again and again. */
+    if (some.count == set->count &&
+        bytes_of(set) - set->items[set->count - 1]->bytes < set->items[set->count - 1]->bytes)
+        some.count--;
+    return merge(planning, &some, span, "many", err);
+}
+
+static struct plan_range hull(const struct set *set)
+{
+    struct plan_range range = {UINT16_MAX, 0};
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        range.first = FG_MIN(range.first, set->items[i]->shard_first);
+        range.last = FG_MAX(range.last, set->items[i]->shard_last);
+    }
+    return range;
+}
+
+/* A block that lies in both halves is divided, so that each half fits into jobs of its own. */
+static enum fg_code divide(struct planning *planning, const struct fg_blocks_entry *block,
+                           const struct plan_range halves[2], struct fg_err *err)
+{
+    const struct set one = {(const struct fg_blocks_entry *[]){block}, 1};
+    const struct plan_span span = {(enum plan_level)block->level, block->start_ns, block->end_ns};
+
+    if (merge(planning, &one, &span, "division", err) != FG_OK)
+        return err->code;
+    planning->plan.jobs[planning->plan.n_jobs - 1].ranges[0] = halves[0];
+    planning->plan.jobs[planning->plan.n_jobs - 1].ranges[1] = halves[1];
+    planning->plan.jobs[planning->plan.n_jobs - 1].n_ranges = 2;
+    return FG_OK;
+}
+
+/* What is to become one block, but may be too much for one: then by halves of its shards. */
+static enum fg_code plan_shards(struct planning *planning, struct set set,
+                                const struct plan_span *span, bool whole, struct fg_err *err)
+{
+    struct plan_range halves[2];
+    struct set parts[2] = {{NULL, 0}, {NULL, 0}};
+
+    if (set.count == 0 || bytes_of(&set) <= planning->config->job_max_bytes ||
+        !halve(hull(&set), halves))
+        return set.count == 0 ? FG_OK : plan_fitting(planning, &set, span, whole, err);
+    for (uint32_t h = 0; h < 2; h++) {
+        parts[h].items = fg_arena_new(planning->arena, const struct fg_blocks_entry *, set.count);
+        if (parts[h].items == NULL)
+            return no_memory(err);
+    }
+    for (uint32_t i = 0; i < set.count; i++) {
+        const struct fg_blocks_entry *block = set.items[i];
+
+        if (block->shard_last <= halves[0].last)
+            parts[0].items[parts[0].count++] = block;
+        else if (block->shard_first >= halves[1].first)
+            parts[1].items[parts[1].count++] = block;
+        else if (set.count > 1 && divide(planning, block, halves, err) != FG_OK)
+            return err->code;
+    }
+    for (uint32_t h = 0; h < 2; h++)
+        if (plan_shards(planning, parts[h], span, whole, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* ---- days and hours ---- */
+
+/* Blocks of a day one after the other, those of other levels apart; by span within. */
+static int by_span(const void *a, const void *b)
+{
+    const struct fg_blocks_entry *left = *(const struct fg_blocks_entry *const *)a;
+    const struct fg_blocks_entry *right = *(const struct fg_blocks_entry *const *)b;
+
+    if (left->start_ns != right->start_ns)
+        return left->start_ns < right->start_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns)
+        return left->end_ns < right->end_ns ? -1 : 1;
+    return fg_id_cmp(left->id, right->id);
+}
+
+static struct set sub(const struct set *set, uint32_t from, uint32_t to)
+{
+    return (struct set){set->items + from, to - from};
+}
+
+/* Segments that are merged before: the day would have to be written again for them. But not for
+ * ever: while somebody sends late data all the time, days come to an end too. */
+static bool waits_for_segments(const struct planning *planning, const struct plan_span *day)
+{
+    int64_t patience_ns = planning->config->day_delay_ns + PLAN_DAY_NS;
+
+    if (is_over(day->end_ns, patience_ns, planning->input->wall_ns))
+        return false;
+    for (uint32_t i = 0; i < planning->plan.n_ready; i++)
+        if (planning->late_from_ns[i] < day->end_ns && planning->late_to_ns[i] >= day->start_ns)
+            return true;
+    return false;
+}
+
+static enum fg_code plan_hours(struct planning *planning, const struct set *day, struct fg_err *err)
+{
+    for (uint32_t i = 0, end; i < day->count; i = end) {
+        struct plan_span hour = {PLAN_HOUR, day->items[i]->start_ns, day->items[i]->end_ns};
+
+        for (end = i; end < day->count && day->items[end]->start_ns == hour.start_ns &&
+                      day->items[end]->end_ns == hour.end_ns;
+             end++)
+            ;
+        if (plan_shards(planning, sub(day, i, end), &hour, false, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code plan_day(struct planning *planning, const struct set *set, struct fg_err *err)
+{
+    struct plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, set->items[0]->start_ns);
+
+    if (!is_over(day.end_ns, planning->config->day_delay_ns, planning->input->wall_ns))
+        return plan_hours(planning, set, err);
+    if (!has_hours(set))
+        return plan_shards(planning, *set, &day, false, err);
+    if (waits_for_segments(planning, &day))
+        return FG_OK;
+    return plan_shards(planning, *set, &day, true, err);
+}
+
+static enum fg_code plan_month(struct planning *planning, const struct set *set, struct fg_err *err)
+{
+    const struct plan_span month = {PLAN_MONTH, set->items[0]->start_ns, set->items[0]->end_ns};
+
+    return plan_shards(planning, *set, &month, false, err);
+}
+
+static bool is_month(const struct fg_blocks_entry *block)
+{
+    return block->level == PLAN_MONTH;
+}
+
+/* Blocks that nobody has taken, of months or of what is shorter; sorted. */
+static bool gather(const struct planning *planning, bool months, struct set *set)
+{
+    const struct fg_blocks *blocks = planning->input->blocks;
+
+    *set = (struct set){
+        fg_arena_new(planning->arena, const struct fg_blocks_entry *, blocks->n_blocks), 0};
+    if (set->items == NULL)
+        return false;
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        if (!planning->taken[i] && is_month(&blocks->blocks[i]) == months)
+            set->items[set->count++] = &blocks->blocks[i];
+    if (set->count > 1)
+        qsort(set->items, set->count, sizeof *set->items, by_span);
+    return true;
+}
+
+static enum fg_code plan_spans(struct planning *planning, bool months, struct fg_err *err)
+{
+    int64_t unit_ns = months ? 28 * PLAN_DAY_NS : PLAN_DAY_NS;
+    struct set all;
+
+    if (!gather(planning, months, &all))
+        return no_memory(err);
+    for (uint32_t i = 0, end; i < all.count; i = end) {
+        int64_t start_ns = floor_to(all.items[i]->start_ns, unit_ns);
+        struct set set;
+
+        for (end = i; end < all.count && floor_to(all.items[end]->start_ns, unit_ns) == start_ns;
+             end++)
+            ;
+        set = sub(&all, i, end);
+        if ((months ? plan_month : plan_day)(planning, &set, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* ---- deletions ---- */
+
+/* Blocks that no other job writes anew. */
+static enum fg_code plan_deletions(struct planning *planning, struct fg_err *err)
+{
+    const struct fg_blocks *blocks = planning->input->blocks;
+
+    for (uint32_t i = 0; planning->input->deleted != NULL && i < blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks[i];
+        const struct set one = {&block, 1};
+        const struct plan_span span = {(enum plan_level)block->level, block->start_ns,
+                                       block->end_ns};
+
+        if (!planning->taken[i] && planning->input->deleted[i] &&
+            merge(planning, &one, &span, "deletion", err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+enum fg_code plan_make(const struct plan_config *config, const struct plan_input *input,
+                       struct fg_arena *arena, struct plan *ret_plan, struct fg_err *err)
+{
+    struct planning planning = {
+        .config = config,
+        .input = input,
+        .arena = arena,
+        .taken = fg_arena_new(arena, bool, input->blocks->n_blocks),
+        .late_from_ns = fg_arena_new(arena, int64_t, input->l0->n_segments),
+        .late_to_ns = fg_arena_new(arena, int64_t, input->l0->n_segments),
+    };
+
+    fg_assert(config->sources_max >= 2);
+    if (planning.taken == NULL || planning.late_from_ns == NULL || planning.late_to_ns == NULL)
+        return no_memory(err);
+    if (plan_drops(&planning, err) != FG_OK || plan_segments(&planning, err) != FG_OK ||
+        plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
+        plan_deletions(&planning, err) != FG_OK)
+        return err->code;
+    *ret_plan = planning.plan;
+    return FG_OK;
+}

@@ -1,0 +1,122 @@
+/*
+ * What to merge: a pure function of manifests and time. The same manifests give the same jobs; who
+ * was stopped in the middle of one finds it again.
+ *
+ *   segments --> 1 h blocks   once the segment's last hour is over and hour_delay has passed; what
+ *                             is of a day that is closed already goes into a block of that day
+ *   1 h      --> 1 day        once the day is over and day_delay has passed; by ranges of shards
+ *                             where a day is larger than a job may be
+ *   late     --> folded       blocks that come after a day has its own are patches: they are
+ *                             merged into it when they are more than 1 % and no more come, or a
+ *                             day old, or many
+ *   expired  --> dropped      whole blocks; the exact cut-off is a filter of queries
+ *   deleted  --> rewritten    blocks that hold what a deletion names
+ *
+ * What always holds of the jobs of a plan: no segment or block is in two of them; sources of one
+ * are at most job_max_bytes, unless it is a single one, and sources_max; carried out, they lead to
+ * a plan without jobs.
+ *
+ * Late data is folded by amounts and not at once: each fold rewrites the day, and a stream of
+ * single late profiles would rewrite it all the time.
+ */
+#ifndef FG_COMPACTOR_PLAN_H
+#define FG_COMPACTOR_PLAN_H
+
+#include "common/base/time.h"
+#include "common/manifest/blocks.h"
+
+#define PLAN_DAY_NS (24 * FG_HOUR_NS)
+
+enum plan_level {
+    PLAN_HOUR = 1,
+    PLAN_DAY = 3,
+    PLAN_MONTH = 5, /* 28 days: only of what is scattered over more days than a job can make blocks
+                       of */
+};
+
+enum {
+    PLAN_SHARES_MAX = 64,  /* ranges of shards that one span is divided into, at once */
+    PLAN_MANY = 16,        /* blocks of one span and range: so many are merged, whatever they are */
+    PLAN_LATE_SHARE = 100, /* late data is folded when it is more than one in so many */
+};
+
+struct plan_config {
+    int64_t hour_delay_ns, day_delay_ns;
+    int64_t segment_wait_ns; /* a segment whose hour is not over goes in after that all the same:
+                                somebody's clock is wrong */
+    int64_t fold_after_ns;   /* late data is folded when it is that old */
+    int64_t fold_quiet_ns;   /* or is enough, and the newest is that old */
+    uint64_t job_max_bytes;  /* of sources */
+    uint32_t sources_max;    /* at least 2 */
+    int64_t retention_ns;    /* 0: for ever */
+    bool segments_apart;     /* a job for each: one of them is broken */
+};
+
+struct plan_input {
+    const struct fg_l0 *l0;
+    const struct fg_blocks *blocks;
+    const bool *deleted; /* [blocks->n_blocks]: holds something that a deletion names; NULL: none */
+    int64_t wall_ns;
+};
+
+enum plan_kind { PLAN_DROP, PLAN_SEGMENTS, PLAN_MERGE };
+
+struct plan_range {
+    uint16_t first, last; /* shards, inclusive */
+};
+
+struct plan_job {
+    enum plan_kind kind;
+    const char *why;      /* for people: "retention", "segments", "day", "late", ... */
+    uint64_t *segments;   /* [n_segments]: generations, ascending */
+    struct fg_id *blocks; /* [n_blocks], ascending */
+    uint32_t n_segments, n_blocks;
+    uint64_t bytes; /* of the sources */
+    /* MERGE: the block's span; SEGMENTS: plan_span_of() says for each time. */
+    enum plan_level level;
+    int64_t start_ns, end_ns;
+    /* MERGE: a block for each; empty ones are left out. */
+    struct plan_range ranges[2];
+    uint32_t n_ranges;
+};
+
+struct plan {
+    struct plan_job *jobs; /* the most urgent first */
+    uint32_t n_jobs;
+    uint32_t n_ready, n_waiting; /* segments that are not covered */
+};
+
+/* FG_E_LIMIT: the arena is full. */
+enum fg_code plan_make(const struct plan_config *config, const struct plan_input *input,
+                       struct fg_arena *arena, struct plan *ret_plan,
+                       struct fg_err *err) fg_must_check;
+
+/* What is older than that is not kept; INT64_MIN: everything is. */
+int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns);
+
+/* The span that profiles of a time go into when they come from segments. */
+struct plan_span {
+    enum plan_level level;
+    int64_t start_ns, end_ns;
+};
+struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns, int64_t time_ns);
+/* Of 28 days, whatever the time. */
+struct plan_span plan_month_of(int64_t time_ns);
+
+/*
+ * Ranges that `bytes` of profiles of shards [first, last] are divided into, so that a day of such
+ * blocks is no larger than a job. Returns how many, up to PLAN_SHARES_MAX.
+ */
+uint32_t plan_divide(const struct plan_config *config, enum plan_level level, uint64_t bytes,
+                     struct plan_range shards, struct plan_range ranges[PLAN_SHARES_MAX]);
+
+/* Bytes of a segment that are the tenant's, as far as the manifest tells. */
+uint64_t plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg_l0_part *part);
+
+/* Ids of blocks say when they were made, in front of 64 random bits. */
+static inline struct fg_id plan_block_id(int64_t wall_ns, uint64_t random)
+{
+    return (struct fg_id){.lo = random, .hi = (uint64_t)wall_ns};
+}
+
+#endif

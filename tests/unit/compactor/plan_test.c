@@ -1,0 +1,488 @@
+/*
+ * The plan core against a model that carries jobs out: whatever arrives, and whenever, every
+ * profile is in one uncovered segment or one block; jobs keep to their bounds; and once nothing
+ * more comes, plans come to an end with days of as few blocks as fit.
+ */
+#include "compactor/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { PROFILES_MAX = 4000, PROFILE_BYTES = 1000, OBJECTS_MAX = 4000 };
+
+#define NOW (INT64_C(20000) * PLAN_DAY_NS)
+
+static struct plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
+                                    .day_delay_ns = 2 * FG_HOUR_NS,
+                                    .segment_wait_ns = 2 * FG_HOUR_NS,
+                                    .fold_after_ns = PLAN_DAY_NS,
+                                    .fold_quiet_ns = FG_HOUR_NS,
+                                    .job_max_bytes = 400 * PROFILE_BYTES,
+                                    .sources_max = 40};
+
+struct profile {
+    int64_t time_ns;
+    uint16_t shard;
+    uint32_t object;
+};
+
+/* A segment or block; which, its manifest says. */
+struct object {
+    bool live;
+    uint64_t generation; /* of a segment; 0: a block */
+    struct fg_id id;     /* of a block */
+};
+
+struct world {
+    struct profile profiles[PROFILES_MAX];
+    struct object objects[OBJECTS_MAX];
+    uint32_t n_profiles, n_objects;
+    struct fg_arena *arena;
+    struct fg_l0 l0;
+    struct fg_blocks blocks;
+    int64_t wall_ns;
+    uint64_t random, jobs, rewritten_bytes;
+};
+
+static uint64_t draw(struct world *world, uint64_t below)
+{
+    world->random += 0x9e3779b97f4a7c15u;
+    return fg_mix64(world->random) % below;
+}
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fail_msg("%s", err->msg);
+}
+
+static void world_open(struct world *world, uint64_t seed)
+{
+    *world = (struct world){.arena = fg_arena_create(SIZE_MAX / 2), .wall_ns = NOW, .random = seed};
+    world->l0 = fg_l0_none();
+    world->blocks = fg_blocks_none(FG_LIT("acme"));
+}
+
+static uint32_t object_add(struct world *world, uint64_t generation, struct fg_id id)
+{
+    assert_true(world->n_objects < OBJECTS_MAX);
+    world->objects[world->n_objects] = (struct object){true, generation, id};
+    return world->n_objects++;
+}
+
+/* ---- segments ---- */
+
+/* Mostly of the last minutes; sometimes hours late, sometimes of long ago or from a wrong clock. */
+static int64_t draw_time(struct world *world)
+{
+    switch (draw(world, 40)) {
+    case 0:
+        return world->wall_ns - (int64_t)draw(world, (uint64_t)PLAN_DAY_NS);
+    case 1:
+        return world->wall_ns - (int64_t)draw(world, (uint64_t)(20 * PLAN_DAY_NS));
+    case 2:
+        return world->wall_ns + (int64_t)draw(world, (uint64_t)(2 * PLAN_DAY_NS));
+    default:
+        return world->wall_ns - (int64_t)draw(world, (uint64_t)(15 * FG_MINUTE_NS));
+    }
+}
+
+static void commit(struct world *world, const struct fg_l0_new_part *part)
+{
+    const struct fg_l0_new segment = {.id = {{7, 7}, world->l0.generation + 1, 1},
+                                      .bytes = part->profiles * PROFILE_BYTES,
+                                      .profiles = part->profiles,
+                                      .t_min_ns = part->t_min_ns,
+                                      .t_max_ns = part->t_max_ns,
+                                      .parts = part,
+                                      .n_parts = 1,
+                                      .groups = fg_ever_none()};
+    struct fg_err err;
+
+    must(fg_l0_commit(&world->l0, &segment, world->wall_ns, 1, world->arena, &world->l0, &err),
+         &err);
+}
+
+static void arrive(struct world *world, uint32_t n, unsigned spread_bits)
+{
+    struct fg_l0_new_part part = {FG_LIT("acme"), INT64_MAX, INT64_MIN, n};
+    uint32_t object = object_add(world, world->l0.generation + 1, (struct fg_id){0, 0});
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct profile *profile = &world->profiles[world->n_profiles++];
+
+        profile->time_ns = draw_time(world);
+        profile->shard = (uint16_t)(draw(world, UINT64_C(1) << spread_bits) << (16 - spread_bits));
+        profile->object = object;
+        part.t_min_ns = FG_MIN(part.t_min_ns, profile->time_ns);
+        part.t_max_ns = FG_MAX(part.t_max_ns, profile->time_ns);
+    }
+    commit(world, &part);
+}
+
+/* ---- carrying out ---- */
+
+static bool is_source(const struct world *world, const struct plan_job *job, uint32_t number)
+{
+    const struct object *object = &world->objects[number];
+
+    if (!object->live)
+        return false;
+    for (uint32_t i = 0; i < job->n_segments; i++)
+        if (object->generation == job->segments[i])
+            return true;
+    for (uint32_t i = 0; i < job->n_blocks; i++)
+        if (object->generation == 0 && fg_id_eq(object->id, job->blocks[i]))
+            return true;
+    return false;
+}
+
+/* A block of those profiles of the sources that are in span and range. */
+static bool make_block(struct world *world, const bool *sources, const struct plan_span *span,
+                       struct plan_range range, struct fg_blocks_entry *entry)
+{
+    uint32_t object = world->n_objects;
+
+    *entry = (struct fg_blocks_entry){.id = plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
+                                      .level = (uint8_t)span->level,
+                                      .start_ns = span->start_ns,
+                                      .end_ns = span->end_ns,
+                                      .t_min_ns = INT64_MAX,
+                                      .t_max_ns = INT64_MIN,
+                                      .shard_first = UINT16_MAX};
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        struct profile *profile = &world->profiles[i];
+
+        if (profile->object >= object || !sources[profile->object] ||
+            profile->time_ns < span->start_ns || profile->time_ns >= span->end_ns ||
+            profile->shard < range.first || profile->shard > range.last)
+            continue;
+        profile->object = object;
+        entry->profiles++;
+        entry->t_min_ns = FG_MIN(entry->t_min_ns, profile->time_ns);
+        entry->t_max_ns = FG_MAX(entry->t_max_ns, profile->time_ns);
+        entry->shard_first = FG_MIN(entry->shard_first, profile->shard);
+        entry->shard_last = FG_MAX(entry->shard_last, profile->shard);
+    }
+    entry->bytes = entry->profiles * PROFILE_BYTES;
+    if (entry->profiles > 0)
+        (void)object_add(world, 0, entry->id);
+    return entry->profiles > 0;
+}
+
+static uint64_t count_in(const struct world *world, const bool *sources,
+                         const struct plan_span *span, struct plan_range *shards)
+{
+    uint64_t n = 0;
+
+    *shards = (struct plan_range){UINT16_MAX, 0};
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct profile *profile = &world->profiles[i];
+
+        if (!sources[profile->object] || profile->time_ns < span->start_ns ||
+            profile->time_ns >= span->end_ns)
+            continue;
+        n++;
+        shards->first = FG_MIN(shards->first, profile->shard);
+        shards->last = FG_MAX(shards->last, profile->shard);
+    }
+    return n;
+}
+
+static uint32_t make_blocks(struct world *world, const struct plan_job *job, const bool *sources,
+                            struct fg_blocks_entry *entries)
+{
+    struct plan_span span = {job->level, job->start_ns, job->end_ns};
+    uint32_t n = 0;
+
+    if (job->kind == PLAN_MERGE) {
+        for (uint32_t r = 0; r < job->n_ranges; r++)
+            n += make_block(world, sources, &span, job->ranges[r], &entries[n]);
+        return n;
+    }
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        struct plan_range shards, ranges[PLAN_SHARES_MAX];
+        uint32_t n_ranges;
+        uint64_t count;
+
+        if (!sources[world->profiles[i].object])
+            continue;
+        span = plan_span_of(&config, world->wall_ns, world->profiles[i].time_ns);
+        count = count_in(world, sources, &span, &shards);
+        n_ranges = plan_divide(&config, span.level, count * PROFILE_BYTES, shards, ranges);
+        for (uint32_t r = 0; r < n_ranges; r++)
+            n += make_block(world, sources, &span, ranges[r], &entries[n]);
+    }
+    return n;
+}
+
+static void carry_out(struct world *world, const struct plan_job *job)
+{
+    static struct fg_blocks_entry entries[OBJECTS_MAX];
+    bool *sources = fg_calloc(OBJECTS_MAX + 1, sizeof *sources);
+    struct fg_blocks_change change = {.add = entries,
+                                      .cover = job->segments,
+                                      .n_cover = job->n_segments,
+                                      .replace = job->blocks,
+                                      .n_replace = job->n_blocks};
+    struct fg_err err;
+    bool changed;
+
+    for (uint32_t i = 0; i < world->n_objects; i++)
+        sources[i] = is_source(world, job, i);
+    if (job->kind != PLAN_DROP)
+        change.n_add = make_blocks(world, job, sources, entries);
+    for (uint32_t i = 0; i < OBJECTS_MAX; i++)
+        if (sources[i])
+            world->objects[i].live = false;
+    must(fg_blocks_apply(&world->blocks, &world->l0, &change, world->wall_ns, world->arena,
+                         &world->blocks, &changed, &err),
+         &err);
+    assert_true(changed);
+    world->jobs++;
+    world->rewritten_bytes += job->bytes;
+    free(sources);
+}
+
+/* ---- laws ---- */
+
+static void check_jobs(const struct world *world, const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_jobs; i++) {
+        const struct plan_job *job = &plan->jobs[i];
+
+        assert_true(job->n_segments + job->n_blocks > 0);
+        assert_true(job->kind == PLAN_DROP || job->bytes <= config.job_max_bytes ||
+                    job->n_segments + job->n_blocks == 1);
+        assert_true(job->kind == PLAN_DROP ||
+                    job->n_segments + job->n_blocks <= config.sources_max);
+        for (uint32_t k = 0; k < i; k++)
+            for (uint32_t b = 0; b < job->n_blocks; b++)
+                for (uint32_t c = 0; c < plan->jobs[k].n_blocks; c++)
+                    assert_false(fg_id_eq(job->blocks[b], plan->jobs[k].blocks[c]));
+        for (uint32_t b = 0; b < job->n_blocks; b++)
+            assert_non_null(fg_blocks_find(&world->blocks, job->blocks[b]));
+    }
+}
+
+static void check_world(const struct world *world)
+{
+    uint64_t in_blocks = 0, profiles = 0;
+
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct object *object = &world->objects[world->profiles[i].object];
+
+        assert_true(object->live);
+        if (object->generation != 0)
+            assert_false(fg_blocks_covers(&world->blocks, object->generation));
+        else
+            in_blocks++;
+    }
+    for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
+        profiles += world->blocks.blocks[i].profiles;
+    assert_int_equal(in_blocks, profiles);
+}
+
+/* Plans and carries out, all jobs of a plan or only the first few: as if stopped. */
+static uint32_t turn(struct world *world, uint32_t jobs_max)
+{
+    const struct plan_input input = {&world->l0, &world->blocks, NULL, world->wall_ns};
+    struct plan plan;
+    struct fg_err err;
+
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    check_jobs(world, &plan);
+    for (uint32_t i = 0; i < FG_MIN(plan.n_jobs, jobs_max); i++)
+        carry_out(world, &plan.jobs[i]);
+    check_world(world);
+    return plan.n_jobs;
+}
+
+static void settle(struct world *world)
+{
+    uint32_t turns = 0;
+
+    while (turn(world, UINT32_MAX) > 0)
+        assert_true(++turns < 100);
+}
+
+/* Days that are over consist of blocks of which no two would fit into a job. */
+static void check_days(const struct world *world)
+{
+    const struct fg_blocks *blocks = &world->blocks;
+
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const struct fg_blocks_entry *a = &blocks->blocks[i], *b = &blocks->blocks[k];
+
+            if (a->start_ns / PLAN_DAY_NS != b->start_ns / PLAN_DAY_NS)
+                continue;
+            assert_true(a->bytes + b->bytes > config.job_max_bytes ||
+                        a->shard_first > b->shard_last || b->shard_first > a->shard_last);
+        }
+}
+
+static void any_stream(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct world *world = fg_new(struct world);
+        unsigned spread_bits = (unsigned)(seed % 5);
+
+        world_open(world, seed);
+        while (world->n_profiles < PROFILES_MAX - 64 && world->wall_ns < NOW + 4 * PLAN_DAY_NS) {
+            world->wall_ns += (int64_t)draw(world, (uint64_t)FG_HOUR_NS);
+            arrive(world, 1 + (uint32_t)draw(world, 60), spread_bits);
+            if (draw(world, 3) == 0)
+                (void)turn(world, draw(world, 4) == 0 ? 1 : UINT32_MAX);
+        }
+        for (int day = 0; day < 6; day++) {
+            world->wall_ns += PLAN_DAY_NS;
+            settle(world);
+        }
+        check_days(world);
+        fg_arena_destroy(world->arena);
+        free(world);
+    }
+}
+
+/* The usual: six segments an hour, day after day. Each profile is written twice, late ones apart.
+ */
+static void usual(void **state)
+{
+    struct world *world = fg_new(struct world);
+
+    (void)state;
+    world_open(world, 1);
+    for (int k = 0; k < 6 * 24 * 3; k++) {
+        struct fg_l0_new_part part = {FG_LIT("acme"), world->wall_ns - FG_MINUTE_NS,
+                                      world->wall_ns - FG_MINUTE_NS, 2};
+        uint32_t object = object_add(world, world->l0.generation + 1, (struct fg_id){0, 0});
+
+        for (int i = 0; i < 2; i++)
+            world->profiles[world->n_profiles++] =
+                (struct profile){world->wall_ns - FG_MINUTE_NS, (uint16_t)(i << 15), object};
+        commit(world, &part);
+        world->wall_ns += 10 * FG_MINUTE_NS;
+        (void)turn(world, UINT32_MAX);
+    }
+    world->wall_ns += PLAN_DAY_NS;
+    settle(world);
+    assert_in_range(world->rewritten_bytes, 2 * world->n_profiles * PROFILE_BYTES,
+                    2 * world->n_profiles * PROFILE_BYTES);
+    assert_in_range(world->blocks.n_blocks, 3, 4);
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
+static void retention(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct plan_input input;
+    struct plan plan;
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 2);
+    arrive(world, 50, 4);
+    world->wall_ns += 2 * PLAN_DAY_NS;
+    settle(world);
+    assert_true(world->blocks.n_blocks > 0);
+    config.retention_ns = 40 * PLAN_DAY_NS;
+    world->wall_ns += 30 * PLAN_DAY_NS;
+    input = (struct plan_input){&world->l0, &world->blocks, NULL, world->wall_ns};
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    for (uint32_t i = 0; i < plan.n_jobs; i++) {
+        assert_int_equal(plan.jobs[i].kind, PLAN_DROP);
+        for (uint32_t b = 0; b < plan.jobs[i].n_blocks; b++)
+            assert_true(fg_blocks_find(&world->blocks, plan.jobs[i].blocks[b])->t_max_ns <
+                        plan_keep_from_ns(&config, world->wall_ns));
+    }
+    world->wall_ns += 30 * PLAN_DAY_NS;
+    input.wall_ns = world->wall_ns;
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    assert_int_equal(plan.n_jobs, 1);
+    assert_int_equal(plan.jobs[0].n_blocks, world->blocks.n_blocks);
+    config.retention_ns = 0;
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
+static void rewrites_what_a_deletion_names(void **state)
+{
+    struct world *world = fg_new(struct world);
+    bool *deleted;
+    struct plan_input input;
+    struct plan plan;
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 3);
+    arrive(world, 60, 4);
+    world->wall_ns += 3 * PLAN_DAY_NS;
+    settle(world);
+    deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
+    deleted[1] = true;
+    input = (struct plan_input){&world->l0, &world->blocks, deleted, world->wall_ns};
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    assert_int_equal(plan.n_jobs, 1);
+    assert_string_equal(plan.jobs[0].why, "deletion");
+    assert_true(fg_id_eq(plan.jobs[0].blocks[0], world->blocks.blocks[1].id));
+    assert_int_equal(plan.jobs[0].start_ns, world->blocks.blocks[1].start_ns);
+    free(deleted);
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
+static void spans_cover_all_time(void **state)
+{
+    static const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1,       0, 1,
+                                    NOW,       INT64_MAX - 1, INT64_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(times); i++) {
+        struct plan_span spans[] = {plan_span_of(&config, NOW, times[i]), plan_month_of(times[i])};
+
+        for (size_t s = 0; s < FG_COUNT(spans); s++) {
+            assert_true(spans[s].start_ns <= times[i] && spans[s].start_ns < spans[s].end_ns);
+            assert_true(times[i] < spans[s].end_ns || spans[s].end_ns == INT64_MAX);
+        }
+    }
+    assert_int_equal(
+        plan_span_of(&config, NOW, INT64_MIN).end_ns,
+        plan_span_of(&config, NOW, plan_span_of(&config, NOW, INT64_MIN).end_ns).start_ns);
+}
+
+static void divides_shards(void **state)
+{
+    struct plan_range ranges[PLAN_SHARES_MAX];
+    const struct plan_range all = {0, UINT16_MAX}, one = {77, 77}, some = {100, 300};
+
+    (void)state;
+    assert_int_equal(plan_divide(&config, PLAN_DAY, config.job_max_bytes, all, ranges), 1);
+    assert_int_equal(plan_divide(&config, PLAN_DAY, 3 * config.job_max_bytes, all, ranges), 4);
+    assert_int_equal(ranges[1].first, 0x4000);
+    assert_int_equal(ranges[3].last, UINT16_MAX);
+    assert_int_equal(plan_divide(&config, PLAN_HOUR, config.job_max_bytes, one, ranges), 1);
+    assert_int_equal(plan_divide(&config, PLAN_DAY, 2 * config.job_max_bytes, some, ranges), 2);
+    assert_int_equal(ranges[0].first, 100);
+    assert_int_equal(ranges[0].last, 255);
+    assert_int_equal(ranges[1].first, 256);
+    assert_int_equal(plan_divide(&config, PLAN_DAY, UINT64_MAX, all, ranges), PLAN_SHARES_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_stream),
+        cmocka_unit_test(usual),
+        cmocka_unit_test(retention),
+        cmocka_unit_test(rewrites_what_a_deletion_names),
+        cmocka_unit_test(spans_cover_all_time),
+        cmocka_unit_test(divides_shards),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
