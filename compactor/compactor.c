@@ -1,21 +1,93 @@
 #include "compactor/compactor.h"
 
-#include "common/base/def.h"
-#include "common/run/log.h"
+#include "compactor/routes.h"
 
-struct compactor {
-    char unused; /* C has no empty structs */
+enum {
+    MEMORY_SHARE = 8, /* of the process's budget */
+    MEMORY_MIN_BYTES = 64 * 1024 * 1024,
 };
 
-struct compactor *compactor_create(void)
-{
-    struct compactor *compactor = fg_new(struct compactor);
+#define CONF(field) FG_CONF_AT(struct compactor_settings, field)
 
-    fg_log_info("no bucket: heads keep everything, nothing to compact");
-    return compactor;
+/* clang-format off */
+const struct fg_conf_field compactor_fields[] = {
+    {"interval", FG_CONF_NS, CONF(interval_ns), .def = "30s", .min = "1s", .max = "1h",
+     .doc = "Pause between two rounds over all tenants."},
+    {"hour_delay", FG_CONF_NS, CONF(hour_delay_ns), .def = "10m", .min = "0s", .max = "1d",
+     .doc = "How long after the end of an hour its segments become blocks."},
+    {"day_delay", FG_CONF_NS, CONF(day_delay_ns), .def = "2h", .min = "0s", .max = "7d",
+     .doc = "How long after the end of a day (UTC) the blocks of its hours become one of the day."},
+    {"fold_after", FG_CONF_NS, CONF(fold_after_ns), .def = "1d", .min = "1m", .max = "365d",
+     .doc = "How long late data of a day stays in blocks of its own, if it is less than 1 % of the day."},
+    {"fold_quiet", FG_CONF_NS, CONF(fold_quiet_ns), .def = "1h", .min = "0s", .max = "7d",
+     .doc = "How long no more late data has to come until what is more than 1 % of a day is merged into it."},
+    {"job_max_bytes", FG_CONF_BYTES, CONF(job_max_bytes), .def = "1GiB", .min = "4MiB", .max = "64GiB",
+     .doc = "Most that is merged at once, and so the size of blocks; days that are larger are divided by shards. The scratch folder needs twice as much."},
+    {"job_max_sources", FG_CONF_UINT, CONF(job_max_sources), .def = "96", .min = "2", .max = "1024",
+     .doc = "Most segments or blocks that are merged at once."},
+    {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "0", .max = "64GiB",
+     .doc = "Memory for merging; 0: an eighth of memory_max_bytes, at least 64MiB."},
+    {"retire_after", FG_CONF_NS, CONF(retire_after_ns), .def = "5m", .min = "0s", .max = "1d",
+     .doc = "How long segments stay in the manifest at least, so that ingesters who follow it miss none."},
+    {"grace", FG_CONF_NS, CONF(grace_ns), .def = "1h", .min = "1m", .max = "7d",
+     .doc = "How long objects that were replaced are kept for queries that still read them."},
+    {"orphan_after", FG_CONF_NS, CONF(orphan_after_ns), .def = "1d", .min = "2h", .max = "365d",
+     .doc = "Objects that no manifest knows are deleted when they are that old."},
+    {"deletion_wait", FG_CONF_NS, CONF(deletion_wait_ns), .def = "3h", .min = "0s", .max = "7d",
+     .doc = "For how long a deletion also takes what still arrives: longer than ingesters keep profiles to themselves."},
+};
+/* clang-format on */
+const size_t compactor_n_fields = FG_COUNT(compactor_fields);
+
+void compactor_share(struct compactor_settings *settings, uint64_t memory_max_bytes)
+{
+    if (settings->memory_max_bytes == 0)
+        settings->memory_max_bytes =
+            FG_MAX(memory_max_bytes / MEMORY_SHARE, (uint64_t)MEMORY_MIN_BYTES);
+}
+
+struct compactor {
+    struct compactor_config config;
+    struct driver *driver;
+    struct routes routes;
+};
+
+enum fg_code compactor_create(const struct compactor_config *config,
+                              struct compactor **ret_compactor, struct fg_err *err)
+{
+    struct driver *driver;
+    struct compactor *compactor;
+
+    if (driver_create(config, &driver, err) != FG_OK)
+        return err->code;
+    compactor = fg_new(struct compactor);
+    compactor->config = *config;
+    compactor->driver = driver;
+    compactor->routes = (struct routes){&compactor->config, driver};
+    *ret_compactor = compactor;
+    return FG_OK;
+}
+
+enum fg_code compactor_start(struct compactor *compactor, struct fg_err *err)
+{
+    return driver_start(compactor->driver, err);
+}
+
+void compactor_stop(struct compactor *compactor)
+{
+    if (compactor != NULL)
+        driver_stop(compactor->driver);
 }
 
 void compactor_destroy(struct compactor *compactor)
 {
+    if (compactor == NULL)
+        return;
+    driver_destroy(compactor->driver);
     free(compactor);
+}
+
+void compactor_routes(struct compactor *compactor, struct fg_http_server *server)
+{
+    routes_add(&compactor->routes, server);
 }

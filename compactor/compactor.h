@@ -1,14 +1,69 @@
 /*
- * The compactor merges what ingesters commit to the bucket, builds the pre-merged tree, and applies
- * retention and deletion. As long as there is no bucket the heads keep everything, and it has
- * nothing to do: it runs, says so once, and answers the operator's routes.
+ * The compactor makes blocks of what ingesters commit: segments become blocks of an hour, these
+ * blocks of a day; it drops what retention says, takes out what users delete, and removes objects
+ * that nobody needs any more. It works on the bucket alone, and knows nothing that is not there.
+ *
+ *   GET  /compactor/status      how it stands, as JSON
+ *   POST /compactor/delete      selector, start, end: deletes profiles (deletion.h)
+ *   GET  /compactor/deletions   those that are not carried out yet, with counts
+ *
+ * Thread: one of its own, which waits for the bucket most of the time. Handlers run on the loops of
+ * the server and hand over to the pool's QUERY lane.
  */
 #ifndef FG_COMPACTOR_COMPACTOR_H
 #define FG_COMPACTOR_COMPACTOR_H
 
+#include "common/base/time.h"
+#include "common/bucket/bucket.h"
+#include "common/net/http.h"
+#include "common/run/config.h"
+#include "common/run/metrics.h"
+#include "common/run/work.h"
+#include "common/tenant/limits.h"
+
+/* Settings, section "compactor". */
+struct compactor_settings {
+    int64_t interval_ns;
+    int64_t hour_delay_ns, day_delay_ns, fold_after_ns, fold_quiet_ns;
+    uint64_t job_max_bytes, job_max_sources;
+    uint64_t memory_max_bytes; /* 0: the share that compactor_share() gives */
+    int64_t retire_after_ns, grace_ns, orphan_after_ns, deletion_wait_ns;
+};
+extern const struct fg_conf_field compactor_fields[];
+extern const size_t compactor_n_fields;
+
+/* Sets what is 0 of the memory settings to a share of the process's budget. */
+void compactor_share(struct compactor_settings *settings, uint64_t memory_max_bytes);
+
+/* All borrowed. */
+struct compactor_config {
+    const struct compactor_settings *settings;
+    struct fg_bucket *bucket;
+    const char *scratch; /* a folder of its own; what it made there before is removed */
+    struct fg_work *work;
+    struct fg_tenants *tenants;
+    struct fg_registry *registry;
+    struct fg_clock *clock;
+    void (*pause)(void *arg, int64_t ns); /* for tests with a clock of their own; NULL: waits */
+    void *pause_arg;
+};
+
 struct compactor;
 
-struct compactor *compactor_create(void);
-void compactor_destroy(struct compactor *compactor); /* NULL is fine */
+/* FG_E_UNAVAILABLE, FG_E_DENIED: the scratch folder cannot be made. */
+enum fg_code compactor_create(const struct compactor_config *config,
+                              struct compactor **ret_compactor, struct fg_err *err) fg_must_check;
+
+/* Begins to work. */
+enum fg_code compactor_start(struct compactor *compactor, struct fg_err *err) fg_must_check;
+
+/* Breaks off what it is at. NULL is fine. */
+void compactor_stop(struct compactor *compactor);
+
+/* Stopped, or never started; the server and the pool have stopped before. NULL is fine. */
+void compactor_destroy(struct compactor *compactor);
+
+/* Adds its routes to a server that has not started yet. */
+void compactor_routes(struct compactor *compactor, struct fg_http_server *server);
 
 #endif

@@ -1,24 +1,88 @@
+#include "common/bucket/settings.h"
 #include "common/program/program.h"
 #include "compactor/compactor.h"
 
+struct place {
+    char *scratch;
+};
+
+static struct compactor_settings settings;
+static struct fg_bucket_settings bucket;
+static struct fg_bucket_s3_settings s3;
+static struct place place;
+static const struct fg_conf_field place_fields[] = {
+    {"scratch", FG_CONF_STRING, FG_CONF_AT(struct place, scratch), .def = "./compactor-scratch",
+     .min = "1", .max = "4000",
+     .doc = "Folder for blocks on their way; made when it is not there, emptied at the start."},
+};
+
+static const int64_t PROOF_TIMEOUT_NS = FG_MINUTE_NS;
+
+struct service {
+    struct fg_bucket *bucket;
+    struct compactor *compactor;
+};
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
-    (void)err;
-    program->service = compactor_create();
+    struct service *service = fg_new(struct service);
+
+    program->service = service;
+    compactor_share(&settings, program->settings.memory_max_bytes);
+    if (fg_bucket_open(&bucket, &s3, NULL, program->registry, &service->bucket, err) != FG_OK ||
+        compactor_create(&(struct compactor_config){.settings = &settings,
+                                                    .bucket = service->bucket,
+                                                    .scratch = place.scratch,
+                                                    .work = program->work,
+                                                    .tenants = program->tenants,
+                                                    .registry = program->registry,
+                                                    .clock = program->clock},
+                         &service->compactor, err) != FG_OK)
+        return err->code;
+    compactor_routes(service->compactor, program->http);
     return FG_OK;
+}
+
+/* The bucket may be slow to answer. */
+static enum fg_code ready(struct fg_program *program, struct fg_err *err)
+{
+    struct service *service = program->service;
+
+    if (fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err) !=
+        FG_OK)
+        return err->code;
+    return compactor_start(service->compactor, err);
 }
 
 static void stop(struct fg_program *program)
 {
-    compactor_destroy(program->service);
+    struct service *service = program->service;
+
+    if (service == NULL)
+        return;
+    compactor_stop(service->compactor);
+    fg_work_destroy(program->work);
+    program->work = NULL;
+    compactor_destroy(service->compactor);
+    fg_bucket_close(service->bucket);
+    free(service);
 }
 
 int main(int argc, char **argv)
 {
+    const struct fg_conf_section sections[] = {
+        {"", place_fields, FG_COUNT(place_fields), &place},
+        {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
+        {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &s3},
+        {"compactor", compactor_fields, compactor_n_fields, &settings},
+    };
     const struct fg_program_def def = {
         .name = "flamegrid-compactor",
         .what = "merges what ingesters commit, keeps and deletes by retention",
+        .sections = sections,
+        .n_sections = FG_COUNT(sections),
         .start = start,
+        .ready = ready,
         .stop = stop,
     };
 

@@ -205,7 +205,6 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
-    server->compactor = compactor_create();
     return FG_OK;
 }
 

@@ -1,0 +1,221 @@
+#include "compactor/deletion.h"
+
+#include "compactor/fetch.h"
+
+enum {
+    LOOK_ARENA_BYTES = 512 * 1024 * 1024, /* of one part */
+    CHECK_ARENA_BYTES = 1024 * 1024,
+};
+
+/* ---- what users ask ---- */
+
+static enum fg_code check_names(const struct fg_selector *selector, struct fg_err *err)
+{
+    for (size_t i = 0; i < selector->n_matchers; i++) {
+        struct fg_slice name = selector->matchers[i].name;
+
+        if (fg_slice_starts(name, "__") && !fg_slice_is(name, FG_LABEL_NAME))
+            return fg_fail(err, FG_E_INVALID,
+                           "a deletion takes whole profiles: it cannot go by %.*s", FG_S(name));
+    }
+    return FG_OK;
+}
+
+enum fg_code deletion_check(struct fg_slice selector, int64_t start_ns, int64_t end_ns,
+                            struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(CHECK_ARENA_BYTES);
+    struct fg_selector parsed = {0};
+    enum fg_code code;
+
+    if (start_ns >= end_ns)
+        return fg_fail(err, FG_E_INVALID, "start is not before end");
+    if (selector.len > FG_BLOCKS_SELECTOR_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "a selector of %zu bytes", selector.len);
+    code = fg_selector_parse(selector, arena, &parsed, err);
+    if (code == FG_OK)
+        code = check_names(&parsed, err);
+    fg_selector_done(&parsed);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "selector");
+}
+
+/* ---- tombstones ---- */
+
+enum fg_code deletions_parse(const struct fg_blocks *blocks, struct fg_arena *arena,
+                             struct merge_deletions *ret_deletions, struct fg_err *err)
+{
+    *ret_deletions = (struct merge_deletions){
+        fg_arena_new(arena, struct merge_deletion, blocks->n_tombstones), 0};
+    if (ret_deletions->items == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
+        const struct fg_blocks_tombstone *tombstone = &blocks->tombstones[i];
+        struct merge_deletion *deletion = &ret_deletions->items[ret_deletions->count++];
+
+        deletion->start_ns = tombstone->start_ns;
+        deletion->end_ns = tombstone->end_ns;
+        if (fg_selector_parse(tombstone->selector, arena, &deletion->selector, err) != FG_OK) {
+            err->code = FG_E_CORRUPT; /* it was looked at before it was written */
+            return fg_wrap(err, "deletion %.*s", FG_S(tombstone->selector));
+        }
+    }
+    return FG_OK;
+}
+
+void deletions_done(struct merge_deletions *deletions)
+{
+    for (uint32_t i = 0; i < deletions->count; i++)
+        fg_selector_done(&deletions->items[i].selector);
+}
+
+/* ---- looking into blocks ---- */
+
+/* A part that is looked into, page by page. */
+struct looking {
+    struct env *env;
+    const char *name;
+    const struct merge_deletion *deletion;
+    struct fg_block_index index;
+    struct fg_arena *arena;
+};
+
+static bool meets(const struct merge_deletion *deletion, int64_t t_min_ns, int64_t t_max_ns)
+{
+    return t_max_ns >= deletion->start_ns &&
+           (t_min_ns < deletion->end_ns || deletion->end_ns == INT64_MAX);
+}
+
+static bool contains(const struct merge_deletion *deletion, int64_t t_min_ns, int64_t t_max_ns)
+{
+    return merge_time_in(t_min_ns, deletion->start_ns, deletion->end_ns) &&
+           merge_time_in(t_max_ns, deletion->start_ns, deletion->end_ns);
+}
+
+static enum fg_code look_at_page(struct looking *looking, uint32_t number, uint32_t series,
+                                 bool *ret_names, struct fg_err *err)
+{
+    const struct fg_block_page *page = &looking->index.pages[FG_BLOCK_IDX].pages[number];
+    struct fg_arena_mark mark = fg_arena_mark(looking->arena);
+    struct fg_block_rows rows;
+    struct fg_buf body;
+    enum fg_code code;
+
+    *ret_names = false;
+    if (fetch_range(looking->env, looking->name, (struct fg_block_range){page->offset, page->bytes},
+                    &body, err) != FG_OK)
+        return err->code;
+    code = fg_block_rows_parse(&looking->index, number, fg_buf_slice(&body), looking->arena, &rows,
+                               err);
+    fg_buf_done(&body);
+    for (uint32_t i = 0; code == FG_OK && i < rows.count; i++)
+        *ret_names = *ret_names || (rows.series[i] == series &&
+                                    merge_time_in(rows.times_ns[i], looking->deletion->start_ns,
+                                                  looking->deletion->end_ns));
+    fg_arena_release(looking->arena, mark);
+    return code;
+}
+
+/* Some of its profiles are in the time, or none: only rows can tell. */
+static enum fg_code look_at_rows(struct looking *looking, uint32_t series, bool *ret_names,
+                                 struct fg_err *err)
+{
+    const struct fg_block_series_row *row = &looking->index.series[series];
+    const struct fg_block_pages *pages = &looking->index.pages[FG_BLOCK_IDX];
+
+    *ret_names = false;
+    for (uint32_t i = 0; i < pages->count && !*ret_names; i++)
+        if (pages->pages[i].first < row->first_profile + row->n_profiles &&
+            pages->pages[i].first + pages->pages[i].items > row->first_profile &&
+            meets(looking->deletion, pages->pages[i].t_min_ns, pages->pages[i].t_max_ns) &&
+            look_at_page(looking, i, series, ret_names, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static enum fg_code look_at_series(struct looking *looking, bool *ret_names, struct fg_err *err)
+{
+    *ret_names = false;
+    for (uint32_t i = 0; i < looking->index.n_series && !*ret_names; i++) {
+        const struct fg_block_series_row *row = &looking->index.series[i];
+
+        if (!meets(looking->deletion, row->t_min_ns, row->t_max_ns) ||
+            !fg_selector_matches(&looking->deletion->selector, &row->labels))
+            continue;
+        if (contains(looking->deletion, row->t_min_ns, row->t_max_ns))
+            *ret_names = true;
+        else if (look_at_rows(looking, i, ret_names, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code look_at_part(struct looking *looking, const struct fg_block_part *part,
+                                 bool *ret_names, struct fg_err *err)
+{
+    struct fg_buf body;
+    enum fg_code code;
+
+    if (fetch_range(looking->env, looking->name, fg_block_part_range(part, FG_BLOCK_WANT_SERIES),
+                    &body, err) != FG_OK)
+        return err->code;
+    code = fg_block_part_parse(part, fg_buf_slice(&body), looking->arena, &looking->index, err);
+    fg_buf_done(&body);
+    return code == FG_OK ? look_at_series(looking, ret_names, err) : code;
+}
+
+/* Is it a selector of another service? Most name one. */
+static bool is_other_service(const struct fg_selector *selector, struct fg_slice service)
+{
+    for (size_t i = 0; i < selector->n_matchers; i++)
+        if (fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE) &&
+            !fg_matcher_matches(&selector->matchers[i], service))
+            return true;
+    return false;
+}
+
+static enum fg_code look_at_block(struct looking *looking, const struct fetch_place *place,
+                                  struct fg_slice tenant, bool *ret_names, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(LOOK_ARENA_BYTES);
+    struct fg_block_directory directory;
+
+    *ret_names = false;
+    if (fetch_directory(looking->env, place, arena, &directory, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < directory.n_parts && !*ret_names; i++) {
+        const struct fg_block_part *part = &directory.parts[i];
+
+        if (!fg_slice_eq(part->tenant, tenant) ||
+            !meets(looking->deletion, part->t_min_ns, part->t_max_ns) ||
+            is_other_service(&looking->deletion->selector, part->service))
+            continue;
+        fg_arena_reset(looking->arena);
+        if (env_check(looking->env, err) != FG_OK ||
+            look_at_part(looking, part, ret_names, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+enum fg_code deletion_names(struct env *env, struct fg_slice tenant,
+                            const struct fg_blocks_entry *block,
+                            const struct merge_deletion *deletion, bool *ret_names,
+                            struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct looking looking = {.env = env, .name = name, .deletion = deletion};
+    enum fg_code code;
+
+    *ret_names = false;
+    if (!meets(deletion, block->t_min_ns, block->t_max_ns))
+        return FG_OK;
+    if (fg_name_block(name, tenant, block->id, err) != FG_OK)
+        return err->code;
+    looking.arena = fg_arena_create(LOOK_ARENA_BYTES);
+    code = look_at_block(
+        &looking,
+        &(struct fetch_place){name, block->bytes, block->directory_offset, block->directory_bytes},
+        tenant, ret_names, err);
+    fg_arena_destroy(looking.arena);
+    return code;
+}

@@ -1,0 +1,273 @@
+#include "compactor/fetch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    PIECE_BYTES = 8 * 1024 * 1024,
+    PIECES = 4, /* under way at a time */
+    PATH_MAX_BYTES = 4096,
+    DIRECTORY_ARENA_BYTES = 256 * 1024 * 1024,
+};
+
+/* ---- the folder ---- */
+
+enum fg_code fetch_prepare(struct env *env, struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES];
+    struct dirent *entry;
+    DIR *folder;
+
+    if (mkdir(env->scratch, 0750) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "scratch folder %s", env->scratch);
+    folder = opendir(env->scratch);
+    if (folder == NULL)
+        return fg_fail_errno(err, errno, "scratch folder %s", env->scratch);
+    while ((entry = readdir(folder)) != NULL) {
+        /* Only what we make: the folder may be another one by mistake. */
+        if (strncmp(entry->d_name, "block-", 6) != 0 && strncmp(entry->d_name, "source-", 7) != 0)
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", env->scratch, entry->d_name);
+        (void)unlink(path);
+    }
+    (void)closedir(folder);
+    return FG_OK;
+}
+
+static enum fg_code open_nameless(struct env *env, int *ret_fd, struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES];
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/source-%016llx", env->scratch,
+                   (unsigned long long)env_random(env));
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    if (fd < 0)
+        return fg_fail_errno(err, errno, "%s", path);
+    (void)unlink(path);
+    *ret_fd = fd;
+    return FG_OK;
+}
+
+/* ---- pieces ---- */
+
+static struct fg_bucket_request piece_of(struct env *env, const char *name,
+                                         struct fg_block_range range)
+{
+    return (struct fg_bucket_request){.verb = FG_BUCKET_GET,
+                                      .name = name,
+                                      .offset = range.offset,
+                                      .length = range.len,
+                                      .content_max_bytes = (size_t)range.len,
+                                      .deadline_mono_ns =
+                                          env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
+}
+
+static enum fg_code check_piece(const struct fg_bucket_request *request, struct fg_err *err)
+{
+    if (request->code != FG_OK) {
+        *err = request->err;
+        return err->code;
+    }
+    if (request->body.len != request->length)
+        return fg_fail(err, FG_E_CORRUPT, "%s: %zu bytes at %llu, should be %llu", request->name,
+                       request->body.len, (unsigned long long)request->offset,
+                       (unsigned long long)request->length);
+    return FG_OK;
+}
+
+enum fg_code fetch_range(struct env *env, const char *name, struct fg_block_range range,
+                         struct fg_buf *body, struct fg_err *err)
+{
+    struct fg_bucket_request request = piece_of(env, name, range);
+    enum fg_code code;
+
+    fg_buf_init(body, (size_t)range.len);
+    if (range.len == 0)
+        return FG_OK;
+    (void)fg_bucket_call(env->bucket, &request);
+    code = check_piece(&request, err);
+    if (code == FG_OK) {
+        *body = request.body;
+        fg_buf_init(&request.body, 0); /* it is ours now */
+    }
+    fg_bucket_clear(&request);
+    return code;
+}
+
+static enum fg_code write_at(int fd, struct fg_slice bytes, uint64_t offset, struct fg_err *err)
+{
+    while (bytes.len > 0) {
+        ssize_t n = pwrite(fd, bytes.ptr, bytes.len, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fg_fail_errno(err, errno, "scratch folder");
+        bytes = fg_slice_sub(bytes, (size_t)n, bytes.len);
+        offset += (uint64_t)n;
+    }
+    return FG_OK;
+}
+
+/* A range on its way into a file. */
+struct copying {
+    struct env *env;
+    const char *name;
+    struct fg_block_range range;
+    uint64_t sent; /* bytes that were asked for */
+    int fd;
+    struct fg_bucket_wave *wave;
+};
+
+static void send_piece(struct copying *copying, struct fg_bucket_request *request)
+{
+    struct fg_block_range piece = {copying->range.offset + copying->sent,
+                                   FG_MIN(copying->range.len - copying->sent, PIECE_BYTES)};
+
+    *request = piece_of(copying->env, copying->name, piece);
+    copying->sent += piece.len;
+    fg_bucket_wave_send(copying->wave, copying->env->bucket, request);
+}
+
+static enum fg_code copy_pieces(struct copying *copying, struct fg_bucket_request *requests,
+                                struct fg_err *err)
+{
+    struct fg_bucket_request *request;
+
+    for (size_t i = 0; i < PIECES && copying->sent < copying->range.len; i++)
+        send_piece(copying, &requests[i]);
+    while ((request = fg_bucket_wave_next(copying->wave)) != NULL) {
+        enum fg_code code = check_piece(request, err);
+
+        if (code == FG_OK)
+            code = write_at(copying->fd, fg_buf_slice(&request->body),
+                            request->offset - copying->range.offset, err);
+        fg_bucket_clear(request);
+        if (code != FG_OK || env_check(copying->env, err) != FG_OK)
+            return err->code;
+        if (copying->sent < copying->range.len)
+            send_piece(copying, request);
+    }
+    return FG_OK;
+}
+
+static enum fg_code copy(struct env *env, const char *name, struct fg_block_range range, int fd,
+                         struct fg_err *err)
+{
+    struct fg_bucket_request requests[PIECES] = {{0}};
+    struct copying copying = {
+        .env = env, .name = name, .range = range, .fd = fd, .wave = fg_bucket_wave_create()};
+    enum fg_code code = copy_pieces(&copying, requests, err);
+
+    fg_bucket_wave_destroy(copying.wave);
+    for (size_t i = 0; i < PIECES; i++)
+        fg_bucket_clear(&requests[i]);
+    return code;
+}
+
+/* ---- objects ---- */
+
+enum fg_code fetch_directory(struct env *env, const struct fetch_place *place,
+                             struct fg_arena *arena, struct fg_block_directory *ret_directory,
+                             struct fg_err *err)
+{
+    struct fg_buf body;
+    enum fg_code code;
+
+    if (place->directory_bytes > FG_BLOCK_DIRECTORY_MAX_BYTES ||
+        place->directory_offset + place->directory_bytes != place->bytes)
+        return fg_fail(err, FG_E_CORRUPT, "%s: the manifest's place of its directory", place->name);
+    if (fetch_range(env, place->name,
+                    (struct fg_block_range){place->directory_offset, place->directory_bytes}, &body,
+                    err) != FG_OK)
+        return err->code;
+    code = fg_block_directory_parse(fg_buf_slice(&body), place->bytes, arena, ret_directory, err);
+    fg_buf_done(&body);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", place->name);
+}
+
+/* All sections of the tenant's parts but the groups, which stand elsewhere and are made anew. */
+static struct fg_block_range range_of(const struct merge_source *source)
+{
+    uint64_t first, end = 0;
+
+    if (source->n_parts == 0)
+        return (struct fg_block_range){0, 0};
+    first = source->parts[0].sections[0].range.offset;
+    for (uint32_t i = 0; i < source->n_parts; i++)
+        for (uint32_t k = 0; k < source->parts[i].n_sections; k++) {
+            const struct fg_block_section *section = &source->parts[i].sections[k];
+
+            if (section->kind != FG_BLOCK_GRP)
+                end = FG_MAX(end, section->range.offset + section->range.len);
+        }
+    return (struct fg_block_range){first, end - first};
+}
+
+static void find_parts(struct fetched *fetched, struct fg_slice tenant)
+{
+    const struct fg_block_directory *directory = &fetched->directory;
+    uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
+
+    while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, tenant))
+        end++;
+    fetched->source.parts = directory->parts + first;
+    fetched->source.n_parts = end - first;
+}
+
+static enum fg_code map_range(struct env *env, struct fetched *fetched, struct fg_block_range range,
+                              struct fg_err *err)
+{
+    enum fg_code code;
+    void *map;
+    int fd;
+
+    if (range.len == 0)
+        return FG_OK;
+    if (open_nameless(env, &fd, err) != FG_OK)
+        return err->code;
+    code = copy(env, fetched->source.name, range, fd, err);
+    map = code == FG_OK ? mmap(NULL, (size_t)range.len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (code == FG_OK && map == MAP_FAILED)
+        code = fg_fail_errno(err, errno, "%s, mapped", fetched->source.name);
+    (void)close(fd);
+    if (code != FG_OK)
+        return code;
+    fetched->map = map;
+    fetched->map_len = (size_t)range.len;
+    fetched->source.bytes = fg_bytes(map, fetched->map_len);
+    fetched->source.offset = range.offset;
+    return FG_OK;
+}
+
+void fetched_done(struct fetched *fetched)
+{
+    if (fetched->map != NULL)
+        (void)munmap(fetched->map, fetched->map_len);
+    fg_arena_destroy(fetched->arena);
+    *fetched = (struct fetched){.map = NULL};
+}
+
+enum fg_code fetch(struct env *env, const struct fetch_place *place, struct fg_slice tenant,
+                   struct fetched *ret_fetched, struct fg_err *err)
+{
+    struct fetched fetched = {.source.name = place->name,
+                              .arena = fg_arena_create(DIRECTORY_ARENA_BYTES)};
+
+    if (fetch_directory(env, place, fetched.arena, &fetched.directory, err) != FG_OK) {
+        fetched_done(&fetched);
+        return err->code;
+    }
+    find_parts(&fetched, tenant);
+    if (map_range(env, &fetched, range_of(&fetched.source), err) != FG_OK) {
+        fetched_done(&fetched);
+        return err->code;
+    }
+    *ret_fetched = fetched;
+    return FG_OK;
+}

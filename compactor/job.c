@@ -1,0 +1,433 @@
+#include "compactor/job.h"
+
+#include "common/block/file.h"
+#include "common/run/log.h"
+#include "compactor/fetch.h"
+#include "compactor/merge/merge.h"
+#include "compactor/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    ARENA_BYTES = 64 * 1024 * 1024,
+    PATH_MAX_BYTES = 4096,
+    SPANS_MAX = 2048,   /* of one job: some years of days */
+    BLOCKS_MAX = 16384, /* the first second of 1970 to the last of 2262, by 28 days */
+};
+
+/* A job on its way. */
+struct running {
+    struct job *job;
+    struct fg_arena *arena;
+    struct fetched *sources; /* [n_sources] */
+    struct merge_source *merge_sources;
+    uint32_t n_sources;
+    struct merge merge;
+    int64_t wall_ns; /* spans are of this moment */
+    bool months;     /* scattered so far that days would be too many */
+    struct merge_survey survey;
+    struct merge_tally out;
+    struct fg_blocks_entry *entries; /* uploaded */
+    uint32_t n_entries, cap_entries;
+    struct job_result result;
+};
+
+static enum fg_code no_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "a job of too many objects");
+}
+
+/* ---- sources ---- */
+
+static enum fg_code add_source(struct running *running, const struct fetch_place *place,
+                               struct fg_err *err)
+{
+    struct fetched *fetched = &running->sources[running->n_sources];
+
+    if (env_check(running->job->env, err) != FG_OK ||
+        fetch(running->job->env, place, running->job->blocks->tenant, fetched, err) != FG_OK)
+        return err->code;
+    running->result.read_bytes += fetched->map_len;
+    running->merge_sources[running->n_sources++] = fetched->source;
+    return FG_OK;
+}
+
+static enum fg_code add_segment(struct running *running, uint64_t generation, struct fg_err *err)
+{
+    const struct fg_l0_segment *segment = fg_l0_segment(running->job->l0, generation);
+    char *name = fg_arena_alloc(running->arena, FG_NAME_MAX_BYTES);
+
+    fg_assert(segment != NULL);
+    if (name == NULL)
+        return no_memory(err);
+    fg_name_segment(name, &segment->id);
+    return add_source(running,
+                      &(struct fetch_place){name, segment->bytes, segment->directory_offset,
+                                            segment->directory_bytes},
+                      err);
+}
+
+static enum fg_code add_block(struct running *running, struct fg_id id, struct fg_err *err)
+{
+    const struct fg_blocks_entry *block = fg_blocks_find(running->job->blocks, id);
+    char *name = fg_arena_alloc(running->arena, FG_NAME_MAX_BYTES);
+
+    fg_assert(block != NULL);
+    if (name == NULL)
+        return no_memory(err);
+    if (fg_name_block(name, running->job->blocks->tenant, id, err) != FG_OK)
+        return err->code;
+    return add_source(
+        running,
+        &(struct fetch_place){name, block->bytes, block->directory_offset, block->directory_bytes},
+        err);
+}
+
+static enum fg_code add_sources(struct running *running, struct fg_err *err)
+{
+    const struct plan_job *plan = running->job->plan;
+    uint32_t n = plan->n_segments + plan->n_blocks;
+
+    running->sources = fg_arena_new(running->arena, struct fetched, n);
+    running->merge_sources = fg_arena_new(running->arena, struct merge_source, n);
+    if (running->sources == NULL || running->merge_sources == NULL)
+        return no_memory(err);
+    for (uint32_t i = 0; i < plan->n_segments; i++)
+        if (add_segment(running, plan->segments[i], err) != FG_OK)
+            return err->code;
+    for (uint32_t i = 0; i < plan->n_blocks; i++)
+        if (add_block(running, plan->blocks[i], err) != FG_OK)
+            return err->code;
+    running->merge = (struct merge){.tenant = running->job->blocks->tenant,
+                                    .sources = running->merge_sources,
+                                    .n_sources = running->n_sources,
+                                    .deletions = running->job->deletions,
+                                    .memory_max_bytes = running->job->env->memory_max_bytes};
+    return FG_OK;
+}
+
+/* ---- which blocks ---- */
+
+static struct plan_span span_of(const struct running *running, int64_t time_ns)
+{
+    const struct plan_job *plan = running->job->plan;
+
+    if (plan->kind == PLAN_MERGE)
+        return (struct plan_span){plan->level, plan->start_ns, plan->end_ns};
+    return running->months ? plan_month_of(time_ns)
+                           : plan_span_of(running->job->config, running->wall_ns, time_ns);
+}
+
+static void survey_span_of(const void *arg, int64_t time_ns, int64_t *ret_start_ns,
+                           int64_t *ret_end_ns)
+{
+    struct plan_span span = span_of(arg, time_ns);
+
+    *ret_start_ns = span.start_ns;
+    *ret_end_ns = span.end_ns;
+}
+
+static enum fg_code survey(struct running *running, struct fg_err *err)
+{
+    struct merge_survey_options options = {
+        .span_of = survey_span_of,
+        .arg = running,
+        .bins_max = SPANS_MAX,
+        .keep_from_ns = plan_keep_from_ns(running->job->config, running->wall_ns)};
+    enum fg_code code =
+        merge_survey(&running->merge, &options, running->arena, &running->survey, err);
+
+    if (code != FG_E_TOO_LARGE)
+        return code;
+    running->months = true;
+    options.bins_max = BLOCKS_MAX;
+    return merge_survey(&running->merge, &options, running->arena, &running->survey, err);
+}
+
+/* ---- a block ---- */
+
+/* One that is written: its file, mapped for a last look at it. */
+static enum fg_code read_back(struct running *running, const char *path, uint64_t bytes,
+                              struct merge_tally *ret_tally, struct fg_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum fg_code code;
+    void *map;
+
+    if (fd < 0)
+        return fg_fail_errno(err, errno, "%s", path);
+    map = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    (void)close(fd);
+    if (map == MAP_FAILED)
+        return fg_fail_errno(err, errno, "%s", path);
+    code = merge_read_back(fg_bytes(map, (size_t)bytes), path, running->merge.memory_max_bytes,
+                           ret_tally, err);
+    (void)munmap(map, (size_t)bytes);
+    return code;
+}
+
+static enum fg_code write_file(struct running *running, const char *path,
+                               const struct merge_span *span, uint32_t level,
+                               struct fg_block_summary *ret_summary, struct fg_err *err)
+{
+    fg_auto(fg_block_file) *file = NULL;
+    struct fg_block_sink sink;
+
+    if (fg_block_file_create(path, &file, err) != FG_OK)
+        return err->code;
+    sink = fg_block_file_sink(file);
+    if (merge_write(&running->merge, span, level, &sink, ret_summary, err) != FG_OK)
+        return err->code;
+    return fg_block_file_finish(file, err);
+}
+
+static enum fg_code upload(struct running *running, const char *path, const char *name,
+                           struct fg_err *err)
+{
+    struct env *env = running->job->env;
+    struct fg_bucket_request request = {.verb = FG_BUCKET_PUT,
+                                        .name = name,
+                                        .path = path,
+                                        .condition = FG_BUCKET_IF_ABSENT,
+                                        .deadline_mono_ns =
+                                            env_deadline(env, ENV_UPLOAD_TIMEOUT_NS)};
+    enum fg_code code = fg_bucket_call(env->bucket, &request);
+
+    /* Unsure or not: the next try has another name. */
+    if (code == FG_E_PRECONDITION)
+        code = fg_fail(err, FG_E_INTERNAL, "%s is there already", name);
+    else if (code != FG_OK)
+        *err = request.err;
+    fg_bucket_clear(&request);
+    return code;
+}
+
+static bool span_has_block(const struct fg_blocks *blocks, const struct plan_span *span)
+{
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        if (blocks->blocks[i].level == span->level && blocks->blocks[i].start_ns == span->start_ns)
+            return true;
+    return false;
+}
+
+static enum fg_code add_entry(struct running *running, struct fg_id id,
+                              const struct plan_span *span, struct plan_range shards,
+                              const struct fg_block_summary *summary, struct fg_err *err)
+{
+    if (!fg_arena_grow(running->arena, &running->entries, running->n_entries, 1,
+                       &running->cap_entries, sizeof *running->entries))
+        return no_memory(err);
+    running->entries[running->n_entries++] =
+        (struct fg_blocks_entry){.id = id,
+                                 .level = (uint8_t)span->level,
+                                 .patch = running->job->plan->kind == PLAN_SEGMENTS &&
+                                          span_has_block(running->job->blocks, span),
+                                 .start_ns = span->start_ns,
+                                 .end_ns = span->end_ns,
+                                 .t_min_ns = summary->t_min_ns,
+                                 .t_max_ns = summary->t_max_ns,
+                                 .shard_first = shards.first,
+                                 .shard_last = shards.last,
+                                 .bytes = summary->file_bytes,
+                                 .directory_offset = summary->directory_offset,
+                                 .directory_bytes = summary->file_bytes - summary->directory_offset,
+                                 .profiles = summary->n_profiles,
+                                 .digest = summary->digest};
+    running->result.written_bytes += summary->file_bytes;
+    running->result.written += summary->n_profiles;
+    return FG_OK;
+}
+
+static enum fg_code finish_block(struct running *running, const char *path,
+                                 const struct plan_span *span, struct plan_range shards,
+                                 const struct fg_block_summary *summary, struct fg_err *err)
+{
+    struct fg_id id =
+        plan_block_id(fg_wall_ns(running->job->env->clock), env_random(running->job->env));
+    char name[FG_NAME_MAX_BYTES];
+    struct merge_tally tally;
+
+    if (summary->n_profiles == 0)
+        return FG_OK;
+    if (read_back(running, path, summary->file_bytes, &tally, err) != FG_OK ||
+        fg_name_block(name, running->job->blocks->tenant, id, err) != FG_OK ||
+        upload(running, path, name, err) != FG_OK)
+        return err->code;
+    merge_tally_add(&running->out, &tally);
+    return add_entry(running, id, span, shards, summary, err);
+}
+
+static enum fg_code make_block(struct running *running, const struct merge_bin *bin,
+                               struct plan_range shards, struct fg_err *err)
+{
+    struct plan_span span = span_of(running, bin->start_ns);
+    const struct merge_span what = {bin->start_ns, bin->end_ns, shards.first, shards.last};
+    struct fg_block_summary summary;
+    char path[PATH_MAX_BYTES];
+    enum fg_code code;
+
+    if (env_check(running->job->env, err) != FG_OK)
+        return err->code;
+    (void)snprintf(path, sizeof path, "%s/block-%016llx", running->job->env->scratch,
+                   (unsigned long long)env_random(running->job->env));
+    if (write_file(running, path, &what, (uint32_t)span.level, &summary, err) != FG_OK)
+        return err->code;
+    /* As the manifest says it: no wider than what there is. */
+    shards.first = FG_MAX(shards.first, bin->shard_min);
+    shards.last = FG_MIN(shards.last, bin->shard_max);
+    code = finish_block(running, path, &span, shards, &summary, err);
+    (void)unlink(path);
+    return code;
+}
+
+/* ---- all blocks ---- */
+
+/* Bytes that a bin will have, at most about: its share of the sources. */
+static uint64_t bytes_of(const struct running *running, const struct merge_bin *bin)
+{
+    return (uint64_t)((double)running->result.read_bytes * (double)bin->profiles /
+                      (double)running->survey.n_profiles);
+}
+
+static enum fg_code make_bin(struct running *running, const struct merge_bin *bin,
+                             struct fg_err *err)
+{
+    const struct plan_job *plan = running->job->plan;
+    const struct plan_range shards = {bin->shard_min, bin->shard_max};
+    struct plan_range divided[PLAN_SHARES_MAX];
+    const struct plan_range *ranges = plan->ranges;
+    uint32_t n = plan->n_ranges;
+
+    if (plan->kind == PLAN_SEGMENTS) {
+        n = plan_divide(running->job->config, span_of(running, bin->start_ns).level,
+                        bytes_of(running, bin), shards, divided);
+        ranges = divided;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (make_block(running, bin, ranges[i], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static enum fg_code make_blocks(struct running *running, struct fg_err *err)
+{
+    const struct merge_survey *seen = &running->survey;
+
+    for (uint32_t i = 0; i < seen->n_bins; i++)
+        if (make_bin(running, &seen->bins[i], err) != FG_OK)
+            return err->code;
+    running->result.profiles = seen->n_profiles;
+    running->result.deleted = seen->deleted;
+    running->result.expired = seen->expired;
+    running->result.n_blocks = running->n_entries;
+    if (seen->kept.profiles + seen->deleted + seen->expired != seen->n_profiles)
+        return fg_fail(err, FG_E_INTERNAL, "%llu profiles in the sources, %llu in their rows",
+                       (unsigned long long)seen->n_profiles,
+                       (unsigned long long)(seen->kept.profiles + seen->deleted + seen->expired));
+    return merge_tally_check(&seen->kept, &running->out, err);
+}
+
+/* ---- the swap ---- */
+
+/* Nobody knows of them, and nobody will. */
+static void discard_blocks(struct running *running)
+{
+    for (uint32_t i = 0; i < running->n_entries; i++) {
+        struct fg_bucket_request request = {
+            .verb = FG_BUCKET_DELETE,
+            .deadline_mono_ns = env_deadline(running->job->env, ENV_REQUEST_TIMEOUT_NS)};
+        char name[FG_NAME_MAX_BYTES];
+        struct fg_err err;
+
+        if (fg_name_block(name, running->job->blocks->tenant, running->entries[i].id, &err) !=
+            FG_OK)
+            return;
+        request.name = name;
+        (void)fg_bucket_call(running->job->env->bucket, &request); /* else upkeep finds it */
+        fg_bucket_clear(&request);
+    }
+}
+
+static enum fg_code swap(struct running *running, struct fg_err *err)
+{
+    const struct plan_job *plan = running->job->plan;
+    const struct edit_task task = {.kind = EDIT_APPLY,
+                                   .change = {.add = running->entries,
+                                              .n_add = running->n_entries,
+                                              .cover = plan->segments,
+                                              .n_cover = plan->n_segments,
+                                              .replace = plan->blocks,
+                                              .n_replace = plan->n_blocks}};
+
+    return manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
+}
+
+/* After an answer that was lost, or a deadline, a swap may be there: then the blocks have to stay.
+ */
+static bool is_certainly_lost(enum fg_code code)
+{
+    return code == FG_E_ABORTED;
+}
+
+static enum fg_code run(struct running *running, struct fg_err *err)
+{
+    enum fg_code code;
+
+    if (running->job->plan->kind == PLAN_DROP) {
+        for (uint32_t i = 0; i < running->job->plan->n_blocks; i++)
+            running->result.expired +=
+                fg_blocks_find(running->job->blocks, running->job->plan->blocks[i])->profiles;
+        running->result.profiles = running->result.expired;
+        return swap(running, err);
+    }
+    if (add_sources(running, err) != FG_OK || survey(running, err) != FG_OK)
+        return err->code;
+    code = make_blocks(running, err);
+    if (code != FG_OK) {
+        discard_blocks(running); /* not swapped in yet */
+        return code;
+    }
+    code = swap(running, err);
+    if (is_certainly_lost(code))
+        discard_blocks(running);
+    return code;
+}
+
+static void count(const struct running *running, enum fg_code code)
+{
+    struct fg_metrics *metrics = running->job->env->metrics;
+    const struct job_result *result = &running->result;
+
+    fg_metric_add(metrics, COMPACTOR_READ_BYTES, result->read_bytes);
+    fg_metric_add(metrics, COMPACTOR_WRITTEN_BYTES, result->written_bytes);
+    fg_metric_add(metrics, COMPACTOR_BLOCKS_WRITTEN, running->n_entries);
+    if (code != FG_OK) {
+        fg_metric_add(metrics, code == FG_E_ABORTED ? COMPACTOR_LOST : COMPACTOR_FAILURES, 1);
+        return;
+    }
+    fg_metric_add(metrics, COMPACTOR_JOBS, 1);
+    fg_metric_add(metrics, COMPACTOR_PROFILES, result->written);
+    fg_metric_add(metrics, COMPACTOR_DELETED, result->deleted);
+    fg_metric_add(metrics, COMPACTOR_EXPIRED, result->expired);
+}
+
+enum fg_code job_run(struct job *job, struct job_result *ret_result, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct running running = {.job = job, .arena = arena, .wall_ns = fg_wall_ns(job->env->clock)};
+    int64_t begun_ns = fg_mono_ns(job->env->clock);
+    enum fg_code code = run(&running, err);
+
+    for (uint32_t i = 0; i < running.n_sources; i++)
+        fetched_done(&running.sources[i]);
+    count(&running, code);
+    fg_metric_observe_ns(job->env->metrics, COMPACTOR_SECONDS,
+                         fg_mono_ns(job->env->clock) - begun_ns);
+    if (code != FG_OK)
+        return fg_wrap(err, "%s", job->plan->why);
+    *ret_result = running.result;
+    return FG_OK;
+}

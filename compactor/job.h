@@ -1,0 +1,42 @@
+/*
+ * Carries out a job of the plan: fetches its sources, surveys and merges them, verifies what was
+ * written, uploads it, and swaps it in once the tallies of what went in and of what came out are
+ * the same.
+ *
+ * Nothing is kept between the steps but in the bucket: whoever is stopped leaves blocks that no
+ * manifest knows, which upkeep finds, and the plan finds the job again.
+ *
+ * Thread: one that may wait. Disk: the sources, and one block.
+ */
+#ifndef FG_COMPACTOR_JOB_H
+#define FG_COMPACTOR_JOB_H
+
+#include "compactor/deletion.h"
+#include "compactor/manifests.h"
+#include "compactor/plan.h"
+
+struct job {
+    struct env *env;
+    const struct plan_config *config;
+    const struct fg_l0 *l0;           /* as the plan was made of */
+    const struct fg_blocks *blocks;   /* too */
+    struct merge_deletions deletions; /* of the tenant; their counts are set anew */
+    const struct plan_job *plan;
+};
+
+struct job_result {
+    uint64_t profiles;                  /* of the sources */
+    uint64_t written, deleted, expired; /* profiles: together as many */
+    uint64_t read_bytes, written_bytes;
+    uint32_t n_blocks; /* written */
+};
+
+/*
+ * FG_E_ABORTED: somebody else was faster; FG_E_NOT_FOUND: an object is gone, by the same: plan
+ * anew. FG_E_LIMIT: it needs more memory than it may have: plan smaller ones. FG_E_CORRUPT: a
+ * source is broken. FG_E_INTERNAL: what came out is not what went in; nothing was swapped.
+ */
+enum fg_code job_run(struct job *job, struct job_result *ret_result,
+                     struct fg_err *err) fg_must_check;
+
+#endif

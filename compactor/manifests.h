@@ -1,0 +1,29 @@
+/*
+ * Manifests in the bucket: reading them, and carrying edits (edit.h) to their end.
+ *
+ * Thread: any that may wait.
+ */
+#ifndef FG_COMPACTOR_MANIFESTS_H
+#define FG_COMPACTOR_MANIFESTS_H
+
+#include "common/manifest/snapshot.h"
+#include "compactor/edit.h"
+#include "compactor/env.h"
+
+/*
+ * What there is now. *manifest: what was known before, or NULL; replaced only if it has changed.
+ * What is not there is the empty manifest.
+ */
+enum fg_code manifests_l0(struct env *env, struct fg_manifest **manifest,
+                          struct fg_err *err) fg_must_check;
+enum fg_code manifests_blocks(struct env *env, struct fg_slice tenant,
+                              struct fg_manifest **manifest, struct fg_err *err) fg_must_check;
+
+/*
+ * Carries the change out. tenant: whose manifest, empty for the L0 manifest. FG_E_ABORTED: somebody
+ * else was faster, it is not there and will not be. After other errors it may be.
+ */
+enum fg_code manifests_edit(struct env *env, struct fg_slice tenant, const struct edit_task *task,
+                            struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,273 @@
+#include "compactor/routes.h"
+
+#include "common/base/str.h"
+#include "common/base/timespec.h"
+#include "common/run/log.h"
+#include "compactor/deletion.h"
+#include "compactor/manifests.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+enum { ANSWER_MAX_BYTES = 64 * 1024 * 1024 };
+
+/* A request on its way. */
+struct asking {
+    struct fg_job job;
+    struct routes *routes;
+    struct fg_http_request *req;
+    struct env env; /* its own: many of them may be at work */
+    struct fg_slice tenant, selector;
+    int64_t start_ns, end_ns;
+    struct fg_id id;
+    struct fg_buf body;
+};
+
+static void pause_here(struct env *env, int64_t ns)
+{
+    const struct timespec span = {ns / FG_SECOND_NS, ns % FG_SECOND_NS};
+
+    (void)env;
+    (void)nanosleep(&span, NULL);
+}
+
+static void init_env(struct asking *asking)
+{
+    const struct compactor_config *config = asking->routes->config;
+
+    asking->env =
+        (struct env){.bucket = config->bucket, .clock = config->clock, .pause = pause_here};
+    if (getrandom(&asking->env.random, sizeof asking->env.random, 0) != sizeof asking->env.random)
+        asking->env.random = (uint64_t)fg_mono_ns(fg_clock_real());
+}
+
+static void asking_destroy(struct asking *asking)
+{
+    fg_buf_done(&asking->body);
+    free(asking);
+}
+
+/* ---- JSON ---- */
+
+static void put_id(struct fg_buf *out, struct fg_id id)
+{
+    fg_buf_printf(out, "{\"id\":\"%016llx%016llx\",\"selector\":\"", (unsigned long long)id.hi,
+                  (unsigned long long)id.lo);
+}
+
+static void put_times(struct fg_buf *out, int64_t start_ns, int64_t end_ns, int64_t asked_ns)
+{
+    fg_buf_printf(out, "\",\"start_ms\":%lld,\"end_ms\":%lld,\"asked_ms\":%lld",
+                  (long long)(start_ns / FG_MS_NS), (long long)(end_ns / FG_MS_NS),
+                  (long long)(asked_ns / FG_MS_NS));
+}
+
+static void put_pending(struct fg_buf *out, const struct fg_blocks_tombstone *tombstone,
+                        const struct tenant_deletion *known)
+{
+    put_id(out, tombstone->id);
+    fg_buf_json(out, tombstone->selector);
+    put_times(out, tombstone->start_ns, tombstone->end_ns, tombstone->asked_wall_ns);
+    fg_buf_printf(out, ",\"state\":\"pending\",\"profiles_removed\":%llu,\"rewrites\":%llu}",
+                  known == NULL ? 0ULL : (unsigned long long)known->profiles,
+                  known == NULL ? 0ULL : (unsigned long long)known->rewrites);
+}
+
+static void put_ended(struct fg_buf *out, const struct tenant_deletion *known)
+{
+    put_id(out, known->id);
+    fg_buf_json(out, fg_cstr(known->selector));
+    put_times(out, known->start_ns, known->end_ns, known->asked_wall_ns);
+    fg_buf_printf(out,
+                  ",\"state\":\"done\",\"ended_ms\":%lld,\"profiles_removed\":%llu,"
+                  "\"rewrites\":%llu}",
+                  (long long)(known->ended_wall_ns / FG_MS_NS), (unsigned long long)known->profiles,
+                  (unsigned long long)known->rewrites);
+}
+
+/* ---- POST /compactor/delete ---- */
+
+static enum fg_code bury(struct fg_job *job, struct fg_err *err)
+{
+    struct asking *asking = fg_container(job, struct asking, job);
+    const struct fg_blocks_tombstone tombstone = {
+        .id = plan_block_id(fg_wall_ns(asking->env.clock), env_random(&asking->env)),
+        .selector = asking->selector,
+        .start_ns = asking->start_ns,
+        .end_ns = asking->end_ns,
+        .asked_wall_ns = fg_wall_ns(asking->env.clock)};
+    const struct edit_task task = {.kind = EDIT_BURY, .tombstone = tombstone};
+
+    if (manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
+        return err->code;
+    fg_log_info("deletion asked for", fg_lb("tenant", asking->tenant),
+                fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),
+                fg_li("end_ns", asking->end_ns));
+    put_pending(&asking->body, &tombstone, NULL);
+    fg_buf_puts(&asking->body, "\n");
+    driver_wake(asking->routes->driver);
+    return FG_OK;
+}
+
+/* ---- GET /compactor/deletions ---- */
+
+static const struct tenant_deletion *find_known(const struct tenant_deletion *known, uint32_t n,
+                                                struct fg_id id)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (fg_id_eq(known[i].id, id))
+            return &known[i];
+    return NULL;
+}
+
+static enum fg_code list(struct fg_job *job, struct fg_err *err)
+{
+    struct asking *asking = fg_container(job, struct asking, job);
+    struct tenant_deletion *known = fg_calloc(TENANT_DELETIONS_MAX, sizeof *known);
+    uint32_t n = driver_deletions(asking->routes->driver, asking->tenant, known);
+    struct fg_manifest *manifest = NULL;
+    const char *between = "";
+    enum fg_code code = manifests_blocks(&asking->env, asking->tenant, &manifest, err);
+
+    fg_buf_puts(&asking->body, "{\"deletions\":[");
+    for (uint32_t i = 0; code == FG_OK && i < manifest->blocks.n_tombstones; i++) {
+        const struct fg_blocks_tombstone *tombstone = &manifest->blocks.tombstones[i];
+
+        fg_buf_puts(&asking->body, between);
+        put_pending(&asking->body, tombstone, find_known(known, n, tombstone->id));
+        between = ",";
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (known[i].ended_wall_ns == 0)
+            continue;
+        fg_buf_puts(&asking->body, between);
+        put_ended(&asking->body, &known[i]);
+        between = ",";
+    }
+    fg_buf_puts(&asking->body, "]}\n");
+    fg_manifest_unref(manifest);
+    free(known);
+    return code;
+}
+
+/* ---- handlers ---- */
+
+static void done(struct fg_job *job)
+{
+    struct asking *asking = fg_container(job, struct asking, job);
+
+    if (job->code != FG_OK)
+        fg_http_respond_error(asking->req, &job->err);
+    else
+        fg_http_respond(asking->req, 200, "application/json", &asking->body);
+    asking_destroy(asking);
+}
+
+static enum fg_code param_time(struct fg_http_request *req, const char *name, int64_t now_ns,
+                               int64_t *ret_ns, struct fg_err *err)
+{
+    struct fg_slice text = fg_http_param(req, name);
+
+    if (text.len == 0)
+        return fg_fail(err, FG_E_INVALID, "%s is missing: a time, such as now-1h or 1700000000",
+                       name);
+    if (!fg_timespec_parse(text, now_ns, ret_ns))
+        return fg_fail(err, FG_E_INVALID, "%s: not a time: %.*s", name, FG_S(text));
+    return FG_OK;
+}
+
+/* Times are inclusive everywhere outside. */
+static enum fg_code read_deletion(struct asking *asking, struct fg_err *err)
+{
+    int64_t now_ns = fg_wall_ns(asking->env.clock);
+
+    asking->selector = fg_http_param(asking->req, "selector");
+    if (asking->selector.len == 0)
+        return fg_fail(err, FG_E_INVALID,
+                       "selector is missing: {service_name=\"my-app\"}, in the URL's query");
+    if (param_time(asking->req, "start", now_ns, &asking->start_ns, err) != FG_OK ||
+        param_time(asking->req, "end", now_ns, &asking->end_ns, err) != FG_OK)
+        return err->code;
+    asking->end_ns = fg_time_add(asking->end_ns, 1);
+    return deletion_check(asking->selector, asking->start_ns, asking->end_ns, err);
+}
+
+static struct asking *asking_create(struct routes *routes, struct fg_http_request *req)
+{
+    struct asking *asking = fg_new(struct asking);
+
+    asking->routes = routes;
+    asking->req = req;
+    asking->job.home = fg_http_loop(req);
+    asking->job.done = done;
+    fg_buf_init(&asking->body, ANSWER_MAX_BYTES);
+    init_env(asking);
+    return asking;
+}
+
+static enum fg_code submit(struct asking *asking, struct fg_err *err)
+{
+    if (fg_work_submit(asking->routes->config->work, FG_LANE_QUERY, &asking->job))
+        return FG_OK;
+    return fg_fail(err, FG_E_LIMIT, "too many requests are waiting, try again");
+}
+
+static enum fg_code identify(struct asking *asking, struct fg_err *err)
+{
+    return fg_tenants_identify_one(asking->routes->config->tenants,
+                                   fg_http_header(asking->req, FG_TENANT_HEADER), &asking->tenant,
+                                   err);
+}
+
+static void refuse(struct asking *asking, const struct fg_err *err)
+{
+    fg_http_respond_error(asking->req, err);
+    asking_destroy(asking);
+}
+
+static void on_delete(struct fg_http_request *req, void *arg)
+{
+    struct asking *asking = asking_create(arg, req);
+    struct fg_err err;
+
+    asking->job.run = bury;
+    if (identify(asking, &err) != FG_OK || read_deletion(asking, &err) != FG_OK ||
+        submit(asking, &err) != FG_OK)
+        refuse(asking, &err);
+}
+
+static void on_deletions(struct fg_http_request *req, void *arg)
+{
+    struct asking *asking = asking_create(arg, req);
+    struct fg_err err;
+
+    asking->job.run = list;
+    if (identify(asking, &err) != FG_OK || submit(asking, &err) != FG_OK)
+        refuse(asking, &err);
+}
+
+static void on_status(struct fg_http_request *req, void *arg)
+{
+    struct routes *routes = arg;
+    struct fg_buf body;
+
+    fg_buf_init(&body, ANSWER_MAX_BYTES);
+    driver_status(routes->driver, &body);
+    fg_http_respond(req, 200, "application/json", &body);
+}
+
+void routes_add(struct routes *routes, struct fg_http_server *server)
+{
+    const struct fg_http_route added[] = {
+        {.methods = FG_HTTP_GET, .path = "/compactor/status", .handler = on_status},
+        {.methods = FG_HTTP_GET, .path = "/compactor/deletions", .handler = on_deletions},
+        {.methods = FG_HTTP_POST, .path = "/compactor/delete", .handler = on_delete},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(added); i++) {
+        struct fg_http_route route = added[i];
+
+        route.arg = routes;
+        fg_http_server_route(server, &route);
+    }
+}

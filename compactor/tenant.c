@@ -1,0 +1,397 @@
+#include "compactor/tenant.h"
+
+#include "common/run/log.h"
+#include "compactor/metrics.h"
+#include "compactor/upkeep.h"
+
+enum {
+    ROUNDS_MAX = 8, /* of planning for one tenant, before it is another one's turn */
+    ARENA_BYTES = 256 * 1024 * 1024,
+    BACKOFF_SHIFT_MAX = 6,
+};
+
+static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
+static const uint64_t JOB_MIN_BYTES = 1024 * 1024;
+
+/* A look at a tenant. */
+struct looking {
+    struct tenant *tenant;
+    struct env *env;
+    const struct tenant_rules *rules;
+    const struct fg_l0 *l0;
+    const struct fg_blocks *blocks;
+    struct plan_config config;
+    struct fg_arena *arena; /* of one round */
+    struct merge_deletions deletions;
+    bool *deleted; /* [n_blocks]; NULL: there are no deletions */
+    bool *waiting; /* [n_tombstones]: some block still has what it names */
+    bool changed;
+};
+
+struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
+{
+    struct tenant *tenant = fg_new(struct tenant);
+    uint8_t *copy = fg_malloc(name.len + 1);
+
+    memcpy(copy, name.ptr, name.len);
+    copy[name.len] = 0;
+    tenant->name = fg_bytes(copy, name.len);
+    tenant->look_mono_ns = tenant->retry_mono_ns = INT64_MIN;
+    tenant->job_max_bytes = job_max_bytes;
+    tenant->counts.oldest_entered_wall_ns = INT64_MAX;
+    fg_map_init(&tenant->clean);
+    return tenant;
+}
+
+void tenant_destroy(struct tenant *tenant)
+{
+    if (tenant == NULL)
+        return;
+    fg_manifest_unref(tenant->blocks);
+    fg_map_done(&tenant->clean);
+    free((void *)(uintptr_t)tenant->name.ptr);
+    free(tenant);
+}
+
+/* ---- deletions ---- */
+
+static uint64_t pair_hash(struct fg_id block, struct fg_id deletion)
+{
+    return fg_mix64(fg_mix64(block.lo ^ deletion.hi) + fg_mix64(block.hi + deletion.lo));
+}
+
+static enum fg_code find_deleted(struct looking *looking, uint32_t block, uint32_t number,
+                                 struct fg_err *err)
+{
+    const struct fg_blocks_entry *entry = &looking->blocks->blocks[block];
+    uint64_t hash = pair_hash(entry->id, looking->blocks->tombstones[number].id);
+    struct fg_map_walk walk;
+    bool names;
+
+    if (fg_map_first(&looking->tenant->clean, hash, &walk) != FG_MAP_NONE)
+        return FG_OK;
+    if (deletion_names(looking->env, looking->blocks->tenant, entry,
+                       &looking->deletions.items[number], &names, err) != FG_OK)
+        return err->code;
+    if (!names)
+        fg_map_add(&looking->tenant->clean, hash, 0);
+    looking->deleted[block] = looking->deleted[block] || names;
+    looking->waiting[number] = looking->waiting[number] || names;
+    return FG_OK;
+}
+
+static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *err)
+{
+    const struct fg_blocks *blocks = looking->blocks;
+
+    if (deletions_parse(blocks, looking->arena, &looking->deletions, err) != FG_OK)
+        return err->code;
+    looking->deleted = NULL;
+    if (blocks->n_tombstones == 0) {
+        fg_map_clear(&looking->tenant->clean);
+        return FG_OK;
+    }
+    looking->deleted = fg_arena_new(looking->arena, bool, blocks->n_blocks);
+    looking->waiting = fg_arena_new(looking->arena, bool, blocks->n_tombstones);
+    if (looking->deleted == NULL || looking->waiting == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
+    for (uint32_t b = 0; b < blocks->n_blocks; b++)
+        for (uint32_t t = 0; t < blocks->n_tombstones; t++)
+            if (find_deleted(looking, b, t, err) != FG_OK)
+                return err->code;
+    return FG_OK;
+}
+
+/* The oldest makes room. */
+static struct tenant_deletion *deletion_of(struct tenant *tenant,
+                                           const struct fg_blocks_tombstone *tombstone)
+{
+    struct tenant_deletion *sum;
+
+    for (uint32_t i = 0; i < tenant->n_deletions; i++)
+        if (fg_id_eq(tenant->deletions[i].id, tombstone->id))
+            return &tenant->deletions[i];
+    if (tenant->n_deletions == TENANT_DELETIONS_MAX)
+        memmove(tenant->deletions, tenant->deletions + 1,
+                --tenant->n_deletions * sizeof *tenant->deletions);
+    sum = &tenant->deletions[tenant->n_deletions++];
+    *sum = (struct tenant_deletion){.id = tombstone->id,
+                                    .start_ns = tombstone->start_ns,
+                                    .end_ns = tombstone->end_ns,
+                                    .asked_wall_ns = tombstone->asked_wall_ns};
+    (void)snprintf(sum->selector, sizeof sum->selector, "%.*s", FG_S(tombstone->selector));
+    return sum;
+}
+
+static void count_deleted(struct looking *looking)
+{
+    for (uint32_t i = 0; i < looking->deletions.count; i++) {
+        const struct merge_deletion *deletion = &looking->deletions.items[i];
+        struct tenant_deletion *sum;
+
+        if (deletion->profiles == 0)
+            continue;
+        sum = deletion_of(looking->tenant, &looking->blocks->tombstones[i]);
+        sum->profiles += deletion->profiles;
+        sum->rewrites++;
+    }
+}
+
+/* Is there a segment whose data may be named and is in no block yet? */
+static bool has_uncovered(const struct looking *looking,
+                          const struct fg_blocks_tombstone *tombstone)
+{
+    uint32_t tenant = fg_l0_tenant(looking->l0, looking->blocks->tenant);
+
+    for (uint32_t i = 0; i < looking->l0->n_segments && tenant != FG_L0_NO_TENANT; i++) {
+        const struct fg_l0_segment *segment = &looking->l0->segments[i];
+        const struct fg_l0_part *part = fg_l0_part(segment, tenant);
+
+        if (part != NULL && part->t_max_ns >= tombstone->start_ns &&
+            part->t_min_ns < tombstone->end_ns &&
+            !fg_blocks_covers(looking->blocks, segment->generation))
+            return true;
+    }
+    return false;
+}
+
+static enum fg_code end_deletion(struct looking *looking,
+                                 const struct fg_blocks_tombstone *tombstone, struct fg_err *err)
+{
+    const struct edit_task task = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
+    struct tenant_deletion *sum;
+
+    if (manifests_edit(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
+        return err->code;
+    sum = deletion_of(looking->tenant, tombstone);
+    sum->ended_wall_ns = fg_wall_ns(looking->env->clock);
+    fg_log_info("deletion carried out", fg_lb("tenant", looking->blocks->tenant),
+                fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
+                fg_li("end_ns", tombstone->end_ns), fg_lu("profiles", sum->profiles),
+                fg_lu("rewrites", sum->rewrites));
+    looking->changed = true;
+    return FG_OK;
+}
+
+/* After that what ingesters held when it was asked for is in blocks, and none of these has any. */
+static enum fg_code end_deletions(struct looking *looking, struct fg_err *err)
+{
+    int64_t wall_ns = fg_wall_ns(looking->env->clock);
+
+    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
+        const struct fg_blocks_tombstone *tombstone = &looking->blocks->tombstones[i];
+
+        if (!looking->waiting[i] && !has_uncovered(looking, tombstone) &&
+            wall_ns >= fg_time_add(tombstone->asked_wall_ns, looking->rules->deletion_wait_ns) &&
+            end_deletion(looking, tombstone, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* ---- counts ---- */
+
+static void count_blocks(struct looking *looking)
+{
+    struct tenant_counts *counts = &looking->tenant->counts;
+
+    *counts = (struct tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
+                                     .deletions = looking->blocks->n_tombstones};
+    for (uint32_t i = 0; i < looking->blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *block = &looking->blocks->blocks[i];
+
+        counts->hours += block->level == PLAN_HOUR;
+        counts->days += block->level == PLAN_DAY;
+        counts->others += block->level != PLAN_HOUR && block->level != PLAN_DAY;
+        counts->bytes += block->bytes;
+        counts->profiles += block->profiles;
+    }
+}
+
+static void count_segments(struct looking *looking)
+{
+    struct tenant_counts *counts = &looking->tenant->counts;
+    uint32_t tenant = fg_l0_tenant(looking->l0, looking->blocks->tenant);
+
+    for (uint32_t i = 0; i < looking->l0->n_segments && tenant != FG_L0_NO_TENANT; i++) {
+        const struct fg_l0_segment *segment = &looking->l0->segments[i];
+
+        if (fg_l0_part(segment, tenant) == NULL ||
+            fg_blocks_covers(looking->blocks, segment->generation))
+            continue;
+        counts->uncovered++;
+        counts->oldest_entered_wall_ns =
+            FG_MIN(counts->oldest_entered_wall_ns, segment->entered_wall_ns);
+    }
+}
+
+/* ---- jobs ---- */
+
+static enum fg_code run_job(struct looking *looking, const struct plan_job *plan,
+                            struct fg_err *err)
+{
+    struct job job = {.env = looking->env,
+                      .config = &looking->config,
+                      .l0 = looking->l0,
+                      .blocks = looking->blocks,
+                      .deletions = looking->deletions,
+                      .plan = plan};
+    int64_t begun_ns = fg_mono_ns(looking->env->clock);
+    struct job_result result;
+
+    looking->rules->on_job(looking->rules->arg, looking->tenant, plan);
+    if (job_run(&job, &result, err) != FG_OK)
+        return err->code;
+    looking->changed = true;
+    if (plan->kind != PLAN_DROP)
+        count_deleted(looking);
+    fg_log_info("compacted", fg_lb("tenant", looking->blocks->tenant), fg_ls("why", plan->why),
+                fg_lu("segments", plan->n_segments), fg_lu("blocks", plan->n_blocks),
+                fg_lu("into", result.n_blocks), fg_lu("profiles", result.profiles),
+                fg_lu("deleted", result.deleted), fg_lu("expired", result.expired),
+                fg_lu("read_bytes", result.read_bytes),
+                fg_lu("written_bytes", result.written_bytes),
+                fg_lf("seconds",
+                      (double)(fg_mono_ns(looking->env->clock) - begun_ns) / (double)FG_SECOND_NS));
+    return FG_OK;
+}
+
+/* Something is wrong with what this job works on, not with the world: others may go well. */
+static bool is_own_fault(enum fg_code code)
+{
+    return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT;
+}
+
+static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, struct fg_err *err)
+{
+    enum fg_code first = FG_OK;
+    struct fg_err other;
+
+    for (uint32_t i = 0; i < plan->n_jobs; i++) {
+        enum fg_code code = run_job(looking, &plan->jobs[i], first == FG_OK ? err : &other);
+
+        if (code == FG_OK)
+            continue;
+        if (first == FG_OK)
+            first = code;
+        if (!is_own_fault(code))
+            break;
+    }
+    return first;
+}
+
+/* As it is now: what manifests say, and what status shows. */
+static enum fg_code know(struct looking *looking, struct fg_err *err)
+{
+    if (manifests_blocks(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
+        FG_OK)
+        return err->code;
+    looking->blocks = &looking->tenant->blocks->blocks;
+    count_blocks(looking);
+    count_segments(looking);
+    return FG_OK;
+}
+
+/* One round: what the plan of this moment says. *ret_more: another one may find more. */
+static enum fg_code one_round(struct looking *looking, bool *ret_more, struct fg_err *err)
+{
+    struct plan_input input = {.l0 = looking->l0};
+    struct plan plan;
+
+    *ret_more = false;
+    if (env_check(looking->env, err) != FG_OK || know(looking, err) != FG_OK)
+        return err->code;
+    if (prepare_deletions(looking, err) != FG_OK)
+        return err->code;
+    input.blocks = looking->blocks;
+    input.deleted = looking->deleted;
+    input.wall_ns = fg_wall_ns(looking->env->clock);
+    if (plan_make(&looking->config, &input, looking->arena, &plan, err) != FG_OK)
+        return err->code;
+    *ret_more = plan.n_jobs > 0;
+    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : end_deletions(looking, err);
+}
+
+static enum fg_code rounds(struct looking *looking, struct fg_err *err)
+{
+    bool more = true;
+
+    for (int i = 0; i < ROUNDS_MAX && more; i++) {
+        enum fg_code code = one_round(looking, &more, err);
+
+        deletions_done(&looking->deletions);
+        looking->deletions = (struct merge_deletions){NULL, 0};
+        fg_arena_reset(looking->arena);
+        if (code != FG_OK) {
+            struct fg_err other;
+
+            (void)know(looking, &other); /* some jobs may have gone well */
+            return code;
+        }
+    }
+    if (!more)
+        looking->tenant->look_mono_ns =
+            fg_time_add(fg_mono_ns(looking->env->clock), looking->rules->look_ns);
+    return FG_OK;
+}
+
+/* ---- failures ---- */
+
+static void failed(struct looking *looking, const struct fg_err *err)
+{
+    struct tenant *tenant = looking->tenant;
+    int64_t pause_ns = BACKOFF_NS << FG_MIN(tenant->failures, BACKOFF_SHIFT_MAX);
+
+    tenant->failures++;
+    tenant->err = *err;
+    tenant->retry_mono_ns =
+        fg_time_add(fg_mono_ns(looking->env->clock),
+                    pause_ns / 2 + (int64_t)(env_random(looking->env) % (uint64_t)(pause_ns / 2)));
+    if (err->code == FG_E_LIMIT)
+        tenant->job_max_bytes = FG_MAX(tenant->job_max_bytes / 2, JOB_MIN_BYTES);
+    if (err->code == FG_E_CORRUPT || err->code == FG_E_INTERNAL)
+        fg_log_error("compaction of a tenant failed, nothing was replaced",
+                     fg_lb("tenant", tenant->name), fg_lu("attempt", tenant->failures),
+                     fg_ls("err", err->msg));
+    else
+        fg_log_warn("compaction of a tenant failed, will retry", fg_lb("tenant", tenant->name),
+                    fg_lu("attempt", tenant->failures), fg_ls("err", err->msg));
+}
+
+/* Somebody else was faster, or deleted what was replaced: the next look sees it. */
+static bool is_race(enum fg_code code)
+{
+    return code == FG_E_ABORTED || code == FG_E_NOT_FOUND;
+}
+
+enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct tenant_rules *rules,
+                         const struct fg_l0 *l0, bool *ret_changed, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct looking looking = {.tenant = tenant,
+                              .env = env,
+                              .rules = rules,
+                              .l0 = l0,
+                              .config = rules->plan,
+                              .arena = arena};
+    enum fg_code code;
+
+    /* One broken segment is not to keep the others back. */
+    looking.config.segments_apart = tenant->err.code == FG_E_CORRUPT;
+    looking.config.job_max_bytes = FG_MIN(rules->plan.job_max_bytes, tenant->job_max_bytes);
+    code = rounds(&looking, err);
+    *ret_changed = looking.changed;
+    if (code == FG_E_CANCELED)
+        return code;
+    if (code != FG_OK && !(is_race(code) && tenant->failures == 0)) {
+        failed(&looking, err);
+        return FG_OK;
+    }
+    if (code == FG_OK) {
+        tenant->failures = 0;
+        tenant->err = (struct fg_err){.code = FG_OK};
+    } else {
+        tenant->failures = 1; /* the second time in a row it is not a race */
+    }
+    return FG_OK;
+}

@@ -1,0 +1,63 @@
+/*
+ * What the compactor knows of a tenant from one round to the next, and does for it: plan, carry
+ * out, plan again. All of it can be lost: the manifests say everything that matters.
+ *
+ * Thread: the compactor's own.
+ */
+#ifndef FG_COMPACTOR_TENANT_H
+#define FG_COMPACTOR_TENANT_H
+
+#include "compactor/job.h"
+
+/* What a deletion has taken so far, since this process runs; of the last ones. */
+enum { TENANT_DELETIONS_MAX = 64 };
+struct tenant_deletion {
+    struct fg_id id;
+    uint64_t profiles, rewrites;
+    int64_t start_ns, end_ns, asked_wall_ns, ended_wall_ns; /* ended: 0, it goes on */
+    char selector[256];                                     /* cut at its end */
+};
+
+struct tenant_counts {
+    uint32_t hours, days, others; /* blocks */
+    uint64_t bytes, profiles;
+    uint32_t uncovered;             /* segments */
+    int64_t oldest_entered_wall_ns; /* of these; INT64_MAX: none */
+    uint32_t deletions;             /* pending */
+};
+
+struct tenant {
+    struct fg_slice name;       /* owned */
+    struct fg_manifest *blocks; /* as it was read last; NULL: it was let go */
+    int64_t look_mono_ns;       /* not before then, unless there are segments to cover */
+    int64_t retry_mono_ns;      /* after a failure, not before then */
+    unsigned failures;          /* in a row */
+    struct fg_err err;          /* of the last */
+    uint64_t job_max_bytes;     /* less than the setting after a job was too large */
+    struct fg_map clean;        /* (block, deletion) of which is known that they do not meet */
+    struct tenant_deletion deletions[TENANT_DELETIONS_MAX];
+    uint32_t n_deletions;
+    struct tenant_counts counts;
+};
+
+struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes);
+void tenant_destroy(struct tenant *tenant);
+
+/* How a tenant is looked after. */
+struct tenant_rules {
+    struct plan_config plan;  /* retention is the tenant's own */
+    int64_t look_ns;          /* between two looks where nothing is to be covered */
+    int64_t deletion_wait_ns; /* so long after it was asked for a deletion takes what arrives */
+    void (*on_job)(void *arg, const struct tenant *tenant, const struct plan_job *job);
+    void *arg;
+};
+
+/*
+ * Does everything there is to do now, or as far as it gets; *ret_changed: something was done.
+ * Failures are the tenant's: logged, and tried again later. FG_E_CANCELED: it is time to end.
+ */
+enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct tenant_rules *rules,
+                         const struct fg_l0 *l0, bool *ret_changed,
+                         struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,240 @@
+#include "compactor/tidy.h"
+
+#include "common/run/log.h"
+#include "compactor/metrics.h"
+
+enum {
+    ARENA_BYTES = 64 * 1024 * 1024,
+    AT_ONCE = 16, /* deletions under way */
+};
+
+/* ---- deleting objects ---- */
+
+struct name {
+    char text[FG_NAME_MAX_BYTES];
+};
+
+static void send_delete(struct env *env, struct fg_bucket_wave *wave,
+                        struct fg_bucket_request *request, const struct name *name)
+{
+    *request =
+        (struct fg_bucket_request){.verb = FG_BUCKET_DELETE,
+                                   .name = name->text,
+                                   .deadline_mono_ns = env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
+    fg_bucket_wave_send(wave, env->bucket, request);
+}
+
+/* What is not there is deleted. */
+static enum fg_code delete_all(struct env *env, const struct name *names, uint32_t count,
+                               struct fg_err *err)
+{
+    struct fg_bucket_request requests[AT_ONCE] = {{0}}, *request;
+    struct fg_bucket_wave *wave = fg_bucket_wave_create();
+    enum fg_code code = FG_OK;
+    uint32_t sent = 0;
+
+    for (; sent < FG_MIN(count, (uint32_t)AT_ONCE); sent++)
+        send_delete(env, wave, &requests[sent], &names[sent]);
+    while ((request = fg_bucket_wave_next(wave)) != NULL) {
+        if (request->code != FG_OK && code == FG_OK) {
+            code = request->code;
+            *err = request->err;
+        }
+        fg_bucket_clear(request);
+        if (sent < count && code == FG_OK)
+            send_delete(env, wave, request, &names[sent++]);
+    }
+    fg_bucket_wave_destroy(wave);
+    return code;
+}
+
+/* ---- the L0 manifest ---- */
+
+enum fg_code tidy_retire(struct env *env, const struct upkeep_config *config,
+                         const struct fg_l0 *l0, const struct fg_blocks *const *blocks,
+                         struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct edit_task task = {.kind = EDIT_RETIRE};
+    uint64_t *generations;
+
+    if (upkeep_retirable(config, l0, blocks, fg_wall_ns(env->clock), arena, &generations,
+                         &task.count, err) != FG_OK)
+        return err->code;
+    task.generations = generations;
+    if (task.count == 0)
+        return FG_OK;
+    if (manifests_edit(env, FG_LIT(""), &task, err) != FG_OK)
+        return err->code;
+    fg_metric_add(env->metrics, COMPACTOR_RETIRED, task.count);
+    return FG_OK;
+}
+
+enum fg_code tidy_segments(struct env *env, const struct upkeep_config *config,
+                           const struct fg_l0 *l0, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
+    struct fg_segment_id *ids;
+    struct name *names;
+
+    if (upkeep_deletable_segments(config, l0, fg_wall_ns(env->clock), arena, &ids, &task.count,
+                                  err) != FG_OK)
+        return err->code;
+    if (task.count == 0)
+        return FG_OK;
+    names = fg_arena_new(arena, struct name, task.count);
+    if (names == NULL)
+        return fg_fail(err, FG_E_LIMIT, "%u segments to delete", task.count);
+    for (uint32_t i = 0; i < task.count; i++)
+        fg_name_segment(names[i].text, &ids[i]);
+    task.segments = ids;
+    if (delete_all(env, names, task.count, err) != FG_OK)
+        return err->code;
+    fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task.count);
+    return manifests_edit(env, FG_LIT(""), &task, err);
+}
+
+/* ---- a tenant's ---- */
+
+enum fg_code tidy_blocks(struct env *env, const struct upkeep_config *config,
+                         const struct fg_blocks *blocks, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct edit_task task = {.kind = EDIT_DELETED_BLOCKS};
+    struct fg_id *ids;
+    struct name *names;
+
+    if (upkeep_deletable_blocks(config, blocks, fg_wall_ns(env->clock), arena, &ids, &task.count,
+                                err) != FG_OK)
+        return err->code;
+    if (task.count == 0)
+        return FG_OK;
+    names = fg_arena_new(arena, struct name, task.count);
+    if (names == NULL)
+        return fg_fail(err, FG_E_LIMIT, "%u blocks to delete", task.count);
+    for (uint32_t i = 0; i < task.count; i++)
+        if (fg_name_block(names[i].text, blocks->tenant, ids[i], err) != FG_OK)
+            return err->code;
+    task.blocks = ids;
+    if (delete_all(env, names, task.count, err) != FG_OK)
+        return err->code;
+    fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task.count);
+    return manifests_edit(env, blocks->tenant, &task, err);
+}
+
+/* ---- orphans ---- */
+
+/* A sweep, page by page of the list. */
+struct sweeping {
+    struct env *env;
+    const struct upkeep_config *config;
+    int64_t wall_ns;
+    struct fg_manifest *l0, *blocks;
+    char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
+    bool tenant_read;                     /* since the page was listed */
+    struct name names[FG_BUCKET_PAGE_MAX];
+    uint32_t n_names;
+};
+
+/* Names come in order: a tenant's blocks lie side by side, and its manifest is read once a page. */
+static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name *name,
+                                struct fg_err *err)
+{
+    bool same = strcmp(sweeping->tenant, name->tenant) == 0;
+
+    if (same && sweeping->tenant_read)
+        return FG_OK;
+    if (!same) {
+        fg_manifest_unref(sweeping->blocks);
+        sweeping->blocks = NULL;
+        memcpy(sweeping->tenant, name->tenant, sizeof sweeping->tenant);
+    }
+    sweeping->tenant_read = true;
+    return manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err);
+}
+
+static bool is_old(const struct sweeping *sweeping, const struct fg_bucket_entry *entry)
+{
+    return sweeping->wall_ns >=
+           fg_time_add(entry->modified_wall_ns, sweeping->config->orphan_after_ns);
+}
+
+static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_entry *entry,
+                            struct fg_err *err)
+{
+    const struct fg_blocks *blocks = NULL;
+    struct fg_name name;
+
+    if (!is_old(sweeping, entry) || !fg_name_parse(fg_cstr(entry->name), &name))
+        return FG_OK;
+    if (name.kind == FG_NAME_IS_BLOCK) {
+        if (know_tenant(sweeping, &name, err) != FG_OK)
+            return err->code;
+        blocks = &sweeping->blocks->blocks;
+    }
+    if (upkeep_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
+                         &sweeping->l0->l0, blocks))
+        (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_MAX_BYTES, "%s",
+                       entry->name);
+    return FG_OK;
+}
+
+/* The manifests are read after the page was listed: what they know is no orphan. */
+static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket_request *page,
+                               struct fg_err *err)
+{
+    sweeping->n_names = 0;
+    sweeping->tenant_read = false;
+    if (env_check(sweeping->env, err) != FG_OK ||
+        manifests_l0(sweeping->env, &sweeping->l0, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < page->n_entries; i++)
+        if (look_at(sweeping, &page->entries[i], err) != FG_OK)
+            return err->code;
+    if (sweeping->n_names == 0)
+        return FG_OK;
+    fg_log_info("objects that no manifest knows are deleted", fg_lu("objects", sweeping->n_names),
+                fg_ls("first", sweeping->names[0].text));
+    fg_metric_add(sweeping->env->metrics, COMPACTOR_ORPHANS, sweeping->n_names);
+    return delete_all(sweeping->env, sweeping->names, sweeping->n_names, err);
+}
+
+static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct fg_err *err)
+{
+    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
+    enum fg_code code = FG_OK;
+    char *after = NULL;
+
+    do {
+        page.after = after;
+        page.deadline_mono_ns = env_deadline(sweeping->env, ENV_REQUEST_TIMEOUT_NS);
+        if (fg_bucket_call(sweeping->env->bucket, &page) != FG_OK) {
+            *err = page.err;
+            code = err->code;
+        } else {
+            code = sweep_page(sweeping, &page, err);
+        }
+        free(after);
+        after = code == FG_OK && page.next != NULL ? strdup(page.next) : NULL;
+        fg_bucket_clear(&page);
+    } while (after != NULL);
+    return code;
+}
+
+enum fg_code tidy_orphans(struct env *env, const struct upkeep_config *config, struct fg_err *err)
+{
+    struct sweeping *sweeping = fg_new(struct sweeping);
+    enum fg_code code;
+
+    sweeping->env = env;
+    sweeping->config = config;
+    sweeping->wall_ns = fg_wall_ns(env->clock);
+    code = sweep(sweeping, FG_NAME_SEGMENTS, err);
+    if (code == FG_OK)
+        code = sweep(sweeping, FG_NAME_TENANTS, err);
+    fg_manifest_unref(sweeping->l0);
+    fg_manifest_unref(sweeping->blocks);
+    free(sweeping);
+    return code;
+}

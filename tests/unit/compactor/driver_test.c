@@ -1,0 +1,749 @@
+/*
+ * The whole compactor against a bucket in memory: segments arrive, the clock is moved, rounds are
+ * made; and whatever fails, or whenever it is stopped and started anew, the manifests lead to each
+ * profile exactly once.
+ */
+#include "common/run/log.h"
+#include "compactor/driver.h"
+#include "compactor/manifests.h"
+#include "tests/lib/made.h"
+#include "tests/lib/tenants.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PROFILES_MAX = 4000, OBJECT_MAX_BYTES = 64 * 1024 * 1024 };
+
+#define DAY PLAN_DAY_NS
+/* In 2100: the bucket in memory goes by the clock on the wall, so all it has is old by ours. */
+#define NOW (INT64_C(47500) * DAY)
+
+/* Passes on so many requests, and then refuses everything: as if killed there. */
+struct mortal {
+    struct fg_bucket bucket;
+    struct fg_bucket *inner;
+    uint64_t left, seen;
+};
+
+struct fixture {
+    struct fg_bucket *memory, *bucket; /* bucket: what the compactor sees */
+    struct fg_bucket_faulty *faulty;
+    struct mortal mortal;
+    struct fg_clock_manual clock;
+    struct fg_registry *registry;
+    struct fg_limit_settings limits;
+    struct fg_tenants *tenants;
+    struct compactor_settings settings;
+    struct compactor_config config;
+    struct driver *driver;
+    char scratch[64];
+    struct made_profile profiles[PROFILES_MAX];
+    size_t n_profiles;
+    uint64_t seed, cuts;
+};
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fail_msg("%s", err->msg);
+}
+
+/* ---- a bucket that dies ---- */
+
+static void mortal_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct mortal *mortal = fg_container(bucket, struct mortal, bucket);
+
+    mortal->seen++;
+    if (mortal->left > 0) {
+        mortal->left--;
+        fg_bucket_send(mortal->inner, request);
+        return;
+    }
+    request->code = fg_fail(&request->err, FG_E_UNAVAILABLE, "%s: it is dead", request->name);
+    request->done(request);
+}
+
+static void mortal_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    (void)bucket;
+    (void)request; /* all is done within send */
+}
+
+static void mortal_close(struct fg_bucket *bucket)
+{
+    (void)bucket;
+}
+
+static const struct fg_bucket_ops mortal_ops = {mortal_send, mortal_cancel, mortal_close};
+
+/* ---- fixture ---- */
+
+static void no_pause(void *arg, int64_t ns)
+{
+    struct fixture *f = arg;
+
+    fg_clock_manual_advance(&f->clock, ns);
+}
+
+static void start(struct fixture *f)
+{
+    struct fg_err err;
+
+    must(driver_create(&f->config, &f->driver, &err), &err);
+}
+
+static void restart(struct fixture *f)
+{
+    driver_destroy(f->driver);
+    start(f);
+}
+
+static void open_fixture(struct fixture *f, uint64_t seed)
+{
+    struct fg_conf_section section = {"compactor", compactor_fields, compactor_n_fields,
+                                      &f->settings};
+    struct fg_err err;
+
+    *f = (struct fixture){.seed = seed};
+    f->memory = fg_bucket_memory();
+    f->faulty = fg_bucket_faulty_create(f->memory, &(struct fg_bucket_faults){.seed = seed});
+    f->mortal = (struct mortal){.bucket = {.ops = &mortal_ops},
+                                .inner = fg_bucket_faulty_bucket(f->faulty),
+                                .left = UINT64_MAX};
+    fg_clock_manual_init(&f->clock, NOW);
+    f->registry = fg_registry_create();
+    f->tenants = tenants_make(&f->limits, NULL, true, f->registry);
+    must(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err), &err);
+    compactor_share(&f->settings, 0);
+    (void)snprintf(f->scratch, sizeof f->scratch, "/tmp/compactor_test_XXXXXX");
+    assert_non_null(mkdtemp(f->scratch));
+    f->config = (struct compactor_config){.settings = &f->settings,
+                                          .bucket = &f->mortal.bucket,
+                                          .scratch = f->scratch,
+                                          .tenants = f->tenants,
+                                          .registry = f->registry,
+                                          .clock = &f->clock.clock,
+                                          .pause = no_pause,
+                                          .pause_arg = f};
+    start(f);
+}
+
+static size_t files_in(const char *path)
+{
+    DIR *folder = opendir(path);
+    size_t n = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        n++;
+    (void)closedir(folder);
+    return n - 2; /* . and .. */
+}
+
+static void close_fixture(struct fixture *f)
+{
+    driver_destroy(f->driver);
+    assert_int_equal(files_in(f->scratch), 0);
+    assert_int_equal(rmdir(f->scratch), 0);
+    tenants_free(f->tenants, &f->limits);
+    fg_registry_destroy(f->registry);
+    fg_bucket_close(fg_bucket_faulty_bucket(f->faulty));
+    fg_bucket_close(f->memory);
+}
+
+/* ---- segments ---- */
+
+static void put(struct fixture *f, const char *name, struct fg_slice content)
+{
+    struct fg_bucket_request request = {.verb = FG_BUCKET_PUT, .name = name, .content = content};
+
+    must(fg_bucket_call(f->memory, &request), &request.err);
+    fg_bucket_clear(&request);
+}
+
+static void get(struct fixture *f, const char *name, struct fg_buf *out)
+{
+    struct fg_bucket_request request = {
+        .verb = FG_BUCKET_GET, .name = name, .content_max_bytes = OBJECT_MAX_BYTES};
+
+    must(fg_bucket_call(f->memory, &request), &request.err);
+    *out = request.body;
+    fg_buf_init(&request.body, 0);
+    fg_bucket_clear(&request);
+}
+
+/* The manifests as they are, past all faults. */
+static struct env plain_env(struct fixture *f)
+{
+    return (struct env){.bucket = f->memory, .clock = &f->clock.clock};
+}
+
+static uint32_t parts_of(const struct made_profile *profiles, size_t n,
+                         struct fg_l0_new_part parts[MADE_TENANTS])
+{
+    uint32_t n_parts = 0;
+
+    for (uint32_t t = 0; t < MADE_TENANTS; t++) {
+        struct fg_l0_new_part part = {fg_cstr(made_tenant(t)), INT64_MAX, INT64_MIN, 0};
+
+        for (size_t i = 0; i < n; i++) {
+            if (profiles[i].tenant != t)
+                continue;
+            part.profiles++;
+            part.t_min_ns = FG_MIN(part.t_min_ns, profiles[i].time_ns);
+            part.t_max_ns = FG_MAX(part.t_max_ns, profiles[i].time_ns);
+        }
+        if (part.profiles > 0)
+            parts[n_parts++] = part;
+    }
+    return n_parts;
+}
+
+static void commit(struct fixture *f, const struct fg_l0_new *segment)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct env env = plain_env(f);
+    struct fg_manifest *l0 = NULL;
+    struct fg_l0 next;
+    struct fg_buf out;
+    struct fg_err err;
+
+    must(manifests_l0(&env, &l0, &err), &err);
+    must(fg_l0_commit(&l0->l0, segment, fg_wall_ns(&f->clock.clock), 1, arena, &next, &err), &err);
+    fg_buf_init(&out, SIZE_MAX);
+    must(fg_l0_encode(&next, &out, &err), &err);
+    put(f, FG_NAME_L0, fg_buf_slice(&out));
+    fg_buf_done(&out);
+    fg_manifest_unref(l0);
+    fg_arena_destroy(arena);
+}
+
+/* A segment of these many profiles, of the last `span` before `until`. */
+static void arrive(struct fixture *f, size_t n, int64_t until_ns, int64_t span_ns)
+{
+    struct made_profile *first = &f->profiles[f->n_profiles];
+    struct fg_l0_new_part parts[MADE_TENANTS];
+    struct fg_block_summary summary;
+    struct fg_l0_new segment;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf object;
+
+    for (size_t i = 0; i < n; i++, f->n_profiles++)
+        first[i] = made_draw(
+            f->seed, f->n_profiles,
+            until_ns - (int64_t)(fg_mix64(f->seed + f->n_profiles * 77) % (uint64_t)span_ns));
+    fg_buf_init(&object, SIZE_MAX);
+    summary = made_write(first, n, 0, f->n_profiles, &object);
+    segment = (struct fg_l0_new){.id = {{5, 5}, ++f->cuts, 1},
+                                 .bytes = summary.file_bytes,
+                                 .directory_offset = summary.directory_offset,
+                                 .directory_bytes = summary.file_bytes - summary.directory_offset,
+                                 .profiles = summary.n_profiles,
+                                 .digest = summary.digest,
+                                 .t_min_ns = summary.t_min_ns,
+                                 .t_max_ns = summary.t_max_ns,
+                                 .parts = parts,
+                                 .n_parts = parts_of(first, n, parts),
+                                 .groups = fg_ever_none()};
+    fg_name_segment(name, &segment.id);
+    put(f, name, fg_buf_slice(&object));
+    commit(f, &segment);
+    fg_buf_done(&object);
+}
+
+/* ---- what is there ---- */
+
+static void read_object(struct fixture *f, const char *name, uint32_t tenant,
+                        struct made_found *found)
+{
+    struct fg_buf object;
+
+    get(f, name, &object);
+    made_read(fg_buf_slice(&object), made_tenant(tenant), found);
+    fg_buf_done(&object);
+}
+
+static void read_block(struct fixture *f, const struct fg_blocks_entry *block, uint32_t tenant,
+                       struct made_found *found)
+{
+    struct fg_id digest = {0, 0};
+    size_t before = found->n;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    must(fg_name_block(name, fg_cstr(made_tenant(tenant)), block->id, &err), &err);
+    read_object(f, name, tenant, found);
+    for (size_t i = before; i < found->n; i++)
+        digest = fg_id_add(digest, found->ids[i]);
+    assert_int_equal(found->n - before, block->profiles);
+    assert_true(fg_id_eq(digest, block->digest));
+}
+
+static void find_all(struct fixture *f, uint32_t tenant, struct made_found *found)
+{
+    struct env env = plain_env(f);
+    struct fg_manifest *l0 = NULL, *blocks = NULL;
+    uint32_t number;
+    struct fg_err err;
+
+    must(manifests_l0(&env, &l0, &err), &err);
+    must(manifests_blocks(&env, fg_cstr(made_tenant(tenant)), &blocks, &err), &err);
+    number = fg_l0_tenant(&l0->l0, fg_cstr(made_tenant(tenant)));
+    for (uint32_t i = 0; i < l0->l0.n_segments; i++) {
+        const struct fg_l0_segment *segment = &l0->l0.segments[i];
+        char name[FG_NAME_MAX_BYTES];
+
+        if (fg_l0_part(segment, number) == NULL ||
+            fg_blocks_covers(&blocks->blocks, segment->generation))
+            continue;
+        fg_name_segment(name, &segment->id);
+        read_object(f, name, tenant, found);
+    }
+    for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++)
+        read_block(f, &blocks->blocks.blocks[i], tenant, found);
+    fg_manifest_unref(l0);
+    fg_manifest_unref(blocks);
+}
+
+static void check(struct fixture *f)
+{
+    for (uint32_t t = 0; t < MADE_TENANTS; t++) {
+        struct made_found found = {0};
+
+        find_all(f, t, &found);
+        made_expect(&found, f->profiles, f->n_profiles, t);
+        made_found_done(&found);
+    }
+}
+
+struct shape {
+    uint32_t segments, hours, days, gone;
+    size_t objects; /* below segments/ and tenants/ */
+};
+
+static bool count_object(const struct fg_bucket_entry *entry, void *arg)
+{
+    (void)entry;
+    ++*(size_t *)arg;
+    return true;
+}
+
+static struct shape shape_of(struct fixture *f)
+{
+    struct env env = plain_env(f);
+    struct fg_manifest *l0 = NULL;
+    struct shape shape = {0};
+    struct fg_err err;
+
+    must(manifests_l0(&env, &l0, &err), &err);
+    shape.segments = l0->l0.n_segments;
+    shape.gone = l0->l0.n_gone;
+    for (uint32_t t = 0; t < MADE_TENANTS; t++) {
+        struct fg_manifest *blocks = NULL;
+
+        must(manifests_blocks(&env, fg_cstr(made_tenant(t)), &blocks, &err), &err);
+        for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
+            shape.hours += blocks->blocks.blocks[i].level == PLAN_HOUR;
+            shape.days += blocks->blocks.blocks[i].level == PLAN_DAY;
+        }
+        shape.gone += blocks->blocks.n_gone;
+        fg_manifest_unref(blocks);
+    }
+    must(fg_bucket_each(f->memory, "", false, 0, count_object, &shape.objects, &err), &err);
+    fg_manifest_unref(l0);
+    return shape;
+}
+
+/* ---- rounds ---- */
+
+static void turn(struct fixture *f)
+{
+    struct fg_err err;
+
+    must(driver_round(f->driver, &err), &err);
+    check(f);
+}
+
+static void try_round(struct fixture *f)
+{
+    struct fg_err err;
+
+    if (driver_round(f->driver, &err) != FG_OK)
+        assert_int_equal(err.code, FG_E_UNAVAILABLE);
+}
+
+static void pass_time(struct fixture *f, int64_t by_ns)
+{
+    fg_clock_manual_advance(&f->clock, by_ns);
+}
+
+/* Hours, then the day, then nothing but what is needed. */
+static void from_segments_to_days(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct shape shape;
+
+    (void)state;
+    open_fixture(f, 1);
+    for (int k = 0; k < 12; k++) { /* two hours */
+        pass_time(f, 10 * FG_MINUTE_NS);
+        arrive(f, 30, f->clock.wall_ns, 10 * FG_MINUTE_NS);
+        turn(f);
+    }
+    pass_time(f, 11 * FG_MINUTE_NS);
+    turn(f);
+    shape = shape_of(f);
+    assert_int_equal(shape.hours, 4); /* two hours of two tenants */
+    pass_time(f, 26 * FG_HOUR_NS);
+    turn(f);
+    shape = shape_of(f);
+    assert_int_equal(shape.hours, 0);
+    assert_int_equal(shape.days, 2);
+    assert_int_equal(shape.segments, 0);
+    pass_time(f, 2 * FG_HOUR_NS);
+    turn(f);
+    turn(f);
+    shape = shape_of(f);
+    assert_int_equal(shape.gone, 0);
+    assert_int_equal(shape.objects, 2 + 1 + 2); /* blocks, L0, tenants' manifests */
+    close_fixture(f);
+    free(f);
+}
+
+static void late_and_old(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct shape shape;
+
+    (void)state;
+    open_fixture(f, 2);
+    arrive(f, 200, NOW, DAY / 2);
+    pass_time(f, 2 * DAY);
+    turn(f);
+    arrive(f, 1, NOW - FG_HOUR_NS, FG_HOUR_NS); /* late: less than 1 % */
+    arrive(f, 60, NOW - 300 * DAY, 5 * DAY);    /* and of last year */
+    pass_time(f, 10 * FG_MINUTE_NS);
+    turn(f);
+    shape = shape_of(f);
+    assert_in_range(shape.days, 10, 2 + 2 + 12); /* with a patch, and six days of two tenants */
+    pass_time(f, DAY + FG_HOUR_NS);
+    turn(f);
+    assert_int_equal(shape_of(f).days, shape.days - 1); /* the patch is part of the day */
+    close_fixture(f);
+    free(f);
+}
+
+/* Days of work, with faults all the time. */
+static void any_weather(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct fixture *f = fg_new(struct fixture);
+
+        open_fixture(f, seed);
+        f->settings.job_max_bytes = 30000; /* so that days are divided */
+        restart(f);
+        fg_bucket_faulty_set(f->faulty, &(struct fg_bucket_faults){.seed = seed,
+                                                                   .lose_request_permille = 10,
+                                                                   .lose_answer_permille = 20,
+                                                                   .refuse_permille = 20,
+                                                                   .tear_permille = 10});
+        for (int k = 0; k < 40; k++) {
+            pass_time(f, FG_HOUR_NS);
+            arrive(f, 40, f->clock.wall_ns, k % 7 == 0 ? 3 * DAY : FG_HOUR_NS);
+            try_round(f);
+            check(f);
+            if (k % 11 == 0)
+                restart(f);
+        }
+        fg_bucket_faulty_set(f->faulty, &(struct fg_bucket_faults){.seed = seed});
+        for (int k = 0; k < 6; k++) {
+            pass_time(f, DAY);
+            turn(f);
+        }
+        assert_int_equal(shape_of(f).hours + shape_of(f).segments + shape_of(f).gone, 0);
+        close_fixture(f);
+        free(f);
+    }
+}
+
+/* The same little life each time, in which one thing goes wrong, or all from there on. */
+enum wrong { REFUSED, ANSWER_LOST, KILLED };
+
+/* false: it was over before the k-th request. */
+static bool live_with(struct fixture *f, enum wrong wrong, uint64_t k)
+{
+    uint64_t before;
+
+    arrive(f, 20, NOW, FG_HOUR_NS);
+    arrive(f, 20, NOW, 2 * FG_HOUR_NS);
+    pass_time(f, 2 * FG_HOUR_NS);
+    try_round(f);
+    arrive(f, 20, NOW, DAY);
+    pass_time(f, 3 * FG_HOUR_NS);
+    before = f->mortal.seen;
+    if (wrong == KILLED)
+        f->mortal.left = k - 1;
+    else
+        fg_bucket_faulty_fail(f->faulty, k, wrong == ANSWER_LOST);
+    try_round(f);
+    pass_time(f, 2 * FG_HOUR_NS);
+    try_round(f); /* deletes what was replaced */
+    check(f);
+    return f->mortal.seen - before >= k;
+}
+
+static void heal(struct fixture *f)
+{
+    f->mortal.left = UINT64_MAX;
+    fg_bucket_faulty_fail(f->faulty, 0, false);
+    restart(f);
+    for (int i = 0; i < 4; i++) {
+        pass_time(f, 2 * DAY);
+        turn(f);
+    }
+}
+
+static void survives(enum wrong wrong)
+{
+    uint64_t k = 1;
+
+    for (bool more = true; more; k++) {
+        struct fixture *f = fg_new(struct fixture);
+        struct shape shape;
+
+        open_fixture(f, 7);
+        more = live_with(f, wrong, k);
+        heal(f);
+        shape = shape_of(f);
+        assert_int_equal(shape.segments + shape.hours + shape.gone, 0);
+        /* Orphans too are gone: blocks of days, two manifests, and the first. */
+        assert_int_equal(shape.objects, shape.days + 3);
+        close_fixture(f);
+        free(f);
+    }
+    assert_true(k > 30); /* there was something to fail */
+}
+
+static void survives_refusals(void **state)
+{
+    (void)state;
+    survives(REFUSED);
+}
+
+static void survives_lost_answers(void **state)
+{
+    (void)state;
+    survives(ANSWER_LOST);
+}
+
+static void survives_kills(void **state)
+{
+    (void)state;
+    survives(KILLED);
+}
+
+/* Two that think the tenants are theirs, in turns: nothing is done twice. */
+static void two_compactors(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    char scratch[80];
+    struct compactor_config config;
+    struct driver *other;
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(f, 9);
+    (void)snprintf(scratch, sizeof scratch, "%s-other", f->scratch);
+    config = f->config;
+    config.scratch = scratch;
+    must(driver_create(&config, &other, &err), &err);
+    for (int k = 0; k < 30; k++) {
+        pass_time(f, FG_HOUR_NS);
+        arrive(f, 20, f->clock.wall_ns, FG_HOUR_NS);
+        must(driver_round(k % 2 == 0 ? f->driver : other, &err), &err);
+        must(driver_round(k % 2 == 0 ? other : f->driver, &err), &err);
+        check(f);
+    }
+    driver_destroy(other);
+    assert_int_equal(rmdir(scratch), 0);
+    close_fixture(f);
+    free(f);
+}
+
+/* A source that was spoilt is an error that is told, and nothing is lost but that. */
+static void broken_segment(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf object, status;
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(f, 11);
+    arrive(f, 30, NOW, FG_HOUR_NS);
+    arrive(f, 30, NOW, FG_HOUR_NS);
+    fg_name_segment(name, &(struct fg_segment_id){{5, 5}, 1, 1});
+    get(f, name, &object);
+    object.ptr[40] ^= 1;
+    put(f, name, fg_buf_slice(&object));
+    pass_time(f, 2 * FG_HOUR_NS);
+    must(driver_round(f->driver, &err), &err);
+    fg_buf_init(&status, SIZE_MAX);
+    driver_status(f->driver, &status);
+    assert_true(fg_slice_search(fg_buf_slice(&status), name) != SIZE_MAX);
+    pass_time(f, FG_HOUR_NS);
+    must(driver_round(f->driver, &err), &err); /* the other one goes in alone */
+    fg_buf_clear(&status);
+    driver_status(f->driver, &status);
+    assert_true(fg_slice_search(fg_buf_slice(&status), "\"uncovered_segments\":1") != SIZE_MAX);
+    assert_int_equal(shape_of(f).days, 2);
+    object.ptr[40] ^= 1;
+    put(f, name, fg_buf_slice(&object));
+    pass_time(f, FG_HOUR_NS);
+    turn(f);
+    pass_time(f, 2 * DAY);
+    turn(f);
+    assert_int_equal(shape_of(f).segments, 0);
+    fg_buf_done(&object);
+    fg_buf_done(&status);
+    close_fixture(f);
+    free(f);
+}
+
+/* ---- deletion and retention ---- */
+
+static void keep(struct fixture *f, bool (*stays)(const struct made_profile *profile))
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n_profiles; i++)
+        if (stays(&f->profiles[i]))
+            f->profiles[n++] = f->profiles[i];
+    f->n_profiles = n;
+}
+
+static void bury(struct fixture *f, const char *selector, int64_t start_ns, int64_t end_ns)
+{
+    const struct edit_task task = {.kind = EDIT_BURY,
+                                   .tombstone = {.id = plan_block_id(f->clock.wall_ns, ++f->cuts),
+                                                 .selector = fg_cstr(selector),
+                                                 .start_ns = start_ns,
+                                                 .end_ns = end_ns,
+                                                 .asked_wall_ns = f->clock.wall_ns}};
+    struct env env = plain_env(f);
+    struct fg_err err;
+
+    must(deletion_check(fg_cstr(selector), start_ns, end_ns, &err), &err);
+    must(manifests_edit(&env, FG_LIT("acme"), &task, &err), &err);
+}
+
+static uint32_t tombstones(struct fixture *f)
+{
+    struct env env = plain_env(f);
+    struct fg_manifest *blocks = NULL;
+    struct fg_err err;
+    uint32_t n;
+
+    must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    n = blocks->blocks.n_tombstones;
+    fg_manifest_unref(blocks);
+    return n;
+}
+
+static bool not_of_shop_that_hour(const struct made_profile *profile)
+{
+    return profile->tenant != 0 || profile->service != 2 || profile->time_ns < NOW - FG_HOUR_NS ||
+           profile->time_ns >= NOW;
+}
+
+static void deletions(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct tenant_deletion *known = fg_calloc(TENANT_DELETIONS_MAX, sizeof *known);
+    size_t before;
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(f, 13);
+    arrive(f, 300, NOW, 20 * FG_HOUR_NS);
+    pass_time(f, 2 * DAY);
+    turn(f);
+    bury(f, "{service_name=\"shop\"}", NOW - FG_HOUR_NS, NOW);
+    bury(f, "{service_name=\"shop\",pod=\"nobody\"}", INT64_MIN, INT64_MAX);
+    arrive(f, 100, NOW, FG_HOUR_NS); /* what ingesters still held, goes as well */
+    before = f->n_profiles;
+    keep(f, not_of_shop_that_hour);
+    pass_time(f, 20 * FG_MINUTE_NS);
+    turn(f);
+    assert_int_equal(tombstones(f), 2); /* more may come */
+    pass_time(f, 4 * FG_HOUR_NS);
+    turn(f);
+    assert_int_equal(tombstones(f), 0);
+    assert_int_equal(driver_deletions(f->driver, FG_LIT("acme"), known), 2);
+    assert_int_equal(known[0].profiles + known[1].profiles, before - f->n_profiles);
+    assert_true(known[0].ended_wall_ns > 0 && known[0].profiles > 0);
+    assert_int_equal(deletion_check(FG_LIT("{__profile_type__=\"a\"}"), 0, 1, &err), FG_E_INVALID);
+    assert_int_equal(deletion_check(FG_LIT("{a=}"), 0, 1, &err), FG_E_INVALID);
+    assert_int_equal(deletion_check(FG_LIT("{}"), 1, 1, &err), FG_E_INVALID);
+    close_fixture(f);
+    free(known);
+    free(f);
+}
+
+static bool is_kept(const struct made_profile *profile)
+{
+    return profile->time_ns >= NOW - 2 * DAY;
+}
+
+static void four_days(struct fg_limit_settings *limits)
+{
+    limits->retention_period_ns = 4 * DAY;
+}
+
+static void retention(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(f, 17);
+    arrive(f, 100, NOW - 3 * DAY, DAY);
+    arrive(f, 100, NOW, DAY / 2);
+    pass_time(f, 2 * DAY);
+    turn(f);
+    tenants_free(f->tenants, &f->limits);
+    f->tenants = f->config.tenants = tenants_make(&f->limits, four_days, true, f->registry);
+    restart(f); /* it is NOW + 2 days: spans that end before NOW - 2 days go */
+    arrive(f, 50, NOW - 10 * DAY, DAY); /* of what goes: never written */
+    pass_time(f, 20 * FG_MINUTE_NS);
+    must(driver_round(f->driver, &err), &err);
+    keep(f, is_kept);
+    check(f);
+    close_fixture(f);
+    free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(from_segments_to_days),
+        cmocka_unit_test(late_and_old),
+        cmocka_unit_test(any_weather),
+        cmocka_unit_test(survives_refusals),
+        cmocka_unit_test(survives_lost_answers),
+        cmocka_unit_test(survives_kills),
+        cmocka_unit_test(two_compactors),
+        cmocka_unit_test(broken_segment),
+        cmocka_unit_test(deletions),
+        cmocka_unit_test(retention),
+    };
+
+    fg_log_set_level(FG_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
