@@ -151,27 +151,42 @@ static void show_tenants(struct driver *driver)
         show(driver, i);
 }
 
-/* Both lists are by name, and tenants never leave the manifest. */
+static bool same_tenants(const struct driver *driver)
+{
+    const struct fg_l0 *l0 = &driver->l0->l0;
+    bool same = l0->n_tenants == driver->n_tenants;
+
+    for (uint32_t i = 0; same && i < l0->n_tenants; i++)
+        same = fg_slice_eq(driver->tenants[i]->name, l0->tenants[i]);
+    return same;
+}
+
+/* Both lists are by name. Tenants do not leave the manifest, unless people put an old one back. */
 static void follow_tenants(struct driver *driver)
 {
     const struct fg_l0 *l0 = &driver->l0->l0;
-    struct tenant **tenants;
-    uint32_t old = 0;
+    struct tenant **before = driver->tenants;
+    uint32_t n_before = driver->n_tenants, old = 0;
 
-    if (l0->n_tenants == driver->n_tenants)
+    if (same_tenants(driver))
         return;
-    tenants = fg_calloc(l0->n_tenants, sizeof *tenants);
-    for (uint32_t i = 0; i < l0->n_tenants; i++) {
-        if (old < driver->n_tenants && fg_slice_eq(driver->tenants[old]->name, l0->tenants[i]))
-            tenants[i] = driver->tenants[old++];
-        else
-            tenants[i] = tenant_create(l0->tenants[i], driver->config.settings->job_max_bytes);
-    }
-    fg_assert(old == driver->n_tenants);
-    free(driver->tenants);
-    driver->tenants = tenants;
+    driver->tenants = fg_calloc(l0->n_tenants, sizeof(void *));
     driver->n_tenants = l0->n_tenants;
-    show_tenants(driver);
+    for (uint32_t i = 0; i < l0->n_tenants; i++) {
+        while (old < n_before && fg_slice_cmp(before[old]->name, l0->tenants[i]) < 0)
+            old++;
+        if (old < n_before && fg_slice_eq(before[old]->name, l0->tenants[i])) {
+            driver->tenants[i] = before[old];
+            before[old++] = NULL;
+        } else {
+            driver->tenants[i] =
+                tenant_create(l0->tenants[i], driver->config.settings->job_max_bytes);
+        }
+    }
+    show_tenants(driver); /* which borrows names */
+    for (uint32_t i = 0; i < n_before; i++)
+        tenant_destroy(before[i]);
+    free(before);
 }
 
 /* Has it data in live segments, and is some of it in no block as far as we know? */
@@ -223,7 +238,7 @@ static enum fg_code look(struct driver *driver, uint32_t number, bool *ret_chang
 
 static enum fg_code retire(struct driver *driver, struct fg_err *err)
 {
-    const struct fg_blocks **blocks = fg_calloc(driver->n_tenants, sizeof *blocks);
+    const struct fg_blocks **blocks = fg_calloc(driver->n_tenants, sizeof(void *));
     enum fg_code code;
 
     for (uint32_t i = 0; i < driver->n_tenants; i++)

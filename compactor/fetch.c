@@ -27,7 +27,7 @@ enum fg_code fetch_prepare(struct env *env, struct fg_err *err)
     folder = opendir(env->scratch);
     if (folder == NULL)
         return fg_fail_errno(err, errno, "scratch folder %s", env->scratch);
-    while ((entry = readdir(folder)) != NULL) {
+    while ((entry = readdir(folder)) != NULL) { /* NOLINT(concurrency-mt-unsafe): of ours */
         /* Only what we make: the folder may be another one by mistake. */
         if (strncmp(entry->d_name, "block-", 6) != 0 && strncmp(entry->d_name, "source-", 7) != 0)
             continue;
@@ -225,7 +225,7 @@ static enum fg_code map_range(struct env *env, struct fetched *fetched, struct f
 {
     enum fg_code code;
     void *map;
-    int fd;
+    int fd = -1;
 
     if (range.len == 0)
         return FG_OK;

@@ -315,6 +315,7 @@ static enum fg_code make_bin(struct running *running, const struct merge_bin *bi
 static enum fg_code make_blocks(struct running *running, struct fg_err *err)
 {
     const struct merge_survey *seen = &running->survey;
+    uint64_t seen_profiles = seen->kept.profiles + seen->deleted + seen->expired;
 
     for (uint32_t i = 0; i < seen->n_bins; i++)
         if (make_bin(running, &seen->bins[i], err) != FG_OK)
@@ -323,10 +324,9 @@ static enum fg_code make_blocks(struct running *running, struct fg_err *err)
     running->result.deleted = seen->deleted;
     running->result.expired = seen->expired;
     running->result.n_blocks = running->n_entries;
-    if (seen->kept.profiles + seen->deleted + seen->expired != seen->n_profiles)
+    if (seen_profiles != seen->n_profiles)
         return fg_fail(err, FG_E_INTERNAL, "%llu profiles in the sources, %llu in their rows",
-                       (unsigned long long)seen->n_profiles,
-                       (unsigned long long)(seen->kept.profiles + seen->deleted + seen->expired));
+                       (unsigned long long)seen->n_profiles, (unsigned long long)seen_profiles);
     return merge_tally_check(&seen->kept, &running->out, err);
 }
 

@@ -125,6 +125,7 @@ static enum fg_code swap_step(struct editing *editing, struct edit *edit, struct
     struct fg_bucket_request request = {.verb = FG_BUCKET_PUT, .name = name};
     struct fg_buf out;
 
+    fg_assert(old != NULL); /* SWAPPING comes after it was read */
     fg_buf_init(&out, FG_MANIFEST_MAX_BYTES);
     if (encode(editing, edit, &out, err) != FG_OK ||
         (editing->tenant.len > 0 && fg_name_blocks(name, editing->tenant, err) != FG_OK)) {

@@ -95,8 +95,8 @@ uint32_t plan_divide(const struct plan_config *config, enum plan_level level, ui
             struct plan_range halves[2] = {ranges[i], ranges[i]};
 
             divided = halve(ranges[i], halves) || divided;
-            ranges[2 * i] = halves[0];
-            ranges[2 * i + 1] = halves[1];
+            ranges[(size_t)i * 2] = halves[0];
+            ranges[(size_t)i * 2 + 1] = halves[1];
         }
         n *= 2;
         if (!divided)
@@ -282,7 +282,7 @@ static struct set smallest(const struct planning *planning, const struct set *se
     struct set some = {set->items, 0};
     uint64_t bytes = 0;
 
-    qsort(set->items, set->count, sizeof *set->items, by_size);
+    qsort(set->items, set->count, sizeof(void *), by_size);
     while (some.count < set->count && some.count < planning->config->sources_max &&
            bytes + set->items[some.count]->bytes <= planning->config->job_max_bytes)
         bytes += set->items[some.count++]->bytes;
@@ -487,7 +487,7 @@ static bool gather(const struct planning *planning, bool months, struct set *set
         if (!planning->taken[i] && is_month(&blocks->blocks[i]) == months)
             set->items[set->count++] = &blocks->blocks[i];
     if (set->count > 1)
-        qsort(set->items, set->count, sizeof *set->items, by_span);
+        qsort(set->items, set->count, sizeof(void *), by_span);
     return true;
 }
 

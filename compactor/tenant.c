@@ -11,7 +11,7 @@ enum {
 };
 
 static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
-static const uint64_t JOB_MIN_BYTES = 1024 * 1024;
+static const uint64_t JOB_MIN_BYTES = UINT64_C(1024) * 1024;
 
 /* A look at a tenant. */
 struct looking {
@@ -84,6 +84,7 @@ static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *er
 {
     const struct fg_blocks *blocks = looking->blocks;
 
+    fg_assert(blocks != NULL);
     if (deletions_parse(blocks, looking->arena, &looking->deletions, err) != FG_OK)
         return err->code;
     looking->deleted = NULL;

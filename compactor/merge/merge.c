@@ -3,8 +3,9 @@
 #include "common/block/verify.h"
 #include "compactor/merge/stacks.h"
 
-/* Shares of the memory. The rest is the writer's, and pages of the sources. */
-enum { SHARE_INDEXES = 4, SHARE_SCRATCH = 4, SHARE_STACKS = 4, SHARE_PAGES = 8 };
+/* Shares of the memory; the rest is the writer's. That of pages is what a single one of them may
+ * need: they have 128 KiB each, but where a profile is larger. */
+enum { SHARE_INDEXES = 4, SHARE_SCRATCH = 4, SHARE_STACKS = 4, SHARE_PAGES = 2 };
 
 /* A block on its way. */
 struct writing {
@@ -166,7 +167,7 @@ static enum fg_code least_profile(const struct writing *writing, uint32_t n,
 
 static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_err *err)
 {
-    struct merge_cursor *cursor;
+    struct merge_cursor *cursor = NULL;
 
     if (fg_block_series_begin(writing->writer, &writing->cursors[writing->order[0]].header, err) !=
         FG_OK)
@@ -225,7 +226,7 @@ static enum fg_code write_service(struct writing *writing, struct fg_slice servi
 static enum fg_code write_block(struct writing *writing, struct fg_block_summary *ret_summary,
                                 struct fg_err *err)
 {
-    struct fg_slice service;
+    struct fg_slice service = {NULL, 0};
 
     while (next_service(writing, &service))
         if (write_service(writing, service, err) != FG_OK)

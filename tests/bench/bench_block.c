@@ -15,203 +15,13 @@
 #include "common/block/reader.h"
 #include "common/block/verify.h"
 #include "common/block/writer.h"
-#include "common/net/inflate.h"
-#include "proto/pprof.h"
-#include "tests/bench/resample.h"
+#include "tests/bench/stream.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum {
-    FILE_MAX_BYTES = 256 * 1024 * 1024,
-    TICKS = 300,
     FILES_MAX = 64, /* of a service, in steps */
 };
-
-#define START_NS    INT64_C(1700000000000000000)
-#define INTERVAL_NS (INT64_C(10) * 1000 * 1000 * 1000)
-
-static int64_t cpu_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-static void must(enum fg_code code, const struct fg_err *err)
-{
-    if (code == FG_OK)
-        return;
-    (void)fprintf(stderr, "bench_block: %s\n", err->msg);
-    exit(1);
-}
-
-/* ---- files ---- */
-
-static void read_file(const char *path, struct fg_buf *out)
-{
-    uint8_t chunk[65536];
-    FILE *file = fopen(path, "rb");
-    struct fg_buf packed;
-    struct fg_err err;
-    size_t got;
-
-    if (file == NULL) {
-        (void)fprintf(stderr, "bench_block: %s cannot be read\n", path);
-        exit(1);
-    }
-    fg_buf_init(&packed, FILE_MAX_BYTES);
-    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0)
-        fg_buf_append(&packed, chunk, got);
-    (void)fclose(file);
-    must(fg_inflate(fg_buf_slice(&packed), fg_coding_sniff(fg_buf_slice(&packed)), FILE_MAX_BYTES,
-                    out, &err),
-         &err);
-    fg_buf_done(&packed);
-}
-
-static void decode(const char *path, struct fg_arena *arena, struct fg_buf *body,
-                   struct fg_batch *ret_batch)
-{
-    static struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("profile")},
-                                       {FG_LIT("service_name"), FG_LIT("bench")}};
-    struct fg_pprof_request request = {.upload = {.labels = {labels, FG_COUNT(labels)},
-                                                  .time_ns = START_NS,
-                                                  .limits = FG_DECODE_LIMITS_DEFAULT}};
-    struct fg_decode_counts counts = {0};
-    struct fg_pprof_info info;
-    struct fg_err err;
-
-    read_file(path, body);
-    *ret_batch = (struct fg_batch){0};
-    must(fg_pprof_decode(fg_buf_slice(body), &request, arena, ret_batch, &info, &counts, &err),
-         &err);
-}
-
-/* ---- what is written ---- */
-
-struct written {
-    struct fg_buf file;
-    int64_t write_ns;
-};
-
-static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
-{
-    (void)err;
-    fg_buf_put(arg, bytes);
-    return FG_OK;
-}
-
-static struct fg_block_writer *start(struct written *written)
-{
-    struct fg_block_sink sink = {append, &written->file};
-
-    fg_buf_init(&written->file, SIZE_MAX);
-    written->write_ns = 0;
-    return fg_block_writer_create(&sink, 0);
-}
-
-/* ---- resampled CPU profiles ---- */
-
-struct stream {
-    struct resample *resample;
-    uint32_t instances, rounds;
-};
-
-static uint64_t seed_of(const struct stream *stream, uint32_t instance, uint32_t round)
-{
-    return (uint64_t)round * stream->instances + instance + 1;
-}
-
-static uint32_t *count_uses(const struct stream *stream)
-{
-    uint32_t stacks[TICKS], cap = 1 << 16;
-    uint32_t *uses = fg_calloc(cap, sizeof *uses);
-    uint64_t counts[TICKS];
-
-    for (uint32_t i = 0; i < stream->instances; i++)
-        for (uint32_t k = 0; k < stream->rounds; k++) {
-            uint32_t n =
-                resample_draw(stream->resample, seed_of(stream, i, k), TICKS, stacks, counts);
-            uint32_t needed = resample_tree(stream->resample)->n_nodes + 1;
-
-            if (needed > cap) {
-                uses = fg_realloc(uses, (size_t)needed * 2 * sizeof *uses);
-                memset(uses + cap, 0, ((size_t)needed * 2 - cap) * sizeof *uses);
-                cap = needed * 2;
-            }
-            for (uint32_t s = 0; s < n; s++)
-                uses[stacks[s]]++;
-        }
-    return uses;
-}
-
-static void write_series(const struct stream *stream, struct fg_block_writer *writer,
-                         uint32_t instance, struct written *written)
-{
-    static const struct fg_value_type types[] = {{FG_LIT("samples"), FG_LIT("count")},
-                                                 {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
-    char pod[64];
-    struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
-                                {FG_LIT("namespace"), FG_LIT("shop")},
-                                {FG_LIT("pod"), {NULL, 0}},
-                                {FG_LIT("region"), FG_LIT("eu-west-1")},
-                                {FG_LIT("service_name"), FG_LIT("bench")},
-                                {FG_LIT("version"), FG_LIT("v1.42.0")},
-                                {FG_LIT("zone"), FG_LIT("eu-west-1a")}};
-    struct fg_block_series series = {
-        {labels, FG_COUNT(labels)}, types, 2, {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
-    uint32_t stacks[TICKS];
-    uint64_t values[2 * TICKS];
-    struct fg_err err;
-    uint64_t noise = instance;
-
-    (void)snprintf(pod, sizeof pod, "bench-6c9f7b8d5-%05u", instance);
-    labels[2].value = fg_cstr(pod);
-    must(fg_block_series_begin(writer, &series, &err), &err);
-    for (uint32_t k = 0; k < stream->rounds; k++) {
-        uint64_t seed = seed_of(stream, instance, k);
-        uint32_t n = resample_draw(stream->resample, seed, TICKS, stacks, values);
-        struct fg_block_profile profile = {.stacks = stacks, .values = values, .n_samples = n};
-        int64_t from;
-
-        noise = fg_mix64(noise + 1);
-        profile.id = fg_hash128(fg_bytes(&seed, sizeof seed));
-        profile.time_ns = START_NS + k * INTERVAL_NS + (int64_t)(noise % 20000000);
-        profile.duration_ns = INTERVAL_NS + (int64_t)((noise >> 32) % 5000000);
-        profile.period = 10000000;
-        profile.shard = (uint16_t)(0x1230 | (instance & 3));
-        profile.window = (uint32_t)((profile.time_ns + profile.duration_ns) / (60 * INTERVAL_NS));
-        for (uint32_t i = 0; i < n; i++)
-            values[n + i] = values[i] * 10000000;
-        from = cpu_ns();
-        must(fg_block_profile_add(writer, &profile, &err), &err);
-        written->write_ns += cpu_ns() - from;
-    }
-}
-
-static void write_stream(const struct stream *stream, struct written *written)
-{
-    struct fg_block_writer *writer = start(written);
-    uint32_t *uses = count_uses(stream);
-    struct fg_block_summary summary;
-    struct fg_err err;
-    int64_t from = cpu_ns();
-
-    must(fg_block_part_begin(writer, FG_LIT("tenant"), FG_LIT("bench"),
-                             resample_tree(stream->resample), uses, &err),
-         &err);
-    written->write_ns += cpu_ns() - from;
-    for (uint32_t i = 0; i < stream->instances; i++)
-        write_series(stream, writer, i, written);
-    from = cpu_ns();
-    must(fg_block_part_end(writer, &err), &err);
-    must(fg_block_writer_finish(writer, &summary, &err), &err);
-    written->write_ns += cpu_ns() - from;
-    fg_block_writer_destroy(writer);
-    free(uses);
-}
 
 /* ---- reading ---- */
 
@@ -234,13 +44,14 @@ static void open_part(struct block *block, uint32_t number)
     const struct fg_block_part *part = &block->directory.parts[number];
     struct fg_err err;
 
-    must(fg_block_part_parse(part, range(block, fg_block_part_range(part, FG_BLOCK_WANT_SERIES)),
-                             block->arena, &block->index, &err),
-         &err);
-    must(fg_block_tree_parse(&block->index,
-                             range(block, fg_block_part_range(part, FG_BLOCK_WANT_TREE)),
-                             block->arena, &block->tree, &err),
-         &err);
+    bench_must(fg_block_part_parse(part,
+                                   range(block, fg_block_part_range(part, FG_BLOCK_WANT_SERIES)),
+                                   block->arena, &block->index, &err),
+               &err);
+    bench_must(fg_block_tree_parse(&block->index,
+                                   range(block, fg_block_part_range(part, FG_BLOCK_WANT_TREE)),
+                                   block->arena, &block->tree, &err),
+               &err);
 }
 
 static void open_block(struct fg_slice file, struct block *block)
@@ -249,10 +60,10 @@ static void open_block(struct fg_slice file, struct block *block)
     uint64_t offset;
 
     *block = (struct block){.file = file, .arena = fg_arena_create(SIZE_MAX / 2)};
-    must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
-    must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len, block->arena,
-                                  &block->directory, &err),
-         &err);
+    bench_must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
+    bench_must(fg_block_directory_parse(fg_slice_sub(file, offset, SIZE_MAX), file.len,
+                                        block->arena, &block->directory, &err),
+               &err);
 }
 
 /* CPU time of adding up one type of all profiles, once. */
@@ -260,17 +71,19 @@ static int64_t sum_all(struct block *block, struct fg_block_samples *samples, ui
                        uint64_t *sums)
 {
     const struct fg_block_pages *pages = &block->index.pages[FG_BLOCK_SMP];
-    int64_t from = cpu_ns();
+    int64_t from = bench_cpu_ns();
     struct fg_err err;
 
     for (uint32_t i = 0; i < pages->count; i++) {
         struct fg_block_range where = {pages->pages[i].offset, pages->pages[i].bytes};
 
-        must(fg_block_samples_open(samples, &block->index, i, range(block, where), &err), &err);
-        must(fg_block_samples_sum(samples, 0, block->index.part->n_profiles, type, sums, &err),
-             &err);
+        bench_must(fg_block_samples_open(samples, &block->index, i, range(block, where), &err),
+                   &err);
+        bench_must(
+            fg_block_samples_sum(samples, 0, block->index.part->n_profiles, type, sums, &err),
+            &err);
     }
-    return cpu_ns() - from;
+    return bench_cpu_ns() - from;
 }
 
 static void show_sections(const struct fg_block_part *part)
@@ -296,11 +109,11 @@ static void show_part(struct block *block, uint32_t number)
 {
     const struct fg_block_part *part = &block->directory.parts[number];
     struct fg_block_samples *samples = fg_block_samples_create(SIZE_MAX);
-    int64_t from = cpu_ns(), open_ns, best = INT64_MAX;
+    int64_t from = bench_cpu_ns(), open_ns, best = INT64_MAX;
     uint64_t *sums;
 
     open_part(block, number);
-    open_ns = cpu_ns() - from;
+    open_ns = bench_cpu_ns() - from;
     sums = fg_arena_new(block->arena, uint64_t, part->n_stacks);
     for (int run = 0; run < 5; run++)
         best = FG_MIN(best, sum_all(block, samples, block->index.schemas[0].n_types - 1, sums));
@@ -329,34 +142,24 @@ static void show(struct written *written)
            (double)written->write_ns / 1e3 / (double)profiles);
     for (uint32_t i = 0; i < FG_MIN(block.directory.n_parts, 12u); i++)
         show_part(&block, i);
-    from = cpu_ns();
-    must(fg_block_verify(block.file, SIZE_MAX / 4, &verified, &err), &err);
-    printf("  verified in %.1f us a profile\n", (double)(cpu_ns() - from) / 1e3 / (double)profiles);
+    from = bench_cpu_ns();
+    bench_must(fg_block_verify(block.file, SIZE_MAX / 4, &verified, &err), &err);
+    printf("  verified in %.1f us a profile\n",
+           (double)(bench_cpu_ns() - from) / 1e3 / (double)profiles);
     fg_arena_destroy(block.arena);
     fg_buf_done(&written->file);
 }
 
 static int run_cpu(int argc, char **argv)
 {
-    struct stream stream = {.resample = resample_create()};
+    struct stream stream = {.instances = (uint32_t)strtoul(argv[2], NULL, 10),
+                            .rounds = (uint32_t)strtoul(argv[3], NULL, 10) * 6};
     struct written written;
 
-    stream.instances = (uint32_t)strtoul(argv[2], NULL, 10);
-    stream.rounds = (uint32_t)strtoul(argv[3], NULL, 10) * 6;
-    for (int i = 4; i < argc; i++) {
-        struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-        struct fg_batch batch;
-        struct fg_buf body;
-
-        fg_buf_init(&body, SIZE_MAX);
-        decode(argv[i], arena, &body, &batch);
-        resample_learn(stream.resample, &batch);
-        fg_buf_done(&body);
-        fg_arena_destroy(arena);
-    }
-    write_stream(&stream, &written);
+    stream_open(&stream, argv + 4, argc - 4);
+    stream_write(&stream, &written);
     show(&written);
-    resample_destroy(stream.resample);
+    stream_close(&stream);
     return 0;
 }
 
@@ -382,7 +185,7 @@ static void service_add(struct service *service, const char *path)
 
     fg_assert(service->n_files < FILES_MAX);
     fg_buf_init(&body, SIZE_MAX);
-    decode(path, service->arena, &body, &batch);
+    bench_decode(path, service->arena, &body, &batch);
     fg_assert(batch.n_types <= FG_COUNT(service->types));
     service->n_types = batch.n_types;
     for (uint32_t t = 0; t < batch.n_types; t++)
@@ -452,26 +255,26 @@ static void service_write(const struct service *service, uint32_t steps,
         for (uint32_t i = 0; i < n; i++)
             uses[stacks[i]]++;
     }
-    from = cpu_ns();
-    must(fg_block_part_begin(writer, FG_LIT("tenant"), labels[2].value,
-                             resample_tree(service->resample), uses, &err),
-         &err);
-    must(fg_block_series_begin(writer, &series, &err), &err);
-    written->write_ns += cpu_ns() - from;
+    from = bench_cpu_ns();
+    bench_must(fg_block_part_begin(writer, FG_LIT("tenant"), labels[2].value,
+                                   resample_tree(service->resample), uses, &err),
+               &err);
+    bench_must(fg_block_series_begin(writer, &series, &err), &err);
+    written->write_ns += bench_cpu_ns() - from;
     for (uint32_t p = 0; p < n_profiles; p++) {
         struct fg_block_profile profile = {.stacks = stacks, .values = values, .period = 524288};
 
         profile.n_samples = service_profile(service, p / steps, p % steps, steps, stacks, values);
-        profile.time_ns = START_NS + p * INTERVAL_NS;
-        profile.window = (uint32_t)(profile.time_ns / (60 * INTERVAL_NS));
+        profile.time_ns = STREAM_START_NS + p * STREAM_INTERVAL_NS;
+        profile.window = (uint32_t)(profile.time_ns / (60 * STREAM_INTERVAL_NS));
         profile.id = fg_hash128(fg_bytes(&profile.time_ns, sizeof profile.time_ns));
-        from = cpu_ns();
-        must(fg_block_profile_add(writer, &profile, &err), &err);
-        written->write_ns += cpu_ns() - from;
+        from = bench_cpu_ns();
+        bench_must(fg_block_profile_add(writer, &profile, &err), &err);
+        written->write_ns += bench_cpu_ns() - from;
     }
-    from = cpu_ns();
-    must(fg_block_part_end(writer, &err), &err);
-    written->write_ns += cpu_ns() - from;
+    from = bench_cpu_ns();
+    bench_must(fg_block_part_end(writer, &err), &err);
+    written->write_ns += bench_cpu_ns() - from;
     free(stacks);
     free(uses);
     free(values);
@@ -500,7 +303,7 @@ static int run_steps(int argc, char **argv)
     uint32_t steps = FG_MAX((uint32_t)strtoul(argv[2], NULL, 10), 1);
     struct fg_block_summary summary;
     struct written written;
-    struct fg_block_writer *writer = start(&written);
+    struct fg_block_writer *writer = written_start(&written);
     struct fg_err err;
 
     for (int i = 3; i < argc;) {
@@ -516,7 +319,7 @@ static int run_steps(int argc, char **argv)
         fg_arena_destroy(service.arena);
         resample_destroy(service.resample);
     }
-    must(fg_block_writer_finish(writer, &summary, &err), &err);
+    bench_must(fg_block_writer_finish(writer, &summary, &err), &err);
     fg_block_writer_destroy(writer);
     show(&written);
     return 0;

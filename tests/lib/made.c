@@ -320,7 +320,7 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
 struct fg_block_summary made_write(const struct made_profile *profiles, size_t n, uint32_t level,
                                    uint64_t numbering, struct fg_buf *out)
 {
-    const struct made_profile **sorted = fg_calloc(n, sizeof *sorted);
+    const struct made_profile **sorted = fg_calloc(n, sizeof(void *));
     const struct fg_block_sink sink = {append, out};
     struct fg_block_writer *writer = fg_block_writer_create(&sink, level);
     struct fg_block_summary summary;
@@ -328,7 +328,7 @@ struct fg_block_summary made_write(const struct made_profile *profiles, size_t n
 
     for (size_t i = 0; i < n; i++)
         sorted[i] = &profiles[i];
-    qsort(sorted, n, sizeof *sorted, by_place);
+    qsort(sorted, n, sizeof(void *), by_place);
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i; end < n && sorted[end]->tenant == sorted[i]->tenant &&
                       sorted[end]->service == sorted[i]->service;

@@ -1,0 +1,141 @@
+/*
+ * What compaction costs: segments of ten minutes into blocks of an hour, and these into one of all.
+ *
+ *     bench_compact INSTANCES HOURS FILE...   CPU profiles of one service (stream.h)
+ *
+ * CPU time of the three steps, for each profile and level; what was written is compared with what
+ * went in, as the compactor does.
+ */
+#include "common/base/time.h"
+#include "compactor/merge/merge.h"
+#include "tests/bench/stream.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { SEGMENTS = 6, HOURS_MAX = 24, ROUNDS = 60 };
+
+static const size_t memory_max_bytes = (size_t)1 << 30;
+
+struct costs {
+    uint64_t profiles, in_bytes, out_bytes;
+    int64_t survey_ns, write_ns, check_ns;
+};
+
+static struct merge_source source_of(struct fg_slice object, struct fg_arena *arena)
+{
+    struct fg_block_directory directory;
+    struct fg_err err;
+    uint64_t offset;
+
+    bench_must(fg_block_directory_offset(object, object.len, &offset, &err), &err);
+    bench_must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
+                                        arena, &directory, &err),
+               &err);
+    return (struct merge_source){
+        .name = "source", .parts = directory.parts, .n_parts = directory.n_parts, .bytes = object};
+}
+
+static void all_of_it(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns)
+{
+    (void)arg;
+    (void)time_ns;
+    *ret_start_ns = INT64_MIN;
+    *ret_end_ns = INT64_MAX;
+}
+
+static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
+{
+    (void)err;
+    fg_buf_put(arg, bytes);
+    return FG_OK;
+}
+
+/* Merges objects into out, and frees them. */
+static void compact(struct fg_buf *objects, uint32_t n, uint32_t level, struct fg_buf *out,
+                    struct costs *costs)
+{
+    const struct merge_survey_options options = {
+        .span_of = all_of_it, .bins_max = 1, .keep_from_ns = INT64_MIN};
+    const struct merge_span span = MERGE_SPAN_ALL;
+    const struct fg_block_sink sink = {append, out};
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct merge_source sources[HOURS_MAX];
+    struct merge merge = {.tenant = FG_LIT("tenant"),
+                          .sources = sources,
+                          .n_sources = n,
+                          .memory_max_bytes = memory_max_bytes};
+    struct fg_block_summary summary;
+    struct merge_survey survey;
+    struct merge_tally tally;
+    struct fg_err err;
+    int64_t begun_ns = bench_cpu_ns(), surveyed_ns, written_ns;
+
+    for (uint32_t i = 0; i < n; i++) {
+        sources[i] = source_of(fg_buf_slice(&objects[i]), arena);
+        costs->in_bytes += objects[i].len;
+    }
+    bench_must(merge_survey(&merge, &options, arena, &survey, &err), &err);
+    surveyed_ns = bench_cpu_ns();
+    fg_buf_init(out, SIZE_MAX);
+    bench_must(merge_write(&merge, &span, level, &sink, &summary, &err), &err);
+    written_ns = bench_cpu_ns();
+    bench_must(merge_read_back(fg_buf_slice(out), "out", memory_max_bytes, &tally, &err), &err);
+    bench_must(merge_tally_check(&survey.kept, &tally, &err), &err);
+    costs->survey_ns += surveyed_ns - begun_ns;
+    costs->write_ns += written_ns - surveyed_ns;
+    costs->check_ns += bench_cpu_ns() - written_ns;
+    costs->profiles += summary.n_profiles;
+    costs->out_bytes += out->len;
+    for (uint32_t i = 0; i < n; i++)
+        fg_buf_done(&objects[i]);
+    fg_arena_destroy(arena);
+}
+
+static void show(const char *what, const struct costs *costs)
+{
+    double n = (double)costs->profiles;
+
+    printf("%s: %llu profiles, %.1f -> %.1f bytes a profile; survey %.1f, write %.1f, verify %.1f, "
+           "together %.1f us a profile\n",
+           what, (unsigned long long)costs->profiles, (double)costs->in_bytes / n,
+           (double)costs->out_bytes / n, (double)costs->survey_ns / 1e3 / n,
+           (double)costs->write_ns / 1e3 / n, (double)costs->check_ns / 1e3 / n,
+           (double)(costs->survey_ns + costs->write_ns + costs->check_ns) / 1e3 / n);
+}
+
+int main(int argc, char **argv)
+{
+    struct stream stream = {.rounds = ROUNDS};
+    struct fg_buf hours[HOURS_MAX], day;
+    struct costs hour = {0}, all = {0};
+    struct rusage usage;
+    uint32_t n_hours;
+
+    if (argc < 4) {
+        (void)fprintf(stderr, "usage: bench_compact INSTANCES HOURS FILE...\n");
+        return 2;
+    }
+    stream.instances = (uint32_t)strtoul(argv[1], NULL, 10);
+    n_hours = FG_MIN((uint32_t)strtoul(argv[2], NULL, 10), HOURS_MAX);
+    stream_open(&stream, argv + 3, argc - 3);
+    for (uint32_t h = 0; h < n_hours; h++) {
+        struct fg_buf segments[SEGMENTS];
+
+        for (uint32_t s = 0; s < SEGMENTS; s++, stream.first_round += ROUNDS) {
+            struct written written;
+
+            stream_write(&stream, &written);
+            segments[s] = written.file;
+        }
+        compact(segments, SEGMENTS, 1, &hours[h], &hour);
+    }
+    compact(hours, n_hours, 3, &day, &all);
+    show("segments to hours", &hour);
+    show("hours to one", &all);
+    (void)getrusage(RUSAGE_SELF, &usage);
+    printf("most memory, with objects and the stream: %ld MiB\n", usage.ru_maxrss / 1024);
+    fg_buf_done(&day);
+    stream_close(&stream);
+    return 0;
+}

@@ -1,0 +1,161 @@
+/* The compactor's routes, behind a real HTTP server, with its thread running. */
+#include "common/base/str.h"
+#include "common/run/log.h"
+#include "compactor/compactor.h"
+#include "tests/lib/http_ask.h"
+#include "tests/lib/tenants.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    struct fg_budget budget;
+    struct fg_registry *registry;
+    struct fg_work *work;
+    struct fg_loop *loop;
+    struct fg_http_server *server;
+    struct fg_limit_settings limits;
+    struct fg_tenants *tenants;
+    struct fg_bucket *bucket;
+    struct compactor_settings settings;
+    struct compactor *compactor;
+    char scratch[64];
+    struct fg_buf answer;
+};
+
+static int setup(void **state)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {2, 16}};
+    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
+    struct fixture *f = fg_new(struct fixture);
+    struct fg_conf_section section = {"compactor", compactor_fields, compactor_n_fields,
+                                      &f->settings};
+    struct fg_err err;
+
+    fg_budget_init(&f->budget, (size_t)64 << 20);
+    f->registry = fg_registry_create();
+    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
+    f->loop = fg_loop_create("http-0");
+    fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
+    f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
+    f->tenants = tenants_make(&f->limits, NULL, true, f->registry);
+    f->bucket = fg_bucket_memory();
+    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
+    compactor_share(&f->settings, 0);
+    (void)snprintf(f->scratch, sizeof f->scratch, "/tmp/compactor_test_XXXXXX");
+    fg_assert(mkdtemp(f->scratch) != NULL);
+    fg_assert(compactor_create(&(struct compactor_config){.settings = &f->settings,
+                                                          .bucket = f->bucket,
+                                                          .scratch = f->scratch,
+                                                          .work = f->work,
+                                                          .tenants = f->tenants,
+                                                          .registry = f->registry,
+                                                          .clock = fg_clock_real()},
+                               &f->compactor, &err) == FG_OK);
+    compactor_routes(f->compactor, f->server);
+    fg_assert(compactor_start(f->compactor, &err) == FG_OK);
+    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
+    fg_buf_init(&f->answer, (size_t)16 << 20);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_http_server_stop(f->server);
+    compactor_stop(f->compactor);
+    fg_work_destroy(f->work);
+    fg_http_server_destroy(f->server);
+    fg_loop_stop(f->loop);
+    fg_loop_destroy(f->loop);
+    compactor_destroy(f->compactor);
+    fg_bucket_close(f->bucket);
+    tenants_free(f->tenants, &f->limits);
+    fg_registry_destroy(f->registry);
+    fg_buf_done(&f->answer);
+    (void)rmdir(f->scratch);
+    free(f);
+    return 0;
+}
+
+static unsigned ask(struct fixture *f, const char *line, const char *tenant)
+{
+    char request[1024];
+
+    (void)snprintf(request, sizeof request, "%s HTTP/1.1%s%s", line,
+                   tenant == NULL ? "" : "\r\nX-Scope-OrgID: ", tenant == NULL ? "" : tenant);
+    return http_ask(fg_http_server_port(f->server), request, NULL, &f->answer);
+}
+
+static void expect(struct fixture *f, const char *line, const char *tenant, unsigned status,
+                   const char *part)
+{
+    print_message("  %s\n", line);
+    assert_int_equal(ask(f, line, tenant), status);
+    if (strstr(http_ask_body(&f->answer), part) == NULL)
+        fail_msg("%s", http_ask_body(&f->answer));
+}
+
+#define SHOP "selector=%7Bservice_name%3D%22shop%22%7D"
+
+static void deletes(void **state)
+{
+    struct fixture *f = *state;
+
+    expect(f, "GET /compactor/deletions", "acme", 200, "{\"deletions\":[]}");
+    expect(f, "POST /compactor/delete?" SHOP "&start=1700000000&end=1700000060", "acme", 200,
+           "\"selector\":\"{service_name=\\\"shop\\\"}\",\"start_ms\":1700000000000,"
+           "\"end_ms\":1700000060000");
+    expect(f, "GET /compactor/deletions", "acme", 200,
+           "\"state\":\"pending\",\"profiles_removed\":0,\"rewrites\":0}]}");
+    expect(f, "GET /compactor/deletions", "zoo", 200, "{\"deletions\":[]}");
+}
+
+static void refuses(void **state)
+{
+    static const struct {
+        const char *query, *tenant;
+        unsigned status;
+        const char *part;
+    } cases[] = {
+        {"start=1&end=2", "acme", 400, "selector is missing"},
+        {SHOP "&end=2", "acme", 400, "start is missing"},
+        {SHOP "&start=1", "acme", 400, "end is missing"},
+        {SHOP "&start=3&end=2", "acme", 400, "start is not before end"},
+        {"selector=%7B&start=1&end=2", "acme", 400, "selector: 1:"},
+        {"selector=%7B__type__%3D%22cpu%22%7D&start=1&end=2", "acme", 400, "whole profiles"},
+        {SHOP "&start=1&end=2", "../x", 400, "invalid"},
+        {SHOP "&start=1&end=2", NULL, 401, "no org id"},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        char line[512];
+
+        (void)snprintf(line, sizeof line, "POST /compactor/delete?%s", cases[i].query);
+        expect(*state, line, cases[i].tenant, cases[i].status, cases[i].part);
+    }
+    expect(*state, "GET /compactor/delete", "acme", 405, "");
+}
+
+static void shows_status(void **state)
+{
+    expect(*state, "GET /compactor/status", NULL, 200, "\"tenants\":[]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(deletes, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses, setup, teardown),
+        cmocka_unit_test_setup_teardown(shows_status, setup, teardown),
+    };
+
+    fg_log_set_level(FG_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
