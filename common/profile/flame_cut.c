@@ -64,6 +64,24 @@ static void leave_out(struct cutting *cutting, uint32_t node, uint32_t parent)
     add_value(cutting, other, cutting->columns->totals, node);
 }
 
+/* What there was below a node besides its children. */
+static void add_rest(struct cutting *cutting, uint32_t node, int64_t first, int64_t second)
+{
+    uint32_t other;
+
+    if (first == 0 && second == 0)
+        return;
+    other = fg_tree_child(cutting->into, node, cutting->other);
+    fg_tree_add(cutting->into, other, first);
+    if (cutting->second != NULL)
+        cutting->second[other] = fg_value_add(cutting->second[other], second);
+}
+
+static int64_t rest_of(const struct fg_flame_columns *columns, size_t column, uint32_t node)
+{
+    return columns->rest[column] == NULL ? 0 : columns->rest[column][node];
+}
+
 static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import,
                       const int64_t *weights, int64_t least)
 {
@@ -81,6 +99,8 @@ static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import,
             cutting->nodes[i] = fg_tree_child(
                 cutting->into, parent, fg_symbols_import_location(import, tree->locations[i]));
             add_value(cutting, cutting->nodes[i], cutting->columns->self, i);
+            add_rest(cutting, cutting->nodes[i], rest_of(cutting->columns, 0, i),
+                     rest_of(cutting->columns, 1, i));
         }
     }
 }
@@ -88,8 +108,8 @@ static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import,
 void fg_flame_cut(const struct fg_tree *tree, const struct fg_flame_columns *columns,
                   const int64_t *weights, int64_t least, struct fg_tree *into, int64_t **ret_second)
 {
-    /* An "other" stands for at least one node, so there are never more than before. */
-    size_t room = FG_MAX((size_t)tree->n_nodes, 1);
+    /* An "other" stands for at least one node or a rest. */
+    size_t room = 2 * (size_t)tree->n_nodes + 1;
     struct cutting cutting = {.tree = tree, .columns = columns, .into = into};
     struct fg_symbols_import import;
 
@@ -99,6 +119,7 @@ void fg_flame_cut(const struct fg_tree *tree, const struct fg_flame_columns *col
     cutting.other = fg_symbols_name_location(&into->symbols, FG_LIT(FG_FLAME_OTHER));
     fg_symbols_import_init(&import, &into->symbols, &tree->symbols);
     cut_nodes(&cutting, &import, weights, least);
+    add_rest(&cutting, FG_TREE_ROOT, columns->root_rest[0], columns->root_rest[1]);
     fg_tree_add(into, FG_TREE_ROOT, tree->root_self);
     fg_symbols_import_done(&import);
     free(cutting.nodes);

@@ -19,6 +19,10 @@ struct fg_flame_columns {
     size_t count; /* 1 or 2 */
     int64_t *self[2], *totals[2];
     int64_t all[2]; /* total of the root */
+    /* Below node i, but in none of its children: part of totals, goes to its "other". NULL: none.
+     */
+    const int64_t *rest[2];
+    int64_t root_rest[2];
 };
 
 /*

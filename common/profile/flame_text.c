@@ -2,6 +2,7 @@
 #include "common/base/str.h"
 #include "common/profile/flame.h"
 #include "common/profile/flame_order.h"
+#include "common/profile/name_tree.h"
 
 /* ---- tree bytes ---- */
 
@@ -138,45 +139,6 @@ void fg_flame_write_folded(const struct fg_tree *tree, struct fg_buf *out)
 
 /* ---- the table ---- */
 
-/* A walk down and up the tree that knows which functions it is in. */
-struct topping {
-    const struct fg_tree *tree;
-    struct fg_flame_order order;
-    struct fg_top_row *rows; /* by rank */
-    int64_t *totals;
-    uint32_t *inside; /* by rank: how many of the function's nodes are on the path */
-    uint32_t *stack;  /* nodes; those entered are on the path */
-    bool *entered;    /* by node */
-};
-
-static void enter(struct topping *topping, uint32_t node, uint32_t rank)
-{
-    struct fg_top_row *row = &topping->rows[rank];
-
-    topping->entered[node] = true;
-    row->self = fg_value_add(row->self, topping->tree->self[node]);
-    if (topping->inside[rank]++ == 0)
-        row->total = fg_value_add(row->total, topping->totals[node]);
-}
-
-static void walk(struct topping *topping)
-{
-    uint32_t depth = push_children(&topping->order, FG_TREE_ROOT, topping->stack, 0);
-
-    while (depth > 0) {
-        uint32_t node = topping->stack[depth - 1];
-        uint32_t rank = topping->order.ranks[topping->tree->locations[node]];
-
-        if (topping->entered[node]) {
-            topping->inside[rank]--;
-            depth--;
-        } else {
-            enter(topping, node, rank);
-            depth = push_children(&topping->order, node, topping->stack, depth);
-        }
-    }
-}
-
 static int compare_rows(const void *left, const void *right)
 {
     const struct fg_top_row *a = left, *b = right;
@@ -188,25 +150,20 @@ static int compare_rows(const void *left, const void *right)
 
 struct fg_top_row *fg_flame_top(const struct fg_tree *tree, size_t *ret_rows)
 {
-    size_t room = FG_MAX((size_t)tree->n_nodes, 1);
-    struct topping topping = {.tree = tree};
+    struct fg_name_tree names;
+    struct fg_name_values values;
+    struct fg_top_row *rows;
 
-    fg_flame_order_init(&topping.order, tree, false);
-    topping.rows = fg_calloc((size_t)topping.order.n_names + 1, sizeof *topping.rows);
-    for (uint32_t i = 0; i < topping.order.n_names; i++)
-        topping.rows[i].name = topping.order.names[i];
-    topping.inside = fg_calloc((size_t)topping.order.n_names + 1, sizeof *topping.inside);
-    topping.totals = fg_calloc(room, sizeof *topping.totals);
-    topping.stack = fg_malloc(room * sizeof *topping.stack);
-    topping.entered = fg_calloc(room, sizeof *topping.entered);
-    (void)fg_tree_totals(tree, topping.totals);
-    walk(&topping);
-    *ret_rows = topping.order.n_names;
-    qsort(topping.rows, *ret_rows, sizeof *topping.rows, compare_rows);
-    free(topping.entered);
-    free(topping.stack);
-    free(topping.totals);
-    free(topping.inside);
-    fg_flame_order_done(&topping.order);
-    return topping.rows;
+    fg_name_tree_init(&names, tree);
+    fg_name_values_init(&values, &names);
+    fg_name_values_set(&values, &names, tree->self);
+    rows = fg_malloc(FG_MAX((size_t)names.n_names, 1) * sizeof *rows);
+    for (uint32_t i = 0; i < names.n_names; i++)
+        rows[i] =
+            (struct fg_top_row){names.names[i], values.function_self[i], values.function_totals[i]};
+    *ret_rows = names.n_names;
+    qsort(rows, *ret_rows, sizeof *rows, compare_rows);
+    fg_name_values_done(&values);
+    fg_name_tree_done(&names);
+    return rows;
 }

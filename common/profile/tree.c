@@ -73,13 +73,19 @@ uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location)
 
 int64_t fg_tree_sums(const struct fg_tree *tree, const int64_t *self, int64_t *totals)
 {
+    return fg_parents_sums(tree->parents, tree->n_nodes, self, totals);
+}
+
+int64_t fg_parents_sums(const uint32_t *parents, uint32_t n_nodes, const int64_t *self,
+                        int64_t *totals)
+{
     int64_t all = 0;
 
-    if (tree->n_nodes > 0)
-        memcpy(totals, self, tree->n_nodes * sizeof *totals);
+    if (n_nodes > 0 && totals != self)
+        memcpy(totals, self, n_nodes * sizeof *totals);
     /* Backwards every node is complete before it is added to its parent. */
-    for (uint32_t i = tree->n_nodes; i-- > 0;) {
-        int64_t *above = tree->parents[i] == FG_TREE_ROOT ? &all : &totals[tree->parents[i]];
+    for (uint32_t i = n_nodes; i-- > 0;) {
+        int64_t *above = parents[i] == FG_TREE_ROOT ? &all : &totals[parents[i]];
 
         *above = fg_value_add(*above, totals[i]);
     }
@@ -175,25 +181,40 @@ static void name_node(struct naming *naming, uint32_t node)
     for (uint32_t i = location->n_lines; i-- > 0;)
         at = fg_tree_child(naming->into, at, name_location(naming, lines[i].function));
     naming->nodes[node] = at;
-    fg_tree_add(naming->into, at, tree->self[node]);
+}
+
+/* live: NULL, or the nodes that are wanted; of the others nodes[] says nothing. */
+static void name_nodes(const struct fg_tree *tree, const bool *live, struct fg_tree *into,
+                       uint32_t *nodes)
+{
+    size_t functions_bytes = tree->symbols.n_functions * sizeof(uint32_t);
+    struct naming naming = {.tree = tree, .into = into, .nodes = nodes};
+
+    naming.functions = fg_malloc(FG_MAX(functions_bytes, 1));
+    memset(naming.functions, 0xff, functions_bytes); /* FG_MAP_NONE in every byte */
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        if (live == NULL || live[i]) /* and so is its parent */
+            name_node(&naming, i);
+    free(naming.functions);
+}
+
+void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes)
+{
+    name_nodes(tree, NULL, into, nodes);
 }
 
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into)
 {
-    size_t functions_bytes = tree->symbols.n_functions * sizeof(uint32_t);
-    struct naming naming = {.tree = tree, .into = into};
+    uint32_t *nodes = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *nodes);
     bool *live = nodes_with_value(tree);
 
-    naming.functions = fg_malloc(FG_MAX(functions_bytes, 1));
-    memset(naming.functions, 0xff, functions_bytes); /* FG_MAP_NONE in every byte */
-    naming.nodes = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *naming.nodes);
+    name_nodes(tree, live, into, nodes);
     for (uint32_t i = 0; i < tree->n_nodes; i++)
-        if (live[i]) /* and so is its parent */
-            name_node(&naming, i);
+        if (live[i])
+            fg_tree_add(into, nodes[i], tree->self[i]);
     fg_tree_add(into, FG_TREE_ROOT, tree->root_self);
-    free(naming.nodes);
-    free(naming.functions);
     free(live);
+    free(nodes);
 }
 
 struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node)

@@ -65,6 +65,10 @@ static inline void fg_tree_add(struct fg_tree *tree, uint32_t node, int64_t valu
  */
 int64_t fg_tree_sums(const struct fg_tree *tree, const int64_t *self, int64_t *totals);
 
+/* The same for any nodes of which parents come first. totals may be self. */
+int64_t fg_parents_sums(const uint32_t *parents, uint32_t n_nodes, const int64_t *self,
+                        int64_t *totals);
+
 static inline int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals)
 {
     return fg_tree_sums(tree, tree->self, totals);
@@ -89,6 +93,12 @@ void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_
  * out. Adds to what is in `into`, a tree of names.
  */
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into);
+
+/*
+ * The same for nodes with and without value alike, and without values: nodes[tree->n_nodes] says
+ * for each node of the tree where its stack ends in into, FG_TREE_ROOT included.
+ */
+void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes);
 
 void fg_tree_encode(const struct fg_tree *tree, struct fg_buf *out);
 

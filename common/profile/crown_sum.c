@@ -1,0 +1,296 @@
+#include "common/profile/crown_sum.h"
+
+#include "common/profile/flame_cut.h"
+
+static uint64_t add_sat(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+void fg_crown_sum_init(struct fg_crown_sum *sum)
+{
+    *sum = (struct fg_crown_sum){0};
+    fg_tree_init(&sum->tree);
+}
+
+void fg_crown_sum_done(struct fg_crown_sum *sum)
+{
+    fg_tree_done(&sum->tree);
+    free(sum->known);
+    free(sum->strings);
+    *sum = (struct fg_crown_sum){0};
+}
+
+/* What is known grows with the tree: new nodes have nothing in them yet, and come one after
+ * another. */
+static void follow(struct fg_crown_sum *sum)
+{
+    uint32_t cap = sum->tree.cap_nodes;
+
+    if (cap == sum->cap)
+        return;
+    sum->known = fg_realloc(sum->known, cap * sizeof *sum->known);
+    for (uint32_t i = sum->cap; i < cap; i++)
+        sum->known[i] = (struct fg_crown_known){.next = i + 1};
+    sum->cap = cap;
+}
+
+static void follow_strings(struct fg_crown_sum *sum)
+{
+    uint32_t count = sum->tree.symbols.cap_strings;
+
+    if (count == sum->n_strings)
+        return;
+    sum->strings = fg_realloc(sum->strings, count * sizeof *sum->strings);
+    for (uint32_t i = sum->n_strings; i < count; i++)
+        sum->strings[i] = (struct fg_crown_name){FG_MAP_NONE, i + 1};
+    sum->n_strings = count;
+}
+
+/* ---- adding ---- */
+
+static uint32_t *new_numbers(uint32_t count)
+{
+    uint32_t *numbers = fg_malloc(FG_MAX((size_t)count, 1) * sizeof *numbers);
+
+    memset(numbers, 0xff, count * sizeof *numbers); /* FG_MAP_NONE in every byte */
+    return numbers;
+}
+
+void fg_crown_adding_init(struct fg_crown_adding *adding, struct fg_crown_sum *sum,
+                          const struct fg_name_tree *names)
+{
+    *adding = (struct fg_crown_adding){
+        .sum = sum,
+        .names = names,
+        .nodes = new_numbers(names->n_nodes),
+        .locations = new_numbers(names->n_names),
+        .last = FG_TREE_ROOT,
+    };
+}
+
+void fg_crown_adding_done(struct fg_crown_adding *adding)
+{
+    free(adding->nodes);
+    free(adding->locations);
+    *adding = (struct fg_crown_adding){0};
+}
+
+/* Is it the name that came next in the crown before? Else by hash. */
+static uint32_t find_string(struct fg_crown_adding *adding, struct fg_slice name)
+{
+    struct fg_crown_sum *sum = adding->sum;
+    struct fg_symbols *symbols = &sum->tree.symbols;
+    uint32_t string;
+
+    follow_strings(sum);
+    string = sum->strings[adding->last_string].next;
+    if (string >= symbols->n_strings || !fg_slice_eq(fg_symbols_text(symbols, string), name)) {
+        string = fg_symbols_string(symbols, name);
+        follow_strings(sum);
+        sum->strings[adding->last_string].next = string;
+    }
+    adding->last_string = string;
+    return string;
+}
+
+static uint32_t find_location(struct fg_crown_adding *adding, struct fg_slice name)
+{
+    uint32_t number = find_string(adding, name); /* which may move the strings */
+    struct fg_crown_name *string = &adding->sum->strings[number];
+
+    if (string->location == FG_MAP_NONE) /* it adds no string: this one is there */
+        string->location = fg_symbols_name_location(&adding->sum->tree.symbols, name);
+    return string->location;
+}
+
+/* The node of a location under a parent, by hash; new ones are made. */
+static uint32_t look_for_node(struct fg_crown_sum *sum, uint32_t parent, uint32_t location)
+{
+    uint32_t node = fg_tree_child(&sum->tree, parent, location);
+
+    follow(sum);
+    sum->known[node].parent = parent;
+    sum->known[node].location = location;
+    return node;
+}
+
+/* Is it the node that came next in the crown before? */
+static uint32_t find_node(struct fg_crown_adding *adding, uint32_t parent, uint32_t location)
+{
+    struct fg_crown_sum *sum = adding->sum;
+    uint32_t node = adding->last == FG_TREE_ROOT ? 0 : sum->known[adding->last].next;
+
+    if (node >= sum->tree.n_nodes || sum->known[node].parent != parent ||
+        sum->known[node].location != location) {
+        node = look_for_node(sum, parent, location);
+        if (adding->last != FG_TREE_ROOT)
+            sum->known[adding->last].next = node;
+    }
+    adding->last = node;
+    return node;
+}
+
+static uint32_t place_node(struct fg_crown_adding *adding, uint32_t node)
+{
+    const struct fg_name_tree *names = adding->names;
+    uint32_t name = names->name_numbers[node], above = names->parents[node];
+    uint32_t *location = &adding->locations[name], parent = FG_TREE_ROOT;
+
+    if (*location == FG_MAP_NONE)
+        *location = find_location(adding, names->names[name]);
+    if (above != FG_TREE_ROOT) {
+        parent = adding->nodes[above];
+        fg_assert(parent != FG_MAP_NONE);
+    }
+    adding->nodes[node] = find_node(adding, parent, *location);
+    return adding->nodes[node];
+}
+
+/* How much of one child can be in a rest. */
+static uint64_t hidden(const struct fg_crown *crown, int64_t rest)
+{
+    if (crown->has_negatives)
+        return crown->cut_max;
+    return FG_MIN(crown->cut_max, (uint64_t)rest);
+}
+
+void fg_crown_add(struct fg_crown_adding *adding, const struct fg_crown *crown)
+{
+    struct fg_crown_sum *sum = adding->sum;
+
+    for (uint32_t i = 0; i < crown->n_nodes; i++) {
+        uint32_t node = adding->nodes[crown->nodes[i]];
+        struct fg_crown_known *known;
+
+        if (node == FG_MAP_NONE)
+            node = place_node(adding, crown->nodes[i]);
+        known = &sum->known[node];
+        sum->tree.self[node] = fg_value_add(sum->tree.self[node], crown->self[i]);
+        known->rest = fg_value_add(known->rest, crown->rest[i]);
+        known->slack = add_sat(known->slack, hidden(crown, crown->rest[i]));
+        known->seen = add_sat(known->seen, crown->cut_max);
+    }
+    sum->root_rest = fg_value_add(sum->root_rest, crown->root_rest);
+    sum->root_slack = add_sat(sum->root_slack, hidden(crown, crown->root_rest));
+    sum->cut = add_sat(sum->cut, crown->cut_max);
+}
+
+void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree)
+{
+    uint32_t before = sum->tree.n_nodes;
+
+    fg_tree_merge(&sum->tree, tree);
+    follow(sum);
+    for (uint32_t i = before; i < sum->tree.n_nodes; i++) {
+        sum->known[i].parent = sum->tree.parents[i];
+        sum->known[i].location = sum->tree.locations[i];
+    }
+}
+
+/* ---- pictures ---- */
+
+/* What is known of the sum's nodes. */
+struct judging {
+    const struct fg_crown_sum *sum;
+    int64_t *rests, *totals;
+    uint64_t *errors; /* by node: its total is too small by at most that */
+    uint64_t unseen;  /* what a node that is in no crown weighs at most */
+    int64_t all;
+};
+
+static void *new_column(const struct fg_crown_sum *sum)
+{
+    return fg_malloc(FG_MAX((size_t)sum->tree.n_nodes, 1) * sizeof(uint64_t));
+}
+
+/*
+ * Of a node: what crowns without it have cut at most; and, seen from above, what is hidden in its
+ * parent together with what is hidden in the parent's rests.
+ */
+static void bound_errors(struct judging *judging)
+{
+    const struct fg_crown_sum *sum = judging->sum;
+
+    judging->unseen = FG_MIN(sum->cut, sum->root_slack);
+    for (uint32_t i = 0; i < sum->tree.n_nodes; i++) {
+        uint32_t parent = sum->tree.parents[i];
+        uint64_t above = parent == FG_TREE_ROOT
+                             ? sum->root_slack
+                             : add_sat(judging->errors[parent], sum->known[parent].slack);
+        uint64_t absent = sum->cut == UINT64_MAX ? UINT64_MAX : sum->cut - sum->known[i].seen;
+        uint64_t below;
+
+        judging->errors[i] = FG_MIN(above, absent);
+        below = FG_MIN(sum->cut, add_sat(judging->errors[i], sum->known[i].slack));
+        judging->unseen = FG_MAX(judging->unseen, below);
+    }
+}
+
+static void judge(struct judging *judging, const struct fg_crown_sum *sum)
+{
+    const struct fg_tree *tree = &sum->tree;
+
+    judging->sum = sum;
+    judging->totals = new_column(sum);
+    judging->errors = new_column(sum);
+    judging->rests = new_column(sum);
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        judging->rests[i] = sum->known[i].rest;
+        judging->totals[i] = fg_value_add(tree->self[i], judging->rests[i]);
+    }
+    judging->all = fg_parents_sums(tree->parents, tree->n_nodes, judging->totals, judging->totals);
+    judging->all = fg_value_add(judging->all, sum->root_rest);
+    bound_errors(judging);
+}
+
+/*
+ * Exact is a picture when nothing that may belong in it is uncertain: not what is shown, not what
+ * could weigh as much as the least that is shown, and nothing unseen could.
+ */
+static struct fg_crown_verdict verdict_of(const struct judging *judging, int64_t least, bool cut)
+{
+    struct fg_crown_verdict verdict = {.exact = true, .total = judging->all};
+    const struct fg_tree *tree = &judging->sum->tree;
+
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        int64_t could;
+
+        if (judging->errors[i] == 0)
+            continue;
+        verdict.bound = FG_MAX(verdict.bound, judging->errors[i]);
+        if (!cut || judging->errors[i] > INT64_MAX ||
+            __builtin_add_overflow(judging->totals[i], (int64_t)judging->errors[i], &could) ||
+            could >= least)
+            verdict.exact = false;
+    }
+    if (judging->unseen > 0 &&
+        (!cut || judging->unseen > INT64_MAX || (int64_t)judging->unseen >= least))
+        verdict.exact = false;
+    verdict.bound = verdict.exact ? 0 : FG_MAX(verdict.bound, judging->unseen);
+    return verdict;
+}
+
+void fg_crown_sum_truncate(const struct fg_crown_sum *sum, size_t max_nodes, struct fg_tree *into,
+                           struct fg_crown_verdict *ret_verdict)
+{
+    const struct fg_tree *tree = &sum->tree;
+    bool cut = max_nodes > 0 && tree->n_nodes > max_nodes;
+    struct judging judging;
+    struct fg_flame_columns columns = {.count = 1};
+    int64_t least = INT64_MIN, *second;
+
+    judge(&judging, sum);
+    if (cut)
+        least = fg_flame_nth_largest(judging.totals, tree->n_nodes, max_nodes);
+    columns.self[0] = tree->self;
+    columns.totals[0] = judging.totals;
+    columns.all[0] = judging.all;
+    columns.rest[0] = judging.rests;
+    columns.root_rest[0] = sum->root_rest;
+    fg_flame_cut(tree, &columns, judging.totals, least, into, &second);
+    *ret_verdict = verdict_of(&judging, least, cut);
+    free(judging.rests);
+    free(judging.totals);
+    free(judging.errors);
+}
