@@ -39,11 +39,10 @@ enum fg_block_kind {
     FG_BLOCK_EXM = 2,  /* samples with a span or trace */
     FG_BLOCK_PID = 3,  /* profile ids, in the rows of IDX */
     FG_BLOCK_IDX = 4,  /* profiles: time, duration, totals, number of samples, ... */
-    FG_BLOCK_NOD = 16, /* merged levels: WGT, NOD, CRN, FTB, FUL; written elsewhere */
-    FG_BLOCK_WGT = 17,
-    FG_BLOCK_CRN = 18,
-    FG_BLOCK_FTB = 19,
-    FG_BLOCK_FUL = 20,
+    FG_BLOCK_NOD = 16, /* merged nodes (nodes/): what there is, and names */
+    FG_BLOCK_CRN = 17, /* crowns, before them their dictionary */
+    FG_BLOCK_FTB = 18, /* tables of functions */
+    FG_BLOCK_FUL = 19, /* values of all stacks */
     FG_BLOCK_MAP = 32, /* rank -> node */
     FG_BLOCK_TRI = 33, /* stack tree */
     FG_BLOCK_FRM = 34, /* locations */

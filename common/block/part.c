@@ -363,8 +363,7 @@ const char *fg_block_kind_name(uint32_t kind)
         [FG_BLOCK_FRM] = "FRM", [FG_BLOCK_MPG] = "MPG", [FG_BLOCK_FUN] = "FUN",
         [FG_BLOCK_STR] = "STR", [FG_BLOCK_LBL] = "LBL", [FG_BLOCK_SER] = "SER",
         [FG_BLOCK_PAG] = "PAG", [FG_BLOCK_GRP] = "GRP", [FG_BLOCK_NOD] = "NOD",
-        [FG_BLOCK_WGT] = "WGT", [FG_BLOCK_CRN] = "CRN", [FG_BLOCK_FTB] = "FTB",
-        [FG_BLOCK_FUL] = "FUL"};
+        [FG_BLOCK_CRN] = "CRN", [FG_BLOCK_FTB] = "FTB", [FG_BLOCK_FUL] = "FUL"};
 
     return kind < FG_BLOCK_KINDS_MAX && names[kind] != NULL ? names[kind] : "unknown section";
 }

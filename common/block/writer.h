@@ -102,6 +102,16 @@ enum fg_code fg_block_profile_add(struct fg_block_writer *writer,
                                   const struct fg_block_profile *profile,
                                   struct fg_err *err) fg_must_check;
 
+/*
+ * For merged nodes (nodes/writer.h), which lie in the part as sections of their own. How many
+ * stacks are in use, and by rank which, from part_begin on; bytes of the kinds from FG_BLOCK_NOD to
+ * FG_BLOCK_FUL, each at most once, borrowed until part_end.
+ */
+uint32_t fg_block_part_n_stacks(const struct fg_block_writer *writer);
+void fg_block_part_stacks(const struct fg_block_writer *writer, uint32_t *stacks);
+void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind kind,
+                           struct fg_slice bytes);
+
 /* FG_E_INVALID: uses were not as said. A part without profiles is left out. */
 enum fg_code fg_block_part_end(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
 

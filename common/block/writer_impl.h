@@ -117,6 +117,8 @@ struct fg_block_part_out {
     uint32_t n_groups, cap_groups;
     struct fg_map group_map;
 
+    struct fg_slice merged[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* of others; borrowed */
+
     uint32_t n_profiles;
     uint64_t n_samples;
     int64_t t_min_ns, t_max_ns;
@@ -197,7 +199,9 @@ enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_o
 enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_block_out *out,
                                   struct fg_err *err) fg_must_check;
 
-/* Sections of symbols and tree, of series. */
+/* Sections of merged nodes, of symbols and tree, of series. */
+enum fg_code fg_block_write_merged(struct fg_block_writer *writer,
+                                   struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_stacks(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_series(struct fg_block_writer *writer,

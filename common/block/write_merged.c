@@ -1,0 +1,65 @@
+/* Merged nodes come as bytes: here they become sections like others, in pages that are not packed a
+ * second time. */
+#include "common/base/crc32c.h"
+#include "common/block/writer_impl.h"
+
+uint32_t fg_block_part_n_stacks(const struct fg_block_writer *writer)
+{
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART);
+    return writer->part.ranks.n_stacks;
+}
+
+void fg_block_part_stacks(const struct fg_block_writer *writer, uint32_t *stacks)
+{
+    const struct fg_block_part_out *part = &writer->part;
+
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART);
+    for (uint32_t i = 0; i < part->ranks.n_stacks; i++) {
+        uint32_t stack = part->ranks.stacks[i];
+
+        stacks[i] = stack == 0 ? 0 : part->order.nodes.olds[stack - 1] + 1;
+    }
+}
+
+void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind kind,
+                           struct fg_slice bytes)
+{
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART);
+    fg_assert(kind >= FG_BLOCK_NOD && kind <= FG_BLOCK_FUL);
+    fg_assert(writer->part.merged[kind - FG_BLOCK_NOD].len == 0);
+    writer->part.merged[kind - FG_BLOCK_NOD] = bytes;
+}
+
+/* The section as pages of what it is, so that its checksums stand where all others do. */
+static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
+                                  struct fg_slice bytes, struct fg_err *err)
+{
+    size_t n_pages = (bytes.len - 1) / FG_BLOCK_PAGE_RAW_MAX_BYTES + 1;
+
+    fg_buf_varint(&writer->directory, kind);
+    fg_buf_varint(&writer->directory, bytes.len);
+    fg_buf_varint(&writer->table, kind);
+    fg_buf_varint(&writer->table, n_pages);
+    for (size_t i = 0; i < n_pages; i++) {
+        struct fg_slice page =
+            fg_slice_sub(bytes, i * FG_BLOCK_PAGE_RAW_MAX_BYTES, FG_BLOCK_PAGE_RAW_MAX_BYTES);
+
+        fg_buf_varint(&writer->table, page.len);
+        fg_buf_varint(&writer->table, page.len);
+        fg_buf_le32(&writer->table, fg_crc32c(page));
+        fg_buf_varint(&writer->table, 0);
+    }
+    writer->n_sections++;
+    return fg_block_emit(writer, bytes, err);
+}
+
+enum fg_code fg_block_write_merged(struct fg_block_writer *writer, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < FG_COUNT(writer->part.merged); i++) {
+        struct fg_slice bytes = writer->part.merged[i];
+
+        if (bytes.len > 0 && write_section(writer, FG_BLOCK_NOD + i, bytes, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
