@@ -1,0 +1,17 @@
+/*
+ * Looks at all merged nodes of a part: that they can be read, fill their sections, and add up.
+ */
+#ifndef FG_COMMON_BLOCK_NODES_VERIFY_H
+#define FG_COMMON_BLOCK_NODES_VERIFY_H
+
+#include "common/block/nodes/reader.h"
+
+/*
+ * file: the whole object, in memory or mapped; part: of its directory. max_bytes: memory it may
+ * take. FG_E_CORRUPT: the first fault and its place; FG_E_LIMIT. A part without nodes is fine.
+ * fg_block_verify() looks at everything else.
+ */
+enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice file,
+                             size_t max_bytes, struct fg_err *err) fg_must_check;
+
+#endif
