@@ -48,42 +48,42 @@ void compactor_share(struct compactor_settings *settings, uint64_t memory_max_by
 
 struct compactor {
     struct compactor_config config;
-    struct driver *driver;
+    struct compaction *compaction;
     struct routes routes;
 };
 
 enum fg_code compactor_create(const struct compactor_config *config,
                               struct compactor **ret_compactor, struct fg_err *err)
 {
-    struct driver *driver;
+    struct compaction *compaction;
     struct compactor *compactor;
 
-    if (driver_create(config, &driver, err) != FG_OK)
+    if (compaction_create(config, &compaction, err) != FG_OK)
         return err->code;
     compactor = fg_new(struct compactor);
     compactor->config = *config;
-    compactor->driver = driver;
-    compactor->routes = (struct routes){&compactor->config, driver};
+    compactor->compaction = compaction;
+    compactor->routes = (struct routes){&compactor->config, compaction};
     *ret_compactor = compactor;
     return FG_OK;
 }
 
 enum fg_code compactor_start(struct compactor *compactor, struct fg_err *err)
 {
-    return driver_start(compactor->driver, err);
+    return compaction_start(compactor->compaction, err);
 }
 
 void compactor_stop(struct compactor *compactor)
 {
     if (compactor != NULL)
-        driver_stop(compactor->driver);
+        compaction_stop(compactor->compaction);
 }
 
 void compactor_destroy(struct compactor *compactor)
 {
     if (compactor == NULL)
         return;
-    driver_destroy(compactor->driver);
+    compaction_destroy(compactor->compaction);
     free(compactor);
 }
 

@@ -105,7 +105,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
                 fg_li("end_ns", asking->end_ns));
     put_pending(&asking->body, &tombstone, NULL);
     fg_buf_puts(&asking->body, "\n");
-    driver_wake(asking->routes->driver);
+    compaction_wake(asking->routes->compaction);
     return FG_OK;
 }
 
@@ -124,7 +124,7 @@ static enum fg_code list(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
     struct tenant_deletion *known = fg_calloc(TENANT_DELETIONS_MAX, sizeof *known);
-    uint32_t n = driver_deletions(asking->routes->driver, asking->tenant, known);
+    uint32_t n = compaction_deletions(asking->routes->compaction, asking->tenant, known);
     struct fg_manifest *manifest = NULL;
     const char *between = "";
     enum fg_code code = manifests_blocks(&asking->env, asking->tenant, &manifest, err);
@@ -252,7 +252,7 @@ static void on_status(struct fg_http_request *req, void *arg)
     struct fg_buf body;
 
     fg_buf_init(&body, ANSWER_MAX_BYTES);
-    driver_status(routes->driver, &body);
+    compaction_status(routes->compaction, &body);
     fg_http_respond(req, 200, "application/json", &body);
 }
 

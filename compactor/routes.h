@@ -2,12 +2,12 @@
 #ifndef FG_COMPACTOR_ROUTES_H
 #define FG_COMPACTOR_ROUTES_H
 
-#include "compactor/driver.h"
+#include "compactor/compaction.h"
 
 /* What handlers need; borrowed, lives as long as the server. */
 struct routes {
     const struct compactor_config *config;
-    struct driver *driver;
+    struct compaction *compaction;
 };
 
 void routes_add(struct routes *routes, struct fg_http_server *server);

@@ -36,6 +36,7 @@ static struct scraper_settings scraper_settings;
 static struct scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct ingester_settings ingester_settings;
 static struct driver_settings segments_settings;
+static struct compactor_settings compactor_settings;
 static struct fg_querier_settings querier_settings;
 
 static const struct fg_conf_field server_fields[] = {
@@ -47,7 +48,8 @@ struct server {
     int lock_fd; /* of the data folder: one server at a time */
     struct fg_store *store;
     struct fg_bucket *bucket;
-    char scratch[PATH_MAX_BYTES]; /* folder for files on their way to the bucket */
+    char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
+                                                               * the bucket */
     struct ingester *ingester;
     struct ingester_routes ingester_routes;
     struct fg_rpc_server *rpc;
@@ -88,6 +90,8 @@ static enum fg_code lock_folder(const char *path, int *ret_fd, struct fg_err *er
 static enum fg_code open_folder(struct server *server, struct fg_err *err)
 {
     (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", server_settings.data);
+    (void)snprintf(server->compaction, sizeof server->compaction, "%s/compaction",
+                   server_settings.data);
     if (make_folder(server_settings.data, err) != FG_OK ||
         lock_folder(server_settings.data, &server->lock_fd, err) != FG_OK)
         return err->code;
@@ -189,6 +193,25 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     return FG_OK;
 }
 
+static enum fg_code make_compactor(struct server *server, struct fg_program *program,
+                                   struct fg_err *err)
+{
+    const struct compactor_config config = {
+        .settings = &compactor_settings,
+        .bucket = server->bucket,
+        .scratch = server->compaction,
+        .work = program->work,
+        .tenants = program->tenants,
+        .registry = program->registry,
+        .clock = program->clock,
+    };
+
+    if (compactor_create(&config, &server->compactor, err) != FG_OK)
+        return err->code;
+    compactor_routes(server->compactor, program->http);
+    return FG_OK;
+}
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct server *server = fg_new(struct server);
@@ -196,6 +219,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     server->lock_fd = -1;
     program->service = server;
     ingester_share(&ingester_settings, program->settings.memory_max_bytes);
+    compactor_share(&compactor_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
     server->ingester_routes.work = program->work;
     ingester_routes(&server->ingester_routes, program->http);
@@ -219,7 +243,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
             FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
-        fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK)
+        fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
+        compactor_start(server->compactor, err) != FG_OK)
         return err->code;
     return scraper_start(server->scraper, err);
 }
@@ -236,11 +261,12 @@ static void stop(struct fg_program *program)
         return;
     scraper_stop(server->scraper);
     ingester_hurry(server->ingester);
-    compactor_destroy(server->compactor);
+    compactor_stop(server->compactor);
     if (server->rpc != NULL)
         fg_rpc_server_stop(server->rpc);
     fg_work_destroy(program->work);
     program->work = NULL;
+    compactor_destroy(server->compactor);
     fg_querier_destroy(server->querier);
     if (server->distributor != NULL)
         distributor_stop(server->distributor);
@@ -270,6 +296,7 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
          &scraper_kubernetes_settings},
         {"ingester", ingester_fields, ingester_n_fields, &ingester_settings},
+        {"compactor", compactor_fields, compactor_n_fields, &compactor_settings},
         {"ingester.segments", driver_fields, driver_n_fields, &segments_settings},
         {"querier", fg_querier_fields, fg_querier_n_fields, &querier_settings},
     };

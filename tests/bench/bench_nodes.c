@@ -11,7 +11,7 @@
 #include "common/block/nodes/writer.h"
 #include "common/profile/crown_sum.h"
 #include "common/profile/flame.h"
-#include "tests/bench/learn.h"
+#include "tests/bench/stream.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -443,10 +443,11 @@ static int run_sum(int argc, char **argv)
 {
     static struct bench bench;
 
-    bench.resample = resample_create();
+
     bench.instances = (uint32_t)strtoul(argv[2], NULL, 10);
     bench.n_hours = (uint32_t)FG_MIN(strtoul(argv[3], NULL, 10), (unsigned long)HOURS_MAX);
-    learn_files(bench.resample, argv + 4, argc - 4);
+    stream_open(&stream, argv + 4, argc - 4);
+    bench.resample = stream.resample;
     run(&bench);
     for (uint32_t i = 0; i < bench.n_hours; i++) {
         fg_buf_done(&bench.hours[i].nod);
@@ -455,7 +456,7 @@ static int run_sum(int argc, char **argv)
         fg_buf_done(&bench.hours[i].ful);
     }
     free(bench.all);
-    resample_destroy(bench.resample);
+    stream_close(&stream);
     return 0;
 }
 

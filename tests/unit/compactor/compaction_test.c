@@ -4,7 +4,7 @@
  * profile exactly once.
  */
 #include "common/run/log.h"
-#include "compactor/driver.h"
+#include "compactor/compaction.h"
 #include "compactor/manifests.h"
 #include "tests/lib/made.h"
 #include "tests/lib/tenants.h"
@@ -39,7 +39,7 @@ struct fixture {
     struct fg_tenants *tenants;
     struct compactor_settings settings;
     struct compactor_config config;
-    struct driver *driver;
+    struct compaction *compaction;
     char scratch[64];
     struct made_profile profiles[PROFILES_MAX];
     size_t n_profiles;
@@ -94,12 +94,12 @@ static void start(struct fixture *f)
 {
     struct fg_err err;
 
-    must(driver_create(&f->config, &f->driver, &err), &err);
+    must(compaction_create(&f->config, &f->compaction, &err), &err);
 }
 
 static void restart(struct fixture *f)
 {
-    driver_destroy(f->driver);
+    compaction_destroy(f->compaction);
     start(f);
 }
 
@@ -147,7 +147,7 @@ static size_t files_in(const char *path)
 
 static void close_fixture(struct fixture *f)
 {
-    driver_destroy(f->driver);
+    compaction_destroy(f->compaction);
     assert_int_equal(files_in(f->scratch), 0);
     assert_int_equal(rmdir(f->scratch), 0);
     tenants_free(f->tenants, &f->limits);
@@ -365,7 +365,7 @@ static void turn(struct fixture *f)
 {
     struct fg_err err;
 
-    must(driver_round(f->driver, &err), &err);
+    must(compaction_round(f->compaction, &err), &err);
     check(f);
 }
 
@@ -373,7 +373,7 @@ static void try_round(struct fixture *f)
 {
     struct fg_err err;
 
-    if (driver_round(f->driver, &err) != FG_OK)
+    if (compaction_round(f->compaction, &err) != FG_OK)
         assert_int_equal(err.code, FG_E_UNAVAILABLE);
 }
 
@@ -554,7 +554,7 @@ static void two_compactors(void **state)
     struct fixture *f = fg_new(struct fixture);
     char scratch[80];
     struct compactor_config config;
-    struct driver *other;
+    struct compaction *other;
     struct fg_err err;
 
     (void)state;
@@ -562,15 +562,15 @@ static void two_compactors(void **state)
     (void)snprintf(scratch, sizeof scratch, "%s-other", f->scratch);
     config = f->config;
     config.scratch = scratch;
-    must(driver_create(&config, &other, &err), &err);
+    must(compaction_create(&config, &other, &err), &err);
     for (int k = 0; k < 30; k++) {
         pass_time(f, FG_HOUR_NS);
         arrive(f, 20, f->clock.wall_ns, FG_HOUR_NS);
-        must(driver_round(k % 2 == 0 ? f->driver : other, &err), &err);
-        must(driver_round(k % 2 == 0 ? other : f->driver, &err), &err);
+        must(compaction_round(k % 2 == 0 ? f->compaction : other, &err), &err);
+        must(compaction_round(k % 2 == 0 ? other : f->compaction, &err), &err);
         check(f);
     }
-    driver_destroy(other);
+    compaction_destroy(other);
     assert_int_equal(rmdir(scratch), 0);
     close_fixture(f);
     free(f);
@@ -593,14 +593,14 @@ static void broken_segment(void **state)
     object.ptr[40] ^= 1;
     put(f, name, fg_buf_slice(&object));
     pass_time(f, 2 * FG_HOUR_NS);
-    must(driver_round(f->driver, &err), &err);
+    must(compaction_round(f->compaction, &err), &err);
     fg_buf_init(&status, SIZE_MAX);
-    driver_status(f->driver, &status);
+    compaction_status(f->compaction, &status);
     assert_true(fg_slice_search(fg_buf_slice(&status), name) != SIZE_MAX);
     pass_time(f, FG_HOUR_NS);
-    must(driver_round(f->driver, &err), &err); /* the other one goes in alone */
+    must(compaction_round(f->compaction, &err), &err); /* the other one goes in alone */
     fg_buf_clear(&status);
-    driver_status(f->driver, &status);
+    compaction_status(f->compaction, &status);
     assert_true(fg_slice_search(fg_buf_slice(&status), "\"uncovered_segments\":1") != SIZE_MAX);
     assert_int_equal(shape_of(f).days, 2);
     object.ptr[40] ^= 1;
@@ -685,7 +685,7 @@ static void deletions(void **state)
     pass_time(f, 4 * FG_HOUR_NS);
     turn(f);
     assert_int_equal(tombstones(f), 0);
-    assert_int_equal(driver_deletions(f->driver, FG_LIT("acme"), known), 2);
+    assert_int_equal(compaction_deletions(f->compaction, FG_LIT("acme"), known), 2);
     assert_int_equal(known[0].profiles + known[1].profiles, before - f->n_profiles);
     assert_true(known[0].ended_wall_ns > 0 && known[0].profiles > 0);
     assert_int_equal(deletion_check(FG_LIT("{__profile_type__=\"a\"}"), 0, 1, &err), FG_E_INVALID);
@@ -722,7 +722,7 @@ static void retention(void **state)
     restart(f); /* it is NOW + 2 days: spans that end before NOW - 2 days go */
     arrive(f, 50, NOW - 10 * DAY, DAY); /* of what goes: never written */
     pass_time(f, 20 * FG_MINUTE_NS);
-    must(driver_round(f->driver, &err), &err);
+    must(compaction_round(f->compaction, &err), &err);
     keep(f, is_kept);
     check(f);
     close_fixture(f);

@@ -1,0 +1,545 @@
+#include "compactor/compaction.h"
+
+#include "common/base/str.h"
+#include "common/run/log.h"
+#include "compactor/fetch.h"
+#include "compactor/metrics.h"
+#include "compactor/tenant.h"
+#include "compactor/tidy.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+#include <time.h>
+
+static const struct fg_metric_def compactor_metrics[] = FG_METRICS_DEFS(COMPACTOR_METRICS);
+
+static const int64_t LOOK_NS = 10 * FG_MINUTE_NS; /* at a tenant without segments to cover */
+static const int64_t SWEEP_NS = 6 * FG_HOUR_NS;   /* for orphans */
+static const int64_t SEGMENT_WAIT_NS = 2 * FG_HOUR_NS;
+
+/* What others may see of a tenant: a copy, so that they need not wait for a job to end. */
+struct shown {
+    struct fg_slice name; /* the tenant's, which lives as long as the compaction */
+    struct tenant_counts counts;
+    unsigned failures;
+    struct fg_err err;
+    struct tenant_deletion deletions[TENANT_DELETIONS_MAX];
+    uint32_t n_deletions;
+};
+
+struct compaction {
+    struct compactor_config config;
+    struct env env;
+    struct upkeep_config upkeep;
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool hurry; /* under lock */
+
+    /* The thread's own. */
+    struct fg_manifest *l0;
+    struct tenant **tenants; /* by name, as in the L0 manifest */
+    uint32_t n_tenants;
+    int64_t sweep_mono_ns; /* the next sweep for orphans */
+
+    /* Under lock: what status shows. */
+    struct shown *shown; /* [n_shown], by name */
+    uint32_t n_shown;
+    int64_t round_begun_wall_ns, round_ended_wall_ns; /* 0: none yet */
+    uint64_t rounds;
+    struct fg_err round_err;
+    char job[64];
+    char job_tenant[FG_TENANT_MAX_BYTES + 1];
+    int64_t job_begun_wall_ns; /* 0: none is under way */
+};
+
+/* ---- waiting ---- */
+
+static void wait_until(struct compaction *compaction, int64_t ns)
+{
+    int64_t until_ns = fg_time_add(fg_mono_ns(fg_clock_real()), ns);
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    while (!env_stopping(&compaction->env) && !compaction->hurry)
+        if (pthread_cond_timedwait(&compaction->wake, &compaction->lock, &until) != 0)
+            break;
+    (void)pthread_mutex_unlock(&compaction->lock);
+}
+
+static void pause_env(struct env *env, int64_t ns)
+{
+    struct compaction *compaction = fg_container(env, struct compaction, env);
+
+    if (compaction->config.pause != NULL)
+        compaction->config.pause(compaction->config.pause_arg, ns);
+    else
+        wait_until(compaction, ns);
+}
+
+void compaction_wake(struct compaction *compaction)
+{
+    (void)pthread_mutex_lock(&compaction->lock);
+    compaction->hurry = true;
+    (void)pthread_cond_signal(&compaction->wake);
+    (void)pthread_mutex_unlock(&compaction->lock);
+}
+
+/* ---- tenants ---- */
+
+static void on_job(void *arg, const struct tenant *tenant, const struct plan_job *job)
+{
+    struct compaction *compaction = arg;
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    (void)snprintf(compaction->job, sizeof compaction->job, "%s", job->why);
+    (void)snprintf(compaction->job_tenant, sizeof compaction->job_tenant, "%.*s",
+                   FG_S(tenant->name));
+    compaction->job_begun_wall_ns = fg_wall_ns(compaction->env.clock);
+    (void)pthread_mutex_unlock(&compaction->lock);
+}
+
+static struct tenant_rules rules_of(struct compaction *compaction, const struct tenant *tenant)
+{
+    const struct compactor_settings *settings = compaction->config.settings;
+    struct fg_limits *limits = fg_tenants_limits(compaction->config.tenants, tenant->name);
+    struct tenant_rules rules = {.plan = {.hour_delay_ns = settings->hour_delay_ns,
+                                          .day_delay_ns = settings->day_delay_ns,
+                                          .segment_wait_ns = SEGMENT_WAIT_NS,
+                                          .fold_after_ns = settings->fold_after_ns,
+                                          .fold_quiet_ns = settings->fold_quiet_ns,
+                                          .job_max_bytes = settings->job_max_bytes,
+                                          .sources_max = (uint32_t)settings->job_max_sources,
+                                          .retention_ns = limits->values.retention_period_ns},
+                                 .look_ns = LOOK_NS,
+                                 .deletion_wait_ns = settings->deletion_wait_ns,
+                                 .on_job = on_job,
+                                 .arg = compaction};
+
+    fg_limits_unref(limits);
+    return rules;
+}
+
+static void show(struct compaction *compaction, uint32_t number)
+{
+    const struct tenant *tenant = compaction->tenants[number];
+    struct shown *shown = &compaction->shown[number];
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    shown->counts = tenant->counts;
+    shown->failures = tenant->failures;
+    shown->err = tenant->err;
+    shown->n_deletions = tenant->n_deletions;
+    memcpy(shown->deletions, tenant->deletions, sizeof shown->deletions);
+    compaction->job_begun_wall_ns = 0;
+    (void)pthread_mutex_unlock(&compaction->lock);
+}
+
+static void show_tenants(struct compaction *compaction)
+{
+    struct shown *shown = fg_calloc(compaction->n_tenants, sizeof *shown);
+
+    for (uint32_t i = 0; i < compaction->n_tenants; i++)
+        shown[i].name = compaction->tenants[i]->name;
+    (void)pthread_mutex_lock(&compaction->lock);
+    free(compaction->shown);
+    compaction->shown = shown;
+    compaction->n_shown = compaction->n_tenants;
+    (void)pthread_mutex_unlock(&compaction->lock);
+    for (uint32_t i = 0; i < compaction->n_tenants; i++)
+        show(compaction, i);
+}
+
+static bool same_tenants(const struct compaction *compaction)
+{
+    const struct fg_l0 *l0 = &compaction->l0->l0;
+    bool same = l0->n_tenants == compaction->n_tenants;
+
+    for (uint32_t i = 0; same && i < l0->n_tenants; i++)
+        same = fg_slice_eq(compaction->tenants[i]->name, l0->tenants[i]);
+    return same;
+}
+
+/* Both lists are by name. Tenants do not leave the manifest, unless people put an old one back. */
+static void follow_tenants(struct compaction *compaction)
+{
+    const struct fg_l0 *l0 = &compaction->l0->l0;
+    struct tenant **before = compaction->tenants;
+    uint32_t n_before = compaction->n_tenants, old = 0;
+
+    if (same_tenants(compaction))
+        return;
+    compaction->tenants = fg_calloc(l0->n_tenants, sizeof(void *));
+    compaction->n_tenants = l0->n_tenants;
+    for (uint32_t i = 0; i < l0->n_tenants; i++) {
+        while (old < n_before && fg_slice_cmp(before[old]->name, l0->tenants[i]) < 0)
+            old++;
+        if (old < n_before && fg_slice_eq(before[old]->name, l0->tenants[i])) {
+            compaction->tenants[i] = before[old];
+            before[old++] = NULL;
+        } else {
+            compaction->tenants[i] =
+                tenant_create(l0->tenants[i], compaction->config.settings->job_max_bytes);
+        }
+    }
+    show_tenants(compaction); /* which borrows names */
+    for (uint32_t i = 0; i < n_before; i++)
+        tenant_destroy(before[i]);
+    free(before);
+}
+
+/* Has it data in live segments, and is some of it in no block as far as we know? */
+static void live_segments(const struct compaction *compaction, uint32_t number, bool *ret_any,
+                          bool *ret_uncovered)
+{
+    const struct fg_l0 *l0 = &compaction->l0->l0;
+    const struct fg_manifest *blocks = compaction->tenants[number]->blocks;
+
+    *ret_any = *ret_uncovered = false;
+    for (uint32_t i = 0; i < l0->n_segments && !*ret_uncovered; i++) {
+        if (fg_l0_part(&l0->segments[i], number) == NULL)
+            continue;
+        *ret_any = true;
+        *ret_uncovered =
+            blocks == NULL || !fg_blocks_covers(&blocks->blocks, l0->segments[i].generation);
+    }
+}
+
+/* Manifests are kept as long as there are segments to be retired, which they decide. */
+static enum fg_code look(struct compaction *compaction, uint32_t number, bool *ret_changed,
+                         struct fg_err *err)
+{
+    struct tenant *tenant = compaction->tenants[number];
+    int64_t now_ns = fg_mono_ns(compaction->env.clock);
+    struct tenant_rules rules;
+    bool any, uncovered;
+    enum fg_code code = FG_OK;
+
+    *ret_changed = false;
+    live_segments(compaction, number, &any, &uncovered);
+    if (now_ns >= tenant->retry_mono_ns && (uncovered || now_ns >= tenant->look_mono_ns)) {
+        rules = rules_of(compaction, tenant);
+        code = tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, ret_changed, err);
+        if (code == FG_OK && tenant->blocks != NULL &&
+            tidy_blocks(&compaction->env, &compaction->upkeep, &tenant->blocks->blocks, err) !=
+                FG_OK)
+            fg_log_warn("replaced blocks could not be deleted, will retry",
+                        fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
+        show(compaction, number);
+    }
+    if (!any) {
+        fg_manifest_unref(tenant->blocks);
+        tenant->blocks = NULL;
+    }
+    return code;
+}
+
+/* ---- a round ---- */
+
+static enum fg_code retire(struct compaction *compaction, struct fg_err *err)
+{
+    const struct fg_blocks **blocks = fg_calloc(compaction->n_tenants, sizeof(void *));
+    enum fg_code code;
+
+    for (uint32_t i = 0; i < compaction->n_tenants; i++)
+        if (compaction->tenants[i]->blocks != NULL)
+            blocks[i] = &compaction->tenants[i]->blocks->blocks;
+    code = tidy_retire(&compaction->env, &compaction->upkeep, &compaction->l0->l0, blocks, err);
+    free(blocks);
+    return code;
+}
+
+static enum fg_code sweep(struct compaction *compaction, struct fg_err *err)
+{
+    int64_t now_ns = fg_mono_ns(compaction->env.clock);
+
+    if (now_ns < compaction->sweep_mono_ns)
+        return FG_OK;
+    compaction->sweep_mono_ns = fg_time_add(now_ns, SWEEP_NS);
+    return tidy_orphans(&compaction->env, &compaction->upkeep, err);
+}
+
+static void count_all(struct compaction *compaction)
+{
+    struct fg_metrics *metrics = compaction->env.metrics;
+    struct tenant_counts sum = {.oldest_entered_wall_ns = INT64_MAX};
+    int64_t now_ns = fg_wall_ns(compaction->env.clock), failing = 0;
+
+    for (uint32_t i = 0; i < compaction->n_tenants; i++) {
+        const struct tenant_counts *counts = &compaction->tenants[i]->counts;
+
+        sum.hours += counts->hours;
+        sum.days += counts->days;
+        sum.others += counts->others;
+        sum.bytes += counts->bytes;
+        sum.uncovered += counts->uncovered;
+        sum.deletions += counts->deletions;
+        sum.oldest_entered_wall_ns =
+            FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
+        failing += compaction->tenants[i]->failures > 0;
+    }
+    fg_metric_set(metrics, COMPACTOR_TENANTS, compaction->n_tenants);
+    fg_metric_set(metrics, COMPACTOR_FAILING, failing);
+    fg_metric_set(metrics, COMPACTOR_HOUR_BLOCKS, sum.hours);
+    fg_metric_set(metrics, COMPACTOR_DAY_BLOCKS, sum.days);
+    fg_metric_set(metrics, COMPACTOR_OTHER_BLOCKS, sum.others);
+    fg_metric_set(metrics, COMPACTOR_BLOCK_BYTES, (int64_t)sum.bytes);
+    fg_metric_set(metrics, COMPACTOR_UNCOVERED, sum.uncovered);
+    fg_metric_set(metrics, COMPACTOR_DELETIONS, sum.deletions);
+    fg_metric_set(metrics, COMPACTOR_LAG,
+                  sum.oldest_entered_wall_ns == INT64_MAX
+                      ? 0
+                      : FG_MAX(now_ns - sum.oldest_entered_wall_ns, 0) / FG_SECOND_NS);
+}
+
+static enum fg_code look_at_all(struct compaction *compaction, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < compaction->n_tenants; i++) {
+        bool changed;
+
+        if (env_check(&compaction->env, err) != FG_OK ||
+            look(compaction, i, &changed, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* Upkeep of one kind does not depend on the other: the first failure is told, all are tried. */
+static enum fg_code tidy(struct compaction *compaction, struct fg_err *err)
+{
+    enum fg_code (*const steps[])(struct compaction *, struct fg_err *) = {retire, sweep};
+    enum fg_code first = FG_OK;
+    struct fg_err other;
+
+    for (size_t i = 0; i < FG_COUNT(steps); i++) {
+        enum fg_code code = steps[i](compaction, first == FG_OK ? err : &other);
+
+        first = first == FG_OK ? code : first;
+    }
+    if (tidy_segments(&compaction->env, &compaction->upkeep, &compaction->l0->l0,
+                      first == FG_OK ? err : &other) != FG_OK &&
+        first == FG_OK)
+        first = err->code;
+    return first;
+}
+
+static enum fg_code one_round(struct compaction *compaction, struct fg_err *err)
+{
+    enum fg_code code;
+
+    if (manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
+        return err->code;
+    follow_tenants(compaction);
+    code = look_at_all(compaction, err);
+    count_all(compaction);
+    return code == FG_OK ? tidy(compaction, err) : code;
+}
+
+enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err)
+{
+    int64_t begun_ns = fg_mono_ns(compaction->env.clock);
+    enum fg_code code;
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    compaction->hurry = false;
+    compaction->round_begun_wall_ns = fg_wall_ns(compaction->env.clock);
+    (void)pthread_mutex_unlock(&compaction->lock);
+    code = one_round(compaction, err);
+    (void)pthread_mutex_lock(&compaction->lock);
+    compaction->round_ended_wall_ns = fg_wall_ns(compaction->env.clock);
+    compaction->rounds++;
+    compaction->round_err = code == FG_OK ? (struct fg_err){.code = FG_OK} : *err;
+    (void)pthread_mutex_unlock(&compaction->lock);
+    fg_metric_observe_ns(compaction->env.metrics, COMPACTOR_PASS_SECONDS,
+                         fg_mono_ns(compaction->env.clock) - begun_ns);
+    if (code != FG_OK && code != FG_E_CANCELED)
+        fg_metric_add(compaction->env.metrics, COMPACTOR_PASS_FAILURES, 1);
+    return code;
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *arg)
+{
+    struct compaction *compaction = arg;
+    struct fg_err err;
+
+    (void)pthread_setname_np(pthread_self(), "compactor");
+    while (!env_stopping(&compaction->env)) {
+        enum fg_code code = compaction_round(compaction, &err);
+
+        if (code != FG_OK && code != FG_E_CANCELED)
+            fg_log_warn("a round of the compactor failed, will retry", fg_ls("err", err.msg));
+        wait_until(compaction, compaction->config.settings->interval_ns);
+    }
+    return NULL;
+}
+
+enum fg_code compaction_create(const struct compactor_config *config,
+                               struct compaction **ret_compaction, struct fg_err *err)
+{
+    const struct compactor_settings *settings = config->settings;
+    struct compaction *compaction = fg_new(struct compaction);
+    pthread_condattr_t monotonic;
+
+    compaction->config = *config;
+    compaction->env =
+        (struct env){.bucket = config->bucket,
+                     .clock = config->clock,
+                     .scratch = config->scratch,
+                     .memory_max_bytes = (size_t)settings->memory_max_bytes,
+                     .metrics = fg_metrics_register(config->registry, compactor_metrics,
+                                                    FG_COUNT(compactor_metrics)),
+                     .pause = pause_env};
+    compaction->upkeep = (struct upkeep_config){.retire_after_ns = settings->retire_after_ns,
+                                                .grace_ns = settings->grace_ns,
+                                                .orphan_after_ns = settings->orphan_after_ns};
+    compaction->sweep_mono_ns = fg_time_add(fg_mono_ns(config->clock), SWEEP_NS / 12);
+    (void)pthread_mutex_init(&compaction->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&compaction->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    if (getrandom(&compaction->env.random, sizeof compaction->env.random, 0) !=
+        sizeof compaction->env.random)
+        compaction->env.random = (uint64_t)fg_wall_ns(fg_clock_real());
+    if (fetch_prepare(&compaction->env, err) != FG_OK) {
+        compaction_destroy(compaction);
+        return err->code;
+    }
+    *ret_compaction = compaction;
+    return FG_OK;
+}
+
+enum fg_code compaction_start(struct compaction *compaction, struct fg_err *err)
+{
+    int failed = pthread_create(&compaction->thread, NULL, run, compaction);
+
+    if (failed != 0)
+        return fg_fail_errno(err, failed, "the compactor's thread");
+    compaction->started = true;
+    return FG_OK;
+}
+
+void compaction_stop(struct compaction *compaction)
+{
+    atomic_store(&compaction->env.stopping, true);
+    compaction_wake(compaction);
+    if (compaction->started)
+        (void)pthread_join(compaction->thread, NULL);
+    compaction->started = false;
+}
+
+void compaction_destroy(struct compaction *compaction)
+{
+    if (compaction == NULL)
+        return;
+    fg_assert(!compaction->started);
+    for (uint32_t i = 0; i < compaction->n_tenants; i++)
+        tenant_destroy(compaction->tenants[i]);
+    free(compaction->tenants);
+    free(compaction->shown);
+    fg_manifest_unref(compaction->l0);
+    (void)pthread_cond_destroy(&compaction->wake);
+    (void)pthread_mutex_destroy(&compaction->lock);
+    free(compaction);
+}
+
+/* ---- status ---- */
+
+static void put_text(struct fg_buf *out, const char *key, struct fg_slice text)
+{
+    fg_buf_printf(out, "\"%s\":\"", key);
+    fg_buf_json(out, text);
+    fg_buf_puts(out, "\"");
+}
+
+static void put_ms(struct fg_buf *out, const char *key, int64_t ns)
+{
+    fg_buf_printf(out, "\"%s\":%lld", key, (long long)(ns / FG_MS_NS));
+}
+
+static void put_tenant(const struct shown *shown, int64_t now_ns, struct fg_buf *out)
+{
+    const struct tenant_counts *counts = &shown->counts;
+    bool covered = counts->oldest_entered_wall_ns == INT64_MAX;
+
+    fg_buf_puts(out, "{");
+    put_text(out, "tenant", shown->name);
+    fg_buf_printf(
+        out,
+        ",\"blocks\":{\"hour\":%u,\"day\":%u,\"other\":%u},\"bytes\":%llu,"
+        "\"profiles\":%llu,\"uncovered_segments\":%u,\"lag_seconds\":%lld,"
+        "\"deletions_pending\":%u,\"failures\":%u,",
+        counts->hours, counts->days, counts->others, (unsigned long long)counts->bytes,
+        (unsigned long long)counts->profiles, counts->uncovered,
+        covered ? 0LL
+                : (long long)(FG_MAX(now_ns - counts->oldest_entered_wall_ns, 0) / FG_SECOND_NS),
+        counts->deletions, shown->failures);
+    put_text(out, "error", fg_cstr(shown->err.code == FG_OK ? "" : shown->err.msg));
+    fg_buf_puts(out, "}");
+}
+
+static void put_job(const struct compaction *compaction, struct fg_buf *out)
+{
+    fg_buf_puts(out, ",\"job\":");
+    if (compaction->job_begun_wall_ns == 0) {
+        fg_buf_puts(out, "null");
+        return;
+    }
+    fg_buf_puts(out, "{");
+    put_text(out, "tenant", fg_cstr(compaction->job_tenant));
+    fg_buf_puts(out, ",");
+    put_text(out, "why", fg_cstr(compaction->job));
+    fg_buf_puts(out, ",");
+    put_ms(out, "begun_ms", compaction->job_begun_wall_ns);
+    fg_buf_puts(out, "}");
+}
+
+void compaction_status(struct compaction *compaction, struct fg_buf *out)
+{
+    int64_t now_ns = fg_wall_ns(compaction->env.clock);
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    fg_buf_printf(out, "{\"rounds\":%llu,", (unsigned long long)compaction->rounds);
+    put_ms(out, "round_begun_ms", compaction->round_begun_wall_ns);
+    fg_buf_puts(out, ",");
+    put_ms(out, "round_ended_ms", compaction->round_ended_wall_ns);
+    fg_buf_puts(out, ",");
+    put_text(out, "error",
+             fg_cstr(compaction->round_err.code == FG_OK ? "" : compaction->round_err.msg));
+    put_job(compaction, out);
+    fg_buf_puts(out, ",\"tenants\":[");
+    for (uint32_t i = 0; i < compaction->n_shown; i++) {
+        fg_buf_puts(out, i == 0 ? "" : ",");
+        put_tenant(&compaction->shown[i], now_ns, out);
+    }
+    fg_buf_puts(out, "]}\n");
+    (void)pthread_mutex_unlock(&compaction->lock);
+}
+
+static const struct shown *find_shown(const struct compaction *compaction, struct fg_slice tenant)
+{
+    for (uint32_t i = 0; i < compaction->n_shown; i++)
+        if (fg_slice_eq(compaction->shown[i].name, tenant))
+            return &compaction->shown[i];
+    return NULL;
+}
+
+uint32_t compaction_deletions(struct compaction *compaction, struct fg_slice tenant,
+                              struct tenant_deletion out[TENANT_DELETIONS_MAX])
+{
+    const struct shown *shown;
+    uint32_t n = 0;
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    shown = find_shown(compaction, tenant);
+    if (shown != NULL) {
+        n = shown->n_deletions;
+        memcpy(out, shown->deletions, n * sizeof *out);
+    }
+    (void)pthread_mutex_unlock(&compaction->lock);
+    return n;
+}

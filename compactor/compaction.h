@@ -1,0 +1,40 @@
+/*
+ * The compactor's own thread: round after round over all tenants, then upkeep. Straight-line code
+ * that waits for the bucket; everything is found anew from the manifests, so it may be stopped, or
+ * killed, anywhere.
+ *
+ * Several compactors may run: two that work on one tenant do the same work, and the swap lets one
+ * of them win.
+ *
+ * Thread: create, start, stop and destroy from the owner; the rest as said.
+ */
+#ifndef FG_COMPACTOR_COMPACTION_H
+#define FG_COMPACTOR_COMPACTION_H
+
+#include "compactor/compactor.h"
+#include "compactor/tenant.h"
+
+struct compaction;
+
+/* Creates the scratch folder. FG_E_UNAVAILABLE, FG_E_DENIED. */
+enum fg_code compaction_create(const struct compactor_config *config,
+                               struct compaction **ret_compaction,
+                               struct fg_err *err) fg_must_check;
+enum fg_code compaction_start(struct compaction *compaction, struct fg_err *err) fg_must_check;
+void compaction_stop(struct compaction *compaction);    /* what was begun is broken off */
+void compaction_destroy(struct compaction *compaction); /* NULL is fine */
+
+/* One round, on the caller's thread; what the thread does. For tests. */
+enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err) fg_must_check;
+
+/* Wakes the thread: there is something new to do. Any thread. */
+void compaction_wake(struct compaction *compaction);
+
+/* How it stands, as JSON. Any thread. */
+void compaction_status(struct compaction *compaction, struct fg_buf *out);
+
+/* The deletions that this process has worked on; returns how many. Any thread. */
+uint32_t compaction_deletions(struct compaction *compaction, struct fg_slice tenant,
+                              struct tenant_deletion out[TENANT_DELETIONS_MAX]);
+
+#endif
