@@ -83,7 +83,7 @@ struct segments {
     bool stale;     /* what was uploaded is not what the rounds hold */
     bool rechecked; /* the manifest was read since the upload, or the swap */
 
-    struct round_list marking, forgetting;
+    struct round_list marking, forgetting, empty;
     struct pause forget_pause;
     bool is_forgetting;
 };
@@ -114,6 +114,7 @@ void segments_destroy(struct segments *segments)
     free(segments->pinned.rounds);
     free(segments->marking.rounds);
     free(segments->forgetting.rounds);
+    free(segments->empty.rounds);
     free(segments);
 }
 
@@ -728,6 +729,24 @@ static bool may_forget(const struct segments *segments, const struct segments_ro
             segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.open_max_ns));
 }
 
+/* Rounds that were admitted to and got nothing: pushes of what is there already, or that failed.
+ * The store knows nothing of them. */
+static void drop_empty(struct segments *segments)
+{
+    struct round_list *list = &segments->empty;
+
+    list->n = 0;
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
+        struct segments_round *round = segments->table.rounds[i];
+
+        if (round->state == ROUND_OPEN && round->profiles == 0 &&
+            segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.linger_ns))
+            list_add(list, round);
+    }
+    if (list->n > 0)
+        table_remove(&segments->table, list->rounds, list->n);
+}
+
 static void advance_forget(struct segments *segments, struct segments_effects *effects)
 {
     if (!segments->look || segments->is_forgetting || !segments->settled ||
@@ -825,6 +844,8 @@ void segments_step(struct segments *segments, const struct segments_event *event
         segments->next_look_mono_ns = fg_time_add(event->mono_ns, LOOK_AGAIN_NS);
     ret_effects->n = 0;
     take_event(segments, event);
+    if (segments->look)
+        drop_empty(segments);
     advance_follow(segments, ret_effects);
     do { /* a cut that ends without an effect lets the next one begin */
         before = segments->cut;
@@ -861,7 +882,8 @@ enum segments_admission segments_admit(struct segments *segments,
         found->whole = segments->started && !segments_may_hold(segments, group);
     }
     if (found->open == NULL) {
-        struct segments_round fresh = {.group = *group, .number = found->next};
+        struct segments_round fresh = {
+            .group = *group, .number = found->next, .opened_wall_ns = segments->wall_ns};
 
         (void)table_add_round(table, found, &fresh);
     }
@@ -869,12 +891,25 @@ enum segments_admission segments_admit(struct segments *segments,
     return SEGMENTS_ADMIT;
 }
 
+static struct segments_round *add_again(struct segments *segments, const struct head_group_key *key,
+                                        uint32_t number)
+{
+    struct table_group *group = table_group(&segments->table, key);
+    struct segments_round round = {.group = *key, .number = number};
+
+    if (group == NULL)
+        group = table_add_group(&segments->table, key);
+    return table_add_round(&segments->table, group, &round);
+}
+
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
                     uint64_t profiles, uint64_t bytes, int64_t wall_ns)
 {
     struct segments_round *found = table_round(&segments->table, group, round);
 
-    fg_assert(found != NULL && found->state == ROUND_OPEN);
+    if (found == NULL) /* empty for so long that it was dropped, between the two calls */
+        found = add_again(segments, group, round);
+    fg_assert(found->state == ROUND_OPEN);
     if (found->profiles == 0)
         found->opened_wall_ns = wall_ns;
     table_count(&segments->table, found, (int64_t)profiles, (int64_t)bytes);

@@ -310,9 +310,29 @@ static void oddities(void **state)
     assert_true(segments_status(run.segments).went_back);
     assert_int_equal(segments_status(run.segments).gen, 1);
 
-    for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(push(&run, 2000 + i, 1), SEGMENTS_ADMIT);
+    end(&run);
+}
+
+/* Rounds that got nothing go after a while; what was admitted to one all the same is counted. */
+static void empty_rounds(void **state)
+{
+    struct run run = begin();
+    struct head_group_key key;
+    uint32_t round;
+
+    (void)state;
+    for (uint32_t i = 0; i < config.rounds_max; i++) {
+        key = group(2000 + i);
+        assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+    }
     assert_int_equal(push(&run, 3000, 1), SEGMENTS_FULL);
+    wait(&run, 11 * FG_MINUTE_NS);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 0);
+    segments_added(run.segments, &key, round, 1, 10, START_WALL_NS + run.now_ns);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_int_equal(push(&run, 3000, 1), SEGMENTS_ADMIT);
+    wait(&run, 11 * FG_MINUTE_NS);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 2);
     end(&run);
 }
 
@@ -359,6 +379,7 @@ int main(void)
         cmocka_unit_test(window_closes), cmocka_unit_test(much_is_cut_at_once),
         cmocka_unit_test(late_ids),      cmocka_unit_test(failures),
         cmocka_unit_test(oddities),      cmocka_unit_test(restarts),
+        cmocka_unit_test(empty_rounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
