@@ -229,6 +229,8 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
     struct touched *touched = touch(commit, &profile->key.round);
     bool found = profile->held || seen(commit, profile->key.id);
 
+    if (profile->held) /* before it is said that it is stored */
+        driver_found(commit->driver, item->looked);
     if (!found && find_profile(commit, touched, &profile->key, scratch, &found, err) != FG_OK)
         return err->code;
     if (found) {

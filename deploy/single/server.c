@@ -229,7 +229,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
-    return FG_OK;
+    return make_compactor(server, program, err);
 }
 
 /* Reading what the last run left may take a while; until then uploads and queries get 503. */

@@ -715,6 +715,13 @@ void driver_added(struct driver *driver, const struct head_round_key *round, uin
     (void)pthread_mutex_unlock(&driver->core_lock);
 }
 
+void driver_found(struct driver *driver, uint64_t generation)
+{
+    (void)pthread_mutex_lock(&driver->core_lock);
+    segments_found(driver->core, generation);
+    (void)pthread_mutex_unlock(&driver->core_lock);
+}
+
 bool driver_is_late(struct driver *driver, const struct head_group_key *group, uint64_t *ret_seen)
 {
     bool late;

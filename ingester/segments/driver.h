@@ -57,6 +57,9 @@ enum segments_admission driver_admit(struct driver *driver, const struct head_gr
 void driver_added(struct driver *driver, const struct head_round_key *round, uint64_t profiles,
                   uint64_t bytes, int64_t wall_ns);
 
+/* See segments_found(). */
+void driver_found(struct driver *driver, uint64_t generation);
+
 /* --- any thread --- */
 
 /* Have profiles of this group to be looked for, in blocks of *ret_seen or newer? */

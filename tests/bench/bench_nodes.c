@@ -442,7 +442,7 @@ static void run(struct bench *bench)
 static int run_sum(int argc, char **argv)
 {
     static struct bench bench;
-
+    struct stream stream = {0};
 
     bench.instances = (uint32_t)strtoul(argv[2], NULL, 10);
     bench.n_hours = (uint32_t)FG_MIN(strtoul(argv[3], NULL, 10), (unsigned long)HOURS_MAX);

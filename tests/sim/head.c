@@ -587,8 +587,8 @@ static void job_swap(struct job *job)
 
     fg_buf_init(&bytes, SIZE_MAX);
     (void)snprintf(etag, sizeof etag, "%.*s", FG_S(head->l0->etag));
-    if (fg_l0_commit(&head->l0->l0, &head->upload, wall_ns(head), head_window(wall_ns(head), 0), arena,
-                     &next, &err) == FG_OK) {
+    if (fg_l0_commit(&head->l0->l0, &head->upload, wall_ns(head), head_window(wall_ns(head), 0),
+                     arena, &next, &err) == FG_OK) {
         fg_assert(fg_l0_encode(&next, &bytes, &err) == FG_OK);
         io = bucket_put(head->world, &job->owner, FG_NAME_L0, fg_buf_slice(&bytes),
                         etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
