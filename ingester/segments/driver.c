@@ -104,9 +104,11 @@ struct driver {
     pthread_mutex_t lock;
     pthread_cond_t wake;  /* the thread: something is asked for */
     pthread_cond_t moved; /* those who wait: a step was taken */
-    bool stop, hurry, drain, draining;
+    bool stop, hurry, drain;
     uint64_t wanted; /* generation */
     uint64_t n_steps;
+    /* How often drain was set; up to which time the thread knows of it, and has taken a step. */
+    uint64_t drain_asked, drain_known, drain_stepped;
 
     /* The thread's own. */
     struct task tasks[SEGMENTS_EFFECTS_MAX];
@@ -369,6 +371,7 @@ static void hand_in(struct driver *driver, const struct segments_event *event,
     (void)sem_destroy(&turn.taken);
     (void)pthread_mutex_lock(&driver->lock);
     driver->n_steps++;
+    driver->drain_stepped = driver->drain_known;
     (void)pthread_cond_broadcast(&driver->moved);
     (void)pthread_mutex_unlock(&driver->lock);
 }
@@ -649,12 +652,12 @@ static bool next_event(struct driver *driver, struct segments_event *ret_event)
     bool stop;
 
     (void)pthread_mutex_lock(&driver->lock);
-    while (!driver->stop && driver->drain == driver->draining && driver->wanted == 0)
+    while (!driver->stop && driver->drain_known == driver->drain_asked && driver->wanted == 0)
         if (pthread_cond_timedwait(&driver->wake, &driver->lock, &until) != 0)
             break;
     stop = driver->stop;
-    if (driver->drain != driver->draining) {
-        driver->draining = driver->drain;
+    if (driver->drain_known != driver->drain_asked) {
+        driver->drain_known = driver->drain_asked;
         event = (struct segments_event){.kind = SEGMENTS_DRAIN, .on = driver->drain};
     } else if (driver->wanted > 0) {
         event = (struct segments_event){.kind = SEGMENTS_WANTED, .generation = driver->wanted};
@@ -799,12 +802,28 @@ void driver_unfence(struct driver *driver)
     (void)pthread_rwlock_unlock(&driver->steps);
 }
 
-static void set_drain(struct driver *driver, bool drain)
+/* Returns what has_stepped() wants to know. */
+static uint64_t set_drain(struct driver *driver, bool drain)
 {
+    uint64_t asked;
+
     (void)pthread_mutex_lock(&driver->lock);
     driver->drain = drain;
+    asked = ++driver->drain_asked;
     (void)pthread_cond_signal(&driver->wake);
     (void)pthread_mutex_unlock(&driver->lock);
+    return asked;
+}
+
+/* Was a step taken that knew of it? */
+static bool has_stepped(struct driver *driver, uint64_t asked)
+{
+    bool stepped;
+
+    (void)pthread_mutex_lock(&driver->lock);
+    stepped = driver->drain_stepped >= asked;
+    (void)pthread_mutex_unlock(&driver->lock);
+    return stepped;
 }
 
 static struct segments_status status_of(struct driver *driver)
@@ -820,16 +839,14 @@ static struct segments_status status_of(struct driver *driver)
 enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
-    uint64_t n_steps = count_steps(driver);
+    uint64_t n_steps = count_steps(driver), asked = set_drain(driver, true);
 
-    set_drain(driver, true);
-    /* The first step that follows is the one that begins it. */
     do {
         code =
             wait_for_step(driver, n_steps, deadline_mono_ns, "the head is not committed yet", err);
         n_steps = count_steps(driver);
-    } while (code == FG_OK && !status_of(driver).drained);
-    set_drain(driver, false);
+    } while (code == FG_OK && (!has_stepped(driver, asked) || !status_of(driver).drained));
+    (void)set_drain(driver, false);
     return code;
 }
 
