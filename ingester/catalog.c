@@ -1,6 +1,7 @@
 #include "ingester/catalog.h"
 
 #include "common/ring/shard.h"
+#include "ingester/shelf.h"
 
 #include <pthread.h>
 
@@ -9,29 +10,42 @@ struct catalog_tenant {
     uint32_t number;
     _Atomic bool durable;
 
-    struct catalog_service **services;
-    uint32_t n_services, cap_services;
-    struct fg_map service_map; /* hash of the name -> index here */
-
-    struct catalog_series **series; /* by number */
-    uint32_t n_series, cap_series;
-    struct fg_map series_map; /* fg_id_table(id) -> number */
+    struct shelf services; /* by the hash of the name */
+    struct shelf series;   /* by fg_id_table(id) */
+    uint32_t next_series;  /* number */
 };
 
+/* Both have struct catalog_memory first. */
 struct catalog {
     pthread_rwlock_t lock;
-    struct fg_arena *arena; /* names, labels and series, which live as long as we do */
     unsigned spread;
+    uint64_t max_bytes;
+    uint64_t bytes;
+    struct fg_arena *arena;          /* names of tenants */
     struct catalog_tenant **tenants; /* by number */
     uint32_t n_tenants, cap_tenants;
     struct fg_map tenant_map;
-    uint32_t n_services; /* of all tenants: the next number */
-    uint64_t max_bytes;
+    uint32_t next_service; /* number */
+
+    /* Slots are those of this epoch and the one before, by turns. */
+    uint64_t epoch; /* from 2, so that what was never found was found long ago */
+    _Atomic uint64_t inside[2];
+    struct catalog_memory *gone[2];
+
+    uint32_t hand_tenant, hand_place; /* where sweeping goes on */
+    struct catalog_service **idle;    /* those without series, and some more */
+    uint32_t n_idle, cap_idle;
 };
 
-enum { META_TENANT = 't', META_SERVICE = 's' };
+enum { META_TENANT = 't', META_SERVICE = 's', META_NEXT = 'n' };
 
-enum { SERIES_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* for reading one series back */
+enum {
+    SERIES_ARENA_MAX_BYTES = 4 * 1024 * 1024, /* for reading one series back */
+    SWEEP_LOOKS = 64 * 1024,                  /* series in one go: a millisecond or two */
+    SWEEP_LOOKS_LOCKED = 4096,                /* of these while pushes have to wait */
+    SWEEP_GONE = 8192,
+    SWEEP_SERVICES = 256,
+};
 
 static const struct fg_slice format_key = {(const uint8_t *)"format", 6};
 
@@ -46,21 +60,98 @@ static void *grown(void *array, uint32_t count, uint32_t *cap, size_t size)
     return fg_realloc(array, *cap * size);
 }
 
-/* The catalog's arena has no limit of its own: tenants' limits bound what gets here. */
-static void *keep(struct catalog *catalog, size_t count, size_t size)
+/* The arena has no limit of its own: catalog_is_full() bounds what gets here. */
+static struct fg_slice keep_name(struct catalog *catalog, struct fg_slice name)
 {
-    void *ptr = fg_arena_calloc(catalog->arena, count, size);
-
-    fg_assert(ptr != NULL);
-    return ptr;
-}
-
-static struct fg_slice keep_text(struct catalog *catalog, struct fg_slice text)
-{
-    struct fg_slice copy = fg_arena_copy(catalog->arena, text);
+    struct fg_slice copy = fg_arena_copy(catalog->arena, name);
 
     fg_assert(copy.ptr != NULL);
+    catalog->bytes += name.len;
     return copy;
+}
+
+static void add_to_shelf(struct catalog *catalog, struct shelf *shelf, uint64_t hash,
+                         struct catalog_memory *memory)
+{
+    catalog->bytes += memory->bytes - shelf_bytes(shelf);
+    shelf_add(shelf, hash, memory);
+    catalog->bytes += shelf_bytes(shelf);
+}
+
+static void tidy_shelf(struct catalog *catalog, struct shelf *shelf)
+{
+    catalog->bytes -= shelf_bytes(shelf);
+    shelf_tidy(shelf);
+    catalog->bytes += shelf_bytes(shelf);
+}
+
+/* ---- epochs ---- */
+
+/* The epoch does not change as long as the lock is held. */
+unsigned catalog_enter(struct catalog *catalog)
+{
+    unsigned slot;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    slot = catalog->epoch & 1;
+    (void)atomic_fetch_add(&catalog->inside[slot], 1);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return slot;
+}
+
+void catalog_leave(struct catalog *catalog, unsigned entered)
+{
+    uint64_t before = atomic_fetch_sub(&catalog->inside[entered], 1);
+
+    fg_assert(before > 0);
+}
+
+/* A push has found it, now. Under the lock. */
+static void mark_found(const struct catalog *catalog, _Atomic uint64_t *found)
+{
+    if (atomic_load_explicit(found, memory_order_relaxed) != catalog->epoch)
+        atomic_store_explicit(found, catalog->epoch, memory_order_relaxed);
+}
+
+/* May a push that found it be inside? Under the lock. */
+static bool in_use(const struct catalog *catalog, const _Atomic uint64_t *found)
+{
+    return catalog->epoch < atomic_load_explicit(found, memory_order_relaxed) + 2;
+}
+
+static void make_gone(struct catalog *catalog, struct catalog_memory *memory)
+{
+    memory->next = catalog->gone[catalog->epoch & 1];
+    catalog->gone[catalog->epoch & 1] = memory;
+}
+
+static void free_all(struct catalog_memory *memory)
+{
+    while (memory != NULL) {
+        struct catalog_memory *next = memory->next;
+
+        free(memory);
+        memory = next;
+    }
+}
+
+/* The next epoch begins, if nobody is left who entered before this one did. What left in the one
+ * before is freed then. */
+static void turn_epoch(struct catalog *catalog)
+{
+    struct catalog_memory *free_now = NULL;
+    unsigned before;
+
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    before = (catalog->epoch + 1) & 1;
+    if (atomic_load(&catalog->inside[before]) == 0) {
+        free_now = fg_take(catalog->gone[before]);
+        for (const struct catalog_memory *memory = free_now; memory != NULL; memory = memory->next)
+            catalog->bytes -= memory->bytes;
+        catalog->epoch++;
+    }
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    free_all(free_now);
 }
 
 /* ---- tenants and services (under the lock) ---- */
@@ -76,43 +167,69 @@ static struct catalog_tenant *find_tenant(const struct catalog *catalog, struct 
     return NULL;
 }
 
-static struct catalog_tenant *add_tenant(struct catalog *catalog, struct fg_slice name)
+static struct catalog_tenant *make_tenant(struct catalog *catalog, struct fg_slice name,
+                                          uint32_t number)
 {
     struct catalog_tenant *tenant = fg_new(struct catalog_tenant);
 
-    tenant->name = keep_text(catalog, name);
-    tenant->number = catalog->n_tenants;
+    tenant->name = keep_name(catalog, name);
+    tenant->number = number;
+    catalog->bytes += sizeof *tenant;
+    fg_map_add(&catalog->tenant_map, fg_hash64_table(name), number);
+    return tenant;
+}
+
+static struct catalog_tenant *add_tenant(struct catalog *catalog, struct fg_slice name)
+{
+    struct catalog_tenant *tenant = make_tenant(catalog, name, catalog->n_tenants);
+
     catalog->tenants = grown(catalog->tenants, catalog->n_tenants, &catalog->cap_tenants,
                              sizeof(struct catalog_tenant *));
     catalog->tenants[catalog->n_tenants++] = tenant;
-    fg_map_add(&catalog->tenant_map, fg_hash64_table(name), tenant->number);
     return tenant;
 }
 
 static struct catalog_service *find_service(const struct catalog_tenant *tenant,
-                                            struct fg_slice name)
+                                            struct fg_slice name, uint32_t *ret_place)
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&tenant->service_map, fg_hash64_table(name), &walk);
-         i != FG_MAP_NONE; i = fg_map_next(&tenant->service_map, &walk))
-        if (fg_slice_eq(tenant->services[i]->name, name))
-            return tenant->services[i];
+    for (uint32_t i = shelf_first(&tenant->services, fg_hash64_table(name), &walk);
+         i != FG_MAP_NONE; i = shelf_next(&tenant->services, &walk)) {
+        struct catalog_service *service = tenant->services.places[i].item;
+
+        *ret_place = i;
+        if (fg_slice_eq(service->name, name))
+            return service;
+    }
     return NULL;
+}
+
+/* It is looked at some day whether it has series. */
+static void add_idle(struct catalog *catalog, struct catalog_service *service)
+{
+    if (service->idle)
+        return;
+    catalog->idle =
+        grown(catalog->idle, catalog->n_idle, &catalog->cap_idle, sizeof(struct catalog_service *));
+    catalog->idle[catalog->n_idle++] = service;
+    service->idle = true;
 }
 
 static struct catalog_service *add_service(struct catalog *catalog, struct catalog_tenant *tenant,
                                            struct fg_slice name, uint32_t number)
 {
-    struct catalog_service *service = keep(catalog, 1, sizeof *service);
+    struct catalog_service *service = fg_calloc(1, sizeof *service + name.len);
+    uint8_t *text = (uint8_t *)(service + 1);
 
+    memcpy(text, name.ptr, name.len);
+    service->memory.bytes = sizeof *service + name.len;
     service->number = number;
-    service->name = keep_text(catalog, name);
-    tenant->services = grown(tenant->services, tenant->n_services, &tenant->cap_services,
-                             sizeof(struct catalog_service *));
-    fg_map_add(&tenant->service_map, fg_hash64_table(name), tenant->n_services);
-    tenant->services[tenant->n_services++] = service;
-    catalog->n_services = FG_MAX(catalog->n_services, number + 1);
+    service->name = fg_bytes(text, name.len);
+    service->tenant = tenant;
+    add_to_shelf(catalog, &tenant->services, fg_hash64_table(name), &service->memory);
+    add_idle(catalog, service);
+    catalog->next_service = FG_MAX(catalog->next_service, number + 1);
     return service;
 }
 
@@ -126,9 +243,16 @@ struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_sl
     return tenant;
 }
 
+static uint64_t bytes_of(const struct catalog *catalog)
+{
+    return catalog->bytes + fg_map_bytes(&catalog->tenant_map) +
+           catalog->cap_tenants * sizeof(struct catalog_tenant *) +
+           catalog->cap_idle * sizeof(struct catalog_service *);
+}
+
 static bool full(const struct catalog *catalog)
 {
-    return fg_arena_used_bytes(catalog->arena) > catalog->max_bytes;
+    return bytes_of(catalog) > catalog->max_bytes;
 }
 
 bool catalog_is_full(struct catalog *catalog)
@@ -191,20 +315,35 @@ _Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant)
     return &tenant->durable;
 }
 
+/* Also the mark that a push has found it. */
+static struct catalog_service *use_service(const struct catalog *catalog,
+                                           const struct catalog_tenant *tenant,
+                                           struct fg_slice name)
+{
+    uint32_t place;
+    struct catalog_service *service = find_service(tenant, name, &place);
+
+    if (service != NULL)
+        mark_found(catalog, &service->found);
+    return service;
+}
+
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
                                         struct fg_slice name)
 {
     struct catalog_service *service;
 
     (void)pthread_rwlock_rdlock(&catalog->lock);
-    service = find_service(tenant, name);
+    service = use_service(catalog, tenant, name);
     (void)pthread_rwlock_unlock(&catalog->lock);
     if (service != NULL)
         return service;
     (void)pthread_rwlock_wrlock(&catalog->lock);
-    service = find_service(tenant, name);
-    if (service == NULL && !full(catalog))
-        service = add_service(catalog, tenant, name, catalog->n_services);
+    service = use_service(catalog, tenant, name);
+    if (service == NULL && !full(catalog) && catalog->next_service < UINT32_MAX) {
+        service = add_service(catalog, tenant, name, catalog->next_service);
+        mark_found(catalog, &service->found);
+    }
     (void)pthread_rwlock_unlock(&catalog->lock);
     return service;
 }
@@ -213,97 +352,65 @@ void catalog_each_service(struct catalog *catalog,
                           void (*each)(struct catalog_service *service, void *arg), void *arg)
 {
     (void)pthread_rwlock_rdlock(&catalog->lock);
-    for (uint32_t t = 0; t < catalog->n_tenants; t++)
-        for (uint32_t i = 0; i < catalog->tenants[t]->n_services; i++)
-            each(catalog->tenants[t]->services[i], arg);
+    for (uint32_t t = 0; t < catalog->n_tenants; t++) {
+        const struct shelf *services = &catalog->tenants[t]->services;
+
+        for (uint32_t i = 0; i < services->count; i++)
+            if (services->places[i].item != NULL)
+                each(services->places[i].item, arg);
+    }
     (void)pthread_rwlock_unlock(&catalog->lock);
 }
 
 /* ---- series ---- */
 
-/* What makes two series one: equal labels and an equal schema. */
-static struct fg_id series_id(const struct fg_labels *labels, const struct fg_value_type *period,
-                              const struct fg_value_type *types, uint32_t n_types)
-{
-    struct fg_buf content;
-    struct fg_id id;
-
-    fg_buf_init(&content, SIZE_MAX);
-    fg_labels_encode(labels, &content);
-    fg_buf_lenbytes(&content, period->type);
-    fg_buf_lenbytes(&content, period->unit);
-    for (uint32_t t = 0; t < n_types; t++) {
-        fg_buf_lenbytes(&content, types[t].type);
-        fg_buf_lenbytes(&content, types[t].unit);
-    }
-    id = fg_hash128(fg_buf_slice(&content));
-    fg_buf_done(&content);
-    return id;
-}
-
+/*
+ * Of two the newer: a crash may come between a delete that failed and its repetition, when the
+ * series has come back already. The older one has no profiles, and leaves when it is swept again.
+ */
 static struct catalog_series *find_series(const struct catalog_tenant *tenant, struct fg_id id)
 {
+    struct catalog_series *found = NULL;
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&tenant->series_map, fg_id_table(id), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&tenant->series_map, &walk))
-        if (fg_id_eq(tenant->series[i]->id, id))
-            return tenant->series[i];
-    return NULL;
-}
+    for (uint32_t i = shelf_first(&tenant->series, fg_id_table(id), &walk); i != FG_MAP_NONE;
+         i = shelf_next(&tenant->series, &walk)) {
+        struct catalog_series *series = tenant->series.places[i].item;
 
-static struct fg_labels keep_labels(struct catalog *catalog, const struct fg_labels *labels)
-{
-    struct fg_labels copy = {keep(catalog, labels->count, sizeof *copy.items), labels->count};
-
-    for (size_t i = 0; i < labels->count; i++)
-        copy.items[i] = (struct fg_label){keep_text(catalog, labels->items[i].name),
-                                          keep_text(catalog, labels->items[i].value)};
-    return copy;
-}
-
-static void set_types(struct catalog *catalog, struct catalog_series *series,
-                      const struct fg_value_type *period, const struct fg_value_type *types,
-                      uint32_t n_types)
-{
-    struct fg_value_type kept = {keep_text(catalog, period->type),
-                                 keep_text(catalog, period->unit)};
-
-    series->n_types = n_types;
-    series->types = keep(catalog, n_types, sizeof *series->types);
-    series->by_type = keep(catalog, n_types, sizeof *series->by_type);
-    for (uint32_t t = 0; t < n_types; t++) {
-        series->types[t] = (struct fg_profile_type){
-            .name = fg_labels_get(&series->labels, FG_LABEL_NAME),
-            .type = keep_text(catalog, types[t].type),
-            .unit = keep_text(catalog, types[t].unit),
-            .period_type = kept.type,
-            .period_unit = kept.unit,
-        };
-        series->by_type[t] =
-            fg_labels_with_type(&series->labels, &series->types[t], catalog->arena);
+        if (fg_id_eq(series->id, id) && (found == NULL || series->number > found->number))
+            found = series;
     }
+    return found;
 }
 
-static struct catalog_series *add_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                                         const struct catalog_service *service,
-                                         const struct fg_labels *labels,
-                                         const struct fg_value_type *period,
-                                         const struct fg_value_type *types, uint32_t n_types)
+static void add_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                       struct catalog_service *service, struct catalog_series *series,
+                       uint32_t number)
 {
-    struct catalog_series *series = keep(catalog, 1, sizeof *series);
-
-    series->number = tenant->n_series;
+    series->number = number;
     series->service = service;
-    series->labels = keep_labels(catalog, labels);
-    series->id = series_id(labels, period, types, n_types);
     series->shard =
-        fg_shard_of(tenant->name, service->name, fg_labels_hash(labels), catalog->spread);
-    set_types(catalog, series, period, types, n_types);
-    tenant->series = grown(tenant->series, tenant->n_series, &tenant->cap_series,
-                           sizeof(struct catalog_series *));
-    fg_map_add(&tenant->series_map, fg_id_table(series->id), series->number);
-    tenant->series[tenant->n_series++] = series;
+        fg_shard_of(tenant->name, service->name, fg_labels_hash(&series->labels), catalog->spread);
+    add_to_shelf(catalog, &tenant->series, fg_id_table(series->id), &series->memory);
+    tenant->next_series = FG_MAX(tenant->next_series, number + 1);
+    service->n_series++;
+}
+
+/* Under the lock, as the two that follow. */
+static bool has_room(const struct catalog *catalog, const struct catalog_tenant *tenant,
+                     uint64_t series_max)
+{
+    return !full(catalog) && tenant->next_series < UINT32_MAX &&
+           (series_max == 0 || shelf_items(&tenant->series) < series_max);
+}
+
+static struct catalog_series *use_series(const struct catalog *catalog,
+                                         const struct catalog_tenant *tenant, struct fg_id id)
+{
+    struct catalog_series *series = find_series(tenant, id);
+
+    if (series != NULL)
+        mark_found(catalog, &series->found);
     return series;
 }
 
@@ -312,20 +419,27 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
                                       const struct fg_wire_batch *batch,
                                       const struct fg_labels *labels, uint64_t series_max)
 {
-    struct fg_id id = series_id(labels, &batch->period_type, batch->types, batch->n_types);
-    struct catalog_series *series;
+    const struct series_def def = {*labels, batch->period_type, batch->types, batch->n_types};
+    struct fg_id id = series_id(&def);
+    struct catalog_series *series, *made;
+    bool room;
 
     (void)pthread_rwlock_rdlock(&catalog->lock);
-    series = find_series(tenant, id);
+    series = use_series(catalog, tenant, id);
+    room = has_room(catalog, tenant, series_max);
     (void)pthread_rwlock_unlock(&catalog->lock);
-    if (series != NULL)
+    if (series != NULL || !room)
         return series;
+    made = series_make(&def);
     (void)pthread_rwlock_wrlock(&catalog->lock);
-    series = find_series(tenant, id);
-    if (series == NULL && !full(catalog) && (series_max == 0 || tenant->n_series < series_max))
-        series = add_series(catalog, tenant, service, labels, &batch->period_type, batch->types,
-                            batch->n_types);
+    series = use_series(catalog, tenant, id); /* another may have been faster */
+    if (series == NULL && has_room(catalog, tenant, series_max)) {
+        series = fg_take(made);
+        add_series(catalog, tenant, service, series, tenant->next_series);
+        mark_found(catalog, &series->found);
+    }
     (void)pthread_rwlock_unlock(&catalog->lock);
+    free(made);
     return series;
 }
 
@@ -333,6 +447,16 @@ bool catalog_series_saw(struct catalog_series *series, uint64_t types)
 {
     (void)atomic_fetch_or(&series->seen, types);
     return !atomic_load(&series->durable) || (types & ~atomic_load(&series->stored)) != 0;
+}
+
+/* One thread changes them. */
+void catalog_series_holds(struct catalog_series *series, uint32_t born, int64_t time_ns)
+{
+    series->held_before = FG_MAX(series->held_before, born + 1);
+    if (time_ns < atomic_load_explicit(&series->least_ns, memory_order_relaxed))
+        atomic_store(&series->least_ns, time_ns);
+    if (time_ns > atomic_load_explicit(&series->greatest_ns, memory_order_relaxed))
+        atomic_store(&series->greatest_ns, time_ns);
 }
 
 /* ---- definitions ---- */
@@ -348,26 +472,43 @@ static void put_number(struct fg_store_batch *out, unsigned family, const struct
     fg_buf_done(&value);
 }
 
+static void tenant_key(const struct catalog_tenant *tenant, struct fg_buf *out)
+{
+    fg_buf_init(out, SIZE_MAX);
+    fg_buf_putc(out, META_TENANT);
+    fg_buf_put(out, tenant->name);
+}
+
+static void service_key(const struct catalog_service *service, struct fg_buf *out)
+{
+    fg_buf_init(out, SIZE_MAX);
+    fg_buf_putc(out, META_SERVICE);
+    fg_buf_be32(out, service->tenant->number);
+    fg_buf_put(out, service->name);
+}
+
+static void series_key(const struct catalog_tenant *tenant, const struct catalog_series *series,
+                       struct fg_buf *out)
+{
+    fg_buf_init(out, SIZE_MAX);
+    fg_buf_be32(out, tenant->number);
+    fg_buf_be32(out, series->number);
+}
+
 void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out)
 {
     struct fg_buf key;
 
-    fg_buf_init(&key, SIZE_MAX);
-    fg_buf_putc(&key, META_TENANT);
-    fg_buf_put(&key, tenant->name);
+    tenant_key(tenant, &key);
     put_number(out, HEAD_META, &key, tenant->number);
     fg_buf_done(&key);
 }
 
-void catalog_put_service(const struct catalog_tenant *tenant, const struct catalog_service *service,
-                         struct fg_store_batch *out)
+void catalog_put_service(const struct catalog_service *service, struct fg_store_batch *out)
 {
     struct fg_buf key;
 
-    fg_buf_init(&key, SIZE_MAX);
-    fg_buf_putc(&key, META_SERVICE);
-    fg_buf_be32(&key, tenant->number);
-    fg_buf_put(&key, service->name);
+    service_key(service, &key);
     put_number(out, HEAD_META, &key, service->number);
     fg_buf_done(&key);
 }
@@ -375,29 +516,185 @@ void catalog_put_service(const struct catalog_tenant *tenant, const struct catal
 void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
                         struct fg_store_batch *out)
 {
-    struct fg_buf key, value, labels;
+    struct fg_buf key, value;
 
-    fg_buf_init(&key, SIZE_MAX);
+    series_key(tenant, series, &key);
     fg_buf_init(&value, SIZE_MAX);
-    fg_buf_init(&labels, SIZE_MAX);
-    fg_buf_be32(&key, tenant->number);
-    fg_buf_be32(&key, series->number);
-    fg_labels_encode(&series->labels, &labels);
-    fg_buf_varint(&value, series->service->number);
-    fg_buf_varint(&value, series->shard);
-    fg_buf_lenbytes(&value, fg_buf_slice(&labels));
-    fg_buf_lenbytes(&value, series->types[0].period_type);
-    fg_buf_lenbytes(&value, series->types[0].period_unit);
-    fg_buf_varint(&value, series->n_types);
-    for (uint32_t t = 0; t < series->n_types; t++) {
-        fg_buf_lenbytes(&value, series->types[t].type);
-        fg_buf_lenbytes(&value, series->types[t].unit);
-    }
-    fg_buf_varint(&value, atomic_load(&series->seen));
+    series_encode(series, series->service->number, &value);
     fg_store_put(out, HEAD_SERIES, fg_buf_slice(&key), fg_buf_slice(&value));
     fg_buf_done(&key);
     fg_buf_done(&value);
-    fg_buf_done(&labels);
+}
+
+/* Numbers up to it are not given again, though nothing in the store has them. tenant: of whose
+ * series; NULL: services. */
+static void put_next(const struct catalog_tenant *tenant, uint32_t next, struct fg_store_batch *out)
+{
+    struct fg_buf key;
+
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_putc(&key, META_NEXT);
+    if (tenant != NULL)
+        fg_buf_be32(&key, tenant->number);
+    put_number(out, HEAD_META, &key, next);
+    fg_buf_done(&key);
+}
+
+/* ---- sweeping ---- */
+
+static void remove_series(struct catalog *catalog, struct catalog_tenant *tenant, uint32_t place,
+                          struct fg_store_batch *out)
+{
+    struct catalog_series *series = tenant->series.places[place].item;
+    struct fg_buf key;
+
+    shelf_remove(&tenant->series, place);
+    if (--series->service->n_series == 0)
+        add_idle(catalog, series->service);
+    make_gone(catalog, &series->memory);
+    series_key(tenant, series, &key);
+    fg_store_delete(out, HEAD_SERIES, fg_buf_slice(&key)); /* where it never came to be, too */
+    fg_buf_done(&key);
+}
+
+/* To the next tenant. The places of this one may change only now: nobody stands on them. */
+static void move_hand(struct catalog *catalog)
+{
+    tidy_shelf(catalog, &catalog->tenants[catalog->hand_tenant]->series);
+    catalog->hand_place = 0;
+    catalog->hand_tenant++;
+    if (catalog->hand_tenant == catalog->n_tenants)
+        catalog->hand_tenant = 0;
+}
+
+struct sweep {
+    uint32_t least_born;
+    struct fg_store_batch *out;
+    uint32_t looks, gone; /* so far */
+};
+
+/* Some series of the tenant at hand. Under the lock. */
+static void sweep_some(struct catalog *catalog, struct sweep *sweep)
+{
+    struct catalog_tenant *tenant = catalog->tenants[catalog->hand_tenant];
+    const struct shelf *shelf = &tenant->series;
+    uint32_t end = FG_MIN(shelf->count, catalog->hand_place + SWEEP_LOOKS_LOCKED);
+    uint32_t before = sweep->gone;
+
+    sweep->looks += 1 + end - catalog->hand_place;
+    for (; catalog->hand_place < end; catalog->hand_place++) {
+        const struct catalog_series *series = shelf->places[catalog->hand_place].item;
+
+        if (series == NULL || series->held_before > sweep->least_born ||
+            in_use(catalog, &series->found))
+            continue;
+        remove_series(catalog, tenant, catalog->hand_place, sweep->out);
+        sweep->gone++;
+    }
+    if (sweep->gone > before)
+        put_next(tenant, tenant->next_series, sweep->out);
+    if (catalog->hand_place == shelf->count)
+        move_hand(catalog);
+}
+
+/* Once round at most. */
+void catalog_sweep_series(struct catalog *catalog, uint32_t least_born, struct fg_store_batch *out)
+{
+    struct sweep sweep = {.least_born = least_born, .out = out};
+    bool round = catalog_count_tenants(catalog) == 0;
+
+    turn_epoch(catalog);
+    while (!round && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
+        (void)pthread_rwlock_wrlock(&catalog->lock);
+        sweep_some(catalog, &sweep);
+        round = catalog->hand_tenant == 0 && catalog->hand_place == 0;
+        (void)pthread_rwlock_unlock(&catalog->lock);
+    }
+}
+
+/* A service that may leave, perhaps. */
+struct leaver {
+    struct catalog_service *service;
+    bool leaves;
+};
+
+/* Takes some off the list, the longest idle first. */
+static uint32_t take_idle(struct catalog *catalog, struct leaver ret_leavers[SWEEP_SERVICES])
+{
+    uint32_t n = 0, taken;
+
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    for (taken = 0; taken < FG_MIN(catalog->n_idle, SWEEP_SERVICES); taken++) {
+        struct catalog_service *service = catalog->idle[taken];
+
+        service->idle = false;
+        if (service->n_series == 0)
+            ret_leavers[n++] = (struct leaver){service, !in_use(catalog, &service->found)};
+    }
+    catalog->n_idle -= taken;
+    if (catalog->n_idle > 0)
+        memmove(catalog->idle, catalog->idle + taken,
+                catalog->n_idle * sizeof(struct catalog_service *));
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return n;
+}
+
+static void remove_service(struct catalog *catalog, struct catalog_service *service,
+                           struct fg_store_batch *out)
+{
+    struct shelf *shelf = &service->tenant->services;
+    struct fg_buf key;
+    uint32_t place;
+
+    fg_assert(find_service(service->tenant, service->name, &place) == service);
+    shelf_remove(shelf, place);
+    tidy_shelf(catalog, shelf);
+    make_gone(catalog, &service->memory);
+    service_key(service, &key);
+    fg_store_delete(out, HEAD_META, fg_buf_slice(&key));
+    fg_buf_done(&key);
+}
+
+void catalog_sweep_services(struct catalog *catalog,
+                            bool (*may_leave)(const struct catalog_service *service, void *arg),
+                            void *arg, struct fg_store_batch *out)
+{
+    struct leaver leavers[SWEEP_SERVICES];
+    uint32_t n = take_idle(catalog, leavers);
+    bool any = false;
+
+    for (uint32_t i = 0; i < n; i++)
+        leavers[i].leaves = leavers[i].leaves && may_leave(leavers[i].service, arg);
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    for (uint32_t i = 0; i < n; i++) {
+        struct catalog_service *service = leavers[i].service;
+
+        /* Meanwhile a push may have come. */
+        if (service->n_series > 0)
+            continue;
+        if (leavers[i].leaves && !in_use(catalog, &service->found)) {
+            remove_service(catalog, service, out);
+            any = true;
+        } else {
+            add_idle(catalog, service);
+        }
+    }
+    if (any)
+        put_next(NULL, catalog->next_service, out);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+}
+
+void catalog_assume_held(struct catalog *catalog, uint32_t cuts)
+{
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    for (uint32_t t = 0; t < catalog->n_tenants; t++)
+        for (uint32_t i = 0; i < catalog->tenants[t]->series.count; i++) {
+            struct catalog_series *series = catalog->tenants[t]->series.places[i].item;
+
+            if (series != NULL)
+                series->held_before = cuts + 1;
+        }
+    (void)pthread_rwlock_unlock(&catalog->lock);
 }
 
 /* ---- queries ---- */
@@ -447,21 +744,34 @@ static struct fg_slice only_service(const struct fg_selector *selector)
     return fg_bytes(NULL, 0);
 }
 
-static bool select_all(const struct catalog_tenant *tenant, const struct fg_selector *selector,
+/* Can it have profiles that are asked for? */
+static bool passes(const struct catalog_series *series, const struct catalog_filter *filter,
+                   struct fg_slice service)
+{
+    int64_t least_ns, greatest_ns;
+
+    if (series == NULL || !atomic_load(&series->durable))
+        return false;
+    least_ns = atomic_load(&series->least_ns);
+    greatest_ns = atomic_load(&series->greatest_ns);
+    return least_ns <= greatest_ns && least_ns <= filter->end_ns &&
+           greatest_ns >= filter->start_ns &&
+           (service.len == 0 || fg_slice_eq(series->service->name, service));
+}
+
+static bool select_all(const struct catalog_tenant *tenant, const struct catalog_filter *filter,
                        struct fg_arena *arena, struct match_list *list)
 {
-    struct fg_slice service = only_service(selector);
+    struct fg_slice service = only_service(filter->selector);
 
-    for (uint32_t s = 0; s < tenant->n_series; s++) {
-        const struct catalog_series *series = tenant->series[s];
+    for (uint32_t s = 0; s < tenant->series.count; s++) {
+        const struct catalog_series *series = tenant->series.places[s].item;
 
-        if (!atomic_load(&series->durable)) /* nothing was stored, or it is a gap */
-            continue;
-        if (service.len > 0 && !fg_slice_eq(series->service->name, service))
+        if (!passes(series, filter, service))
             continue;
         for (uint32_t t = 0; t < series->n_types; t++)
             if ((atomic_load(&series->seen) >> t & 1) != 0 &&
-                fg_selector_matches(selector, &series->by_type[t]) &&
+                fg_selector_matches(filter->selector, &series->by_type[t]) &&
                 !match_add(list, arena, series, t))
                 return false;
     }
@@ -469,7 +779,7 @@ static bool select_all(const struct catalog_tenant *tenant, const struct fg_sele
 }
 
 enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tenant,
-                            const struct fg_selector *selector, struct fg_arena *arena,
+                            const struct catalog_filter *filter, struct fg_arena *arena,
                             struct catalog_match **ret_matches, size_t *ret_count,
                             struct fg_err *err)
 {
@@ -478,7 +788,7 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
 
     if (tenant != NULL) {
         (void)pthread_rwlock_rdlock(&catalog->lock);
-        fits = select_all(tenant, selector, arena, &list);
+        fits = select_all(tenant, filter, arena, &list);
         (void)pthread_rwlock_unlock(&catalog->lock);
     }
     if (!fits)
@@ -490,18 +800,24 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
     return FG_OK;
 }
 
+static bool is_stored(const struct catalog_series *series)
+{
+    return series != NULL && atomic_load(&series->durable);
+}
+
 enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_tenant *tenant,
                                  struct fg_arena *arena, struct catalog_series ***ret_series,
                                  size_t *ret_count, struct fg_err *err)
 {
+    const struct shelf *shelf = &tenant->series;
     struct catalog_series **series;
     size_t count = 0;
 
     (void)pthread_rwlock_rdlock(&catalog->lock);
-    series = fg_arena_alloc(arena, tenant->n_series * sizeof(struct catalog_series *));
-    for (uint32_t s = 0; series != NULL && s < tenant->n_series; s++)
-        if (atomic_load(&tenant->series[s]->durable))
-            series[count++] = tenant->series[s];
+    series = fg_arena_alloc(arena, shelf_items(shelf) * sizeof(struct catalog_series *));
+    for (uint32_t s = 0; series != NULL && s < shelf->count; s++)
+        if (is_stored(shelf->places[s].item))
+            series[count++] = shelf->places[s].item;
     (void)pthread_rwlock_unlock(&catalog->lock);
     if (series == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many series to list");
@@ -515,10 +831,13 @@ uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *te
     uint64_t count = 0;
 
     (void)pthread_rwlock_rdlock(&catalog->lock);
-    for (uint32_t i = 0; i < catalog->n_tenants; i++)
+    for (uint32_t i = 0; i < catalog->n_tenants; i++) {
+        const struct shelf *shelf = &catalog->tenants[i]->series;
+
         if (tenant == NULL || tenant == catalog->tenants[i])
-            for (uint32_t s = 0; s < catalog->tenants[i]->n_series; s++)
-                count += atomic_load(&catalog->tenants[i]->series[s]->durable);
+            for (uint32_t s = 0; s < shelf->count; s++)
+                count += is_stored(shelf->places[s].item);
+    }
     (void)pthread_rwlock_unlock(&catalog->lock);
     return count;
 }
@@ -528,13 +847,7 @@ size_t catalog_bytes(struct catalog *catalog)
     size_t bytes;
 
     (void)pthread_rwlock_rdlock(&catalog->lock);
-    bytes = fg_arena_used_bytes(catalog->arena);
-    for (uint32_t i = 0; i < catalog->n_tenants; i++) {
-        const struct catalog_tenant *tenant = catalog->tenants[i];
-
-        bytes += fg_map_bytes(&tenant->series_map) +
-                 tenant->cap_series * sizeof(struct catalog_series *);
-    }
+    bytes = bytes_of(catalog);
     (void)pthread_rwlock_unlock(&catalog->lock);
     return bytes;
 }
@@ -574,22 +887,20 @@ static enum fg_code load_tenant(struct catalog *catalog, struct fg_slice key, st
 {
     struct fg_cur cur = fg_cur(value);
     uint64_t number = fg_cur_varint(&cur);
-    struct catalog_tenant *tenant = fg_new(struct catalog_tenant);
+    struct catalog_tenant *tenant;
 
-    if (!fg_cur_end(&cur) || number >= UINT32_MAX / 2) {
-        free(tenant);
+    if (!fg_cur_end(&cur) || number >= UINT32_MAX / 2)
         return corrupt(err, "tenant");
-    }
-    tenant->name = keep_text(catalog, fg_slice_sub(key, 1, key.len));
-    tenant->number = (uint32_t)number;
-    atomic_store(&tenant->durable, true);
     while (catalog->n_tenants <= number) {
         catalog->tenants = grown(catalog->tenants, catalog->n_tenants, &catalog->cap_tenants,
                                  sizeof(struct catalog_tenant *));
         catalog->tenants[catalog->n_tenants++] = NULL;
     }
+    if (catalog->tenants[number] != NULL)
+        return corrupt(err, "tenant");
+    tenant = make_tenant(catalog, fg_slice_sub(key, 1, key.len), (uint32_t)number);
+    atomic_store(&tenant->durable, true);
     catalog->tenants[number] = tenant;
-    fg_map_add(&catalog->tenant_map, fg_hash64_table(tenant->name), tenant->number);
     return FG_OK;
 }
 
@@ -600,12 +911,33 @@ static void fill_gaps(struct catalog *catalog)
         if (catalog->tenants[i] == NULL) {
             catalog->tenants[i] = fg_new(struct catalog_tenant);
             catalog->tenants[i]->number = i;
+            catalog->bytes += sizeof(struct catalog_tenant);
         }
 }
 
 static struct catalog_tenant *tenant_at(struct catalog *catalog, uint32_t number)
 {
     return number < catalog->n_tenants ? catalog->tenants[number] : NULL;
+}
+
+static enum fg_code load_next(struct catalog *catalog, struct fg_slice key, struct fg_slice value,
+                              struct fg_err *err)
+{
+    struct fg_cur key_cur = fg_cur(fg_slice_sub(key, 1, key.len)), cur = fg_cur(value);
+    uint64_t next = fg_cur_varint(&cur);
+    struct catalog_tenant *tenant;
+
+    if (!fg_cur_end(&cur) || next > UINT32_MAX)
+        return corrupt(err, "number");
+    if (!fg_cur_more(&key_cur)) {
+        catalog->next_service = (uint32_t)next;
+        return FG_OK;
+    }
+    tenant = tenant_at(catalog, fg_cur_be32(&key_cur));
+    if (!fg_cur_end(&key_cur) || tenant == NULL)
+        return corrupt(err, "number");
+    tenant->next_series = (uint32_t)next;
+    return FG_OK;
 }
 
 static enum fg_code load_service(struct catalog *catalog, struct fg_slice key,
@@ -623,75 +955,46 @@ static enum fg_code load_service(struct catalog *catalog, struct fg_slice key,
     return FG_OK;
 }
 
-static const struct catalog_service *service_at(const struct catalog_tenant *tenant,
-                                                uint64_t number)
+static struct catalog_service *service_at(const struct catalog_tenant *tenant, uint64_t number)
 {
-    for (uint32_t i = 0; i < tenant->n_services; i++)
-        if (tenant->services[i]->number == number)
-            return tenant->services[i];
+    for (uint32_t i = 0; i < tenant->services.count; i++) {
+        struct catalog_service *service = tenant->services.places[i].item;
+
+        if (service->number == number)
+            return service;
+    }
     return NULL;
 }
 
-/* Series numbers that never became durable leave gaps too: a series that nothing matches. */
-static void skip_series(struct catalog *catalog, struct catalog_tenant *tenant, uint32_t until)
-{
-    while (tenant->n_series < until) {
-        struct catalog_series *gap = keep(catalog, 1, sizeof *gap);
-
-        gap->number = tenant->n_series;
-        tenant->series = grown(tenant->series, tenant->n_series, &tenant->cap_series,
-                               sizeof(struct catalog_series *));
-        tenant->series[tenant->n_series++] = gap;
-    }
-}
-
-static enum fg_code load_series_value(struct catalog *catalog, struct catalog_tenant *tenant,
-                                      struct fg_cur *cur, struct fg_arena *arena,
-                                      struct fg_err *err)
-{
-    const struct catalog_service *service = service_at(tenant, fg_cur_varint(cur));
-    uint64_t shard = fg_cur_varint(cur);
-    struct fg_slice labels_bytes = fg_cur_lenbytes(cur);
-    struct fg_value_type period, *types;
-    struct fg_labels labels;
-    struct catalog_series *series;
-    uint64_t n_types, seen;
-
-    period.type = fg_cur_lenbytes(cur);
-    period.unit = fg_cur_lenbytes(cur);
-    n_types = fg_cur_count(cur, 2);
-    types = fg_arena_new(arena, struct fg_value_type, n_types);
-    if (types == NULL || n_types == 0 || service == NULL)
-        return corrupt(err, "series");
-    for (uint64_t t = 0; t < n_types; t++) {
-        types[t].type = fg_cur_lenbytes(cur);
-        types[t].unit = fg_cur_lenbytes(cur);
-    }
-    seen = fg_cur_varint(cur);
-    if (!fg_cur_end(cur) || shard > UINT16_MAX)
-        return corrupt(err, "series");
-    if (fg_labels_decode(labels_bytes, arena, &labels, err) != FG_OK)
-        return fg_wrap(err, "head: series");
-    series = add_series(catalog, tenant, service, &labels, &period, types, (uint32_t)n_types);
-    series->shard = (uint16_t)shard; /* of its profiles' keys, whatever the spread is now */
-    atomic_store(&series->seen, seen);
-    atomic_store(&series->stored, seen);
-    atomic_store(&series->durable, true);
-    return FG_OK;
-}
-
+/* Nobody knows which profiles it has, and in which rounds. */
 static enum fg_code load_series(struct catalog *catalog, struct fg_slice key, struct fg_slice value,
                                 struct fg_err *err)
 {
-    struct fg_cur key_cur = fg_cur(key), cur = fg_cur(value);
+    struct fg_cur key_cur = fg_cur(key);
     struct catalog_tenant *tenant = tenant_at(catalog, fg_cur_be32(&key_cur));
     uint32_t number = fg_cur_be32(&key_cur);
     fg_auto(fg_arena) *arena = fg_arena_create(SERIES_ARENA_MAX_BYTES);
+    struct catalog_service *service;
+    struct catalog_series *series;
+    struct series_stored stored;
 
-    if (!fg_cur_end(&key_cur) || tenant == NULL || number < tenant->n_series)
+    if (!fg_cur_end(&key_cur) || tenant == NULL || number == UINT32_MAX)
         return corrupt(err, "series");
-    skip_series(catalog, tenant, number);
-    return load_series_value(catalog, tenant, &cur, arena, err);
+    if (series_decode(value, arena, &stored, err) != FG_OK)
+        return fg_wrap(err, "head");
+    service = service_at(tenant, stored.service);
+    if (service == NULL)
+        return corrupt(err, "series");
+    series = series_make(&stored.def);
+    add_series(catalog, tenant, service, series, number);
+    series->shard = stored.shard; /* of its profiles' keys, whatever the spread is now */
+    series->least_ns = INT64_MIN;
+    series->greatest_ns = INT64_MAX;
+    series->held_before = UINT32_MAX;
+    atomic_store(&series->seen, stored.seen);
+    atomic_store(&series->stored, stored.seen);
+    atomic_store(&series->durable, true);
+    return FG_OK;
 }
 
 /* A store of another format is refused: guessing would be worse. */
@@ -726,7 +1029,8 @@ static enum fg_code load(struct catalog *catalog, struct fg_store *store, struct
         for_each(store, HEAD_META, META_TENANT, false, catalog, load_tenant, err) != FG_OK)
         return err->code;
     fill_gaps(catalog);
-    if (for_each(store, HEAD_META, META_SERVICE, false, catalog, load_service, err) != FG_OK ||
+    if (for_each(store, HEAD_META, META_NEXT, false, catalog, load_next, err) != FG_OK ||
+        for_each(store, HEAD_META, META_SERVICE, false, catalog, load_service, err) != FG_OK ||
         for_each(store, HEAD_SERIES, 0, true, catalog, load_series, err) != FG_OK)
         return err->code;
     return FG_OK;
@@ -742,6 +1046,7 @@ enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_
     catalog->arena = fg_arena_create(SIZE_MAX);
     catalog->spread = spread;
     catalog->max_bytes = max_bytes;
+    catalog->epoch = 2;
     if (load(catalog, store, err) != FG_OK) {
         catalog_close(catalog);
         return err->code;
@@ -750,14 +1055,19 @@ enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_
     return FG_OK;
 }
 
+static void free_shelf(struct shelf *shelf)
+{
+    for (uint32_t i = 0; i < shelf->count; i++)
+        free(shelf->places[i].item);
+    shelf_done(shelf);
+}
+
 static void tenant_free(struct catalog_tenant *tenant)
 {
     if (tenant == NULL)
         return;
-    fg_map_done(&tenant->service_map);
-    fg_map_done(&tenant->series_map);
-    free(tenant->services);
-    free(tenant->series);
+    free_shelf(&tenant->series);
+    free_shelf(&tenant->services);
     free(tenant);
 }
 
@@ -767,6 +1077,9 @@ void catalog_close(struct catalog *catalog)
         return;
     for (uint32_t i = 0; i < catalog->n_tenants; i++)
         tenant_free(catalog->tenants[i]);
+    for (size_t i = 0; i < FG_COUNT(catalog->gone); i++)
+        free_all(catalog->gone[i]);
+    free(catalog->idle);
     free(catalog->tenants);
     fg_map_done(&catalog->tenant_map);
     fg_arena_destroy(catalog->arena);

@@ -2,11 +2,30 @@
  * The catalog: which tenants, services and series the head knows. All of it is in memory, and in
  * the store as keys.h says; a restart reads it back.
  *
- * Numbers are given here and never change. A tenant, service or series is durable once it was in a
+ * Numbers are given here, and never twice. A tenant, service or series is durable once it was in a
  * batch that was written; until then whoever uses it puts its definition into the same batch, so
  * that none of them depends on another push that may have failed.
  *
- * Thread: any; one lock inside. What is handed out lives as long as the catalog.
+ * Leaving. A series leaves when no round has a profile of it any more, and a service when it has
+ * neither series nor dictionaries; one that comes back is new and gets another number. Tenants
+ * stay: rounds and manifests on their way go by them.
+ *
+ *   ALIVE --------------------> GONE ----------------------------> freed
+ *     no round can hold it, no    out of reach, and its definition   nobody is inside any more
+ *     push inside has found it    is deleted; some may work with     who was when it left
+ *                                 it still
+ *
+ * Whoever uses a pointer to a service or series is inside, between catalog_enter() and
+ * catalog_leave(): a push from being decoded until it is committed, a query, the making of a
+ * segment. Those inside are counted by epochs: an epoch ends when all have left who entered before
+ * it began. So
+ *   - what leaves in an epoch is freed at the end of the next one;
+ *   - what a push found is marked with the epoch of that moment, and does not leave before the next
+ *     one has ended as well. Then that push has left. So whatever a push works with stays and has
+ *     its definition, and what leaves is used by no push: there is no race between the two.
+ * It costs two atomic additions a push, and a store where the mark is of an older epoch.
+ *
+ * Thread: any; one lock inside. Sweeping: the committer's.
  */
 #ifndef FG_INGESTER_CATALOG_H
 #define FG_INGESTER_CATALOG_H
@@ -16,33 +35,24 @@
 #include "common/profile/selector.h"
 #include "common/store/store.h"
 #include "ingester/keys.h"
-
-#include <stdatomic.h>
+#include "ingester/series.h"
 
 struct catalog;
 struct catalog_tenant;
 
 struct catalog_service {
+    struct catalog_memory memory;
     uint32_t number;
     struct fg_slice name;
+    struct catalog_tenant *tenant;
     _Atomic bool durable;
     _Atomic uint32_t generation; /* of its dictionary: what is stored now belongs to it (dict.h) */
     _Atomic uint32_t valid_from; /* generations before it may not be written any more */
-};
-
-struct catalog_series {
-    uint32_t number; /* in its tenant */
-    uint16_t shard;
-    const struct catalog_service *service;
-    struct fg_labels labels;       /* with __name__, without those made from the type */
-    struct fg_labels *by_type;     /* [n_types]: what queries see, fg_labels_with_type() */
-    struct fg_profile_type *types; /* [n_types] */
-    uint32_t n_types;
-    struct fg_id id; /* hash of labels and schema */
-    /* Types that ever had a value: bit t. The others are not listed and answer nothing. */
-    _Atomic uint64_t seen;
-    _Atomic uint64_t stored; /* those of them that the definition on disk says */
-    _Atomic bool durable;
+    uint32_t retiring;           /* the committer's: old dictionaries that are stored (retire.h) */
+    /* The catalog's. */
+    _Atomic uint64_t found; /* as of series */
+    uint32_t n_series;
+    bool idle; /* it is on the list of those that may have none */
 };
 
 /*
@@ -52,10 +62,16 @@ struct catalog_series {
 enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_bytes,
                           struct catalog **ret_catalog, struct fg_err *err) fg_must_check;
 void catalog_close(struct catalog *catalog);
+
+/* With what has left and is not freed yet. */
 size_t catalog_bytes(struct catalog *catalog);
 
 /* No new tenants, services and series: what is known goes on. */
 bool catalog_is_full(struct catalog *catalog);
+
+/* Until catalog_leave() nothing that is handed out is freed. Returns what that needs. */
+unsigned catalog_enter(struct catalog *catalog);
+void catalog_leave(struct catalog *catalog, unsigned entered);
 
 /* Find or add; NULL when it is new and the catalog is full. */
 struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name);
@@ -78,7 +94,7 @@ void catalog_each_service(struct catalog *catalog,
                           void (*each)(struct catalog_service *service, void *arg), void *arg);
 
 /* The series of a profile with the batch's schema. Find or add, as above; NULL too when the tenant
- * has series_max already (0: any number). */
+ * has series_max now (0: any number). */
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
                                       struct catalog_service *service,
                                       const struct fg_wire_batch *batch,
@@ -88,14 +104,34 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
  * has to be put. */
 bool catalog_series_saw(struct catalog_series *series, uint64_t types);
 
+/* A profile of it is, or may be, in a round that began at so many cuts. The committer's thread. */
+void catalog_series_holds(struct catalog_series *series, uint32_t born, int64_t time_ns);
+
 /* Definitions as puts. */
 void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out);
-void catalog_put_service(const struct catalog_tenant *tenant, const struct catalog_service *service,
-                         struct fg_store_batch *out);
+void catalog_put_service(const struct catalog_service *service, struct fg_store_batch *out);
 void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
                         struct fg_store_batch *out);
 
-/* --- queries --- */
+/* --- sweeping: the committer's thread --- */
+
+/* After reading back: any series may be in any round that began at so many cuts or fewer. */
+void catalog_assume_held(struct catalog *catalog, uint32_t cuts);
+
+/*
+ * Goes on through the series, some thousands at a time, and makes those leave that no round can
+ * hold: none began at less than least_born cuts. Their definitions as deletes; the call is
+ * not repeated before these are written.
+ */
+void catalog_sweep_series(struct catalog *catalog, uint32_t least_born, struct fg_store_batch *out);
+
+/* The same for services without series, some at a time. may_leave: nothing else names it; it calls
+ * nothing of the catalog's. */
+void catalog_sweep_services(struct catalog *catalog,
+                            bool (*may_leave)(const struct catalog_service *service, void *arg),
+                            void *arg, struct fg_store_batch *out);
+
+/* --- queries: inside, as long as the matches are used --- */
 
 /* A series that matches, and the sample type by which it does. */
 struct catalog_match {
@@ -103,12 +139,18 @@ struct catalog_match {
     uint32_t type;
 };
 
+/* Which series are looked for. */
+struct catalog_filter {
+    const struct fg_selector *selector;
+    int64_t start_ns, end_ns; /* that may have profiles in this time, inclusive */
+};
+
 /*
- * Series and types that match the selector, sorted by shard, then number, then type; array in the
- * arena. FG_E_LIMIT at its end. tenant NULL: none.
+ * Series and types that pass, sorted by shard, then number, then type; array in the arena.
+ * FG_E_LIMIT at its end. tenant NULL: none.
  */
 enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tenant,
-                            const struct fg_selector *selector, struct fg_arena *arena,
+                            const struct catalog_filter *filter, struct fg_arena *arena,
                             struct catalog_match **ret_matches, size_t *ret_count,
                             struct fg_err *err) fg_must_check;
 

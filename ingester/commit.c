@@ -238,6 +238,8 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
         return FG_OK;
     }
     item->stored++;
+    /* A write that fails may be done all the same. */
+    catalog_series_holds(profile->series, touched->before.born, profile->key.time_ns);
     round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));

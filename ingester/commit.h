@@ -23,8 +23,9 @@ struct commit;
 
 struct commit_profile {
     struct head_profile_key key; /* the round is for the committer to say */
-    size_t offset, len;          /* of the record in the item's records */
-    bool held;                   /* it is in a block already: a duplicate */
+    struct catalog_series *series;
+    size_t offset, len; /* of the record in the item's records */
+    bool held;          /* it is in a block already: a duplicate */
 };
 
 /* What becomes true once an item is on disk. */
@@ -34,7 +35,8 @@ struct commit_mark {
     uint64_t bits;
 };
 
-/* One push. Filled by the worker, owned by the committer from submit to done(). */
+/* One push. Filled by the worker, owned by the committer from submit to done(). Who made it stays
+ * inside the catalog until then. */
 struct commit_item {
     struct commit_item *next;
     struct catalog_tenant *tenant;

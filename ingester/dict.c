@@ -326,6 +326,28 @@ enum fg_code dict_stored(struct fg_store *store, uint32_t service, uint32_t gene
     return code;
 }
 
+enum fg_code dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
+                             struct fg_err *err)
+{
+    struct fg_store_iter *iter;
+    struct fg_buf from, to;
+    enum fg_code code;
+
+    fg_buf_init(&from, 64);
+    fg_buf_init(&to, 64);
+    put_chunk_key(&from, service, 0, 0);
+    put_chunk_key(&to, service, UINT32_MAX, UINT32_MAX);
+    iter = fg_store_iter_create(store, HEAD_DICT, fg_buf_slice(&from), fg_buf_slice(&to));
+    *ret_stored = iter->valid;
+    code = iter->err.code;
+    if (code != FG_OK)
+        *err = iter->err;
+    fg_store_iter_destroy(iter);
+    fg_buf_done(&from);
+    fg_buf_done(&to);
+    return code;
+}
+
 /* ---- the table ---- */
 
 struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max_bytes)

@@ -50,6 +50,10 @@ enum fg_code dict_each(struct fg_store *store,
 enum fg_code dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
                          bool *ret_stored, struct fg_err *err) fg_must_check;
 
+/* Is there anything of any dictionary of the service in the store? */
+enum fg_code dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
+                             struct fg_err *err) fg_must_check;
+
 /* Has anybody a reference? */
 bool dict_in_use(struct dict_table *table, uint32_t service, uint32_t generation);
 

@@ -21,6 +21,7 @@ struct push {
     struct fg_slice batch;
     uint32_t *undefined; /* stacks nobody defined */
     uint32_t n_undefined;
+    unsigned entered;  /* the catalog, while it is on the worker or with the committer */
     struct look *look; /* NULL: none of its profiles was looked for */
     unsigned tries;    /* that found the manifest changed */
 };
@@ -106,6 +107,12 @@ static void reply(struct message *message)
     free(results);
 }
 
+/* Nothing of the catalog's is used any more. */
+static void leave(const struct push *push)
+{
+    catalog_leave(push->context->catalog, push->entered);
+}
+
 /* Any thread. The push is not touched any more: the message may be gone. */
 static void finish(struct push *push)
 {
@@ -135,6 +142,7 @@ static void on_committed(struct commit_item *item)
 {
     struct push *push = fg_container(item, struct push, item);
 
+    leave(push);
     if (item->code == FG_E_ABORTED && push->tries++ < TRIES_MAX) {
         look_free(fg_take(push->look));
         begin_anew(push);
@@ -189,7 +197,7 @@ static void define(struct push *push)
         commit_item_mark(item, (struct commit_mark){.durable = tenant_durable});
     }
     if (!atomic_load(&item->service->durable)) {
-        catalog_put_service(item->tenant, item->service, &item->defs);
+        catalog_put_service(item->service, &item->defs);
         commit_item_mark(item, (struct commit_mark){.durable = &item->service->durable});
     }
 }
@@ -240,8 +248,7 @@ static bool has_group(const struct push *push, const struct commit_profile *prof
 
 /* Where the profile belongs. */
 static enum fg_code find_place(struct push *push, const struct fg_wire_batch *batch,
-                               uint32_t number, uint64_t series_max,
-                               struct catalog_series **ret_series, struct fg_err *err)
+                               uint32_t number, uint64_t series_max, struct fg_err *err)
 {
     const struct fg_profile *profile = &batch->profiles[number];
     struct commit_item *item = &push->item;
@@ -264,17 +271,17 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
         .time_ns = profile->time_ns,
         .id = profile->id,
     };
-    *ret_series = series;
+    out->series = series;
     return has_group(push, out) ? FG_OK : catalog_full(err);
 }
 
 static void add_record(struct push *push, const struct fg_wire_batch *batch, uint32_t number,
-                       struct catalog_series *series, const uint32_t *nodes,
-                       const struct scratch *scratch)
+                       const uint32_t *nodes, const struct scratch *scratch)
 {
     const struct fg_profile *profile = &batch->profiles[number];
     struct commit_item *item = &push->item;
     struct commit_profile *out = &item->profiles[number];
+    struct catalog_series *series = out->series;
 
     if (catalog_series_saw(series, types_with_values(profile, batch->n_types))) {
         uint64_t seen = atomic_load(&series->seen); /* grows on this thread only */
@@ -345,17 +352,15 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     struct commit_item *item = &push->item;
     uint64_t series_max = series_max_of(push);
     uint32_t *nodes = fg_arena_alloc(arena, batch->n_stacks * sizeof *nodes);
-    struct catalog_series **series =
-        fg_arena_alloc(arena, batch->n_profiles * sizeof(struct catalog_series *));
     struct scratch scratch;
 
-    if (nodes == NULL || series == NULL || !scratch_create(&scratch, batch, arena))
+    if (nodes == NULL || !scratch_create(&scratch, batch, arena))
         return fg_fail(err, FG_E_LIMIT, "batch of %u stacks", batch->n_stacks);
     item->n_profiles = batch->n_profiles;
     item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
     /* First whether there is room: a stack that was numbered for nothing spoils its dictionary. */
     for (uint32_t i = 0; i < batch->n_profiles; i++)
-        if (find_place(push, batch, i, series_max, &series[i], err) != FG_OK)
+        if (find_place(push, batch, i, series_max, err) != FG_OK)
             return err->code;
     if (must_look(push))
         return FG_OK;
@@ -368,7 +373,7 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
         return FG_OK;
     define(push);
     for (uint32_t i = 0; i < batch->n_profiles; i++)
-        add_record(push, batch, i, series[i], nodes, &scratch);
+        add_record(push, batch, i, nodes, &scratch);
     dict_put_chunk(item->dict, &item->defs);
     return FG_OK;
 }
@@ -379,6 +384,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     struct fg_wire_batch batch;
     enum fg_code code;
 
+    push->entered = catalog_enter(push->context->catalog);
     push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
     if (push->item.tenant != NULL)
         push->item.service = catalog_service(push->context->catalog, push->item.tenant,
@@ -412,6 +418,7 @@ static void done(struct fg_job *job)
     struct push *push = fg_container(job, struct push, job);
 
     if (job->code == FG_OK && is_to_be_looked_for(push)) {
+        leave(push); /* looking takes its time, and then all is found anew */
         start_look(push);
         return;
     }
@@ -427,6 +434,7 @@ static void done(struct fg_job *job)
         push->item.err = job->err;
     }
     let_go(push);
+    leave(push);
     finish(push);
 }
 

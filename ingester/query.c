@@ -15,11 +15,17 @@ struct query_job {
 static enum fg_code run(struct fg_job *base, struct fg_err *err)
 {
     struct query_job *job = fg_container(base, struct query_job, job);
+    struct catalog *catalog = job->query.context->catalog;
+    enum fg_code code;
+    unsigned entered;
 
     job->query.arena = fg_arena_create(job->query.context->memory_max_bytes);
     if (fg_rpc_deadline_mono_ns(job->query.req) <= fg_mono_ns(fg_clock_real()))
         return fg_fail(err, FG_E_DEADLINE, "query waited too long");
-    return job->kind(&job->query, err);
+    entered = catalog_enter(catalog);
+    code = job->kind(&job->query, err);
+    catalog_leave(catalog, entered);
+    return code;
 }
 
 static void done(struct fg_job *base)
@@ -174,8 +180,9 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
     scope.tenant = catalog_find_tenant(catalog, fg_cstr(selection->tenant));
     code = read_selector(selection, profile_type, query->arena, &selector, err);
     if (code == FG_OK)
-        code = catalog_select(catalog, scope.tenant, &selector, query->arena, &scope.matches,
-                              &scope.n_matches, err);
+        code = catalog_select(catalog, scope.tenant,
+                              &(struct catalog_filter){&selector, start_ns, end_ns}, query->arena,
+                              &scope.matches, &scope.n_matches, err);
     if (code == FG_OK && scope.tenant != NULL)
         code = choose_rounds(query, selection->generation, &scope, err);
     fg_selector_done(&selector);

@@ -1,4 +1,7 @@
-/* SERIES and STATS: answered from the catalog, without reading a profile. */
+/*
+ * SERIES and STATS: answered from the catalog, without reading a profile. So a series is listed
+ * that has profiles before and after the range and none in it, as long as its shard has any.
+ */
 #include "ingester/query.h"
 
 /* Distinct label sets, encoded one after another. */
@@ -139,10 +142,11 @@ enum fg_code query_series(struct query *query, struct fg_err *err)
 static enum fg_code stats_of(struct query *query, const Fg__Inner__StatsHead *head,
                              struct fg_err *err)
 {
-    Fg__Inner__Selection selection = FG__INNER__SELECTION__INIT;
+    Fg__Inner__Selection selection;
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
     struct query_scope scope;
 
+    fg__inner__selection__init(&selection);
     selection.tenant = head->tenant;
     selection.generation = head->generation;
     if (query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)

@@ -2,7 +2,7 @@
 
 #include "ingester/commit.h"
 
-enum state { WRITTEN, OLD, UNNEEDED };
+enum state { WRITTEN, OLD, UNNEEDED, DELETED };
 
 struct leaver {
     struct catalog_service *service;
@@ -15,6 +15,7 @@ struct retire {
     struct retire_config config;
     struct leaver *leavers;
     size_t n_leavers, cap_leavers;
+    struct fg_store_batch deletes; /* of series and services that left the catalog */
 };
 
 static void add(struct retire *retire, struct catalog_service *service, uint32_t generation)
@@ -26,6 +27,7 @@ static void add(struct retire *retire, struct catalog_service *service, uint32_t
     }
     retire->leavers[retire->n_leavers++] =
         (struct leaver){.service = service, .generation = generation};
+    service->retiring++;
 }
 
 /* ---- the start ---- */
@@ -74,6 +76,8 @@ enum fg_code retire_create(const struct retire_config *config, struct retire **r
     enum fg_code code;
 
     retire->config = *config;
+    fg_store_batch_init(&retire->deletes);
+    catalog_assume_held(config->catalog, rounds_cuts(config->rounds));
     catalog_each_service(config->catalog, note_service, &start);
     code = dict_each(config->store, note_dictionary, &start, err);
     free(start.services);
@@ -88,6 +92,7 @@ void retire_destroy(struct retire *retire)
 {
     if (retire == NULL)
         return;
+    fg_store_batch_done(&retire->deletes);
     free(retire->leavers);
     free(retire);
 }
@@ -133,22 +138,36 @@ static void grow_old(const struct retire *retire, struct leaver *leaver)
     leaver->cuts = rounds_cuts(retire->config.rounds);
 }
 
-/* true: it is in the batch of deletes. */
-static bool sweep_one(const struct retire *retire, struct leaver *leaver, uint32_t least,
+static void sweep_one(const struct retire *retire, struct leaver *leaver, uint32_t least,
                       struct fg_store_batch *batch)
 {
     switch (leaver->state) {
     case WRITTEN:
         grow_old(retire, leaver);
-        return false;
+        break;
     case OLD:
         if (leaver->cuts < least)
             leaver->state = UNNEEDED;
-        return false;
+        break;
     case UNNEEDED:
+    case DELETED: /* but that could not be written */
+        if (dict_delete(retire->config.dicts, leaver->service->number, leaver->generation, batch))
+            leaver->state = DELETED;
         break;
     }
-    return dict_delete(retire->config.dicts, leaver->service->number, leaver->generation, batch);
+}
+
+static void drop_deleted(struct retire *retire)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < retire->n_leavers; i++) {
+        if (retire->leavers[i].state == DELETED)
+            retire->leavers[i].service->retiring--;
+        else
+            retire->leavers[kept++] = retire->leavers[i];
+    }
+    retire->n_leavers = kept;
 }
 
 enum fg_code retire_sweep(struct retire *retire, struct fg_err *err)
@@ -156,21 +175,45 @@ enum fg_code retire_sweep(struct retire *retire, struct fg_err *err)
     uint32_t least = rounds_least_born(retire->config.rounds);
     struct fg_store_batch batch;
     enum fg_code code = FG_OK;
-    size_t kept = 0;
 
     fg_store_batch_init(&batch);
-    for (size_t i = 0; i < retire->n_leavers; i++) {
-        struct leaver leaver = retire->leavers[i];
-
-        if (!sweep_one(retire, &leaver, least, &batch))
-            retire->leavers[kept++] = leaver;
-    }
-    /* After a failure they stay on disk until a restart finds them again. */
-    retire->n_leavers = kept;
+    for (size_t i = 0; i < retire->n_leavers; i++)
+        sweep_one(retire, &retire->leavers[i], least, &batch);
     if (batch.count > 0)
         code = fg_store_write(retire->config.store, &batch, err);
+    if (code == FG_OK)
+        drop_deleted(retire);
     fg_store_batch_done(&batch);
     return code;
+}
+
+static bool has_no_dictionary(const struct catalog_service *service, void *arg)
+{
+    const struct retire *retire = arg;
+    struct fg_err err;
+    bool stored;
+
+    return service->retiring == 0 &&
+           dict_any_stored(retire->config.store, service->number, &stored, &err) == FG_OK &&
+           !stored;
+}
+
+/* What has left has to be deleted before more leaves. */
+enum fg_code retire_series(struct retire *retire, struct fg_err *err)
+{
+    struct fg_store_batch *deletes = &retire->deletes;
+
+    if (deletes->count == 0) {
+        catalog_sweep_series(retire->config.catalog, rounds_least_born(retire->config.rounds),
+                             deletes);
+        catalog_sweep_services(retire->config.catalog, has_no_dictionary, retire, deletes);
+    }
+    if (deletes->count == 0)
+        return FG_OK;
+    if (fg_store_write(retire->config.store, deletes, err) != FG_OK)
+        return err->code;
+    fg_store_batch_clear(deletes);
+    return FG_OK;
 }
 
 size_t retire_count(const struct retire *retire)

@@ -1,5 +1,7 @@
 /*
- * How dictionaries leave the store. A cut begins a new generation in every service that has one, so
+ * What leaves the head after the rounds that needed it: dictionaries, series and services.
+ *
+ * Dictionaries. A cut begins a new generation in every service that has one, so
  * what was numbered before is named by rounds of then and no later ones:
  *
  *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> deleted
@@ -8,6 +10,10 @@
  *      works with this one        forgotten
  *
  * Nothing of this is stored: a restart finds all generations but the newest of a service old.
+ *
+ * Series leave when every round that is here began after the last one that got a profile of theirs
+ * (catalog.h). A service that has no series any more gets its old dictionaries deleted as above,
+ * and then leaves.
  *
  * Thread: the committer's, but for create and destroy.
  */
@@ -28,7 +34,8 @@ struct retire_config {
     struct rounds *rounds;
 };
 
-/* Finds what the store has, and sets the generation of every service. Before the first push.
+/* Finds what the store has, and sets the generation of every service; any series may be in any
+ * round there is. Before the first push.
  * FG_E_CORRUPT, FG_E_UNAVAILABLE. */
 enum fg_code retire_create(const struct retire_config *config, struct retire **ret_retire,
                            struct fg_err *err) fg_must_check;
@@ -38,10 +45,14 @@ void retire_destroy(struct retire *retire);
  * next cut is time enough. */
 enum fg_code retire_cut(struct retire *retire, struct fg_err *err) fg_must_check;
 
-/* After rounds were forgotten, minutes after the sweep before. FG_E_UNAVAILABLE: later. */
+/* Dictionaries; minutes after the sweep before. FG_E_UNAVAILABLE: later. */
 enum fg_code retire_sweep(struct retire *retire, struct fg_err *err) fg_must_check;
 
-/* How many are on their way. */
+/* Goes on with series and services: some milliseconds, as often as one likes. FG_E_UNAVAILABLE:
+ * later. */
+enum fg_code retire_series(struct retire *retire, struct fg_err *err) fg_must_check;
+
+/* How many dictionaries are on their way. */
 size_t retire_count(const struct retire *retire);
 
 #endif

@@ -539,6 +539,7 @@ enum fg_code build_segment(const struct build_head *head, const struct head_roun
 {
     struct build build = {.head = head, .err = err};
     struct build_summary summary = {0};
+    unsigned entered;
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
     enum fg_code code;
@@ -554,7 +555,9 @@ enum fg_code build_segment(const struct build_head *head, const struct head_roun
     build.writer = fg_block_writer_create(&sink, 0);
     build.iter = fg_store_iter_create(head->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     fg_buf_init(&build.key, HEAD_PROFILE_KEY_BYTES);
+    entered = catalog_enter(head->catalog);
     code = build_all(&build, shares, n_shares, arena, &summary);
+    catalog_leave(head->catalog, entered);
     if (code == FG_OK)
         code = fg_block_file_finish(file, err);
     if (code == FG_OK)

@@ -200,9 +200,6 @@ static enum fg_code seal(struct driver *driver, const struct segments_effect *ef
 static enum fg_code forget(struct driver *driver, const struct segments_effect *effect,
                            struct fg_store_batch *batch, struct fg_err *err)
 {
-    int64_t now_ns = fg_mono_ns(driver->config.clock);
-    struct fg_err later;
-
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         round_delete(&(struct head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
                      batch);
@@ -212,11 +209,6 @@ static enum fg_code forget(struct driver *driver, const struct segments_effect *
         rounds_remove(driver->config.rounds, &(struct head_round_key){effect->rounds[i]->group,
                                                                       effect->rounds[i]->number});
     fg_metric_add(driver->metrics, DRIVER_FORGOTTEN, effect->n_rounds);
-    if (now_ns - driver->swept_mono_ns < SWEEP_PAUSE_NS)
-        return FG_OK;
-    driver->swept_mono_ns = now_ns;
-    if (retire_sweep(driver->config.retire, &later) != FG_OK)
-        fg_log_warn("old dictionaries stay for now", fg_ls("err", later.msg));
     return FG_OK;
 }
 
@@ -343,6 +335,21 @@ static void take_steps(struct driver *driver, const struct segments_event *first
     }
 }
 
+/* What no round needs any more goes, a little at a time. */
+static void sweep(struct driver *driver)
+{
+    int64_t now_ns = fg_mono_ns(driver->config.clock);
+    struct fg_err later;
+
+    if (retire_series(driver->config.retire, &later) != FG_OK)
+        fg_log_warn("series that left stay in the store for now", fg_ls("err", later.msg));
+    if (now_ns - driver->swept_mono_ns < SWEEP_PAUSE_NS)
+        return;
+    driver->swept_mono_ns = now_ns;
+    if (retire_sweep(driver->config.retire, &later) != FG_OK)
+        fg_log_warn("old dictionaries stay for now", fg_ls("err", later.msg));
+}
+
 static void on_turn(struct commit_visit *visit)
 {
     struct turn *turn = fg_container(visit, struct turn, visit);
@@ -354,6 +361,7 @@ static void on_turn(struct commit_visit *visit)
     take_steps(driver, &turn->event);
     driver->status = segments_status(driver->core);
     (void)pthread_rwlock_unlock(&driver->steps);
+    sweep(driver);
     fg_assert(sem_post(&turn->taken) == 0);
 }
 

@@ -1,6 +1,9 @@
-/* The catalog: numbers that stay, and all of it read back from the store. */
+/* The catalog: numbers that stay, and all of it read back from the store; what leaves it, and when.
+ */
 #include "ingester/catalog.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -49,7 +52,7 @@ static void put_all(struct fg_store *store, struct catalog_tenant *tenant,
 
     fg_store_batch_init(&batch);
     catalog_put_tenant(tenant, &batch);
-    catalog_put_service(tenant, series->service, &batch);
+    catalog_put_service(series->service, &batch);
     catalog_put_series(tenant, series, &batch);
     write_batch(store, &batch);
 }
@@ -90,7 +93,8 @@ static void list(struct catalog *catalog, const char *tenant, const char *select
 
     assert_int_equal(fg_selector_parse(fg_cstr(selector_text), arena, &selector, &err), FG_OK);
     assert_int_equal(catalog_select(catalog, catalog_find_tenant(catalog, fg_cstr(tenant)),
-                                    &selector, arena, &matches, &count, &err),
+                                    &(struct catalog_filter){&selector, INT64_MIN, INT64_MAX},
+                                    arena, &matches, &count, &err),
                      FG_OK);
     fg_buf_clear(out);
     for (size_t i = 0; i < count; i++) {
@@ -225,6 +229,9 @@ static void what_cannot_be_read_is_refused(void **state)
         {"huge tenant number", HEAD_META, FG_LIT("tx"), FG_LIT("\xff\xff\xff\xff\x0f"),
          FG_E_CORRUPT},
         {"service of no tenant", HEAD_META, FG_LIT("s\0\0\0\x09x"), FG_LIT("\0"), FG_E_CORRUPT},
+        {"number of another tenant", HEAD_META, FG_LIT("n\0\0\0\x09"), FG_LIT("\1"), FG_E_CORRUPT},
+        {"number of half a tenant", HEAD_META, FG_LIT("n\0"), FG_LIT("\1"), FG_E_CORRUPT},
+        {"number that is none", HEAD_META, FG_LIT("n"), FG_LIT(""), FG_E_CORRUPT},
         {"short service key", HEAD_META, FG_LIT("s\0"), FG_LIT("\0"), FG_E_CORRUPT},
         {"short series key", HEAD_SERIES, FG_LIT("\0\0\0\0"), FG_LIT(""), FG_E_CORRUPT},
         {"series of no tenant", HEAD_SERIES, FG_LIT("\0\0\0\x09\0\0\0\0"), FG_LIT(""),
@@ -281,6 +288,473 @@ static void damaged_series_are_survived(void **state)
     fg_store_close(good);
 }
 
+/* ---- leaving ---- */
+
+static size_t count_keys(struct fg_store *store, unsigned family, char first)
+{
+    struct fg_store_iter *iter = fg_store_iter_create(store, family, FG_LIT(""), FG_LIT(""));
+    size_t count = 0;
+
+    for (; iter->valid; fg_store_iter_next(iter))
+        count += first == 0 || iter->key.ptr[0] == (uint8_t)first;
+    fg_store_iter_destroy(iter);
+    return count;
+}
+
+/* Nothing names them but their series. */
+static bool always(const struct catalog_service *service, void *arg)
+{
+    (void)service;
+    (void)arg;
+    return true;
+}
+
+static void sweep(struct fg_store *store, struct catalog *catalog, uint32_t least_born)
+{
+    struct fg_store_batch batch;
+
+    fg_store_batch_init(&batch);
+    catalog_sweep_series(catalog, least_born, &batch);
+    catalog_sweep_services(catalog, always, NULL, &batch);
+    write_batch(store, &batch);
+}
+
+/* Two epochs end, if nobody stays inside, and a third, at whose end memory is returned. */
+static void sweep_all(struct fg_store *store, struct catalog *catalog, uint32_t least_born)
+{
+    for (int i = 0; i < 5; i++)
+        sweep(store, catalog, least_born);
+}
+
+/* What a push that was written leaves: a series with a profile in a round. */
+static struct catalog_series *store_one(struct fg_store *store, struct catalog *catalog,
+                                        const char *zone, uint32_t born, int64_t time_ns)
+{
+    unsigned entered = catalog_enter(catalog);
+    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
+    struct catalog_series *series =
+        add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), zone);
+
+    (void)catalog_series_saw(series, 3);
+    put_all(store, tenant, series);
+    atomic_store(&series->durable, true);
+    atomic_store(&series->stored, 3);
+    catalog_series_holds(series, born, time_ns);
+    catalog_leave(catalog, entered);
+    return series;
+}
+
+static uint64_t count_series(struct catalog *catalog)
+{
+    return catalog_count_series(catalog, catalog_find_tenant(catalog, FG_LIT("a")));
+}
+
+static void series_leave_after_the_rounds_that_hold_them(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+
+    (void)state;
+    (void)store_one(store, catalog, "n", 0, 1);
+    (void)store_one(store, catalog, "s", 0, 1);
+    (void)store_one(store, catalog, "s", 2, 1);
+    sweep_all(store, catalog, 0);
+    assert_int_equal(count_series(catalog), 2);
+    sweep_all(store, catalog, 1);
+    assert_int_equal(count_series(catalog), 1);
+    assert_int_equal(count_keys(store, HEAD_SERIES, 0), 1);
+    sweep_all(store, catalog, 2);
+    assert_int_equal(count_series(catalog), 1);
+    sweep_all(store, catalog, UINT32_MAX); /* no round at all */
+    assert_int_equal(count_series(catalog), 0);
+    assert_int_equal(count_keys(store, HEAD_SERIES, 0), 0);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* Also those of which nothing was ever stored, of a push that was refused. */
+static void what_was_never_stored_leaves_too(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    unsigned entered = catalog_enter(catalog);
+    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
+    size_t bytes = catalog_bytes(catalog);
+
+    (void)state;
+    (void)add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), "n");
+    assert_true(catalog_bytes(catalog) > bytes + 500);
+    catalog_leave(catalog, entered);
+    sweep_all(store, catalog, 0);
+    /* But for the arrays. */
+    assert_true(catalog_bytes(catalog) < bytes + 2000);
+    assert_int_equal(catalog_service(catalog, tenant, FG_LIT("shop"))->number, 1);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+static void numbers_are_not_given_twice(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct catalog_series *series = store_one(store, catalog, "n", 0, 1);
+
+        assert_int_equal(series->number, i);
+        assert_int_equal(series->service->number, i);
+        if (i % 2 == 1) { /* the highest number leaves, and nobody but the store remembers */
+            catalog_close(catalog);
+            catalog = open_catalog(store);
+            catalog_assume_held(catalog, 0);
+        }
+        sweep_all(store, catalog, UINT32_MAX);
+        assert_int_equal(count_keys(store, HEAD_META, 's'), 0);
+        if (i % 2 == 0) {
+            catalog_close(catalog);
+            catalog = open_catalog(store);
+        }
+    }
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* However long it takes until the push is committed: series and definition are there. */
+static void what_a_push_has_found_stays(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    struct catalog_series *series = store_one(store, catalog, "n", 0, 1);
+    struct catalog_tenant *tenant = catalog_find_tenant(catalog, FG_LIT("a"));
+    struct catalog_service *service = series->service;
+    unsigned entered;
+
+    (void)state;
+    for (int before = 0; before < 3; before++) {
+        /* It enters in any epoch, and finds the series in the same or in the next. */
+        for (int i = 0; i < before; i++)
+            sweep(store, catalog, 0);
+        entered = catalog_enter(catalog);
+        for (int i = 0; i < before; i++)
+            sweep(store, catalog, 0);
+        assert_ptr_equal(add_series(catalog, tenant, service, "n"), series);
+        sweep_all(store, catalog, UINT32_MAX);
+        assert_int_equal(count_series(catalog), 1);
+        assert_int_equal(count_keys(store, HEAD_SERIES, 0), 1);
+        assert_ptr_equal(catalog_service(catalog, tenant, FG_LIT("shop")), service);
+        catalog_leave(catalog, entered);
+    }
+    sweep_all(store, catalog, UINT32_MAX);
+    assert_int_equal(count_series(catalog), 0);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* A query: what it found may leave, but is there to look at. */
+static void who_is_inside_may_look_at_what_left(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    struct catalog_series *series = store_one(store, catalog, "n", 0, 1);
+    unsigned entered;
+    size_t bytes;
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        sweep(store, catalog, 0);
+    entered = catalog_enter(catalog);
+    bytes = catalog_bytes(catalog);
+    sweep_all(store, catalog, UINT32_MAX);
+    assert_int_equal(count_series(catalog), 0);
+    assert_int_equal(count_keys(store, HEAD_SERIES, 0), 0);
+    assert_true(fg_slice_is(fg_labels_get(&series->by_type[1], "zone"), "n"));
+    assert_true(fg_slice_is(series->service->name, "shop"));
+    assert_true(catalog_bytes(catalog) >= bytes); /* the truth */
+    catalog_leave(catalog, entered);
+    sweep_all(store, catalog, UINT32_MAX);
+    assert_true(catalog_bytes(catalog) < bytes);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+static void list_between(struct catalog *catalog, int64_t start_ns, int64_t end_ns, char *out)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    const struct fg_selector selector = {0};
+    struct catalog_match *matches;
+    struct fg_err err;
+    size_t count;
+
+    assert_int_equal(catalog_select(catalog, catalog_find_tenant(catalog, FG_LIT("a")),
+                                    &(struct catalog_filter){&selector, start_ns, end_ns}, arena,
+                                    &matches, &count, &err),
+                     FG_OK);
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const struct catalog_series *series = matches[i].series;
+
+        if (matches[i].type == 0) {
+            *out++ = (char)fg_labels_get(&series->labels, "zone").ptr[0];
+            *out = '\0';
+        }
+    }
+    fg_arena_destroy(arena);
+}
+
+static void they_are_found_by_the_times_of_their_profiles(void **state)
+{
+    static const struct {
+        int64_t start_ns, end_ns;
+        const char *want;
+    } cases[] = {
+        {INT64_MIN, INT64_MAX, "ns"},
+        {10, 10, "n"},
+        {9, 9, ""},
+        {11, 29, "ns"},
+        {20, 20, "ns"},
+        {11, 15, "n"},
+        {30, 30, "n"},
+        {31, INT64_MAX, ""},
+        {INT64_MIN, 9, ""},
+        {21, 29, "n"},
+        {19, 21, "ns"},
+    };
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    struct catalog_tenant *tenant;
+    struct catalog_series *empty;
+    char got[8];
+
+    (void)state;
+    (void)store_one(store, catalog, "n", 0, 30);
+    (void)store_one(store, catalog, "n", 0, 10);
+    (void)store_one(store, catalog, "s", 0, 20);
+    /* All of its profiles were in blocks already. */
+    tenant = catalog_find_tenant(catalog, FG_LIT("a"));
+    empty = add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), "e");
+    (void)catalog_series_saw(empty, 3);
+    atomic_store(&empty->durable, true);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        list_between(catalog, cases[i].start_ns, cases[i].end_ns, got);
+        if (strlen(got) != strlen(cases[i].want) ||
+            strspn(got, cases[i].want) != strlen(cases[i].want))
+            fail_msg("%lld to %lld: %s", (long long)cases[i].start_ns, (long long)cases[i].end_ns,
+                     got);
+    }
+    /* After a restart nobody knows. */
+    catalog_close(catalog);
+    catalog = open_catalog(store);
+    list_between(catalog, 31, INT64_MAX, got);
+    assert_int_equal(strlen(got), 2);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* The delete was lost in a crash, and the series has come back before. */
+static void of_two_the_newer_goes_on(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    struct fg_store_batch lost;
+    uint32_t number;
+
+    (void)state;
+    (void)store_one(store, catalog, "n", 0, 1);
+    for (int i = 0; i < 3; i++)
+        sweep(store, catalog, 0);
+    fg_store_batch_init(&lost);
+    catalog_sweep_series(catalog, UINT32_MAX, &lost);
+    assert_true(lost.count > 0);
+    fg_store_batch_done(&lost);
+    number = store_one(store, catalog, "n", 5, 1)->number;
+    assert_int_equal(count_keys(store, HEAD_SERIES, 0), 2);
+    catalog_close(catalog);
+    catalog = open_catalog(store);
+    catalog_assume_held(catalog, 5);
+    assert_int_equal(store_one(store, catalog, "n", 6, 1)->number, number);
+    sweep_all(store, catalog, 6); /* so far the older one was in no round, and will not be */
+    assert_int_equal(count_keys(store, HEAD_SERIES, 0), 1);
+    assert_int_equal(store_one(store, catalog, "n", 6, 1)->number, number);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+enum { PODS = 20000, PODS_AT_A_TIME = 1000 };
+
+static void many_come_and_go(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    size_t most = 0;
+    char zone[16];
+
+    (void)state;
+    for (uint32_t pod = 0; pod < PODS; pod++) {
+        uint32_t cut = pod / PODS_AT_A_TIME;
+
+        (void)snprintf(zone, sizeof zone, "pod-%u", pod);
+        (void)store_one(store, catalog, zone, cut, pod);
+        (void)store_one(store, catalog, "stays", cut, pod);
+        if (pod % PODS_AT_A_TIME != 0 || cut < 2)
+            continue;
+        sweep_all(store, catalog, cut - 1);
+        assert_in_range(count_series(catalog), PODS_AT_A_TIME, 2 * PODS_AT_A_TIME + 2);
+        assert_in_range(count_keys(store, HEAD_SERIES, 0), PODS_AT_A_TIME, 2 * PODS_AT_A_TIME + 2);
+        if (cut == 4)
+            most = catalog_bytes(catalog) * 5 / 4;
+        assert_true(cut < 4 || catalog_bytes(catalog) < most);
+    }
+    sweep_all(store, catalog, UINT32_MAX);
+    assert_true(catalog_bytes(catalog) < 8192);
+    assert_int_equal(count_keys(store, HEAD_SERIES, 0), 0);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* ---- threads ---- */
+
+enum { PUSHERS = 3, ROUNDS = 400, ZONES = 40 };
+
+/* A store and catalog that pushers, a reader and a committer work with. */
+struct crowd {
+    struct fg_store *store;
+    struct catalog *catalog;
+    pthread_mutex_t lock; /* over the queue */
+    struct crowd_item *first;
+    _Atomic uint32_t left; /* pushers that are not done */
+};
+
+/* As much of a push as the catalog sees. */
+struct crowd_item {
+    struct crowd_item *next;
+    struct catalog_tenant *tenant;
+    struct catalog_series *series;
+    unsigned entered;
+};
+
+static void *push_many(void *arg)
+{
+    static _Atomic uint32_t next;
+    struct crowd *crowd = arg;
+    uint32_t from = atomic_fetch_add(&next, 1);
+
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct crowd_item *item = fg_new(struct crowd_item);
+        char zone[16], name[16];
+
+        (void)snprintf(zone, sizeof zone, "%u", (i * 7 + from) % ZONES);
+        (void)snprintf(name, sizeof name, "service-%u", i / 16 % 8);
+        item->entered = catalog_enter(crowd->catalog);
+        item->tenant = catalog_tenant(crowd->catalog, FG_LIT("a"));
+        item->series =
+            add_series(crowd->catalog, item->tenant,
+                       catalog_service(crowd->catalog, item->tenant, fg_cstr(name)), zone);
+        (void)catalog_series_saw(item->series, 3);
+        (void)pthread_mutex_lock(&crowd->lock);
+        item->next = crowd->first;
+        crowd->first = item;
+        (void)pthread_mutex_unlock(&crowd->lock);
+        (void)sched_yield();
+    }
+    (void)atomic_fetch_sub(&crowd->left, 1);
+    return NULL;
+}
+
+static void *read_many(void *arg)
+{
+    struct crowd *crowd = arg;
+    uint64_t hash = 0;
+
+    while (atomic_load(&crowd->left) > 0) {
+        struct fg_arena *arena = fg_arena_create(1 << 24);
+        unsigned entered = catalog_enter(crowd->catalog);
+        struct catalog_tenant *tenant = catalog_find_tenant(crowd->catalog, FG_LIT("a"));
+        const struct fg_selector selector = {0};
+        struct catalog_match *matches;
+        struct fg_err err;
+        size_t count;
+
+        assert_int_equal(catalog_select(crowd->catalog, tenant,
+                                        &(struct catalog_filter){&selector, INT64_MIN, INT64_MAX},
+                                        arena, &matches, &count, &err),
+                         FG_OK);
+        (void)sched_yield();
+        for (size_t i = 0; i < count; i++)
+            hash ^= fg_labels_hash(&matches[i].series->by_type[matches[i].type]).lo ^
+                    fg_hash64(matches[i].series->service->name);
+        catalog_leave(crowd->catalog, entered);
+        fg_arena_destroy(arena);
+    }
+    return hash == 1 ? arg : NULL;
+}
+
+/* Its definition is in the store, since its profile is. */
+static void check_stored(struct crowd *crowd, const struct crowd_item *item)
+{
+    struct fg_buf key;
+    struct fg_err err;
+    bool found;
+
+    fg_buf_init(&key, 64);
+    fg_buf_be32(&key, catalog_tenant_number(item->tenant));
+    fg_buf_be32(&key, item->series->number);
+    assert_int_equal(fg_store_contains(crowd->store, HEAD_SERIES, fg_buf_slice(&key), &found, &err),
+                     FG_OK);
+    assert_true(found);
+    fg_buf_done(&key);
+}
+
+static void commit_some(struct crowd *crowd, uint32_t cut)
+{
+    struct crowd_item *items, *next;
+
+    (void)pthread_mutex_lock(&crowd->lock);
+    items = fg_take(crowd->first);
+    (void)pthread_mutex_unlock(&crowd->lock);
+    for (; items != NULL; items = next) {
+        next = items->next;
+        catalog_series_holds(items->series, cut, cut);
+        if (!atomic_load(&items->series->durable))
+            put_all(crowd->store, items->tenant, items->series);
+        atomic_store(&items->series->durable, true);
+        check_stored(crowd, items);
+        catalog_leave(crowd->catalog, items->entered);
+        free(items);
+    }
+}
+
+static void pushes_queries_and_sweeps_meet(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct crowd crowd = {.store = store, .catalog = open_catalog(store), .left = PUSHERS};
+    pthread_t pushers[PUSHERS], reader;
+    bool last;
+    void *odd;
+
+    (void)state;
+    (void)pthread_mutex_init(&crowd.lock, NULL);
+    for (size_t i = 0; i < PUSHERS; i++)
+        assert_int_equal(pthread_create(&pushers[i], NULL, push_many, &crowd), 0);
+    assert_int_equal(pthread_create(&reader, NULL, read_many, &crowd), 0);
+    /* Every round is forgotten at the next cut. */
+    for (uint32_t cut = 1; last = atomic_load(&crowd.left) == 0, true; cut++) {
+        commit_some(&crowd, cut);
+        sweep(store, crowd.catalog, cut);
+        if (last)
+            break;
+    }
+    for (size_t i = 0; i < PUSHERS; i++)
+        assert_int_equal(pthread_join(pushers[i], NULL), 0);
+    assert_int_equal(pthread_join(reader, &odd), 0);
+    sweep_all(store, crowd.catalog, UINT32_MAX);
+    assert_int_equal(count_keys(store, HEAD_SERIES, 0), 0);
+    assert_int_equal(count_keys(store, HEAD_META, 's'), 0);
+    (void)pthread_mutex_destroy(&crowd.lock);
+    catalog_close(crowd.catalog);
+    fg_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +763,15 @@ int main(void)
         cmocka_unit_test(gaps_are_left_alone),
         cmocka_unit_test(what_cannot_be_read_is_refused),
         cmocka_unit_test(damaged_series_are_survived),
+        cmocka_unit_test(series_leave_after_the_rounds_that_hold_them),
+        cmocka_unit_test(what_was_never_stored_leaves_too),
+        cmocka_unit_test(numbers_are_not_given_twice),
+        cmocka_unit_test(what_a_push_has_found_stays),
+        cmocka_unit_test(who_is_inside_may_look_at_what_left),
+        cmocka_unit_test(they_are_found_by_the_times_of_their_profiles),
+        cmocka_unit_test(of_two_the_newer_goes_on),
+        cmocka_unit_test(many_come_and_go),
+        cmocka_unit_test(pushes_queries_and_sweeps_meet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

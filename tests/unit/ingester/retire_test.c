@@ -1,4 +1,4 @@
-/* Dictionaries leave the store when nothing can name them any more, and not before. */
+/* Dictionaries and services leave the store when nothing can name them any more, and not before. */
 #include "ingester/retire.h"
 
 #include <setjmp.h>
@@ -7,7 +7,8 @@
 #include <cmocka.h>
 
 struct fixture {
-    struct fg_store *store;
+    struct fg_store *inner, *store; /* store: inner, made to fail */
+    struct fg_store_faulty faulty;
     struct catalog *catalog;
     struct rounds *rounds;
     struct dict_table *dicts;
@@ -39,7 +40,9 @@ static int set_up(void **state)
     struct fixture *f = fg_new(struct fixture);
     struct fg_err err;
 
-    f->store = fg_store_memory(HEAD_FAMILIES);
+    f->inner = fg_store_memory(HEAD_FAMILIES);
+    fg_store_faulty_init(&f->faulty, f->inner);
+    f->store = &f->faulty.store;
     assert_int_equal(catalog_open(f->store, 0, 1 << 20, &f->catalog, &err), FG_OK);
     f->service =
         catalog_service(f->catalog, catalog_tenant(f->catalog, FG_LIT("t")), FG_LIT("shop"));
@@ -54,7 +57,7 @@ static int tear_down(void **state)
 
     stop(f);
     catalog_close(f->catalog);
-    fg_store_close(f->store);
+    fg_store_close(f->inner);
     free(f);
     return 0;
 }
@@ -186,6 +189,116 @@ static void a_restart_finds_them(void **state)
     assert_int_equal(retire_count(f->retire), 0);
 }
 
+static void deletes_that_fail_are_repeated(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    put_chunk(f, 0);
+    cut(f);
+    sweep(f);
+    sweep(f);
+    f->faulty.fail_at = f->faulty.writes + 1;
+    assert_int_equal(retire_sweep(f->retire, &err), FG_E_UNAVAILABLE);
+    assert_true(is_stored(f, 0));
+    sweep(f);
+    assert_false(is_stored(f, 0));
+    assert_int_equal(retire_count(f->retire), 0);
+}
+
+/* ---- services ---- */
+
+static void count_service(struct catalog_service *service, void *arg)
+{
+    (void)service;
+    (*(size_t *)arg)++;
+}
+
+static size_t count_services(struct fixture *f)
+{
+    size_t count = 0;
+
+    catalog_each_service(f->catalog, count_service, &count);
+    return count;
+}
+
+static size_t count_keys(struct fixture *f, struct fg_slice from, struct fg_slice to)
+{
+    struct fg_store_iter *iter = fg_store_iter_create(f->store, HEAD_META, from, to);
+    size_t count = 0;
+
+    for (; iter->valid; fg_store_iter_next(iter))
+        count++;
+    fg_store_iter_destroy(iter);
+    return count;
+}
+
+static void sweep_series(struct fixture *f)
+{
+    struct fg_err err;
+
+    /* Epochs have to end. */
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(retire_series(f->retire, &err), FG_OK);
+}
+
+static void services_leave_after_their_dictionaries(void **state)
+{
+    struct fixture *f = *state;
+    struct head_round_key round;
+    struct fg_store_batch batch;
+
+    fg_store_batch_init(&batch);
+    catalog_put_service(f->service, &batch);
+    write_batch(f, &batch);
+    put_chunk(f, 0);
+    round = begin_round(f, 1);
+    sweep_series(f); /* it goes on with this dictionary */
+    assert_int_equal(count_services(f), 1);
+    cut(f);
+    sweep_series(f);
+    rounds_remove(f->rounds, &round);
+    for (int i = 0; i < 3; i++) {
+        assert_true(is_stored(f, 0));
+        sweep_series(f);
+        assert_int_equal(count_services(f), 1);
+        sweep(f);
+    }
+    assert_false(is_stored(f, 0));
+    assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 1);
+    sweep_series(f);
+    assert_int_equal(count_services(f), 0);
+    assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 0);
+    /* One that comes back has another number, and so another dictionary. */
+    f->service =
+        catalog_service(f->catalog, catalog_find_tenant(f->catalog, FG_LIT("t")), FG_LIT("shop"));
+    assert_int_equal(f->service->number, 1);
+    assert_int_equal(atomic_load(&f->service->generation), 0);
+}
+
+/* What could not be deleted is, before anything else leaves. */
+static void what_left_is_deleted_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store_batch batch;
+    struct fg_err err;
+    int failed = 0;
+
+    fg_store_batch_init(&batch);
+    catalog_put_service(f->service, &batch);
+    write_batch(f, &batch);
+    for (int i = 0; i < 8; i++) {
+        f->faulty.fail_at = f->faulty.writes + 1;
+        failed += retire_series(f->retire, &err) != FG_OK;
+    }
+    assert_in_range(failed, 2, 8);
+    assert_int_equal(count_services(f), 0);
+    assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 1);
+    f->faulty.fail_at = 0;
+    assert_int_equal(retire_series(f->retire, &err), FG_OK);
+    assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -193,6 +306,9 @@ int main(void)
         TEST(they_go_after_the_rounds_that_name_them),
         TEST(who_works_with_them_keeps_them),
         TEST(a_restart_finds_them),
+        TEST(deletes_that_fail_are_repeated),
+        TEST(services_leave_after_their_dictionaries),
+        TEST(what_left_is_deleted_in_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,48 @@
+#include "ingester/shelf.h"
+
+enum { PLACES_MIN = 16, GONE_KEPT_MIN = 64 };
+
+void shelf_done(struct shelf *shelf)
+{
+    fg_map_done(&shelf->map);
+    free(shelf->places);
+    *shelf = (struct shelf){0};
+}
+
+size_t shelf_bytes(const struct shelf *shelf)
+{
+    return shelf->cap * sizeof *shelf->places + fg_map_bytes(&shelf->map);
+}
+
+void shelf_add(struct shelf *shelf, uint64_t hash, void *item)
+{
+    if (shelf->count == shelf->cap) {
+        shelf->cap = FG_MAX(PLACES_MIN, shelf->cap * 2);
+        shelf->places = fg_realloc(shelf->places, shelf->cap * sizeof *shelf->places);
+    }
+    fg_map_add(&shelf->map, hash, shelf->count);
+    shelf->places[shelf->count++] = (struct shelf_place){hash, item};
+}
+
+void shelf_remove(struct shelf *shelf, uint32_t place)
+{
+    fg_assert(shelf->places[place].item != NULL);
+    shelf->places[place].item = NULL;
+    shelf->n_gone++;
+}
+
+/* The map forgets nothing, so it is made anew. */
+void shelf_tidy(struct shelf *shelf)
+{
+    struct shelf tidy = {.cap = FG_MAX(PLACES_MIN, shelf_items(shelf))};
+
+    if (shelf->n_gone <= GONE_KEPT_MIN || shelf->n_gone <= shelf->count / 2)
+        return;
+    tidy.places = fg_malloc(tidy.cap * sizeof *tidy.places);
+    fg_map_reserve(&tidy.map, shelf_items(shelf));
+    for (uint32_t i = 0; i < shelf->count; i++)
+        if (shelf->places[i].item != NULL)
+            shelf_add(&tidy, shelf->places[i].hash, shelf->places[i].item);
+    shelf_done(shelf);
+    *shelf = tidy;
+}

@@ -1,0 +1,59 @@
+/*
+ * A shelf keeps things in the order in which they came and finds them by hash; and they may leave.
+ * What has left costs two words until shelf_tidy().
+ *
+ * Thread: one at a time. The things are the caller's.
+ */
+#ifndef FG_INGESTER_SHELF_H
+#define FG_INGESTER_SHELF_H
+
+#include "common/base/map.h"
+
+struct shelf_place {
+    uint64_t hash;
+    void *item; /* NULL: it has left */
+};
+
+/* Zeroed: empty. */
+struct shelf {
+    struct shelf_place *places;
+    uint32_t count, cap; /* of places */
+    uint32_t n_gone;
+    struct fg_map map; /* hash -> place */
+};
+
+void shelf_done(struct shelf *shelf);
+size_t shelf_bytes(const struct shelf *shelf);
+
+void shelf_add(struct shelf *shelf, uint64_t hash, void *item);
+
+/* The item leaves its place. */
+void shelf_remove(struct shelf *shelf, uint32_t place);
+
+/* Closes the gaps once most places are such, and returns memory: all the others change places. */
+void shelf_tidy(struct shelf *shelf);
+
+static inline uint32_t shelf_items(const struct shelf *shelf)
+{
+    return shelf->count - shelf->n_gone;
+}
+
+/* The places of items with this hash, one after the other; FG_MAP_NONE: no more. */
+static inline uint32_t shelf_next(const struct shelf *shelf, struct fg_map_walk *walk)
+{
+    uint32_t place;
+
+    do {
+        place = fg_map_next(&shelf->map, walk);
+    } while (place != FG_MAP_NONE && shelf->places[place].item == NULL);
+    return place;
+}
+
+static inline uint32_t shelf_first(const struct shelf *shelf, uint64_t hash,
+                                   struct fg_map_walk *walk)
+{
+    *walk = (struct fg_map_walk){hash, (uint32_t)hash & shelf->map.mask};
+    return shelf_next(shelf, walk);
+}
+
+#endif
