@@ -25,6 +25,7 @@ struct shown {
     struct fg_err err;
     struct tenant_deletion deletions[TENANT_DELETIONS_MAX];
     uint32_t n_deletions;
+    bool hurry; /* not copied: somebody wants it to be looked at */
 };
 
 struct compaction {
@@ -79,12 +80,44 @@ static void pause_env(struct env *env, int64_t ns)
         wait_until(compaction, ns);
 }
 
-void compaction_wake(struct compaction *compaction)
+/* With the lock held. */
+static void wake(struct compaction *compaction)
 {
-    (void)pthread_mutex_lock(&compaction->lock);
     compaction->hurry = true;
     (void)pthread_cond_signal(&compaction->wake);
+}
+
+static struct shown *find_shown(struct compaction *compaction, struct fg_slice tenant)
+{
+    for (uint32_t i = 0; i < compaction->n_shown; i++)
+        if (fg_slice_eq(compaction->shown[i].name, tenant))
+            return &compaction->shown[i];
+    return NULL;
+}
+
+/* A tenant that is not known yet has no blocks: there is nothing to look at. */
+void compaction_wake(struct compaction *compaction, struct fg_slice tenant)
+{
+    struct shown *shown;
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    shown = find_shown(compaction, tenant);
+    if (shown != NULL)
+        shown->hurry = true;
+    wake(compaction);
     (void)pthread_mutex_unlock(&compaction->lock);
+}
+
+/* Was it woken for this tenant? Once. */
+static bool take_hurry(struct compaction *compaction, uint32_t number)
+{
+    bool hurry;
+
+    (void)pthread_mutex_lock(&compaction->lock);
+    hurry = compaction->shown[number].hurry;
+    compaction->shown[number].hurry = false;
+    (void)pthread_mutex_unlock(&compaction->lock);
+    return hurry;
 }
 
 /* ---- tenants ---- */
@@ -219,7 +252,8 @@ static enum fg_code look(struct compaction *compaction, uint32_t number, bool *r
 
     *ret_changed = false;
     live_segments(compaction, number, &any, &uncovered);
-    if (now_ns >= tenant->retry_mono_ns && (uncovered || now_ns >= tenant->look_mono_ns)) {
+    if (take_hurry(compaction, number) ||
+        (now_ns >= tenant->retry_mono_ns && (uncovered || now_ns >= tenant->look_mono_ns))) {
         rules = rules_of(compaction, tenant);
         code = tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, ret_changed, err);
         if (code == FG_OK && tenant->blocks != NULL &&
@@ -426,7 +460,9 @@ enum fg_code compaction_start(struct compaction *compaction, struct fg_err *err)
 void compaction_stop(struct compaction *compaction)
 {
     atomic_store(&compaction->env.stopping, true);
-    compaction_wake(compaction);
+    (void)pthread_mutex_lock(&compaction->lock);
+    wake(compaction);
+    (void)pthread_mutex_unlock(&compaction->lock);
     if (compaction->started)
         (void)pthread_join(compaction->thread, NULL);
     compaction->started = false;
@@ -518,14 +554,6 @@ void compaction_status(struct compaction *compaction, struct fg_buf *out)
     }
     fg_buf_puts(out, "]}\n");
     (void)pthread_mutex_unlock(&compaction->lock);
-}
-
-static const struct shown *find_shown(const struct compaction *compaction, struct fg_slice tenant)
-{
-    for (uint32_t i = 0; i < compaction->n_shown; i++)
-        if (fg_slice_eq(compaction->shown[i].name, tenant))
-            return &compaction->shown[i];
-    return NULL;
 }
 
 uint32_t compaction_deletions(struct compaction *compaction, struct fg_slice tenant,

@@ -27,8 +27,8 @@ void compaction_destroy(struct compaction *compaction); /* NULL is fine */
 /* One round, on the caller's thread; what the thread does. For tests. */
 enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err) fg_must_check;
 
-/* Wakes the thread: there is something new to do. Any thread. */
-void compaction_wake(struct compaction *compaction);
+/* There is something new to do for this tenant: looks at it now. Any thread. */
+void compaction_wake(struct compaction *compaction, struct fg_slice tenant);
 
 /* How it stands, as JSON. Any thread. */
 void compaction_status(struct compaction *compaction, struct fg_buf *out);

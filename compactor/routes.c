@@ -105,7 +105,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
                 fg_li("end_ns", asking->end_ns));
     put_pending(&asking->body, &tombstone, NULL);
     fg_buf_puts(&asking->body, "\n");
-    compaction_wake(asking->routes->compaction);
+    compaction_wake(asking->routes->compaction, asking->tenant);
     return FG_OK;
 }
 

@@ -43,7 +43,7 @@ struct fixture {
     char scratch[64];
     struct made_profile profiles[PROFILES_MAX];
     size_t n_profiles;
-    uint64_t seed, cuts;
+    uint64_t seed, cuts, drawn;
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -233,10 +233,11 @@ static void arrive(struct fixture *f, size_t n, int64_t until_ns, int64_t span_n
     char name[FG_NAME_MAX_BYTES];
     struct fg_buf object;
 
-    for (size_t i = 0; i < n; i++, f->n_profiles++)
-        first[i] = made_draw(
-            f->seed, f->n_profiles,
-            until_ns - (int64_t)(fg_mix64(f->seed + f->n_profiles * 77) % (uint64_t)span_ns));
+    for (size_t i = 0; i < n; i++, f->drawn++)
+        first[i] =
+            made_draw(f->seed, f->drawn,
+                      until_ns - (int64_t)(fg_mix64(f->seed + f->drawn * 77) % (uint64_t)span_ns));
+    f->n_profiles += n;
     fg_buf_init(&object, SIZE_MAX);
     summary = made_write(first, n, 0, f->n_profiles, &object);
     segment = (struct fg_l0_new){.id = {{5, 5}, ++f->cuts, 1},
@@ -676,8 +677,14 @@ static void deletions(void **state)
     turn(f);
     bury(f, "{service_name=\"shop\"}", NOW - FG_HOUR_NS, NOW);
     bury(f, "{service_name=\"shop\",pod=\"nobody\"}", INT64_MIN, INT64_MAX);
-    arrive(f, 100, NOW, FG_HOUR_NS); /* what ingesters still held, goes as well */
     before = f->n_profiles;
+    keep(f, not_of_shop_that_hour);
+    compaction_wake(f->compaction, FG_LIT("acme"));
+    turn(f);
+    assert_true(f->n_profiles < before);
+    before -= f->n_profiles;
+    arrive(f, 100, NOW, FG_HOUR_NS); /* what ingesters still held, goes as well */
+    before += f->n_profiles;
     keep(f, not_of_shop_that_hour);
     pass_time(f, 20 * FG_MINUTE_NS);
     turn(f);
