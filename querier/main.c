@@ -1,3 +1,4 @@
+#include "common/bucket/settings.h"
 #include "common/program/program.h"
 #include "querier/querier.h"
 
@@ -9,6 +10,8 @@ struct peers {
 
 static struct fg_querier_settings settings;
 static struct peers peers;
+static struct fg_bucket_settings bucket;
+static struct fg_bucket_s3_settings bucket_s3;
 static const struct fg_conf_field peers_fields[] = {
     {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester), .def = "tcp://127.0.0.1:4101",
      .min = "1", .doc = "Address of the ingester."},
@@ -16,7 +19,10 @@ static const struct fg_conf_field peers_fields[] = {
      .max = "65536", .doc = "Calls to the ingester under way at a time."},
 };
 
+static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
+
 struct service {
+    struct fg_bucket *bucket;
     struct fg_peer *ingester;
     struct fg_querier *querier;
 };
@@ -26,7 +32,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct service *service = fg_new(struct service);
 
     program->service = service;
-    if (fg_peer_dial(peers.ingester, (unsigned)peers.calls_max, &service->ingester, err) != FG_OK)
+    if (fg_bucket_open(&bucket, &bucket_s3, NULL, program->registry, &service->bucket, err) !=
+            FG_OK ||
+        fg_peer_dial(peers.ingester, (unsigned)peers.calls_max, &service->ingester, err) != FG_OK)
         return err->code;
     service->querier = fg_querier_create(&(struct fg_querier_config){
         .ingesters = &service->ingester,
@@ -37,12 +45,21 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .clock = program->clock,
         .timeout_ns = settings.timeout_ns,
         .answer_max_bytes = settings.answer_max_bytes,
+        .bucket = service->bucket,
         .cache_max_bytes = settings.cache_max_bytes,
         .fetch_max_bytes = settings.fetch_max_bytes,
         .manifest_age_ns = settings.manifest_age_ns,
     });
     fg_querier_routes(service->querier, program->http);
     return FG_OK;
+}
+
+/* The bucket may be slow to answer. */
+static enum fg_code ready(struct fg_program *program, struct fg_err *err)
+{
+    struct service *service = program->service;
+
+    return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }
 
 static void stop(struct fg_program *program)
@@ -55,6 +72,7 @@ static void stop(struct fg_program *program)
     program->work = NULL;
     fg_querier_destroy(service->querier);
     fg_peer_destroy(service->ingester);
+    fg_bucket_close(service->bucket);
     free(service);
 }
 
@@ -63,6 +81,8 @@ int main(int argc, char **argv)
     const struct fg_conf_section sections[] = {
         {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
         {"querier", fg_querier_fields, fg_querier_n_fields, &settings},
+        {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
+        {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
     };
     const struct fg_program_def def = {
         .name = "flamegrid-querier",
@@ -70,6 +90,7 @@ int main(int argc, char **argv)
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,
+        .ready = ready,
         .stop = stop,
     };
 

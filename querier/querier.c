@@ -208,6 +208,8 @@ static enum fg_code identify(struct question *question, struct fg_err *err)
         question->length_max_ns =
             least(question->length_max_ns, limits->values.max_query_length_ns);
         question->lookback_ns = least(question->lookback_ns, limits->values.max_query_lookback_ns);
+        /* What is older is deleted block by block, as a whole: the exact end is here. */
+        question->lookback_ns = least(question->lookback_ns, limits->values.retention_period_ns);
         fg_limits_unref(limits);
     }
     return FG_OK;
