@@ -175,7 +175,7 @@ static enum fg_code count_uses(struct build *build, const struct member *member,
 {
     const struct record_columns *columns = &build->columns;
     struct generation *generation;
-    struct record record;
+    struct record record = {0};
 
     if (read_entry(build, entry, &record) != FG_OK ||
         record_read(&record, 0, false, &build->columns, build->err) != FG_OK)
@@ -302,7 +302,7 @@ static void number_stacks(struct build *build, const struct record *record)
 
 static enum fg_code write_profile(struct build *build, const struct entry *entry)
 {
-    struct record record;
+    struct record record = {0};
 
     if (read_entry(build, entry, &record) != FG_OK || read_columns(build, &record) != FG_OK)
         return build->err->code;

@@ -326,9 +326,9 @@ enum fg_code compare_apply(const struct compare_head *head, struct compare *comp
 {
     struct applying applying = {
         .head = head, .compare = compare, .leftover = leftover, .arg = arg, .err = err};
-    struct round *rounds;
+    struct round *rounds = NULL;
     enum fg_code code;
-    size_t n;
+    size_t n = 0;
 
     if (find_rounds(head, compare->arena, &rounds, &n, err) != FG_OK)
         return err->code;

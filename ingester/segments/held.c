@@ -332,7 +332,7 @@ static enum fg_code get_thing(const struct search *search, const struct wanted *
         .number = wanted->window,
     };
     enum fg_cache_state state;
-    struct fg_cache_entry *entry;
+    struct fg_cache_entry *entry = NULL;
     struct thing *thing;
     bool mine;
 
@@ -393,7 +393,7 @@ static bool has_group(const struct fg_block_part *part, const struct thing *grou
 static enum fg_code search_group(const struct search *search, struct wanted wanted,
                                  const struct held_question *question)
 {
-    struct fg_cache_entry *entry;
+    struct fg_cache_entry *entry = NULL;
 
     wanted.what = WHAT_IDS;
     wanted.shard = question->shard;
@@ -441,7 +441,7 @@ static enum fg_code search_object(const struct search *search, const struct obje
     struct wanted wanted = {.object = object, .what = WHAT_DIRECTORY};
     struct fg_slice tenant = search->questions[0].tenant;
     const struct fg_block_directory *directory;
-    struct fg_cache_entry *entry;
+    struct fg_cache_entry *entry = NULL;
     enum fg_code code = FG_OK;
     bool any = false;
 
