@@ -158,7 +158,7 @@ static void *run(void *arg)
     if (client_create(sending->server, &client, &err) != FG_OK)
         return NULL; /* the first one was made, so this is for want of memory; others go on */
     while ((path = take_path(sending)) != NULL) {
-        struct pushed pushed;
+        struct pushed pushed = {0};
         enum fg_code code = send_one(sending, client, path, &pushed, &err);
 
         note(sending, path, code == FG_OK ? &pushed : NULL, &err);
