@@ -4,6 +4,7 @@
  */
 #include "common/base/str.h"
 #include "common/bucket/settings.h"
+#include "deploy/single/bucket_look.h"
 #include "deploy/single/cli.h"
 #include "deploy/single/server.h"
 #include "deploy/single/show.h"
@@ -35,6 +36,8 @@ static const char help[] =
     "usage: flamegrid bucket ls [PREFIX] [--recursive] [settings]\n"
     "       flamegrid bucket cat NAME [settings]\n"
     "       flamegrid bucket rm NAME [settings]\n"
+    "       flamegrid bucket inspect NAME [settings]\n"
+    "       flamegrid bucket verify [settings]\n"
     "\n"
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
     "--bucket.type s3 and so on, or FG_... in the environment. The name follows the verb.\n"
@@ -43,10 +46,17 @@ static const char help[] =
     "        '/', is one line unless --recursive (-r) is given\n"
     "  cat   writes an object to standard output\n"
     "  rm    removes an object; a server that needs it is not asked\n"
+    "  inspect\n"
+    "        shows a manifest as JSON, or what is in a segment or block\n"
+    "  verify\n"
+    "        reads all live segments and blocks: every checksum, sum and digest, and whether each\n"
+    "        profile is there once\n"
     "\n"
     "examples:\n"
     "  flamegrid bucket ls --data /var/lib/flamegrid\n"
-    "  flamegrid bucket ls segments/ -r --config flamegrid.yaml\n";
+    "  flamegrid bucket ls segments/ -r --config flamegrid.yaml\n"
+    "  flamegrid bucket inspect manifests/l0\n"
+    "  flamegrid bucket verify\n";
 
 static int64_t deadline(void)
 {
@@ -132,12 +142,23 @@ static enum fg_code rm(struct command *command)
     return request.code;
 }
 
+/* ---- inspect and verify ---- */
+
+static enum fg_code inspect(struct command *command)
+{
+    return bucket_inspect(command->bucket, command->name, stdout, &command->err);
+}
+
+static enum fg_code verify(struct command *command)
+{
+    return bucket_verify(command->bucket, stdout, &command->err);
+}
+
 /* ---- the command ---- */
 
 static const struct verb verbs[] = {
-    {"ls", false, ls},
-    {"cat", true, cat},
-    {"rm", true, rm},
+    {"ls", false, ls},          {"cat", true, cat},        {"rm", true, rm},
+    {"inspect", true, inspect}, {"verify", false, verify},
 };
 
 static const struct verb *find_verb(const char *name)

@@ -36,7 +36,8 @@ class Cli:
 
     def __init__(self, url, folder):
         self.folder = folder
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("FLAMEGRID_")}
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith("FLAMEGRID_") and name not in ("FG_BINARY", "FG_SHARED")}
         self.environment.update(FLAMEGRID_URL=url, NO_PROXY="127.0.0.1")
 
     def run(self, *arguments, stdin=b""):
@@ -265,6 +266,36 @@ def case_busy_servers(cli):
     finally:
         server.shutdown()
         server.server_close()
+
+
+def case_bucket_verify(cli):
+    """On a server of its own: what was flushed is right, and a byte that is not is found."""
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        for number in range(5):
+            target = "/ingest?name=shop-%d&from=%d&until=%d" % (number % 2, 1700000000 + number, 1700000010 + number)
+            check(client.send("POST", target, b"main;work %d\n" % (number + 1))[0] == 200, "push")
+        check(client.send("POST", "/ingester/flush")[0] == 200, "flush")
+        check(server.terminate() == 0, "%s", server.log_tail())
+        said = cli.lines("bucket", "verify", "--data", server.data)
+        check(said[0].startswith("anonymous: 5 profiles, each once, in ") and said[-1].startswith("ok: 1 objects"), "%s", said)
+        manifest = json.loads(cli.good("bucket", "inspect", "manifests/l0", "--data", server.data))
+        objects = [line.split()[-1] for line in cli.lines("bucket", "ls", "-r", "--data", server.data)]
+        held = [name for name in objects if not name.startswith("manifests/") and not name.endswith("/manifest")]
+        check(manifest["generation"] == 1 and held, "%s %s", manifest, objects)
+        said = cli.lines("bucket", "inspect", held[0], "--data", server.data)
+        check("5 profiles" in said[0] and said[1].startswith("anonymous/shop-0: 3 profiles"), "%s", said)
+        cli.bad(1, "neither a manifest nor", "bucket", "inspect", "proof/x", "--data", server.data)
+        for name in held:
+            path = os.path.join(server.data, "bucket", "objects", name)
+            with open(path, "r+b") as file:
+                file.seek(os.path.getsize(path) // 3)
+                byte = file.read(1)[0]
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte ^ 4]))
+        code, _, err = cli.run("bucket", "verify", "--data", server.data)
+        check(code == 1 and any(name in err for name in held), "%d %s", code, err)
 
 
 def main():

@@ -210,6 +210,13 @@ def everything_is_committed(server, ledger):
         flamegrid.check('uncommitted_bytes{state="open"} 0\n' in metrics, "something is left in the head")
         verify(server.port, ledger)
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
+        done = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", server.data], capture_output=True,
+                              text=True, check=False)
+        flamegrid.check(done.returncode == 0, "bucket verify: %s", done.stderr)
+        # A push that was never answered may be there as well.
+        profiles = int(done.stdout.split()[1])
+        least = sum(push.acknowledged for push in ledger.pushes)
+        flamegrid.check(least <= profiles <= len(ledger.pushes), "%d of %d profiles", profiles, len(ledger.pushes))
         server.start().wait_ready()
 
 
