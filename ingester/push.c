@@ -204,7 +204,7 @@ static void define(struct push *push)
 
 /* Scratch for the samples of one profile after another. */
 struct scratch {
-    struct record_sample *samples, *spare;
+    struct fg_keyed *samples, *spare;
     uint32_t *positions;
 };
 
@@ -290,8 +290,8 @@ static void add_record(struct push *push, const struct fg_wire_batch *batch, uin
         commit_item_mark(item, (struct commit_mark){&series->durable, &series->stored, seen});
     }
     for (uint32_t i = 0; i < profile->n_samples; i++)
-        scratch->samples[i] = (struct record_sample){nodes[profile->stacks[i]], i};
-    record_sort(scratch->samples, scratch->spare, profile->n_samples);
+        scratch->samples[i] = (struct fg_keyed){nodes[profile->stacks[i]], i};
+    fg_radix_sort(scratch->samples, scratch->spare, profile->n_samples);
     out->offset = item->records.len;
     record_encode(profile, batch->n_types, item->generation, scratch->samples, scratch->positions,
                   &item->records);

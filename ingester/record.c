@@ -5,49 +5,6 @@
 enum { RECORD_VERSION = 1, TYPES_MAX = 64 };
 enum column_kind { COLUMN_ZERO, COLUMN_SCALED, COLUMN_MULTIPLE };
 
-/* ---- sorting ---- */
-
-/* By one byte of the node number, keeping the order of equals; false when all have the same byte.
- */
-static bool radix_pass(const struct record_sample *from, struct record_sample *to, uint32_t count,
-                       unsigned shift)
-{
-    uint32_t places[256] = {0};
-    uint32_t at = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        places[(from[i].node >> shift) & 255]++;
-    if (places[(from[0].node >> shift) & 255] == count)
-        return false;
-    for (size_t b = 0; b < 256; b++) {
-        uint32_t n = places[b];
-
-        places[b] = at;
-        at += n;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        to[places[(from[i].node >> shift) & 255]++] = from[i];
-    return true;
-}
-
-void record_sort(struct record_sample *samples, struct record_sample *scratch, uint32_t count)
-{
-    struct record_sample *from = samples, *to = scratch;
-
-    if (count < 2)
-        return;
-    for (unsigned shift = 0; shift < 32; shift += 8) {
-        if (radix_pass(from, to, count, shift)) {
-            struct record_sample *swap = from;
-
-            from = to;
-            to = swap;
-        }
-    }
-    if (from != samples)
-        memcpy(samples, from, count * sizeof *samples);
-}
-
 /* ---- encoding ---- */
 
 static uint64_t greatest_divisor(uint64_t a, uint64_t b)
@@ -100,7 +57,7 @@ static uint64_t factor_of(const int64_t *values, const int64_t *base, uint32_t c
 }
 
 static void encode_column(const struct fg_profile *profile, uint32_t type,
-                          const struct record_sample *samples, struct fg_buf *out)
+                          const struct fg_keyed *samples, struct fg_buf *out)
 {
     const int64_t *values = column(profile, type);
     uint64_t scale = common_divisor(values, profile->n_samples);
@@ -129,7 +86,7 @@ static void encode_column(const struct fg_profile *profile, uint32_t type,
     }
 }
 
-static void encode_links(const struct fg_profile *profile, const struct record_sample *samples,
+static void encode_links(const struct fg_profile *profile, const struct fg_keyed *samples,
                          uint32_t *positions, struct fg_buf *out)
 {
     fg_buf_varint(out, profile->n_links);
@@ -145,7 +102,7 @@ static void encode_links(const struct fg_profile *profile, const struct record_s
 }
 
 void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
-                   const struct record_sample *samples, uint32_t *positions, struct fg_buf *out)
+                   const struct fg_keyed *samples, uint32_t *positions, struct fg_buf *out)
 {
     uint32_t before = 0;
 
@@ -163,8 +120,8 @@ void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t 
         fg_buf_varint(out, total);
     }
     for (uint32_t i = 0; i < profile->n_samples; i++) {
-        fg_buf_varint(out, samples[i].node - before);
-        before = samples[i].node;
+        fg_buf_varint(out, samples[i].key - before);
+        before = samples[i].key;
     }
     for (uint32_t t = 0; t < n_types; t++)
         encode_column(profile, t, samples, out);

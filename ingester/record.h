@@ -17,21 +17,15 @@
 #ifndef FG_INGESTER_RECORD_H
 #define FG_INGESTER_RECORD_H
 
+#include "common/base/radix.h"
 #include "common/profile/batch.h"
 
-/* One sample to encode: its node and where it stood in the profile's columns. */
-struct record_sample {
-    uint32_t node, index;
-};
-
-/* Sorts by node. scratch has room for as many. */
-void record_sort(struct record_sample *samples, struct record_sample *scratch, uint32_t count);
-
 /*
- * samples: sorted, profile->n_samples of them. positions: scratch of n_samples numbers.
+ * samples: sorted by node (common/base/radix.h), profile->n_samples of them; index: where each
+ * stood in the profile's columns. positions: scratch of n_samples numbers.
  */
 void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
-                   const struct record_sample *samples, uint32_t *positions, struct fg_buf *out);
+                   const struct fg_keyed *samples, uint32_t *positions, struct fg_buf *out);
 
 /* The front of a record; what follows is read on demand. Borrowed. */
 struct record {

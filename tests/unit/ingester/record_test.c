@@ -20,7 +20,7 @@ struct made {
     uint32_t n_types;
     int64_t values[TYPES_MAX * SAMPLES_MAX];
     struct fg_link links[SAMPLES_MAX];
-    struct record_sample samples[SAMPLES_MAX];
+    struct fg_keyed samples[SAMPLES_MAX];
 };
 
 /* A column of one of the kinds that a record knows, or of none in particular. */
@@ -77,9 +77,9 @@ static void make(struct made *made, uint64_t seed)
     for (uint32_t t = 0; t < made->n_types; t++)
         make_column(made, t, &random);
     for (uint32_t i = 0; i < n; i++) {
-        made->samples[i] = (struct record_sample){(uint32_t)(next_random(&random) % nodes), i};
+        made->samples[i] = (struct fg_keyed){(uint32_t)(next_random(&random) % nodes), i};
         if (i == 5)
-            made->samples[i].node = 0; /* the empty stack */
+            made->samples[i].key = 0; /* the empty stack */
         if (next_random(&random) % 4 == 0) {
             struct fg_link *link = &made->links[made->profile.n_links++];
 
@@ -91,10 +91,10 @@ static void make(struct made *made, uint64_t seed)
 
 static void encode(struct made *made, uint32_t generation, struct fg_buf *out)
 {
-    static struct record_sample scratch[SAMPLES_MAX];
+    static struct fg_keyed scratch[SAMPLES_MAX];
     static uint32_t positions[SAMPLES_MAX];
 
-    record_sort(made->samples, scratch, made->profile.n_samples);
+    fg_radix_sort(made->samples, scratch, made->profile.n_samples);
     record_encode(&made->profile, made->n_types, generation, made->samples, positions, out);
 }
 
@@ -119,7 +119,7 @@ static void assert_type(const struct made *made, const struct record *record, ui
 
     assert_int_equal(record_read(record, type, true, columns, &err), FG_OK);
     for (uint32_t i = 0; i < made->profile.n_samples; i++) {
-        assert_int_equal(columns->nodes[i], made->samples[i].node);
+        assert_int_equal(columns->nodes[i], made->samples[i].key);
         assert_int_equal(columns->values[i], values[made->samples[i].index]);
         sum += (uint64_t)values[i];
     }
@@ -145,7 +145,7 @@ static void what_is_encoded_is_read(void **state)
         fg_buf_init(&bytes, SIZE_MAX);
         encode(&made, (uint32_t)seed, &bytes);
         for (uint32_t i = 1; i < made.profile.n_samples; i++)
-            assert_true(made.samples[i - 1].node <= made.samples[i].node);
+            assert_true(made.samples[i - 1].key <= made.samples[i].key);
         assert_int_equal(record_open(fg_buf_slice(&bytes), &record, &err), FG_OK);
         assert_int_equal(record.generation, seed);
         assert_int_equal(record.n_types, made.n_types);
@@ -169,20 +169,20 @@ static void sorting_equals_the_slow_one(void **state)
 
     (void)state;
     for (size_t s = 0; s < 50; s++) {
-        struct record_sample samples[200], scratch[200], slow[200];
+        struct fg_keyed samples[200], scratch[200], slow[200];
         uint32_t n = (uint32_t)(next_random(&random) % 200);
 
         for (uint32_t i = 0; i < n; i++)
-            slow[i] = samples[i] = (struct record_sample){
+            slow[i] = samples[i] = (struct fg_keyed){
                 (uint32_t)(next_random(&random) % 7) << shifts[s % FG_COUNT(shifts)], i};
         for (uint32_t i = 1; i < n; i++)
-            for (uint32_t k = i; k > 0 && slow[k - 1].node > slow[k].node; k--) {
-                struct record_sample swap = slow[k];
+            for (uint32_t k = i; k > 0 && slow[k - 1].key > slow[k].key; k--) {
+                struct fg_keyed swap = slow[k];
 
                 slow[k] = slow[k - 1];
                 slow[k - 1] = swap;
             }
-        record_sort(samples, scratch, n);
+        fg_radix_sort(samples, scratch, n);
         assert_memory_equal(samples, slow, n * sizeof *slow);
     }
 }
@@ -198,7 +198,7 @@ static void columns_are_small(void **state)
     made.n_types = 2;
     made.profile = (struct fg_profile){.n_samples = 100, .values = made.values};
     for (uint32_t i = 0; i < 100; i++) {
-        made.samples[i] = (struct record_sample){i, i};
+        made.samples[i] = (struct fg_keyed){i, i};
         made.values[i] = 1 + i % 2;
         made.values[100 + i] = INT64_C(10000000) * (1 + i % 2);
     }
