@@ -26,7 +26,7 @@ static void is_the_same_in_pieces_and_without_the_instruction(void **state)
     uint8_t bytes[100];
 
     (void)state;
-    for (uint8_t i = 0; i < sizeof bytes; i++)
+    for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 37 + 11);
     for (size_t len = 0; len <= sizeof bytes; len++) {
         uint32_t whole = fg_crc32c(fg_bytes(bytes, len));
