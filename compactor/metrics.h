@@ -18,6 +18,7 @@
     M(COUNTER, COMPACTOR_RETIRED, "flamegrid_compactor_segments_retired_total", "Segments that left the manifest, covered by blocks") \
     M(COUNTER, COMPACTOR_OBJECTS_DELETED, "flamegrid_compactor_objects_deleted_total", "Objects deleted after they were replaced") \
     M(COUNTER, COMPACTOR_ORPHANS, "flamegrid_compactor_orphans_deleted_total", "Objects deleted that no manifest knew") \
+    M(COUNTER, COMPACTOR_UPLOADS, "flamegrid_compactor_uploads_aborted_total", "Uploads removed that nobody completed, and temporary files of writers that died") \
     M(COUNTER, COMPACTOR_PASS_FAILURES, "flamegrid_compactor_pass_failures_total", "Rounds over all tenants that were broken off") \
     M(GAUGE, COMPACTOR_UNCOVERED, "flamegrid_compactor_uncovered_segments", "Live segments with data of some tenant that is in no block yet") \
     M(GAUGE, COMPACTOR_LAG, "flamegrid_compactor_lag_seconds", "Age of the oldest of these") \

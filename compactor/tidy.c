@@ -48,6 +48,26 @@ static enum fg_code delete_all(struct env *env, const struct name *names, uint32
     return code;
 }
 
+/* Objects go first, then the manifest forgets them; tenant: whose it is, empty for the L0 one. */
+static enum fg_code delete_and_forget(struct env *env, struct fg_slice tenant,
+                                      const struct name *names, const struct edit_task *task,
+                                      struct fg_err *err)
+{
+    if (delete_all(env, names, task->count, err) != FG_OK)
+        return err->code;
+    fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task->count);
+    return manifests_edit(env, tenant, task, err);
+}
+
+static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg_err *err)
+{
+    struct name *names = fg_arena_new(arena, struct name, count);
+
+    if (names == NULL)
+        (void)fg_fail(err, FG_E_LIMIT, "%u objects to delete", count);
+    return names;
+}
+
 /* ---- the L0 manifest ---- */
 
 enum fg_code tidy_retire(struct env *env, const struct upkeep_config *config,
@@ -83,16 +103,13 @@ enum fg_code tidy_segments(struct env *env, const struct upkeep_config *config,
         return err->code;
     if (task.count == 0)
         return FG_OK;
-    names = fg_arena_new(arena, struct name, task.count);
+    names = make_names(arena, task.count, err);
     if (names == NULL)
-        return fg_fail(err, FG_E_LIMIT, "%u segments to delete", task.count);
+        return err->code;
     for (uint32_t i = 0; i < task.count; i++)
         fg_name_segment(names[i].text, &ids[i]);
     task.segments = ids;
-    if (delete_all(env, names, task.count, err) != FG_OK)
-        return err->code;
-    fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task.count);
-    return manifests_edit(env, FG_LIT(""), &task, err);
+    return delete_and_forget(env, FG_LIT(""), names, &task, err);
 }
 
 /* ---- a tenant's ---- */
@@ -110,17 +127,14 @@ enum fg_code tidy_blocks(struct env *env, const struct upkeep_config *config,
         return err->code;
     if (task.count == 0)
         return FG_OK;
-    names = fg_arena_new(arena, struct name, task.count);
+    names = make_names(arena, task.count, err);
     if (names == NULL)
-        return fg_fail(err, FG_E_LIMIT, "%u blocks to delete", task.count);
+        return err->code;
     for (uint32_t i = 0; i < task.count; i++)
         if (fg_name_block(names[i].text, blocks->tenant, ids[i], err) != FG_OK)
             return err->code;
     task.blocks = ids;
-    if (delete_all(env, names, task.count, err) != FG_OK)
-        return err->code;
-    fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task.count);
-    return manifests_edit(env, blocks->tenant, &task, err);
+    return delete_and_forget(env, blocks->tenant, names, &task, err);
 }
 
 /* ---- orphans ---- */
@@ -222,6 +236,25 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
     return code;
 }
 
+/* Uploads that were never completed are in no list, and cost what objects cost. */
+static enum fg_code tidy_uploads(struct env *env, const struct upkeep_config *config,
+                                 struct fg_err *err)
+{
+    struct fg_bucket_request request = {
+        .verb = FG_BUCKET_TIDY,
+        .older_than_ns = config->orphan_after_ns,
+        .deadline_mono_ns = env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
+    };
+    enum fg_code code = fg_bucket_call(env->bucket, &request);
+
+    if (code != FG_OK)
+        *err = request.err;
+    else
+        fg_metric_add(env->metrics, COMPACTOR_UPLOADS, request.size_bytes);
+    fg_bucket_clear(&request);
+    return code;
+}
+
 enum fg_code tidy_orphans(struct env *env, const struct upkeep_config *config, struct fg_err *err)
 {
     struct sweeping *sweeping = fg_new(struct sweeping);
@@ -233,6 +266,8 @@ enum fg_code tidy_orphans(struct env *env, const struct upkeep_config *config, s
     code = sweep(sweeping, FG_NAME_SEGMENTS, err);
     if (code == FG_OK)
         code = sweep(sweeping, FG_NAME_TENANTS, err);
+    if (code == FG_OK)
+        code = tidy_uploads(env, config, err);
     fg_manifest_unref(sweeping->l0);
     fg_manifest_unref(sweeping->blocks);
     free(sweeping);

@@ -24,7 +24,8 @@ enum fg_code tidy_segments(struct env *env, const struct upkeep_config *config,
 enum fg_code tidy_blocks(struct env *env, const struct upkeep_config *config,
                          const struct fg_blocks *blocks, struct fg_err *err) fg_must_check;
 
-/* Lists all segments and blocks, and reads all manifests: once in some hours. */
+/* Objects that no manifest knows, and uploads that were never completed. Lists all segments and
+ * blocks, and reads all manifests: once in some hours. */
 enum fg_code tidy_orphans(struct env *env, const struct upkeep_config *config,
                           struct fg_err *err) fg_must_check;
 

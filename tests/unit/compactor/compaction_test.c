@@ -27,6 +27,7 @@ struct mortal {
     struct fg_bucket bucket;
     struct fg_bucket *inner;
     uint64_t left, seen;
+    uint64_t tidied; /* how often it was asked to */
 };
 
 struct fixture {
@@ -59,12 +60,16 @@ static void mortal_send(struct fg_bucket *bucket, struct fg_bucket_request *requ
     struct mortal *mortal = fg_container(bucket, struct mortal, bucket);
 
     mortal->seen++;
+    if (request->verb == FG_BUCKET_TIDY) {
+        assert_int_equal(request->older_than_ns, 24 * FG_HOUR_NS);
+        mortal->tidied++;
+    }
     if (mortal->left > 0) {
         mortal->left--;
         fg_bucket_send(mortal->inner, request);
         return;
     }
-    request->code = fg_fail(&request->err, FG_E_UNAVAILABLE, "%s: it is dead", request->name);
+    request->code = fg_fail(&request->err, FG_E_UNAVAILABLE, "the bucket is dead");
     request->done(request);
 }
 
@@ -412,6 +417,7 @@ static void from_segments_to_days(void **state)
     shape = shape_of(f);
     assert_int_equal(shape.gone, 0);
     assert_int_equal(shape.objects, 2 + 1 + 2); /* blocks, L0, tenants' manifests */
+    assert_in_range(f->mortal.tidied, 2, 5);    /* once in six hours, while it has turns */
     close_fixture(f);
     free(f);
 }
