@@ -1,15 +1,13 @@
 #include "ingester/segments/driver.h"
 
-#include "common/base/str.h"
-#include "common/manifest/snapshot.h"
 #include "common/run/log.h"
 #include "ingester/commit.h"
 #include "ingester/segments/compare.h"
+#include "ingester/segments/publish.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #define CONF(field) FG_CONF_AT(struct driver_settings, field)
 
@@ -35,15 +33,12 @@ enum {
     ROUNDS_MAX = 1 << 20,
     EVENTS_MAX = 2 * SEGMENTS_EFFECTS_MAX,
     ARENA_MAX_BYTES = 512 * 1024 * 1024,
-    PATH_MAX_BYTES = 4096,
 };
 
 static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
 static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
-static const int64_t MANIFEST_TIMEOUT_NS = 30 * FG_SECOND_NS;
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
-static const int64_t UPLOAD_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
 
 static const struct fg_slice writer_key = {(const uint8_t *)"writer", 6};
@@ -52,8 +47,6 @@ static const struct fg_slice writer_key = {(const uint8_t *)"writer", 6};
 #define DRIVER_METRICS(M)                                                                          \
     M(COUNTER, DRIVER_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
     M(COUNTER, DRIVER_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments that entered the manifest") \
-    M(COUNTER, DRIVER_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments that were uploaded") \
-    M(COUNTER, DRIVER_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments that were uploaded") \
     M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Rounds that left the head after they were committed") \
     M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Steps of committing that failed and are done again") \
@@ -65,9 +58,7 @@ static const struct fg_slice writer_key = {(const uint8_t *)"writer", 6};
     M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest generation that the head follows") \
     M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head that are in no segment") \
     M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries on their way out of the store") \
-    M(HISTOGRAM, DRIVER_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Making one segment") \
-    M(HISTOGRAM, DRIVER_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Uploading one segment")
+    M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries on their way out of the store")
 /* clang-format on */
 FG_METRICS_ENUM(driver_metric, DRIVER_METRICS)
 static const struct fg_metric_def driver_metrics[] = FG_METRICS_DEFS(DRIVER_METRICS);
@@ -77,13 +68,6 @@ struct task {
     struct segments_effect effect;
     struct segments_round *rounds; /* UPLOAD */
     uint32_t n_rounds;
-};
-
-/* A segment that was uploaded, until the next one is begun. */
-struct built {
-    struct fg_arena *arena;
-    struct build_summary summary;
-    struct fg_ever groups;
 };
 
 struct driver {
@@ -114,8 +98,7 @@ struct driver {
     struct task tasks[SEGMENTS_EFFECTS_MAX];
     uint32_t n_tasks;
     int64_t wake_mono_ns;
-    struct fg_manifest *manifest; /* as it was read last */
-    struct built built;
+    struct publish *publish;
 };
 
 /* ---- effects of the head: committer's thread ---- */
@@ -391,203 +374,6 @@ static int64_t deadline_in(const struct driver *driver, int64_t timeout_ns)
     return fg_mono_ns(driver->config.clock) + timeout_ns;
 }
 
-static struct fg_slice etag_of(const struct fg_bucket_request *request)
-{
-    return fg_cstr(request->etag.text);
-}
-
-static void set_etag(struct fg_bucket_request *request, struct fg_slice etag)
-{
-    fg_assert(etag.len < sizeof request->if_etag.text);
-    if (etag.len > 0)
-        memcpy(request->if_etag.text, etag.ptr, etag.len);
-    request->if_etag.text[etag.len] = '\0';
-}
-
-static enum fg_code take_manifest(struct driver *driver, const struct fg_bucket_request *get,
-                                  struct fg_err *err)
-{
-    struct fg_manifest *manifest;
-    bool absent = get->code == FG_E_NOT_FOUND;
-
-    if (get->code == FG_OK && get->unchanged)
-        return FG_OK;
-    if (get->code != FG_OK && !absent) {
-        *err = get->err;
-        return get->code;
-    }
-    if (fg_manifest_l0(absent ? FG_LIT("") : fg_buf_slice(&get->body),
-                       absent ? FG_LIT("") : etag_of(get), &manifest, err) != FG_OK)
-        return err->code;
-    fg_manifest_unref(driver->manifest);
-    driver->manifest = manifest;
-    return FG_OK;
-}
-
-static enum fg_code read_manifest(struct driver *driver, struct fg_err *err)
-{
-    struct fg_bucket_request get = {
-        .verb = FG_BUCKET_GET,
-        .name = FG_NAME_L0,
-        .content_max_bytes = FG_MANIFEST_MAX_BYTES,
-        .deadline_mono_ns = deadline_in(driver, MANIFEST_TIMEOUT_NS),
-    };
-    enum fg_code code;
-
-    if (driver->manifest != NULL && driver->manifest->etag.len > 0) {
-        get.condition = FG_BUCKET_IF_CHANGED;
-        set_etag(&get, driver->manifest->etag);
-    }
-    (void)fg_bucket_call(driver->config.bucket, &get);
-    code = take_manifest(driver, &get, err);
-    fg_bucket_clear(&get);
-    return code;
-}
-
-static void built_clear(struct built *built)
-{
-    fg_arena_destroy(built->arena);
-    *built = (struct built){0};
-}
-
-static enum fg_code note_groups(struct built *built, const struct task *task, struct fg_err *err)
-{
-    struct fg_ever_run *runs = fg_arena_new(built->arena, struct fg_ever_run, task->n_rounds);
-
-    for (uint32_t i = 0; runs != NULL && i < task->n_rounds; i++)
-        runs[i] = (struct fg_ever_run){task->rounds[i].group.window, task->rounds[i].group.shard,
-                                       task->rounds[i].group.shard};
-    if (runs == NULL || !fg_ever_make(runs, task->n_rounds, built->arena, &built->groups))
-        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
-    return FG_OK;
-}
-
-static enum fg_code build(struct driver *driver, const struct task *task, const char *path,
-                          struct fg_err *err)
-{
-    struct built *built = &driver->built;
-    int64_t start_ns = fg_mono_ns(driver->config.clock);
-    struct head_round_key *keys;
-
-    built_clear(built);
-    built->arena = fg_arena_create(ARENA_MAX_BYTES);
-    keys = fg_arena_new(built->arena, struct head_round_key, task->n_rounds);
-    if (keys == NULL)
-        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
-    for (uint32_t i = 0; i < task->n_rounds; i++)
-        keys[i] = (struct head_round_key){task->rounds[i].group, task->rounds[i].number};
-    if (note_groups(built, task, err) != FG_OK ||
-        build_segment(&driver->config.head, keys, task->n_rounds, path, built->arena,
-                      &built->summary, err) != FG_OK)
-        return err->code;
-    fg_metric_observe_ns(driver->metrics, DRIVER_BUILD_SECONDS,
-                         fg_mono_ns(driver->config.clock) - start_ns);
-    return FG_OK;
-}
-
-static enum fg_code put_file(struct driver *driver, const struct fg_segment_id *id,
-                             const char *path, struct fg_err *err)
-{
-    char name[FG_NAME_MAX_BYTES];
-    int64_t start_ns = fg_mono_ns(driver->config.clock);
-    struct fg_bucket_request put = {
-        .verb = FG_BUCKET_PUT,
-        .name = name,
-        .path = path,
-        .condition = FG_BUCKET_IF_ABSENT,
-        .deadline_mono_ns = deadline_in(driver, UPLOAD_TIMEOUT_NS),
-    };
-    enum fg_code code;
-
-    fg_name_segment(name, id);
-    code = fg_bucket_call(driver->config.bucket, &put);
-    if (code != FG_OK)
-        *err = put.err;
-    fg_bucket_clear(&put);
-    if (code != FG_OK)
-        return code;
-    fg_metric_observe_ns(driver->metrics, DRIVER_UPLOAD_SECONDS,
-                         fg_mono_ns(driver->config.clock) - start_ns);
-    fg_metric_add(driver->metrics, DRIVER_BYTES, driver->built.summary.file.file_bytes);
-    fg_metric_add(driver->metrics, DRIVER_PROFILES, driver->built.summary.file.n_profiles);
-    return FG_OK;
-}
-
-static enum fg_code upload(struct driver *driver, const struct task *task, struct fg_err *err)
-{
-    char path[PATH_MAX_BYTES];
-    enum fg_code code;
-
-    (void)snprintf(path, sizeof path, "%s/segment-%016llx", driver->config.scratch,
-                   (unsigned long long)task->effect.id.nonce);
-    code = build(driver, task, path, err);
-    if (code == FG_OK && driver->built.summary.file.n_profiles > 0)
-        code = put_file(driver, &task->effect.id, path, err);
-    (void)unlink(path);
-    return code;
-}
-
-/* The manifest with the segment in it, in bytes. */
-static enum fg_code make_manifest(struct driver *driver, const struct fg_segment_id *id,
-                                  struct fg_arena *arena, struct fg_buf *out, struct fg_err *err)
-{
-    const struct built *built = &driver->built;
-    const struct fg_block_summary *file = &built->summary.file;
-    int64_t wall_ns = fg_wall_ns(driver->config.clock);
-    const struct fg_l0_new segment = {
-        .id = *id,
-        .bytes = file->file_bytes,
-        .directory_offset = file->directory_offset,
-        .directory_bytes = file->file_bytes - file->directory_offset,
-        .profiles = file->n_profiles,
-        .digest = file->digest,
-        .t_min_ns = file->t_min_ns,
-        .t_max_ns = file->t_max_ns,
-        .parts = built->summary.parts,
-        .n_parts = built->summary.n_parts,
-        .groups = built->groups,
-    };
-    struct fg_l0 l0;
-
-    if (fg_l0_commit(&driver->manifest->l0, &segment, wall_ns, head_window(wall_ns, 0), arena, &l0,
-                     err) != FG_OK)
-        return err->code;
-    return fg_l0_encode(&l0, out, err);
-}
-
-/* However it ends, the manifest says what came of it. */
-static void swap(struct driver *driver, const struct fg_segment_id *id)
-{
-    fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
-    struct fg_bucket_request put = {
-        .verb = FG_BUCKET_PUT,
-        .name = FG_NAME_L0,
-        .condition = FG_BUCKET_IF_ABSENT,
-        .deadline_mono_ns = deadline_in(driver, MANIFEST_TIMEOUT_NS),
-    };
-    enum fg_code code;
-    struct fg_buf bytes;
-    struct fg_err err;
-
-    fg_assert(driver->manifest != NULL);
-    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
-    code = make_manifest(driver, id, arena, &bytes, &err);
-    if (code == FG_OK) {
-        if (driver->manifest->etag.len > 0) {
-            put.condition = FG_BUCKET_IF_MATCH;
-            set_etag(&put, driver->manifest->etag);
-        }
-        put.content = fg_buf_slice(&bytes);
-        code = fg_bucket_call(driver->config.bucket, &put);
-        if (code != FG_OK)
-            err = put.err;
-        fg_bucket_clear(&put);
-    }
-    if (code != FG_OK && code != FG_E_PRECONDITION)
-        fail_effect(driver, SEGMENTS_SWAP, &err);
-    fg_buf_done(&bytes);
-}
-
 static bool may_hold(void *arg, const struct head_group_key *group)
 {
     struct driver *driver = arg;
@@ -617,17 +403,19 @@ static void carry_out(struct driver *driver, struct task *task)
 
     switch (task->effect.kind) {
     case SEGMENTS_READ:
-        code = read_manifest(driver, &err);
+        code = publish_read(driver->publish, &event.l0, &err);
         event.kind = SEGMENTS_MANIFEST;
-        event.l0 = code == FG_OK ? &driver->manifest->l0 : NULL;
         break;
     case SEGMENTS_UPLOAD:
-        code = upload(driver, task, &err);
+        code = publish_upload(driver->publish, &task->effect.id, task->rounds, task->n_rounds,
+                              &event.nothing, &err);
         event.kind = SEGMENTS_UPLOADED;
-        event.nothing = code == FG_OK && driver->built.summary.file.n_profiles == 0;
         break;
     case SEGMENTS_SWAP:
-        swap(driver, &task->effect.id);
+        /* However it ends, the manifest says what came of it. */
+        if (publish_swap(driver->publish, &task->effect.id, &err) != FG_OK &&
+            err.code != FG_E_PRECONDITION)
+            fail_effect(driver, SEGMENTS_SWAP, &err);
         event.kind = SEGMENTS_SWAPPED;
         break;
     default:
@@ -977,7 +765,16 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
     (void)pthread_cond_init(&driver->wake, &monotonic);
     (void)pthread_cond_init(&driver->moved, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
-    if (make_core(driver, err) != FG_OK) {
+    if (publish_create(
+            &(struct publish_config){
+                .bucket = config->bucket,
+                .scratch = config->scratch,
+                .head = config->head,
+                .registry = config->registry,
+                .clock = config->clock,
+            },
+            &driver->publish, err) != FG_OK ||
+        make_core(driver, err) != FG_OK) {
         driver_destroy(driver);
         return err->code;
     }
@@ -1026,8 +823,7 @@ void driver_destroy(struct driver *driver)
         return;
     for (uint32_t i = 0; i < driver->n_tasks; i++)
         free(driver->tasks[i].rounds);
-    built_clear(&driver->built);
-    fg_manifest_unref(driver->manifest);
+    publish_destroy(driver->publish);
     segments_destroy(driver->core);
     (void)pthread_cond_destroy(&driver->wake);
     (void)pthread_cond_destroy(&driver->moved);

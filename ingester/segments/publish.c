@@ -1,0 +1,295 @@
+#include "ingester/segments/publish.h"
+
+#include "common/base/str.h"
+#include "common/manifest/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <unistd.h>
+
+enum {
+    ARENA_MAX_BYTES = 512 * 1024 * 1024,
+    PATH_MAX_BYTES = 4096,
+};
+
+static const int64_t MANIFEST_TIMEOUT_NS = 30 * FG_SECOND_NS;
+static const int64_t UPLOAD_TIMEOUT_NS = 10 * FG_MINUTE_NS;
+
+static const char file_prefix[] = "segment-";
+
+/* clang-format off */
+#define PUBLISH_METRICS(M)                                                                         \
+    M(COUNTER, PUBLISH_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments that were uploaded") \
+    M(COUNTER, PUBLISH_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments that were uploaded") \
+    M(HISTOGRAM, PUBLISH_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Making one segment") \
+    M(HISTOGRAM, PUBLISH_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Uploading one segment")
+/* clang-format on */
+FG_METRICS_ENUM(publish_metric, PUBLISH_METRICS)
+static const struct fg_metric_def publish_metrics[] = FG_METRICS_DEFS(PUBLISH_METRICS);
+
+struct publish {
+    struct publish_config config;
+    struct fg_metrics *metrics;
+    struct fg_manifest *manifest; /* as it was read last; NULL: not yet */
+
+    /* What was built last, in its arena. */
+    struct fg_arena *arena;
+    struct build_summary summary;
+    struct fg_ever groups;
+};
+
+/* ---- life ---- */
+
+/* Files of a process that was killed while it built them. */
+static enum fg_code remove_leftovers(const char *scratch, struct fg_err *err)
+{
+    DIR *folder = opendir(scratch);
+    const struct dirent *entry;
+
+    if (folder == NULL)
+        return fg_fail_errno(err, errno, "%s", scratch);
+    while ((entry = readdir(folder)) != NULL) /* NOLINT(concurrency-mt-unsafe): a stream of ours */
+        if (fg_slice_starts(fg_cstr(entry->d_name), file_prefix))
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    (void)closedir(folder);
+    return FG_OK;
+}
+
+enum fg_code publish_create(const struct publish_config *config, struct publish **ret_publish,
+                            struct fg_err *err)
+{
+    struct publish *publish;
+
+    if (remove_leftovers(config->scratch, err) != FG_OK)
+        return err->code;
+    publish = fg_new(struct publish);
+    publish->config = *config;
+    publish->metrics =
+        fg_metrics_register(config->registry, publish_metrics, FG_COUNT(publish_metrics));
+    *ret_publish = publish;
+    return FG_OK;
+}
+
+void publish_destroy(struct publish *publish)
+{
+    if (publish == NULL)
+        return;
+    fg_arena_destroy(publish->arena);
+    fg_manifest_unref(publish->manifest);
+    free(publish);
+}
+
+static int64_t deadline_in(const struct publish *publish, int64_t timeout_ns)
+{
+    return fg_mono_ns(publish->config.clock) + timeout_ns;
+}
+
+/* ---- the manifest ---- */
+
+static void set_etag(const struct publish *publish, struct fg_bucket_request *request)
+{
+    struct fg_slice etag = publish->manifest->etag;
+
+    fg_assert(etag.len > 0 && etag.len < sizeof request->if_etag.text);
+    memcpy(request->if_etag.text, etag.ptr, etag.len);
+    request->if_etag.text[etag.len] = '\0';
+}
+
+static bool has_etag(const struct publish *publish)
+{
+    return publish->manifest != NULL && publish->manifest->etag.len > 0;
+}
+
+static enum fg_code take_manifest(struct publish *publish, const struct fg_bucket_request *get,
+                                  struct fg_err *err)
+{
+    struct fg_manifest *manifest;
+    bool absent = get->code == FG_E_NOT_FOUND;
+
+    if (get->code == FG_OK && get->unchanged)
+        return FG_OK;
+    if (get->code != FG_OK && !absent) {
+        *err = get->err;
+        return get->code;
+    }
+    if (fg_manifest_l0(absent ? FG_LIT("") : fg_buf_slice(&get->body),
+                       absent ? FG_LIT("") : fg_cstr(get->etag.text), &manifest, err) != FG_OK)
+        return err->code;
+    fg_manifest_unref(publish->manifest);
+    publish->manifest = manifest;
+    return FG_OK;
+}
+
+enum fg_code publish_read(struct publish *publish, const struct fg_l0 **ret_l0, struct fg_err *err)
+{
+    struct fg_bucket_request get = {
+        .verb = FG_BUCKET_GET,
+        .name = FG_NAME_L0,
+        .content_max_bytes = FG_MANIFEST_MAX_BYTES,
+        .deadline_mono_ns = deadline_in(publish, MANIFEST_TIMEOUT_NS),
+    };
+    enum fg_code code;
+
+    if (has_etag(publish)) {
+        get.condition = FG_BUCKET_IF_CHANGED;
+        set_etag(publish, &get);
+    }
+    (void)fg_bucket_call(publish->config.bucket, &get);
+    code = take_manifest(publish, &get, err);
+    fg_bucket_clear(&get);
+    if (code == FG_OK)
+        *ret_l0 = &publish->manifest->l0;
+    return code;
+}
+
+/* ---- building and uploading ---- */
+
+static enum fg_code note_groups(struct publish *publish, const struct segments_round *rounds,
+                                uint32_t n, struct fg_err *err)
+{
+    struct fg_ever_run *runs = fg_arena_new(publish->arena, struct fg_ever_run, n);
+
+    for (uint32_t i = 0; runs != NULL && i < n; i++)
+        runs[i] = (struct fg_ever_run){rounds[i].group.window, rounds[i].group.shard,
+                                       rounds[i].group.shard};
+    if (runs == NULL || !fg_ever_make(runs, n, publish->arena, &publish->groups))
+        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+    return FG_OK;
+}
+
+static enum fg_code build(struct publish *publish, const struct segments_round *rounds, uint32_t n,
+                          const char *path, struct fg_err *err)
+{
+    int64_t start_ns = fg_mono_ns(publish->config.clock);
+    struct head_round_key *keys;
+
+    fg_arena_destroy(publish->arena);
+    publish->arena = fg_arena_create(ARENA_MAX_BYTES);
+    publish->summary = (struct build_summary){0};
+    keys = fg_arena_new(publish->arena, struct head_round_key, n);
+    if (keys == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+    for (uint32_t i = 0; i < n; i++)
+        keys[i] = (struct head_round_key){rounds[i].group, rounds[i].number};
+    if (note_groups(publish, rounds, n, err) != FG_OK ||
+        build_segment(&publish->config.head, keys, n, path, publish->arena, &publish->summary,
+                      err) != FG_OK)
+        return err->code;
+    fg_metric_observe_ns(publish->metrics, PUBLISH_BUILD_SECONDS,
+                         fg_mono_ns(publish->config.clock) - start_ns);
+    return FG_OK;
+}
+
+static enum fg_code put_file(struct publish *publish, const struct fg_segment_id *id,
+                             const char *path, struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    int64_t start_ns = fg_mono_ns(publish->config.clock);
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT,
+        .name = name,
+        .path = path,
+        .condition = FG_BUCKET_IF_ABSENT,
+        .deadline_mono_ns = deadline_in(publish, UPLOAD_TIMEOUT_NS),
+    };
+    enum fg_code code;
+
+    fg_name_segment(name, id);
+    code = fg_bucket_call(publish->config.bucket, &put);
+    if (code != FG_OK)
+        *err = put.err;
+    fg_bucket_clear(&put);
+    if (code != FG_OK)
+        return code;
+    fg_metric_observe_ns(publish->metrics, PUBLISH_UPLOAD_SECONDS,
+                         fg_mono_ns(publish->config.clock) - start_ns);
+    fg_metric_add(publish->metrics, PUBLISH_BYTES, publish->summary.file.file_bytes);
+    fg_metric_add(publish->metrics, PUBLISH_PROFILES, publish->summary.file.n_profiles);
+    return FG_OK;
+}
+
+enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
+                            const struct segments_round *rounds, uint32_t n_rounds,
+                            bool *ret_nothing, struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES];
+    enum fg_code code;
+
+    if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
+                         (unsigned long long)id->nonce) >= sizeof path)
+        return fg_fail(err, FG_E_INVALID, "%.200s: too long a path", publish->config.scratch);
+    code = build(publish, rounds, n_rounds, path, err);
+    if (code == FG_OK && publish->summary.file.n_profiles > 0)
+        code = put_file(publish, id, path, err);
+    (void)unlink(path);
+    if (code == FG_OK)
+        *ret_nothing = publish->summary.file.n_profiles == 0;
+    return code;
+}
+
+/* ---- swapping ---- */
+
+/* The manifest with the segment in it, in bytes. */
+static enum fg_code make_manifest(const struct publish *publish, const struct fg_segment_id *id,
+                                  struct fg_arena *arena, struct fg_buf *out, struct fg_err *err)
+{
+    const struct fg_block_summary *file = &publish->summary.file;
+    int64_t wall_ns = fg_wall_ns(publish->config.clock);
+    const struct fg_l0_new segment = {
+        .id = *id,
+        .bytes = file->file_bytes,
+        .directory_offset = file->directory_offset,
+        .directory_bytes = file->file_bytes - file->directory_offset,
+        .profiles = file->n_profiles,
+        .digest = file->digest,
+        .t_min_ns = file->t_min_ns,
+        .t_max_ns = file->t_max_ns,
+        .parts = publish->summary.parts,
+        .n_parts = publish->summary.n_parts,
+        .groups = publish->groups,
+    };
+    struct fg_l0 l0;
+
+    if (fg_l0_commit(&publish->manifest->l0, &segment, wall_ns, head_window(wall_ns, 0), arena, &l0,
+                     err) != FG_OK)
+        return err->code;
+    return fg_l0_encode(&l0, out, err);
+}
+
+static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes, struct fg_err *err)
+{
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT,
+        .name = FG_NAME_L0,
+        .content = bytes,
+        .condition = FG_BUCKET_IF_ABSENT,
+        .deadline_mono_ns = deadline_in(publish, MANIFEST_TIMEOUT_NS),
+    };
+    enum fg_code code;
+
+    if (has_etag(publish)) {
+        put.condition = FG_BUCKET_IF_MATCH;
+        set_etag(publish, &put);
+    }
+    code = fg_bucket_call(publish->config.bucket, &put);
+    if (code != FG_OK)
+        *err = put.err;
+    fg_bucket_clear(&put);
+    return code;
+}
+
+enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id,
+                          struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
+    struct fg_buf bytes;
+    enum fg_code code;
+
+    fg_assert(publish->manifest != NULL);
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = make_manifest(publish, id, arena, &bytes, err);
+    if (code == FG_OK)
+        code = put_manifest(publish, fg_buf_slice(&bytes), err);
+    fg_buf_done(&bytes);
+    return code;
+}

@@ -1,0 +1,51 @@
+/*
+ * A segment's way into the bucket: the L0 manifest is read, rounds become a file, the file an
+ * object, the object an entry of the manifest. What is to be done when is decided elsewhere
+ * (segments.h).
+ *
+ * Thread: one that may wait.
+ */
+#ifndef FG_INGESTER_SEGMENTS_PUBLISH_H
+#define FG_INGESTER_SEGMENTS_PUBLISH_H
+
+#include "common/bucket/bucket.h"
+#include "common/run/metrics.h"
+#include "ingester/segments/build.h"
+#include "ingester/segments/segments.h"
+
+struct publish;
+
+/* All borrowed. */
+struct publish_config {
+    struct fg_bucket *bucket;
+    const char *scratch; /* a folder of its own: what is left in it from before is removed */
+    struct build_head head;
+    struct fg_registry *registry;
+    struct fg_clock *clock;
+};
+
+/* FG_E_UNAVAILABLE and others: the scratch folder cannot be read. */
+enum fg_code publish_create(const struct publish_config *config, struct publish **ret_publish,
+                            struct fg_err *err) fg_must_check;
+void publish_destroy(struct publish *publish); /* NULL is fine */
+
+/* The manifest as it is now; *ret_l0 lives until the next read. FG_E_UNAVAILABLE, FG_E_CORRUPT, ...
+ */
+enum fg_code publish_read(struct publish *publish, const struct fg_l0 **ret_l0,
+                          struct fg_err *err) fg_must_check;
+
+/* Makes a segment of the rounds and uploads it under this id. *ret_nothing: they hold no profile,
+ * and nothing was uploaded. FG_E_NO_SPACE, FG_E_UNAVAILABLE, FG_E_CORRUPT, FG_E_LIMIT. */
+enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
+                            const struct segments_round *rounds, uint32_t n_rounds,
+                            bool *ret_nothing, struct fg_err *err) fg_must_check;
+
+/*
+ * Swaps what was uploaded last into the manifest that was read last. FG_E_PRECONDITION: there is
+ * another one by now. After no failure but that is it known whether it was done: the next read
+ * tells.
+ */
+enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id,
+                          struct fg_err *err) fg_must_check;
+
+#endif
