@@ -14,7 +14,7 @@
 #define FG_INGESTER_COMMIT_H
 
 #include "common/run/metrics.h"
-#include "ingester/catalog.h"
+#include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/rounds.h"
 #include "ingester/segments/driver.h"

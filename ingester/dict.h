@@ -23,7 +23,7 @@
 #include "common/profile/batch.h"
 #include "common/profile/tree.h"
 #include "common/store/store.h"
-#include "ingester/catalog.h"
+#include "ingester/catalog/catalog.h"
 
 struct dict;
 struct dict_table;

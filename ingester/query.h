@@ -7,7 +7,7 @@
 
 #include "common/rpc/rpc.h"
 #include "common/run/work.h"
-#include "ingester/catalog.h"
+#include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/record.h"
 #include "ingester/rounds.h"

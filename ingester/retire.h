@@ -20,7 +20,7 @@
 #ifndef FG_INGESTER_RETIRE_H
 #define FG_INGESTER_RETIRE_H
 
-#include "ingester/catalog.h"
+#include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/rounds.h"
 

@@ -12,7 +12,7 @@
 
 #include "common/block/writer.h"
 #include "common/manifest/l0.h"
-#include "ingester/catalog.h"
+#include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 
 /* Where the profiles are; borrowed. */

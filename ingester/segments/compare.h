@@ -11,7 +11,7 @@
 #ifndef FG_INGESTER_SEGMENTS_COMPARE_H
 #define FG_INGESTER_SEGMENTS_COMPARE_H
 
-#include "ingester/catalog.h"
+#include "ingester/catalog/catalog.h"
 #include "ingester/commit.h"
 #include "ingester/rounds.h"
 #include "ingester/segments/held.h"

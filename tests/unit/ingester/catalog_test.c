@@ -1,6 +1,6 @@
 /* The catalog: numbers that stay, and all of it read back from the store; what leaves it, and when.
  */
-#include "ingester/catalog.h"
+#include "ingester/catalog/catalog.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* A shelf against a plain list, with things that come and go at random. */
 #include "common/base/hash.h"
-#include "ingester/shelf.h"
+#include "ingester/catalog/shelf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

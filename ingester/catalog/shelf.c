@@ -1,4 +1,4 @@
-#include "ingester/shelf.h"
+#include "ingester/catalog/shelf.h"
 
 enum { PLACES_MIN = 16, GONE_KEPT_MIN = 64 };
 

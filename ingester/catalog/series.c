@@ -1,4 +1,4 @@
-#include "ingester/series.h"
+#include "ingester/catalog/series.h"
 
 struct fg_id series_id(const struct series_def *def)
 {

@@ -34,8 +34,8 @@
 #include "common/profile/batch.h"
 #include "common/profile/selector.h"
 #include "common/store/store.h"
+#include "ingester/catalog/series.h"
 #include "ingester/keys.h"
-#include "ingester/series.h"
 
 struct catalog;
 struct catalog_tenant;

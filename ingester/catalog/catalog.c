@@ -1,0 +1,547 @@
+#include "common/ring/shard.h"
+#include "ingester/catalog/impl.h"
+
+/* ---- growing ---- */
+
+void *catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size)
+{
+    if (count < *cap)
+        return array;
+    *cap = FG_MAX(16, *cap * 2);
+    return fg_realloc(array, *cap * size);
+}
+
+/* The arena has no limit of its own: catalog_is_full() bounds what gets here. */
+static struct fg_slice keep_name(struct catalog *catalog, struct fg_slice name)
+{
+    struct fg_slice copy = fg_arena_copy(catalog->arena, name);
+
+    fg_assert(copy.ptr != NULL);
+    catalog->bytes += name.len;
+    return copy;
+}
+
+static void add_to_shelf(struct catalog *catalog, struct shelf *shelf, uint64_t hash,
+                         struct catalog_memory *memory)
+{
+    catalog->bytes += memory->bytes - shelf_bytes(shelf);
+    shelf_add(shelf, hash, memory);
+    catalog->bytes += shelf_bytes(shelf);
+}
+
+void catalog_tidy_shelf(struct catalog *catalog, struct shelf *shelf)
+{
+    catalog->bytes -= shelf_bytes(shelf);
+    shelf_tidy(shelf);
+    catalog->bytes += shelf_bytes(shelf);
+}
+
+/* ---- epochs ---- */
+
+/* The epoch does not change as long as the lock is held. */
+unsigned catalog_enter(struct catalog *catalog)
+{
+    unsigned slot;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    slot = catalog->epoch & 1;
+    (void)atomic_fetch_add(&catalog->inside[slot], 1);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return slot;
+}
+
+void catalog_leave(struct catalog *catalog, unsigned entered)
+{
+    uint64_t before = atomic_fetch_sub(&catalog->inside[entered], 1);
+
+    fg_assert(before > 0);
+}
+
+/* A push has found it, now. Under the lock. */
+static void mark_found(const struct catalog *catalog, _Atomic uint64_t *found)
+{
+    if (atomic_load_explicit(found, memory_order_relaxed) != catalog->epoch)
+        atomic_store_explicit(found, catalog->epoch, memory_order_relaxed);
+}
+
+bool catalog_in_use(const struct catalog *catalog, const _Atomic uint64_t *found)
+{
+    return catalog->epoch < atomic_load_explicit(found, memory_order_relaxed) + 2;
+}
+
+void catalog_make_gone(struct catalog *catalog, struct catalog_memory *memory)
+{
+    memory->next = catalog->gone[catalog->epoch & 1];
+    catalog->gone[catalog->epoch & 1] = memory;
+}
+
+static void free_all(struct catalog_memory *memory)
+{
+    while (memory != NULL) {
+        struct catalog_memory *next = memory->next;
+
+        free(memory);
+        memory = next;
+    }
+}
+
+/* What left in the epoch before is freed then. */
+void catalog_turn_epoch(struct catalog *catalog)
+{
+    struct catalog_memory *free_now = NULL;
+    unsigned before;
+
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    before = (catalog->epoch + 1) & 1;
+    if (atomic_load(&catalog->inside[before]) == 0) {
+        free_now = fg_take(catalog->gone[before]);
+        for (const struct catalog_memory *memory = free_now; memory != NULL; memory = memory->next)
+            catalog->bytes -= memory->bytes;
+        catalog->epoch++;
+    }
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    free_all(free_now);
+}
+
+/* ---- tenants and services (under the lock) ---- */
+
+static struct catalog_tenant *find_tenant(const struct catalog *catalog, struct fg_slice name)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&catalog->tenant_map, fg_hash64_table(name), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&catalog->tenant_map, &walk))
+        if (fg_slice_eq(catalog->tenants[i]->name, name))
+            return catalog->tenants[i];
+    return NULL;
+}
+
+struct catalog_tenant *catalog_make_tenant(struct catalog *catalog, struct fg_slice name,
+                                           uint32_t number)
+{
+    struct catalog_tenant *tenant = fg_new(struct catalog_tenant);
+
+    tenant->name = keep_name(catalog, name);
+    tenant->number = number;
+    catalog->bytes += sizeof *tenant;
+    fg_map_add(&catalog->tenant_map, fg_hash64_table(name), number);
+    return tenant;
+}
+
+static struct catalog_tenant *add_tenant(struct catalog *catalog, struct fg_slice name)
+{
+    struct catalog_tenant *tenant = catalog_make_tenant(catalog, name, catalog->n_tenants);
+
+    catalog->tenants = catalog_grown(catalog->tenants, catalog->n_tenants, &catalog->cap_tenants,
+                                     sizeof(struct catalog_tenant *));
+    catalog->tenants[catalog->n_tenants++] = tenant;
+    return tenant;
+}
+
+struct catalog_service *catalog_find_service(const struct catalog_tenant *tenant,
+                                             struct fg_slice name, uint32_t *ret_place)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = shelf_first(&tenant->services, fg_hash64_table(name), &walk);
+         i != FG_MAP_NONE; i = shelf_next(&tenant->services, &walk)) {
+        struct catalog_service *service = tenant->services.places[i].item;
+
+        *ret_place = i;
+        if (fg_slice_eq(service->name, name))
+            return service;
+    }
+    return NULL;
+}
+
+void catalog_add_idle(struct catalog *catalog, struct catalog_service *service)
+{
+    if (service->idle)
+        return;
+    catalog->idle = catalog_grown(catalog->idle, catalog->n_idle, &catalog->cap_idle,
+                                  sizeof(struct catalog_service *));
+    catalog->idle[catalog->n_idle++] = service;
+    service->idle = true;
+}
+
+struct catalog_service *catalog_add_service(struct catalog *catalog, struct catalog_tenant *tenant,
+                                            struct fg_slice name, uint32_t number)
+{
+    struct catalog_service *service = fg_calloc(1, sizeof *service + name.len);
+    uint8_t *text = (uint8_t *)(service + 1);
+
+    memcpy(text, name.ptr, name.len);
+    service->memory.bytes = sizeof *service + name.len;
+    service->number = number;
+    service->name = fg_bytes(text, name.len);
+    service->tenant = tenant;
+    add_to_shelf(catalog, &tenant->services, fg_hash64_table(name), &service->memory);
+    catalog_add_idle(catalog, service);
+    catalog->next_service = FG_MAX(catalog->next_service, number + 1);
+    return service;
+}
+
+struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_slice name)
+{
+    struct catalog_tenant *tenant;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    tenant = find_tenant(catalog, name);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return tenant;
+}
+
+static uint64_t bytes_of(const struct catalog *catalog)
+{
+    return catalog->bytes + fg_map_bytes(&catalog->tenant_map) +
+           catalog->cap_tenants * sizeof(struct catalog_tenant *) +
+           catalog->cap_idle * sizeof(struct catalog_service *);
+}
+
+static bool full(const struct catalog *catalog)
+{
+    return bytes_of(catalog) > catalog->max_bytes;
+}
+
+bool catalog_is_full(struct catalog *catalog)
+{
+    bool is_full;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    is_full = full(catalog);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return is_full;
+}
+
+struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name)
+{
+    struct catalog_tenant *tenant = catalog_find_tenant(catalog, name);
+
+    if (tenant != NULL)
+        return tenant;
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    tenant = find_tenant(catalog, name); /* another may have been faster */
+    if (tenant == NULL && !full(catalog))
+        tenant = add_tenant(catalog, name);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return tenant;
+}
+
+uint32_t catalog_count_tenants(struct catalog *catalog)
+{
+    uint32_t count;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    count = catalog->n_tenants;
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return count;
+}
+
+struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t number)
+{
+    struct catalog_tenant *tenant;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_assert(number < catalog->n_tenants);
+    tenant = catalog->tenants[number];
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return tenant;
+}
+
+struct fg_slice catalog_tenant_name(const struct catalog_tenant *tenant)
+{
+    return tenant->name;
+}
+
+uint32_t catalog_tenant_number(const struct catalog_tenant *tenant)
+{
+    return tenant->number;
+}
+
+_Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant)
+{
+    return &tenant->durable;
+}
+
+/* Also the mark that a push has found it. */
+static struct catalog_service *use_service(const struct catalog *catalog,
+                                           const struct catalog_tenant *tenant,
+                                           struct fg_slice name)
+{
+    uint32_t place;
+    struct catalog_service *service = catalog_find_service(tenant, name, &place);
+
+    if (service != NULL)
+        mark_found(catalog, &service->found);
+    return service;
+}
+
+struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
+                                        struct fg_slice name)
+{
+    struct catalog_service *service;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    service = use_service(catalog, tenant, name);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    if (service != NULL)
+        return service;
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    service = use_service(catalog, tenant, name);
+    if (service == NULL && !full(catalog) && catalog->next_service < UINT32_MAX) {
+        service = catalog_add_service(catalog, tenant, name, catalog->next_service);
+        mark_found(catalog, &service->found);
+    }
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return service;
+}
+
+void catalog_each_service(struct catalog *catalog,
+                          void (*each)(struct catalog_service *service, void *arg), void *arg)
+{
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    for (uint32_t t = 0; t < catalog->n_tenants; t++) {
+        const struct shelf *services = &catalog->tenants[t]->services;
+
+        for (uint32_t i = 0; i < services->count; i++)
+            if (services->places[i].item != NULL)
+                each(services->places[i].item, arg);
+    }
+    (void)pthread_rwlock_unlock(&catalog->lock);
+}
+
+/* ---- series ---- */
+
+/*
+ * Of two the newer: a crash may come between a delete that failed and its repetition, when the
+ * series has come back already. The older one has no profiles, and leaves when it is swept again.
+ */
+static struct catalog_series *find_series(const struct catalog_tenant *tenant, struct fg_id id)
+{
+    struct catalog_series *found = NULL;
+    struct fg_map_walk walk;
+
+    for (uint32_t i = shelf_first(&tenant->series, fg_id_table(id), &walk); i != FG_MAP_NONE;
+         i = shelf_next(&tenant->series, &walk)) {
+        struct catalog_series *series = tenant->series.places[i].item;
+
+        if (fg_id_eq(series->id, id) && (found == NULL || series->number > found->number))
+            found = series;
+    }
+    return found;
+}
+
+void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                        struct catalog_service *service, struct catalog_series *series,
+                        uint32_t number)
+{
+    series->number = number;
+    series->service = service;
+    series->shard =
+        fg_shard_of(tenant->name, service->name, fg_labels_hash(&series->labels), catalog->spread);
+    add_to_shelf(catalog, &tenant->series, fg_id_table(series->id), &series->memory);
+    tenant->next_series = FG_MAX(tenant->next_series, number + 1);
+    service->n_series++;
+}
+
+/* Under the lock, as the two that follow. */
+static bool has_room(const struct catalog *catalog, const struct catalog_tenant *tenant,
+                     uint64_t series_max)
+{
+    return !full(catalog) && tenant->next_series < UINT32_MAX &&
+           (series_max == 0 || shelf_items(&tenant->series) < series_max);
+}
+
+static struct catalog_series *use_series(const struct catalog *catalog,
+                                         const struct catalog_tenant *tenant, struct fg_id id)
+{
+    struct catalog_series *series = find_series(tenant, id);
+
+    if (series != NULL)
+        mark_found(catalog, &series->found);
+    return series;
+}
+
+struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                                      struct catalog_service *service,
+                                      const struct fg_wire_batch *batch,
+                                      const struct fg_labels *labels, uint64_t series_max)
+{
+    const struct series_def def = {*labels, batch->period_type, batch->types, batch->n_types};
+    struct fg_id id = series_id(&def);
+    struct catalog_series *series, *made;
+    bool room;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    series = use_series(catalog, tenant, id);
+    room = has_room(catalog, tenant, series_max);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    if (series != NULL || !room)
+        return series;
+    made = series_make(&def);
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    series = use_series(catalog, tenant, id); /* another may have been faster */
+    if (series == NULL && has_room(catalog, tenant, series_max)) {
+        series = fg_take(made);
+        catalog_add_series(catalog, tenant, service, series, tenant->next_series);
+        mark_found(catalog, &series->found);
+    }
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    free(made);
+    return series;
+}
+
+bool catalog_series_saw(struct catalog_series *series, uint64_t types)
+{
+    (void)atomic_fetch_or(&series->seen, types);
+    return !atomic_load(&series->durable) || (types & ~atomic_load(&series->stored)) != 0;
+}
+
+/* One thread changes them. */
+void catalog_series_holds(struct catalog_series *series, uint32_t born, int64_t time_ns)
+{
+    series->held_before = FG_MAX(series->held_before, born + 1);
+    if (time_ns < atomic_load_explicit(&series->least_ns, memory_order_relaxed))
+        atomic_store(&series->least_ns, time_ns);
+    if (time_ns > atomic_load_explicit(&series->greatest_ns, memory_order_relaxed))
+        atomic_store(&series->greatest_ns, time_ns);
+}
+
+/* ---- definitions ---- */
+
+static void put_number(struct fg_store_batch *out, unsigned family, const struct fg_buf *key,
+                       uint64_t number)
+{
+    struct fg_buf value;
+
+    fg_buf_init(&value, SIZE_MAX);
+    fg_buf_varint(&value, number);
+    fg_store_put(out, family, fg_buf_slice(key), fg_buf_slice(&value));
+    fg_buf_done(&value);
+}
+
+static void tenant_key(const struct catalog_tenant *tenant, struct fg_buf *out)
+{
+    fg_buf_init(out, SIZE_MAX);
+    fg_buf_putc(out, META_TENANT);
+    fg_buf_put(out, tenant->name);
+}
+
+void catalog_service_key(const struct catalog_service *service, struct fg_buf *out)
+{
+    fg_buf_init(out, SIZE_MAX);
+    fg_buf_putc(out, META_SERVICE);
+    fg_buf_be32(out, service->tenant->number);
+    fg_buf_put(out, service->name);
+}
+
+void catalog_series_key(const struct catalog_tenant *tenant, const struct catalog_series *series,
+                        struct fg_buf *out)
+{
+    fg_buf_init(out, SIZE_MAX);
+    fg_buf_be32(out, tenant->number);
+    fg_buf_be32(out, series->number);
+}
+
+void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out)
+{
+    struct fg_buf key;
+
+    tenant_key(tenant, &key);
+    put_number(out, HEAD_META, &key, tenant->number);
+    fg_buf_done(&key);
+}
+
+void catalog_put_service(const struct catalog_service *service, struct fg_store_batch *out)
+{
+    struct fg_buf key;
+
+    catalog_service_key(service, &key);
+    put_number(out, HEAD_META, &key, service->number);
+    fg_buf_done(&key);
+}
+
+void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
+                        struct fg_store_batch *out)
+{
+    struct fg_buf key, value;
+
+    catalog_series_key(tenant, series, &key);
+    fg_buf_init(&value, SIZE_MAX);
+    series_encode(series, series->service->number, &value);
+    fg_store_put(out, HEAD_SERIES, fg_buf_slice(&key), fg_buf_slice(&value));
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+}
+
+void catalog_put_next(const struct catalog_tenant *tenant, uint32_t next,
+                      struct fg_store_batch *out)
+{
+    struct fg_buf key;
+
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_putc(&key, META_NEXT);
+    if (tenant != NULL)
+        fg_buf_be32(&key, tenant->number);
+    put_number(out, HEAD_META, &key, next);
+    fg_buf_done(&key);
+}
+size_t catalog_bytes(struct catalog *catalog)
+{
+    size_t bytes;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    bytes = bytes_of(catalog);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return bytes;
+}
+enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_bytes,
+                          struct catalog **ret_catalog, struct fg_err *err)
+{
+    struct catalog *catalog = fg_new(struct catalog);
+
+    fg_assert(spread <= FG_SHARD_SPREAD_MAX);
+    (void)pthread_rwlock_init(&catalog->lock, NULL);
+    catalog->arena = fg_arena_create(SIZE_MAX);
+    catalog->spread = spread;
+    catalog->max_bytes = max_bytes;
+    catalog->epoch = 2;
+    if (catalog_load(catalog, store, err) != FG_OK) {
+        catalog_close(catalog);
+        return err->code;
+    }
+    *ret_catalog = catalog;
+    return FG_OK;
+}
+
+static void free_shelf(struct shelf *shelf)
+{
+    for (uint32_t i = 0; i < shelf->count; i++)
+        free(shelf->places[i].item);
+    shelf_done(shelf);
+}
+
+static void tenant_free(struct catalog_tenant *tenant)
+{
+    if (tenant == NULL)
+        return;
+    free_shelf(&tenant->series);
+    free_shelf(&tenant->services);
+    free(tenant);
+}
+
+void catalog_close(struct catalog *catalog)
+{
+    if (catalog == NULL)
+        return;
+    for (uint32_t i = 0; i < catalog->n_tenants; i++)
+        tenant_free(catalog->tenants[i]);
+    for (size_t i = 0; i < FG_COUNT(catalog->gone); i++)
+        free_all(catalog->gone[i]);
+    free(catalog->idle);
+    free(catalog->tenants);
+    fg_map_done(&catalog->tenant_map);
+    fg_arena_destroy(catalog->arena);
+    (void)pthread_rwlock_destroy(&catalog->lock);
+    free(catalog);
+}

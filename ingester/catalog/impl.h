@@ -1,0 +1,93 @@
+/*
+ * What the files of the catalog share.
+ *
+ *     catalog.c   finding and adding; epochs; definitions
+ *     sweep.c     what nothing holds any more leaves
+ *     select.c    which series a query is about
+ *     load.c      reading back at the start
+ */
+#ifndef FG_INGESTER_CATALOG_IMPL_H
+#define FG_INGESTER_CATALOG_IMPL_H
+
+#include "ingester/catalog/catalog.h"
+#include "ingester/catalog/shelf.h"
+
+#include <pthread.h>
+
+struct catalog_tenant {
+    struct fg_slice name;
+    uint32_t number;
+    _Atomic bool durable;
+
+    struct shelf services; /* by the hash of the name */
+    struct shelf series;   /* by fg_id_table(id) */
+    uint32_t next_series;  /* number */
+};
+
+/* Both have struct catalog_memory first. */
+struct catalog {
+    pthread_rwlock_t lock;
+    unsigned spread;
+    uint64_t max_bytes;
+    uint64_t bytes;
+    struct fg_arena *arena;          /* names of tenants */
+    struct catalog_tenant **tenants; /* by number */
+    uint32_t n_tenants, cap_tenants;
+    struct fg_map tenant_map;
+    uint32_t next_service; /* number */
+
+    /* Slots are those of this epoch and the one before, by turns. */
+    uint64_t epoch; /* from 2, so that what was never found was found long ago */
+    _Atomic uint64_t inside[2];
+    struct catalog_memory *gone[2];
+
+    uint32_t hand_tenant, hand_place; /* where sweeping goes on */
+    struct catalog_service **idle;    /* those without series, and some more */
+    uint32_t n_idle, cap_idle;
+};
+enum { META_TENANT = 't', META_SERVICE = 's', META_NEXT = 'n' };
+
+/* ---- catalog.c; under the lock, or while nobody else knows the catalog ---- */
+
+/* Room for one more at the end of a malloc'ed array. */
+void *catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size);
+void catalog_tidy_shelf(struct catalog *catalog, struct shelf *shelf);
+
+/* With a name that is copied; it has no place yet. */
+struct catalog_tenant *catalog_make_tenant(struct catalog *catalog, struct fg_slice name,
+                                           uint32_t number);
+/* NULL: there is none. */
+struct catalog_service *catalog_find_service(const struct catalog_tenant *tenant,
+                                             struct fg_slice name, uint32_t *ret_place);
+struct catalog_service *catalog_add_service(struct catalog *catalog, struct catalog_tenant *tenant,
+                                            struct fg_slice name, uint32_t number);
+/* Takes the series over. */
+void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                        struct catalog_service *service, struct catalog_series *series,
+                        uint32_t number);
+/* It is looked at some day whether it has series. */
+void catalog_add_idle(struct catalog *catalog, struct catalog_service *service);
+
+/* May a push that found it be inside? */
+bool catalog_in_use(const struct catalog *catalog, const _Atomic uint64_t *found);
+/* It is out of reach; it is freed when nobody is inside any more who may have met it. */
+void catalog_make_gone(struct catalog *catalog, struct catalog_memory *memory);
+/* The next epoch begins, if nobody is left who entered before this one did. Takes the lock. */
+void catalog_turn_epoch(struct catalog *catalog);
+
+/* Keys of definitions; out is initialised here. */
+void catalog_service_key(const struct catalog_service *service, struct fg_buf *out);
+void catalog_series_key(const struct catalog_tenant *tenant, const struct catalog_series *series,
+                        struct fg_buf *out);
+/* Numbers up to it are not given again, though nothing in the store has them. tenant: of whose
+ * series; NULL: services. */
+void catalog_put_next(const struct catalog_tenant *tenant, uint32_t next,
+                      struct fg_store_batch *out);
+
+/* ---- load.c ---- */
+
+/* FG_E_CORRUPT, FG_E_UNAVAILABLE; FG_E_PRECONDITION: of another format. */
+enum fg_code catalog_load(struct catalog *catalog, struct fg_store *store,
+                          struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,164 @@
+/* What nothing holds any more leaves. */
+#include "ingester/catalog/impl.h"
+
+enum {
+    SWEEP_LOOKS = 64 * 1024,   /* series in one go: a millisecond or two */
+    SWEEP_LOOKS_LOCKED = 4096, /* of these while pushes have to wait */
+    SWEEP_GONE = 8192,
+    SWEEP_SERVICES = 256,
+};
+
+static void remove_series(struct catalog *catalog, struct catalog_tenant *tenant, uint32_t place,
+                          struct fg_store_batch *out)
+{
+    struct catalog_series *series = tenant->series.places[place].item;
+    struct fg_buf key;
+
+    shelf_remove(&tenant->series, place);
+    if (--series->service->n_series == 0)
+        catalog_add_idle(catalog, series->service);
+    catalog_make_gone(catalog, &series->memory);
+    catalog_series_key(tenant, series, &key);
+    fg_store_delete(out, HEAD_SERIES, fg_buf_slice(&key)); /* where it never came to be, too */
+    fg_buf_done(&key);
+}
+
+/* To the next tenant. The places of this one may change only now: nobody stands on them. */
+static void move_hand(struct catalog *catalog)
+{
+    catalog_tidy_shelf(catalog, &catalog->tenants[catalog->hand_tenant]->series);
+    catalog->hand_place = 0;
+    catalog->hand_tenant++;
+    if (catalog->hand_tenant == catalog->n_tenants)
+        catalog->hand_tenant = 0;
+}
+
+struct sweep {
+    uint32_t least_born;
+    struct fg_store_batch *out;
+    uint32_t looks, gone; /* so far */
+};
+
+/* Some series of the tenant at hand. Under the lock. */
+static void sweep_some(struct catalog *catalog, struct sweep *sweep)
+{
+    struct catalog_tenant *tenant = catalog->tenants[catalog->hand_tenant];
+    const struct shelf *shelf = &tenant->series;
+    uint32_t end = FG_MIN(shelf->count, catalog->hand_place + SWEEP_LOOKS_LOCKED);
+    uint32_t before = sweep->gone;
+
+    sweep->looks += 1 + end - catalog->hand_place;
+    for (; catalog->hand_place < end; catalog->hand_place++) {
+        const struct catalog_series *series = shelf->places[catalog->hand_place].item;
+
+        if (series == NULL || series->held_before > sweep->least_born ||
+            catalog_in_use(catalog, &series->found))
+            continue;
+        remove_series(catalog, tenant, catalog->hand_place, sweep->out);
+        sweep->gone++;
+    }
+    if (sweep->gone > before)
+        catalog_put_next(tenant, tenant->next_series, sweep->out);
+    if (catalog->hand_place == shelf->count)
+        move_hand(catalog);
+}
+
+/* Once round at most. */
+void catalog_sweep_series(struct catalog *catalog, uint32_t least_born, struct fg_store_batch *out)
+{
+    struct sweep sweep = {.least_born = least_born, .out = out};
+    bool round = catalog_count_tenants(catalog) == 0;
+
+    catalog_turn_epoch(catalog);
+    while (!round && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
+        (void)pthread_rwlock_wrlock(&catalog->lock);
+        sweep_some(catalog, &sweep);
+        round = catalog->hand_tenant == 0 && catalog->hand_place == 0;
+        (void)pthread_rwlock_unlock(&catalog->lock);
+    }
+}
+
+/* A service that may leave, perhaps. */
+struct leaver {
+    struct catalog_service *service;
+    bool leaves;
+};
+
+/* Takes some off the list, the longest idle first. */
+static uint32_t take_idle(struct catalog *catalog, struct leaver ret_leavers[SWEEP_SERVICES])
+{
+    uint32_t n = 0, taken;
+
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    for (taken = 0; taken < FG_MIN(catalog->n_idle, SWEEP_SERVICES); taken++) {
+        struct catalog_service *service = catalog->idle[taken];
+
+        service->idle = false;
+        if (service->n_series == 0)
+            ret_leavers[n++] = (struct leaver){service, !catalog_in_use(catalog, &service->found)};
+    }
+    catalog->n_idle -= taken;
+    if (catalog->n_idle > 0)
+        memmove(catalog->idle, catalog->idle + taken,
+                catalog->n_idle * sizeof(struct catalog_service *));
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return n;
+}
+
+static void remove_service(struct catalog *catalog, struct catalog_service *service,
+                           struct fg_store_batch *out)
+{
+    struct shelf *shelf = &service->tenant->services;
+    struct fg_buf key;
+    uint32_t place;
+
+    fg_assert(catalog_find_service(service->tenant, service->name, &place) == service);
+    shelf_remove(shelf, place);
+    catalog_tidy_shelf(catalog, shelf);
+    catalog_make_gone(catalog, &service->memory);
+    catalog_service_key(service, &key);
+    fg_store_delete(out, HEAD_META, fg_buf_slice(&key));
+    fg_buf_done(&key);
+}
+
+void catalog_sweep_services(struct catalog *catalog,
+                            bool (*may_leave)(const struct catalog_service *service, void *arg),
+                            void *arg, struct fg_store_batch *out)
+{
+    struct leaver leavers[SWEEP_SERVICES];
+    uint32_t n = take_idle(catalog, leavers);
+    bool any = false;
+
+    for (uint32_t i = 0; i < n; i++)
+        leavers[i].leaves = leavers[i].leaves && may_leave(leavers[i].service, arg);
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    for (uint32_t i = 0; i < n; i++) {
+        struct catalog_service *service = leavers[i].service;
+
+        /* Meanwhile a push may have come. */
+        if (service->n_series > 0)
+            continue;
+        if (leavers[i].leaves && !catalog_in_use(catalog, &service->found)) {
+            remove_service(catalog, service, out);
+            any = true;
+        } else {
+            catalog_add_idle(catalog, service);
+        }
+    }
+    if (any)
+        catalog_put_next(NULL, catalog->next_service, out);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+}
+
+void catalog_assume_held(struct catalog *catalog, uint32_t cuts)
+{
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    for (uint32_t t = 0; t < catalog->n_tenants; t++)
+        for (uint32_t i = 0; i < catalog->tenants[t]->series.count; i++) {
+            struct catalog_series *series = catalog->tenants[t]->series.places[i].item;
+
+            if (series != NULL)
+                series->held_before = cuts + 1;
+        }
+    (void)pthread_rwlock_unlock(&catalog->lock);
+}
