@@ -191,20 +191,22 @@ enum fg_code fetch_directory(struct env *env, const struct fetch_place *place,
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", place->name);
 }
 
-/* All sections of the tenant's parts but the groups, which stand elsewhere and are made anew. */
+/* All sections of the tenant's parts but groups and NOD, which stand elsewhere and are made anew.
+ */
 static struct fg_block_range range_of(const struct merge_source *source)
 {
-    uint64_t first, end = 0;
+    uint64_t first = UINT64_MAX, end = 0;
 
     if (source->n_parts == 0)
         return (struct fg_block_range){0, 0};
-    first = source->parts[0].sections[0].range.offset;
     for (uint32_t i = 0; i < source->n_parts; i++)
         for (uint32_t k = 0; k < source->parts[i].n_sections; k++) {
             const struct fg_block_section *section = &source->parts[i].sections[k];
 
-            if (section->kind != FG_BLOCK_GRP)
-                end = FG_MAX(end, section->range.offset + section->range.len);
+            if (section->kind == FG_BLOCK_GRP || section->kind == FG_BLOCK_NOD)
+                continue;
+            first = FG_MIN(first, section->range.offset);
+            end = FG_MAX(end, section->range.offset + section->range.len);
         }
     return (struct fg_block_range){first, end - first};
 }

@@ -1,6 +1,6 @@
 /*
- * The end of an object: groups, directory, trailer. What is stored there is said where it is
- * written (writer.c).
+ * The end of an object: groups, place of merged nodes, directory, trailer. What is stored there is
+ * said where it is written (writer.c).
  */
 #include "common/base/crc32c.h"
 #include "common/block/reader_impl.h"
@@ -70,6 +70,7 @@ struct parsing {
     struct fg_arena *arena;
     uint64_t offset;        /* where the next section begins */
     uint64_t groups_offset; /* where the next groups begin, from the first groups */
+    uint64_t nodes_offset;  /* where the next NOD begins, from the first one */
     int64_t t_min_ns;       /* of the part before */
     struct fg_block_section sections[FG_BLOCK_KINDS_MAX];
 };
@@ -79,13 +80,18 @@ enum fg_code fg_block_no_room(struct fg_err *err, const char *what)
     return fg_fail(err, FG_E_LIMIT, "no room for %s", what);
 }
 
-static uint32_t get_count(struct fg_cur *cur)
+static uint32_t get_number(struct fg_cur *cur, uint32_t max)
 {
     uint64_t count = fg_cur_varint(cur);
 
-    if (count > FG_BLOCK_ITEMS_MAX)
+    if (count > max)
         fg_cur_fail(cur);
     return (uint32_t)count;
+}
+
+static uint32_t get_count(struct fg_cur *cur)
+{
+    return get_number(cur, FG_BLOCK_ITEMS_MAX);
 }
 
 static struct fg_slice get_name(struct parsing *parsing)
@@ -95,6 +101,13 @@ static struct fg_slice get_name(struct parsing *parsing)
     if (name.len > FG_BLOCK_NAME_MAX_BYTES)
         fg_cur_fail(&parsing->cur);
     return name;
+}
+
+static bool has_what_it_needs(const struct fg_block_part *part)
+{
+    if (part->n_series > 0)
+        return part->n_groups > 0;
+    return part->n_groups == 0 && part->n_stacks == 0 && part->n_nodes == 0 && part->n_samples == 0;
 }
 
 static void get_head(struct parsing *parsing, struct fg_block_part *part)
@@ -107,13 +120,13 @@ static void get_head(struct parsing *parsing, struct fg_block_part *part)
     part->t_min_ns = fg_value_add(parsing->t_min_ns, fg_cur_zigzag(cur));
     part->t_max_ns = fg_value_add(part->t_min_ns, (int64_t)fg_cur_varint(cur));
     part->n_series = get_count(cur);
-    part->n_profiles = get_count(cur);
+    part->n_profiles = get_number(cur, part->n_series == 0 ? UINT32_MAX : FG_BLOCK_ITEMS_MAX);
     part->n_stacks = get_count(cur);
     part->n_nodes = get_count(cur);
     part->n_groups = get_count(cur);
     part->n_samples = fg_cur_varint(cur);
     digest = fg_cur_take(cur, FG_ID_BYTES);
-    if (cur->bad || part->n_series == 0 || part->n_profiles == 0 || part->n_groups == 0 ||
+    if (cur->bad || part->n_profiles == 0 || !has_what_it_needs(part) ||
         part->t_max_ns < part->t_min_ns) {
         fg_cur_fail(cur);
         return;
@@ -163,7 +176,9 @@ static void get_sections(struct parsing *parsing, struct fg_block_part *part)
             return;
         }
         last = (uint32_t)kind;
-        parsing->sections[n++] = section_at(cur, last, &parsing->offset, fg_cur_varint(cur));
+        parsing->sections[n++] =
+            section_at(cur, last, last == FG_BLOCK_NOD ? &parsing->nodes_offset : &parsing->offset,
+                       fg_cur_varint(cur));
     }
     parsing->sections[n++] =
         get_page(parsing, FG_BLOCK_PAG, &parsing->offset, &part->table_raw_bytes, &part->table_crc);
@@ -192,6 +207,9 @@ static enum fg_code parse_part(struct parsing *parsing, struct fg_block_director
         return fg_fail(err, FG_E_CORRUPT, "directory: part %u", directory->n_parts);
     if (directory->n_parts > 0 && name_cmp(part - 1, part->tenant, part->service) >= 0)
         return fg_fail(err, FG_E_CORRUPT, "directory: part %u is out of order", directory->n_parts);
+    if (directory->n_parts > 0 && directory->nodes_only != (part->n_series == 0))
+        return fg_fail(err, FG_E_CORRUPT, "directory: parts with profiles beside parts without");
+    directory->nodes_only = part->n_series == 0;
     bytes = part->n_sections * sizeof *part->sections;
     part->sections = fg_arena_alloc(parsing->arena, bytes);
     if (part->sections == NULL)
@@ -207,19 +225,27 @@ static enum fg_code parse_part(struct parsing *parsing, struct fg_block_director
     return FG_OK;
 }
 
-/* Groups come after all parts, and the directory after them, without a gap. */
-static enum fg_code place_groups(struct parsing *parsing, struct fg_block_directory *directory,
-                                 uint64_t directory_offset, struct fg_err *err)
+/* Groups come after all parts, NODs after them, and then the directory, without a gap. */
+static enum fg_code place_tail(const struct parsing *parsing, struct fg_block_directory *directory,
+                               uint64_t directory_offset, struct fg_err *err)
 {
+    uint64_t groups_offset = parsing->offset;
+
+    /* Each of the three is at most INT64_MAX. */
     if (parsing->groups_offset > INT64_MAX - parsing->offset ||
-        parsing->offset + parsing->groups_offset != directory_offset)
+        parsing->offset + parsing->groups_offset + parsing->nodes_offset != directory_offset)
         return fg_fail(err, FG_E_CORRUPT, "directory: at %llu, its sections say otherwise",
                        (unsigned long long)directory_offset);
-    for (uint32_t i = 0; i < directory->n_parts; i++) {
-        struct fg_block_part *part = &directory->parts[i];
+    directory->nodes_offset = groups_offset + parsing->groups_offset;
+    for (uint32_t i = 0; i < directory->n_parts; i++)
+        for (uint32_t k = 0; k < directory->parts[i].n_sections; k++) {
+            struct fg_block_section *section = &directory->parts[i].sections[k];
 
-        part->sections[part->n_sections - 1].range.offset += parsing->offset;
-    }
+            if (section->kind == FG_BLOCK_GRP)
+                section->range.offset += groups_offset;
+            else if (section->kind == FG_BLOCK_NOD)
+                section->range.offset += directory->nodes_offset;
+        }
     return FG_OK;
 }
 
@@ -242,7 +268,7 @@ static enum fg_code parse_directory(struct fg_slice raw, const struct trailer *t
             return err->code;
     if (!fg_cur_end(&parsing.cur))
         return fg_fail(err, FG_E_CORRUPT, "directory: bytes left over");
-    return place_groups(&parsing, directory, trailer->offset, err);
+    return place_tail(&parsing, directory, trailer->offset, err);
 }
 
 enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes,

@@ -1,7 +1,8 @@
 /*
  * What writer and reader of blocks agree on; README.md has the bytes.
  *
- *   object    header, parts, groups of all parts, directory, trailer
+ *   object    header, parts, groups of all parts, what merged nodes there are of all parts,
+ *             directory, trailer
  *   part      all of one (tenant, service): its sections, each a run of pages
  *   page      bytes under zstd or raw; lengths, checksum and first row stand in the part's page
  *             table, not beside the bytes, so that a reader knows what to fetch before it fetches
@@ -31,16 +32,16 @@ enum {
 };
 
 /*
- * Kinds of sections, by their number in the file; they stand in this order in a part, but for the
- * groups. A reader skips kinds it does not know.
+ * Kinds of sections, by their number in the file; they stand in this order in a part, but for NOD
+ * and GRP, which stand behind all parts. A reader skips kinds it does not know.
  */
 enum fg_block_kind {
     FG_BLOCK_SMP = 1,  /* samples: stacks by rank, columns of values */
     FG_BLOCK_EXM = 2,  /* samples with a span or trace */
     FG_BLOCK_PID = 3,  /* profile ids, in the rows of IDX */
     FG_BLOCK_IDX = 4,  /* profiles: time, duration, totals, number of samples, ... */
-    FG_BLOCK_NOD = 16, /* merged nodes (nodes/): what there is, and names */
-    FG_BLOCK_CRN = 17, /* crowns, before them their dictionary */
+    FG_BLOCK_NOD = 16, /* merged nodes (nodes/): what there is; right before the directory */
+    FG_BLOCK_CRN = 17, /* crowns, before them names and their dictionary */
     FG_BLOCK_FTB = 18, /* tables of functions */
     FG_BLOCK_FUL = 19, /* values of all stacks */
     FG_BLOCK_MAP = 32, /* rank -> node */
@@ -52,7 +53,7 @@ enum fg_block_kind {
     FG_BLOCK_LBL = 48, /* strings of labels and types, and which series have a label */
     FG_BLOCK_SER = 49, /* series */
     FG_BLOCK_PAG = 50, /* the page table: all pages of the sections above */
-    FG_BLOCK_GRP = 63, /* (shard, window): count and digest of its profiles; before the directory */
+    FG_BLOCK_GRP = 63, /* (shard, window): count and digest of its profiles; behind all parts */
 };
 
 /* Their pages count profiles, and know their times. */

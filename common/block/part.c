@@ -94,6 +94,19 @@ static bool same_rows(const struct fg_block_pages *a, const struct fg_block_page
     return a->count == b->count;
 }
 
+/* Merged nodes have no need of anything else. */
+static enum fg_code check_made_table(const struct fg_block_index *index, struct fg_err *err)
+{
+    for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
+        bool known = fg_block_kind_has_times(kind) || kind >= FG_BLOCK_MAP;
+
+        if (known && index->pages[kind].count > 0)
+            return fg_fail(err, FG_E_CORRUPT, "page table: %s without profiles",
+                           fg_block_kind_name(kind));
+    }
+    return FG_OK;
+}
+
 /* What the directory says is there, is there, and what belongs together is cut alike. */
 static enum fg_code check_table(const struct fg_block_index *index, struct fg_err *err)
 {
@@ -101,6 +114,8 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
     const struct fg_block_part *part = index->part;
     const struct fg_block_pages *exm = &index->pages[FG_BLOCK_EXM];
 
+    if (part->n_series == 0)
+        return check_made_table(index, err);
     for (size_t i = 0; i < FG_COUNT(profiles); i++)
         if (items_of(index, profiles[i]) != part->n_profiles)
             return fg_fail(err, FG_E_CORRUPT, "page table: %llu profiles in %s, should be %u",
@@ -425,6 +440,10 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
         return fg_fail(err, FG_E_CORRUPT, "series: %zu bytes", bytes.len);
     if (open_table(bytes, arena, &index, err) != FG_OK)
         return err->code;
+    if (part->n_series == 0) {
+        *ret_index = index;
+        return FG_OK;
+    }
     if (fg_block_page_open(&index, FG_BLOCK_LBL, 0, bytes_of(part, FG_BLOCK_LBL, bytes), arena,
                            &labels, err) != FG_OK)
         return fg_wrap(err, "LBL");

@@ -3,6 +3,7 @@
  * and says beforehand which ones it wants, so that a querier can fetch in waves:
  *
  *   wave 1   the tail of the object               fg_block_directory_parse()
+ *            (merged nodes before it: nodes/reader.h)
  *   wave 2   fg_block_part_range() of the parts     fg_block_part_parse(), fg_block_tree_parse()
  *   wave 3   fg_block_pages_mark(), ..._ranges()    fg_block_rows_parse(), fg_block_samples_open()
  *
@@ -42,20 +43,27 @@ struct fg_block_section {
     struct fg_block_range range;
 };
 
+/*
+ * n_series 0: it holds merged nodes of other objects and no profiles of its own. Then n_profiles,
+ * digest and times are of what these nodes sum up, and there are no groups, stacks and samples.
+ */
 struct fg_block_part {
     struct fg_slice tenant, service;
     int64_t t_min_ns, t_max_ns; /* of the profiles' times, inclusive */
     uint32_t n_series, n_profiles, n_stacks, n_nodes, n_groups;
     uint64_t n_samples; /* entries of all profiles */
     struct fg_id digest;
-    struct fg_block_section *sections; /* ascending by offset, without gaps; groups last */
+    /* Ascending by kind; without gaps, but for NOD and GRP, which stand behind all parts. */
+    struct fg_block_section *sections;
     uint32_t n_sections;
     uint32_t table_raw_bytes, table_crc, groups_raw_bytes, groups_crc;
 };
 
 struct fg_block_directory {
     uint32_t level;
+    bool nodes_only; /* all parts are without profiles; else none is */
     uint64_t file_bytes, n_profiles;
+    uint64_t nodes_offset; /* NOD of all parts: from here to the directory */
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
     struct fg_block_part *parts; /* ascending by (tenant, service) */
@@ -130,7 +138,7 @@ struct fg_block_index {
     struct fg_block_pages pages[FG_BLOCK_KINDS_MAX]; /* by kind */
 };
 
-/* bytes: the range of FG_BLOCK_WANT_SERIES. */
+/* bytes: the range of FG_BLOCK_WANT_SERIES. A part without profiles has no series. */
 enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_slice bytes,
                                  struct fg_arena *arena, struct fg_block_index *ret_index,
                                  struct fg_err *err) fg_must_check;

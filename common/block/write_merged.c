@@ -1,5 +1,5 @@
 /* Merged nodes come as bytes: here they become sections like others, in pages that are not packed a
- * second time. */
+ * second time. What nodes there are stands together for all parts, before the directory. */
 #include "common/base/crc32c.h"
 #include "common/block/writer_impl.h"
 
@@ -30,7 +30,8 @@ void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind ki
     writer->part.merged[kind - FG_BLOCK_NOD] = bytes;
 }
 
-/* The section as pages of what it is, so that its checksums stand where all others do. */
+/* The section as pages of what it is, so that its checksums stand where all others do. NOD waits
+ * for the end of the object. */
 static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
                                   struct fg_slice bytes, struct fg_err *err)
 {
@@ -50,6 +51,10 @@ static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
         fg_buf_varint(&writer->table, 0);
     }
     writer->n_sections++;
+    if (kind == FG_BLOCK_NOD) {
+        fg_buf_put(&writer->nodes, bytes);
+        return FG_OK;
+    }
     return fg_block_emit(writer, bytes, err);
 }
 

@@ -23,6 +23,7 @@ struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink,
     fg_buf_init(&writer->table, SIZE_MAX);
     fg_buf_init(&writer->directory, SIZE_MAX);
     fg_buf_init(&writer->groups, SIZE_MAX);
+    fg_buf_init(&writer->nodes, SIZE_MAX);
     fg_buf_init(&writer->last_name, SIZE_MAX);
     fg_block_pages_init(&writer->pages);
     return writer;
@@ -48,6 +49,7 @@ void fg_block_writer_destroy(struct fg_block_writer *writer)
     fg_buf_done(&writer->table);
     fg_buf_done(&writer->directory);
     fg_buf_done(&writer->groups);
+    fg_buf_done(&writer->nodes);
     fg_buf_done(&writer->last_name);
     fg_arena_destroy(writer->arena);
     fg_block_packer_destroy(writer->packer);
@@ -161,26 +163,9 @@ static bool name_ascends(const struct fg_block_writer *writer, struct fg_slice t
     return order < 0;
 }
 
-static enum fg_code part_start(struct fg_block_writer *writer, struct fg_slice tenant,
-                               struct fg_slice service, const struct fg_tree *tree,
-                               const uint32_t *uses, struct fg_err *err)
-{
-    struct fg_block_part_out *part = &writer->part;
-
-    fg_arena_reset(writer->arena);
-    *part = (struct fg_block_part_out){.tenant = fg_arena_copy(writer->arena, tenant),
-                                       .service = fg_arena_copy(writer->arena, service)};
-    fg_assert(part->tenant.ptr != NULL && part->service.ptr != NULL);
-    if (fg_block_order_make(tree, uses, writer->arena, &part->order, err) != FG_OK ||
-        fg_block_ranks_init(writer, uses, err) != FG_OK)
-        return err->code;
-    writer->state = FG_BLOCK_WRITER_PART;
-    return FG_OK;
-}
-
-enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice tenant,
-                                 struct fg_slice service, const struct fg_tree *tree,
-                                 const uint32_t *uses, struct fg_err *err)
+/* What any part begins with. */
+static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant,
+                          struct fg_slice service, bool made, struct fg_err *err)
 {
     fg_assert(writer->state == FG_BLOCK_WRITER_START || writer->state == FG_BLOCK_WRITER_BETWEEN);
     if (tenant.len > FG_BLOCK_NAME_MAX_BYTES || service.len > FG_BLOCK_NAME_MAX_BYTES)
@@ -190,18 +175,63 @@ enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice
     if (!name_ascends(writer, tenant, service))
         return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s is out of order", FG_S(tenant),
                        FG_S(service));
+    if (writer->summary.n_parts > 0 && writer->made != made)
+        return fg_fail(err, FG_E_INVALID, "parts with profiles beside parts without");
     if (writer->state == FG_BLOCK_WRITER_START && emit_header(writer, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_BETWEEN;
-    if (part_start(writer, tenant, service, tree, uses, err) != FG_OK)
-        return fg_wrap(err, "part %.*s/%.*s", FG_S(tenant), FG_S(service));
+    fg_arena_reset(writer->arena);
+    writer->part = (struct fg_block_part_out){.tenant = fg_arena_copy(writer->arena, tenant),
+                                              .service = fg_arena_copy(writer->arena, service),
+                                              .made = made};
+    fg_assert(writer->part.tenant.ptr != NULL && writer->part.service.ptr != NULL);
+    return FG_OK;
+}
+
+static enum fg_code stacks_start(struct fg_block_writer *writer, const struct fg_tree *tree,
+                                 const uint32_t *uses, struct fg_err *err)
+{
+    if (fg_block_order_make(tree, uses, writer->arena, &writer->part.order, err) != FG_OK ||
+        fg_block_ranks_init(writer, uses, err) != FG_OK)
+        return fg_wrap(err, "part %.*s/%.*s", FG_S(writer->part.tenant),
+                       FG_S(writer->part.service));
+    return FG_OK;
+}
+
+enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice tenant,
+                                 struct fg_slice service, const struct fg_tree *tree,
+                                 const uint32_t *uses, struct fg_err *err)
+{
+    if (begin(writer, tenant, service, false, err) != FG_OK ||
+        stacks_start(writer, tree, uses, err) != FG_OK)
+        return err->code;
+    writer->state = FG_BLOCK_WRITER_PART;
+    return FG_OK;
+}
+
+enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_slice tenant,
+                                      struct fg_slice service, const struct fg_block_made *made,
+                                      struct fg_err *err)
+{
+    struct fg_block_part_out *part = &writer->part;
+
+    if (made->n_profiles == 0 || made->t_min_ns > made->t_max_ns)
+        return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s sums up nothing", FG_S(tenant),
+                       FG_S(service));
+    if (begin(writer, tenant, service, true, err) != FG_OK)
+        return err->code;
+    part->n_profiles = made->n_profiles;
+    part->t_min_ns = made->t_min_ns;
+    part->t_max_ns = made->t_max_ns;
+    part->digest = made->digest;
+    writer->state = FG_BLOCK_WRITER_PART;
     return FG_OK;
 }
 
 enum fg_code fg_block_series_begin(struct fg_block_writer *writer,
                                    const struct fg_block_series *series, struct fg_err *err)
 {
-    fg_assert(writer->state == FG_BLOCK_WRITER_PART);
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !writer->part.made);
     if (writer->part.in_series && fg_block_series_close(writer, err) != FG_OK)
         return err->code;
     return fg_block_series_open(writer, series, err);
@@ -291,7 +321,8 @@ static void encode_groups(const struct fg_block_part_out *part, struct fg_buf *o
     uint32_t shard = 0, window = 0;
     uint8_t digest[FG_ID_BYTES];
 
-    qsort(part->groups, part->n_groups, sizeof *part->groups, by_group);
+    if (part->n_groups > 1)
+        qsort(part->groups, part->n_groups, sizeof *part->groups, by_group);
     fg_buf_clear(out);
     for (uint32_t i = 0; i < part->n_groups; i++) {
         const struct fg_block_group_out *group = &part->groups[i];
@@ -372,12 +403,27 @@ static void sum_up(struct fg_block_writer *writer)
     fg_buf_put(&writer->last_name, part->tenant);
     fg_buf_put(&writer->last_name, part->service);
     writer->last_tenant_len = part->tenant.len;
+    writer->made = part->made;
+}
+
+static enum fg_code made_finish(struct fg_block_writer *writer, struct fg_err *err)
+{
+    if (writer->part.merged[0].len == 0) /* NOD */
+        return FG_OK;
+    put_entry(writer);
+    fg_buf_clear(&writer->table);
+    if (fg_block_write_merged(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
+        return err->code;
+    sum_up(writer);
+    return FG_OK;
 }
 
 static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *err)
 {
     struct fg_block_part_out *part = &writer->part;
 
+    if (part->made)
+        return made_finish(writer, err);
     if (part->in_series && fg_block_series_close(writer, err) != FG_OK)
         return err->code;
     if (part->ranks.uses_left > 0)
@@ -464,7 +510,10 @@ enum fg_code fg_block_writer_finish(struct fg_block_writer *writer,
     fg_assert(writer->state == FG_BLOCK_WRITER_START || writer->state == FG_BLOCK_WRITER_BETWEEN);
     if (writer->state == FG_BLOCK_WRITER_START && emit_header(writer, err) != FG_OK)
         return err->code;
-    if (fg_block_emit(writer, fg_buf_slice(&writer->groups), err) != FG_OK ||
+    if (fg_block_emit(writer, fg_buf_slice(&writer->groups), err) != FG_OK)
+        return err->code;
+    writer->summary.nodes_offset = writer->offset;
+    if (fg_block_emit(writer, fg_buf_slice(&writer->nodes), err) != FG_OK ||
         emit_directory(writer, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_OVER;

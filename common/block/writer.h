@@ -103,6 +103,21 @@ enum fg_code fg_block_profile_add(struct fg_block_writer *writer,
                                   struct fg_err *err) fg_must_check;
 
 /*
+ * Begins a part that holds merged nodes of other objects' profiles and none of its own: sections
+ * and part_end are all that follows. An object has parts of one sort only. What its nodes sum up is
+ * said in place of what it would hold: n_profiles > 0, times inclusive.
+ * FG_E_INVALID: out of order, no profiles, or parts with profiles before. FG_E_LIMIT as above.
+ */
+struct fg_block_made {
+    uint32_t n_profiles;
+    int64_t t_min_ns, t_max_ns;
+    struct fg_id digest;
+};
+enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_slice tenant,
+                                      struct fg_slice service, const struct fg_block_made *made,
+                                      struct fg_err *err) fg_must_check;
+
+/*
  * For merged nodes (nodes/writer.h), which lie in the part as sections of their own. How many
  * stacks are in use, and by rank which, from part_begin on; bytes of the kinds from FG_BLOCK_NOD to
  * FG_BLOCK_FUL, each at most once, borrowed until part_end.
@@ -112,13 +127,15 @@ void fg_block_part_stacks(const struct fg_block_writer *writer, uint32_t *stacks
 void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind kind,
                            struct fg_slice bytes);
 
-/* FG_E_INVALID: uses were not as said. A part without profiles is left out. */
+/* FG_E_INVALID: uses were not as said. A part without profiles is left out, and one of merged nodes
+ * without any. */
 enum fg_code fg_block_part_end(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
 
 /* What manifests say of an object. */
 struct fg_block_summary {
     uint64_t file_bytes;
     uint64_t directory_offset; /* the directory reaches from here to the end of the file */
+    uint64_t nodes_offset;     /* NOD of all parts: from here to the directory */
     uint64_t n_profiles;
     uint32_t n_parts;
     int64_t t_min_ns, t_max_ns; /* least and greatest time of a profile, inclusive; 0 without any */

@@ -118,6 +118,7 @@ struct fg_block_part_out {
     struct fg_map group_map;
 
     struct fg_slice merged[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* of others; borrowed */
+    bool made; /* it has no profiles: those below are of other objects */
 
     uint32_t n_profiles;
     uint64_t n_samples;
@@ -172,10 +173,11 @@ struct fg_block_writer {
     struct fg_buf table;                          /* rows of sections that are complete */
     uint32_t n_sections;
 
-    struct fg_buf directory, groups; /* of all parts so far */
-    struct fg_buf last_name;         /* tenant, then service, of the part before */
+    struct fg_buf directory, groups, nodes; /* of all parts so far; nodes: NOD */
+    struct fg_buf last_name;                /* tenant, then service, of the part before */
     size_t last_tenant_len;
     int64_t last_t_min_ns;
+    bool made; /* parts have no profiles of their own */
     struct fg_block_summary summary;
 };
 

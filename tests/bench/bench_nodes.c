@@ -280,9 +280,10 @@ static void add_hour(const struct hour *hour, const struct fg_name_tree *full,
     struct fg_err err;
 
     must(fg_nodes_parse(fg_buf_slice(&hour->nod), arena, &nodes, &err), &err);
-    must(fg_nodes_names_parse(&nodes, fg_buf_slice(&hour->nod),
-                              fg_slice_sub(fg_buf_slice(&hour->crn), 0, nodes.dict.bytes), arena,
-                              &names, &err),
+    must(fg_nodes_names_parse(
+             &nodes, fg_slice_sub(fg_buf_slice(&hour->crn), 0, nodes.names.bytes),
+             fg_slice_sub(fg_buf_slice(&hour->crn), nodes.names.bytes, nodes.dict.bytes), arena,
+             &names, &err),
          &err);
     row = &nodes.rows[1]; /* nanoseconds */
     must(fg_nodes_crown_parse(row, &names,

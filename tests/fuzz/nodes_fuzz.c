@@ -122,8 +122,7 @@ static void use_crown(const struct fg_name_tree *names, const struct fg_crown *c
     fg_crown_sum_done(&sum);
 }
 
-static void use(const struct fg_nodes *nodes, struct fg_slice nod, const struct fg_slice *parts,
-                struct fg_arena *arena)
+static void use(const struct fg_nodes *nodes, const struct fg_slice *parts, struct fg_arena *arena)
 {
     const struct fg_nodes_row *row = &nodes->rows[0];
     uint64_t sums[RANKS] = {0};
@@ -136,7 +135,7 @@ static void use(const struct fg_nodes *nodes, struct fg_slice nod, const struct 
         fg_nodes_full_add(row, parts[4], -1, arena, sums, row->places[FG_NODES_FULL].items % RANKS,
                           &err) != FG_OK)
         return;
-    if (fg_nodes_names_parse(nodes, nod, parts[1], arena, &names, &err) != FG_OK)
+    if (fg_nodes_names_parse(nodes, parts[0], parts[1], arena, &names, &err) != FG_OK)
         return;
     if (row->places[FG_NODES_CROWN].bytes > 0 &&
         fg_nodes_crown_parse(row, &names, parts[2], arena, &crown, &err) == FG_OK)
@@ -167,9 +166,8 @@ static void try_parts(struct fg_slice in, struct fg_arena *arena)
     fg_buf_init(&directory, SIZE_MAX);
     put_directory(&directory, parts, items, cut_max);
     put_nod(&nod, fg_buf_slice(&directory));
-    fg_buf_put(&nod, parts[0]);
     if (fg_nodes_parse(fg_buf_slice(&nod), arena, &nodes, &err) == FG_OK)
-        use(&nodes, fg_buf_slice(&nod), parts, arena);
+        use(&nodes, parts, arena);
     fg_buf_done(&nod);
     fg_buf_done(&directory);
 }

@@ -58,7 +58,7 @@ static void put_names(struct finishing *finishing)
         finishing->name_numbers[i] = count++;
         before = name;
     }
-    finishing->names = place(writer, count, &writer->nod);
+    finishing->names = place(writer, count, &writer->crn);
 }
 
 /*
@@ -230,28 +230,24 @@ static void put_directory(struct finishing *finishing)
         put_row(finishing, finishing->order[i], out);
 }
 
-/* Head and directory, and behind them the names that nod already has. */
+/* Head and directory. */
 static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
 {
     struct fg_nodes_writer *writer = finishing->writer;
-    struct fg_buf nod;
+    struct fg_buf *nod = &writer->nod;
     struct fg_slice stored;
 
     put_directory(finishing);
     if (writer->raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
         return fg_fail(err, FG_E_LIMIT, "directory of merged nodes has %zu bytes", writer->raw.len);
     stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
-    fg_buf_init(&nod, SIZE_MAX);
-    fg_buf_le32(&nod, FG_NODES_MAGIC);
-    fg_buf_le32(&nod, FG_NODES_VERSION);
-    fg_buf_le32(&nod, (uint32_t)writer->raw.len);
-    fg_buf_le32(&nod, (uint32_t)stored.len);
-    fg_buf_le32(&nod, fg_crc32c(stored));
-    fg_buf_le32(&nod, fg_crc32c(fg_buf_slice(&nod)));
-    fg_buf_put(&nod, stored);
-    fg_buf_put(&nod, fg_buf_slice(&writer->nod));
-    fg_buf_done(&writer->nod);
-    writer->nod = nod;
+    fg_buf_le32(nod, FG_NODES_MAGIC);
+    fg_buf_le32(nod, FG_NODES_VERSION);
+    fg_buf_le32(nod, (uint32_t)writer->raw.len);
+    fg_buf_le32(nod, (uint32_t)stored.len);
+    fg_buf_le32(nod, fg_crc32c(stored));
+    fg_buf_le32(nod, fg_crc32c(fg_buf_slice(nod)));
+    fg_buf_put(nod, stored);
     return FG_OK;
 }
 

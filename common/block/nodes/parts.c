@@ -170,21 +170,20 @@ static enum fg_code parse_dict(struct fg_slice raw, uint32_t count, struct fg_ar
                : corrupt("dictionary", err);
 }
 
-enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice nod,
+enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice names,
                                   struct fg_slice dict, struct fg_arena *arena,
                                   struct fg_name_tree *ret_names, struct fg_err *err)
 {
-    struct fg_slice names_bytes =
-        fg_slice_sub(nod, (size_t)nodes->names.offset, nodes->names.bytes);
-    struct fg_name_tree names = {0};
+    struct fg_name_tree tree = {0};
     struct fg_slice raw = {NULL, 0};
 
-    if (unpack(&nodes->names, names_bytes, "names", arena, &raw, err) != FG_OK ||
-        parse_names(raw, nodes->names.items, arena, &names, err) != FG_OK ||
-        unpack(&nodes->dict, dict, "dictionary", arena, &raw, err) != FG_OK ||
-        parse_dict(raw, nodes->dict.items, arena, &names, err) != FG_OK)
+    if (unpack(&nodes->names, names, "names", arena, &raw, err) != FG_OK ||
+        parse_names(raw, nodes->names.items, arena, &tree, err) != FG_OK)
         return err->code;
-    *ret_names = names;
+    if (dict.ptr != NULL && (unpack(&nodes->dict, dict, "dictionary", arena, &raw, err) != FG_OK ||
+                             parse_dict(raw, nodes->dict.items, arena, &tree, err) != FG_OK))
+        return err->code;
+    *ret_names = tree;
     return FG_OK;
 }
 

@@ -273,19 +273,16 @@ static void parse_rows(struct parsing *parsing)
         resolve(parsing, bases);
 }
 
-static enum fg_code parse_directory(struct fg_slice raw, uint64_t names_offset,
-                                    struct fg_arena *arena, struct fg_nodes *nodes,
-                                    struct fg_err *err)
+static enum fg_code parse_directory(struct fg_slice raw, struct fg_arena *arena,
+                                    struct fg_nodes *nodes, struct fg_err *err)
 {
     struct parsing parsing = {.cur = fg_cur(raw), .arena = arena, .nodes = nodes};
-    uint64_t names_end = names_offset;
 
     parse_types(&parsing);
     parse_groups(&parsing);
     parse_made_of(&parsing);
-    nodes->names = place(&parsing, &names_end);
+    nodes->names = place(&parsing, &parsing.ends[FG_NODES_CROWN]);
     nodes->dict = place(&parsing, &parsing.ends[FG_NODES_CROWN]);
-    nodes->nod_bytes = names_end;
     parse_rows(&parsing);
     if (parsing.no_room)
         return fg_fail(err, FG_E_LIMIT, "no room for the directory of merged nodes");
@@ -317,11 +314,10 @@ enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
         return fg_fail(err, FG_E_UNIMPLEMENTED, "merged nodes of version %u", version);
     if (fg_block_unpack_in(stored, said, arena, &raw, err) != FG_OK)
         return fg_wrap(err, "merged nodes");
-    if (parse_directory(raw, FG_NODES_HEAD_BYTES + stored.len, arena, &nodes, err) != FG_OK)
+    if (parse_directory(raw, arena, &nodes, err) != FG_OK)
         return err->code;
-    if (nodes.nod_bytes != bytes.len)
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes, said %llu", bytes.len,
-                       (unsigned long long)nodes.nod_bytes);
+    if (!fg_cur_end(&cur))
+        return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes left over", cur.left);
     *ret_nodes = nodes;
     return FG_OK;
 }

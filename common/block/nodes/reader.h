@@ -1,11 +1,12 @@
 /*
  * Reads merged nodes. As the reader of blocks it does no I/O: it says which bytes it wants and
- * works on those it is given. NOD, CRN and FTB of a part lie beside each other and need nothing
- * else, so one range serves a long query; full nodes need the part's stack tree.
+ * works on those it is given. A long query costs two ranges an object: crowns and tables need
+ * nothing else of their part; full nodes need its stack tree.
  *
- *   wave 1   fg_nodes_range()                     -> fg_nodes_parse(): what there is; and at once,
- *            when all of it is asked for             names, dictionary, crowns and tables
- *   wave 2   fg_nodes_what_range() of what the plan wants (plan.h)
+ *   wave 1   NOD of all parts and the directory of the object, which lie beside each other
+ *            (directory->nodes_offset, which manifests have too)  -> fg_nodes_parse(): what there
+ * is wave 2   names, dictionary, and what the plan wants (plan.h): crowns follow in the order of
+ *            rows, the longest spans of all series first
  *
  * Trusts nothing: checksums are compared, every number has its bound. What is returned lives in the
  * arena. FG_E_CORRUPT says what is wrong and where; FG_E_LIMIT at the arena's end.
@@ -47,8 +48,7 @@ struct fg_nodes {
     uint32_t n_made_of;
     struct fg_nodes_row *rows; /* ascending by type, then key */
     uint32_t n_rows;
-    struct fg_nodes_place names, dict; /* in NOD and in CRN */
-    uint64_t nod_bytes;
+    struct fg_nodes_place names, dict;      /* the first of CRN, one after the other */
     uint64_t section_bytes[FG_NODES_WHATS]; /* of CRN, FTB and FUL */
 };
 
@@ -62,9 +62,12 @@ struct fg_nodes_ranges fg_nodes_ranges(const struct fg_block_part *part);
 enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
                             struct fg_nodes *ret_nodes, struct fg_err *err) fg_must_check;
 
-/* The tree of names over which crowns are, and whose names tables have. nod: as above; dict: the
- * bytes of nodes->dict, the first of CRN. outermost and nodes of it are NULL. */
-enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice nod,
+/*
+ * The tree of names over which crowns are, and whose names tables have. names, dict: the bytes of
+ * nodes->names and of nodes->dict. dict.ptr NULL: the names alone, which is all that tables need.
+ * outermost and nodes of the tree are NULL.
+ */
+enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice names,
                                   struct fg_slice dict, struct fg_arena *arena,
                                   struct fg_name_tree *ret_names, struct fg_err *err) fg_must_check;
 

@@ -3,7 +3,6 @@
 struct verifying {
     const struct fg_block_part *part;
     struct fg_slice sections[FG_NODES_WHATS]; /* CRN, FTB, FUL */
-    struct fg_slice nod;
     struct fg_arena *arena;
     struct fg_nodes nodes;
     struct fg_name_tree names;
@@ -86,16 +85,16 @@ static enum fg_code verify_row(const struct verifying *verifying, const struct f
 static enum fg_code verify_rows(struct verifying *verifying, struct fg_err *err)
 {
     const struct fg_nodes *nodes = &verifying->nodes;
+    struct fg_slice crn = verifying->sections[FG_NODES_CROWN];
 
     for (unsigned what = 0; what < FG_NODES_WHATS; what++)
         if (nodes->section_bytes[what] != verifying->sections[what].len)
             return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes, said %llu",
                            verifying->sections[what].len,
                            (unsigned long long)nodes->section_bytes[what]);
-    if (fg_nodes_names_parse(
-            nodes, verifying->nod,
-            fg_slice_sub(verifying->sections[FG_NODES_CROWN], 0, nodes->dict.bytes),
-            verifying->arena, &verifying->names, err) != FG_OK)
+    if (fg_nodes_names_parse(nodes, fg_slice_sub(crn, 0, nodes->names.bytes),
+                             fg_slice_sub(crn, nodes->names.bytes, nodes->dict.bytes),
+                             verifying->arena, &verifying->names, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < nodes->n_rows; i++)
         if (verify_row(verifying, &nodes->rows[i], err) != FG_OK)
@@ -110,7 +109,6 @@ enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice f
     struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
     struct verifying verifying = {
         .part = part,
-        .nod = fg_slice_sub(file, ranges.nod.offset, ranges.nod.len),
         .sections = {[FG_NODES_CROWN] = fg_slice_sub(file, ranges.crn.offset, ranges.crn.len),
                      [FG_NODES_TABLE] = fg_slice_sub(file, ranges.ftb.offset, ranges.ftb.len),
                      [FG_NODES_FULL] = fg_slice_sub(file, ranges.ful.offset, ranges.ful.len)},
@@ -119,7 +117,8 @@ enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice f
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_nodes_parse(verifying.nod, arena, &verifying.nodes, err) != FG_OK ||
+    if (fg_nodes_parse(fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
+                       &verifying.nodes, err) != FG_OK ||
         verify_rows(&verifying, err) != FG_OK)
         return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
     return FG_OK;

@@ -294,6 +294,7 @@ static struct fg_slice place_bytes(const struct opened *opened, const struct fg_
 static void open_block(const struct made *made, struct opened *opened)
 {
     const struct fg_block_part *part;
+    struct fg_slice crn;
     struct fg_err err;
     uint64_t offset;
 
@@ -309,22 +310,24 @@ static void open_block(const struct made *made, struct opened *opened)
         fg_block_part_parse(part, range(opened, fg_block_part_range(part, FG_BLOCK_WANT_SERIES)),
                             made->arena, &opened->index, &err),
         FG_OK);
-    assert_int_equal(
-        fg_block_tree_parse(&opened->index,
-                            range(opened, fg_block_part_range(part, FG_BLOCK_WANT_TREE)),
-                            made->arena, &opened->tree, &err),
-        FG_OK);
+    if (part->n_series > 0)
+        assert_int_equal(
+            fg_block_tree_parse(&opened->index,
+                                range(opened, fg_block_part_range(part, FG_BLOCK_WANT_TREE)),
+                                made->arena, &opened->tree, &err),
+            FG_OK);
     opened->ranges = fg_nodes_ranges(part);
     if (opened->ranges.nod.len == 0)
         return;
     assert_int_equal(
         fg_nodes_parse(range(opened, opened->ranges.nod), made->arena, &opened->nodes, &err),
         FG_OK);
-    assert_int_equal(fg_nodes_names_parse(&opened->nodes, range(opened, opened->ranges.nod),
-                                          fg_slice_sub(range(opened, opened->ranges.crn), 0,
-                                                       opened->nodes.dict.bytes),
-                                          made->arena, &opened->names, &err),
-                     FG_OK);
+    crn = range(opened, opened->ranges.crn);
+    assert_int_equal(
+        fg_nodes_names_parse(&opened->nodes, fg_slice_sub(crn, 0, opened->nodes.names.bytes),
+                             fg_slice_sub(crn, opened->nodes.names.bytes, opened->nodes.dict.bytes),
+                             made->arena, &opened->names, &err),
+        FG_OK);
 }
 
 /* The names and values that a row should have. */
@@ -660,6 +663,82 @@ static void refuses_what_cannot_be(void **state)
     fg_tree_done(&tree);
 }
 
+/* Parts that hold nodes of other objects, beside each other. */
+static void a_part_can_do_without_profiles(void **state)
+{
+    static const struct fg_slice services[] = {FG_LIT("a"), FG_LIT("b")};
+    const struct fg_id made_of[] = {{1, 1}, {2, 1}};
+    const struct fg_block_made sums = {
+        .n_profiles = 80, .t_min_ns = 0, .t_max_ns = 180, .digest = {7, 7}};
+    struct fg_block_verified verified;
+    struct fg_block_summary summary;
+    struct fg_block_writer *block;
+    struct fg_nodes nodes[2];
+    struct opened opened;
+    struct made made;
+    struct fg_err err;
+
+    (void)state;
+    make(&made, 5, false, 1 << 20);
+    fg_buf_init(&made.file, 64 << 20);
+    block = fg_block_writer_create(&(struct fg_block_sink){append, &made.file}, 4);
+    assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), FG_LIT("0"),
+                                              &(struct fg_block_made){0}, &err),
+                     FG_E_INVALID);
+    for (size_t i = 0; i < FG_COUNT(services); i++) {
+        struct fg_nodes_options options = {.tree = &made.tree,
+                                           .groups = &made.groups,
+                                           .types = types,
+                                           .n_types = TYPES,
+                                           .made_of = made_of,
+                                           .n_made_of = FG_COUNT(made_of)};
+        struct fg_nodes_writer *writer;
+
+        assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), services[i], &sums, &err),
+                         FG_OK);
+        assert_int_equal(fg_nodes_writer_create(&options, &writer, &err), FG_OK);
+        add_keys(&made, writer);
+        assert_int_equal(fg_nodes_write(writer, block, &err), FG_OK);
+        assert_int_equal(fg_block_part_end(block, &err), FG_OK);
+        fg_nodes_writer_destroy(writer);
+    }
+    /* One without nodes is none; one with profiles has to be elsewhere. */
+    assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), FG_LIT("c"), &sums, &err),
+                     FG_OK);
+    assert_int_equal(fg_block_part_end(block, &err), FG_OK);
+    assert_int_equal(
+        fg_block_part_begin(block, FG_LIT("acme"), FG_LIT("d"), &made.tree, made.uses, &err),
+        FG_E_INVALID);
+    assert_int_equal(fg_block_writer_finish(block, &summary, &err), FG_OK);
+    fg_block_writer_destroy(block);
+    assert_int_equal(summary.n_profiles, 160);
+    assert_int_equal(summary.n_parts, 2);
+
+    open_block(&made, &opened);
+    assert_true(opened.directory.nodes_only);
+    assert_int_equal(opened.directory.nodes_offset, summary.nodes_offset);
+    assert_int_equal(opened.directory.n_parts, 2);
+    assert_int_equal(opened.directory.n_profiles, 160);
+    assert_int_equal(opened.directory.parts[1].t_max_ns, 180);
+    assert_int_equal(opened.index.n_series, 0);
+    assert_int_equal(fg_block_verify(fg_buf_slice(&made.file), 64 << 20, &verified, &err), FG_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fg_nodes_ranges ranges = fg_nodes_ranges(&opened.directory.parts[i]);
+
+        assert_true(ranges.nod.offset >= summary.nodes_offset);
+        assert_true(ranges.nod.offset + ranges.nod.len <= summary.directory_offset);
+        assert_int_equal(fg_nodes_parse(range(&opened, ranges.nod), made.arena, &nodes[i], &err),
+                         FG_OK);
+        assert_int_equal(nodes[i].n_made_of, 2);
+        assert_int_equal(nodes[i].n_rows, opened.nodes.n_rows);
+        assert_int_equal(nodes[i].rows[0].places[FG_NODES_FULL].bytes, 0);
+        assert_int_equal(
+            fg_nodes_verify(&opened.directory.parts[i], fg_buf_slice(&made.file), 64 << 20, &err),
+            FG_OK);
+    }
+    made_done(&made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -669,6 +748,7 @@ int main(void)
         cmocka_unit_test(every_flipped_byte_is_found),
         cmocka_unit_test(little_is_enough),
         cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(a_part_can_do_without_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
