@@ -208,7 +208,8 @@ static enum fg_code upload(struct running *running, const char *path, const char
 static bool span_has_block(const struct fg_blocks *blocks, const struct plan_span *span)
 {
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (blocks->blocks[i].level == span->level && blocks->blocks[i].start_ns == span->start_ns)
+        if (!blocks->blocks[i].nodes_only && blocks->blocks[i].level == span->level &&
+            blocks->blocks[i].start_ns == span->start_ns)
             return true;
     return false;
 }
@@ -234,6 +235,8 @@ static enum fg_code add_entry(struct running *running, struct fg_id id,
                                  .bytes = summary->file_bytes,
                                  .directory_offset = summary->directory_offset,
                                  .directory_bytes = summary->file_bytes - summary->directory_offset,
+                                 .nodes_offset = summary->nodes_offset,
+                                 .nodes_bytes = summary->directory_offset - summary->nodes_offset,
                                  .profiles = summary->n_profiles,
                                  .digest = summary->digest};
     running->result.written_bytes += summary->file_bytes;
@@ -372,14 +375,22 @@ static bool is_certainly_lost(enum fg_code code)
     return code == FG_E_ABORTED;
 }
 
+/* Of its own. */
+static uint64_t profiles_of(const struct running *running, struct fg_id id)
+{
+    const struct fg_blocks_entry *block = fg_blocks_find(running->job->blocks, id);
+
+    fg_assert(block != NULL);
+    return block->nodes_only ? 0 : block->profiles;
+}
+
 static enum fg_code run(struct running *running, struct fg_err *err)
 {
     enum fg_code code;
 
     if (running->job->plan->kind == PLAN_DROP) {
         for (uint32_t i = 0; i < running->job->plan->n_blocks; i++)
-            running->result.expired +=
-                fg_blocks_find(running->job->blocks, running->job->plan->blocks[i])->profiles;
+            running->result.expired += profiles_of(running, running->job->plan->blocks[i]);
         running->result.profiles = running->result.expired;
         return swap(running, err);
     }

@@ -484,7 +484,8 @@ static bool gather(const struct planning *planning, bool months, struct set *set
     if (set->items == NULL)
         return false;
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (!planning->taken[i] && is_month(&blocks->blocks[i]) == months)
+        if (!planning->taken[i] && !blocks->blocks[i].nodes_only &&
+            is_month(&blocks->blocks[i]) == months)
             set->items[set->count++] = &blocks->blocks[i];
     if (set->count > 1)
         qsort(set->items, set->count, sizeof(void *), by_span);

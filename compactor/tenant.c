@@ -97,7 +97,7 @@ static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *er
     if (looking->deleted == NULL || looking->waiting == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
     for (uint32_t b = 0; b < blocks->n_blocks; b++)
-        for (uint32_t t = 0; t < blocks->n_tombstones; t++)
+        for (uint32_t t = 0; t < blocks->n_tombstones && !blocks->blocks[b].nodes_only; t++)
             if (find_deleted(looking, b, t, err) != FG_OK)
                 return err->code;
     return FG_OK;
@@ -201,10 +201,13 @@ static void count_blocks(struct looking *looking)
     for (uint32_t i = 0; i < looking->blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &looking->blocks->blocks[i];
 
+        counts->bytes += block->bytes;
+        counts->others +=
+            block->nodes_only || (block->level != PLAN_HOUR && block->level != PLAN_DAY);
+        if (block->nodes_only) /* its profiles are in others */
+            continue;
         counts->hours += block->level == PLAN_HOUR;
         counts->days += block->level == PLAN_DAY;
-        counts->others += block->level != PLAN_HOUR && block->level != PLAN_DAY;
-        counts->bytes += block->bytes;
         counts->profiles += block->profiles;
     }
 }

@@ -89,6 +89,33 @@ static enum fg_code check_cover(const struct fg_blocks *blocks, const struct fg_
     return FG_OK;
 }
 
+static bool is_replaced(const struct fg_blocks_change *change, struct fg_id id)
+{
+    for (uint32_t i = 0; i < change->n_replace; i++)
+        if (fg_id_eq(change->replace[i], id))
+            return true;
+    return false;
+}
+
+/* What it is made of is there, and stays. */
+static enum fg_code check_nodes_only(const struct fg_blocks *blocks,
+                                     const struct fg_blocks_change *change,
+                                     const struct fg_blocks_entry *entry, struct fg_err *err)
+{
+    fg_assert(entry->n_from_blocks > 0 && entry->n_from_blocks <= FG_BLOCKS_FROM_MAX);
+    for (uint32_t i = 0; i < entry->n_from_blocks; i++) {
+        const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[i]);
+
+        if (from == NULL || from->nodes_only || is_replaced(change, from->id))
+            return fg_fail(err, FG_E_ABORTED, "a block that nodes are made of is not there");
+    }
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        if (blocks->blocks[i].nodes_only && blocks->blocks[i].level == entry->level &&
+            blocks->blocks[i].start_ns == entry->start_ns)
+            return fg_fail(err, FG_E_ABORTED, "merged nodes of this span are there already");
+    return FG_OK;
+}
+
 static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                                  const struct fg_blocks_change *change, struct fg_err *err)
 {
@@ -101,6 +128,10 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
     for (uint32_t i = 0; i < change->n_add; i++)
         if (fg_blocks_find(blocks, change->add[i].id) != NULL || is_gone(blocks, change->add[i].id))
             return fg_fail(err, FG_E_ABORTED, "a block to be added is there already");
+    for (uint32_t i = 0; i < change->n_add; i++)
+        if (change->add[i].nodes_only &&
+            check_nodes_only(blocks, change, &change->add[i], err) != FG_OK)
+            return err->code;
     return FG_OK;
 }
 
@@ -108,52 +139,77 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
 static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_change *change,
                      struct fg_arena *arena)
 {
-    uint64_t *segments = fg_arena_new(arena, uint64_t, change->n_cover);
-    struct fg_id *ids = fg_arena_new(arena, struct fg_id, change->n_replace);
+    const struct fg_id *from = entry->nodes_only ? entry->from_blocks : change->replace;
+    uint32_t n_segments = entry->nodes_only ? 0 : change->n_cover;
+    uint32_t n_from = entry->nodes_only ? entry->n_from_blocks : change->n_replace;
+    uint64_t *segments = fg_arena_new(arena, uint64_t, n_segments);
+    struct fg_id *ids = fg_arena_new(arena, struct fg_id, n_from);
 
     if (segments == NULL || ids == NULL)
         return false;
-    if (change->n_cover > 0)
-        memcpy(segments, change->cover, change->n_cover * sizeof *segments);
-    if (change->n_replace > 0)
-        memcpy(ids, change->replace, change->n_replace * sizeof *ids);
-    qsort(segments, change->n_cover, sizeof *segments, compare_u64);
-    qsort(ids, change->n_replace, sizeof *ids, compare_ids);
+    if (n_segments > 0)
+        memcpy(segments, change->cover, n_segments * sizeof *segments);
+    if (n_from > 0)
+        memcpy(ids, from, n_from * sizeof *ids);
+    qsort(segments, n_segments, sizeof *segments, compare_u64);
+    qsort(ids, n_from, sizeof *ids, compare_ids);
     entry->from_segments = segments;
-    entry->n_from_segments = change->n_cover;
+    entry->n_from_segments = n_segments;
     entry->from_blocks = ids;
-    entry->n_from_blocks = change->n_replace;
+    entry->n_from_blocks = n_from;
     return true;
 }
 
-static bool is_replaced(const struct fg_blocks_change *change, struct fg_id id)
+/* Itself, or something its nodes are made of. replaced: ascending. */
+static bool leaves(const struct fg_blocks_entry *entry, const struct fg_id *replaced,
+                   uint32_t n_replaced)
 {
-    for (uint32_t i = 0; i < change->n_replace; i++)
-        if (fg_id_eq(change->replace[i], id))
+    if (find(entry->id, replaced, n_replaced, sizeof *replaced) != NULL)
+        return true;
+    for (uint32_t i = 0; entry->nodes_only && i < entry->n_from_blocks; i++)
+        if (find(entry->from_blocks[i], replaced, n_replaced, sizeof *replaced) != NULL)
             return true;
     return false;
+}
+
+/* Those that stay, and behind what was gone already those that leave. */
+static bool part_with(struct fg_blocks *next, const struct fg_blocks_change *change,
+                      int64_t wall_ns, struct fg_blocks_entry *stay, uint32_t *ret_stay,
+                      struct fg_arena *arena)
+{
+    struct fg_id *replaced = fg_arena_new(arena, struct fg_id, change->n_replace);
+    struct fg_blocks_gone *gone =
+        fg_arena_new(arena, struct fg_blocks_gone, (size_t)next->n_gone + next->n_blocks);
+    uint32_t n = 0;
+
+    if (replaced == NULL || gone == NULL)
+        return false;
+    if (change->n_replace > 0)
+        memcpy(replaced, change->replace, change->n_replace * sizeof *replaced);
+    qsort(replaced, change->n_replace, sizeof *replaced, compare_ids);
+    if (next->n_gone > 0)
+        memcpy(gone, next->gone, next->n_gone * sizeof *gone);
+    for (uint32_t i = 0; i < next->n_blocks; i++) {
+        if (leaves(&next->blocks[i], replaced, change->n_replace))
+            gone[next->n_gone++] = (struct fg_blocks_gone){next->blocks[i].id, wall_ns, {NULL, 0}};
+        else
+            stay[n++] = next->blocks[i];
+    }
+    qsort(gone, next->n_gone, sizeof *gone, compare_ids);
+    next->gone = gone;
+    *ret_stay = n;
+    return true;
 }
 
 static bool change_blocks(struct fg_blocks *next, const struct fg_blocks_change *change,
                           int64_t wall_ns, struct fg_arena *arena)
 {
-    const struct fg_blocks_entry *before = next->blocks;
     struct fg_blocks_entry *blocks =
         fg_arena_new(arena, struct fg_blocks_entry, (size_t)next->n_blocks + change->n_add);
-    struct fg_blocks_gone *gone =
-        fg_arena_new(arena, struct fg_blocks_gone, (size_t)next->n_gone + change->n_replace);
     uint32_t n = 0;
 
-    if (blocks == NULL || gone == NULL)
+    if (blocks == NULL || !part_with(next, change, wall_ns, blocks, &n, arena))
         return false;
-    if (next->n_gone > 0)
-        memcpy(gone, next->gone, next->n_gone * sizeof *gone);
-    for (uint32_t i = 0; i < next->n_blocks; i++) {
-        if (is_replaced(change, before[i].id))
-            gone[next->n_gone++] = (struct fg_blocks_gone){before[i].id, wall_ns, {NULL, 0}};
-        else
-            blocks[n++] = before[i];
-    }
     for (uint32_t i = 0; i < change->n_add; i++) {
         blocks[n] = change->add[i];
         blocks[n].later = fg_bytes(NULL, 0);
@@ -161,10 +217,8 @@ static bool change_blocks(struct fg_blocks *next, const struct fg_blocks_change 
             return false;
     }
     qsort(blocks, n, sizeof *blocks, compare_ids);
-    qsort(gone, next->n_gone, sizeof *gone, compare_ids);
     next->blocks = blocks;
     next->n_blocks = n;
-    next->gone = gone;
     return true;
 }
 

@@ -4,10 +4,12 @@
  * checks of the changes below keep it right.
  *
  * Values as in l0.h. What always holds (fg_blocks_decode checks what can be seen):
- *   - every profile is in one block at most
+ *   - every profile is in one block at most that is not nodes_only
  *   - a segment that holds profiles of the tenant is covered (fg_blocks_covers) exactly when all of
  *     them are in blocks, or were deleted on purpose
  *   - blocks and gone are sorted by id, covered by generation, all of it > covered_floor
+ *   - what a nodes_only entry is made of is there, and not nodes_only itself; of a level and span
+ *     there is one at most
  *
  * covered_floor is what keeps the list of covered segments short: all of the tenant's segments up
  * to it are covered. It rises with the changes, as far as the L0 manifest at hand allows.
@@ -27,19 +29,22 @@ enum {
 };
 
 struct fg_blocks_entry {
-    struct fg_id id;            /* its object: fg_name_block() */
-    uint8_t level;              /* 1: hour, 2: 6 hours, 3: day, 4: week, 5: 28 days */
-    bool patch;                 /* late data of a span that has its block */
+    struct fg_id id; /* its object: fg_name_block() */
+    uint8_t level;   /* 1: hour, 2: 6 hours, 3: day, 4: week, 5: 28 days */
+    bool patch;      /* late data of a span that has its block */
+    bool nodes_only; /* it holds merged nodes of from_blocks, and no profiles of its own: profiles,
+                        digest and times are theirs, and counted there already */
     int64_t start_ns, end_ns;   /* the span, [start, end) */
     int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive */
     uint16_t shard_first, shard_last;
     uint64_t bytes;
     uint64_t directory_offset, directory_bytes;
-    uint64_t nodes_offset, nodes_bytes; /* merged nodes and what they need: one range read */
+    uint64_t nodes_offset, nodes_bytes; /* what merged nodes there are: up to the directory, so
+                                           that both are one range; 0 bytes: none */
     uint64_t profiles;
     struct fg_id digest;             /* sum of the profiles' ids */
     const uint64_t *from_segments;   /* generations, ascending */
-    const struct fg_id *from_blocks; /* ascending */
+    const struct fg_id *from_blocks; /* ascending; live ones where nodes_only, else gone */
     uint32_t n_from_segments, n_from_blocks;
     struct fg_slice later;
 };
@@ -97,10 +102,12 @@ const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, str
 /*
  * Blocks enter, and what they were made of goes: segments are covered, blocks go to gone[]. All in
  * one, so that nothing is ever there twice or not at all. No entries: what is named is dropped
- * (retention; a segment of which nothing was left).
+ * (retention; a segment of which nothing was left). With a block goes every nodes_only entry that
+ * is made of it.
  */
 struct fg_blocks_change {
-    const struct fg_blocks_entry *add; /* from_… and later are taken over */
+    const struct fg_blocks_entry *add; /* from_… is what is covered and replaced, but for nodes_only
+                                          entries, which come with from_blocks (ascending) */
     uint32_t n_add;
     const uint64_t *cover; /* generations, live in l0 with a part of the tenant's */
     uint32_t n_cover;
@@ -111,7 +118,8 @@ struct fg_blocks_change {
 /*
  * *ret_changed false: the change is there already, by an earlier try of which nobody knew.
  * FG_E_ABORTED: a segment is covered already, or not live; a block is not there any more, or is
- * there already: somebody else was faster, and what was built is waste.
+ * there already, or another of the same nodes: somebody else was faster, and what was built is
+ * waste.
  */
 enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                              const struct fg_blocks_change *change, int64_t wall_ns,

@@ -8,7 +8,8 @@
  *                 varint first shard, varint last - first,
  *                 varint bytes, directory offset, directory bytes, nodes offset, nodes bytes,
  *                 varint profiles, digest 16 bytes,
- *                 list of: varint segment - that before (of the first: - 0);  list of: id 16 bytes
+ *                 list of: varint segment - that before (of the first: - 0);  list of: id 16 bytes,
+ *                 varint nodes only (0 or 1; not there: 0)
  *   gone        list of records, ascending: id 16 bytes, zigzag since / ns
  *   tombstones  list of records, ascending: id 16 bytes, varint length, selector,
  *                 span, zigzag asked / ns
@@ -55,6 +56,7 @@ static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
     fg_buf_varint(out, entry->n_from_blocks);
     for (uint32_t i = 0; i < entry->n_from_blocks; i++)
         manifest_put_id(out, entry->from_blocks[i]);
+    fg_buf_varint(out, entry->nodes_only);
     fg_buf_put(out, entry->later);
 }
 
@@ -191,6 +193,25 @@ static void get_place(struct reader *reader, struct fg_cur *cur, struct fg_block
     entry->shard_last = (uint16_t)(first + more);
 }
 
+static void get_nodes_only(struct reader *reader, struct fg_cur *cur, struct fg_blocks_entry *entry)
+{
+    uint64_t nodes_only = fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
+
+    entry->nodes_only = nodes_only == 1;
+    if (nodes_only > 1 || (nodes_only == 1 && (entry->patch || entry->n_from_segments > 0 ||
+                                               entry->n_from_blocks == 0)))
+        fail(reader, "a block of nodes only");
+}
+
+static void check_places(struct reader *reader, const struct fg_blocks_entry *entry)
+{
+    if (!lies_within(entry->directory_offset, entry->directory_bytes, entry->bytes) ||
+        !lies_within(entry->nodes_offset, entry->nodes_bytes, entry->directory_offset) ||
+        (entry->nodes_bytes > 0 &&
+         entry->nodes_offset + entry->nodes_bytes != entry->directory_offset))
+        fail(reader, "a place in a block");
+}
+
 static void get_entry(struct reader *reader, struct fg_blocks_entry *entry)
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
@@ -207,12 +228,26 @@ static void get_entry(struct reader *reader, struct fg_blocks_entry *entry)
     entry->from_segments =
         get_ascending(reader, &cur, FG_BLOCKS_FROM_MAX, 0, &entry->n_from_segments);
     entry->from_blocks = get_ids(reader, &cur, &entry->n_from_blocks);
+    get_nodes_only(reader, &cur, entry);
     entry->later = manifest_later(&cur, reader->arena);
     if (cur.bad)
         fg_cur_fail(&reader->cur);
-    if (!lies_within(entry->directory_offset, entry->directory_bytes, entry->bytes) ||
-        !lies_within(entry->nodes_offset, entry->nodes_bytes, entry->bytes))
-        fail(reader, "a place in a block");
+    check_places(reader, entry);
+}
+
+/* What nodes are made of is there. */
+static void check_made(struct reader *reader, const struct fg_blocks *blocks)
+{
+    for (uint32_t i = 0; i < blocks->n_blocks && !reader->cur.bad; i++) {
+        const struct fg_blocks_entry *entry = &blocks->blocks[i];
+
+        for (uint32_t k = 0; entry->nodes_only && k < entry->n_from_blocks; k++) {
+            const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[k]);
+
+            if (from == NULL || from->nodes_only)
+                fail(reader, "what a block of nodes only is made of");
+        }
+    }
 }
 
 static void get_blocks(struct reader *reader, struct fg_blocks *blocks)
@@ -224,6 +259,7 @@ static void get_blocks(struct reader *reader, struct fg_blocks *blocks)
         if (i > 0 && fg_id_cmp(blocks->blocks[i - 1].id, blocks->blocks[i].id) >= 0)
             fail(reader, "the order of blocks");
     }
+    check_made(reader, blocks);
 }
 
 static void get_gone(struct reader *reader, struct fg_blocks *blocks)

@@ -512,6 +512,8 @@ static enum fg_code search_blocks(const struct search *search)
         const struct fg_blocks_entry *block = &blocks->blocks[i];
         char name[FG_NAME_MAX_BYTES];
 
+        if (block->nodes_only) /* its profiles are in others */
+            continue;
         if (fg_name_block(name, search->questions[0].tenant, block->id, search->err) != FG_OK ||
             search_object(search,
                           &(struct object){name,

@@ -87,7 +87,7 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
             .directory = {block->directory_offset, block->directory_bytes},
         };
 
-        if (!overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns))
+        if (block->nodes_only || !overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns))
             continue;
         if (fg_name_block(name, snapshot->tenants[tenant], block->id, err) != FG_OK ||
             add(objects, arena, name, &object, err) != FG_OK)

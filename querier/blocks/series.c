@@ -90,8 +90,9 @@ static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
     uint32_t number = fg_l0_tenant(l0, snapshot->tenants[tenant]);
 
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        count(into, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
-              blocks->blocks[i].t_max_ns);
+        if (!blocks->blocks[i].nodes_only) /* what they sum up is in others */
+            count(into, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
+                  blocks->blocks[i].t_max_ns);
     for (uint32_t i = 0; number != FG_L0_NO_TENANT && i < l0->n_segments; i++) {
         const struct fg_l0_part *part = fg_l0_part(&l0->segments[i], number);
 

@@ -159,6 +159,82 @@ static void replacing(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Nodes of other blocks live as long as all of these. */
+static void nodes_only(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(16 << 20);
+    struct fg_l0 l0 = segments(arena);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    const uint64_t one[] = {1}, two[] = {2}, four[] = {4};
+    const struct fg_id both[] = {{11, 0}, {12, 0}}, first[] = {{11, 0}}, twenty[] = {{20, 0}};
+    struct fg_blocks_entry nodes = entry(20);
+    struct fg_blocks_change change = {.add = &nodes, .n_add = 1};
+    struct fg_blocks before;
+    struct fg_err err;
+    bool changed;
+
+    (void)state;
+    nodes.level = 4;
+    nodes.nodes_only = true;
+    nodes.from_blocks = both;
+    nodes.n_from_blocks = 2;
+    assert_int_equal(apply(&blocks, &l0, 11, one, 1, NULL, 0, arena, &changed), FG_OK);
+    /* 12 is not there yet. */
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_E_ABORTED);
+    assert_int_equal(apply(&blocks, &l0, 12, two, 1, NULL, 0, arena, &changed), FG_OK);
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_OK);
+    assert_true(changed);
+    assert_int_equal(blocks.n_blocks, 3);
+    assert_int_equal(blocks.n_gone, 0);
+    assert_int_equal(fg_blocks_find(&blocks, twenty[0])->n_from_blocks, 2);
+    assert_int_equal(fg_blocks_find(&blocks, twenty[0])->n_from_segments, 0);
+    assert_round_trip(&blocks, arena);
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_OK);
+    assert_false(changed);
+
+    /* Of a level and span there is one; and none is made of others' nodes. */
+    nodes.id.lo = 21;
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_E_ABORTED);
+    nodes.level = 5;
+    nodes.from_blocks = twenty;
+    nodes.n_from_blocks = 1;
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_E_ABORTED);
+
+    /* One of what it is made of goes: so does it. */
+    before = blocks;
+    assert_int_equal(apply(&blocks, &l0, 13, four, 1, first, 1, arena, &changed), FG_OK);
+    assert_int_equal(blocks.n_blocks, 2);
+    assert_null(fg_blocks_find(&blocks, twenty[0]));
+    assert_int_equal(blocks.n_gone, 2);
+    assert_round_trip(&blocks, arena);
+
+    /* It may go by itself; what is left behind without what it is made of is no manifest. */
+    assert_int_equal(apply(&before, &l0, 0, NULL, 0, twenty, 1, arena, &changed), FG_OK);
+    assert_int_equal(before.n_blocks, 2);
+    nodes.from_blocks = both;
+    nodes.n_from_blocks = 2;
+    assert_int_equal(fg_blocks_apply(&before, &l0, &change, 50, arena, &before, &changed, &err),
+                     FG_OK);
+    assert_int_equal(before.n_blocks, 3);
+    {
+        struct fg_buf bytes;
+
+        before.blocks[1] = before.blocks[2];
+        before.n_blocks = 2;
+        fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+        assert_int_equal(fg_blocks_encode(&before, &bytes, &err), FG_OK);
+        assert_int_equal(fg_blocks_decode(fg_buf_slice(&bytes), FG_LIT("t"), arena, &before, &err),
+                         FG_E_CORRUPT);
+        fg_buf_done(&bytes);
+    }
+    fg_arena_destroy(arena);
+}
+
 static void tombstones(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
@@ -209,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covering),
         cmocka_unit_test(replacing),
+        cmocka_unit_test(nodes_only),
         cmocka_unit_test(tombstones),
     };
 
