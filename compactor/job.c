@@ -171,7 +171,7 @@ static enum fg_code read_back(struct running *running, const char *path, uint64_
 
 static enum fg_code write_file(struct running *running, const char *path,
                                const struct merge_span *span, uint32_t level,
-                               struct fg_block_summary *ret_summary, struct fg_err *err)
+                               struct merge_written *ret_written, struct fg_err *err)
 {
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
@@ -179,7 +179,7 @@ static enum fg_code write_file(struct running *running, const char *path,
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
-    if (merge_write(&running->merge, span, level, &sink, ret_summary, err) != FG_OK)
+    if (merge_write(&running->merge, span, level, &sink, ret_written, err) != FG_OK)
         return err->code;
     return fg_block_file_finish(file, err);
 }
@@ -268,7 +268,7 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
 {
     struct plan_span span = span_of(running, bin->start_ns);
     const struct merge_span what = {bin->start_ns, bin->end_ns, shards.first, shards.last};
-    struct fg_block_summary summary;
+    struct merge_written written;
     char path[PATH_MAX_BYTES];
     enum fg_code code;
 
@@ -276,12 +276,13 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
         return err->code;
     (void)snprintf(path, sizeof path, "%s/block-%016llx", running->job->env->scratch,
                    (unsigned long long)env_random(running->job->env));
-    if (write_file(running, path, &what, (uint32_t)span.level, &summary, err) != FG_OK)
+    if (write_file(running, path, &what, (uint32_t)span.level, &written, err) != FG_OK)
         return err->code;
+    running->result.without_nodes += written.left_out;
     /* As the manifest says it: no wider than what there is. */
     shards.first = FG_MAX(shards.first, bin->shard_min);
     shards.last = FG_MIN(shards.last, bin->shard_max);
-    code = finish_block(running, path, &span, shards, &summary, err);
+    code = finish_block(running, path, &span, shards, &written.summary, err);
     (void)unlink(path);
     return code;
 }
@@ -423,6 +424,7 @@ static void count(const struct running *running, enum fg_code code)
     fg_metric_add(metrics, COMPACTOR_PROFILES, result->written);
     fg_metric_add(metrics, COMPACTOR_DELETED, result->deleted);
     fg_metric_add(metrics, COMPACTOR_EXPIRED, result->expired);
+    fg_metric_add(metrics, COMPACTOR_WITHOUT_NODES, result->without_nodes);
 }
 
 enum fg_code job_run(struct job *job, struct job_result *ret_result, struct fg_err *err)

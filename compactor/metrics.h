@@ -15,6 +15,7 @@
     M(COUNTER, COMPACTOR_READ_BYTES, "flamegrid_compactor_read_bytes_total", "Bytes of segments and blocks that were read") \
     M(COUNTER, COMPACTOR_WRITTEN_BYTES, "flamegrid_compactor_written_bytes_total", "Bytes of blocks that were uploaded") \
     M(COUNTER, COMPACTOR_BLOCKS_WRITTEN, "flamegrid_compactor_blocks_written_total", "Blocks that were uploaded") \
+    M(COUNTER, COMPACTOR_WITHOUT_NODES, "flamegrid_compactor_services_without_nodes_total", "Services of blocks that lack merged nodes because there was no memory for them") \
     M(COUNTER, COMPACTOR_RETIRED, "flamegrid_compactor_segments_retired_total", "Segments that left the manifest, covered by blocks") \
     M(COUNTER, COMPACTOR_OBJECTS_DELETED, "flamegrid_compactor_objects_deleted_total", "Objects deleted after they were replaced") \
     M(COUNTER, COMPACTOR_ORPHANS, "flamegrid_compactor_orphans_deleted_total", "Objects deleted that no manifest knew") \

@@ -255,6 +255,7 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
                 fg_lu("deleted", result.deleted), fg_lu("expired", result.expired),
                 fg_lu("read_bytes", result.read_bytes),
                 fg_lu("written_bytes", result.written_bytes),
+                fg_lu("without_nodes", result.without_nodes),
                 fg_lf("seconds",
                       (double)(fg_mono_ns(looking->env->clock) - begun_ns) / (double)FG_SECOND_NS));
     return FG_OK;

@@ -21,6 +21,23 @@ void fg_block_part_stacks(const struct fg_block_writer *writer, uint32_t *stacks
     }
 }
 
+enum fg_code fg_block_part_close(struct fg_block_writer *writer, uint64_t *seen, uint32_t n_series,
+                                 uint64_t *ret_samples, uint64_t *ret_bytes, struct fg_err *err)
+{
+    const struct fg_block_part_out *part = &writer->part;
+
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART);
+    if ((part->in_series && fg_block_series_close(writer, err) != FG_OK) ||
+        fg_block_smp_flush(writer, err) != FG_OK)
+        return err->code;
+    fg_assert(part->n_series == n_series);
+    for (uint32_t i = 0; i < n_series; i++)
+        seen[i] = part->series[i].seen;
+    *ret_samples = part->n_samples;
+    *ret_bytes = writer->smp.bytes;
+    return FG_OK;
+}
+
 void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind kind,
                            struct fg_slice bytes)
 {

@@ -123,6 +123,12 @@ enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_
  * FG_BLOCK_FUL, each at most once, borrowed until part_end.
  */
 uint32_t fg_block_part_n_stacks(const struct fg_block_writer *writer);
+/* No more profiles come. seen[n_series], which is as many as had profiles, in their order: bit t:
+ * some profile has a value of type t. *ret_samples, *ret_bytes: entries of all profiles, and what
+ * they take as stored. */
+enum fg_code fg_block_part_close(struct fg_block_writer *writer, uint64_t *seen, uint32_t n_series,
+                                 uint64_t *ret_samples, uint64_t *ret_bytes,
+                                 struct fg_err *err) fg_must_check;
 void fg_block_part_stacks(const struct fg_block_writer *writer, uint32_t *stacks);
 void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind kind,
                            struct fg_slice bytes);

@@ -143,6 +143,12 @@ static void sum_functions(struct fg_name_values *values, const struct fg_name_tr
     }
 }
 
+static void sum_up(struct fg_name_values *values, const struct fg_name_tree *names)
+{
+    values->all = fg_parents_sums(names->parents, names->n_nodes, values->self, values->totals);
+    sum_functions(values, names);
+}
+
 void fg_name_values_set(struct fg_name_values *values, const struct fg_name_tree *names,
                         const int64_t *self)
 {
@@ -154,6 +160,13 @@ void fg_name_values_set(struct fg_name_values *values, const struct fg_name_tree
 
         *to = fg_value_add(*to, self[i]);
     }
-    values->all = fg_parents_sums(names->parents, names->n_nodes, values->self, values->totals);
-    sum_functions(values, names);
+    sum_up(values, names);
+}
+
+void fg_name_values_set_named(struct fg_name_values *values, const struct fg_name_tree *names,
+                              const int64_t *self)
+{
+    if (names->n_nodes > 0)
+        memcpy(values->self, self, names->n_nodes * sizeof *self);
+    sum_up(values, names);
 }

@@ -45,4 +45,8 @@ void fg_name_values_done(struct fg_name_values *values);
 void fg_name_values_set(struct fg_name_values *values, const struct fg_name_tree *names,
                         const int64_t *self);
 
+/* The same for who has summed by nodes of names already: self[n_nodes]. nameless is left alone. */
+void fg_name_values_set_named(struct fg_name_values *values, const struct fg_name_tree *names,
+                              const int64_t *self);
+
 #endif

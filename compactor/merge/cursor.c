@@ -118,6 +118,27 @@ static enum fg_code load_samples(struct merge_cursor *cursor, struct fg_err *err
     return FG_OK;
 }
 
+enum fg_code merge_cursor_samples(struct merge_cursor *cursor, uint32_t profile,
+                                  struct fg_block_sample_set *ret_set, struct fg_err *err)
+{
+    const struct merge_part *part = &cursor->part;
+    const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
+    uint32_t page = cursor->samples_page;
+
+    if (page == FG_MAP_NONE || profile < pages->pages[page].first ||
+        profile - pages->pages[page].first >= pages->pages[page].items) {
+        page = merge_part_page_of(part, FG_BLOCK_SMP, profile);
+        cursor->samples_page = FG_MAP_NONE;
+        if (fg_block_samples_open(cursor->samples, &part->index, page,
+                                  merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
+            return merge_part_wrap(part, err);
+        cursor->samples_page = page;
+    }
+    if (fg_block_samples_read(cursor->samples, profile, ret_set, err) != FG_OK)
+        return merge_part_wrap(part, err);
+    return FG_OK;
+}
+
 static void room(void *array, size_t count, size_t size)
 {
     void **at = array;

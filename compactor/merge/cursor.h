@@ -12,6 +12,7 @@ struct merge_cursor {
     struct merge_part part;
     struct merge_choice choice;
     const uint32_t *stacks; /* of a rank: the stack's number in the union */
+    uint32_t *numbers;      /* of a series: its number in what is written; FG_MAP_NONE: not there */
 
     uint32_t series;               /* at hand; part.index.n_series: no more */
     struct fg_block_series header; /* of it; borrowed from the index */
@@ -41,6 +42,12 @@ enum fg_code merge_cursor_series(struct merge_cursor *cursor, bool first,
 
 /* To the next chosen profile of the series. */
 enum fg_code merge_cursor_next(struct merge_cursor *cursor, struct fg_err *err) fg_must_check;
+
+/* Samples of any profile of the part, by its ranks; when the walk is over. Valid until the next
+ * call. */
+enum fg_code merge_cursor_samples(struct merge_cursor *cursor, uint32_t profile,
+                                  struct fg_block_sample_set *ret_set,
+                                  struct fg_err *err) fg_must_check;
 
 /* What the profiles of a service are read into, used again and again. */
 struct merge_profile {

@@ -1,11 +1,19 @@
 #include "compactor/merge/merge.h"
 
+#include "common/block/nodes/verify.h"
 #include "common/block/verify.h"
+#include "compactor/merge/nodes.h"
 #include "compactor/merge/stacks.h"
 
 /* Shares of the memory; the rest is the writer's. That of pages is what a single one of them may
  * need: they have 128 KiB each, but where a profile is larger. */
-enum { SHARE_INDEXES = 4, SHARE_SCRATCH = 4, SHARE_STACKS = 4, SHARE_PAGES = 2 };
+enum {
+    SHARE_INDEXES = 4,
+    SHARE_SCRATCH = 4,
+    SHARE_STACKS = 4,
+    SHARE_PAGES = 2,
+    SHARE_NODES = 2, /* when the profiles of a service are written */
+};
 
 /* A block on its way. */
 struct writing {
@@ -21,7 +29,12 @@ struct writing {
     struct merge_cursor *cursors; /* [n_cursors]: parts with a chosen profile */
     uint32_t n_cursors;
     struct merge_stacks stacks;
-    uint32_t *order; /* [n_cursors]: those that have the series at hand */
+    uint32_t *order;                /* [n_cursors]: those that have the series at hand */
+    struct fg_block_series *series; /* of the part; in the arena */
+    uint32_t n_series, cap_series;
+    bool no_nodes; /* there was no room for what they need to know */
+
+    uint32_t left_out;
 };
 
 /* ---- which service ---- */
@@ -52,6 +65,19 @@ static bool next_service(const struct writing *writing, struct fg_slice *ret_ser
 
 /* ---- first pass: stacks ---- */
 
+static enum fg_code number_series(struct writing *writing, struct merge_cursor *cursor,
+                                  struct fg_err *err)
+{
+    uint32_t count = cursor->part.index.n_series;
+
+    cursor->numbers = fg_arena_new(writing->arena, uint32_t, count);
+    if (cursor->numbers == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u series", count);
+    for (uint32_t i = 0; i < count; i++)
+        cursor->numbers[i] = FG_MAP_NONE;
+    return FG_OK;
+}
+
 static enum fg_code open_part(struct writing *writing, uint32_t source, uint32_t number,
                               struct fg_err *err)
 {
@@ -70,6 +96,8 @@ static enum fg_code open_part(struct writing *writing, uint32_t source, uint32_t
                          writing->arena, writing->scratch, &stacks, err) != FG_OK)
         return err->code;
     cursor->stacks = stacks;
+    if (number_series(writing, cursor, err) != FG_OK)
+        return err->code;
     merge_cursor_init(cursor, writing->merge->memory_max_bytes / SHARE_PAGES);
     writing->n_cursors++;
     return FG_OK;
@@ -165,10 +193,26 @@ static enum fg_code least_profile(const struct writing *writing, uint32_t n,
     return FG_OK;
 }
 
+/* What merged nodes have to know of it. */
+static void note_series(struct writing *writing, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct merge_cursor *cursor = &writing->cursors[writing->order[i]];
+
+        cursor->numbers[cursor->series] = writing->n_series;
+    }
+    if (!fg_arena_grow(writing->arena, &writing->series, writing->n_series, 1, &writing->cap_series,
+                       sizeof *writing->series))
+        writing->no_nodes = true;
+    else
+        writing->series[writing->n_series++] = writing->cursors[writing->order[0]].header;
+}
+
 static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_err *err)
 {
     struct merge_cursor *cursor = NULL;
 
+    note_series(writing, n);
     if (fg_block_series_begin(writing->writer, &writing->cursors[writing->order[0]].header, err) !=
         FG_OK)
         return err->code;
@@ -188,6 +232,42 @@ static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_
     return FG_OK;
 }
 
+static enum fg_code make_nodes(struct writing *writing, struct fg_nodes_writer **ret_nodes,
+                               struct fg_err *err)
+{
+    const struct merge_nodes_input input = {.span = writing->span,
+                                            .cursors = writing->cursors,
+                                            .n_cursors = writing->n_cursors,
+                                            .tree = &writing->stacks.tree,
+                                            .series = writing->series,
+                                            .n_series = writing->n_series,
+                                            .block = writing->writer,
+                                            .arena = writing->arena,
+                                            .max_bytes =
+                                                writing->merge->memory_max_bytes / SHARE_NODES};
+    bool left_out = true;
+
+    *ret_nodes = NULL;
+    if (!writing->no_nodes && merge_nodes_make(&input, ret_nodes, &left_out, err) != FG_OK)
+        return err->code;
+    writing->left_out += left_out;
+    return FG_OK;
+}
+
+static enum fg_code end_part(struct writing *writing, struct fg_err *err)
+{
+    fg_auto(fg_nodes_writer) *nodes = NULL;
+
+    if (make_nodes(writing, &nodes, err) != FG_OK)
+        return err->code;
+    if (nodes != NULL && fg_nodes_write(nodes, writing->writer, err) != FG_OK) {
+        if (err->code != FG_E_LIMIT)
+            return err->code;
+        writing->left_out++; /* more than a page can hold: the block does without */
+    }
+    return fg_block_part_end(writing->writer, err);
+}
+
 static enum fg_code write_part(struct writing *writing, struct fg_slice service, struct fg_err *err)
 {
     uint32_t n;
@@ -201,7 +281,7 @@ static enum fg_code write_part(struct writing *writing, struct fg_slice service,
     while ((n = gather_series(writing)) > 0)
         if (write_series(writing, n, err) != FG_OK)
             return err->code;
-    return fg_block_part_end(writing->writer, err);
+    return end_part(writing, err);
 }
 
 /* ---- a block ---- */
@@ -213,6 +293,9 @@ static enum fg_code write_service(struct writing *writing, struct fg_slice servi
 
     fg_arena_reset(writing->arena);
     writing->n_cursors = 0;
+    writing->series = NULL;
+    writing->n_series = writing->cap_series = 0;
+    writing->no_nodes = false;
     merge_stacks_init(&writing->stacks, writing->merge->memory_max_bytes / SHARE_STACKS);
     code = open_service(writing, service, err);
     if (code == FG_OK && writing->n_cursors > 0)
@@ -235,7 +318,7 @@ static enum fg_code write_block(struct writing *writing, struct fg_block_summary
 }
 
 enum fg_code merge_write(const struct merge *merge, const struct merge_span *span, uint32_t level,
-                         const struct fg_block_sink *sink, struct fg_block_summary *ret_summary,
+                         const struct fg_block_sink *sink, struct merge_written *ret_written,
                          struct fg_err *err)
 {
     struct writing writing = {
@@ -249,7 +332,8 @@ enum fg_code merge_write(const struct merge *merge, const struct merge_span *spa
         .arena = fg_arena_create(merge->memory_max_bytes / SHARE_INDEXES),
         .scratch = fg_arena_create(merge->memory_max_bytes / SHARE_SCRATCH),
     };
-    enum fg_code code = write_block(&writing, ret_summary, err);
+    struct merge_written written;
+    enum fg_code code = write_block(&writing, &written.summary, err);
 
     fg_block_writer_destroy(writing.writer);
     fg_block_samples_destroy(writing.counter);
@@ -259,6 +343,9 @@ enum fg_code merge_write(const struct merge *merge, const struct merge_span *spa
     free(writing.next_parts);
     free(writing.cursors);
     free(writing.order);
+    written.left_out = writing.left_out;
+    if (code == FG_OK)
+        *ret_written = written;
     return code;
 }
 
@@ -293,6 +380,9 @@ static enum fg_code read_back(struct fg_slice file, const char *name, size_t mem
         fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
                                  &directory, err) != FG_OK)
         return err->code;
+    for (uint32_t i = 0; i < directory.n_parts; i++)
+        if (fg_nodes_verify(&directory.parts[i], file, memory_max_bytes, err) != FG_OK)
+            return err->code;
     return tally_file(
         &(struct merge_source){
             .name = name, .parts = directory.parts, .n_parts = directory.n_parts, .bytes = file},

@@ -5,7 +5,8 @@
  *   merge_survey   rows only: what there is, when, and what deletions take; says which blocks to
  *                  write
  *   merge_write    one block: for each service, first the stacks that are in use and how often,
- *                  then series by series the profiles in the order of time and id
+ *                  then series by series the profiles in the order of time and id, then what they
+ *                  add up to
  *   merge_read_back  the tally of a block that was written and verified
  *
  * The tallies of all blocks of a survey add up to its own; who swaps them in has compared
@@ -59,12 +60,18 @@ enum fg_code merge_survey(struct merge *merge, const struct merge_survey_options
                           struct fg_arena *arena, struct merge_survey *ret_survey,
                           struct fg_err *err) fg_must_check;
 
+struct merge_written {
+    struct fg_block_summary summary;
+    uint32_t left_out; /* services that have not all merged nodes they should: no memory */
+};
+
 /*
- * Writes the profiles of the span that no deletion names. level: as in manifests.
- * FG_E_CORRUPT: a source is broken, or two of them have the same profile: its id and both names.
+ * Writes the profiles of the span that no deletion names, and merged nodes of them (nodes.h).
+ * level: as in manifests. FG_E_CORRUPT: a source is broken, or two of them have the same profile:
+ * its id and both names.
  */
 enum fg_code merge_write(const struct merge *merge, const struct merge_span *span, uint32_t level,
-                         const struct fg_block_sink *sink, struct fg_block_summary *ret_summary,
+                         const struct fg_block_sink *sink, struct merge_written *ret_written,
                          struct fg_err *err) fg_must_check;
 
 /* file: what was written, all of it. Verifies it (common/block/verify.h) and tallies its rows.

@@ -1,5 +1,6 @@
 /*
- * What compaction costs: segments of ten minutes into blocks of an hour, and these into one of all.
+ * What compaction costs: segments of ten minutes into blocks of an hour, and these into one of a
+ * day, with merged nodes.
  *
  *     bench_compact INSTANCES HOURS FILE...   CPU profiles of one service (stream.h)
  *
@@ -7,6 +8,7 @@
  * went in, as the compactor does.
  */
 #include "common/base/time.h"
+#include "common/block/nodes/reader.h"
 #include "compactor/merge/merge.h"
 #include "tests/bench/stream.h"
 
@@ -18,7 +20,7 @@ enum { SEGMENTS = 6, HOURS_MAX = 24, ROUNDS = 60 };
 static const size_t memory_max_bytes = (size_t)1 << 30;
 
 struct costs {
-    uint64_t profiles, in_bytes, out_bytes;
+    uint64_t profiles, in_bytes, out_bytes, nodes_bytes;
     int64_t survey_ns, write_ns, check_ns;
 };
 
@@ -51,13 +53,28 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return FG_OK;
 }
 
+/* Bytes of all sections of merged nodes. */
+static uint64_t nodes_bytes(struct fg_slice object)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct merge_source source = source_of(object, arena);
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < source.n_parts; i++) {
+        struct fg_nodes_ranges ranges = fg_nodes_ranges(&source.parts[i]);
+
+        bytes += ranges.nod.len + ranges.crn.len + ranges.ftb.len + ranges.ful.len;
+    }
+    fg_arena_destroy(arena);
+    return bytes;
+}
+
 /* Merges objects into out, and frees them. */
-static void compact(struct fg_buf *objects, uint32_t n, uint32_t level, struct fg_buf *out,
-                    struct costs *costs)
+static void compact(struct fg_buf *objects, uint32_t n, uint32_t level,
+                    const struct merge_span *span, struct fg_buf *out, struct costs *costs)
 {
     const struct merge_survey_options options = {
         .span_of = all_of_it, .bins_max = 1, .keep_from_ns = INT64_MIN};
-    const struct merge_span span = MERGE_SPAN_ALL;
     const struct fg_block_sink sink = {append, out};
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct merge_source sources[HOURS_MAX];
@@ -65,7 +82,7 @@ static void compact(struct fg_buf *objects, uint32_t n, uint32_t level, struct f
                           .sources = sources,
                           .n_sources = n,
                           .memory_max_bytes = memory_max_bytes};
-    struct fg_block_summary summary;
+    struct merge_written written;
     struct merge_survey survey;
     struct merge_tally tally;
     struct fg_err err;
@@ -78,15 +95,16 @@ static void compact(struct fg_buf *objects, uint32_t n, uint32_t level, struct f
     bench_must(merge_survey(&merge, &options, arena, &survey, &err), &err);
     surveyed_ns = bench_cpu_ns();
     fg_buf_init(out, SIZE_MAX);
-    bench_must(merge_write(&merge, &span, level, &sink, &summary, &err), &err);
+    bench_must(merge_write(&merge, span, level, &sink, &written, &err), &err);
     written_ns = bench_cpu_ns();
     bench_must(merge_read_back(fg_buf_slice(out), "out", memory_max_bytes, &tally, &err), &err);
     bench_must(merge_tally_check(&survey.kept, &tally, &err), &err);
     costs->survey_ns += surveyed_ns - begun_ns;
     costs->write_ns += written_ns - surveyed_ns;
     costs->check_ns += bench_cpu_ns() - written_ns;
-    costs->profiles += summary.n_profiles;
+    costs->profiles += written.summary.n_profiles;
     costs->out_bytes += out->len;
+    costs->nodes_bytes += nodes_bytes(fg_buf_slice(out));
     for (uint32_t i = 0; i < n; i++)
         fg_buf_done(&objects[i]);
     fg_arena_destroy(arena);
@@ -96,12 +114,19 @@ static void show(const char *what, const struct costs *costs)
 {
     double n = (double)costs->profiles;
 
-    printf("%s: %llu profiles, %.1f -> %.1f bytes a profile; survey %.1f, write %.1f, verify %.1f, "
+    printf("%s: %llu profiles, %.1f -> %.1f bytes a profile, %.1f of it merged nodes; survey %.1f, "
+           "write %.1f, verify %.1f, "
            "together %.1f us a profile\n",
            what, (unsigned long long)costs->profiles, (double)costs->in_bytes / n,
-           (double)costs->out_bytes / n, (double)costs->survey_ns / 1e3 / n,
-           (double)costs->write_ns / 1e3 / n, (double)costs->check_ns / 1e3 / n,
+           (double)costs->out_bytes / n, (double)costs->nodes_bytes / n,
+           (double)costs->survey_ns / 1e3 / n, (double)costs->write_ns / 1e3 / n,
+           (double)costs->check_ns / 1e3 / n,
            (double)(costs->survey_ns + costs->write_ns + costs->check_ns) / 1e3 / n);
+}
+
+static int64_t hour_ns(uint32_t number)
+{
+    return STREAM_START_NS + number * FG_HOUR_NS;
 }
 
 int main(int argc, char **argv)
@@ -128,11 +153,13 @@ int main(int argc, char **argv)
             stream_write(&stream, &written);
             segments[s] = written.file;
         }
-        compact(segments, SEGMENTS, 1, &hours[h], &hour);
+        compact(segments, SEGMENTS, 1,
+                &(struct merge_span){hour_ns(h), hour_ns(h + 1), 0, UINT16_MAX}, &hours[h], &hour);
     }
-    compact(hours, n_hours, 3, &day, &all);
+    compact(hours, n_hours, 3, &(struct merge_span){hour_ns(0), hour_ns(24), 0, UINT16_MAX}, &day,
+            &all);
     show("segments to hours", &hour);
-    show("hours to one", &all);
+    show("hours to a day", &all);
     (void)getrusage(RUSAGE_SELF, &usage);
     printf("most memory, with objects and the stream: %ld MiB\n", usage.ru_maxrss / 1024);
     fg_buf_done(&day);

@@ -162,6 +162,29 @@ static void keep(struct fg_buf *buf, struct fg_slice bytes)
     fg_buf_put(buf, bytes);
 }
 
+/* Sums by name and by rank: samples, and nanoseconds of them. */
+static void sum(const struct fg_name_tree *names, const struct fg_tree *tree,
+                const struct drawn *drawn, const uint32_t *ranks, uint32_t n_ranks,
+                struct fg_nodes_value values[2])
+{
+    int64_t *self[2];
+    uint64_t *full[2];
+
+    for (uint32_t type = 0; type < 2; type++) {
+        uint64_t scale = type == 0 ? 1 : PERIOD_NS;
+
+        self[type] = fg_calloc((size_t)names->n_nodes + 1, sizeof(int64_t));
+        full[type] = fg_calloc((size_t)n_ranks + 1, sizeof(uint64_t));
+        for (uint32_t i = 0; i < tree->n_nodes; i++)
+            if (names->nodes[i] != FG_TREE_ROOT)
+                self[type][names->nodes[i]] += (int64_t)(drawn->sums[i + 1] * scale);
+        for (uint32_t i = 0; i < n_ranks; i++)
+            full[type][i] = drawn->sums[ranks[i]] * scale;
+        values[type].self = self[type];
+        values[type].full = full[type];
+    }
+}
+
 static void write_hour(struct bench *bench, uint32_t number, const struct fg_tree *tree,
                        const struct drawn *drawn)
 {
@@ -172,32 +195,24 @@ static void write_hour(struct bench *bench, uint32_t number, const struct fg_tre
          FG_LIT("nanoseconds")},
     };
     uint64_t profiles = (uint64_t)bench->instances * PROFILES_AN_HOUR;
-    uint64_t *ns = fg_calloc((size_t)tree->n_nodes + 1, sizeof *ns);
     uint32_t *ranks = fg_calloc((size_t)tree->n_nodes + 1, sizeof *ranks);
     struct fg_groups groups = {0};
-    struct fg_nodes_options options = {.tree = tree,
-                                       .groups = &groups,
-                                       .types = types,
-                                       .n_types = FG_COUNT(types),
-                                       .ranks = ranks};
+    struct fg_nodes_options options = {
+        .tree = tree, .groups = &groups, .types = types, .n_types = FG_COUNT(types)};
     struct fg_nodes_key key = {.start_ns = number * HOUR_NS, .end_ns = (number + 1) * HOUR_NS};
     struct fg_nodes_value values[] = {
-        {.type = 0,
-         .sums = drawn->sums,
-         .count = profiles,
-         .replaces_bytes = profiles * PROFILE_BYTES},
-        {.type = 1, .sums = ns, .count = profiles, .replaces_bytes = profiles * PROFILE_BYTES}};
+        {.type = 0, .count = profiles, .replaces_bytes = profiles * PROFILE_BYTES},
+        {.type = 1, .count = profiles, .replaces_bytes = profiles * PROFILE_BYTES}};
     struct hour *hour = &bench->hours[number];
     struct fg_nodes_sections sections;
     struct fg_nodes_writer *writer;
     struct fg_err err;
     int64_t from;
 
-    for (uint32_t i = 0; i <= tree->n_nodes; i++)
-        ns[i] = drawn->sums[i] * PERIOD_NS;
     options.n_ranks = make_ranks(drawn->uses, tree->n_nodes, ranks);
     from = cpu_ns();
     must(fg_nodes_writer_create(&options, &writer, &err), &err);
+    sum(fg_nodes_writer_names(writer), tree, drawn, ranks, options.n_ranks, values);
     must(fg_nodes_add(writer, &key, values, FG_COUNT(values), &err), &err);
     must(fg_nodes_finish(writer, &sections, &err), &err);
     bench->write_ns += cpu_ns() - from;
@@ -208,8 +223,11 @@ static void write_hour(struct bench *bench, uint32_t number, const struct fg_tre
     hour->n_nodes = tree->n_nodes;
     hour->n_stacks = options.n_ranks;
     fg_nodes_writer_destroy(writer);
+    for (size_t i = 0; i < FG_COUNT(values); i++) {
+        free((void *)(uintptr_t)values[i].self);
+        free((void *)(uintptr_t)values[i].full);
+    }
     free(ranks);
-    free(ns);
 }
 
 static void write_hours(struct bench *bench)

@@ -201,7 +201,7 @@ static uint64_t profile_hash(const struct fg_block_profile *profile,
 struct form {
     struct fg_block_profile profile;
     struct fg_block_series series;
-    struct fg_label labels[3];
+    struct fg_label labels[4];
     char pod[16];
     uint32_t stacks[MADE_SAMPLES_MAX];
     uint64_t values[4 * MADE_SAMPLES_MAX], link_values[4 * MADE_SAMPLES_MAX];
@@ -215,9 +215,11 @@ static void form_labels(struct form *form, const struct made_profile *made)
         FG_LIT("__name__"), made->schema == 0 ? FG_LIT("process_cpu") : FG_LIT("memory")};
     form->labels[1] = (struct fg_label){FG_LIT("pod"), fg_cstr(form->pod)};
     form->labels[2] =
+        (struct fg_label){FG_LIT("region"), made->instance < 2 ? FG_LIT("eu") : FG_LIT("us")};
+    form->labels[3] =
         (struct fg_label){FG_LIT("service_name"), fg_cstr(made_service(made->service))};
     form->series = (struct fg_block_series){
-        .labels = {form->labels, 3},
+        .labels = {form->labels, 4},
         .types = made->schema == 0 ? cpu_types : heap_types,
         .n_types = n_types_of(made),
         .period_type = made->schema == 0

@@ -1,5 +1,6 @@
 /*
- * Looks at all merged nodes of a part: that they can be read, fill their sections, and add up.
+ * Looks at all merged nodes of a part: that they can be read, fill their sections, and add up; and,
+ * where somebody has the time, that they are what its profiles add up to.
  */
 #ifndef FG_COMMON_BLOCK_NODES_VERIFY_H
 #define FG_COMMON_BLOCK_NODES_VERIFY_H
@@ -13,5 +14,13 @@
  */
 enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice file,
                              size_t max_bytes, struct fg_err *err) fg_must_check;
+
+/*
+ * Makes every node anew and compares: groups, counts, digests, totals, crowns, tables and full
+ * nodes. Of parts with profiles, whose blocks fg_block_verify() has found good; others have nothing
+ * to compare with. Reads each profile once for each node that holds it. FG_E_CORRUPT, FG_E_LIMIT.
+ */
+enum fg_code fg_nodes_verify_sums(const struct fg_block_part *part, struct fg_slice file,
+                                  size_t max_bytes, struct fg_err *err) fg_must_check;
 
 #endif

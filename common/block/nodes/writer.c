@@ -60,9 +60,6 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
     writer->made_of = copy_array(options->made_of, options->n_made_of, sizeof *options->made_of);
     writer->options.types = writer->types;
     writer->options.made_of = writer->made_of;
-    if (options->ranks != NULL)
-        writer->ranks = copy_array(options->ranks, options->n_ranks, sizeof *options->ranks);
-    writer->options.ranks = writer->ranks;
     if (options->crown_nodes == 0)
         writer->options.crown_nodes = FG_CROWN_NODES;
     fg_name_tree_init_stacks(&writer->names, options->tree);
@@ -78,6 +75,11 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
     fg_buf_init(&writer->ful, SIZE_MAX);
     *ret_writer = writer;
     return FG_OK;
+}
+
+const struct fg_name_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer)
+{
+    return &writer->names;
 }
 
 static void part_done(struct fg_nodes_out_part *part)
@@ -96,7 +98,6 @@ void fg_nodes_writer_destroy(struct fg_nodes_writer *writer)
     free(writer->rows);
     free(writer->types);
     free(writer->made_of);
-    free(writer->ranks);
     fg_name_values_done(&writer->values);
     fg_name_tree_done(&writer->names);
     free(writer->dict);
@@ -268,15 +269,8 @@ static void add_full(struct fg_nodes_writer *writer, const struct fg_nodes_value
                      struct fg_nodes_out_row *row)
 {
     struct fg_nodes_out_part *part = &row->parts[FG_NODES_FULL];
-    const uint32_t *ranks = writer->options.ranks;
-    uint32_t n_ranks = writer->options.n_ranks;
-    int64_t *values = fg_malloc(FG_MAX((size_t)n_ranks, 1) * sizeof *values);
-
-    for (uint32_t i = 0; i < n_ranks; i++)
-        values[i] = (int64_t)value->sums[ranks[i]];
-    put_column(values, n_ranks, &part->bytes);
+    put_column((const int64_t *)value->full, writer->options.n_ranks, &part->bytes);
     judge(writer, FG_NODES_FULL, value->replaces_bytes, part);
-    free(values);
 }
 
 /* What was not kept is freed, what was is cut to its size. */
@@ -295,11 +289,11 @@ static void fill_row(struct fg_nodes_writer *writer, const struct fg_nodes_value
 {
     for (unsigned what = 0; what < FG_NODES_WHATS; what++)
         fg_buf_init(&row->parts[what].bytes, SIZE_MAX);
-    fg_name_values_set(&writer->values, &writer->names, (const int64_t *)(value->sums + 1));
+    fg_name_values_set_named(&writer->values, &writer->names, value->self);
     row->total = writer->values.all;
     add_crown(writer, value, row);
     add_table(writer, value, row);
-    if (writer->options.ranks != NULL)
+    if (value->full != NULL)
         add_full(writer, value, row);
     for (unsigned what = 0; what < FG_NODES_WHATS; what++)
         settle(&row->parts[what]);
@@ -328,6 +322,11 @@ static enum fg_code check_key(const struct fg_nodes_writer *writer, const struct
     return FG_OK;
 }
 
+static const uint64_t *sums_of(const struct fg_nodes_value *value, bool full)
+{
+    return full ? value->full : (const uint64_t *)value->self;
+}
+
 /*
  * Of which earlier value of the key is this one a multiple? Gives that one's row, or FG_MAP_NONE.
  * All rows of the key are behind `first`.
@@ -335,7 +334,9 @@ static enum fg_code check_key(const struct fg_nodes_writer *writer, const struct
 static uint32_t find_base(const struct fg_nodes_writer *writer, const struct fg_nodes_value *values,
                           uint32_t i, uint32_t first, uint64_t *ret_factor)
 {
-    uint32_t count = writer->names.n_from + 1;
+    /* What is a multiple by stack is one by name too. */
+    bool full = values[i].full != NULL;
+    uint32_t count = full ? writer->options.n_ranks : writer->names.n_nodes;
 
     for (uint32_t row = first; row < writer->n_rows; row++) {
         const struct fg_nodes_out_row *base = &writer->rows[row];
@@ -345,10 +346,10 @@ static uint32_t find_base(const struct fg_nodes_writer *writer, const struct fg_
 
         for (uint32_t k = 0; k < i; k++)
             if (values[k].type == base->type)
-                sums = values[k].sums;
+                sums = sums_of(&values[k], full);
         if (sums == NULL || base->base != FG_MAP_NONE)
             continue;
-        column = fg_block_column_choose(values[i].sums, count, sums, 0, 1, NULL);
+        column = fg_block_column_choose(sums_of(&values[i], full), count, sums, 0, 1, NULL);
         if (column.kind == FG_BLOCK_COLUMN_MULTIPLE &&
             !__builtin_mul_overflow(base->cut_max, column.scale, &product) &&
             product <= INT64_MAX) {
@@ -388,7 +389,7 @@ static void add_value(struct fg_nodes_writer *writer, const struct fg_nodes_key 
                                      .base = FG_MAP_NONE,
                                      .factor = 1};
     if (value->count > 0) {
-        fg_assert(value->sums != NULL);
+        fg_assert(value->self != NULL);
         row->base = find_base(writer, values, i, first, &row->factor);
         if (row->base == FG_MAP_NONE)
             fill_row(writer, value, row);

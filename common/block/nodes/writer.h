@@ -3,12 +3,12 @@
  *
  *     fg_block_part_begin ... profiles ...
  *       fg_nodes_writer_create   the part's tree, types, groups
- *       fg_nodes_add             for each key: sums over the tree, by type
+ *       fg_nodes_add             for each key: sums by node of names and by rank, by type
  *       fg_nodes_write           gives the block writer the sections NOD, CRN, FTB and FUL
  *     fg_block_part_end
  *
- * Sums are by stack as in fg_block_writer's profiles: 0 is the empty stack, i + 1 the one that ends
- * in node i of the part's tree. A key can be added as soon as its profiles are written.
+ * Sums for crowns and tables are by node of fg_nodes_writer_names(), which are far fewer than
+ * stacks; only full nodes need sums by stack.
  *
  * What is not worth its bytes is left out. A value that is a multiple of an earlier type's
  * everywhere costs a few bytes. The same calls in the same order give the same bytes, whatever the
@@ -33,9 +33,7 @@ struct fg_nodes_options {
     /* Of parts that hold nodes only: the objects whose profiles they sum up. */
     const struct fg_id *made_of;
     uint32_t n_made_of;
-    /* Stacks by rank (fg_block_part_stacks()), copied; NULL: no full nodes. */
-    const uint32_t *ranks;
-    uint32_t n_ranks;
+    uint32_t n_ranks;     /* stacks of the part (fg_block_part_n_stacks()); 0: no full nodes */
     uint32_t crown_nodes; /* 0: FG_CROWN_NODES */
 };
 
@@ -46,10 +44,15 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
 void fg_nodes_writer_destroy(struct fg_nodes_writer *writer);
 FG_AUTO(fg_nodes_writer, fg_nodes_writer_destroy)
 
+/* The names that stacks of the tree have: names->nodes[] says which of its nodes one ends in. */
+const struct fg_name_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer);
+
 /* One type of a node. */
 struct fg_nodes_value {
     uint32_t type;        /* into options.types; ascending within a key */
-    const uint64_t *sums; /* [1 + tree->n_nodes]; may be NULL when count is 0 */
+    const int64_t *self;  /* [names->n_nodes]; may be NULL when count is 0 */
+    const uint64_t *full; /* [n_ranks], by rank (fg_block_part_stacks()); NULL: no full node. Of a
+                             key all values have it or none has. */
     uint64_t count;       /* profiles; 0: there are none, which is worth knowing */
     struct fg_id digest;  /* sum of their ids */
     uint64_t

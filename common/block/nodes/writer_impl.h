@@ -30,10 +30,9 @@ struct fg_nodes_out_row {
 };
 
 struct fg_nodes_writer {
-    struct fg_nodes_options options; /* its arrays are these three */
+    struct fg_nodes_options options; /* its arrays are these two */
     struct fg_profile_type *types;
     struct fg_id *made_of;
-    uint32_t *ranks;
     struct fg_name_tree names;
     struct fg_name_values values; /* of the node at hand */
     bool *dict;                   /* nodes of names that some crown has */

@@ -3,6 +3,7 @@
  * in, each profile once; the bytes do not depend on how it was divided.
  */
 #include "common/base/time.h"
+#include "common/block/nodes/verify.h"
 #include "compactor/merge/merge.h"
 #include "tests/lib/made.h"
 
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { PROFILES = 300, SOURCES_MAX = 6, MEMORY = 64 * 1024 * 1024 };
+enum { PROFILES = 1200, SOURCES_MAX = 6, MEMORY = 64 * 1024 * 1024 };
 
 #define HOUR  FG_HOUR_NS
 #define START (INT64_C(480000) * HOUR)
@@ -102,10 +103,10 @@ static enum fg_code try_write(struct fixture *f, const struct merge_span *span, 
                               struct fg_err *err)
 {
     const struct fg_block_sink sink = {append, out};
-    struct fg_block_summary summary;
+    struct merge_written written;
 
     fg_buf_init(out, SIZE_MAX);
-    return merge_write(&f->merge, span, 1, &sink, &summary, err);
+    return merge_write(&f->merge, span, 1, &sink, &written, err);
 }
 
 static struct merge_tally write_span(struct fixture *f, const struct merge_span *span,
@@ -260,6 +261,83 @@ static void deletes(void **state)
     close_fixture(&f);
 }
 
+/* ---- merged nodes ---- */
+
+struct seen_rows {
+    uint32_t kinds[3], spans, halves, zeros, fulls, multiples;
+};
+
+/* Every node is what the profiles add up to, however they came. */
+static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
+                          struct seen_rows *seen)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_block_directory directory;
+    struct fg_err err;
+    uint64_t offset;
+
+    must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
+    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
+                                  &directory, &err),
+         &err);
+    for (uint32_t i = 0; i < directory.n_parts; i++) {
+        struct fg_block_range nod = fg_nodes_ranges(&directory.parts[i]).nod;
+        struct fg_nodes nodes = {0};
+
+        must(fg_nodes_verify(&directory.parts[i], file, MEMORY, &err), &err);
+        must(fg_nodes_verify_sums(&directory.parts[i], file, MEMORY, &err), &err);
+        if (nod.len > 0)
+            must(fg_nodes_parse(fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, &err),
+                 &err);
+        for (uint32_t k = 0; k < nodes.n_rows; k++) {
+            const struct fg_nodes_row *row = &nodes.rows[k];
+            int64_t len = row->key.end_ns - row->key.start_ns;
+
+            seen->kinds[row->key.kind]++;
+            seen->spans += len < (span->end_ns - span->start_ns) / 10;
+            seen->halves += len == 6 * HOUR;
+            seen->zeros += row->count == 0;
+            seen->fulls += row->places[FG_NODES_FULL].bytes > 0;
+            seen->multiples += row->factor > 1;
+        }
+    }
+    fg_arena_destroy(arena);
+}
+
+static void nodes_are_what_profiles_add_up_to(void **state)
+{
+    static const struct merge_span spans[] = {{START, START + HOUR, 0, UINT16_MAX},
+                                              {START, START + 24 * HOUR, 0, UINT16_MAX},
+                                              {START, START + 24 * HOUR, 0x1000, 0xcfff},
+                                              {START, START + 672 * HOUR, 0, UINT16_MAX}};
+    struct seen_rows seen = {0};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        for (size_t i = 0; i < FG_COUNT(spans); i++) {
+            struct fg_buf first, again;
+            struct fixture f;
+
+            open_fixture(&f, seed, 1 + (uint32_t)(seed % SOURCES_MAX));
+            (void)write_span(&f, &spans[i], &first);
+            look_at_nodes(fg_buf_slice(&first), &spans[i], &seen);
+            for (uint32_t k = 0; k < SOURCES_MAX; k++)
+                fg_buf_done(&f.objects[k]);
+            divide(&f, 1 + (uint32_t)((seed + 2) % SOURCES_MAX), seed * 31);
+            (void)write_span(&f, &spans[i], &again);
+            assert_true(fg_slice_eq(fg_buf_slice(&first), fg_buf_slice(&again)));
+            fg_buf_done(&first);
+            fg_buf_done(&again);
+            close_fixture(&f);
+        }
+    print_message("  all %u, groups %u, series %u; short %u, 6 h %u, of nothing %u; full %u; "
+                  "multiples %u\n",
+                  seen.kinds[0], seen.kinds[1], seen.kinds[2], seen.spans, seen.halves, seen.zeros,
+                  seen.fulls, seen.multiples);
+    assert_true(seen.kinds[0] > 0 && seen.kinds[1] > 0 && seen.kinds[2] > 0);
+    assert_true(seen.spans > 0 && seen.halves > 0 && seen.zeros > 0 && seen.fulls > 0);
+}
+
 static void refuses_what_is_there_twice(void **state)
 {
     struct fixture f;
@@ -288,7 +366,7 @@ static void broken_sources(void **state)
     open_fixture(&f, 4, 2);
     good = write_span(&f, &MERGE_SPAN_ALL, &out);
     fg_buf_done(&out);
-    for (size_t i = 16; i < f.objects[0].len; i += 11) {
+    for (size_t i = 16; i < f.objects[0].len; i += 97) {
         struct fg_err err = {.code = FG_OK};
 
         f.objects[0].ptr[i] ^= 0x40;
@@ -326,6 +404,7 @@ int main(void)
         cmocka_unit_test(same_bytes),
         cmocka_unit_test(divides),
         cmocka_unit_test(deletes),
+        cmocka_unit_test(nodes_are_what_profiles_add_up_to),
         cmocka_unit_test(refuses_what_is_there_twice),
         cmocka_unit_test(broken_sources),
         cmocka_unit_test(too_little_memory),

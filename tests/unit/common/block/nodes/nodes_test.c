@@ -42,6 +42,7 @@ struct made {
     uint32_t *uses;
     struct fg_buf file;
     uint64_t replaces_bytes; /* of every node */
+    uint32_t *ranks, n_ranks;
 };
 
 static void make_labels(struct made *made)
@@ -155,20 +156,36 @@ static uint64_t *sum_key(const struct made *made, const struct fg_nodes_key *key
 static void add_key(const struct made *made, struct fg_nodes_writer *writer,
                     const struct fg_nodes_key *key)
 {
+    const struct fg_name_tree *names = fg_nodes_writer_names(writer);
     struct fg_nodes_value values[TYPES];
-    uint64_t *sums[TYPES];
+    int64_t *self[TYPES];
+    uint64_t *full[TYPES];
     struct fg_err err;
 
     for (uint32_t type = 0; type < TYPES; type++) {
+        uint64_t *sums;
+
         values[type] = (struct fg_nodes_value){.type = type,
                                                .digest = {key->number, key->kind},
                                                .replaces_bytes = made->replaces_bytes};
-        sums[type] = sum_key(made, key, type, &values[type].count);
-        values[type].sums = values[type].count == 0 ? NULL : sums[type];
+        sums = sum_key(made, key, type, &values[type].count);
+        self[type] = fg_calloc((size_t)names->n_nodes + 1, sizeof(int64_t));
+        full[type] = fg_calloc((size_t)made->n_ranks + 1, sizeof(uint64_t));
+        for (uint32_t i = 0; i < made->tree.n_nodes; i++)
+            self[type][names->nodes[i]] += (int64_t)sums[i + 1];
+        for (uint32_t i = 0; i < made->n_ranks; i++)
+            full[type][i] = sums[made->ranks[i]];
+        if (values[type].count > 0) {
+            values[type].self = self[type];
+            values[type].full = made->n_ranks == 0 ? NULL : full[type];
+        }
+        free(sums);
     }
     assert_int_equal(fg_nodes_add(writer, key, values, TYPES, &err), FG_OK);
-    for (uint32_t type = 0; type < TYPES; type++)
-        free(sums[type]);
+    for (uint32_t type = 0; type < TYPES; type++) {
+        free(self[type]);
+        free(full[type]);
+    }
 }
 
 /* All, groups and series over the whole time and its halves; and one span without profiles. */
@@ -222,21 +239,21 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return FG_OK;
 }
 
-static struct fg_nodes_writer *make_nodes(const struct made *made, struct fg_block_writer *block)
+static struct fg_nodes_writer *make_nodes(struct made *made, struct fg_block_writer *block)
 {
     uint32_t n_ranks = fg_block_part_n_stacks(block);
-    uint32_t *ranks = fg_arena_new(made->arena, uint32_t, n_ranks);
     struct fg_nodes_options options = {.tree = &made->tree,
                                        .groups = &made->groups,
                                        .types = types,
                                        .n_types = TYPES,
-                                       .ranks = ranks,
                                        .n_ranks = n_ranks,
                                        .crown_nodes = CROWN_NODES};
     struct fg_nodes_writer *writer;
     struct fg_err err;
 
-    fg_block_part_stacks(block, ranks);
+    made->ranks = fg_arena_new(made->arena, uint32_t, n_ranks);
+    made->n_ranks = n_ranks;
+    fg_block_part_stacks(block, made->ranks);
     assert_int_equal(fg_nodes_writer_create(&options, &writer, &err), FG_OK);
     add_keys(made, writer);
     return writer;
@@ -591,19 +608,16 @@ static void every_flipped_byte_is_found(void **state)
 /* A service of one series has nothing to be grouped by; and a tree may have no names at all. */
 static void little_is_enough(void **state)
 {
-    uint64_t sums[1] = {7};
-    const struct fg_nodes_value value = {.sums = sums, .count = 1, .replaces_bytes = 9999};
-    const uint32_t ranks[1] = {0};
+    const int64_t self[1] = {0};
+    const uint64_t full[1] = {7};
+    const struct fg_nodes_value value = {
+        .self = self, .full = full, .count = 1, .replaces_bytes = 9999};
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_nodes_key key = {.end_ns = 1};
     struct fg_groups groups;
     struct fg_tree tree;
-    struct fg_nodes_options options = {.tree = &tree,
-                                       .groups = &groups,
-                                       .types = types,
-                                       .n_types = 1,
-                                       .ranks = ranks,
-                                       .n_ranks = 1};
+    struct fg_nodes_options options = {
+        .tree = &tree, .groups = &groups, .types = types, .n_types = 1, .n_ranks = 1};
     struct fg_nodes_sections sections;
     struct fg_nodes_writer *writer;
     struct fg_labels one = {NULL, 0};
@@ -635,8 +649,8 @@ static void refuses_what_cannot_be(void **state)
     struct fg_groups groups = {.n_groups = 1, .n_series = 1};
     struct fg_nodes_options options = {
         .tree = &tree, .groups = &groups, .types = types, .n_types = TYPES};
-    uint64_t sums[1] = {0};
-    const struct fg_nodes_value one = {.type = 0, .sums = sums, .count = 1, .replaces_bytes = 9999};
+    const int64_t self[1] = {0};
+    const struct fg_nodes_value one = {.type = 0, .self = self, .count = 1, .replaces_bytes = 9999};
     const struct fg_nodes_value twice[] = {one, one};
     const struct fg_nodes_value wrong = {.type = TYPES};
     struct fg_nodes_key key = {.end_ns = 1};

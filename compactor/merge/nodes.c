@@ -1,0 +1,774 @@
+#include "compactor/merge/nodes.h"
+
+#include "common/base/time.h"
+#include "common/profile/crown.h"
+
+enum {
+    TYPES_MAX = 256, /* of a service: more have no nodes */
+    ARENA_SHARE = 2, /* of the memory: what is kept of series; the rest is sums */
+    /* A crown takes 0.85 to 1.1 bytes a node: what is not worth three quarters is not made. */
+    CROWN_NODE_BYTES = 3,
+    CROWN_NODE_SHARE = 4,
+    ZERO_ROW_BYTES = 8, /* of a row that says there is nothing, packed */
+};
+
+/* Profiles of a series in a bucket of time. */
+struct counted {
+    uint64_t profiles, samples;
+    struct fg_id digest;
+};
+
+struct series {
+    uint32_t group;
+    uint32_t *types;         /* [n_types of its schema]: into making.types; FG_MAP_NONE: not seen */
+    struct counted *buckets; /* [n_buckets] */
+};
+
+/* What is known of a source: of its series s, bucket b has profiles
+ * [firsts[s * (n_buckets + 1) + b], the next one). */
+struct source {
+    uint32_t *firsts;
+    uint32_t at;     /* series that comes next, when they are gone through in order */
+    uint32_t *names; /* of a rank: the node of names, or n_nodes */
+    uint32_t *ranks; /* of a rank: that in the block */
+};
+
+struct making {
+    const struct merge_nodes_input *input;
+    struct fg_arena *arena, *scratch;
+    struct fg_nodes_writer *writer;
+    const struct fg_name_tree *names;
+    uint32_t n_ranks;
+    struct fg_groups *groups; /* in the caller's arena: the writer of nodes looks at them */
+    uint32_t group_sizes[FG_GROUPS_MAX]; /* series */
+    bool left_out;
+
+    /* Time: buckets, and so many of them are a middle span; 1 of either: none. */
+    int64_t start_ns, bucket_ns;
+    uint32_t n_buckets, n_middles;
+
+    struct fg_profile_type types[TYPES_MAX];
+    uint32_t n_types;
+    struct series *series;
+    struct source *sources;
+    uint64_t samples, samples_bytes; /* of the part, as stored */
+
+    /* Sums of the types at hand: columns. Those by name have room for what has none, at the end. */
+    uint32_t columns[TYPES_MAX], n_columns; /* into types, ascending */
+    uint32_t column_of[TYPES_MAX];          /* FG_MAP_NONE: not at hand */
+    bool done[TYPES_MAX];
+    uint32_t n_groups;              /* that are summed; 1: all are one */
+    size_t stride;                  /* of a column by name */
+    int64_t *bucket, *middle, *top; /* [column]; [group][column] twice */
+    uint64_t *full;                 /* [group][column][n_ranks]; NULL: none */
+};
+
+/* ---- spans ---- */
+
+static void set_spans(struct making *making)
+{
+    const struct merge_span *span = making->input->span;
+    uint64_t len = (uint64_t)span->end_ns - (uint64_t)span->start_ns;
+
+    making->start_ns = span->start_ns;
+    making->n_buckets = making->n_middles = 1;
+    if (len == (uint64_t)FG_HOUR_NS) {
+        making->n_buckets = 12;
+    } else if (len == UINT64_C(24) * FG_HOUR_NS) {
+        making->n_buckets = 24;
+        making->n_middles = 4;
+    }
+    making->bucket_ns = (int64_t)(len / making->n_buckets);
+}
+
+/* Buckets [from, to). */
+struct stretch {
+    uint32_t from, to;
+};
+
+static struct stretch middle_of(const struct making *making, uint32_t middle)
+{
+    uint32_t each = making->n_buckets / making->n_middles;
+
+    return (struct stretch){middle * each, (middle + 1) * each};
+}
+
+static struct stretch whole(const struct making *making)
+{
+    return (struct stretch){0, making->n_buckets};
+}
+
+static uint32_t bucket_of(const struct making *making, int64_t time_ns)
+{
+    uint64_t bucket =
+        ((uint64_t)time_ns - (uint64_t)making->start_ns) / (uint64_t)making->bucket_ns;
+
+    return (uint32_t)FG_MIN(bucket, making->n_buckets - 1);
+}
+
+/* ---- types and series ---- */
+
+static struct fg_profile_type type_of(const struct fg_block_series *series, uint32_t type)
+{
+    return (struct fg_profile_type){
+        .name = fg_labels_get(&series->labels, FG_LABEL_NAME),
+        .type = series->types[type].type,
+        .unit = series->types[type].unit,
+        .period_type = series->period_type.type,
+        .period_unit = series->period_type.unit,
+    };
+}
+
+/* Its number, also of one that was not known; FG_MAP_NONE: they are too many. */
+static uint32_t find_type(struct making *making, const struct fg_profile_type *type)
+{
+    for (uint32_t i = 0; i < making->n_types; i++)
+        if (fg_profile_type_eq(&making->types[i], type))
+            return i;
+    if (making->n_types == TYPES_MAX)
+        return FG_MAP_NONE;
+    making->types[making->n_types] = *type;
+    return making->n_types++;
+}
+
+static bool set_types(struct making *making, uint32_t number, uint64_t seen)
+{
+    const struct fg_block_series *from = &making->input->series[number];
+    struct series *series = &making->series[number];
+
+    series->types = fg_arena_new(making->arena, uint32_t, from->n_types);
+    if (series->types == NULL)
+        return false;
+    for (uint32_t t = 0; t < from->n_types; t++) {
+        struct fg_profile_type type = type_of(from, t);
+
+        series->types[t] = (seen >> t & 1) == 0 ? FG_MAP_NONE : find_type(making, &type);
+        if ((seen >> t & 1) != 0 && series->types[t] == FG_MAP_NONE)
+            return false;
+    }
+    return true;
+}
+
+static bool set_groups(struct making *making)
+{
+    static const struct fg_slice wanted[] = FG_GROUPS_DEFAULT;
+    uint32_t n_series = making->input->n_series;
+    struct fg_labels *labels = fg_arena_new(making->arena, struct fg_labels, n_series);
+    struct fg_err err;
+
+    making->groups = fg_arena_new(making->input->arena, struct fg_groups, 1);
+    if (labels == NULL || making->groups == NULL)
+        return false;
+    for (uint32_t i = 0; i < n_series; i++)
+        labels[i] = making->input->series[i].labels;
+    if (fg_groups_choose(labels, n_series, wanted, FG_COUNT(wanted), making->input->arena,
+                         making->groups, &err) != FG_OK)
+        return false;
+    for (uint32_t i = 0; i < n_series; i++) {
+        making->series[i].group = making->groups->of_series[i];
+        making->group_sizes[making->series[i].group]++;
+    }
+    return true;
+}
+
+/* false: no room. Else what is known of the part's series but their counts. */
+static bool set_series(struct making *making, const uint64_t *seen)
+{
+    uint32_t n_series = making->input->n_series;
+    struct counted *buckets =
+        fg_arena_new(making->arena, struct counted, (size_t)n_series * making->n_buckets);
+
+    making->series = fg_arena_new(making->arena, struct series, n_series);
+    if (buckets == NULL || making->series == NULL)
+        return false;
+    for (uint32_t i = 0; i < n_series; i++) {
+        making->series[i].buckets = buckets + (size_t)i * making->n_buckets;
+        if (!set_types(making, i, seen[i]))
+            return false;
+    }
+    return set_groups(making);
+}
+
+/* ---- sources ---- */
+
+struct scanning {
+    struct making *making;
+    const struct merge_cursor *cursor;
+    struct source *source;
+    uint32_t *next; /* of its series: buckets whose first profile is known */
+};
+
+static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
+{
+    struct scanning *scanning = arg;
+    const struct making *making = scanning->making;
+    const struct fg_block_rows *rows = &page->rows;
+
+    (void)err;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        uint32_t profile = rows->first + i, s = rows->series[i], bucket;
+        uint32_t *firsts = scanning->source->firsts + (size_t)s * (making->n_buckets + 1);
+        struct counted *counted;
+
+        if (!merge_chosen(&scanning->cursor->choice, profile))
+            continue;
+        bucket = bucket_of(making, rows->times_ns[i]);
+        while (scanning->next[s] <= bucket)
+            firsts[scanning->next[s]++] = profile;
+        counted = &making->series[scanning->cursor->numbers[s]].buckets[bucket];
+        counted->profiles++;
+        counted->samples += rows->n_samples[i];
+        counted->digest = fg_id_add(counted->digest, page->ids[i]);
+    }
+    return FG_OK;
+}
+
+/* Fills in firsts, and counts. *ret_fits false: no room. */
+static enum fg_code scan_source(struct making *making, uint32_t number, bool *ret_fits,
+                                struct fg_err *err)
+{
+    struct merge_cursor *cursor = &making->input->cursors[number];
+    const struct fg_block_index *index = &cursor->part.index;
+    struct source *source = &making->sources[number];
+    struct scanning scanning = {.making = making, .cursor = cursor, .source = source};
+    const struct merge_scan scan = {.start_ns = INT64_MIN,
+                                    .end_ns = INT64_MAX,
+                                    .ids = true,
+                                    .each = scan_rows,
+                                    .arg = &scanning};
+    size_t each = (size_t)making->n_buckets + 1;
+
+    source->firsts = fg_arena_new(making->arena, uint32_t, index->n_series * each);
+    scanning.next = fg_arena_new(making->arena, uint32_t, index->n_series);
+    *ret_fits = source->firsts != NULL && scanning.next != NULL;
+    if (!*ret_fits)
+        return FG_OK;
+    if (merge_part_scan(&cursor->part, &scan, making->scratch, err) != FG_OK)
+        return err->code;
+    for (uint32_t s = 0; s < index->n_series; s++)
+        while (scanning.next[s] < each)
+            source->firsts[s * each + scanning.next[s]++] =
+                index->series[s].first_profile + index->series[s].n_profiles;
+    return FG_OK;
+}
+
+/* Where the stacks of a source are, by name and in the block. rank_of: of a stack of the tree. */
+static bool map_source(struct making *making, uint32_t number, const uint32_t *rank_of)
+{
+    const struct merge_cursor *cursor = &making->input->cursors[number];
+    uint32_t n_stacks = cursor->part.part->n_stacks;
+    struct source *source = &making->sources[number];
+
+    source->names = fg_arena_new(making->arena, uint32_t, n_stacks);
+    source->ranks = fg_arena_new(making->arena, uint32_t, n_stacks);
+    if (source->names == NULL || source->ranks == NULL)
+        return false;
+    for (uint32_t r = 0; r < n_stacks; r++) {
+        uint32_t stack = cursor->stacks[r], name = FG_TREE_ROOT;
+
+        if (stack == FG_MAP_NONE) /* of nobody who was chosen */
+            continue;
+        if (stack > 0)
+            name = making->names->nodes[stack - 1];
+        source->names[r] = name == FG_TREE_ROOT ? making->names->n_nodes : name;
+        source->ranks[r] = rank_of[stack];
+    }
+    return true;
+}
+
+static bool map_sources(struct making *making)
+{
+    uint32_t *stacks = fg_malloc(FG_MAX((size_t)making->n_ranks, 1) * sizeof *stacks);
+    uint32_t *rank_of = fg_calloc((size_t)making->input->tree->n_nodes + 1, sizeof *rank_of);
+    bool fits = true;
+
+    fg_block_part_stacks(making->input->block, stacks);
+    for (uint32_t i = 0; i < making->n_ranks; i++)
+        rank_of[stacks[i]] = i;
+    for (uint32_t i = 0; i < making->input->n_cursors && fits; i++)
+        fits = map_source(making, i, rank_of);
+    free(rank_of);
+    free(stacks);
+    return fits;
+}
+
+static enum fg_code scan_sources(struct making *making, bool *ret_fits, struct fg_err *err)
+{
+    making->sources = fg_arena_new(making->arena, struct source, making->input->n_cursors);
+    *ret_fits = making->sources != NULL;
+    for (uint32_t i = 0; i < making->input->n_cursors && *ret_fits; i++)
+        if (scan_source(making, i, ret_fits, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* ---- rows ---- */
+
+static bool has_column(const struct making *making, uint32_t series, uint32_t column)
+{
+    const struct fg_block_series *from = &making->input->series[series];
+
+    for (uint32_t t = 0; t < from->n_types; t++)
+        if (making->series[series].types[t] == making->columns[column])
+            return true;
+    return false;
+}
+
+static bool is_of(const struct making *making, uint32_t series, const struct fg_nodes_key *key)
+{
+    return key->kind == FG_NODES_ALL ||
+           (key->kind == FG_NODES_GROUP && making->series[series].group == key->number) ||
+           (key->kind == FG_NODES_SERIES && series == key->number);
+}
+
+static void count_series(const struct making *making, uint32_t series, struct stretch stretch,
+                         struct counted *sum)
+{
+    for (uint32_t b = stretch.from; b < stretch.to; b++) {
+        const struct counted *counted = &making->series[series].buckets[b];
+
+        sum->profiles += counted->profiles;
+        sum->samples += counted->samples;
+        sum->digest = fg_id_add(sum->digest, counted->digest);
+    }
+}
+
+static struct counted count_key(const struct making *making, const struct fg_nodes_key *key,
+                                struct stretch stretch, uint32_t column)
+{
+    struct counted sum = {0};
+    bool one = key->kind == FG_NODES_SERIES;
+
+    for (uint32_t i = one ? key->number : 0; i < (one ? key->number + 1 : making->input->n_series);
+         i++)
+        if (is_of(making, i, key) && has_column(making, i, column))
+            count_series(making, i, stretch, &sum);
+    return sum;
+}
+
+static uint64_t bytes_of(const struct making *making, uint64_t samples)
+{
+    return (uint64_t)((double)samples * (double)making->samples_bytes /
+                      (double)FG_MAX(making->samples, 1));
+}
+
+/* Could a crown of so many samples be worth what it takes the place of? Spares making it. */
+static bool is_promising(const struct making *making, uint64_t samples)
+{
+    uint64_t nodes = FG_MIN(FG_MIN(samples / 2, making->names->n_nodes), FG_CROWN_NODES);
+
+    return fg_nodes_worth(nodes * CROWN_NODE_BYTES / CROWN_NODE_SHARE, bytes_of(making, samples));
+}
+
+/* Is it worth saying where there is nothing? Of days, where that takes little beside the samples.
+ */
+static bool says_nothing(const struct making *making, const struct fg_nodes_key *key,
+                         uint32_t column)
+{
+    const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
+    uint64_t rows = making->n_buckets + (uint64_t)making->n_middles * (1 + making->n_groups);
+    struct counted counted;
+
+    if (key->kind == FG_NODES_SERIES || making->n_middles == 1)
+        return false;
+    counted = count_key(making, &all, whole(making), column);
+    return fg_nodes_worth(rows * ZERO_ROW_BYTES, bytes_of(making, counted.samples));
+}
+
+/* self, full: by column. */
+static enum fg_code add_row(struct making *making, struct fg_nodes_key key, struct stretch stretch,
+                            const int64_t *self, const uint64_t *full, struct fg_err *err)
+{
+    struct fg_nodes_value values[TYPES_MAX];
+    uint32_t n = 0;
+
+    key.start_ns = making->start_ns + stretch.from * making->bucket_ns;
+    key.end_ns = making->start_ns + stretch.to * making->bucket_ns;
+    for (uint32_t c = 0; c < making->n_columns; c++) {
+        struct counted counted = count_key(making, &key, stretch, c);
+
+        if (counted.profiles == 0 ? !says_nothing(making, &key, c)
+                                  : !is_promising(making, counted.samples))
+            continue;
+        values[n++] = (struct fg_nodes_value){
+            .type = making->columns[c],
+            .self = self + c * making->stride,
+            .full = full == NULL ? NULL : full + (size_t)c * making->n_ranks,
+            .count = counted.profiles,
+            .digest = counted.digest,
+            .replaces_bytes = bytes_of(making, counted.samples),
+        };
+    }
+    if (n == 0 || fg_nodes_add(making->writer, &key, values, n, err) == FG_OK)
+        return FG_OK;
+    if (err->code != FG_E_LIMIT)
+        return err->code;
+    making->left_out = true; /* more rows than there may be */
+    return FG_OK;
+}
+
+/* ---- sums ---- */
+
+static size_t names_columns(const struct making *making)
+{
+    return making->n_columns * making->stride;
+}
+
+static int64_t *group_of(const struct making *making, int64_t *sums, uint32_t group)
+{
+    return sums + group * names_columns(making);
+}
+
+static uint64_t *full_of(const struct making *making, uint32_t group)
+{
+    return making->full == NULL
+               ? NULL
+               : making->full + (size_t)group * making->n_columns * making->n_ranks;
+}
+
+/* Sums wrap around at 64 bits, as values do. */
+static void add_to(const int64_t *from, size_t count, int64_t *to)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = fg_value_add(to[i], from[i]);
+}
+
+static void zero(int64_t *sums, size_t count)
+{
+    memset(sums, 0, count * sizeof *sums);
+}
+
+/* Samples of a profile, into the column of each of its types. */
+static void add_samples(const struct making *making, const struct source *source,
+                        const struct fg_block_sample_set *set, const uint32_t *types, int64_t *sums,
+                        int64_t *more, uint64_t *full)
+{
+    for (uint32_t t = 0; t < set->n_types; t++) {
+        uint32_t column = types[t] == FG_MAP_NONE ? FG_MAP_NONE : making->column_of[types[t]];
+        const uint64_t *values = set->values + (size_t)t * set->count;
+
+        if (column == FG_MAP_NONE)
+            continue;
+        for (uint32_t i = 0; i < set->count; i++) {
+            size_t name = column * making->stride + source->names[set->ranks[i]];
+
+            sums[name] = fg_value_add(sums[name], (int64_t)values[i]);
+            if (more != NULL)
+                more[name] = fg_value_add(more[name], (int64_t)values[i]);
+        }
+        for (uint32_t i = 0; full != NULL && i < set->count; i++)
+            full[(size_t)column * making->n_ranks + source->ranks[set->ranks[i]]] += values[i];
+    }
+}
+
+static bool is_at_hand(const struct making *making, uint32_t series)
+{
+    const struct fg_block_series *from = &making->input->series[series];
+
+    for (uint32_t t = 0; t < from->n_types; t++) {
+        uint32_t type = making->series[series].types[t];
+
+        if (type != FG_MAP_NONE && making->column_of[type] != FG_MAP_NONE)
+            return true;
+    }
+    return false;
+}
+
+/* What a source has of a series in some buckets. grouped: into those of its group too. */
+static enum fg_code add_series(struct making *making, uint32_t number, uint32_t series,
+                               struct stretch stretch, bool grouped, struct fg_err *err)
+{
+    struct merge_cursor *cursor = &making->input->cursors[number];
+    const struct source *source = &making->sources[number];
+    const uint32_t *firsts = source->firsts + (size_t)series * (making->n_buckets + 1);
+    uint32_t merged = cursor->numbers[series];
+    const struct series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
+    uint32_t group;
+
+    if (firsts[stretch.from] == firsts[stretch.to] || of == NULL || !is_at_hand(making, merged))
+        return FG_OK;
+    group = making->n_groups == 1 ? 0 : of->group;
+    for (uint32_t p = firsts[stretch.from]; p < firsts[stretch.to]; p++) {
+        struct fg_block_sample_set set;
+
+        if (!merge_chosen(&cursor->choice, p))
+            continue;
+        if (merge_cursor_samples(cursor, p, &set, err) != FG_OK)
+            return err->code;
+        add_samples(making, source, &set, of->types, making->bucket,
+                    grouped ? group_of(making, making->middle, group) : NULL,
+                    grouped ? full_of(making, group) : NULL);
+    }
+    return FG_OK;
+}
+
+static enum fg_code sum_bucket(struct making *making, uint32_t bucket, struct fg_err *err)
+{
+    const struct stretch stretch = {bucket, bucket + 1};
+
+    zero(making->bucket, names_columns(making));
+    for (uint32_t i = 0; i < making->input->n_cursors; i++)
+        for (uint32_t s = 0; s < making->input->cursors[i].part.index.n_series; s++)
+            if (add_series(making, i, s, stretch, true, err) != FG_OK)
+                return err->code;
+    if (making->n_buckets == 1)
+        return FG_OK;
+    return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->bucket,
+                   NULL, err);
+}
+
+/* Rows of groups, and of all, which is the sum of them; that is in the place of the first then. */
+static enum fg_code add_rows(struct making *making, struct stretch stretch, int64_t *sums,
+                             bool with_full, struct fg_err *err)
+{
+    struct fg_nodes_key key = {.kind = FG_NODES_GROUP};
+    size_t n_full =
+        with_full && making->full != NULL ? (size_t)making->n_columns * making->n_ranks : 0;
+    uint64_t *first = n_full == 0 ? NULL : making->full;
+
+    for (uint32_t g = 0; g < making->n_groups && making->n_groups > 1; g++) {
+        key.number = g;
+        if (add_row(making, key, stretch, group_of(making, sums, g),
+                    n_full == 0 ? NULL : full_of(making, g), err) != FG_OK)
+            return err->code;
+    }
+    for (uint32_t g = 1; g < making->n_groups; g++) {
+        add_to(group_of(making, sums, g), names_columns(making), sums);
+        for (size_t i = 0; i < n_full; i++)
+            first[i] += full_of(making, g)[i];
+    }
+    return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, sums, first, err);
+}
+
+static enum fg_code sum_middle(struct making *making, uint32_t middle, struct fg_err *err)
+{
+    struct stretch stretch = middle_of(making, middle);
+    size_t count = making->n_groups * names_columns(making);
+
+    zero(making->middle, count);
+    for (uint32_t b = stretch.from; b < stretch.to; b++)
+        if (sum_bucket(making, b, err) != FG_OK)
+            return err->code;
+    if (making->n_middles == 1)
+        return add_rows(making, stretch, making->middle, true, err);
+    add_to(making->middle, count, making->top);
+    return add_rows(making, stretch, making->middle, false, err);
+}
+
+/* Is it more than its group, or than all are? */
+static bool is_one_of_many(const struct making *making, uint32_t series)
+{
+    return making->n_groups == 1 ? making->input->n_series > 1
+                                 : making->group_sizes[making->series[series].group] > 1;
+}
+
+/* Series of sources are in the order of those they become. */
+static enum fg_code add_everywhere(struct making *making, uint32_t merged, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < making->input->n_cursors; i++) {
+        const struct merge_cursor *cursor = &making->input->cursors[i];
+        uint32_t *at = &making->sources[i].at, n = cursor->part.index.n_series;
+
+        while (*at < n && (cursor->numbers[*at] == FG_MAP_NONE || cursor->numbers[*at] < merged))
+            ++*at;
+        if (*at < n && cursor->numbers[*at] == merged &&
+            add_series(making, i, *at, whole(making), false, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code sum_series(struct making *making, uint32_t merged, struct fg_err *err)
+{
+    const struct fg_nodes_key key = {.kind = FG_NODES_SERIES, .number = merged};
+    struct counted counted = {0};
+
+    count_series(making, merged, whole(making), &counted);
+    if (!is_at_hand(making, merged) || !is_promising(making, counted.samples) ||
+        !is_one_of_many(making, merged))
+        return FG_OK;
+    zero(making->bucket, names_columns(making));
+    if (add_everywhere(making, merged, err) != FG_OK)
+        return err->code;
+    return add_row(making, key, whole(making), making->bucket, NULL, err);
+}
+
+static enum fg_code sum_columns(struct making *making, struct fg_err *err)
+{
+    for (uint32_t m = 0; m < making->n_middles; m++)
+        if (sum_middle(making, m, err) != FG_OK)
+            return err->code;
+    if (making->n_middles > 1 && add_rows(making, whole(making), making->top, true, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < making->input->n_cursors; i++)
+        making->sources[i].at = 0;
+    for (uint32_t i = 0; i < making->input->n_series; i++)
+        if (sum_series(making, i, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* ---- memory ---- */
+
+static uint64_t sums_bytes(const struct making *making, uint32_t n_groups, bool full)
+{
+    uint64_t levels = making->n_middles > 1 ? 2 : 1;
+    uint64_t names = (1 + levels * n_groups) * making->stride;
+
+    return (names + (full ? (uint64_t)n_groups * making->n_ranks : 0)) * making->n_columns *
+           sizeof(int64_t);
+}
+
+static void take_sums(struct making *making, uint32_t n_groups, bool full)
+{
+    size_t count = names_columns(making);
+
+    making->n_groups = n_groups;
+    making->bucket = fg_calloc(count, sizeof *making->bucket);
+    making->middle = fg_calloc(count * n_groups, sizeof *making->middle);
+    if (making->n_middles > 1)
+        making->top = fg_calloc(count * n_groups, sizeof *making->top);
+    if (full)
+        making->full = fg_calloc((size_t)n_groups * making->n_columns * FG_MAX(making->n_ranks, 1),
+                                 sizeof *making->full);
+}
+
+static void drop_sums(struct making *making)
+{
+    free(making->bucket);
+    free(making->middle);
+    free(making->top);
+    free(making->full);
+    making->bucket = making->middle = making->top = NULL;
+    making->full = NULL;
+}
+
+/* The most that fits: full nodes and groups are given up in that order. false: nothing does. */
+static bool make_room(struct making *making)
+{
+    uint64_t max_bytes = making->input->max_bytes - making->input->max_bytes / ARENA_SHARE;
+    const struct {
+        uint32_t n_groups;
+        bool full;
+    } tries[] = {
+        {making->groups->n_groups, true}, {making->groups->n_groups, false}, {1, true}, {1, false}};
+
+    for (size_t i = 0; i < FG_COUNT(tries); i++)
+        if (sums_bytes(making, tries[i].n_groups, tries[i].full) <= max_bytes) {
+            making->left_out = making->left_out || i > 0;
+            take_sums(making, tries[i].n_groups, tries[i].full);
+            return true;
+        }
+    making->left_out = true;
+    return false;
+}
+
+/* ---- all types ---- */
+
+static bool are_kin(const struct fg_profile_type *a, const struct fg_profile_type *b)
+{
+    return fg_slice_eq(a->name, b->name) && fg_slice_eq(a->period_type, b->period_type) &&
+           fg_slice_eq(a->period_unit, b->period_unit);
+}
+
+/* Types that profiles have together are summed together: one may be a multiple of another. */
+static bool next_columns(struct making *making)
+{
+    uint32_t first = 0;
+
+    while (first < making->n_types && making->done[first])
+        first++;
+    if (first == making->n_types)
+        return false;
+    making->n_columns = 0;
+    for (uint32_t i = 0; i < making->n_types; i++) {
+        making->column_of[i] = FG_MAP_NONE;
+        if (making->done[i] || !are_kin(&making->types[i], &making->types[first]))
+            continue;
+        making->done[i] = true;
+        making->column_of[i] = making->n_columns;
+        making->columns[making->n_columns++] = i;
+    }
+    return true;
+}
+
+static enum fg_code make_all(struct making *making, struct fg_err *err)
+{
+    making->stride = (size_t)making->names->n_nodes + 1;
+    while (next_columns(making)) {
+        enum fg_code code = make_room(making) ? sum_columns(making, err) : FG_OK;
+
+        drop_sums(making);
+        if (code != FG_OK)
+            return code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code create_writer(struct making *making, struct fg_err *err)
+{
+    const struct fg_nodes_options options = {.tree = making->input->tree,
+                                             .groups = making->groups,
+                                             .types = making->types,
+                                             .n_types = making->n_types,
+                                             .n_ranks = making->n_ranks};
+
+    if (fg_nodes_writer_create(&options, &making->writer, err) != FG_OK)
+        return err->code;
+    making->names = fg_nodes_writer_names(making->writer);
+    return FG_OK;
+}
+
+/* *ret_fits false: the service is to do without. */
+static enum fg_code prepare(struct making *making, bool *ret_fits, struct fg_err *err)
+{
+    uint32_t n_series = making->input->n_series;
+    uint64_t *seen = fg_calloc(FG_MAX(n_series, 1), sizeof *seen);
+    enum fg_code code = fg_block_part_close(making->input->block, seen, n_series, &making->samples,
+                                            &making->samples_bytes, err);
+
+    *ret_fits = code == FG_OK && set_series(making, seen);
+    free(seen);
+    if (*ret_fits)
+        code = scan_sources(making, ret_fits, err);
+    return code;
+}
+
+static enum fg_code make(struct making *making, struct fg_err *err)
+{
+    bool fits;
+
+    if (prepare(making, &fits, err) != FG_OK)
+        return err->code;
+    if (fits)
+        fits = create_writer(making, err) == FG_OK && map_sources(making);
+    making->left_out = !fits;
+    return fits ? make_all(making, err) : FG_OK;
+}
+
+enum fg_code merge_nodes_make(const struct merge_nodes_input *input,
+                              struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
+                              struct fg_err *err)
+{
+    struct making *making = fg_new(struct making);
+    enum fg_code code = FG_OK;
+
+    making->input = input;
+    making->n_ranks = fg_block_part_n_stacks(input->block);
+    making->arena = fg_arena_create(input->max_bytes / ARENA_SHARE);
+    making->scratch = fg_arena_create(input->max_bytes);
+    set_spans(making);
+    if (input->span->start_ns != INT64_MIN && input->span->end_ns != INT64_MAX)
+        code = make(making, err);
+    *ret_nodes = NULL;
+    if (code == FG_OK) {
+        *ret_nodes = making->writer;
+        *ret_left_out = making->left_out;
+    } else {
+        fg_nodes_writer_destroy(making->writer);
+    }
+    fg_arena_destroy(making->arena);
+    fg_arena_destroy(making->scratch);
+    free(making);
+    return code;
+}
