@@ -23,8 +23,6 @@ struct shown {
     struct tenant_counts counts;
     unsigned failures;
     struct fg_err err;
-    struct tenant_deletion deletions[TENANT_DELETIONS_MAX];
-    uint32_t n_deletions;
     bool hurry; /* not copied: somebody wants it to be looked at */
 };
 
@@ -164,8 +162,6 @@ static void show(struct compaction *compaction, uint32_t number)
     shown->counts = tenant->counts;
     shown->failures = tenant->failures;
     shown->err = tenant->err;
-    shown->n_deletions = tenant->n_deletions;
-    memcpy(shown->deletions, tenant->deletions, sizeof shown->deletions);
     compaction->job_begun_wall_ns = 0;
     (void)pthread_mutex_unlock(&compaction->lock);
 }
@@ -554,20 +550,4 @@ void compaction_status(struct compaction *compaction, struct fg_buf *out)
     }
     fg_buf_puts(out, "]}\n");
     (void)pthread_mutex_unlock(&compaction->lock);
-}
-
-uint32_t compaction_deletions(struct compaction *compaction, struct fg_slice tenant,
-                              struct tenant_deletion out[TENANT_DELETIONS_MAX])
-{
-    const struct shown *shown;
-    uint32_t n = 0;
-
-    (void)pthread_mutex_lock(&compaction->lock);
-    shown = find_shown(compaction, tenant);
-    if (shown != NULL) {
-        n = shown->n_deletions;
-        memcpy(out, shown->deletions, n * sizeof *out);
-    }
-    (void)pthread_mutex_unlock(&compaction->lock);
-    return n;
 }

@@ -33,8 +33,4 @@ void compaction_wake(struct compaction *compaction, struct fg_slice tenant);
 /* How it stands, as JSON. Any thread. */
 void compaction_status(struct compaction *compaction, struct fg_buf *out);
 
-/* The deletions that this process has worked on; returns how many. Any thread. */
-uint32_t compaction_deletions(struct compaction *compaction, struct fg_slice tenant,
-                              struct tenant_deletion out[TENANT_DELETIONS_MAX]);
-
 #endif

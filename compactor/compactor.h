@@ -5,7 +5,8 @@
  *
  *   GET  /compactor/status      how it stands, as JSON
  *   POST /compactor/delete      selector, start, end: deletes profiles (deletion.h)
- *   GET  /compactor/deletions   those that are not carried out yet, with counts
+ *   GET  /compactor/deletions   those that are not carried out yet and the last that were, with
+ * counts
  *
  * Thread: one of its own, which waits for the bucket most of the time. Handlers run on the loops of
  * the server and hand over to the pool's QUERY lane.

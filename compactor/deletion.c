@@ -39,57 +39,16 @@ enum fg_code deletion_check(struct fg_slice selector, int64_t start_ns, int64_t 
     return code == FG_OK ? FG_OK : fg_wrap(err, "selector");
 }
 
-/* ---- tombstones ---- */
-
-enum fg_code deletions_parse(const struct fg_blocks *blocks, struct fg_arena *arena,
-                             struct merge_deletions *ret_deletions, struct fg_err *err)
-{
-    *ret_deletions = (struct merge_deletions){
-        fg_arena_new(arena, struct merge_deletion, blocks->n_tombstones), 0};
-    if (ret_deletions->items == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
-    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
-        const struct fg_blocks_tombstone *tombstone = &blocks->tombstones[i];
-        struct merge_deletion *deletion = &ret_deletions->items[ret_deletions->count++];
-
-        deletion->start_ns = tombstone->start_ns;
-        deletion->end_ns = tombstone->end_ns;
-        if (fg_selector_parse(tombstone->selector, arena, &deletion->selector, err) != FG_OK) {
-            err->code = FG_E_CORRUPT; /* it was looked at before it was written */
-            return fg_wrap(err, "deletion %.*s", FG_S(tombstone->selector));
-        }
-    }
-    return FG_OK;
-}
-
-void deletions_done(struct merge_deletions *deletions)
-{
-    for (uint32_t i = 0; i < deletions->count; i++)
-        fg_selector_done(&deletions->items[i].selector);
-}
-
 /* ---- looking into blocks ---- */
 
 /* A part that is looked into, page by page. */
 struct looking {
     struct env *env;
     const char *name;
-    const struct merge_deletion *deletion;
+    const struct fg_deletion *deletion;
     struct fg_block_index index;
     struct fg_arena *arena;
 };
-
-static bool meets(const struct merge_deletion *deletion, int64_t t_min_ns, int64_t t_max_ns)
-{
-    return t_max_ns >= deletion->start_ns &&
-           (t_min_ns < deletion->end_ns || deletion->end_ns == INT64_MAX);
-}
-
-static bool contains(const struct merge_deletion *deletion, int64_t t_min_ns, int64_t t_max_ns)
-{
-    return merge_time_in(t_min_ns, deletion->start_ns, deletion->end_ns) &&
-           merge_time_in(t_max_ns, deletion->start_ns, deletion->end_ns);
-}
 
 static enum fg_code look_at_page(struct looking *looking, uint32_t number, uint32_t series,
                                  bool *ret_names, struct fg_err *err)
@@ -108,9 +67,9 @@ static enum fg_code look_at_page(struct looking *looking, uint32_t number, uint3
                                err);
     fg_buf_done(&body);
     for (uint32_t i = 0; code == FG_OK && i < rows.count; i++)
-        *ret_names = *ret_names || (rows.series[i] == series &&
-                                    merge_time_in(rows.times_ns[i], looking->deletion->start_ns,
-                                                  looking->deletion->end_ns));
+        *ret_names = *ret_names ||
+                     (rows.series[i] == series &&
+                      fg_deletion_meets(looking->deletion, rows.times_ns[i], rows.times_ns[i]));
     fg_arena_release(looking->arena, mark);
     return code;
 }
@@ -126,7 +85,8 @@ static enum fg_code look_at_rows(struct looking *looking, uint32_t series, bool 
     for (uint32_t i = 0; i < pages->count && !*ret_names; i++)
         if (pages->pages[i].first < row->first_profile + row->n_profiles &&
             pages->pages[i].first + pages->pages[i].items > row->first_profile &&
-            meets(looking->deletion, pages->pages[i].t_min_ns, pages->pages[i].t_max_ns) &&
+            fg_deletion_meets(looking->deletion, pages->pages[i].t_min_ns,
+                              pages->pages[i].t_max_ns) &&
             look_at_page(looking, i, series, ret_names, err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -138,10 +98,10 @@ static enum fg_code look_at_series(struct looking *looking, bool *ret_names, str
     for (uint32_t i = 0; i < looking->index.n_series && !*ret_names; i++) {
         const struct fg_block_series_row *row = &looking->index.series[i];
 
-        if (!meets(looking->deletion, row->t_min_ns, row->t_max_ns) ||
+        if (!fg_deletion_meets(looking->deletion, row->t_min_ns, row->t_max_ns) ||
             !fg_selector_matches(&looking->deletion->selector, &row->labels))
             continue;
-        if (contains(looking->deletion, row->t_min_ns, row->t_max_ns))
+        if (fg_deletion_contains(looking->deletion, row->t_min_ns, row->t_max_ns))
             *ret_names = true;
         else if (look_at_rows(looking, i, ret_names, err) != FG_OK)
             return err->code;
@@ -163,16 +123,6 @@ static enum fg_code look_at_part(struct looking *looking, const struct fg_block_
     return code == FG_OK ? look_at_series(looking, ret_names, err) : code;
 }
 
-/* Is it a selector of another service? Most name one. */
-static bool is_other_service(const struct fg_selector *selector, struct fg_slice service)
-{
-    for (size_t i = 0; i < selector->n_matchers; i++)
-        if (fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE) &&
-            !fg_matcher_matches(&selector->matchers[i], service))
-            return true;
-    return false;
-}
-
 static enum fg_code look_at_block(struct looking *looking, const struct fetch_place *place,
                                   struct fg_slice tenant, bool *ret_names, struct fg_err *err)
 {
@@ -186,8 +136,8 @@ static enum fg_code look_at_block(struct looking *looking, const struct fetch_pl
         const struct fg_block_part *part = &directory.parts[i];
 
         if (!fg_slice_eq(part->tenant, tenant) ||
-            !meets(looking->deletion, part->t_min_ns, part->t_max_ns) ||
-            is_other_service(&looking->deletion->selector, part->service))
+            !fg_deletion_meets(looking->deletion, part->t_min_ns, part->t_max_ns) ||
+            !fg_deletion_may_name(looking->deletion, part->service))
             continue;
         fg_arena_reset(looking->arena);
         if (env_check(looking->env, err) != FG_OK ||
@@ -198,16 +148,15 @@ static enum fg_code look_at_block(struct looking *looking, const struct fetch_pl
 }
 
 enum fg_code deletion_names(struct env *env, struct fg_slice tenant,
-                            const struct fg_blocks_entry *block,
-                            const struct merge_deletion *deletion, bool *ret_names,
-                            struct fg_err *err)
+                            const struct fg_blocks_entry *block, const struct fg_deletion *deletion,
+                            bool *ret_names, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
     struct looking looking = {.env = env, .name = name, .deletion = deletion};
     enum fg_code code;
 
     *ret_names = false;
-    if (!meets(deletion, block->t_min_ns, block->t_max_ns))
+    if (!fg_deletion_meets(deletion, block->t_min_ns, block->t_max_ns))
         return FG_OK;
     if (fg_name_block(name, tenant, block->id, err) != FG_OK)
         return err->code;

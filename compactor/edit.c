@@ -47,7 +47,8 @@ static enum fg_code change(struct edit *edit, const struct fg_l0 *l0,
     case EDIT_BURY:
         return fg_blocks_bury(blocks, &task->tombstone, arena, &edit->blocks, ret_changed, err);
     case EDIT_UNBURY:
-        return fg_blocks_unbury(blocks, task->tombstone.id, arena, &edit->blocks, ret_changed, err);
+        return fg_blocks_unbury(blocks, task->tombstone.id, wall_ns, arena, &edit->blocks,
+                                ret_changed, err);
     case EDIT_DELETED_BLOCKS:
         return fg_blocks_deleted(blocks, task->blocks, task->count, arena, &edit->blocks,
                                  ret_changed, err);

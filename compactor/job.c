@@ -355,17 +355,37 @@ static void discard_blocks(struct running *running)
     }
 }
 
+static enum fg_code find_taken(const struct running *running, struct fg_blocks_change *change,
+                               struct fg_err *err)
+{
+    const struct fg_deletions *deletions = &running->job->deletions;
+    struct fg_blocks_taken *taken =
+        fg_arena_new(running->arena, struct fg_blocks_taken, deletions->count);
+
+    if (taken == NULL)
+        return no_memory(err);
+    for (uint32_t i = 0; i < deletions->count; i++)
+        if (deletions->items[i].profiles > 0)
+            taken[change->n_taken++] = (struct fg_blocks_taken){
+                running->job->blocks->tombstones[i].id, deletions->items[i].profiles};
+    change->taken = taken;
+    return FG_OK;
+}
+
 static enum fg_code swap(struct running *running, struct fg_err *err)
 {
     const struct plan_job *plan = running->job->plan;
-    const struct edit_task task = {.kind = EDIT_APPLY,
-                                   .change = {.add = running->entries,
-                                              .n_add = running->n_entries,
-                                              .cover = plan->segments,
-                                              .n_cover = plan->n_segments,
-                                              .replace = plan->blocks,
-                                              .n_replace = plan->n_blocks}};
+    struct edit_task task = {.kind = EDIT_APPLY,
+                             .change = {.add = running->entries,
+                                        .n_add = running->n_entries,
+                                        .cover = plan->segments,
+                                        .n_cover = plan->n_segments,
+                                        .replace = plan->blocks,
+                                        .n_replace = plan->n_blocks}};
 
+    /* Blocks that are dropped are not looked into. */
+    if (plan->kind != PLAN_DROP && find_taken(running, &task.change, err) != FG_OK)
+        return err->code;
     return manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
 }
 

@@ -11,16 +11,15 @@
 #ifndef FG_COMPACTOR_JOB_H
 #define FG_COMPACTOR_JOB_H
 
-#include "compactor/deletion.h"
 #include "compactor/manifests.h"
 #include "compactor/plan.h"
 
 struct job {
     struct env *env;
     const struct plan_config *config;
-    const struct fg_l0 *l0;           /* as the plan was made of */
-    const struct fg_blocks *blocks;   /* too */
-    struct merge_deletions deletions; /* of the tenant; their counts are set anew */
+    const struct fg_l0 *l0;         /* as the plan was made of */
+    const struct fg_blocks *blocks; /* too */
+    struct fg_deletions deletions;  /* those of blocks, in its order; their counts are set anew */
     const struct plan_job *plan;
 };
 

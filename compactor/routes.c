@@ -49,40 +49,21 @@ static void asking_destroy(struct asking *asking)
 
 /* ---- JSON ---- */
 
-static void put_id(struct fg_buf *out, struct fg_id id)
+static void put_deletion(struct fg_buf *out, const struct fg_blocks_tombstone *tombstone)
 {
-    fg_buf_printf(out, "{\"id\":\"%016llx%016llx\",\"selector\":\"", (unsigned long long)id.hi,
-                  (unsigned long long)id.lo);
-}
+    bool ended = tombstone->ended_wall_ns != 0;
 
-static void put_times(struct fg_buf *out, int64_t start_ns, int64_t end_ns, int64_t asked_ns)
-{
-    fg_buf_printf(out, "\",\"start_ms\":%lld,\"end_ms\":%lld,\"asked_ms\":%lld",
-                  (long long)(start_ns / FG_MS_NS), (long long)(end_ns / FG_MS_NS),
-                  (long long)(asked_ns / FG_MS_NS));
-}
-
-static void put_pending(struct fg_buf *out, const struct fg_blocks_tombstone *tombstone,
-                        const struct tenant_deletion *known)
-{
-    put_id(out, tombstone->id);
+    fg_buf_printf(out, "{\"id\":\"%016llx%016llx\",\"selector\":\"",
+                  (unsigned long long)tombstone->id.hi, (unsigned long long)tombstone->id.lo);
     fg_buf_json(out, tombstone->selector);
-    put_times(out, tombstone->start_ns, tombstone->end_ns, tombstone->asked_wall_ns);
-    fg_buf_printf(out, ",\"state\":\"pending\",\"profiles_removed\":%llu,\"rewrites\":%llu}",
-                  known == NULL ? 0ULL : (unsigned long long)known->profiles,
-                  known == NULL ? 0ULL : (unsigned long long)known->rewrites);
-}
-
-static void put_ended(struct fg_buf *out, const struct tenant_deletion *known)
-{
-    put_id(out, known->id);
-    fg_buf_json(out, fg_cstr(known->selector));
-    put_times(out, known->start_ns, known->end_ns, known->asked_wall_ns);
-    fg_buf_printf(out,
-                  ",\"state\":\"done\",\"ended_ms\":%lld,\"profiles_removed\":%llu,"
-                  "\"rewrites\":%llu}",
-                  (long long)(known->ended_wall_ns / FG_MS_NS), (unsigned long long)known->profiles,
-                  (unsigned long long)known->rewrites);
+    fg_buf_printf(out, "\",\"start_ms\":%lld,\"end_ms\":%lld,\"asked_ms\":%lld,\"state\":\"%s\"",
+                  (long long)(tombstone->start_ns / FG_MS_NS),
+                  (long long)(tombstone->end_ns / FG_MS_NS),
+                  (long long)(tombstone->asked_wall_ns / FG_MS_NS), ended ? "done" : "pending");
+    if (ended)
+        fg_buf_printf(out, ",\"ended_ms\":%lld", (long long)(tombstone->ended_wall_ns / FG_MS_NS));
+    fg_buf_printf(out, ",\"profiles_removed\":%llu,\"rewrites\":%llu}",
+                  (unsigned long long)tombstone->profiles, (unsigned long long)tombstone->rewrites);
 }
 
 /* ---- POST /compactor/delete ---- */
@@ -103,7 +84,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
     fg_log_info("deletion asked for", fg_lb("tenant", asking->tenant),
                 fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),
                 fg_li("end_ns", asking->end_ns));
-    put_pending(&asking->body, &tombstone, NULL);
+    put_deletion(&asking->body, &tombstone);
     fg_buf_puts(&asking->body, "\n");
     compaction_wake(asking->routes->compaction, asking->tenant);
     return FG_OK;
@@ -111,43 +92,30 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
 
 /* ---- GET /compactor/deletions ---- */
 
-static const struct tenant_deletion *find_known(const struct tenant_deletion *known, uint32_t n,
-                                                struct fg_id id)
+static void put_list(struct fg_buf *out, const struct fg_blocks_tombstone *tombstones, uint32_t n,
+                     const char **between)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (fg_id_eq(known[i].id, id))
-            return &known[i];
-    return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        fg_buf_puts(out, *between);
+        put_deletion(out, &tombstones[i]);
+        *between = ",";
+    }
 }
 
 static enum fg_code list(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
-    struct tenant_deletion *known = fg_calloc(TENANT_DELETIONS_MAX, sizeof *known);
-    uint32_t n = compaction_deletions(asking->routes->compaction, asking->tenant, known);
     struct fg_manifest *manifest = NULL;
     const char *between = "";
-    enum fg_code code = manifests_blocks(&asking->env, asking->tenant, &manifest, err);
 
+    if (manifests_blocks(&asking->env, asking->tenant, &manifest, err) != FG_OK)
+        return err->code;
     fg_buf_puts(&asking->body, "{\"deletions\":[");
-    for (uint32_t i = 0; code == FG_OK && i < manifest->blocks.n_tombstones; i++) {
-        const struct fg_blocks_tombstone *tombstone = &manifest->blocks.tombstones[i];
-
-        fg_buf_puts(&asking->body, between);
-        put_pending(&asking->body, tombstone, find_known(known, n, tombstone->id));
-        between = ",";
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (known[i].ended_wall_ns == 0)
-            continue;
-        fg_buf_puts(&asking->body, between);
-        put_ended(&asking->body, &known[i]);
-        between = ",";
-    }
+    put_list(&asking->body, manifest->blocks.tombstones, manifest->blocks.n_tombstones, &between);
+    put_list(&asking->body, manifest->blocks.ended, manifest->blocks.n_ended, &between);
     fg_buf_puts(&asking->body, "]}\n");
     fg_manifest_unref(manifest);
-    free(known);
-    return code;
+    return FG_OK;
 }
 
 /* ---- handlers ---- */

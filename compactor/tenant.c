@@ -1,6 +1,7 @@
 #include "compactor/tenant.h"
 
 #include "common/run/log.h"
+#include "compactor/deletion.h"
 #include "compactor/metrics.h"
 #include "compactor/upkeep.h"
 
@@ -22,7 +23,7 @@ struct looking {
     const struct fg_blocks *blocks;
     struct plan_config config;
     struct fg_arena *arena; /* of one round */
-    struct merge_deletions deletions;
+    struct fg_deletions deletions;
     bool *deleted; /* [n_blocks]; NULL: there are no deletions */
     bool *waiting; /* [n_tombstones]: some block still has what it names */
     bool changed;
@@ -85,7 +86,7 @@ static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *er
     const struct fg_blocks *blocks = looking->blocks;
 
     fg_assert(blocks != NULL);
-    if (deletions_parse(blocks, looking->arena, &looking->deletions, err) != FG_OK)
+    if (fg_blocks_deletions(blocks, looking->arena, &looking->deletions, err) != FG_OK)
         return err->code;
     looking->deleted = NULL;
     if (blocks->n_tombstones == 0) {
@@ -101,41 +102,6 @@ static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *er
             if (find_deleted(looking, b, t, err) != FG_OK)
                 return err->code;
     return FG_OK;
-}
-
-/* The oldest makes room. */
-static struct tenant_deletion *deletion_of(struct tenant *tenant,
-                                           const struct fg_blocks_tombstone *tombstone)
-{
-    struct tenant_deletion *sum;
-
-    for (uint32_t i = 0; i < tenant->n_deletions; i++)
-        if (fg_id_eq(tenant->deletions[i].id, tombstone->id))
-            return &tenant->deletions[i];
-    if (tenant->n_deletions == TENANT_DELETIONS_MAX)
-        memmove(tenant->deletions, tenant->deletions + 1,
-                --tenant->n_deletions * sizeof *tenant->deletions);
-    sum = &tenant->deletions[tenant->n_deletions++];
-    *sum = (struct tenant_deletion){.id = tombstone->id,
-                                    .start_ns = tombstone->start_ns,
-                                    .end_ns = tombstone->end_ns,
-                                    .asked_wall_ns = tombstone->asked_wall_ns};
-    (void)snprintf(sum->selector, sizeof sum->selector, "%.*s", FG_S(tombstone->selector));
-    return sum;
-}
-
-static void count_deleted(struct looking *looking)
-{
-    for (uint32_t i = 0; i < looking->deletions.count; i++) {
-        const struct merge_deletion *deletion = &looking->deletions.items[i];
-        struct tenant_deletion *sum;
-
-        if (deletion->profiles == 0)
-            continue;
-        sum = deletion_of(looking->tenant, &looking->blocks->tombstones[i]);
-        sum->profiles += deletion->profiles;
-        sum->rewrites++;
-    }
 }
 
 /* Is there a segment whose data may be named and is in no block yet? */
@@ -160,16 +126,13 @@ static enum fg_code end_deletion(struct looking *looking,
                                  const struct fg_blocks_tombstone *tombstone, struct fg_err *err)
 {
     const struct edit_task task = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
-    struct tenant_deletion *sum;
 
     if (manifests_edit(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
         return err->code;
-    sum = deletion_of(looking->tenant, tombstone);
-    sum->ended_wall_ns = fg_wall_ns(looking->env->clock);
     fg_log_info("deletion carried out", fg_lb("tenant", looking->blocks->tenant),
                 fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
-                fg_li("end_ns", tombstone->end_ns), fg_lu("profiles", sum->profiles),
-                fg_lu("rewrites", sum->rewrites));
+                fg_li("end_ns", tombstone->end_ns), fg_lu("profiles", tombstone->profiles),
+                fg_lu("rewrites", tombstone->rewrites));
     looking->changed = true;
     return FG_OK;
 }
@@ -247,8 +210,6 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
     if (job_run(&job, &result, err) != FG_OK)
         return err->code;
     looking->changed = true;
-    if (plan->kind != PLAN_DROP)
-        count_deleted(looking);
     fg_log_info("compacted", fg_lb("tenant", looking->blocks->tenant), fg_ls("why", plan->why),
                 fg_lu("segments", plan->n_segments), fg_lu("blocks", plan->n_blocks),
                 fg_lu("into", result.n_blocks), fg_lu("profiles", result.profiles),
@@ -324,8 +285,7 @@ static enum fg_code rounds(struct looking *looking, struct fg_err *err)
     for (int i = 0; i < ROUNDS_MAX && more; i++) {
         enum fg_code code = one_round(looking, &more, err);
 
-        deletions_done(&looking->deletions);
-        looking->deletions = (struct merge_deletions){NULL, 0};
+        fg_deletions_done(&looking->deletions);
         fg_arena_reset(looking->arena);
         if (code != FG_OK) {
             struct fg_err other;

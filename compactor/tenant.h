@@ -7,16 +7,8 @@
 #ifndef FG_COMPACTOR_TENANT_H
 #define FG_COMPACTOR_TENANT_H
 
+#include "common/base/map.h"
 #include "compactor/job.h"
-
-/* What a deletion has taken so far, since this process runs; of the last ones. */
-enum { TENANT_DELETIONS_MAX = 64 };
-struct tenant_deletion {
-    struct fg_id id;
-    uint64_t profiles, rewrites;
-    int64_t start_ns, end_ns, asked_wall_ns, ended_wall_ns; /* ended: 0, it goes on */
-    char selector[256];                                     /* cut at its end */
-};
 
 struct tenant_counts {
     uint32_t hours, days, others; /* blocks */
@@ -35,8 +27,6 @@ struct tenant {
     struct fg_err err;          /* of the last */
     uint64_t job_max_bytes;     /* less than the setting after a job was too large */
     struct fg_map clean;        /* (block, deletion) of which is known that they do not meet */
-    struct tenant_deletion deletions[TENANT_DELETIONS_MAX];
-    uint32_t n_deletions;
     struct tenant_counts counts;
 };
 

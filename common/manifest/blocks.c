@@ -23,11 +23,10 @@ static int compare_ids(const void *left, const void *right)
     return fg_id_cmp(*a, *b);
 }
 
-/* These three begin with an id, by which they are sorted: so one comparison does for all, and a
- * plain id finds them. */
+/* These begin with an id, by which they are sorted: so one comparison does for both, and a plain id
+ * finds them. */
 _Static_assert(offsetof(struct fg_blocks_entry, id) == 0, "compare_ids");
 _Static_assert(offsetof(struct fg_blocks_gone, id) == 0, "compare_ids");
-_Static_assert(offsetof(struct fg_blocks_tombstone, id) == 0, "compare_ids");
 
 static void *find(struct fg_id id, const void *list, uint32_t count, size_t size)
 {
@@ -269,12 +268,10 @@ static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
 static enum fg_code check_limits(const struct fg_blocks *blocks, struct fg_err *err)
 {
     if (blocks->n_blocks > FG_BLOCKS_MAX || blocks->n_gone > FG_BLOCKS_GONE_MAX ||
-        blocks->n_covered > FG_BLOCKS_COVERED_MAX ||
-        blocks->n_tombstones > FG_BLOCKS_TOMBSTONES_MAX)
+        blocks->n_covered > FG_BLOCKS_COVERED_MAX)
         return fg_fail(err, FG_E_LIMIT,
-                       "tenant's manifest would have %u blocks, %u to delete, %u segments, "
-                       "%u tombstones",
-                       blocks->n_blocks, blocks->n_gone, blocks->n_covered, blocks->n_tombstones);
+                       "tenant's manifest would have %u blocks, %u to delete, %u segments",
+                       blocks->n_blocks, blocks->n_gone, blocks->n_covered);
     return FG_OK;
 }
 
@@ -296,7 +293,9 @@ enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 
     if (check_change(blocks, l0, change, err) != FG_OK)
         return err->code;
     next.revision++;
-    if (!change_blocks(&next, change, wall_ns, arena) || !change_covered(&next, l0, change, arena))
+    if (!change_blocks(&next, change, wall_ns, arena) ||
+        !change_covered(&next, l0, change, arena) ||
+        !fg_blocks_count_taken(&next, change->taken, change->n_taken, arena))
         return no_memory(err);
     if (check_limits(&next, err) != FG_OK)
         return err->code;
@@ -324,55 +323,6 @@ enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_i
             next.gone[next.n_gone++] = blocks->gone[i];
     next.revision++;
     *ret_changed = next.n_gone != blocks->n_gone;
-    *ret_blocks = *ret_changed ? next : *blocks;
-    return FG_OK;
-}
-
-enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
-                            const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
-                            struct fg_blocks *ret_blocks, bool *ret_changed, struct fg_err *err)
-{
-    struct fg_blocks next = *blocks;
-
-    *ret_changed = find(tombstone->id, blocks->tombstones, blocks->n_tombstones,
-                        sizeof *blocks->tombstones) == NULL;
-    *ret_blocks = next;
-    if (!*ret_changed)
-        return FG_OK;
-    if (tombstone->selector.len > FG_BLOCKS_SELECTOR_MAX_BYTES ||
-        tombstone->end_ns < tombstone->start_ns)
-        return fg_fail(err, FG_E_INVALID, "deletion by a selector of %zu bytes, or of no time",
-                       tombstone->selector.len);
-    next.tombstones =
-        fg_arena_new(arena, struct fg_blocks_tombstone, (size_t)blocks->n_tombstones + 1);
-    if (next.tombstones == NULL)
-        return no_memory(err);
-    if (blocks->n_tombstones > 0)
-        memcpy(next.tombstones, blocks->tombstones, blocks->n_tombstones * sizeof *next.tombstones);
-    next.tombstones[next.n_tombstones++] = *tombstone;
-    qsort(next.tombstones, next.n_tombstones, sizeof *next.tombstones, compare_ids);
-    next.revision++;
-    if (check_limits(&next, err) != FG_OK)
-        return err->code;
-    *ret_blocks = next;
-    return FG_OK;
-}
-
-enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,
-                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
-                              bool *ret_changed, struct fg_err *err)
-{
-    struct fg_blocks next = *blocks;
-
-    next.tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, blocks->n_tombstones);
-    if (next.tombstones == NULL)
-        return no_memory(err);
-    next.n_tombstones = 0;
-    for (uint32_t i = 0; i < blocks->n_tombstones; i++)
-        if (!fg_id_eq(blocks->tombstones[i].id, tombstone))
-            next.tombstones[next.n_tombstones++] = blocks->tombstones[i];
-    next.revision++;
-    *ret_changed = next.n_tombstones != blocks->n_tombstones;
     *ret_blocks = *ret_changed ? next : *blocks;
     return FG_OK;
 }

@@ -18,14 +18,18 @@
 #define FG_COMMON_MANIFEST_BLOCKS_H
 
 #include "common/manifest/l0.h"
+#include "common/profile/deletion.h"
 
 enum {
     FG_BLOCKS_MAX = 65536,
     FG_BLOCKS_COVERED_MAX = FG_L0_SEGMENTS_MAX,
     FG_BLOCKS_FROM_MAX = 4096, /* of one block */
     FG_BLOCKS_GONE_MAX = 65536,
-    FG_BLOCKS_TOMBSTONES_MAX = 4096,
+    FG_BLOCKS_TOMBSTONES_MAX =
+        FG_DELETIONS_MAX - 1, /* readers add what the tenant's retention says */
     FG_BLOCKS_SELECTOR_MAX_BYTES = 64 * 1024,
+    FG_BLOCKS_ENDED_MAX = 64, /* deletions that were carried out: people look for the last ones */
+    FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES = 1024,
 };
 
 struct fg_blocks_entry {
@@ -56,12 +60,14 @@ struct fg_blocks_gone {
 };
 
 /* A deletion that was asked for. Its data is gone from answers at once, from blocks when they are
- * written anew. */
+ * written anew; what that took is counted by the swap that brings them in, so exactly. */
 struct fg_blocks_tombstone {
     struct fg_id id;
     struct fg_slice selector; /* as it was written */
-    int64_t start_ns, end_ns; /* [start, end) */
+    int64_t start_ns, end_ns; /* [start, end); an end of INT64_MAX is the end of time itself */
     int64_t asked_wall_ns;
+    uint64_t profiles, rewrites; /* taken so far, by so many swaps */
+    int64_t ended_wall_ns;       /* 0: it goes on */
     struct fg_slice later;
 };
 
@@ -78,6 +84,9 @@ struct fg_blocks {
     uint32_t n_gone;
     struct fg_blocks_tombstone *tombstones; /* by id */
     uint32_t n_tombstones;
+    struct fg_blocks_tombstone
+        *ended; /* the last that were carried out, oldest first; selectors cut */
+    uint32_t n_ended;
     struct fg_slice later;
 };
 
@@ -97,7 +106,21 @@ bool fg_blocks_covers(const struct fg_blocks *blocks, uint64_t generation);
 /* By id, or NULL. */
 const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id);
 
+/*
+ * The tombstones as deletions, in their order; borrows from blocks and the arena. FG_E_LIMIT: the
+ * arena is full. FG_E_CORRUPT.
+ */
+enum fg_code fg_blocks_deletions(const struct fg_blocks *blocks, struct fg_arena *arena,
+                                 struct fg_deletions *ret_deletions,
+                                 struct fg_err *err) fg_must_check;
+
 /* ---- changes ---- */
+
+/* What a deletion took out of the blocks that enter. */
+struct fg_blocks_taken {
+    struct fg_id tombstone;
+    uint64_t profiles;
+};
 
 /*
  * Blocks enter, and what they were made of goes: segments are covered, blocks go to gone[]. All in
@@ -113,6 +136,8 @@ struct fg_blocks_change {
     uint32_t n_cover;
     const struct fg_id *replace;
     uint32_t n_replace;
+    const struct fg_blocks_taken *taken; /* of a deletion that has ended meanwhile: not counted */
+    uint32_t n_taken;
 };
 
 /*
@@ -131,15 +156,23 @@ enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_i
                                uint32_t count, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                                bool *ret_changed, struct fg_err *err) fg_must_check;
 
-/* A deletion is asked for; twice with the same id is once. The selector is borrowed. */
+/*
+ * A deletion is asked for; twice with the same id is once. The selector is borrowed. FG_E_INVALID:
+ * what is wrong with it. FG_E_LIMIT: it and those that are pending are more than readers have room
+ * for (common/profile/deletion.h).
+ */
 enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
                             struct fg_blocks *ret_blocks, bool *ret_changed,
                             struct fg_err *err) fg_must_check;
 
-/* All blocks were written without what this one names: it goes. */
+/* All blocks were written without what this one names: it is among those that have ended. */
 enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,
-                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                              int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                               bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/* fg_blocks_apply()'s own: adds to the counts of tombstones. false: the arena is full. */
+bool fg_blocks_count_taken(struct fg_blocks *next, const struct fg_blocks_taken *taken, uint32_t n,
+                           struct fg_arena *arena) fg_must_check;
 
 #endif

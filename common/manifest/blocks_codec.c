@@ -12,7 +12,10 @@
  *                 varint nodes only (0 or 1; not there: 0)
  *   gone        list of records, ascending: id 16 bytes, zigzag since / ns
  *   tombstones  list of records, ascending: id 16 bytes, varint length, selector,
- *                 span, zigzag asked / ns
+ *                 span, zigzag asked / ns, varint profiles, varint rewrites, zigzag ended / ns
+ *   ended       as tombstones, in the order in which they ended
+ * Of tombstones' fields those from profiles on, and of the whole the list of those that ended, may
+ * be missing: what was written before they were invented.
  */
 #include "common/manifest/blocks.h"
 #include "common/manifest/codec.h"
@@ -82,18 +85,21 @@ static void put_gone(struct fg_buf *out, const struct fg_blocks *blocks, struct 
     }
 }
 
-static void put_tombstones(struct fg_buf *out, const struct fg_blocks *blocks,
-                           struct fg_buf *record)
+static void put_tombstones(struct fg_buf *out, const struct fg_blocks_tombstone *tombstones,
+                           uint32_t count, struct fg_buf *record)
 {
-    fg_buf_varint(out, blocks->n_tombstones);
-    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
-        const struct fg_blocks_tombstone *tombstone = &blocks->tombstones[i];
+    fg_buf_varint(out, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fg_blocks_tombstone *tombstone = &tombstones[i];
 
         fg_buf_clear(record);
         manifest_put_id(record, tombstone->id);
         fg_buf_lenbytes(record, tombstone->selector);
         manifest_put_span(record, tombstone->start_ns, tombstone->end_ns);
         fg_buf_zigzag(record, tombstone->asked_wall_ns);
+        fg_buf_varint(record, tombstone->profiles);
+        fg_buf_varint(record, tombstone->rewrites);
+        fg_buf_zigzag(record, tombstone->ended_wall_ns);
         fg_buf_put(record, tombstone->later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
     }
@@ -114,7 +120,8 @@ enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out
     put_ascending(out, blocks->covered, blocks->n_covered, blocks->covered_floor);
     put_blocks(out, blocks, &record);
     put_gone(out, blocks, &record);
-    put_tombstones(out, blocks, &record);
+    put_tombstones(out, blocks->tombstones, blocks->n_tombstones, &record);
+    put_tombstones(out, blocks->ended, blocks->n_ended, &record);
     fg_buf_put(out, blocks->later);
     out->full |= record.full;
     fg_buf_done(&record);
@@ -291,6 +298,11 @@ static void get_tombstone(struct reader *reader, struct fg_blocks_tombstone *tom
     selector = fg_cur_lenbytes(&cur);
     manifest_get_span(&cur, &tombstone->start_ns, &tombstone->end_ns);
     tombstone->asked_wall_ns = fg_cur_zigzag(&cur);
+    if (fg_cur_more(&cur)) {
+        tombstone->profiles = fg_cur_varint(&cur);
+        tombstone->rewrites = fg_cur_varint(&cur);
+        tombstone->ended_wall_ns = fg_cur_zigzag(&cur);
+    }
     tombstone->selector = fg_arena_copy(reader->arena, selector);
     tombstone->later = manifest_later(&cur, reader->arena);
     if (cur.bad || tombstone->selector.ptr == NULL)
@@ -309,6 +321,16 @@ static void get_tombstones(struct reader *reader, struct fg_blocks *blocks)
         if (i > 0 && fg_id_cmp(blocks->tombstones[i - 1].id, blocks->tombstones[i].id) >= 0)
             fail(reader, "the order of deletions");
     }
+}
+
+static void get_ended(struct reader *reader, struct fg_blocks *blocks)
+{
+    if (!fg_cur_more(&reader->cur))
+        return;
+    blocks->ended = manifest_list(&reader->cur, reader->arena, TOMBSTONE_MIN_BYTES,
+                                  FG_BLOCKS_ENDED_MAX, sizeof *blocks->ended, &blocks->n_ended);
+    for (uint32_t i = 0; i < blocks->n_ended && !reader->cur.bad; i++)
+        get_tombstone(reader, &blocks->ended[i]);
 }
 
 static void get_head(struct reader *reader, struct fg_blocks *blocks)
@@ -340,6 +362,7 @@ enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct
     get_blocks(&reader, &blocks);
     get_gone(&reader, &blocks);
     get_tombstones(&reader, &blocks);
+    get_ended(&reader, &blocks);
     blocks.later = manifest_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "tenant %.*s: manifest of %zu bytes is broken in %s",

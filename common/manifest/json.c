@@ -218,6 +218,9 @@ static void put_tombstone(struct fg_buf *out, const struct fg_blocks_tombstone *
     put_i64(out, "start_ns", tombstone->start_ns);
     put_i64(out, "end_ns", tombstone->end_ns);
     put_i64(out, "asked_ns", tombstone->asked_wall_ns);
+    put_u64(out, "profiles", tombstone->profiles);
+    put_u64(out, "rewrites", tombstone->rewrites);
+    put_i64(out, "ended_ns", tombstone->ended_wall_ns);
     end(out, "},");
 }
 
@@ -245,5 +248,9 @@ void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out)
     begin_list(out, "tombstones");
     for (uint32_t i = 0; i < blocks->n_tombstones; i++)
         put_tombstone(out, &blocks->tombstones[i]);
+    end(out, "],\n");
+    begin_list(out, "ended");
+    for (uint32_t i = 0; i < blocks->n_ended; i++)
+        put_tombstone(out, &blocks->ended[i]);
     end(out, "]}\n");
 }

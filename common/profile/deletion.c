@@ -140,8 +140,7 @@ static uint32_t between(struct fg_time_span whole, const struct fg_time_span *ta
 static enum fg_code find_left(struct fg_leaving *leaving, struct fg_time_span *taken, uint32_t n,
                               struct fg_err *err)
 {
-    struct fg_time_span *spans =
-        fg_arena_new(leaving->arena, struct fg_time_span, (size_t)n + 1);
+    struct fg_time_span *spans = fg_arena_new(leaving->arena, struct fg_time_span, (size_t)n + 1);
 
     if (spans == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for what %u deletions leave", n);

@@ -83,8 +83,8 @@ bool fg_left_clip(const struct fg_left *left, int64_t *t_min_ns, int64_t *t_max_
 struct fg_leaving {
     const struct fg_deletions *deletions; /* borrowed */
     struct fg_time_span whole;
-    struct fg_arena *arena; /* of the answers */
-    bool found;             /* there is a last one: */
+    struct fg_arena *arena;                       /* of the answers */
+    bool found;                                   /* there is a last one: */
     uint64_t named[(FG_DELETIONS_MAX + 63) / 64]; /* by these deletions; bits */
     struct fg_left left;
 };

@@ -1,10 +1,10 @@
 #include "compactor/merge/choose.h"
 
-bool merge_naming_init(struct merge_naming *naming, const struct merge_deletions *deletions,
+bool merge_naming_init(struct merge_naming *naming, const struct fg_deletions *deletions,
                        struct fg_arena *arena)
 {
     *naming = (struct merge_naming){.deletions = deletions, .series = FG_MAP_NONE};
-    naming->items = fg_arena_new(arena, struct merge_deletion *, deletions->count);
+    naming->items = fg_arena_new(arena, struct fg_deletion *, deletions->count);
     return naming->items != NULL;
 }
 
@@ -13,22 +13,22 @@ static void name_series(struct merge_naming *naming, const struct merge_part *pa
     naming->series = series;
     naming->count = 0;
     for (uint32_t i = 0; i < naming->deletions->count; i++) {
-        struct merge_deletion *deletion = &naming->deletions->items[i];
+        struct fg_deletion *deletion = &naming->deletions->items[i];
 
         if (fg_selector_matches(&deletion->selector, &part->index.series[series].labels))
             naming->items[naming->count++] = deletion;
     }
 }
 
-struct merge_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
-                                         uint32_t series, int64_t time_ns)
+struct fg_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
+                                      uint32_t series, int64_t time_ns)
 {
     if (naming->deletions->count == 0)
         return NULL;
     if (naming->series != series)
         name_series(naming, part, series);
     for (uint32_t i = 0; i < naming->count; i++)
-        if (merge_time_in(time_ns, naming->items[i]->start_ns, naming->items[i]->end_ns))
+        if (fg_deletion_meets(naming->items[i], time_ns, time_ns))
             return naming->items[i];
     return NULL;
 }
@@ -71,7 +71,7 @@ static enum fg_code choose_rows(void *arg, const struct merge_rows *page, struct
 }
 
 enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
-                          const struct merge_deletions *deletions, struct fg_arena *arena,
+                          const struct fg_deletions *deletions, struct fg_arena *arena,
                           struct fg_arena *scratch, struct merge_choice *ret_choice,
                           struct fg_err *err)
 {

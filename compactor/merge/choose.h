@@ -1,13 +1,11 @@
 /*
  * Which profiles go into a block: those of a span of time and a range of shards that no deletion
  * names.
- *
- * A deletion takes whole profiles: its selector is compared with the labels of the series, and can
- * say nothing of what is made from the profile type (compactor/deletion.h refuses such).
  */
 #ifndef FG_COMPACTOR_MERGE_CHOOSE_H
 #define FG_COMPACTOR_MERGE_CHOOSE_H
 
+#include "common/profile/deletion.h"
 #include "compactor/merge/source.h"
 
 /* Times [start, end); an end of INT64_MAX is the end of time itself. */
@@ -28,32 +26,20 @@ static inline bool merge_span_has(const struct merge_span *span, int64_t time_ns
            shard <= span->shard_last;
 }
 
-/* A deletion; times as in a span. */
-struct merge_deletion {
-    struct fg_selector selector;
-    int64_t start_ns, end_ns;
-    uint64_t profiles; /* how many it took, where somebody counts */
-};
-
-struct merge_deletions {
-    struct merge_deletion *items;
-    uint32_t count;
-};
-
 /* Those deletions that name the series at hand, kept from row to row. */
 struct merge_naming {
-    const struct merge_deletions *deletions;
-    struct merge_deletion **items; /* [deletions->count] */
+    const struct fg_deletions *deletions;
+    struct fg_deletion **items; /* [deletions->count] */
     uint32_t count;
     uint32_t series; /* at hand; FG_MAP_NONE: none */
 };
 /* false: the arena is full. */
-bool merge_naming_init(struct merge_naming *naming, const struct merge_deletions *deletions,
+bool merge_naming_init(struct merge_naming *naming, const struct fg_deletions *deletions,
                        struct fg_arena *arena) fg_must_check;
 
 /* The deletion that takes this profile, NULL: it stays. */
-struct merge_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
-                                         uint32_t series, int64_t time_ns);
+struct fg_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
+                                      uint32_t series, int64_t time_ns);
 
 /* A bit for each profile of a part. */
 struct merge_choice {
@@ -71,7 +57,7 @@ bool merge_chosen_any(const struct merge_choice *choice, uint32_t first, uint32_
 
 /* Looks at the rows of the part; scratch is reset. */
 enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
-                          const struct merge_deletions *deletions, struct fg_arena *arena,
+                          const struct fg_deletions *deletions, struct fg_arena *arena,
                           struct fg_arena *scratch, struct merge_choice *ret_choice,
                           struct fg_err *err) fg_must_check;
 

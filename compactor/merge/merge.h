@@ -26,7 +26,7 @@ struct merge {
     struct fg_slice tenant;
     const struct merge_source *sources;
     uint32_t n_sources;
-    struct merge_deletions deletions;
+    struct fg_deletions deletions;
     size_t memory_max_bytes;
 };
 

@@ -69,8 +69,8 @@ static enum fg_code survey_rows(void *arg, const struct merge_rows *page, struct
     const struct fg_block_rows *rows = &page->rows;
 
     for (uint32_t i = 0; i < rows->count; i++) {
-        struct merge_deletion *deletion = merge_naming_find(&surveying->naming, surveying->part,
-                                                            rows->series[i], rows->times_ns[i]);
+        struct fg_deletion *deletion = merge_naming_find(&surveying->naming, surveying->part,
+                                                         rows->series[i], rows->times_ns[i]);
         struct merge_bin *bin;
 
         if (deletion != NULL) {

@@ -12,6 +12,7 @@ static void look_at(const struct fg_blocks *blocks, struct fg_arena *arena)
     struct fg_blocks_change change = {.replace = all, .n_replace = blocks->n_blocks};
     struct fg_l0 none = fg_l0_none();
     struct fg_buf bytes, again, text;
+    struct fg_deletions deletions;
     struct fg_blocks read;
     struct fg_err err;
     bool changed;
@@ -27,6 +28,8 @@ static void look_at(const struct fg_blocks *blocks, struct fg_arena *arena)
         fg_assert(fg_arena_used_bytes(arena) > MEMORY_MAX / 4); /* the arena is full */
     }
     fg_blocks_json(blocks, &text);
+    if (fg_blocks_deletions(blocks, arena, &deletions, &err) == FG_OK)
+        fg_deletions_done(&deletions);
     for (uint32_t i = 0; all != NULL && i < blocks->n_blocks; i++) {
         all[i] = blocks->blocks[i].id;
         fg_assert(fg_blocks_find(blocks, all[i]) == &blocks->blocks[i]);

@@ -219,8 +219,8 @@ static void divides(void **state)
 
 static void deletes(void **state)
 {
-    struct merge_deletion deletions[2] = {
-        {.start_ns = START + HOUR, .end_ns = START + 2 * HOUR},
+    struct fg_deletion deletions[2] = {
+        {.start_ns = START + HOUR, .end_ns = START + 2 * HOUR - 1},
         {.start_ns = INT64_MIN, .end_ns = INT64_MAX},
     };
     static const char *const selectors[] = {"{service_name=\"shop\"}", "{pod=~\"pod-[0x]\"}"};
@@ -237,13 +237,13 @@ static void deletes(void **state)
     open_fixture(&f, 9, 3);
     for (size_t i = 0; i < 2; i++)
         must(fg_selector_parse(fg_cstr(selectors[i]), f.arena, &deletions[i].selector, &err), &err);
-    f.merge.deletions = (struct merge_deletions){deletions, 2};
+    f.merge.deletions = (struct fg_deletions){.items = deletions, .count = 2};
     for (size_t i = 0; i < PROFILES; i++) {
         const struct made_profile *p = &f.profiles[i];
 
         expected += p->tenant == acme;
         if (p->instance != 0 && !(p->service == 2 && p->time_ns >= deletions[0].start_ns &&
-                                  p->time_ns < deletions[0].end_ns))
+                                  p->time_ns <= deletions[0].end_ns))
             left[n++] = *p;
     }
     seen = survey(&f);

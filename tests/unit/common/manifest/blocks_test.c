@@ -235,6 +235,27 @@ static void nodes_only(void **state)
     fg_arena_destroy(arena);
 }
 
+static void must_bury(struct fg_blocks *blocks, const struct fg_blocks_tombstone *stone,
+                      struct fg_arena *arena)
+{
+    bool changed;
+    struct fg_err err;
+
+    if (fg_blocks_bury(blocks, stone, arena, blocks, &changed, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    assert_true(changed);
+}
+
+static void must_unbury(struct fg_blocks *blocks, struct fg_id id, bool is_there,
+                        struct fg_arena *arena)
+{
+    bool changed;
+    struct fg_err err;
+
+    assert_int_equal(fg_blocks_unbury(blocks, id, 7, arena, blocks, &changed, &err), FG_OK);
+    assert_int_equal(changed, is_there);
+}
+
 static void tombstones(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
@@ -270,13 +291,97 @@ static void tombstones(void **state)
     json_decref(root);
     fg_buf_done(&text);
 
-    assert_int_equal(
-        fg_blocks_unbury(&blocks, (struct fg_id){5, 5}, arena, &blocks, &changed, &err), FG_OK);
-    assert_true(changed);
+    must_unbury(&blocks, (struct fg_id){5, 5}, true, arena);
     assert_int_equal(blocks.n_tombstones, 0);
-    assert_int_equal(
-        fg_blocks_unbury(&blocks, (struct fg_id){5, 5}, arena, &blocks, &changed, &err), FG_OK);
-    assert_false(changed);
+    assert_int_equal(blocks.n_ended, 1);
+    must_unbury(&blocks, (struct fg_id){5, 5}, false, arena);
+    assert_round_trip(&blocks, arena);
+    fg_arena_destroy(arena);
+}
+
+/* What swaps took is counted with them, once, and the last that ended are kept. */
+static void counts_of_deletions(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(64 << 20);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    const struct fg_l0 l0 = fg_l0_none();
+    struct fg_blocks_tombstone stone = {.selector = FG_LIT("{}"), .end_ns = 9};
+    struct fg_blocks_entry block = entry(1);
+    const struct fg_blocks_taken taken[] = {{{.lo = 3}, 40}, {{.lo = 999}, 1}};
+    const struct fg_blocks_change change = {
+        .add = &block, .n_add = 1, .taken = taken, .n_taken = FG_COUNT(taken)};
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    for (uint32_t i = FG_BLOCKS_ENDED_MAX + 5; i > 0; i--) {
+        stone.id.lo = i - 1;
+        must_bury(&blocks, &stone, arena);
+    }
+    for (int i = 0; i < 2; i++) /* the second time it is there already */
+        assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 0, arena, &blocks, &changed, &err),
+                         FG_OK);
+    assert_int_equal(blocks.tombstones[3].profiles, 40);
+    assert_int_equal(blocks.tombstones[3].rewrites, 1);
+    assert_int_equal(blocks.tombstones[4].profiles, 0);
+    while (blocks.n_tombstones > 0) {
+        must_unbury(&blocks, blocks.tombstones[blocks.n_tombstones - 1].id, true, arena);
+        assert_round_trip(&blocks, arena);
+    }
+    assert_int_equal(blocks.n_ended, FG_BLOCKS_ENDED_MAX);
+    assert_int_equal(blocks.ended[FG_BLOCKS_ENDED_MAX - 1].id.lo, 0);
+    assert_int_equal(blocks.ended[FG_BLOCKS_ENDED_MAX - 4].profiles, 40);
+    assert_int_equal(blocks.ended[FG_BLOCKS_ENDED_MAX - 4].ended_wall_ns, 7);
+    fg_arena_destroy(arena);
+}
+
+/* No more than readers have room for, of whatever kind. */
+static void too_many_deletions(void **state)
+{
+    static const struct {
+        const char *selector;
+        uint32_t most;
+    } cases[] = {{"{}", FG_BLOCKS_TOMBSTONES_MAX}, {"{pod=~\"x.*\"}", FG_DELETIONS_REGEX_MAX}};
+    struct fg_err err;
+    bool changed;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_arena *arena = fg_arena_create((size_t)256 << 20);
+        struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+        struct fg_blocks_tombstone stone = {.selector = fg_cstr(cases[i].selector), .end_ns = 9};
+        struct fg_deletions deletions;
+
+        for (; stone.id.lo < cases[i].most; stone.id.lo++)
+            must_bury(&blocks, &stone, arena);
+        assert_int_equal(fg_blocks_bury(&blocks, &stone, arena, &blocks, &changed, &err),
+                         FG_E_LIMIT);
+        assert_int_equal(blocks.n_tombstones, cases[i].most);
+        assert_int_equal(fg_blocks_deletions(&blocks, arena, &deletions, &err), FG_OK);
+        assert_int_equal(deletions.count, cases[i].most);
+        assert_int_equal(deletions.items[0].end_ns, 8);
+        fg_deletions_done(&deletions);
+        fg_arena_destroy(arena);
+    }
+}
+
+/* A selector nobody would have let in. */
+static void a_broken_deletion(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    struct fg_blocks_tombstone stones[2] = {{.selector = FG_LIT("{a=~\"b\"}"), .end_ns = 1},
+                                            {.selector = FG_LIT("{a="), .end_ns = 1}};
+    struct fg_deletions deletions;
+    struct fg_err err;
+
+    (void)state;
+    blocks.tombstones = stones;
+    blocks.n_tombstones = 2;
+    assert_int_equal(fg_blocks_deletions(&blocks, arena, &deletions, &err), FG_E_CORRUPT);
+    assert_non_null(strstr(err.msg, "tenant t: deletion {a="));
+    stones[1] = (struct fg_blocks_tombstone){.selector = FG_LIT("{}")}; /* of no time */
+    assert_int_equal(fg_blocks_deletions(&blocks, arena, &deletions, &err), FG_E_CORRUPT);
     fg_arena_destroy(arena);
 }
 
@@ -287,6 +392,9 @@ int main(void)
         cmocka_unit_test(replacing),
         cmocka_unit_test(nodes_only),
         cmocka_unit_test(tombstones),
+        cmocka_unit_test(counts_of_deletions),
+        cmocka_unit_test(too_many_deletions),
+        cmocka_unit_test(a_broken_deletion),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
