@@ -105,21 +105,85 @@ static enum fg_match_op match_op(Fg__Inner__MatchOp op)
     }
 }
 
+static enum fg_code read_matchers(Fg__Inner__Matcher *const *matchers, size_t n,
+                                  struct fg_arena *arena, struct fg_selector *selector,
+                                  struct fg_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fg_selector_add(selector, arena, match_op(matchers[i]->op), fg_cstr(matchers[i]->name),
+                            fg_cstr(matchers[i]->value), err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 static enum fg_code read_selector(const Fg__Inner__Selection *selection, const char *profile_type,
                                   struct fg_arena *arena, struct fg_selector *selector,
                                   struct fg_err *err)
 {
-    for (size_t i = 0; i < selection->n_matchers; i++) {
-        const Fg__Inner__Matcher *matcher = selection->matchers[i];
-
-        if (fg_selector_add(selector, arena, match_op(matcher->op), fg_cstr(matcher->name),
-                            fg_cstr(matcher->value), err) != FG_OK)
-            return err->code;
-    }
+    if (read_matchers(selection->matchers, selection->n_matchers, arena, selector, err) != FG_OK)
+        return err->code;
     if (profile_type == NULL || profile_type[0] == '\0')
         return FG_OK;
     return fg_selector_add(selector, arena, FG_MATCH_EQ, FG_LIT(FG_LABEL_PROFILE_TYPE),
                            fg_cstr(profile_type), err);
+}
+
+static enum fg_code read_deletion(const Fg__Inner__Deletion *from, struct fg_arena *arena,
+                                  struct fg_deletions *deletions, struct fg_err *err)
+{
+    struct fg_deletion deletion = {.start_ns = from->start_ns, .end_ns = from->end_ns};
+    enum fg_code code =
+        read_matchers(from->matchers, from->n_matchers, arena, &deletion.selector, err);
+
+    if (code == FG_OK)
+        code = fg_deletions_add(deletions, &deletion, arena, err);
+    if (code != FG_OK)
+        fg_selector_done(&deletion.selector);
+    return code;
+}
+
+/* fg_deletions_done() in any case. */
+static enum fg_code read_deletions(const Fg__Inner__Selection *selection, struct fg_arena *arena,
+                                   struct fg_deletions *deletions, struct fg_err *err)
+{
+    for (size_t i = 0; i < selection->n_deletions; i++)
+        if (read_deletion(selection->deletions[i], arena, deletions, err) != FG_OK)
+            return fg_wrap(err, "deletion %zu", i);
+    return FG_OK;
+}
+
+/* Has the series anything at a time that is left? As far as its first and last profile tell. */
+static bool may_have(const struct catalog_series *series, const struct fg_left *left)
+{
+    int64_t least_ns = atomic_load(&series->least_ns);
+    int64_t greatest_ns = atomic_load(&series->greatest_ns);
+
+    return fg_left_clip(left, &least_ns, &greatest_ns);
+}
+
+/* Finds what is left of the matches; those of which nothing is go. */
+static enum fg_code leave_out(struct query *query, const struct fg_deletions *deletions,
+                              struct query_scope *scope, struct fg_err *err)
+{
+    struct fg_leaving leaving;
+    size_t kept = 0;
+
+    fg_leaving_init(&leaving, deletions, (struct fg_time_span){scope->start_ns, scope->end_ns},
+                    query->arena);
+    scope->left = fg_arena_new(query->arena, struct fg_left, scope->n_matches);
+    if (scope->left == NULL)
+        return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %zu series",
+                       scope->n_matches);
+    for (size_t i = 0; i < scope->n_matches; i++) {
+        const struct catalog_match match = scope->matches[i];
+
+        if (fg_leaving_of(&leaving, &match.series->labels, &scope->left[kept], err) != FG_OK)
+            return err->code;
+        if (may_have(match.series, &scope->left[kept]))
+            scope->matches[kept++] = match;
+    }
+    scope->n_matches = kept;
+    return fg_leaving_of(&leaving, NULL, &scope->every, err);
 }
 
 static struct fg_store_iter *make_iter(const struct query *query, const struct query_scope *scope)
@@ -166,26 +230,40 @@ void query_scope_done(struct query_scope *scope)
     fg_store_iter_destroy(fg_take(scope->iter));
 }
 
+static enum fg_code choose_series(struct query *query, const Fg__Inner__Selection *selection,
+                                  const char *profile_type, struct query_scope *scope,
+                                  struct fg_err *err)
+{
+    struct fg_selector selector = {0};
+    struct fg_deletions deletions = {0};
+    enum fg_code code = read_selector(selection, profile_type, query->arena, &selector, err);
+
+    if (code == FG_OK)
+        code = read_deletions(selection, query->arena, &deletions, err);
+    if (code == FG_OK)
+        code = catalog_select(query->context->catalog, scope->tenant,
+                              &(struct catalog_filter){&selector, scope->start_ns, scope->end_ns},
+                              query->arena, &scope->matches, &scope->n_matches, err);
+    if (code == FG_OK)
+        code = leave_out(query, &deletions, scope, err);
+    fg_deletions_done(&deletions);
+    fg_selector_done(&selector);
+    return code;
+}
+
 enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
                          const char *profile_type, int64_t start_ns, int64_t end_ns,
                          struct query_scope *ret_scope, struct fg_err *err)
 {
-    struct catalog *catalog = query->context->catalog;
     struct query_scope scope = {.start_ns = start_ns, .end_ns = end_ns};
-    struct fg_selector selector = {0};
     enum fg_code code;
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
-    scope.tenant = catalog_find_tenant(catalog, fg_cstr(selection->tenant));
-    code = read_selector(selection, profile_type, query->arena, &selector, err);
-    if (code == FG_OK)
-        code = catalog_select(catalog, scope.tenant,
-                              &(struct catalog_filter){&selector, start_ns, end_ns}, query->arena,
-                              &scope.matches, &scope.n_matches, err);
+    scope.tenant = catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
+    code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)
         code = choose_rounds(query, selection->generation, &scope, err);
-    fg_selector_done(&selector);
     query->series += scope.n_matches;
     *ret_scope = scope;
     return code;
@@ -203,10 +281,11 @@ struct scan {
 };
 
 /* To the first record of the series in the round that is not too early. */
-static void seek(struct scan *scan, const struct head_round_key *round, uint32_t series)
+static void seek(struct scan *scan, const struct head_round_key *round, uint32_t series,
+                 int64_t start_ns)
 {
     fg_buf_clear(&scan->key);
-    head_put_series_seek(&scan->key, round, series, scan->scope->start_ns);
+    head_put_series_seek(&scan->key, round, series, start_ns);
     /* We only go forward: when what we stand on is at or after the goal, nothing lies between. */
     if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
@@ -232,17 +311,19 @@ static enum fg_code visit_record(struct scan *scan, const struct catalog_match *
 }
 
 /* n matches, all of one series. */
-static enum fg_code scan_series(struct scan *scan, const struct head_round_key *round,
-                                const struct catalog_match *matches, size_t n, struct fg_err *err)
+static enum fg_code scan_span(struct scan *scan, const struct head_round_key *round,
+                              const struct catalog_match *matches, size_t n,
+                              struct fg_time_span span, struct fg_err *err)
 {
     uint32_t series = matches[0].series->number;
     struct head_profile_key key;
 
-    for (seek(scan, round, series); scan->iter->valid; fg_store_iter_next(scan->iter)) {
+    for (seek(scan, round, series, span.start_ns); scan->iter->valid;
+         fg_store_iter_next(scan->iter)) {
         if (!head_get_profile_key(scan->iter->key, &key))
             return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
         if (key.series != series || !head_same_round(&key.round, round) ||
-            key.time_ns > scan->scope->end_ns)
+            key.time_ns > span.end_ns)
             break;
         if (visit_record(scan, matches, n, &key, err) != FG_OK)
             return err->code;
@@ -254,13 +335,30 @@ static enum fg_code scan_series(struct scan *scan, const struct head_round_key *
     return FG_OK;
 }
 
-static enum fg_code scan_round(struct scan *scan, const struct round *round,
-                               const struct catalog_match *matches, size_t n, struct fg_err *err)
+/* Matches [from, to) of the scope, all of one series. */
+static enum fg_code scan_series(struct scan *scan, const struct round *round, size_t from,
+                                size_t to, struct fg_err *err)
 {
-    for (size_t i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n && matches[next].series == matches[i].series;)
+    const struct fg_left *left = &scan->scope->left[from];
+
+    for (uint32_t i = 0; i < left->count; i++)
+        if (left->spans[i].start_ns <= round->greatest_ns &&
+            left->spans[i].end_ns >= round->least_ns &&
+            scan_span(scan, &round->key, scan->scope->matches + from, to - from, left->spans[i],
+                      err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static enum fg_code scan_round(struct scan *scan, const struct round *round, size_t from, size_t to,
+                               struct fg_err *err)
+{
+    const struct catalog_match *matches = scan->scope->matches;
+
+    for (size_t i = from, next; i < to; i = next) {
+        for (next = i + 1; next < to && matches[next].series == matches[i].series;)
             next++;
-        if (scan_series(scan, &round->key, matches + i, next - i, err) != FG_OK)
+        if (scan_series(scan, round, i, next, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -280,8 +378,7 @@ static enum fg_code scan_rounds(struct scan *scan, struct fg_err *err)
             from++;
         for (to = from; to < scope->n_matches && scope->matches[to].series->shard == shard;)
             to++;
-        if (to > from &&
-            scan_round(scan, &scope->rounds[r], scope->matches + from, to - from, err) != FG_OK)
+        if (to > from && scan_round(scan, &scope->rounds[r], from, to, err) != FG_OK)
             return err->code;
     }
     return FG_OK;

@@ -5,6 +5,7 @@
 #ifndef FG_INGESTER_QUERY_H
 #define FG_INGESTER_QUERY_H
 
+#include "common/profile/deletion.h"
 #include "common/rpc/rpc.h"
 #include "common/run/work.h"
 #include "ingester/catalog/catalog.h"
@@ -51,6 +52,8 @@ struct query_scope {
     struct catalog_tenant *tenant; /* NULL: nobody has heard of it, nothing matches */
     struct catalog_match *matches;
     size_t n_matches;
+    struct fg_left *left; /* [n_matches]: of the time, by deletions; something of each */
+    struct fg_left every; /* the same of every series, whatever its labels */
     struct round *rounds; /* sorted by shard, then window, then number */
     size_t n_rounds;
     int64_t start_ns, end_ns;   /* inclusive */
@@ -72,8 +75,8 @@ typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match
                                     const struct head_profile_key *key, const struct record *record,
                                     struct fg_err *err);
 
-/* Reads every record of the scope once for each type that matched. FG_E_DEADLINE when it is too
- * late. */
+/* Reads every record of the scope that is not deleted, once for each type that matched.
+ * FG_E_DEADLINE when it is too late. */
 enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
                         void *arg, struct fg_err *err) fg_must_check;
 

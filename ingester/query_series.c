@@ -1,6 +1,7 @@
 /*
  * SERIES and STATS: answered from the catalog, without reading a profile. So a series is listed
- * that has profiles before and after the range and none in it, as long as its shard has any.
+ * that has profiles before and after the range and none in it, as long as its shard has any; and
+ * deletions are compared with the first and the last time of a series, and of a round.
  */
 #include "ingester/query.h"
 
@@ -149,15 +150,20 @@ static enum fg_code stats_of(struct query *query, const Fg__Inner__StatsHead *he
     fg__inner__selection__init(&selection);
     selection.tenant = head->tenant;
     selection.generation = head->generation;
+    selection.deletions = head->deletions;
+    selection.n_deletions = head->n_deletions;
     if (query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
     query_scope_done(&scope);
     for (size_t i = 0; i < scope.n_rounds; i++) {
-        const struct round *round = &scope.rounds[i];
+        int64_t least_ns = scope.rounds[i].least_ns, greatest_ns = scope.rounds[i].greatest_ns;
+        bool first = reply.profiles == 0;
 
-        reply.oldest_ns = i == 0 ? round->least_ns : FG_MIN(reply.oldest_ns, round->least_ns);
-        reply.newest_ns = i == 0 ? round->greatest_ns : FG_MAX(reply.newest_ns, round->greatest_ns);
-        reply.profiles += round->count;
+        if (!fg_left_clip(&scope.every, &least_ns, &greatest_ns))
+            continue;
+        reply.oldest_ns = first ? least_ns : FG_MIN(reply.oldest_ns, least_ns);
+        reply.newest_ns = first ? greatest_ns : FG_MAX(reply.newest_ns, greatest_ns);
+        reply.profiles += scope.rounds[i].count;
     }
     if (scope.tenant != NULL)
         reply.series = catalog_count_series(query->context->catalog, scope.tenant);

@@ -254,12 +254,51 @@ struct head_pushed head_push(struct head *head, const struct head_profile *profi
 
 /* ---- queries ---- */
 
-/* A selection with its matchers, in place. */
+/* A selection with its matchers, in place; deletions are in the arena. */
 struct selection {
     Fg__Inner__Selection message;
     Fg__Inner__Matcher matchers[2], *pointers[2];
     char texts[5][64], type[128];
+    struct fg_arena *arena;
 };
+
+static Fg__Inner__Matcher *make_matcher(const struct fg_matcher *from, struct fg_arena *arena)
+{
+    static const Fg__Inner__MatchOp ops[] = {[FG_MATCH_EQ] = FG__INNER__MATCH_OP__EQ,
+                                             [FG_MATCH_NE] = FG__INNER__MATCH_OP__NE,
+                                             [FG_MATCH_RE] = FG__INNER__MATCH_OP__RE,
+                                             [FG_MATCH_NRE] = FG__INNER__MATCH_OP__NRE};
+    Fg__Inner__Matcher *matcher = fg_arena_new(arena, Fg__Inner__Matcher, 1);
+
+    fg__inner__matcher__init(matcher);
+    matcher->op = ops[from->op];
+    matcher->name = fg_arena_text(arena, from->name);
+    matcher->value = fg_arena_text(arena, from->value);
+    return matcher;
+}
+
+static Fg__Inner__Deletion *make_deletion(const struct fg_deletion *from, struct fg_arena *arena)
+{
+    Fg__Inner__Deletion *deletion = fg_arena_new(arena, Fg__Inner__Deletion, 1);
+
+    fg__inner__deletion__init(deletion);
+    deletion->start_ns = from->start_ns;
+    deletion->end_ns = from->end_ns;
+    deletion->matchers = fg_arena_new(arena, Fg__Inner__Matcher *, from->selector.n_matchers);
+    for (size_t i = 0; i < from->selector.n_matchers; i++)
+        deletion->matchers[deletion->n_matchers++] =
+            make_matcher(&from->selector.matchers[i], arena);
+    return deletion;
+}
+
+static Fg__Inner__Deletion **make_deletions(const struct fg_deletions *from, struct fg_arena *arena)
+{
+    Fg__Inner__Deletion **deletions = fg_arena_new(arena, Fg__Inner__Deletion *, from->count);
+
+    for (uint32_t i = 0; i < from->count; i++)
+        deletions[i] = make_deletion(&from->items[i], arena);
+    return deletions;
+}
 
 static char *text(struct selection *selection, size_t i, const char *from)
 {
@@ -288,6 +327,11 @@ static void select_by(struct selection *selection, const struct head_query *quer
     }
     (void)snprintf(selection->type, sizeof selection->type,
                    "process_cpu:%s::", query->type == NULL ? "" : query->type);
+    selection->arena = fg_arena_create(SIZE_MAX);
+    if (query->without == NULL)
+        return;
+    selection->message.deletions = make_deletions(query->without, selection->arena);
+    selection->message.n_deletions = query->without->count;
 }
 
 /* Sends and waits; the reply is in the call. */
@@ -356,6 +400,7 @@ enum fg_code head_select(struct head *head, const struct head_query *query, stru
     if (code == FG_OK)
         fold(call.reply_payload, out);
     fg_call_done(head->peer, &call);
+    fg_arena_destroy(selection.arena);
     return code;
 }
 
@@ -407,6 +452,7 @@ enum fg_code head_series(struct head *head, const struct head_query *query,
     }
     fg_buf_done(&labels);
     fg_call_done(head->peer, &call);
+    fg_arena_destroy(selection.arena);
     head_sort_lines(out);
     return code;
 }
@@ -451,12 +497,22 @@ enum fg_code head_points(struct head *head, const struct head_query *query, stru
     }
     fg_buf_done(&labels);
     fg_call_done(head->peer, &call);
+    fg_arena_destroy(selection.arena);
     head_sort_lines(out);
     return code;
 }
 
 struct head_stats head_stats(struct head *head, const char *tenant)
 {
+    static const struct fg_deletions none;
+
+    return head_stats_without(head, tenant, &none);
+}
+
+struct head_stats head_stats_without(struct head *head, const char *tenant,
+                                     const struct fg_deletions *without)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     Fg__Inner__StatsHead message;
     Fg__Inner__StatsReply *reply;
     struct head_stats stats;
@@ -466,12 +522,15 @@ struct head_stats head_stats(struct head *head, const char *tenant)
     fg__inner__stats_head__init(&message);
     (void)snprintf(name, sizeof name, "%s", tenant);
     message.tenant = name;
+    message.deletions = make_deletions(without, arena);
+    message.n_deletions = without->count;
     fg_assert(ask(head, FG_RPC_STATS, &message.base, &call) == FG_OK);
     reply = fg__inner__stats_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
     fg_assert(reply != NULL);
     stats = (struct head_stats){reply->profiles, reply->series, reply->oldest_ns, reply->newest_ns};
     fg__inner__stats_reply__free_unpacked(reply, NULL);
     fg_call_done(head->peer, &call);
+    fg_arena_destroy(arena);
     return stats;
 }
 

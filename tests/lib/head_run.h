@@ -8,6 +8,7 @@
 
 #include "common/bucket/bucket.h"
 #include "common/profile/batch.h"
+#include "common/profile/deletion.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 
@@ -83,6 +84,7 @@ struct head_query {
     size_t n_spans;
     struct fg_id ids[4];
     size_t n_ids;
+    const struct fg_deletions *without; /* NULL: no deletions */
 };
 
 /* SELECT: folded lines in byte order, that of the empty stack (" 5") first. */
@@ -100,6 +102,8 @@ struct head_stats {
     int64_t oldest_ns, newest_ns;
 };
 struct head_stats head_stats(struct head *head, const char *tenant);
+struct head_stats head_stats_without(struct head *head, const char *tenant,
+                                     const struct fg_deletions *without);
 
 /* The lines of text in byte order. */
 void head_sort_lines(struct fg_buf *text);

@@ -43,6 +43,22 @@ struct slow {
     size_t count;
 };
 
+static bool is_deleted(const struct fg_deletions *without, const struct head_profile *profile)
+{
+    struct fg_label items[] = {
+        {FG_LIT("__name__"), FG_LIT("process_cpu")},
+        {FG_LIT("service_name"), fg_cstr(profile->service)},
+        {FG_LIT("zone"), fg_cstr(profile->zone == NULL ? "" : profile->zone)}};
+    const struct fg_labels labels = {items, FG_COUNT(items)}; /* one that is empty is none */
+    bool deleted = false;
+
+    for (uint32_t i = 0; without != NULL && i < without->count; i++)
+        deleted |= fg_selector_matches(&without->items[i].selector, &labels) &&
+                   profile->time_ns >= without->items[i].start_ns &&
+                   profile->time_ns <= without->items[i].end_ns;
+    return deleted;
+}
+
 static bool matches(const struct head_query *query, const struct slow_profile *slow)
 {
     const struct head_profile *profile = &slow->profile;
@@ -50,7 +66,8 @@ static bool matches(const struct head_query *query, const struct slow_profile *s
 
     for (size_t i = 0; i < query->n_ids; i++)
         wanted |= fg_id_eq(query->ids[i], slow->id);
-    return wanted && strcmp(query->tenant, profile->tenant) == 0 &&
+    return wanted && !is_deleted(query->without, profile) &&
+           strcmp(query->tenant, profile->tenant) == 0 &&
            (query->service == NULL || strcmp(query->service, profile->service) == 0) &&
            (query->zone == NULL ||
             (profile->zone != NULL && strcmp(query->zone, profile->zone) == 0));
@@ -229,6 +246,30 @@ static struct head_query random_query(const struct slow *slow, uint64_t *random)
     return query;
 }
 
+/* Bounds are times of profiles, and beside them. */
+static void random_deletions(const struct slow *slow, uint64_t *random, struct fg_arena *arena,
+                             struct fg_deletions *deletions)
+{
+    static const char *const selectors[] = {"{}", "{service_name=\"shop\"}", "{zone=\"n\"}",
+                                            "{service_name=~\"shop.*\",zone!=\"s\"}",
+                                            "{__name__=\"process_cpu\",zone=\"\"}"};
+    uint64_t n = next_random(random) % 4;
+
+    for (uint64_t i = 0; i < n; i++) {
+        struct fg_deletion deletion = {0};
+        struct fg_err err;
+
+        deletion.start_ns = slow->items[next_random(random) % slow->count].profile.time_ns +
+                            (int64_t)(next_random(random) % 3) - 1;
+        deletion.end_ns = deletion.start_ns + (int64_t)(next_random(random) % 3) * 5 * FG_MINUTE_NS;
+        assert_int_equal(
+            fg_selector_parse(fg_cstr(selectors[next_random(random) % FG_COUNT(selectors)]), arena,
+                              &deletion.selector, &err),
+            FG_OK);
+        assert_int_equal(fg_deletions_add(deletions, &deletion, arena, &err), FG_OK);
+    }
+}
+
 /* ---- comparing ---- */
 
 static void assert_equal_text(const struct fg_buf *got, const struct fg_buf *want, const char *what,
@@ -276,7 +317,11 @@ static void compare(struct head *head, const struct slow *slow, uint64_t seed)
     fg_buf_init(&want, SIZE_MAX);
     for (int i = 0; i < QUERIES && slow->count > 0; i++) {
         struct head_query query = random_query(slow, &random);
+        struct fg_arena *arena = fg_arena_create(1 << 20);
+        struct fg_deletions without = {0};
 
+        random_deletions(slow, &random, arena, &without);
+        query.without = &without;
         assert_int_equal(head_select(head, &query, &got), FG_OK);
         slow_select(slow, &query, &want);
         assert_equal_text(&got, &want, "select", seed, i);
@@ -284,6 +329,8 @@ static void compare(struct head *head, const struct slow *slow, uint64_t seed)
         assert_int_equal(head_points(head, &query, &got), FG_OK);
         slow_points(slow, &query, &want);
         assert_equal_text(&got, &want, "points", seed, i);
+        fg_deletions_done(&without);
+        fg_arena_destroy(arena);
     }
     assert_stats(head, slow, "tenant");
     assert_stats(head, slow, "other");
@@ -639,6 +686,98 @@ static void series_are_listed(void **state)
     fg_store_close(store);
 }
 
+static void add_deletion(struct fg_deletions *deletions, const char *selector, int64_t from_ns,
+                         int64_t to_ns, struct fg_arena *arena)
+{
+    struct fg_deletion deletion = {.start_ns = from_ns, .end_ns = to_ns};
+    struct fg_err err;
+
+    assert_int_equal(fg_selector_parse(fg_cstr(selector), arena, &deletion.selector, &err), FG_OK);
+    assert_int_equal(fg_deletions_add(deletions, &deletion, arena, &err), FG_OK);
+}
+
+/* A series of which no time is left is not listed; and what is deleted of all is not counted. */
+static void deleted_series_are_not_listed(void **state)
+{
+    static const char *const zone[] = {"zone"};
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_profile profile = plain_profile();
+    struct head_query query = plain_query();
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_deletions without = {0};
+    struct fg_buf text;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    profile.zone = "s";
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    profile.time_ns += FG_HOUR_NS;
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
+    fg_buf_init(&text, SIZE_MAX);
+    query.type = NULL;
+    query.end_ns = start_ns + FG_HOUR_NS;
+    query.without = &without;
+
+    add_deletion(&without, "{service_name=\"shop\"}", start_ns - 5, start_ns + 5, arena);
+    assert_int_equal(head_series(&head, &query, zone, 1, &text), FG_OK);
+    assert_true(fg_slice_is(fg_buf_slice(&text), "{zone=\"s\"}\n"));
+    assert_int_equal(head_stats_without(&head, "tenant", &without).profiles, 3);
+    add_deletion(&without, "{}", INT64_MIN, start_ns, arena);
+    assert_int_equal(head_stats_without(&head, "tenant", &without).profiles, 1);
+    assert_int_equal(head_stats_without(&head, "tenant", &without).oldest_ns,
+                     start_ns + FG_HOUR_NS);
+    add_deletion(&without, "{zone=~\".+\"}", start_ns + 6, INT64_MAX, arena);
+    assert_int_equal(head_series(&head, &query, zone, 1, &text), FG_OK);
+    assert_int_equal(text.len, 0);
+    fg_deletions_done(&without);
+    fg_arena_destroy(arena);
+    fg_buf_done(&text);
+    head_close(&head);
+    fg_store_close(store);
+}
+
+/* As a stranger could send them: too many, too long, of no time, no regular expressions. */
+static void bad_deletions_are_refused(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct fg_matcher bad = {FG_MATCH_RE, FG_LIT("zone"), FG_LIT("("), NULL};
+    struct fg_deletion deletion = {.start_ns = 2, .end_ns = 1};
+    struct fg_deletion *many = fg_calloc(100000, sizeof *many);
+    struct fg_matcher *matchers = fg_calloc(100000, sizeof *matchers);
+    struct fg_deletions without = {.items = &deletion, .count = 1};
+    struct head_query query = plain_query();
+    struct fg_buf text;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    fg_buf_init(&text, SIZE_MAX);
+    query.without = &without;
+    assert_int_equal(head_select(&head, &query, &text), FG_E_INVALID);
+    deletion = (struct fg_deletion){.selector = {&bad, 1}};
+    assert_int_equal(head_series(&head, &query, NULL, 0, &text), FG_E_INVALID);
+    without = (struct fg_deletions){.items = many, .count = 100000};
+    assert_int_equal(head_points(&head, &query, &text), FG_E_LIMIT);
+    for (size_t i = 0; i < 100000; i++)
+        matchers[i] =
+            (struct fg_matcher){FG_MATCH_RE, FG_LIT("zone"), FG_LIT("(a{1,30}){1,30}"), NULL};
+    many[0].selector = (struct fg_selector){matchers, 100000};
+    without.count = 1;
+    assert_int_equal(head_select(&head, &query, &text), FG_E_INVALID);
+    many[0].selector.n_matchers = FG_DELETIONS_REGEX_MAX;
+    assert_int_equal(head_select(&head, &query, &text), FG_OK);
+    many[1].selector = (struct fg_selector){matchers, 1};
+    without.count = 2;
+    assert_int_equal(head_select(&head, &query, &text), FG_E_LIMIT);
+    free(many);
+    free(matchers);
+    fg_buf_done(&text);
+    head_close(&head);
+    fg_store_close(store);
+}
+
 static void bad_requests_are_refused(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -681,6 +820,8 @@ int main(void)
         cmocka_unit_test(a_tenant_has_no_more_series_than_it_may),
         cmocka_unit_test(series_are_listed),
         cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(deleted_series_are_not_listed),
+        cmocka_unit_test(bad_deletions_are_refused),
         cmocka_unit_test(answers_equal_the_slow_ones_in_memory),
         cmocka_unit_test(answers_equal_the_slow_ones_on_rocksdb),
     };
