@@ -15,6 +15,91 @@ struct asked {
     size_t n;
 };
 
+/* --- what heads are made of --- */
+
+static Fg__Inner__MatchOp match_op(enum fg_match_op op)
+{
+    switch (op) {
+    case FG_MATCH_NE:
+        return FG__INNER__MATCH_OP__NE;
+    case FG_MATCH_RE:
+        return FG__INNER__MATCH_OP__RE;
+    case FG_MATCH_NRE:
+        return FG__INNER__MATCH_OP__NRE;
+    case FG_MATCH_EQ:
+        break;
+    }
+    return FG__INNER__MATCH_OP__EQ;
+}
+
+static Fg__Inner__Matcher *make_matcher(struct fg_arena *arena, const struct fg_matcher *from)
+{
+    Fg__Inner__Matcher *matcher = fg_arena_new(arena, Fg__Inner__Matcher, 1);
+
+    if (matcher == NULL)
+        return NULL;
+    fg__inner__matcher__init(matcher);
+    matcher->op = match_op(from->op);
+    matcher->name = fg_arena_text(arena, from->name);
+    matcher->value = fg_arena_text(arena, from->value);
+    return matcher->name == NULL || matcher->value == NULL ? NULL : matcher;
+}
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+}
+
+enum fg_code peers_matchers(struct fg_arena *arena, const struct fg_selector *selector,
+                            size_t *ret_n, Fg__Inner__Matcher ***ret_matchers, struct fg_err *err)
+{
+    Fg__Inner__Matcher **matchers = fg_arena_new(arena, Fg__Inner__Matcher *, selector->n_matchers);
+
+    if (matchers == NULL)
+        return too_large(err);
+    for (size_t i = 0; i < selector->n_matchers; i++) {
+        matchers[i] = make_matcher(arena, &selector->matchers[i]);
+        if (matchers[i] == NULL)
+            return too_large(err);
+    }
+    *ret_n = selector->n_matchers;
+    *ret_matchers = matchers;
+    return FG_OK;
+}
+
+static enum fg_code make_deletion(struct fg_arena *arena, const struct fg_deletion *from,
+                                  Fg__Inner__Deletion **ret_deletion, struct fg_err *err)
+{
+    Fg__Inner__Deletion *deletion = fg_arena_new(arena, Fg__Inner__Deletion, 1);
+
+    if (deletion == NULL)
+        return too_large(err);
+    fg__inner__deletion__init(deletion);
+    deletion->start_ns = from->start_ns;
+    deletion->end_ns = from->end_ns;
+    *ret_deletion = deletion;
+    return peers_matchers(arena, &from->selector, &deletion->n_matchers, &deletion->matchers, err);
+}
+
+static enum fg_code make_deletions(const struct question *question, size_t tenant,
+                                   const struct peers_head *head, struct fg_err *err)
+{
+    const struct fg_deletions *from = &question->deletions[tenant];
+
+    *head->n_deletions = 0;
+    *head->deletions = fg_arena_new(question->arena, Fg__Inner__Deletion *, from->count);
+    if (*head->deletions == NULL)
+        return too_large(err);
+    for (uint32_t i = 0; i < from->count; i++)
+        if (fg_deletion_meets(&from->items[i], head->start_ns, head->end_ns) &&
+            make_deletion(question->arena, &from->items[i],
+                          &(*head->deletions)[(*head->n_deletions)++], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* --- calls --- */
+
 static enum fg_code too_many(struct fg_err *err, size_t n)
 {
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have: %zu peers", n);
@@ -45,21 +130,29 @@ static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head
                          : fg_bytes(bytes, protobuf_c_message_pack(head, bytes));
 }
 
+static enum fg_code make_head(const struct question *question, size_t tenant,
+                              const struct peers_head *head, struct fg_slice *ret_bytes,
+                              struct fg_err *err)
+{
+    *head->tenant = fg_arena_text(question->arena, question->tenants.ids[tenant]);
+    if (*head->tenant == NULL)
+        return too_large(err);
+    if (make_deletions(question, tenant, head, err) != FG_OK)
+        return err->code;
+    *ret_bytes = pack(question->arena, head->message);
+    return ret_bytes->ptr == NULL ? too_large(err) : FG_OK;
+}
+
 static enum fg_code make_legs(struct question *question, enum fg_rpc_method method,
-                              const ProtobufCMessage *head, char **tenant, struct asked *asked,
+                              const struct peers_head *head, struct asked *asked,
                               struct fg_err *err)
 {
     size_t n_peers = question->querier->n_ingesters;
     struct fg_slice bytes = {NULL, 0};
 
     for (size_t i = 0; i < asked->n; i++) {
-        if (i % n_peers == 0) {
-            *tenant = fg_arena_text(question->arena, question->tenants.ids[i / n_peers]);
-            if (*tenant != NULL)
-                bytes = pack(question->arena, head);
-            if (*tenant == NULL || bytes.ptr == NULL)
-                return too_many(err, asked->n);
-        }
+        if (i % n_peers == 0 && make_head(question, i / n_peers, head, &bytes, err) != FG_OK)
+            return err->code;
         asked->legs[i] = (struct leg){.asked = asked,
                                       .call = {.method = method,
                                                .head = bytes,
@@ -70,8 +163,7 @@ static enum fg_code make_legs(struct question *question, enum fg_rpc_method meth
 }
 
 enum fg_code peers_ask(struct question *question, enum fg_rpc_method method,
-                       const ProtobufCMessage *head, char **tenant, struct asked **ret_asked,
-                       struct fg_err *err)
+                       const struct peers_head *head, struct asked **ret_asked, struct fg_err *err)
 {
     size_t n = question->querier->n_ingesters * question->tenants.n;
     struct asked *asked = fg_arena_new(question->arena, struct asked, 1);
@@ -81,7 +173,7 @@ enum fg_code peers_ask(struct question *question, enum fg_rpc_method method,
     if (asked == NULL || (asked->legs = fg_arena_new(question->arena, struct leg, n)) == NULL)
         return too_many(err, n);
     asked->n = asked->under_way = n;
-    if (make_legs(question, method, head, tenant, asked, err) != FG_OK)
+    if (make_legs(question, method, head, asked, err) != FG_OK)
         return err->code;
     (void)pthread_mutex_init(&asked->lock, NULL);
     (void)pthread_cond_init(&asked->all_done, NULL);

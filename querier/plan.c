@@ -8,7 +8,6 @@
  * an object of it is gone) it is taken anew and all of the errand begins again.
  */
 #include "common/base/str.h"
-#include "proto/inner.pb-c.h"
 #include "querier/blocks/blocks.h"
 #include "querier/peers.h"
 
@@ -21,53 +20,26 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
 }
 
-static Fg__Inner__MatchOp match_op(enum fg_match_op op)
-{
-    switch (op) {
-    case FG_MATCH_NE:
-        return FG__INNER__MATCH_OP__NE;
-    case FG_MATCH_RE:
-        return FG__INNER__MATCH_OP__RE;
-    case FG_MATCH_NRE:
-        return FG__INNER__MATCH_OP__NRE;
-    case FG_MATCH_EQ:
-        break;
-    }
-    return FG__INNER__MATCH_OP__EQ;
-}
-
-static Fg__Inner__Matcher *make_matcher(struct fg_arena *arena, const struct fg_matcher *from)
-{
-    Fg__Inner__Matcher *matcher = fg_arena_new(arena, Fg__Inner__Matcher, 1);
-
-    if (matcher == NULL)
-        return NULL;
-    fg__inner__matcher__init(matcher);
-    matcher->op = match_op(from->op);
-    matcher->name = fg_arena_text(arena, from->name);
-    matcher->value = fg_arena_text(arena, from->value);
-    return matcher->name == NULL || matcher->value == NULL ? NULL : matcher;
-}
-
 static enum fg_code make_selection(struct question *question, const struct selection *from,
                                    Fg__Inner__Selection *ret_selection, struct fg_err *err)
 {
-    size_t n = from->selector.n_matchers;
-
     fg__inner__selection__init(ret_selection);
     ret_selection->start_ns = from->start_ns;
     ret_selection->end_ns = from->end_ns;
-    ret_selection->matchers = fg_arena_new(question->arena, Fg__Inner__Matcher *, n);
-    if (ret_selection->matchers == NULL)
-        return too_large(err);
-    for (size_t i = 0; i < n; i++) {
-        Fg__Inner__Matcher *matcher = make_matcher(question->arena, &from->selector.matchers[i]);
+    return peers_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
+                          &ret_selection->matchers, err);
+}
 
-        if (matcher == NULL)
-            return too_large(err);
-        ret_selection->matchers[ret_selection->n_matchers++] = matcher;
-    }
-    return FG_OK;
+/* A head with such a selection; what is read of it begins at start_ns. */
+static struct peers_head head_of(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
+                                 int64_t start_ns)
+{
+    return (struct peers_head){.message = message,
+                               .tenant = &selection->tenant,
+                               .n_deletions = &selection->n_deletions,
+                               .deletions = &selection->deletions,
+                               .start_ns = start_ns,
+                               .end_ns = selection->end_ns};
 }
 
 /* protobuf-c's messages want strings that may be written to; packing does not. */
@@ -97,10 +69,9 @@ static void count_stats(struct question *question, const Fg__Inner__Stats *stats
 /* One thing that a question wants to know; first in the struct of its kind. */
 struct errand {
     enum fg_rpc_method method;
-    const ProtobufCMessage *head;
-    char **tenant; /* where the head has these */
-    uint64_t *generation;
-    peers_reply take; /* adds a peer's reply to `into` */
+    struct peers_head head;
+    uint64_t *generation; /* where the head has it */
+    peers_reply take;     /* adds a peer's reply to `into` */
     enum fg_code (*read)(struct question *question, struct errand *errand, struct fg_err *err);
     void (*restart)(struct errand *errand); /* empties `into` */
     void *into;
@@ -112,7 +83,7 @@ static enum fg_code try_errand(struct question *question, struct errand *errand,
     struct asked *asked;
 
     *errand->generation = blocks_generation(question);
-    if (peers_ask(question, errand->method, errand->head, errand->tenant, &asked, err) != FG_OK)
+    if (peers_ask(question, errand->method, &errand->head, &asked, err) != FG_OK)
         return err->code;
     if (errand->read(question, errand, err) != FG_OK) {
         peers_drop(question, asked);
@@ -138,16 +109,24 @@ static enum fg_code give_up(const struct question *question, struct fg_err *err)
     return fg_wrap(err, "with %d snapshots", SNAPSHOTS_MAX);
 }
 
+/* A snapshot, and what is deleted in it. */
+static enum fg_code begin(struct question *question, bool fresh, struct fg_err *err)
+{
+    if (blocks_begin(question, fresh, err) != FG_OK)
+        return err->code;
+    return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
+}
+
 static enum fg_code run_errand(struct question *question, struct errand *errand, struct fg_err *err)
 {
     uint64_t profiles = question->profiles, series = question->series;
 
-    if (blocks_begin(question, false, err) != FG_OK)
+    if (begin(question, false, err) != FG_OK)
         return err->code;
     for (unsigned i = 1; try_errand(question, errand, err) != FG_OK; i++) {
         if (i == SNAPSHOTS_MAX || !is_too_old(question, err->code))
             return give_up(question, err);
-        if (blocks_begin(question, true, err) != FG_OK)
+        if (begin(question, true, err) != FG_OK)
             return err->code;
         question->profiles = profiles;
         question->series = series;
@@ -213,8 +192,12 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
     struct tree_errand errand = {
-        .base = {FG_RPC_SELECT, &head.base, &inner.tenant, &inner.generation, take_tree, read_tree,
-                 restart_tree, into},
+        .base = {.method = FG_RPC_SELECT,
+                 .generation = &inner.generation,
+                 .take = take_tree,
+                 .read = read_tree,
+                 .restart = restart_tree,
+                 .into = into},
         .selection = selection,
         .stacks = stacks,
         .names_only = names_only,
@@ -223,6 +206,7 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
     fg__inner__select_head__init(&head);
     if (make_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
+    errand.base.head = head_of(&head.base, &inner, inner.start_ns);
     head.selection = &inner;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
     head.names_only = names_only;
@@ -309,8 +293,12 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
     Fg__Inner__SeriesHead head;
     Fg__Inner__Selection inner;
     struct series_errand errand = {
-        .base = {FG_RPC_SERIES, &head.base, &inner.tenant, &inner.generation, take_series,
-                 read_series, restart_series, into},
+        .base = {.method = FG_RPC_SERIES,
+                 .generation = &inner.generation,
+                 .take = take_series,
+                 .read = read_series,
+                 .restart = restart_series,
+                 .into = into},
         .selection = selection,
         .names = names,
         .n_names = n_names,
@@ -319,6 +307,7 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
     fg__inner__series_head__init(&head);
     if (make_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
+    errand.base.head = head_of(&head.base, &inner, inner.start_ns);
     head.selection = &inner;
     head.label_names = texts(question, names, n_names);
     head.n_label_names = n_names;
@@ -428,8 +417,12 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
     Fg__Inner__Selection inner;
     struct points_list list;
     struct points_errand errand = {
-        .base = {FG_RPC_POINTS, &head.base, &inner.tenant, &inner.generation, take_points,
-                 read_points, restart_points, &list},
+        .base = {.method = FG_RPC_POINTS,
+                 .generation = &inner.generation,
+                 .take = take_points,
+                 .read = read_points,
+                 .restart = restart_points,
+                 .into = &list},
         .selection = selection,
         .step_ns = step_ns,
         .group_by = (const char *const *)group_by,
@@ -439,6 +432,7 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
     fg__inner__points_head__init(&head);
     if (make_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
+    errand.base.head = head_of(&head.base, &inner, points_from_ns(selection, step_ns));
     head.selection = &inner;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
@@ -493,8 +487,18 @@ enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stat
 {
     Fg__Inner__StatsHead head;
     struct tenant_stats stats = {0};
-    struct errand errand = {FG_RPC_STATS, &head.base, &head.tenant,  &head.generation,
-                            take_stats,   read_stats, restart_stats, &stats};
+    struct errand errand = {.method = FG_RPC_STATS,
+                            .head = {.message = &head.base,
+                                     .tenant = &head.tenant,
+                                     .n_deletions = &head.n_deletions,
+                                     .deletions = &head.deletions,
+                                     .start_ns = INT64_MIN,
+                                     .end_ns = INT64_MAX},
+                            .generation = &head.generation,
+                            .take = take_stats,
+                            .read = read_stats,
+                            .restart = restart_stats,
+                            .into = &stats};
 
     fg__inner__stats_head__init(&head);
     if (run_errand(question, &errand, err) != FG_OK)

@@ -60,10 +60,17 @@ void fg_querier_destroy(struct fg_querier *querier)
     free(querier);
 }
 
+void fg_querier_refresh(struct fg_querier *querier)
+{
+    if (querier->blocks != NULL)
+        blocks_refresh(querier->blocks);
+}
+
 /* --- one question --- */
 
 static void question_destroy(struct question *question)
 {
+    deletions_drop(question);
     blocks_end(question);
     fg_buf_done(&question->body);
     fg_arena_destroy(question->arena);
@@ -208,8 +215,7 @@ static enum fg_code identify(struct question *question, struct fg_err *err)
         question->length_max_ns =
             least(question->length_max_ns, limits->values.max_query_length_ns);
         question->lookback_ns = least(question->lookback_ns, limits->values.max_query_lookback_ns);
-        /* What is older is deleted block by block, as a whole: the exact end is here. */
-        question->lookback_ns = least(question->lookback_ns, limits->values.retention_period_ns);
+        question->retention_ns[i] = limits->values.retention_period_ns;
         fg_limits_unref(limits);
     }
     return FG_OK;

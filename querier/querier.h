@@ -53,6 +53,10 @@ struct fg_querier;
 struct fg_querier *fg_querier_create(const struct fg_querier_config *config);
 void fg_querier_destroy(struct fg_querier *querier);
 
+/* Something was changed in the bucket that answers have to show at once: questions that come from
+ * now on read the manifests anew. Any thread. */
+void fg_querier_refresh(struct fg_querier *querier);
+
 /* Adds its routes to a server that has not started yet. */
 void fg_querier_routes(struct fg_querier *querier, struct fg_http_server *server);
 

@@ -4,6 +4,7 @@
  *     querier.c    from the request to a worker and back; the table of endpoints; headers; the log
  *     select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
  *     plan.c       what a question needs, from peers and from blocks; both read one snapshot
+ *     deletions.c  what is left out: what users deleted, and what is older than tenants keep
  *     peers.c      calls to the peers that hold data
  *     merge.c      label sets and points from several sources
  *     blocks/      segments and blocks in the bucket
@@ -17,6 +18,7 @@
 #define FG_QUERIER_QUESTION_H
 
 #include "common/net/connect.h"
+#include "common/profile/deletion.h"
 #include "common/profile/flame.h"
 #include "common/profile/labels.h"
 #include "common/profile/pprof_write.h"
@@ -54,7 +56,8 @@ struct question {
     struct render_params params; /* of the others */
     struct fg_slice accept;      /* the header */
     struct fg_tenant_ids tenants;
-    int64_t length_max_ns, lookback_ns; /* the least of the tenants'; 0: any */
+    int64_t length_max_ns, lookback_ns;      /* the least of the tenants'; 0: any */
+    int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant; 0: for ever */
     int64_t start_mono_ns, deadline_mono_ns;
     struct fg_arena *arena;
     struct fg_buf body;               /* of the answer */
@@ -63,6 +66,7 @@ struct question {
     /* Of these, what was read in the bucket. */
     uint64_t objects, requests, cache_hits;
     struct blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
+    struct fg_deletions *deletions;   /* [tenants.n], as of the snapshot; NULL: not known yet */
 };
 
 struct fg_querier {
@@ -184,6 +188,18 @@ void points_list_done(struct points_list *list); /* the items stay the arena's *
 enum fg_code points_list_add(struct points_list *list, const struct points *points,
                              struct fg_arena *arena, struct fg_err *err) fg_must_check;
 
+/* --- deletions.c --- */
+
+/* Finds the deletions of each tenant, in the snapshot at hand. FG_E_CORRUPT, FG_E_LIMIT. */
+enum fg_code deletions_take(struct question *question, struct fg_err *err) fg_must_check;
+
+/* Does nothing where none were taken. */
+void deletions_drop(struct question *question);
+
+/* What nobody answers for any more, as far as it is the same for all tenants of the question: all
+ * that is before it; INT64_MIN: nothing. */
+int64_t deletions_oldest_ns(const struct question *question);
+
 /* --- plan.c --- */
 
 /* A narrower choice of stacks; all arrays may be empty. */
@@ -205,6 +221,13 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
 enum fg_code plan_series(struct question *question, const struct selection *selection,
                          const char *const *names, size_t n_names, struct label_sets *into,
                          struct fg_err *err) fg_must_check;
+
+/* The first moment of what POINTS is made from: the first point has what is after the one before it
+ * would have been. */
+static inline int64_t points_from_ns(const struct selection *selection, int64_t step_ns)
+{
+    return fg_time_add(selection->start_ns, 1 - step_ns);
+}
 
 /* In no order; in the question's arena. */
 enum fg_code plan_points(struct question *question, const struct selection *selection,

@@ -40,9 +40,11 @@ static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *e
  */
 static void look_back(const struct question *question, struct selection *selection)
 {
-    int64_t oldest_ns = fg_wall_ns(question->querier->clock) - question->lookback_ns;
+    int64_t oldest_ns = deletions_oldest_ns(question);
 
-    if (question->lookback_ns <= 0)
+    if (question->lookback_ns > 0)
+        oldest_ns = FG_MAX(oldest_ns, fg_wall_ns(question->querier->clock) - question->lookback_ns);
+    if (oldest_ns == INT64_MIN)
         return;
     selection->start_ns = FG_MAX(selection->start_ns, oldest_ns);
     if (selection->end_ns < oldest_ns)

@@ -15,6 +15,7 @@ const struct fg_conf_field fg_querier_fields[] = {
      .doc = "Bytes of segments and blocks that are under way for one query at a time."},
     {"manifest_age", FG_CONF_NS, CONF(manifest_age_ns), .def = "10s", .min = "0s", .max = "1m",
      .doc = "The lists of segments and blocks are asked for again when they are older. Answers are "
-            "the same with any value; a larger one costs fewer requests."},
+            "the same with any value, but for deletions, which act that much later where the "
+            "compactor is another process; a larger one costs fewer requests."},
 };
 const size_t fg_querier_n_fields = FG_COUNT(fg_querier_fields);

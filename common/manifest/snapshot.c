@@ -29,6 +29,7 @@ struct fg_manifests {
     struct cached *tenants; /* found by looking through their hashes: some microseconds */
     uint32_t n_tenants, tenants_max;
     int64_t age_max_ns;
+    uint64_t expired; /* what was asked for before is not young any more */
     unsigned rules;
 };
 
@@ -53,6 +54,11 @@ void fg_manifests_destroy(struct fg_manifests *manifests)
         fg_manifest_unref(manifests->tenants[i].manifest);
     free(manifests->tenants);
     free(manifests);
+}
+
+void fg_manifests_expire(struct fg_manifests *manifests)
+{
+    manifests->expired = manifests->moment++;
 }
 
 /* The place of a tenant's manifest, an empty one where it has none. */
@@ -135,7 +141,8 @@ static bool is_young(const struct fg_snapshot *snapshot, const struct cached *ca
     if (snapshot->fresh)
         return cached->asked > snapshot->begun;
     return cached->asked > snapshot->begun ||
-           mono_ns - cached->asked_mono_ns < snapshot->manifests->age_max_ns;
+           (cached->asked > snapshot->manifests->expired &&
+            mono_ns - cached->asked_mono_ns < snapshot->manifests->age_max_ns);
 }
 
 /* Uses the cached L0 manifest where it will do; else what there is serves for its etag. */

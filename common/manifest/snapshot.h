@@ -37,6 +37,10 @@ struct fg_manifests;
 struct fg_manifests *fg_manifests_create(uint32_t tenants_max, int64_t age_max_ns, unsigned rules);
 void fg_manifests_destroy(struct fg_manifests *manifests);
 
+/* Something was changed that the next snapshot has to see: those that begin from now on ask again
+ * for what was asked for before. */
+void fg_manifests_expire(struct fg_manifests *manifests);
+
 /* ---- a snapshot ---- */
 
 enum {

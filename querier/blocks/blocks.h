@@ -18,6 +18,7 @@
 #define FG_QUERIER_BLOCKS_BLOCKS_H
 
 #include "common/bucket/bucket.h"
+#include "common/manifest/blocks.h"
 #include "querier/question.h"
 
 struct blocks_config {
@@ -33,6 +34,10 @@ struct blocks_config {
 struct blocks *blocks_create(const struct blocks_config *config);
 void blocks_destroy(struct blocks *blocks); /* no question is left; NULL is fine */
 
+/* Manifests that were read until now are not used for snapshots that are taken from now on. Any
+ * thread. */
+void blocks_refresh(struct blocks *blocks);
+
 /*
  * Takes a snapshot for the question's tenants, or keeps the one it has; fresh: another one, read
  * anew. Without a bucket there is nothing to take.
@@ -41,6 +46,10 @@ enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *
 
 /* Of the snapshot; 0 without a bucket: nothing is in blocks. */
 uint64_t blocks_generation(const struct question *question);
+
+/* The manifest of a tenant of the question (its number there) in the snapshot; NULL without a
+ * bucket. */
+const struct fg_blocks *blocks_manifest(const struct question *question, size_t tenant);
 
 void blocks_end(struct question *question);
 

@@ -88,11 +88,14 @@ enum fg_code objects_find(const struct question *question, int64_t start_ns, int
 
 /* ---- reader.c ---- */
 
-/* Profiles [first, first + count) of a part, of one series, and the matches of that series. */
+/* Profiles [first, first + count) of a part, of one series, and the matches of that series. Of a
+ * series that deletions divide there are several, which have the same profiles until the rows say
+ * whose they are. */
 struct span {
     uint32_t series, first, count;
     uint32_t first_match, n_matches; /* in part.matches */
-    /* The range cuts the series: the rows have to say which of its profiles; so far these. */
+    struct fg_time_span times;       /* of the profiles that are meant */
+    /* Others of the series are outside of it: the rows have to say which; so far these. */
     bool cut;
     uint32_t n_found, first_found, last_found;
 };
@@ -101,13 +104,14 @@ struct span {
 struct part {
     struct object *object;
     uint32_t number; /* in the directory */
+    uint32_t tenant; /* of the question */
     const struct fg_block_part *entry;
     struct fg_cache_entry *index_entry, *tree_entry;
     const struct fg_block_index *index; /* once fetched */
     struct fg_block_match *matches;
     uint32_t n_matches;
-    struct span *spans; /* ascending by first */
-    uint32_t n_spans;
+    struct span *spans; /* ascending by first, then by time */
+    uint32_t n_spans, cap_spans;
     uint64_t *sums; /* select.c */
 };
 
@@ -135,8 +139,8 @@ void reader_close(struct reader *reader);
 
 /*
  * The next parts that fit in memory together; what the batch before made in the arena is gone.
- * Their indexes are fetched, and spans say which series match and may have data in the range.
- * n_batch 0: that was all.
+ * Their indexes are fetched, and spans say which series match and may have data in the range that
+ * is not deleted. n_batch 0: that was all.
  */
 enum fg_code reader_next(struct reader *reader, struct fg_err *err) fg_must_check;
 

@@ -136,8 +136,7 @@ static enum fg_code take_row(struct totals *totals, const struct part *part,
     if (rows->series[row] != span->series)
         return fg_fail(err, FG_E_CORRUPT, "profile %u: of series %u, not %u", rows->first + row,
                        rows->series[row], span->series);
-    if (rows->times_ns[row] < totals->reader.start_ns ||
-        rows->times_ns[row] > totals->reader.end_ns)
+    if (rows->times_ns[row] < span->times.start_ns || rows->times_ns[row] > span->times.end_ns)
         return FG_OK;
     totals->reader.question->profiles++;
     if (total.step > totals->last_step)
@@ -258,9 +257,8 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
     totals.max = question->querier->blocks->memory_max_bytes / sizeof *totals.items;
     label_sets_init(&totals.sets);
-    /* The first point has what is after the one before it would have been. */
     code = reader_open(&totals.reader, question, selection, selection->type_text,
-                       fg_time_add(selection->start_ns, 1 - step_ns), selection->end_ns, err);
+                       points_from_ns(selection, step_ns), selection->end_ns, err);
     if (code == FG_OK)
         code = read_all(&totals, err);
     if (code == FG_OK)

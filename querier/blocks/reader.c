@@ -42,7 +42,7 @@ static struct fg_slice only_service(const struct fg_selector *selector)
 /* ---- parts ---- */
 
 static enum fg_code add_part(struct reader *reader, struct object *object, uint32_t number,
-                             struct fg_err *err)
+                             uint32_t tenant, struct fg_err *err)
 {
     const struct fg_block_part *entry = &directory_of(object->entry)->parts[number];
 
@@ -52,24 +52,25 @@ static enum fg_code add_part(struct reader *reader, struct object *object, uint3
                        sizeof *reader->parts))
         return blocks_too_large(err);
     reader->parts[reader->n_parts++] =
-        (struct part){.object = object, .number = number, .entry = entry};
+        (struct part){.object = object, .number = number, .tenant = tenant, .entry = entry};
     return FG_OK;
 }
 
-static enum fg_code add_parts_of(struct reader *reader, struct object *object,
-                                 struct fg_slice tenant, struct fg_err *err)
+static enum fg_code add_parts_of(struct reader *reader, struct object *object, uint32_t tenant,
+                                 struct fg_err *err)
 {
     const struct fg_block_directory *directory = directory_of(object->entry);
+    struct fg_slice name = reader->question->tenants.ids[tenant];
     struct fg_slice service = only_service(&reader->selector);
-    uint32_t i = fg_block_part_find(directory, tenant, service);
+    uint32_t i = fg_block_part_find(directory, name, service);
 
     for (; i < directory->n_parts; i++) {
         const struct fg_block_part *entry = &directory->parts[i];
 
-        if (!fg_slice_eq(entry->tenant, tenant) ||
+        if (!fg_slice_eq(entry->tenant, name) ||
             (service.len > 0 && !fg_slice_eq(entry->service, service)))
             break;
-        if (add_part(reader, object, i, err) != FG_OK)
+        if (add_part(reader, object, i, tenant, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -101,12 +102,10 @@ static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
 
 static enum fg_code find_parts(struct reader *reader, struct fg_err *err)
 {
-    const struct fg_snapshot *snapshot = &reader->question->snapshot->core;
-
     for (uint32_t i = 0; i < reader->objects.n; i++)
-        for (uint32_t t = 0; t < snapshot->n_tenants; t++)
+        for (uint32_t t = 0; t < reader->question->tenants.n; t++)
             if ((reader->objects.items[i].tenants >> t & 1) != 0 &&
-                add_parts_of(reader, &reader->objects.items[i], snapshot->tenants[t], err) != FG_OK)
+                add_parts_of(reader, &reader->objects.items[i], t, err) != FG_OK)
                 return err->code;
     return FG_OK;
 }
@@ -198,38 +197,66 @@ static enum fg_code fetch_indexes(struct reader *reader, struct fg_err *err)
     return fetch_all(reader->question, &list, keep_index, reader, err);
 }
 
-/* A span for each series that matches and reaches into the range. */
-static void make_spans(const struct reader *reader, struct part *part)
+/* A span for each stretch of time that is left of the series and in which it may have profiles. */
+static enum fg_code add_spans(struct reader *reader, struct part *part, uint32_t first_match,
+                              uint32_t n_matches, const struct fg_left *left, struct fg_err *err)
+{
+    uint32_t number = part->matches[first_match].series;
+    const struct fg_block_series_row *series = &part->index->series[number];
+
+    for (uint32_t i = 0; i < left->count; i++) {
+        struct fg_time_span times = left->spans[i];
+
+        if (series->t_min_ns > times.end_ns || series->t_max_ns < times.start_ns)
+            continue;
+        if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
+                           sizeof *part->spans))
+            return blocks_too_large(err);
+        part->spans[part->n_spans++] = (struct span){
+            .series = number,
+            .first = series->first_profile,
+            .count = series->n_profiles,
+            .first_match = first_match,
+            .n_matches = n_matches,
+            .times = times,
+            .cut = series->t_min_ns < times.start_ns || series->t_max_ns > times.end_ns,
+        };
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_spans(struct reader *reader, struct part *part, struct fg_leaving *leaving,
+                               struct fg_err *err)
 {
     for (uint32_t i = 0, next; i < part->n_matches; i = next) {
         uint32_t number = part->matches[i].series;
-        const struct fg_block_series_row *series = &part->index->series[number];
+        struct fg_left left;
 
         for (next = i + 1; next < part->n_matches && part->matches[next].series == number;)
             next++;
-        if (series->t_min_ns <= reader->end_ns && series->t_max_ns >= reader->start_ns)
-            part->spans[part->n_spans++] = (struct span){
-                .series = number,
-                .first = series->first_profile,
-                .count = series->n_profiles,
-                .first_match = i,
-                .n_matches = next - i,
-                .cut = series->t_min_ns < reader->start_ns || series->t_max_ns > reader->end_ns,
-            };
+        if (fg_leaving_of(leaving, &part->index->series[number].labels, &left, err) != FG_OK ||
+            add_spans(reader, part, i, next - i, &left, err) != FG_OK)
+            return err->code;
     }
+    return FG_OK;
 }
 
 static enum fg_code select_series(struct reader *reader, struct part *part, struct fg_err *err)
 {
+    static const struct fg_deletions none;
+    const struct fg_deletions *deletions = &reader->question->deletions[part->tenant];
+    struct fg_leaving leaving;
+
     if (fg_block_select(part->index, &reader->selector, reader->arena, &part->matches,
                         &part->n_matches, err) != FG_OK)
         return fg_wrap(err, "%s", part->object->name);
-    part->spans = fg_arena_new(reader->arena, struct span, part->n_matches);
-    if (part->spans == NULL)
-        return blocks_too_large(err);
-    make_spans(reader, part);
+    if (!fg_deletions_touch(deletions, part->entry->service, part->entry->t_min_ns,
+                            part->entry->t_max_ns))
+        deletions = &none; /* labels need not be looked at */
+    fg_leaving_init(&leaving, deletions, (struct fg_time_span){reader->start_ns, reader->end_ns},
+                    reader->arena);
     reader->question->series += part->n_matches;
-    return FG_OK;
+    return make_spans(reader, part, &leaving, err);
 }
 
 enum fg_code reader_next(struct reader *reader, struct fg_err *err)

@@ -34,18 +34,18 @@ bool *rows_marks(const struct reader *reader, const struct part *part, uint32_t 
 
     for (uint32_t i = 0; marks != NULL && i < part->n_spans; i++)
         if (part->spans[i].cut || !cut_only)
-            fg_block_pages_mark(pages, part->spans[i].first, part->spans[i].count, reader->start_ns,
-                                reader->end_ns, marks);
+            fg_block_pages_mark(pages, part->spans[i].first, part->spans[i].count,
+                                part->spans[i].times.start_ns, part->spans[i].times.end_ns, marks);
     return marks;
 }
 
-static enum fg_code take_row(const struct reader *reader, struct span *span,
-                             const struct fg_block_rows *rows, uint32_t row, struct fg_err *err)
+static enum fg_code take_row(struct span *span, const struct fg_block_rows *rows, uint32_t row,
+                             struct fg_err *err)
 {
     if (rows->series[row] != span->series)
         return fg_fail(err, FG_E_CORRUPT, "profile %u: of series %u, not %u", rows->first + row,
                        rows->series[row], span->series);
-    if (rows->times_ns[row] < reader->start_ns || rows->times_ns[row] > reader->end_ns)
+    if (rows->times_ns[row] < span->times.start_ns || rows->times_ns[row] > span->times.end_ns)
         return FG_OK;
     if (span->n_found++ == 0)
         span->first_found = span->last_found = rows->first + row;
@@ -54,8 +54,8 @@ static enum fg_code take_row(const struct reader *reader, struct span *span,
     return FG_OK;
 }
 
-static enum fg_code take_rows(const struct reader *reader, struct part *part,
-                              const struct fg_block_rows *rows, struct fg_err *err)
+static enum fg_code take_rows(struct part *part, const struct fg_block_rows *rows,
+                              struct fg_err *err)
 {
     uint32_t end;
 
@@ -65,7 +65,7 @@ static enum fg_code take_rows(const struct reader *reader, struct part *part,
         uint32_t to = FG_MIN(span->first + span->count, rows->first + rows->count);
 
         for (uint32_t row = from; row < to && span->cut; row++)
-            if (take_row(reader, span, rows, row - rows->first, err) != FG_OK)
+            if (take_row(span, rows, row - rows->first, err) != FG_OK)
                 return err->code;
     }
     return FG_OK;
@@ -79,7 +79,7 @@ enum fg_code rows_take(struct reader *reader, struct part *part, uint32_t page,
     enum fg_code code = fg_block_rows_parse(part->index, page, bytes, reader->arena, &rows, err);
 
     if (code == FG_OK)
-        code = take_rows(reader, part, &rows, err);
+        code = take_rows(part, &rows, err);
     fg_arena_release(reader->arena, mark);
     return code;
 }
@@ -92,7 +92,7 @@ enum fg_code rows_settle(struct part *part, struct fg_err *err)
         struct span span = part->spans[i];
 
         if (span.cut) {
-            /* A series' profiles are in the order of time, so those in a range lie together. */
+            /* A series' profiles are in the order of time, so those of a span lie together. */
             if (span.n_found > 0 && span.last_found - span.first_found + 1 != span.n_found)
                 return fg_fail(err, FG_E_CORRUPT, "series %u: %u profiles of %u to %u are in order",
                                span.series, span.n_found, span.first_found, span.last_found);

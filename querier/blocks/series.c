@@ -29,7 +29,7 @@ static enum fg_code add_match(struct listing *listing, const struct part *part,
 }
 
 /* A span is there for each series with profiles from before the range's end and from after its
- * start. */
+ * start; of what is left of the range, where some of it is deleted. */
 static enum fg_code add_part(struct listing *listing, const struct part *part, struct fg_err *err)
 {
     for (uint32_t i = 0; i < part->n_spans; i++) {
@@ -82,8 +82,16 @@ static void count(struct tenant_stats *into, uint64_t profiles, int64_t t_min_ns
     into->profiles += profiles;
 }
 
+/* Without what is deleted of all series together: of the others nothing is read here. */
+static void count_left(const struct fg_left *left, uint64_t profiles, int64_t t_min_ns,
+                       int64_t t_max_ns, struct tenant_stats *into)
+{
+    if (fg_left_clip(left, &t_min_ns, &t_max_ns))
+        count(into, profiles, t_min_ns, t_max_ns);
+}
+
 static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
-                         struct tenant_stats *into)
+                         const struct fg_left *left, struct tenant_stats *into)
 {
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
     const struct fg_l0 *l0 = &snapshot->l0->l0;
@@ -91,13 +99,13 @@ static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
 
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
         if (!blocks->blocks[i].nodes_only) /* what they sum up is in others */
-            count(into, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
-                  blocks->blocks[i].t_max_ns);
+            count_left(left, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
+                       blocks->blocks[i].t_max_ns, into);
     for (uint32_t i = 0; number != FG_L0_NO_TENANT && i < l0->n_segments; i++) {
         const struct fg_l0_part *part = fg_l0_part(&l0->segments[i], number);
 
         if (part != NULL && fg_snapshot_reads(snapshot, tenant, &l0->segments[i]))
-            count(into, part->profiles, part->t_min_ns, part->t_max_ns);
+            count_left(left, part->profiles, part->t_min_ns, part->t_max_ns, into);
     }
 }
 
@@ -105,7 +113,15 @@ enum fg_code blocks_stats(struct question *question, struct tenant_stats *into, 
 {
     if (question->snapshot == NULL)
         return FG_OK;
-    for (uint32_t i = 0; i < question->snapshot->core.n_tenants; i++)
-        count_tenant(&question->snapshot->core, i, into);
+    for (uint32_t i = 0; i < question->snapshot->core.n_tenants; i++) {
+        struct fg_leaving leaving;
+        struct fg_left left;
+
+        fg_leaving_init(&leaving, &question->deletions[i],
+                        (struct fg_time_span){INT64_MIN, INT64_MAX}, question->arena);
+        if (fg_leaving_of(&leaving, NULL, &left, err) != FG_OK)
+            return err->code;
+        count_tenant(&question->snapshot->core, i, &left, into);
+    }
     return question_check(question, err);
 }

@@ -198,6 +198,18 @@ uint64_t blocks_generation(const struct question *question)
     return question->snapshot == NULL ? 0 : fg_snapshot_generation(&question->snapshot->core);
 }
 
+const struct fg_blocks *blocks_manifest(const struct question *question, size_t tenant)
+{
+    return question->snapshot == NULL ? NULL : &question->snapshot->core.blocks[tenant]->blocks;
+}
+
+void blocks_refresh(struct blocks *blocks)
+{
+    lock(blocks);
+    fg_manifests_expire(blocks->manifests);
+    unlock(blocks);
+}
+
 void blocks_end(struct question *question)
 {
     struct blocks *blocks = question->querier->blocks;

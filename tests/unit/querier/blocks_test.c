@@ -25,6 +25,7 @@ struct fixture {
     struct fg_clock_manual clock;
     struct fg_querier *querier;
     uint64_t random; /* of questions */
+    bool keeps_all;  /* else tenants have retention, as drawn */
 };
 
 static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_bytes,
@@ -81,6 +82,7 @@ static struct question *begin(struct fixture *f, uint32_t tenants)
 
 static void end(struct question *question)
 {
+    deletions_drop(question);
     blocks_end(question);
     fg_arena_destroy(question->arena);
     free(question);
@@ -120,6 +122,7 @@ struct ask {
     struct selection selection;
     struct world_query query;
     struct question *question;
+    struct fg_deletions deletions[WORLD_TENANTS]; /* the world's, and retention */
 };
 
 static int64_t draw_time(struct fixture *f)
@@ -135,6 +138,30 @@ static int64_t draw_time(struct fixture *f)
     default:
         return on_grid;
     }
+}
+
+/* The selectors stay the world's. */
+static void expect_deletions(struct fixture *f, struct ask *ask)
+{
+    struct question *question = ask->question;
+    struct fg_err err;
+
+    for (uint32_t t = 0, at = 0; t < WORLD_TENANTS; t++) {
+        struct fg_deletion old = {.start_ns = INT64_MIN};
+
+        for (uint32_t i = 0; i < f->world.deletions[t].count; i++)
+            assert_int_equal(fg_deletions_add(&ask->deletions[t], &f->world.deletions[t].items[i],
+                                              question->arena, &err),
+                             FG_OK);
+        if ((ask->query.tenants >> t & 1) == 0 || draw(f, 3) > 0 || f->keeps_all) {
+            at += ask->query.tenants >> t & 1;
+            continue;
+        }
+        question->retention_ns[at++] = FG_MINUTE_NS * (int64_t)(1 + draw(f, 80));
+        old.end_ns = fg_wall_ns(&f->clock.clock) - question->retention_ns[at - 1] - 1;
+        assert_int_equal(fg_deletions_add(&ask->deletions[t], &old, question->arena, &err), FG_OK);
+    }
+    ask->query.deletions = ask->deletions;
 }
 
 static void ask_begin(struct fixture *f, struct ask *ask)
@@ -160,6 +187,7 @@ static void ask_begin(struct fixture *f, struct ask *ask)
                                       .type = ask->selection.type_text,
                                       .start_ns = ask->selection.start_ns,
                                       .end_ns = ask->selection.end_ns};
+    expect_deletions(f, ask);
 }
 
 static void ask_for_all_time(struct ask *ask)
@@ -416,14 +444,15 @@ static enum fg_code check_series(struct fixture *f, bool fresh, struct fg_err *e
     return code;
 }
 
-static enum fg_code check_stats(struct fixture *f, struct fg_err *err)
+/* Where the snapshot is older, places are other ones, and what is deleted is counted by places. */
+static enum fg_code check_stats(struct fixture *f, bool fresh, struct fg_err *err)
 {
     struct ask ask;
     struct tenant_stats found, want;
 
     ask_begin(f, &ask);
     enum fg_code code = plan_stats(ask.question, &found, err);
-    if (code == FG_OK) {
+    if (code == FG_OK && (fresh || (f->world.deletions_ever == 0 && f->keeps_all))) {
         want = world_stats(&f->world, &ask.query);
         assert_true(found.profiles == want.profiles);
         assert_true(found.oldest_ns == want.oldest_ns);
@@ -441,7 +470,7 @@ static enum fg_code check_any(struct fixture *f, bool fresh, struct fg_err *err)
     case 1:
         return check_series(f, fresh, err);
     case 2:
-        return check_stats(f, err);
+        return check_stats(f, fresh, err);
     default:
         return check_tree(f, err);
     }
@@ -455,8 +484,10 @@ static void must(enum fg_code code, const struct fg_err *err)
 
 /* --- tests --- */
 
-static void happen(struct world *world, uint64_t what)
+static void happen(struct fixture *f, uint64_t what)
 {
+    struct world *world = &f->world;
+
     switch (what) {
     case 0:
         world_push(world, 40);
@@ -476,13 +507,20 @@ static void happen(struct world *world, uint64_t what)
     case 5:
         world_sweep(world);
         break;
-    default:
+    case 6:
         world_forget(world);
+        break;
+    case 7: /* whoever writes it into the manifest tells the querier */
+        world_delete(world, (uint32_t)world_random(world, WORLD_TENANTS));
+        fg_querier_refresh(f->querier);
+        break;
+    default:
+        world_undelete(world, (uint32_t)world_random(world, WORLD_TENANTS));
         break;
     }
 }
 
-enum { HAPPENINGS = 7 };
+enum { HAPPENINGS = 9, HAPPENINGS_WITHOUT_DELETIONS = 7 };
 
 static uint64_t seeds(uint64_t otherwise)
 {
@@ -502,7 +540,7 @@ static void every_question_at_every_moment(void **state)
         fixture_init(&f, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
         world_push(&f.world, 150);
         for (unsigned i = 0; i < 60; i++) {
-            happen(&f.world, world_random(&f.world, HAPPENINGS));
+            happen(&f, world_random(&f.world, HAPPENINGS));
             fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
             for (unsigned k = 0; k < 6; k++)
                 must(check_any(&f, true, &err), &err);
@@ -518,13 +556,14 @@ static void snapshots_that_are_too_old(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= seeds(6); seed++) {
-        struct fixture f = {.random = seed};
+        uint64_t happenings = seed % 2 == 0 ? HAPPENINGS_WITHOUT_DELETIONS : HAPPENINGS;
+        struct fixture f = {.random = seed, .keeps_all = seed % 2 == 0};
         struct fg_err err;
 
         fixture_init(&f, seed, 0, NULL);
         world_push(&f.world, 150);
         for (unsigned i = 0; i < 60; i++) {
-            happen(&f.world, world_random(&f.world, HAPPENINGS));
+            happen(&f, world_random(&f.world, happenings));
             fg_clock_manual_advance(&f.clock, FG_SECOND_NS);
             for (unsigned k = 0; k < 4; k++)
                 must(check_any(&f, false, &err), &err);

@@ -144,6 +144,8 @@ void world_init(struct world *world, uint64_t seed)
 void world_done(struct world *world)
 {
     fg_bucket_close(world->bucket);
+    for (uint32_t t = 0; t < WORLD_TENANTS; t++)
+        fg_deletions_done(&world->deletions[t]);
     fg_tree_done(&world->tree);
     free(world->profiles);
     fg_arena_destroy(world->arena);
@@ -493,6 +495,23 @@ static struct fg_id block_id(uint32_t number)
     return (struct fg_id){number, 7};
 }
 
+/* Takes out what is deleted; returns how many stay. */
+static uint32_t take_out(const struct world *world, uint32_t tenant,
+                         struct world_profile **profiles, uint32_t n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (world_deleted(world, profiles[i], &world->deletions[tenant])) {
+            profiles[i]->gone = true;
+            profiles[i]->block = WORLD_NO_BLOCK;
+        } else {
+            profiles[kept++] = profiles[i];
+        }
+    }
+    return kept;
+}
+
 /* A block of these profiles takes the place of what is said in the change. */
 static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_blocks *before,
                         const struct fg_l0 *l0, struct fg_blocks_change *change,
@@ -504,15 +523,18 @@ static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_bl
         .start_ns = world->start_ns,
         .end_ns = world->end_ns + 1,
         .shard_last = UINT16_MAX,
-        .profiles = n,
     };
+    struct fg_block_summary summary = {0};
     struct fg_blocks after;
     char name[FG_NAME_MAX_BYTES];
     bool changed;
     struct fg_err err;
 
     fg_assert(fg_name_block(name, world->tenants[tenant], entry.id, &err) == FG_OK);
-    struct fg_block_summary summary = write_object(world, name, 1, profiles, n);
+    n = take_out(world, tenant, profiles, n);
+    if (n > 0)
+        summary = write_object(world, name, 1, profiles, n);
+    entry.profiles = n;
     entry.bytes = summary.file_bytes;
     entry.directory_offset = summary.directory_offset;
     entry.directory_bytes = summary.file_bytes - summary.directory_offset;
@@ -568,7 +590,7 @@ void world_join(struct world *world, uint32_t tenant)
     for (uint32_t i = 0; i < world->n_profiles; i++)
         if (world->profiles[i].tenant == tenant && world->profiles[i].block != WORLD_NO_BLOCK)
             chosen[n++] = &world->profiles[i];
-    if (change.n_replace > 1)
+    if (change.n_replace > 1 || (n > 0 && world->deletions[tenant].count > 0))
         swap_blocks(world, tenant, &before, &l0, &change, chosen, n, arena);
     fg_arena_destroy(arena);
 }
@@ -641,4 +663,78 @@ void world_sweep(struct world *world)
 void world_forget(struct world *world)
 {
     world->forgotten = world->generation;
+}
+
+/* ---- deletions ---- */
+
+static const char *const deleted[] = {
+    "{}",           "{service_name=\"shop\"}",           "{service_name=\"api\",pod=~\"p[01]\"}",
+    "{pod=\"p1\"}", "{__name__=\"memory\",zone!=\"a\"}", "{zone=\"\"}",
+};
+
+/* Times are those of profiles, and beside them. */
+void world_delete(struct world *world, uint32_t tenant)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_blocks before = read_blocks(world, tenant, arena), after;
+    struct fg_deletions *deletions = &world->deletions[tenant];
+    struct fg_blocks_tombstone tombstone = {
+        .id = {++world->deletions_ever, 1},
+        .selector = fg_cstr(deleted[world_random(world, FG_COUNT(deleted))]),
+        .start_ns = world->start_ns + (int64_t)world_random(world, 361) * 10 * FG_SECOND_NS,
+    };
+    struct fg_deletion deletion = {.start_ns = tombstone.start_ns};
+    bool changed;
+    struct fg_err err;
+
+    tombstone.end_ns =
+        tombstone.start_ns + 1 + (int64_t)world_random(world, 60) * 10 * FG_SECOND_NS;
+    if (chance(world, 100))
+        tombstone.end_ns = INT64_MAX;
+    deletion.end_ns = tombstone.end_ns == INT64_MAX ? INT64_MAX : tombstone.end_ns - 1;
+    fg_assert(fg_blocks_bury(&before, &tombstone, arena, &after, &changed, &err) == FG_OK);
+    write_blocks(world, &after);
+    fg_assert(fg_selector_parse(tombstone.selector, world->arena, &deletion.selector, &err) ==
+                  FG_OK &&
+              fg_deletions_add(deletions, &deletion, world->arena, &err) == FG_OK);
+    world->deletion_ids[tenant][deletions->count - 1] = tombstone.id;
+    fg_arena_destroy(arena);
+}
+
+static bool is_carried_out(const struct world *world, uint32_t tenant,
+                           const struct fg_deletion *deletion)
+{
+    struct fg_deletion one = *deletion;
+    const struct fg_deletions only = {.items = &one, .count = 1};
+
+    for (uint32_t i = 0; i < world->n_profiles; i++)
+        if (world->profiles[i].tenant == tenant && !world->profiles[i].gone &&
+            world_deleted(world, &world->profiles[i], &only))
+            return false;
+    return true;
+}
+
+void world_undelete(struct world *world, uint32_t tenant)
+{
+    struct fg_deletions *deletions = &world->deletions[tenant];
+
+    for (uint32_t i = deletions->count; i > 0; i--) {
+        struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+        struct fg_blocks before = read_blocks(world, tenant, arena), after;
+        struct fg_id *id = &world->deletion_ids[tenant][i - 1];
+        bool changed;
+        struct fg_err err;
+
+        if (is_carried_out(world, tenant, &deletions->items[i - 1])) {
+            fg_assert(fg_blocks_unbury(&before, *id, world->end_ns, arena, &after, &changed,
+                                       &err) == FG_OK);
+            write_blocks(world, &after);
+            fg_selector_done(&deletions->items[i - 1].selector);
+            deletions->items[i - 1] = deletions->items[--deletions->count];
+            *id = world->deletion_ids[tenant][deletions->count];
+            deletions->n_regexes = 0; /* measured by nobody here */
+            deletions->bytes = 0;
+        }
+        fg_arena_destroy(arena);
+    }
 }

@@ -41,6 +41,7 @@ struct world_profile {
     uint32_t n_samples;
     uint64_t generation; /* at which it was committed; UINT64_MAX: it was not */
     uint32_t block;      /* or WORLD_NO_BLOCK */
+    bool gone;           /* a compaction took it out */
 };
 
 struct world {
@@ -56,6 +57,9 @@ struct world {
     uint64_t generation; /* of the newest segment */
     uint64_t cuts;
     uint32_t n_blocks;
+    struct fg_deletions deletions[WORLD_TENANTS]; /* that are pending */
+    struct fg_id deletion_ids[WORLD_TENANTS][FG_DELETIONS_MAX];
+    uint64_t deletions_ever;
     int64_t start_ns, end_ns; /* times of profiles are in [start, end] */
 
     struct fg_peer peer;
@@ -77,6 +81,8 @@ void world_join(struct world *world, uint32_t tenant);     /* its blocks into on
 void world_retire(struct world *world);                    /* segments that all tenants cover */
 void world_sweep(struct world *world);                     /* objects that no manifest lists */
 void world_forget(struct world *world);                    /* from the heads */
+void world_delete(struct world *world, uint32_t tenant);   /* some series' of some time */
+void world_undelete(struct world *world, uint32_t tenant); /* deletions that are carried out */
 
 /* --- the model --- */
 
@@ -87,7 +93,12 @@ struct world_query {
     const char *type; /* NULL: any */
     int64_t start_ns, end_ns;
     uint64_t after; /* only what was committed after this generation, or not at all */
+    const struct fg_deletions *deletions; /* [WORLD_TENANTS]; NULL: none */
+    bool gone; /* of a head, which still has what compactions took out of blocks */
 };
+
+bool world_deleted(const struct world *world, const struct world_profile *profile,
+                   const struct fg_deletions *deletions);
 
 void world_select(const struct world *world, const struct world_query *query,
                   const struct stacks *stacks, bool names_only, struct fg_tree *into);
@@ -98,9 +109,9 @@ void world_points(const struct world *world, const struct world_query *query, in
 /* Which profiles make that a series is listed. */
 enum world_presence {
     WORLD_EXACTLY,  /* one in the range with a value of the type */
-    WORLD_BY_PLACE, /* in one head, segment or block: some from before its end and after its start
-                     */
-    WORLD_ANYWHERE, /* the same of all places together */
+    WORLD_BY_PLACE, /* in one head, segment or block: between the first and the last there is time
+                     * of the range that is not deleted */
+    WORLD_ANYWHERE, /* the same of all places together, with what was there once */
 };
 void world_list(const struct world *world, const struct world_query *query,
                 enum world_presence presence, const char *const *names, size_t n_names,

@@ -5,9 +5,59 @@
 
 #include <stdlib.h>
 
+/* Where there is such a thing; deleted or not. */
 static bool is_asked(const struct world_query *query, const struct world_profile *profile)
 {
-    return (query->tenants >> profile->tenant & 1) != 0 && profile->generation > query->after;
+    return (query->tenants >> profile->tenant & 1) != 0 && profile->generation > query->after &&
+           (query->gone || !profile->gone);
+}
+
+static bool takes(const struct fg_deletion *deletion, const struct fg_labels *labels,
+                  int64_t time_ns)
+{
+    return time_ns >= deletion->start_ns && time_ns <= deletion->end_ns &&
+           (labels == NULL ? deletion->selector.n_matchers == 0
+                           : fg_selector_matches(&deletion->selector, labels));
+}
+
+bool world_deleted(const struct world *world, const struct world_profile *profile,
+                   const struct fg_deletions *deletions)
+{
+    for (uint32_t i = 0; i < deletions->count; i++)
+        if (takes(&deletions->items[i], &world->series[profile->series].labels, profile->time_ns))
+            return true;
+    return false;
+}
+
+static bool is_answered(const struct world *world, const struct world_query *query,
+                        const struct world_profile *profile)
+{
+    return is_asked(query, profile) &&
+           (query->deletions == NULL ||
+            !world_deleted(world, profile, &query->deletions[profile->tenant]));
+}
+
+/* The first moment from this one on that no deletion of such labels takes (NULL: of all), or the
+ * last one; by going from one to the next. false: there is none. */
+static bool moment_left(const struct fg_deletions *deletions, const struct fg_labels *labels,
+                        bool forwards, int64_t *time_ns)
+{
+    for (uint32_t i = 0; deletions != NULL && i < deletions->count;) {
+        const struct fg_deletion *deletion = &deletions->items[i++];
+
+        if (!takes(deletion, labels, *time_ns))
+            continue;
+        if (forwards ? deletion->end_ns == INT64_MAX : deletion->start_ns == INT64_MIN)
+            return false;
+        *time_ns = forwards ? deletion->end_ns + 1 : deletion->start_ns - 1;
+        i = 0;
+    }
+    return true;
+}
+
+static const struct fg_deletions *deletions_of(const struct world_query *query, uint32_t tenant)
+{
+    return query->deletions == NULL ? NULL : &query->deletions[tenant];
 }
 
 static bool in_range(const struct world_query *query, const struct world_profile *profile)
@@ -137,7 +187,7 @@ void world_select(const struct world *world, const struct world_query *query,
         const struct world_profile *profile = &world->profiles[i];
 
         for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++)
-            if (is_asked(query, profile) && in_range(query, profile) &&
+            if (is_answered(world, query, profile) && in_range(query, profile) &&
                 type_matches(world, query, profile, t) && id_wanted(stacks, profile->id))
                 add_profile(world, profile, t, stacks, all.self, &all.root_self);
     }
@@ -167,7 +217,7 @@ void world_points(const struct world *world, const struct world_query *query, in
     for (uint32_t i = 0; i < world->n_profiles; i++) {
         const struct world_profile *profile = &world->profiles[i];
 
-        if (!is_asked(query, profile) || profile->time_ns <= query->start_ns - step_ns ||
+        if (!is_answered(world, query, profile) || profile->time_ns <= query->start_ns - step_ns ||
             profile->time_ns > query->end_ns)
             continue;
         for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++) {
@@ -203,35 +253,44 @@ static bool is_listed(const struct world *world, const struct world_query *query
                       const struct world_profile *profile, uint32_t type,
                       enum world_presence presence)
 {
-    bool before = false, after = false, seen = false;
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
+    bool seen = false;
 
     if (presence == WORLD_EXACTLY)
-        return in_range(query, profile) && total_of(profile, type) > 0;
+        return is_answered(world, query, profile) && in_range(query, profile) &&
+               total_of(profile, type) > 0;
     for (uint32_t i = 0; i < world->n_profiles; i++) {
         const struct world_profile *other = &world->profiles[i];
 
         if (other->series != profile->series || other->tenant != profile->tenant ||
             !is_asked(query, other) || !same_place(profile, other, presence))
             continue;
-        before = before || other->time_ns <= query->end_ns;
-        after = after || other->time_ns >= query->start_ns;
+        first_ns = FG_MIN(first_ns, other->time_ns);
+        last_ns = FG_MAX(last_ns, other->time_ns);
         seen = seen || total_of(other, type) > 0;
     }
-    return before && after && seen;
+    first_ns = FG_MAX(first_ns, query->start_ns);
+    last_ns = FG_MIN(last_ns, query->end_ns);
+    return seen &&
+           moment_left(deletions_of(query, profile->tenant), &world->series[profile->series].labels,
+                       true, &first_ns) &&
+           first_ns <= last_ns;
 }
 
-void world_list(const struct world *world, const struct world_query *query,
+void world_list(const struct world *world, const struct world_query *asked,
                 enum world_presence presence, const char *const *names, size_t n_names,
                 struct fg_arena *arena, struct label_sets *into)
 {
+    struct world_query query = *asked;
     struct fg_err err;
 
+    query.gone = query.gone || presence == WORLD_ANYWHERE;
     for (uint32_t i = 0; i < world->n_profiles; i++) {
         const struct world_profile *profile = &world->profiles[i];
 
-        for (uint32_t t = 0; t < WORLD_TYPES_MAX && is_asked(query, profile); t++) {
-            if (!type_matches(world, query, profile, t) ||
-                !is_listed(world, query, profile, t, presence))
+        for (uint32_t t = 0; t < WORLD_TYPES_MAX && is_asked(&query, profile); t++) {
+            if (!type_matches(world, &query, profile, t) ||
+                !is_listed(world, &query, profile, t, presence))
                 continue;
             struct fg_labels labels = fg_labels_restrict(&world->series[profile->series].by_type[t],
                                                          names, n_names, arena);
@@ -241,19 +300,42 @@ void world_list(const struct world *world, const struct world_query *query,
     label_sets_sort(into);
 }
 
+/* What is there at the place of a profile, counted at the first of them only. */
+static void count_place(const struct world *world, const struct world_query *query, uint32_t at,
+                        struct tenant_stats *into)
+{
+    const struct world_profile *profile = &world->profiles[at];
+    const struct fg_deletions *deletions = deletions_of(query, profile->tenant);
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct world_profile *other = &world->profiles[i];
+
+        if (other->tenant != profile->tenant || !is_asked(query, other) ||
+            !same_place(profile, other, WORLD_BY_PLACE))
+            continue;
+        if (i < at)
+            return;
+        first_ns = FG_MIN(first_ns, other->time_ns);
+        last_ns = FG_MAX(last_ns, other->time_ns);
+        n++;
+    }
+    if (!moment_left(deletions, NULL, true, &first_ns) ||
+        !moment_left(deletions, NULL, false, &last_ns) || first_ns > last_ns)
+        return;
+    into->profiles += n;
+    into->oldest_ns = FG_MIN(into->oldest_ns, first_ns);
+    into->newest_ns = FG_MAX(into->newest_ns, last_ns);
+}
+
 struct tenant_stats world_stats(const struct world *world, const struct world_query *query)
 {
     struct tenant_stats stats = {0, INT64_MAX, INT64_MIN};
 
-    for (uint32_t i = 0; i < world->n_profiles; i++) {
-        const struct world_profile *profile = &world->profiles[i];
-
-        if (!is_asked(query, profile))
-            continue;
-        stats.profiles++;
-        stats.oldest_ns = FG_MIN(stats.oldest_ns, profile->time_ns);
-        stats.newest_ns = FG_MAX(stats.newest_ns, profile->time_ns);
-    }
+    for (uint32_t i = 0; i < world->n_profiles; i++)
+        if (is_asked(query, &world->profiles[i]))
+            count_place(world, query, i, &stats);
     return stats.profiles == 0 ? (struct tenant_stats){0} : stats;
 }
 
@@ -262,33 +344,57 @@ struct tenant_stats world_stats(const struct world *world, const struct world_qu
 struct answer {
     struct fg_arena *arena;
     struct fg_buf head, payload;
+    struct fg_deletions deletions[WORLD_TENANTS]; /* those that came */
 };
 
 static uint32_t tenant_number(const struct world *world, const char *tenant)
 {
     for (uint32_t t = 0; t < WORLD_TENANTS; t++)
         if (fg_slice_is(world->tenants[t], tenant))
-            return 1u << t;
-    return 0;
+            return t;
+    return WORLD_TENANTS;
 }
 
-static struct world_query query_of(const struct world *world, const Fg__Inner__Selection *from,
-                                   const char *type, struct fg_selector *selector,
-                                   struct fg_arena *arena)
+static void read_matchers(Fg__Inner__Matcher *const *matchers, size_t n,
+                          struct fg_selector *selector, struct fg_arena *arena)
 {
     static const enum fg_match_op ops[] = {FG_MATCH_EQ, FG_MATCH_NE, FG_MATCH_RE, FG_MATCH_NRE};
     struct fg_err err;
 
-    for (size_t i = 0; i < from->n_matchers; i++)
-        fg_assert(fg_selector_add(selector, arena, ops[from->matchers[i]->op],
-                                  fg_cstr(from->matchers[i]->name),
-                                  fg_cstr(from->matchers[i]->value), &err) == FG_OK);
-    return (struct world_query){tenant_number(world, from->tenant),
-                                selector,
-                                type,
-                                from->start_ns,
-                                from->end_ns,
-                                from->generation};
+    for (size_t i = 0; i < n; i++)
+        fg_assert(fg_selector_add(selector, arena, ops[matchers[i]->op], fg_cstr(matchers[i]->name),
+                                  fg_cstr(matchers[i]->value), &err) == FG_OK);
+}
+
+/* What a head knows of what is deleted, is what it is told. */
+static void read_deletions(const struct world *world, const char *tenant,
+                           Fg__Inner__Deletion *const *from, size_t n, struct answer *answer)
+{
+    struct fg_deletions *deletions = &answer->deletions[tenant_number(world, tenant)];
+    struct fg_err err;
+
+    for (size_t i = 0; i < n; i++) {
+        struct fg_deletion deletion = {.start_ns = from[i]->start_ns, .end_ns = from[i]->end_ns};
+
+        read_matchers(from[i]->matchers, from[i]->n_matchers, &deletion.selector, answer->arena);
+        fg_assert(fg_deletions_add(deletions, &deletion, answer->arena, &err) == FG_OK);
+    }
+}
+
+static struct world_query query_of(const struct world *world, const Fg__Inner__Selection *from,
+                                   const char *type, struct fg_selector *selector,
+                                   struct answer *answer)
+{
+    read_matchers(from->matchers, from->n_matchers, selector, answer->arena);
+    read_deletions(world, from->tenant, from->deletions, from->n_deletions, answer);
+    return (struct world_query){.tenants = 1u << tenant_number(world, from->tenant),
+                                .selector = selector,
+                                .type = type,
+                                .start_ns = from->start_ns,
+                                .end_ns = from->end_ns,
+                                .after = from->generation,
+                                .deletions = answer->deletions,
+                                .gone = true};
 }
 
 static void put_head(struct answer *answer, const ProtobufCMessage *head)
@@ -315,7 +421,7 @@ static void answer_select(const struct world *world, struct fg_slice in, struct 
 
     fg_assert(head != NULL);
     struct world_query query =
-        query_of(world, head->selection, head->profile_type, &selector, answer->arena);
+        query_of(world, head->selection, head->profile_type, &selector, answer);
     struct stacks stacks = {fg_arena_new(answer->arena, const char *, head->n_call_site),
                             head->n_call_site,
                             head->spans,
@@ -341,7 +447,7 @@ static void answer_series(const struct world *world, struct fg_slice in, struct 
     struct label_sets sets;
 
     fg_assert(head != NULL);
-    struct world_query query = query_of(world, head->selection, NULL, &selector, answer->arena);
+    struct world_query query = query_of(world, head->selection, NULL, &selector, answer);
     label_sets_init(&sets);
     world_list(world, &query, WORLD_BY_PLACE, (const char *const *)head->label_names,
                head->n_label_names, answer->arena, &sets);
@@ -361,7 +467,7 @@ static void answer_points(const struct world *world, struct fg_slice in, struct 
 
     fg_assert(head != NULL);
     struct world_query query =
-        query_of(world, head->selection, head->profile_type, &selector, answer->arena);
+        query_of(world, head->selection, head->profile_type, &selector, answer);
     points_list_init(&list);
     world_points(world, &query, head->step_ns, (const char *const *)head->group_by,
                  head->n_group_by, answer->arena, &list);
@@ -391,9 +497,12 @@ static void answer_stats(const struct world *world, struct fg_slice in, struct a
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
 
     fg_assert(head != NULL);
-    struct tenant_stats stats =
-        world_stats(world, &(struct world_query){.tenants = tenant_number(world, head->tenant),
-                                                 .after = head->generation});
+    read_deletions(world, head->tenant, head->deletions, head->n_deletions, answer);
+    struct tenant_stats stats = world_stats(
+        world, &(struct world_query){.tenants = 1u << tenant_number(world, head->tenant),
+                                     .after = head->generation,
+                                     .deletions = answer->deletions,
+                                     .gone = true});
     reply.profiles = stats.profiles;
     reply.oldest_ns = stats.oldest_ns;
     reply.newest_ns = stats.newest_ns;
@@ -460,6 +569,8 @@ static void peer_release(struct fg_call *call)
 
     fg_buf_done(&answer->head);
     fg_buf_done(&answer->payload);
+    for (uint32_t t = 0; t < WORLD_TENANTS; t++)
+        fg_deletions_done(&answer->deletions[t]);
     fg_arena_destroy(answer->arena);
     free(answer);
 }

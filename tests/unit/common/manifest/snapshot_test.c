@@ -103,6 +103,36 @@ static void newer_l0(void **state)
     fg_manifests_destroy(manifests);
 }
 
+/* What was asked for before it expired is asked for again, however young, and though the answer
+ * came later. */
+static void expired(void **state)
+{
+    struct fg_manifests *manifests = fg_manifests_create(10, AGE_NS, FG_RULES_ALL);
+    struct fg_snapshot before, after;
+
+    (void)state;
+    fg_snapshot_init(&before, manifests, tenants, 1);
+    fg_snapshot_init(&after, manifests, tenants, 1);
+    fg_snapshot_begin(&before, 0, false, 0);
+    fg_snapshot_answer(&before, FG_SNAPSHOT_L0, l0(1, 5), 1);
+    assert_int_equal(before.want_tenants, 1);
+    fg_manifests_expire(manifests);
+    fg_snapshot_answer(&before, 0, blocks(0, 1, 0), 1);
+    assert_int_equal(before.state, FG_SNAPSHOT_READY);
+
+    fg_snapshot_begin(&after, 0, false, 2);
+    assert_true(after.want_l0);
+    fg_snapshot_answer(&after, FG_SNAPSHOT_L0, NULL, 3);
+    assert_int_equal(after.want_tenants, 1);
+    fg_snapshot_answer(&after, 0, blocks(0, 2, 0), 3);
+    assert_int_equal(after.blocks[0]->blocks.revision, 2);
+    fg_snapshot_begin(&after, 0, false, 4); /* once */
+    assert_int_equal(after.state, FG_SNAPSHOT_READY);
+    fg_snapshot_done(&before);
+    fg_snapshot_done(&after);
+    fg_manifests_destroy(manifests);
+}
+
 /* It covers what the L0 manifest does not have yet: that is read again (retry-covered), and again,
  * and not for ever. */
 static void covered(void **state)
@@ -168,10 +198,8 @@ static void crossing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_in_order),
-        cmocka_unit_test(newer_l0),
-        cmocka_unit_test(covered),
-        cmocka_unit_test(crossing),
+        cmocka_unit_test(asks_in_order), cmocka_unit_test(newer_l0), cmocka_unit_test(expired),
+        cmocka_unit_test(covered),       cmocka_unit_test(crossing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,58 @@
+/*
+ * What answers leave out: what users deleted, as the tenants' manifests have it, until no block has
+ * it any more; and what is older than a tenant keeps its profiles, since that is dropped block by
+ * block. Both are deletions (common/profile/deletion.h), so that whoever reads profiles knows one
+ * thing only.
+ */
+#include "querier/blocks/blocks.h"
+
+/* The last moment that is too old; INT64_MIN: none is. */
+static int64_t too_old_ns(const struct question *question, int64_t retention_ns)
+{
+    return retention_ns <= 0 ? INT64_MIN
+                             : fg_time_add(fg_wall_ns(question->querier->clock), -retention_ns - 1);
+}
+
+static enum fg_code take(struct question *question, size_t tenant, struct fg_deletions *deletions,
+                         struct fg_err *err)
+{
+    const struct fg_blocks *blocks = blocks_manifest(question, tenant);
+    const struct fg_deletion old = {.start_ns = INT64_MIN,
+                                    .end_ns = too_old_ns(question, question->retention_ns[tenant])};
+
+    if (blocks != NULL && fg_blocks_deletions(blocks, question->arena, deletions, err) != FG_OK)
+        return err->code;
+    return old.end_ns == INT64_MIN ? FG_OK
+                                   : fg_deletions_add(deletions, &old, question->arena, err);
+}
+
+enum fg_code deletions_take(struct question *question, struct fg_err *err)
+{
+    deletions_drop(question);
+    question->deletions = fg_arena_new(question->arena, struct fg_deletions, question->tenants.n);
+    if (question->deletions == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+    for (size_t i = 0; i < question->tenants.n; i++)
+        if (take(question, i, &question->deletions[i], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+void deletions_drop(struct question *question)
+{
+    for (size_t i = 0; i < question->tenants.n && question->deletions != NULL; i++)
+        fg_deletions_done(&question->deletions[i]);
+    question->deletions = NULL;
+}
+
+int64_t deletions_oldest_ns(const struct question *question)
+{
+    int64_t longest_ns = 0;
+
+    for (size_t i = 0; i < question->tenants.n; i++) {
+        if (question->retention_ns[i] <= 0)
+            return INT64_MIN;
+        longest_ns = FG_MAX(longest_ns, question->retention_ns[i]);
+    }
+    return fg_time_add(fg_wall_ns(question->querier->clock), -longest_ns);
+}
