@@ -45,6 +45,10 @@ struct compactor_config {
     struct fg_tenants *tenants;
     struct fg_registry *registry;
     struct fg_clock *clock;
+    /* On a worker: a deletion is in a manifest and not answered for yet, so whoever caches
+     * manifests can let go of them. NULL: they find out as theirs get old. */
+    void (*on_deletion)(void *arg);
+    void *on_deletion_arg;
     void (*pause)(void *arg, int64_t ns); /* for tests with a clock of their own; NULL: waits */
     void *pause_arg;
 };

@@ -78,6 +78,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
         .end_ns = asking->end_ns,
         .asked_wall_ns = fg_wall_ns(asking->env.clock)};
     const struct edit_task task = {.kind = EDIT_BURY, .tombstone = tombstone};
+    const struct compactor_config *config = asking->routes->config;
 
     if (manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
         return err->code;
@@ -86,6 +87,8 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
                 fg_li("end_ns", asking->end_ns));
     put_deletion(&asking->body, &tombstone);
     fg_buf_puts(&asking->body, "\n");
+    if (config->on_deletion != NULL)
+        config->on_deletion(config->on_deletion_arg);
     compaction_wake(asking->routes->compaction, asking->tenant);
     return FG_OK;
 }

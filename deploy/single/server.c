@@ -193,6 +193,15 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     return FG_OK;
 }
 
+/* Both are in this process: what was deleted is gone from answers before the deletion is answered.
+ */
+static void on_deletion(void *arg)
+{
+    struct server *server = arg;
+
+    fg_querier_refresh(server->querier);
+}
+
 static enum fg_code make_compactor(struct server *server, struct fg_program *program,
                                    struct fg_err *err)
 {
@@ -204,6 +213,8 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
+        .on_deletion = on_deletion,
+        .on_deletion_arg = server,
     };
 
     if (compactor_create(&config, &server->compactor, err) != FG_OK)

@@ -21,6 +21,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import deletions  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
 
@@ -352,6 +353,8 @@ def main():
     tally.run("drain on SIGTERM", drain, arguments.seed)
     tally.run("totals only grow", many_readers, arguments.seed)
     tally.run("totals only grow while segments are made", many_readers, arguments.seed, *COMMITTING)
+    tally.run("a deletion acts at once", deletions.acts_at_once)
+    tally.run("a deletion acts at once on blocks", deletions.from_blocks)
     if can_mount():
         tally.run("full disk", disk_full, arguments.seed)
     else:

@@ -1,5 +1,6 @@
 /* The compactor's routes, behind a real HTTP server, with its thread running. */
 #include "common/base/str.h"
+#include "common/manifest/blocks.h"
 #include "common/run/log.h"
 #include "compactor/compactor.h"
 #include "tests/lib/http_ask.h"
@@ -25,7 +26,15 @@ struct fixture {
     struct compactor *compactor;
     char scratch[64];
     struct fg_buf answer;
+    _Atomic unsigned told; /* of deletions */
 };
+
+static void on_deletion(void *arg)
+{
+    struct fixture *f = arg;
+
+    atomic_fetch_add(&f->told, 1);
+}
 
 static int setup(void **state)
 {
@@ -54,7 +63,9 @@ static int setup(void **state)
                                                           .work = f->work,
                                                           .tenants = f->tenants,
                                                           .registry = f->registry,
-                                                          .clock = fg_clock_real()},
+                                                          .clock = fg_clock_real(),
+                                                          .on_deletion = on_deletion,
+                                                          .on_deletion_arg = f},
                                &f->compactor, &err) == FG_OK);
     compactor_routes(f->compactor, f->server);
     fg_assert(compactor_start(f->compactor, &err) == FG_OK);
@@ -112,6 +123,7 @@ static void deletes(void **state)
     expect(f, "POST /compactor/delete?" SHOP "&start=1700000000&end=1700000060", "acme", 200,
            "\"selector\":\"{service_name=\\\"shop\\\"}\",\"start_ms\":1700000000000,"
            "\"end_ms\":1700000060000");
+    assert_int_equal(atomic_load(&f->told), 1); /* before it was answered */
     expect(f, "GET /compactor/deletions", "acme", 200,
            "\"state\":\"pending\",\"profiles_removed\":0,\"rewrites\":0}]}");
     expect(f, "GET /compactor/deletions", "zoo", 200, "{\"deletions\":[]}");
@@ -141,6 +153,22 @@ static void refuses(void **state)
         expect(*state, line, cases[i].tenant, cases[i].status, cases[i].part);
     }
     expect(*state, "GET /compactor/delete", "acme", 405, "");
+    assert_int_equal(atomic_load(&((struct fixture *)*state)->told), 0);
+}
+
+/* What a question has to look at has an end; other tenants are no worse off. */
+static void refuses_too_many(void **state)
+{
+    const char *regex = "POST /compactor/delete?selector=%7Bpod%3D~%22x.%2B%22%7D&start=1&end=2";
+    const char *line = "POST /compactor/delete?" SHOP "&start=1&end=2";
+
+    for (unsigned i = 0; i < FG_DELETIONS_REGEX_MAX; i++)
+        assert_int_equal(ask(*state, regex, "acme"), 200);
+    expect(*state, regex, "acme", 429, "64 regular expressions");
+    for (unsigned i = FG_DELETIONS_REGEX_MAX; i < FG_BLOCKS_TOMBSTONES_MAX; i++)
+        assert_int_equal(ask(*state, line, "acme"), 200);
+    expect(*state, line, "acme", 429, "256 deletions are pending");
+    expect(*state, line, "zoo", 200, "pending");
 }
 
 static void shows_status(void **state)
@@ -153,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(deletes, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_too_many, setup, teardown),
         cmocka_unit_test_setup_teardown(shows_status, setup, teardown),
     };
 

@@ -1,0 +1,161 @@
+"""What users delete is gone from the very next answer, and stays gone while its data goes from heads to segments
+to blocks, through restarts, until nothing of it is left. Everything else is answered as before."""
+
+import gzip
+import json
+import time
+import urllib.parse
+
+import flamegrid
+import pprof
+
+CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+START_S = 1_750_000_000  # a closed day: segments become its block at once
+PROFILES = 60  # of each service, ten seconds apart
+PODS = 3
+DELETED = (20, 60)  # numbers of profiles [from, to), of one pod
+RANGE_MS = (START_S * 1000, (START_S + 10 * PROFILES) * 1000)
+WAIT_S = 60
+# Segments as soon as they are asked for, blocks of them within a second.
+SETTINGS = ["--ingester.segments.grace", "0s", "--ingester.segments.poll", "1s", "--compactor.interval", "1s",
+            "--compactor.hour_delay", "0s"]
+
+
+def value_of(number):
+    return 1000 + number
+
+
+def target(service, pod, number):
+    name = "%s{pod=%d}" % (service, pod)
+    at = START_S + 10 * number
+    return "/ingest?" + urllib.parse.urlencode({"name": name, "from": at, "until": at + 10, "format": "pprof"})
+
+
+def push(client, service, number, value, frame):
+    body = pprof.make({("main", frame): (1, value)}, (START_S + 10 * number) * 10**9)
+    status, answer = client.send("POST", target(service, number % PODS, number), gzip.compress(body, 1))
+    flamegrid.check(status == 200, "push: %d %s", status, answer[:200])
+
+
+def is_deleted(service, number):
+    return service == "shop" and number % PODS == 1 and DELETED[0] <= number < DELETED[1]
+
+
+def delete(client):
+    """As a user does: a selector and two times, both inclusive. Returns the answer."""
+    first, end = START_S + 10 * DELETED[0], START_S + 10 * DELETED[1]
+    parameters = {"selector": '{service_name="shop",pod=~"1"}', "start": first, "end": end - 1}
+    status, body = client.send("POST", "/compactor/delete?" + urllib.parse.urlencode(parameters))
+    flamegrid.check(status == 200, "delete: %d %s", status, body)
+    return json.loads(body)
+
+
+def check_service(client, service, deletion):
+    """Stacks, values over time, flamebearer and series, of all and of the deleted time only."""
+    selector = '{service_name="%s"}' % service
+    want = {"f%d" % i: value_of(i) for i in range(PROFILES) if not (deletion and is_deleted(service, i))}
+    total = sum(want.values())
+    found, in_graph = client.flame_frames(CPU, selector, *RANGE_MS)
+    found = {name: value for name, value in found.items() if name.startswith("f")}
+    flamegrid.check(found == want and in_graph == total, "%s: %d of %d, %s", service, in_graph, total,
+                    sorted(set(found) ^ set(want))[:5])
+    in_series = client.series_total(CPU, selector, *RANGE_MS)
+    flamegrid.check(in_series == total, "%s: %d in the series, %d in the graph", service, in_series, total)
+    query = urllib.parse.urlencode({"query": '%s{service_name="%s"}' % (CPU, service), "from": RANGE_MS[0],
+                                    "until": RANGE_MS[1]})
+    status, body = client.send("GET", "/pyroscope/render?" + query)
+    flamegrid.check(status == 200 and json.loads(body)["flamebearer"]["numTicks"] == total, "render: %s", body[:200])
+    inside = ((START_S + 10 * DELETED[0]) * 1000, (START_S + 10 * DELETED[1] - 1) * 1000)
+    pods = {labels["pod"] for labels in client.label_sets([selector], ["pod"], *inside)}
+    flamegrid.check(pods == ({"0", "2"} if deletion and service == "shop" else {"0", "1", "2"}), "%s: pods %s", service, pods)
+
+
+def check_all(client, deletion=True):
+    for service in ("shop", "web"):
+        check_service(client, service, deletion)
+
+
+def deletions(client):
+    status, body = client.send("GET", "/compactor/deletions")
+    flamegrid.check(status == 200, "deletions: %d %s", status, body)
+    return json.loads(body)["deletions"]
+
+
+def wait_for(what, reached):
+    deadline = time.monotonic() + WAIT_S
+    while not reached():
+        flamegrid.check(time.monotonic() < deadline, "%s: not within %d s", what, WAIT_S)
+        time.sleep(0.1)
+
+
+def all_in_blocks(client, profiles):
+    """Has the compactor nothing left to do, and so many profiles in blocks?"""
+    tenants = json.loads(client.send("GET", "/compactor/status")[1])["tenants"]
+    return bool(tenants) and all(tenant["uncovered_segments"] == 0 and tenant["profiles"] == profiles for tenant in tenants)
+
+
+def flush(client):
+    status, body = client.send("POST", "/ingester/flush")
+    flamegrid.check(status == 200, "flush: %d %s", status, body)
+
+
+def again(server):
+    flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
+    server.start().wait_ready()
+    return flamegrid.Client(server.port)
+
+
+def acts_at_once():
+    """Deleted from the head; its tombstone stays for as long as late profiles may come."""
+    taken = sum(is_deleted("shop", i) for i in range(PROFILES))
+    with flamegrid.Server(*SETTINGS) as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        for number in range(PROFILES):
+            for service in ("shop", "web"):
+                push(client, service, number, value_of(number), "f%d" % number)
+        check_all(client, deletion=False)
+        flamegrid.check(delete(client)["state"] == "pending", "not pending")
+        check_all(client)
+        flush(client)
+        check_all(client)
+        wait_for("blocks", lambda: all_in_blocks(client, 2 * PROFILES - taken))
+        check_all(client)
+        client = again(server)
+        check_all(client)
+        push(client, "shop", 22, 7, "late")  # pod 1, of the deleted time
+        check_all(client)
+        flush(client)
+        check_all(client)
+        wait_for("the late one", lambda: deletions(client)[0]["profiles_removed"] == taken + 1)
+        check_all(client)
+        flamegrid.check(deletions(client)[0]["state"] == "pending", "%s", deletions(client))
+        # From now on nothing late is waited for: the tombstone goes, and what it took is still known.
+        server.arguments = [*SETTINGS, "--compactor.deletion_wait", "0s"]
+        client = again(server)
+        wait_for("its end", lambda: deletions(client)[0]["state"] == "done")
+        check_all(client)
+        client = again(server)
+        check_all(client)
+        ended = deletions(client)
+        flamegrid.check(len(ended) == 1 and ended[0]["profiles_removed"] == taken + 1 and ended[0]["rewrites"] == 2,
+                        "%s", ended)
+        flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def from_blocks():
+    """Deleted when all of it is in blocks: the answer is there before they are written anew."""
+    with flamegrid.Server(*SETTINGS) as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        for number in range(PROFILES):
+            for service in ("shop", "web"):
+                push(client, service, number, value_of(number), "f%d" % number)
+        flush(client)
+        wait_for("blocks", lambda: all_in_blocks(client, 2 * PROFILES))
+        check_all(client, deletion=False)  # and manifests are known, and young
+        delete(client)
+        check_all(client)
+        wait_for("the blocks anew", lambda: deletions(client)[0]["profiles_removed"] > 0)
+        check_all(client)
+        flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
