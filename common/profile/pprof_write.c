@@ -60,8 +60,12 @@ static void put_value_type(struct writing *writing, unsigned field, struct fg_sl
 
 /* ---- samples ---- */
 
-/* node FG_TREE_ROOT: the sample without a stack. */
-static void put_sample(struct writing *writing, uint32_t node, int64_t value)
+/*
+ * node FG_TREE_ROOT: the sample without a stack. Its values are a column of all values, stride from
+ * one to the next.
+ */
+static void put_sample(struct writing *writing, uint32_t node, const int64_t *values,
+                       uint32_t n_values, uint32_t stride)
 {
     const struct fg_tree *tree = writing->tree;
 
@@ -74,19 +78,29 @@ static void put_sample(struct writing *writing, uint32_t node, int64_t value)
     if (node != FG_TREE_ROOT)
         put_bytes(&writing->part, 1, fg_buf_slice(&writing->list));
     fg_buf_clear(&writing->list);
-    fg_buf_varint(&writing->list, (uint64_t)value);
+    for (uint32_t i = 0; i < n_values; i++)
+        fg_buf_varint(&writing->list, (uint64_t)values[(size_t)i * stride]);
     put_bytes(&writing->part, 2, fg_buf_slice(&writing->list));
     put_part(writing, PROFILE_SAMPLE);
 }
 
 /* Stops at the cap: a tree as deep as it has nodes gives samples of the square of their number. */
-static void put_samples(struct writing *writing)
+static void put_tree(struct writing *writing)
 {
-    for (uint32_t i = 0; i < writing->tree->n_nodes && !writing->out->full; i++)
-        if (writing->tree->self[i] != 0)
-            put_sample(writing, i, writing->tree->self[i]);
-    if (writing->tree->root_self != 0)
-        put_sample(writing, FG_TREE_ROOT, writing->tree->root_self);
+    const struct fg_tree *tree = writing->tree;
+
+    for (uint32_t i = 0; i < tree->n_nodes && !writing->out->full; i++)
+        if (tree->self[i] != 0)
+            put_sample(writing, i, &tree->self[i], 1, 0);
+    if (tree->root_self != 0)
+        put_sample(writing, FG_TREE_ROOT, &tree->root_self, 1, 0);
+}
+
+static void put_samples(struct writing *writing, const struct fg_pprof_samples *samples)
+{
+    for (uint32_t i = 0; i < samples->count && !writing->out->full; i++)
+        put_sample(writing, samples->nodes[i], samples->values + i, samples->n_types,
+                   samples->count);
 }
 
 /* ---- tables ---- */
@@ -170,23 +184,40 @@ static int64_t usual_period(const struct fg_profile_type *type)
     return 1;
 }
 
-static void write_profile(struct writing *writing, const struct fg_pprof_head *head)
+/* What follows the samples. */
+static void put_rest(struct writing *writing, const struct fg_pprof_head *head, int64_t period)
 {
-    const struct fg_profile_type *type = &head->type;
-    struct fg_symbols *used = &writing->used;
-    int64_t period = head->period != 0 ? head->period : usual_period(type);
-
-    /* The head's strings before the string table is written; they stand behind it. */
-    put_value_type(writing, PROFILE_SAMPLE_TYPE, type->type, type->unit);
-    (void)fg_symbols_string(used, type->period_type);
-    (void)fg_symbols_string(used, type->period_unit);
-    put_samples(writing);
     put_tables(writing);
     put_number(writing->out, PROFILE_TIME_NANOS, (uint64_t)head->time_ns);
     put_number(writing->out, PROFILE_DURATION_NANOS, (uint64_t)head->duration_ns);
-    put_value_type(writing, PROFILE_PERIOD_TYPE, type->period_type, type->period_unit);
+    put_value_type(writing, PROFILE_PERIOD_TYPE, head->type.period_type, head->type.period_unit);
     put_number(writing->out, PROFILE_PERIOD, (uint64_t)period);
-    put_number(writing->out, PROFILE_DEFAULT_SAMPLE_TYPE, fg_symbols_string(used, type->type));
+}
+
+/* The strings that the message's end refers to: they have to be there before the string table is
+ * written. */
+static void add_strings(struct writing *writing, const struct fg_profile_type *type)
+{
+    (void)fg_symbols_string(&writing->used, type->period_type);
+    (void)fg_symbols_string(&writing->used, type->period_unit);
+}
+
+static void begin(struct writing *writing, const struct fg_tree *tree, struct fg_buf *out)
+{
+    writing->tree = tree;
+    writing->out = out;
+    fg_buf_init(&writing->part, out->max_bytes);
+    fg_buf_init(&writing->list, out->max_bytes);
+    fg_symbols_init(&writing->used);
+    fg_symbols_import_init(&writing->import, &writing->used, &tree->symbols);
+}
+
+static void done(struct writing *writing)
+{
+    fg_symbols_import_done(&writing->import);
+    fg_symbols_done(&writing->used);
+    fg_buf_done(&writing->list);
+    fg_buf_done(&writing->part);
 }
 
 static bool has_values(const struct fg_tree *tree)
@@ -200,17 +231,31 @@ static bool has_values(const struct fg_tree *tree)
 void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head,
                     struct fg_buf *out)
 {
-    struct writing writing = {.tree = tree, .out = out};
+    const struct fg_profile_type *type = &head->type;
+    struct writing writing;
 
     if (!has_values(tree))
         return;
-    fg_buf_init(&writing.part, out->max_bytes);
-    fg_buf_init(&writing.list, out->max_bytes);
-    fg_symbols_init(&writing.used);
-    fg_symbols_import_init(&writing.import, &writing.used, &tree->symbols);
-    write_profile(&writing, head);
-    fg_symbols_import_done(&writing.import);
-    fg_symbols_done(&writing.used);
-    fg_buf_done(&writing.list);
-    fg_buf_done(&writing.part);
+    begin(&writing, tree, out);
+    put_value_type(&writing, PROFILE_SAMPLE_TYPE, type->type, type->unit);
+    add_strings(&writing, type);
+    put_tree(&writing);
+    put_rest(&writing, head, head->period != 0 ? head->period : usual_period(type));
+    put_number(out, PROFILE_DEFAULT_SAMPLE_TYPE, fg_symbols_string(&writing.used, type->type));
+    done(&writing);
+}
+
+void fg_pprof_write_samples(const struct fg_tree *tree, const struct fg_pprof_samples *samples,
+                            const struct fg_pprof_head *head, struct fg_buf *out)
+{
+    struct writing writing;
+
+    begin(&writing, tree, out);
+    for (uint32_t i = 0; i < samples->n_types; i++)
+        put_value_type(&writing, PROFILE_SAMPLE_TYPE, samples->types[i].type,
+                       samples->types[i].unit);
+    add_strings(&writing, &head->type);
+    put_samples(&writing, samples);
+    put_rest(&writing, head, head->period);
+    done(&writing);
 }

@@ -1,9 +1,11 @@
 /*
- * pprof output (google.v1.Profile) from a tree with full locations: query.md, 8.
+ * pprof output (google.v1.Profile) with full locations: of a tree (query.md, 8), or of one profile
+ * whose stacks are some of a tree's.
  */
 #ifndef FG_COMMON_PROFILE_PPROF_WRITE_H
 #define FG_COMMON_PROFILE_PPROF_WRITE_H
 
+#include "common/profile/batch.h"
 #include "common/profile/labels.h"
 #include "common/profile/tree.h"
 
@@ -16,5 +18,17 @@ struct fg_pprof_head {
 /* Uncompressed protobuf bytes. Nothing at all for a tree without values. */
 void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head,
                     struct fg_buf *out);
+
+/* Stacks of a tree, each with a value for every type: the tree's own values are not looked at. */
+struct fg_pprof_samples {
+    const struct fg_value_type *types;
+    const uint32_t *nodes; /* [count]; FG_TREE_ROOT: the empty stack */
+    const int64_t *values; /* [n_types][count] */
+    uint32_t n_types, count;
+};
+
+/* Of the head's type only what it says of the period counts, and 0 is a period like any other. */
+void fg_pprof_write_samples(const struct fg_tree *tree, const struct fg_pprof_samples *samples,
+                            const struct fg_pprof_head *head, struct fg_buf *out);
 
 #endif

@@ -110,12 +110,42 @@ static void no_values_are_no_bytes_and_a_cap_is_told(void **state)
     fg_tree_done(&tree);
 }
 
+static void a_profile_has_all_its_types(void **state)
+{
+    static const char types[] =
+        "\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04";                      /* samples, cpu */
+    static const char samples[] = "\x12\x09\x0a\x02\x01\x02\x12\x03\x01\xac\x02" /* leaf, main */
+                                  "\x12\x04\x12\x02\x02\x00";                    /* no stack */
+    static const struct fg_value_type names[] = {{FG_LIT("samples"), FG_LIT("count")},
+                                                 {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+    static const int64_t values[] = {1, 2, 300, 0};
+    struct fg_pprof_head head = {.time_ns = 5, .duration_ns = 6};
+    uint32_t nodes[] = {1, FG_TREE_ROOT};
+    struct fg_tree tree;
+    struct fg_buf out;
+
+    (void)state;
+    fg_tree_init(&tree);
+    slow_tree_add(&tree, "main", 4);
+    slow_tree_add(&tree, "main;leaf", 7);
+    fg_buf_init(&out, 4096);
+    fg_pprof_write_samples(&tree, &(struct fg_pprof_samples){names, nodes, values, 2, 2}, &head,
+                           &out);
+    assert_memory_equal(out.ptr, types, sizeof types - 1);
+    assert_memory_equal(out.ptr + sizeof types - 1, samples, sizeof samples - 1);
+    /* time, duration, an empty period type and no period */
+    assert_memory_equal(out.ptr + out.len - 6, "\x48\x05\x50\x06\x5a\x00", 6);
+    fg_buf_done(&out);
+    fg_tree_done(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_profile_byte_for_byte),
         cmocka_unit_test(locations_and_mappings_keep_all_fields),
         cmocka_unit_test(a_value_without_a_stack_is_a_sample_without_locations),
+        cmocka_unit_test(a_profile_has_all_its_types),
         cmocka_unit_test(no_values_are_no_bytes_and_a_cap_is_told),
     };
 
