@@ -506,3 +506,41 @@ enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stat
     *ret_stats = stats;
     return FG_OK;
 }
+
+/* --- profiles --- */
+
+struct profiles_errand {
+    struct errand base;
+    const struct selection *selection;
+    profile_visit visit;
+};
+
+static enum fg_code read_profiles(struct question *question, struct errand *base,
+                                  struct fg_err *err)
+{
+    const struct profiles_errand *errand = fg_container(base, struct profiles_errand, base);
+
+    return blocks_profiles(question, errand->selection, errand->visit, base->into, err);
+}
+
+static void restart_profiles(struct errand *base)
+{
+    (void)base; /* who visits knows that a profile may come twice */
+}
+
+enum fg_code plan_profiles(struct question *question, const struct selection *selection,
+                           profile_visit visit, void *arg, struct fg_err *err)
+{
+    uint64_t generation; /* for peers, of which there are none */
+    struct profiles_errand errand = {
+        .base = {.generation = &generation,
+                 .read = read_profiles,
+                 .restart = restart_profiles,
+                 .into = arg},
+        .selection = selection,
+        .visit = visit,
+    };
+
+    fg_assert(question->querier->n_ingesters == 0);
+    return run_errand(question, &errand.base, err);
+}

@@ -79,7 +79,7 @@ static void question_destroy(struct question *question)
 
 enum fg_code question_check(struct question *question, struct fg_err *err)
 {
-    if (fg_http_gone(question->req))
+    if (question->req != NULL && fg_http_gone(question->req))
         return fg_fail(err, FG_E_CANCELED, "client has gone");
     if (fg_mono_ns(question->querier->clock) >= question->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE, "query took too long");

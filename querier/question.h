@@ -13,6 +13,7 @@
  *     diff.c       two trees side by side
  *     render.c     /pyroscope/render, render-diff, label-values
  *     ui.c         the page at /
+ *     export.c     questions of this process, which come by a call
  */
 #ifndef FG_QUERIER_QUESTION_H
 #define FG_QUERIER_QUESTION_H
@@ -50,7 +51,7 @@ struct endpoint {
 struct question {
     struct fg_job job;
     struct fg_querier *querier;
-    struct fg_http_request *req;
+    struct fg_http_request *req; /* NULL: export.c asks */
     const struct endpoint *endpoint;
     struct fg_connect_call call; /* of Connect's routes */
     struct render_params params; /* of the others */
@@ -101,7 +102,7 @@ enum fg_code question_check(struct question *question, struct fg_err *err) fg_mu
 struct selection {
     struct fg_selector selector;
     struct fg_profile_type type; /* of what has one */
-    const char *type_text;       /* its five parts */
+    const char *type_text;       /* its five parts; NULL: any */
     int64_t start_ns, end_ns;    /* both inclusive */
 };
 void selection_done(struct selection *selection);
@@ -110,7 +111,7 @@ void selection_done(struct selection *selection);
 enum fg_code select_range(const struct question *question, struct selection *selection,
                           int64_t start_ms, int64_t end_ms, struct fg_err *err) fg_must_check;
 
-/* The profile type's id, and the selector that goes with it. */
+/* The profile type's id (NULL: any), and the selector that goes with it. */
 enum fg_code select_profiles(struct question *question, struct selection *selection,
                              const char *type_id, const char *label_selector,
                              struct fg_err *err) fg_must_check;
@@ -241,6 +242,27 @@ struct tenant_stats {
 };
 enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stats,
                         struct fg_err *err) fg_must_check;
+
+/* A profile as it was sent, but for spans and traces of its samples. */
+struct one_profile {
+    const struct fg_labels *labels; /* as stored: with __name__, without those made from the type */
+    struct fg_id id;
+    struct fg_pprof_head head;
+    const struct fg_tree *tree; /* what the samples' nodes are of */
+    struct fg_pprof_samples samples;
+};
+
+/* What it is given is gone afterwards. */
+typedef enum fg_code (*profile_visit)(void *arg, const struct one_profile *profile,
+                                      struct fg_err *err);
+
+/*
+ * The profiles one by one, in no order, without those that have no values. type_text NULL: with all
+ * their sample types, else with those that match. Where the snapshot turns out to be too old it
+ * begins again, so a profile may come twice. Blocks only: there are no peers.
+ */
+enum fg_code plan_profiles(struct question *question, const struct selection *selection,
+                           profile_visit visit, void *arg, struct fg_err *err) fg_must_check;
 
 /* --- api.c, used by render.c too --- */
 

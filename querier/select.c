@@ -128,8 +128,9 @@ enum fg_code select_profiles(struct question *question, struct selection *select
 
     if (matchers[0] == NULL)
         return fg_fail(err, FG_E_LIMIT, "selector is too long");
-    if (select_type(question, selection, type_id, err) != FG_OK ||
-        select_matchers(question, selection, matchers, 1, "parsing label selector", err) != FG_OK)
+    if (type_id != NULL && select_type(question, selection, type_id, err) != FG_OK)
+        return err->code;
+    if (select_matchers(question, selection, matchers, 1, "parsing label selector", err) != FG_OK)
         return err->code;
     return leave_out_sampled(question, selection, err);
 }

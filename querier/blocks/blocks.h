@@ -66,5 +66,7 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
                            struct points_list *into, struct fg_err *err) fg_must_check;
 enum fg_code blocks_stats(struct question *question, struct tenant_stats *into,
                           struct fg_err *err) fg_must_check;
+enum fg_code blocks_profiles(struct question *question, const struct selection *selection,
+                             profile_visit visit, void *arg, struct fg_err *err) fg_must_check;
 
 #endif

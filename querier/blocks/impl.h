@@ -12,6 +12,7 @@
  *     select.c    their samples into a tree
  *     points.c    their totals onto a grid
  *     series.c    their labels; counts
+ *     profiles.c  themselves, one by one
  */
 #ifndef FG_QUERIER_BLOCKS_IMPL_H
 #define FG_QUERIER_BLOCKS_IMPL_H

@@ -1,0 +1,288 @@
+/* Profiles one by one, as they were sent: what others merge, here goes out page by page. */
+#include "querier/blocks/fetch.h"
+
+/* What IDX and PID say of a profile. */
+struct row {
+    int64_t time_ns, duration_ns, period;
+    struct fg_id id;
+};
+
+struct each {
+    struct reader reader;
+    bool all_types;
+    profile_visit visit;
+    void *arg;
+    struct fg_block_samples *samples;
+    struct row *
+        *rows; /* of each part of the batch, [its n_profiles]; NULL: nothing is asked of it */
+};
+
+static struct row *rows_of(const struct each *each, const struct part *part)
+{
+    return each->rows[part - each->reader.batch];
+}
+
+/* ---- rows and ids ---- */
+
+static enum fg_code take_rows(struct each *each, struct part *part, uint32_t number,
+                              struct fg_slice bytes, struct fg_err *err)
+{
+    struct fg_arena *arena = each->reader.arena;
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct row *into = rows_of(each, part);
+    struct fg_block_rows rows;
+
+    if (rows_take(&each->reader, part, number, bytes, err) != FG_OK ||
+        fg_block_rows_parse(part->index, number, bytes, arena, &rows, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < rows.count; i++) {
+        into[rows.first + i].time_ns = rows.times_ns[i];
+        into[rows.first + i].duration_ns = rows.durations_ns[i];
+        into[rows.first + i].period = rows.periods[i];
+    }
+    fg_arena_release(arena, mark);
+    return FG_OK;
+}
+
+static enum fg_code take_ids(struct each *each, struct part *part, uint32_t number,
+                             struct fg_slice bytes, struct fg_err *err)
+{
+    const struct fg_block_page *page = &part->index->pages[FG_BLOCK_PID].pages[number];
+    struct fg_arena *arena = each->reader.arena;
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct row *into = rows_of(each, part);
+    struct fg_id *ids;
+
+    if (fg_block_ids_parse(part->index, number, bytes, arena, &ids, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < page->items; i++)
+        into[page->first + i].id = ids[i];
+    fg_arena_release(arena, mark);
+    return FG_OK;
+}
+
+/* ---- profiles ---- */
+
+/* The types that go out, as numbers of the series' schema; returns how many. */
+static uint32_t choose_types(const struct each *each, const struct part *part,
+                             const struct span *span, uint32_t n_types,
+                             uint32_t numbers[FG_BATCH_TYPES_MAX])
+{
+    uint32_t n = 0;
+
+    for (uint32_t t = 0; each->all_types && t < n_types; t++)
+        numbers[n++] = t;
+    for (uint32_t i = 0; !each->all_types && i < span->n_matches; i++)
+        numbers[n++] = part->matches[span->first_match + i].type;
+    return n;
+}
+
+/* Samples that have a value of one of the types; *ret_samples is the arena's. */
+static enum fg_code pick(const struct each *each, const struct fg_block_tree *tree,
+                         const struct fg_block_sample_set *set, const uint32_t *numbers,
+                         struct fg_pprof_samples *samples, struct fg_err *err)
+{
+    struct fg_arena *arena = each->reader.arena;
+    uint32_t *nodes = fg_arena_new(arena, uint32_t, set->count), *from, n = 0;
+    int64_t *values = fg_arena_new(arena, int64_t, (size_t)set->count * samples->n_types);
+
+    from = fg_arena_new(arena, uint32_t, set->count);
+    if (nodes == NULL || values == NULL || from == NULL)
+        return blocks_too_large(err);
+    for (uint32_t i = 0; i < set->count; i++) {
+        uint64_t any = 0;
+
+        for (uint32_t t = 0; t < samples->n_types; t++)
+            any |= set->values[(size_t)numbers[t] * set->count + i];
+        if (any == 0)
+            continue;
+        nodes[n] = tree->nodes[set->ranks[i]] == 0 ? FG_TREE_ROOT : tree->nodes[set->ranks[i]] - 1;
+        from[n++] = i;
+    }
+    for (uint32_t t = 0; t < samples->n_types; t++)
+        for (uint32_t i = 0; i < n; i++)
+            values[(size_t)t * n + i] =
+                (int64_t)set->values[(size_t)numbers[t] * set->count + from[i]];
+    samples->nodes = nodes;
+    samples->values = values;
+    samples->count = n;
+    return FG_OK;
+}
+
+static enum fg_code make_types(const struct each *each, const struct fg_block_schema *schema,
+                               const uint32_t *numbers, struct fg_pprof_samples *samples,
+                               struct fg_err *err)
+{
+    struct fg_value_type *types =
+        fg_arena_new(each->reader.arena, struct fg_value_type, samples->n_types);
+
+    if (types == NULL)
+        return blocks_too_large(err);
+    for (uint32_t t = 0; t < samples->n_types; t++)
+        types[t] = schema->types[numbers[t]];
+    samples->types = types;
+    return FG_OK;
+}
+
+static enum fg_code visit_profile(struct each *each, const struct part *part,
+                                  const struct span *span, uint32_t number, struct fg_err *err)
+{
+    const struct fg_block_series_row *series = &part->index->series[span->series];
+    const struct fg_block_tree *tree = tree_of(part->tree_entry);
+    const struct row *row = &rows_of(each, part)[number];
+    struct fg_block_sample_set set;
+    struct fg_pprof_samples samples = {0};
+    uint32_t numbers[FG_BATCH_TYPES_MAX];
+
+    if (fg_block_samples_read(each->samples, number, &set, err) != FG_OK)
+        return err->code;
+    samples.n_types = choose_types(each, part, span, set.n_types, numbers);
+    if (make_types(each, series->schema, numbers, &samples, err) != FG_OK ||
+        pick(each, tree, &set, numbers, &samples, err) != FG_OK)
+        return err->code;
+    if (samples.count == 0)
+        return FG_OK;
+    each->reader.question->profiles++;
+    return each->visit(each->arg,
+                       &(struct one_profile){
+                           .labels = &series->labels,
+                           .id = row->id,
+                           .tree = &tree->tree,
+                           .samples = samples,
+                           .head = {.type = {.period_type = series->schema->period_type.type,
+                                             .period_unit = series->schema->period_type.unit},
+                                    .period = row->period,
+                                    .time_ns = row->time_ns,
+                                    .duration_ns = row->duration_ns},
+                       },
+                       err);
+}
+
+static enum fg_code visit_span(struct each *each, const struct part *part, const struct span *span,
+                               const struct fg_block_page *page, struct fg_err *err)
+{
+    uint32_t from = FG_MAX(span->first, page->first);
+    uint32_t to = FG_MIN(span->first + span->count, page->first + page->items);
+
+    for (uint32_t number = from; number < to; number++) {
+        struct fg_arena_mark mark = fg_arena_mark(each->reader.arena);
+        enum fg_code code = visit_profile(each, part, span, number, err);
+
+        fg_arena_release(each->reader.arena, mark);
+        if (code != FG_OK)
+            return code;
+    }
+    return question_check(each->reader.question, err);
+}
+
+static enum fg_code take_samples(struct each *each, struct part *part, uint32_t number,
+                                 struct fg_slice bytes, struct fg_err *err)
+{
+    const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[number];
+    uint32_t end, at;
+
+    if (rows_settle(part, err) != FG_OK) /* the first page's visit does it */
+        return err->code;
+    at = rows_spans(part, page->first, page->items, &end);
+    if (at == end)
+        return FG_OK;
+    if (fg_block_samples_open(each->samples, part->index, number, bytes, err) != FG_OK)
+        return err->code;
+    for (; at < end; at++)
+        if (visit_span(each, part, &part->spans[at], page, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* ---- what is fetched ---- */
+
+static enum fg_code visit_item(void *arg, const struct fetch_item *item, struct fg_err *err)
+{
+    struct each *each = arg;
+
+    if (item->thing == &thing_tree) {
+        item->part->tree_entry = fg_cache_ref(item->entry);
+        return FG_OK;
+    }
+    if (item->kind == FG_BLOCK_IDX)
+        return take_rows(each, item->part, item->number, page_of(item->entry), err);
+    if (item->kind == FG_BLOCK_PID)
+        return take_ids(each, item->part, item->number, page_of(item->entry), err);
+    return take_samples(each, item->part, item->number, page_of(item->entry), err);
+}
+
+static enum fg_code list_part(struct each *each, struct fetch_list *list, struct part *part,
+                              struct fg_err *err)
+{
+    static const struct {
+        uint32_t kind;
+        unsigned phase;
+    } pages[] = {{FG_BLOCK_IDX, 0}, {FG_BLOCK_PID, 0}, {FG_BLOCK_SMP, 1}};
+    struct reader *reader = &each->reader;
+
+    for (size_t i = 0; i < FG_COUNT(pages); i++) {
+        const bool *marks = rows_marks(reader, part, pages[i].kind, false);
+
+        if (marks == NULL)
+            return blocks_too_large(err);
+        if (fetch_add_pages(list, reader->arena, part, pages[i].kind, marks, pages[i].phase, err) !=
+            FG_OK)
+            return err->code;
+    }
+    return fetch_add(
+        list, reader->arena,
+        &(struct fetch_item){.thing = &thing_tree,
+                             .object = part->object,
+                             .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
+                             .part = part},
+        err);
+}
+
+static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
+{
+    struct reader *reader = &each->reader;
+    struct fetch_list list = {0};
+
+    each->rows = fg_arena_new(reader->arena, struct row *, reader->n_batch);
+    if (each->rows == NULL)
+        return blocks_too_large(err);
+    for (uint32_t i = 0; i < reader->n_batch; i++) {
+        struct part *part = &reader->batch[i];
+
+        if (part->n_spans == 0)
+            continue;
+        each->rows[i] = fg_arena_new(reader->arena, struct row, part->entry->n_profiles);
+        if (each->rows[i] == NULL)
+            return blocks_too_large(err);
+        if (list_part(each, &list, part, err) != FG_OK)
+            return err->code;
+    }
+    return fetch_all(reader->question, &list, visit_item, each, err);
+}
+
+static enum fg_code read_all(struct each *each, struct fg_err *err)
+{
+    do {
+        if (reader_next(&each->reader, err) != FG_OK || fetch_batch(each, err) != FG_OK)
+            return err->code;
+    } while (each->reader.n_batch > 0);
+    return FG_OK;
+}
+
+enum fg_code blocks_profiles(struct question *question, const struct selection *selection,
+                             profile_visit visit, void *arg, struct fg_err *err)
+{
+    struct each each = {.all_types = selection->type_text == NULL, .visit = visit, .arg = arg};
+    enum fg_code code;
+
+    if (question->snapshot == NULL)
+        return FG_OK;
+    each.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
+    code = reader_open(&each.reader, question, selection, selection->type_text, selection->start_ns,
+                       selection->end_ns, err);
+    if (code == FG_OK)
+        code = read_all(&each, err);
+    reader_close(&each.reader);
+    fg_block_samples_destroy(each.samples);
+    return code;
+}

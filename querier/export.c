@@ -1,0 +1,139 @@
+#include "querier/export.h"
+
+#include "querier/blocks/blocks.h"
+
+static void begin(struct question *question, struct fg_querier *querier,
+                  const struct fg_export *what)
+{
+    *question = (struct question){
+        .querier = querier,
+        .tenants = {.ids = {what->tenant}, .n = 1},
+        .start_mono_ns = fg_mono_ns(querier->clock),
+        .deadline_mono_ns = what->deadline_mono_ns,
+        .arena = fg_arena_create(querier->answer_max_bytes),
+    };
+}
+
+static void end(struct question *question, struct selection *selection)
+{
+    selection_done(selection);
+    blocks_end(question);
+    fg_arena_destroy(question->arena);
+}
+
+static enum fg_code select_what(struct question *question, const struct fg_export *what,
+                                const char *type, struct selection *selection, struct fg_err *err)
+{
+    if (select_range(question, selection, what->start_ms, what->end_ms, err) != FG_OK)
+        return err->code;
+    return select_profiles(question, selection, type, what->selector, err);
+}
+
+/* ---- types ---- */
+
+static int cmp_slices(const void *a, const void *b)
+{
+    return fg_slice_cmp(*(const struct fg_slice *)a, *(const struct fg_slice *)b);
+}
+
+static enum fg_code copy_types(const struct label_sets *sets, struct fg_arena *arena,
+                               struct fg_slice **ret_ids, size_t *ret_n, struct fg_err *err)
+{
+    struct fg_slice *ids = fg_arena_new(arena, struct fg_slice, sets->n);
+    size_t n = 0;
+
+    for (size_t i = 0; ids != NULL && i < sets->n; i++) {
+        ids[n] = fg_arena_copy(arena, fg_labels_get(&sets->items[i], FG_LABEL_PROFILE_TYPE));
+        if (ids[n++].ptr == NULL)
+            ids = NULL;
+    }
+    if (ids == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many profile types");
+    qsort(ids, n, sizeof *ids, cmp_slices);
+    *ret_ids = ids;
+    *ret_n = n;
+    return FG_OK;
+}
+
+enum fg_code fg_export_types(struct fg_querier *querier, const struct fg_export *what,
+                             struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
+                             struct fg_err *err)
+{
+    static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
+    struct selection selection = {0};
+    struct question question;
+    struct label_sets sets;
+
+    begin(&question, querier, what);
+    label_sets_init(&sets);
+    enum fg_code code = select_what(&question, what, NULL, &selection, err);
+    if (code == FG_OK)
+        code = plan_series(&question, &selection, names, FG_COUNT(names), &sets, err);
+    if (code == FG_OK)
+        code = copy_types(&sets, arena, ret_ids, ret_n, err);
+    label_sets_done(&sets);
+    end(&question, &selection);
+    return code;
+}
+
+/* ---- merged ---- */
+
+enum fg_code fg_export_tree(struct fg_querier *querier, const struct fg_export *what,
+                            bool names_only, struct fg_tree *into, struct fg_err *err)
+{
+    static const struct stacks all = {0};
+    struct selection selection = {0};
+    struct question question;
+
+    begin(&question, querier, what);
+    enum fg_code code = select_what(&question, what, what->type, &selection, err);
+    if (code == FG_OK)
+        code = plan_tree(&question, &selection, &all, names_only, into, err);
+    end(&question, &selection);
+    return code;
+}
+
+/* ---- one by one ---- */
+
+struct writing {
+    fg_export_visit visit;
+    void *arg;
+    struct fg_buf pprof;
+};
+
+static enum fg_code write_profile(void *arg, const struct one_profile *profile, struct fg_err *err)
+{
+    struct writing *writing = arg;
+
+    fg_buf_clear(&writing->pprof);
+    fg_pprof_write_samples(profile->tree, &profile->samples, &profile->head, &writing->pprof);
+    if (writing->pprof.full)
+        return fg_fail(err, FG_E_LIMIT, "a profile of more than %zu bytes",
+                       writing->pprof.max_bytes);
+    return writing->visit(writing->arg,
+                          &(struct fg_export_profile){.labels = profile->labels,
+                                                      .id = profile->id,
+                                                      .time_ns = profile->head.time_ns,
+                                                      .pprof = fg_buf_slice(&writing->pprof)},
+                          err);
+}
+
+enum fg_code fg_export_profiles(struct fg_querier *querier, const struct fg_export *what,
+                                fg_export_visit visit, void *arg, uint64_t *ret_profiles,
+                                struct fg_err *err)
+{
+    struct writing writing = {.visit = visit, .arg = arg};
+    struct selection selection = {0};
+    struct question question;
+
+    begin(&question, querier, what);
+    fg_buf_init(&writing.pprof, querier->answer_max_bytes);
+    enum fg_code code = select_what(&question, what, what->type, &selection, err);
+    if (code == FG_OK)
+        code = plan_profiles(&question, &selection, write_profile, &writing, err);
+    if (code == FG_OK)
+        *ret_profiles = question.profiles;
+    fg_buf_done(&writing.pprof);
+    end(&question, &selection);
+    return code;
+}

@@ -1,0 +1,58 @@
+/*
+ * Questions of this process, which come by a call and not over HTTP: what is in a bucket, for
+ * somebody who writes it to files. The same reading with the same bounds (answer_max_bytes) as that
+ * of all other questions. A querier without ingesters sees what they have committed.
+ *
+ * Limits of tenants do not apply: who may read the bucket may read all of it.
+ *
+ * Thread: the caller's, which waits. Failures are those of questions; FG_E_LIMIT: more than
+ * answer_max_bytes were needed.
+ */
+#ifndef FG_QUERIER_EXPORT_H
+#define FG_QUERIER_EXPORT_H
+
+#include "common/profile/labels.h"
+#include "common/profile/tree.h"
+#include "querier/querier.h"
+
+/* All borrowed for the call. */
+struct fg_export {
+    struct fg_slice tenant;   /* one that fg_tenant_check() lets pass */
+    const char *type;         /* id of a profile type; NULL: any, where that is allowed */
+    const char *selector;     /* {a="b"} */
+    int64_t start_ms, end_ms; /* both inclusive, none of them 0 */
+    int64_t deadline_mono_ns;
+};
+
+/* Ids of the profile types that there are, sorted, in the arena; type is not looked at. */
+enum fg_code fg_export_types(struct fg_querier *querier, const struct fg_export *what,
+                             struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
+                             struct fg_err *err) fg_must_check;
+
+/* All of a type merged into an empty tree, with names only or with full locations. */
+enum fg_code fg_export_tree(struct fg_querier *querier, const struct fg_export *what,
+                            bool names_only, struct fg_tree *into,
+                            struct fg_err *err) fg_must_check;
+
+struct fg_export_profile {
+    const struct fg_labels *labels; /* as stored: with __name__, without those made from the type */
+    struct fg_id id;
+    int64_t time_ns;
+    struct fg_slice pprof; /* not compressed */
+};
+
+/* What it is given is gone afterwards. */
+typedef enum fg_code (*fg_export_visit)(void *arg, const struct fg_export_profile *profile,
+                                        struct fg_err *err);
+
+/*
+ * Each profile by itself, in no order: with the sample types it was sent with, or only that of
+ * `type`. Where the compactor replaces what is being read it begins again, so a profile may come
+ * twice, with the same labels and id; *ret_profiles counts it once. Spans and traces of samples are
+ * left out. For a querier without ingesters.
+ */
+enum fg_code fg_export_profiles(struct fg_querier *querier, const struct fg_export *what,
+                                fg_export_visit visit, void *arg, uint64_t *ret_profiles,
+                                struct fg_err *err) fg_must_check;
+
+#endif
