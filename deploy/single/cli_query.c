@@ -4,15 +4,14 @@
 #include "common/profile/selector.h"
 #include "deploy/single/ask.h"
 #include "deploy/single/cli.h"
+#include "deploy/single/output.h"
 #include "deploy/single/show.h"
 #include "deploy/single/treebytes.h"
 #include "proto/querier_v1.pb-c.h"
 
-#include <errno.h>
-#include <libdeflate.h>
 #include <unistd.h>
 
-enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024, GZIP_LEVEL = 6 };
+enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
 
 struct query {
     struct client_config server;
@@ -66,28 +65,13 @@ static enum fg_code fail_empty(const struct query *query, struct fg_err *err)
 
 /* ---- what comes out ---- */
 
-static enum fg_code write_file(const char *path, struct fg_slice bytes, struct fg_err *err)
-{
-    FILE *file = path == NULL ? stdout : fopen(path, "wbe");
-    bool good;
-
-    if (file == NULL)
-        return fg_fail_errno(err, errno, "cannot write %s", path);
-    good = bytes.len == 0 || fwrite(bytes.ptr, 1, bytes.len, file) == bytes.len;
-    /* A full disk may show only when the last bytes leave. */
-    good = (path == NULL ? fflush(file) : fclose(file)) == 0 && good;
-    if (!good)
-        return fg_fail_errno(err, errno, "cannot write %s", path == NULL ? "output" : path);
-    return FG_OK;
-}
-
 static enum fg_code write_buf(const struct query *query, const struct fg_buf *out,
                               struct fg_err *err)
 {
     if (out->full)
         return fg_fail(err, FG_E_LIMIT, "more than %d bytes: try a smaller --max-nodes",
                        OUTPUT_MAX_BYTES);
-    return write_file(query->file, fg_buf_slice(out), err);
+    return output_write(query->file, fg_buf_slice(out), err);
 }
 
 /* ---- table and folded ---- */
@@ -178,21 +162,6 @@ static enum fg_code run_folded(const struct query *query, struct fg_err *err)
 
 /* ---- pprof ---- */
 
-static enum fg_code write_gzip(const struct query *query, struct fg_slice bytes, struct fg_err *err)
-{
-    struct libdeflate_compressor *gzip = libdeflate_alloc_compressor(GZIP_LEVEL);
-    size_t bound, len;
-
-    fg_assert(gzip != NULL); /* memory is gone */
-    bound = libdeflate_gzip_compress_bound(gzip, bytes.len);
-    uint8_t *out = fg_malloc(bound);
-    len = libdeflate_gzip_compress(gzip, bytes.ptr, bytes.len, out, bound);
-    libdeflate_free_compressor(gzip);
-    enum fg_code code = write_file(query->file, fg_bytes(out, len), err);
-    free(out);
-    return code;
-}
-
 static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
 {
     Querier__V1__SelectMergeProfileRequest request;
@@ -213,8 +182,9 @@ static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
     if (client_call(query->client, "querier.v1.QuerierService/SelectMergeProfile", &request.base,
                     &reply, err) != FG_OK)
         return err->code;
-    enum fg_code code = reply.body.len == 0 ? fail_empty(query, err)
-                                            : write_gzip(query, fg_buf_slice(&reply.body), err);
+    enum fg_code code = reply.body.len == 0
+                            ? fail_empty(query, err)
+                            : output_write_gzip(query->file, fg_buf_slice(&reply.body), err);
     client_reply_done(&reply);
     return code;
 }

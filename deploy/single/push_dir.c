@@ -2,6 +2,7 @@
 
 #include "common/base/time.h"
 #include "deploy/single/cli.h"
+#include "deploy/single/series_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,13 +13,21 @@ enum {
     PATH_MAX_BYTES = 4096,
     DEPTH_MAX = 32,
     SERVICE_MAX_BYTES = 256,
+    LABELS_MAX_BYTES = 256 * 1024 * 1024, /* of all series of the folder */
     FAILURES_SHOWN_MAX = 100,
 };
 
-/* Files to send. */
+/* A file to send. */
+struct item {
+    char *path;
+    const struct fg_labels *series; /* of the nearest folder that has them; NULL: none has */
+};
+
 struct list {
-    char **paths;
+    struct item *items;
     size_t n, cap;
+    struct fg_arena *arena; /* of labels */
+    bool by_name;           /* whatever is in folders */
 };
 
 /* What the threads share. */
@@ -35,15 +44,15 @@ struct sending {
 
 /* ---- which files ---- */
 
-static void add_path(struct list *list, const char *path)
+static void add_path(struct list *list, const char *path, const struct fg_labels *series)
 {
     size_t size = strlen(path) + 1;
 
     if (list->n == list->cap) {
         list->cap = FG_MAX(256, list->cap * 2);
-        list->paths = fg_realloc(list->paths, list->cap * sizeof(char *));
+        list->items = fg_realloc(list->items, list->cap * sizeof *list->items);
     }
-    list->paths[list->n++] = memcpy(fg_malloc(size), path, size);
+    list->items[list->n++] = (struct item){memcpy(fg_malloc(size), path, size), series};
 }
 
 static int is_shown(const struct dirent *entry)
@@ -51,31 +60,54 @@ static int is_shown(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-static enum fg_code walk(struct list *list, const char *path, unsigned depth, struct fg_err *err);
+/* Labels that the folder itself has; else *series stays. */
+static enum fg_code read_series(struct list *list, const char *folder,
+                                const struct fg_labels **series, struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES];
+    struct fg_labels *labels;
+    enum fg_code code;
+
+    if (list->by_name ||
+        (size_t)snprintf(path, sizeof path, "%s/" SERIES_FILE, folder) >= sizeof path)
+        return FG_OK; /* what is in the folder has no shorter path and will say so */
+    labels = fg_arena_new(list->arena, struct fg_labels, 1);
+    if (labels == NULL)
+        return fg_fail(err, FG_E_LIMIT, "%s: too many series", path);
+    code = series_file_read(path, list->arena, labels, err);
+    if (code == FG_OK)
+        *series = labels;
+    return code == FG_E_NOT_FOUND ? FG_OK : code;
+}
+
+static enum fg_code walk(struct list *list, const char *path, unsigned depth,
+                         const struct fg_labels *series, struct fg_err *err);
 
 /* Files and folders; what a link leads to only where it is a file, so that there is an end. */
 static enum fg_code walk_entry(struct list *list, const char *path, unsigned depth,
-                               struct fg_err *err)
+                               const struct fg_labels *series, struct fg_err *err)
 {
     struct stat stat_buf;
 
     if (lstat(path, &stat_buf) != 0)
         return fg_fail_errno(err, errno, "%s", path);
     if (S_ISDIR(stat_buf.st_mode))
-        return walk(list, path, depth + 1, err);
+        return walk(list, path, depth + 1, series, err);
     if (stat(path, &stat_buf) == 0 && S_ISREG(stat_buf.st_mode))
-        add_path(list, path);
+        add_path(list, path, series);
     return FG_OK;
 }
 
-static enum fg_code walk(struct list *list, const char *path, unsigned depth, struct fg_err *err)
+static enum fg_code walk(struct list *list, const char *path, unsigned depth,
+                         const struct fg_labels *series, struct fg_err *err)
 {
     struct dirent **entries;
     int n = scandir(path, &entries, is_shown, alphasort);
-    enum fg_code code = FG_OK;
+    enum fg_code code;
 
     if (n < 0)
         return fg_fail_errno(err, errno, "%s", path);
+    code = read_series(list, path, &series, err);
     if (depth > DEPTH_MAX)
         code = fg_fail(err, FG_E_INVALID, "%s: more than %d folders deep", path, DEPTH_MAX);
     for (int i = 0; i < n; i++) {
@@ -85,7 +117,7 @@ static enum fg_code walk(struct list *list, const char *path, unsigned depth, st
             sizeof below)
             code = fg_fail(err, FG_E_INVALID, "%s: too long a path", path);
         if (code == FG_OK)
-            code = walk_entry(list, below, depth, err);
+            code = walk_entry(list, below, depth, series, err);
         free(entries[i]);
     }
     free(entries);
@@ -109,30 +141,31 @@ static enum fg_code service_of(const struct sending *sending, const char *path,
     return FG_OK;
 }
 
-static enum fg_code send_one(const struct sending *sending, struct client *client, const char *path,
-                             struct pushed *ret_pushed, struct fg_err *err)
+static enum fg_code send_one(const struct sending *sending, struct client *client,
+                             const struct item *item, struct pushed *ret_pushed, struct fg_err *err)
 {
     struct pushing pushing = *sending->pushing;
     char service[SERVICE_MAX_BYTES];
 
     pushing.client = client;
-    if (pushing.name == NULL) {
-        if (service_of(sending, path, service, err) != FG_OK)
+    pushing.series = item->series;
+    if (pushing.name == NULL && pushing.series == NULL) {
+        if (service_of(sending, item->path, service, err) != FG_OK)
             return err->code;
         pushing.name = service;
     }
-    return push_file(&pushing, path, ret_pushed, err);
+    return push_file(&pushing, item->path, ret_pushed, err);
 }
 
-static const char *take_path(struct sending *sending)
+static const struct item *take_item(struct sending *sending)
 {
-    const char *path = NULL;
+    const struct item *item = NULL;
 
     (void)pthread_mutex_lock(&sending->lock);
     if (sending->next < sending->list->n)
-        path = sending->list->paths[sending->next++];
+        item = &sending->list->items[sending->next++];
     (void)pthread_mutex_unlock(&sending->lock);
-    return path;
+    return item;
 }
 
 static void note(struct sending *sending, const char *path, const struct pushed *pushed,
@@ -152,16 +185,16 @@ static void *run(void *arg)
 {
     struct sending *sending = arg;
     struct client *client;
-    const char *path;
+    const struct item *item;
     struct fg_err err;
 
     if (client_create(sending->server, &client, &err) != FG_OK)
         return NULL; /* the first one was made, so this is for want of memory; others go on */
-    while ((path = take_path(sending)) != NULL) {
+    while ((item = take_item(sending)) != NULL) {
         struct pushed pushed = {0};
-        enum fg_code code = send_one(sending, client, path, &pushed, &err);
+        enum fg_code code = send_one(sending, client, item, &pushed, &err);
 
-        note(sending, path, code == FG_OK ? &pushed : NULL, &err);
+        note(sending, item->path, code == FG_OK ? &pushed : NULL, &err);
     }
     client_destroy(client);
     return NULL;
@@ -198,9 +231,10 @@ enum fg_code push_dir(const struct pushing *pushing, const struct client_config 
                       const char *dir, unsigned connections, int *ret_exit, struct fg_err *err)
 {
     struct sending sending = {.pushing = pushing, .server = server};
-    struct list list = {0};
+    struct list list = {.arena = fg_arena_create(LABELS_MAX_BYTES),
+                        .by_name = pushing->name != NULL};
     int64_t start_ns = fg_mono_ns(fg_clock_real());
-    enum fg_code code = walk(&list, dir, 0, err);
+    enum fg_code code = walk(&list, dir, 0, NULL, err);
 
     if (code == FG_OK && list.n == 0)
         code = fg_fail(err, FG_E_NOT_FOUND, "%s: there are no files in it", dir);
@@ -213,7 +247,8 @@ enum fg_code push_dir(const struct pushing *pushing, const struct client_config 
         *ret_exit = report(&sending, fg_mono_ns(fg_clock_real()) - start_ns);
     }
     for (size_t i = 0; i < list.n; i++)
-        free(list.paths[i]);
-    free(list.paths);
+        free(list.items[i].path);
+    free(list.items);
+    fg_arena_destroy(list.arena);
     return code;
 }

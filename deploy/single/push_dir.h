@@ -8,7 +8,8 @@
 #include "deploy/single/pushing.h"
 
 /*
- * pushing: for all files; without a name each file's service is the folder below dir that it is in.
+ * pushing: for all files. Without a name a file has the labels of the nearest folder around it that
+ * says what they are (series_file.h), else its service is the folder below dir that it is in.
  * Says on standard error which files failed, and in the end on standard output how many there were.
  * *ret_exit: CLI_OK, or CLI_FAILED when a file failed. FG_E_NOT_FOUND and others: the folder cannot
  * be read, or there is nothing in it.

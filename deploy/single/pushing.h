@@ -1,13 +1,18 @@
-/* Sending a file as a profile: POST /ingest, with patience for servers that are busy. */
+/*
+ * Sending a file as a profile, with patience for servers that are busy: POST /ingest, or, where all
+ * labels of the series are known, push.v1.PusherService/Push.
+ */
 #ifndef FG_DEPLOY_SINGLE_PUSHING_H
 #define FG_DEPLOY_SINGLE_PUSHING_H
 
+#include "common/profile/labels.h"
 #include "deploy/single/client.h"
 
 /* How files are sent. Of name, from, until, format and spy_name NULL: not said. */
 struct pushing {
     const char *name, *from, *until, *format, *spy_name;
-    uint64_t sample_rate; /* 0: the server's default */
+    const struct fg_labels *series; /* in the place of a name; NULL: by /ingest */
+    uint64_t sample_rate;           /* 0: the server's default */
     struct client *client;
 };
 

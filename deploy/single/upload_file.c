@@ -17,7 +17,7 @@ static enum fg_code read_all(FILE *file, struct fg_buf *out, struct fg_err *err)
     if (ferror(file))
         return fg_fail_errno(err, errno, "cannot read");
     if (out->full)
-        return fg_fail(err, FG_E_LIMIT, "larger than %d bytes", UPLOAD_FILE_MAX_BYTES);
+        return fg_fail(err, FG_E_LIMIT, "larger than %zu bytes", out->max_bytes);
     return FG_OK;
 }
 

@@ -7,7 +7,8 @@
 
 enum { UPLOAD_FILE_MAX_BYTES = 256 * 1024 * 1024 }; /* servers take far less; they say how much */
 
-/* Appends the whole file; "-" is standard input. FG_E_LIMIT, or what the system says. */
+/* Appends the whole file; "-" is standard input. FG_E_LIMIT: it has no room in out; or what the
+ * system says. */
 enum fg_code upload_file_read(const char *path, struct fg_buf *out,
                               struct fg_err *err) fg_must_check;
 

@@ -128,6 +128,15 @@ def case_push_dir(cli):
     os.mkdir(os.path.join(cli.folder, "empty-folder"))
     cli.bad(1, r"empty-folder: there are no files in it", "push", "--dir", "empty-folder")
     cli.bad(1, r"absent: No such file", "push", "--dir", "absent")
+    cli.file(os.path.join("old", "backfill-1", ".series"), b"{pod=~'a'}")
+    cli.bad(1, r"old/backfill-1/\.series: labels have one value each, with =: pod", "push", "--dir", "old")
+    cli.file(os.path.join("old", "backfill-1", ".series"), b'{service_name="by labels",__name__="mutex"}\n')
+    cli.file(os.path.join("old", "backfill-1", "pod-1", "text.folded"), b"main 1\n")
+    code, out, err = cli.run("push", "--dir", "old")
+    check(code == 1 and b"30 files sent" in out and b"2 failed" in out, "%d %s", code, out)
+    check("text.folded: failed, 7 bytes of folded: with labels of its own only pprof can be sent" in err, "%s", err)
+    lines = cli.lines("query", "by labels", "--type", "mutex:cpu", "--from", "now-31d", "--output", "folded")
+    check(sorted(lines) == ["main;idle %d" % (15 * 10_000_000), "main;serve %d" % (15 * 30_000_000)], "%s", lines)
     cli.bad(2, r"--dir or files, not both", "push", "a.folded", "--dir", "old")
 
 
