@@ -128,6 +128,39 @@ enum fg_code args_parse(const struct args_command *command, int argc, char **arg
     return FG_OK;
 }
 
+/* Is the word an option of the table? */
+static bool is_ours(const struct args_command *command, const char *word)
+{
+    if (word[0] != '-' || word[1] == '\0')
+        return false;
+    if (word[1] != '-')
+        return by_letter(command, word[1]) != NULL;
+    return by_name(command, fg_bytes(word + 2, strcspn(word + 2, "="))) != NULL;
+}
+
+enum fg_code args_take(const struct args_command *command, int argc, char **argv, int *ret_left,
+                       struct fg_err *err)
+{
+    struct reader reader = {argv, argc, 0};
+    int left = 0;
+
+    while (reader.at < argc) {
+        char *word = argv[reader.at++];
+        enum fg_code code = FG_OK;
+
+        if (!is_ours(command, word))
+            argv[left++] = word;
+        else if (word[1] == '-')
+            code = take_long(command, word + 2, &reader, err);
+        else
+            code = take_short(command, word + 1, &reader, err);
+        if (code != FG_OK)
+            return code;
+    }
+    *ret_left = left;
+    return FG_OK;
+}
+
 static void write_option(const struct args_option *option, FILE *out)
 {
     enum { COLUMN = 24 };
@@ -151,11 +184,14 @@ void args_write_help(const struct args_command *command, FILE *out)
 }
 
 /* Help comes before everything else: who asks for it has a reason to get the rest wrong. */
-static bool wants_help(int argc, char **argv)
+bool args_wants_help(const struct args_command *command, int argc, char **argv)
 {
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
+            continue;
+        args_write_help(command, stdout);
+        return true;
+    }
     return false;
 }
 
@@ -164,8 +200,7 @@ bool args_begin(const struct args_command *command, int argc, char **argv, int *
 {
     struct fg_err err;
 
-    if (wants_help(argc, argv)) {
-        args_write_help(command, stdout);
+    if (args_wants_help(command, argc, argv)) {
         *ret_exit = CLI_OK;
         return false;
     }

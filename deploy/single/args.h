@@ -44,7 +44,17 @@ struct args_command {
 enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
                         struct fg_err *err) fg_must_check;
 
+/*
+ * Takes the table's options out of argv and leaves all else, in its order, for somebody who knows
+ * it; counts what is left. FG_E_INVALID with what is wrong.
+ */
+enum fg_code args_take(const struct args_command *command, int argc, char **argv, int *ret_left,
+                       struct fg_err *err) fg_must_check;
+
 void args_write_help(const struct args_command *command, FILE *out);
+
+/* Is help asked for? It is written to standard output then. */
+bool args_wants_help(const struct args_command *command, int argc, char **argv) fg_must_check;
 
 /*
  * What every command does first. false: the command is over, with *ret_exit, since the command line

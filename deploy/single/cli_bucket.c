@@ -1,21 +1,17 @@
 /*
  * `flamegrid bucket VERB [NAME] [settings]`: a look at the bucket as a server with these settings
- * has it, whether one runs or not. A verb is a row of the table at the end.
+ * has it, whether one runs or not. A verb is a row of the table at the end, but for export.
  */
 #include "common/base/str.h"
-#include "common/bucket/settings.h"
+#include "deploy/single/bucket_export.h"
 #include "deploy/single/bucket_look.h"
 #include "deploy/single/cli.h"
 #include "deploy/single/server.h"
 #include "deploy/single/show.h"
 
 #include <errno.h>
-#include <unistd.h>
 
-enum {
-    CAT_STEP_BYTES = 8 * 1024 * 1024,
-    PATH_MAX_BYTES = 4096,
-};
+enum { CAT_STEP_BYTES = 8 * 1024 * 1024 };
 
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS; /* of one request */
 
@@ -38,6 +34,7 @@ static const char help[] =
     "       flamegrid bucket rm NAME [settings]\n"
     "       flamegrid bucket inspect NAME [settings]\n"
     "       flamegrid bucket verify [settings]\n"
+    "       flamegrid bucket export SELECTOR [options] [settings]\n"
     "\n"
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
     "--bucket.type s3 and so on, or FG_... in the environment. The name follows the verb.\n"
@@ -51,6 +48,8 @@ static const char help[] =
     "  verify\n"
     "        reads all live segments and blocks: every checksum, sum and digest, and whether each\n"
     "        profile is there once\n"
+    "  export\n"
+    "        writes profiles as pprof or stacks; flamegrid bucket export --help says more\n"
     "\n"
     "examples:\n"
     "  flamegrid bucket ls --data /var/lib/flamegrid\n"
@@ -169,27 +168,6 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-/* Opening makes a directory that is not there; a mistyped path would look like an empty bucket. */
-static enum fg_code open_bucket(struct command *command)
-{
-    struct fg_buf path;
-    bool missing = false;
-
-    if (server_bucket.type == FG_BUCKET_DIRECTORY) {
-        fg_buf_init(&path, PATH_MAX_BYTES);
-        fg_bucket_path(&server_bucket, server_settings.data, &path);
-        fg_buf_putc(&path, '\0');
-        missing = !path.full && access((const char *)path.ptr, F_OK) != 0;
-        if (missing)
-            (void)fg_fail(&command->err, FG_E_NOT_FOUND, "no bucket at %.400s", path.ptr);
-        fg_buf_done(&path);
-    }
-    if (missing)
-        return command->err.code;
-    return fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, NULL,
-                          &command->bucket, &command->err);
-}
-
 static int fail(const struct verb *verb, const struct command *command, enum cli_exit code)
 {
     (void)fprintf(stderr, "flamegrid bucket %s: %s\n", verb->name, command->err.msg);
@@ -198,7 +176,7 @@ static int fail(const struct verb *verb, const struct command *command, enum cli
 
 static int run(const struct verb *verb, struct command *command)
 {
-    enum fg_code code = open_bucket(command);
+    enum fg_code code = server_open_bucket(&command->bucket, &command->err);
 
     if (code == FG_OK)
         code = verb->run(command);
@@ -258,6 +236,8 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
 
 int cli_bucket(int argc, char **argv)
 {
+    if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
+        return server_with_def(bucket_export, argc - 1, argv + 1);
     if (argc > 0 && wants_help(argc, argv)) {
         (void)fputs(help, stdout);
         return CLI_OK;

@@ -10,7 +10,7 @@ static const char help[] =
     "  push      send profiles from files\n"
     "  query     ask for the merge of profiles: a table, stacks, pprof, JSON\n"
     "  labels    list label names, values of a label, or profile types\n"
-    "  bucket    look at what a server keeps in its bucket, without it\n"
+    "  bucket    look at what a server keeps in its bucket and export it, without the server\n"
     "  version   show the version\n"
     "\n"
     "flamegrid COMMAND --help says more about each.\n"

@@ -37,7 +37,7 @@ static struct scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct ingester_settings ingester_settings;
 static struct driver_settings segments_settings;
 static struct compactor_settings compactor_settings;
-static struct fg_querier_settings querier_settings;
+struct fg_querier_settings server_querier;
 
 static const struct fg_conf_field server_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct server_settings, data), .def = "./data", .min = "1",
@@ -182,12 +182,12 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
-        .timeout_ns = querier_settings.timeout_ns,
-        .answer_max_bytes = querier_settings.answer_max_bytes,
+        .timeout_ns = server_querier.timeout_ns,
+        .answer_max_bytes = server_querier.answer_max_bytes,
         .bucket = server->bucket,
-        .cache_max_bytes = querier_settings.cache_max_bytes,
-        .fetch_max_bytes = querier_settings.fetch_max_bytes,
-        .manifest_age_ns = querier_settings.manifest_age_ns,
+        .cache_max_bytes = server_querier.cache_max_bytes,
+        .fetch_max_bytes = server_querier.fetch_max_bytes,
+        .manifest_age_ns = server_querier.manifest_age_ns,
     });
     fg_querier_routes(server->querier, program->http);
     return FG_OK;
@@ -309,7 +309,7 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         {"ingester", ingester_fields, ingester_n_fields, &ingester_settings},
         {"compactor", compactor_fields, compactor_n_fields, &compactor_settings},
         {"ingester.segments", driver_fields, driver_n_fields, &segments_settings},
-        {"querier", fg_querier_fields, fg_querier_n_fields, &querier_settings},
+        {"querier", fg_querier_fields, fg_querier_n_fields, &server_querier},
     };
     const struct fg_program_def def = {
         .name = "flamegrid server",
@@ -322,6 +322,27 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
     };
 
     return with(&def, argc, argv);
+}
+
+/* Opening makes a directory that is not there; a mistyped path would look like an empty bucket. */
+enum fg_code server_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err)
+{
+    struct fg_buf path;
+    bool missing = false;
+
+    if (server_bucket.type == FG_BUCKET_DIRECTORY) {
+        fg_buf_init(&path, PATH_MAX_BYTES);
+        fg_bucket_path(&server_bucket, server_settings.data, &path);
+        fg_buf_putc(&path, '\0');
+        missing = !path.full && access((const char *)path.ptr, F_OK) != 0;
+        if (missing)
+            (void)fg_fail(err, FG_E_NOT_FOUND, "no bucket at %.400s", path.ptr);
+        fg_buf_done(&path);
+    }
+    if (missing)
+        return err->code;
+    return fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, NULL, ret_bucket,
+                          err);
 }
 
 int server_run(int argc, char **argv)

@@ -18,6 +18,7 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "lib"))
 
+import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -278,6 +279,17 @@ def keys_from_files(store, folder):
             1, "SignatureDoesNotMatch", "ls")
 
 
+def export_from_a_directory(folder):
+    Bucket(["--data", folder], {}).bad(1, "no bucket at", "export", "{}", "-o", "none")
+    exporting.export_and_push_back(Bucket([], {}), [], tempfile.mkdtemp(dir=folder))
+
+
+def export_from_a_store(store, folder):
+    settings = settings_of(store) + ["--bucket.s3.access_key", NAME, "--bucket.s3.secret_key", NAME]
+    settings[settings.index("command")] = "export"
+    exporting.export_and_push_back(Bucket(settings, {}), settings, tempfile.mkdtemp(dir=folder))
+
+
 def secrets_are_not_shown(_store, _folder):
     with flamegrid.Server("--bucket.s3.secret_key", "very-secret", "--bucket.s3.session_token",
                           "token-secret") as server:
@@ -293,8 +305,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="flamegrid-bucket.") as folder:
         tally.run("command on a directory", command_on_a_directory, folder)
         tally.run("command without a verb", command_without_a_verb, folder)
+        tally.run("export from a directory", export_from_a_directory, folder)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
-        cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files}
+        cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
+                 "export from a store": export_from_a_store}
         store, reasons = any_store(folder)
         if store is None:
             for name in ["suite", *cases]:

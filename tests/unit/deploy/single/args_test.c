@@ -14,9 +14,12 @@ struct values {
     bool types;
 };
 
+typedef enum fg_code (*parser)(const struct args_command *command, int argc, char **argv,
+                               int *ret_words, struct fg_err *err);
+
 /* line: the words of a command line, NULL after the last. */
-static enum fg_code parse(const char *const *line, struct values *ret_values, char **argv,
-                          int *ret_words, struct fg_err *err)
+static enum fg_code parse_by(parser by, const char *const *line, struct values *ret_values,
+                             char **argv, int *ret_words, struct fg_err *err)
 {
     static struct values values;
     static const struct args_option options[] = {
@@ -31,9 +34,15 @@ static enum fg_code parse(const char *const *line, struct values *ret_values, ch
     values = (struct values){0};
     for (; line[argc] != NULL; argc++)
         argv[argc] = (char *)(uintptr_t)line[argc];
-    enum fg_code code = args_parse(&command, argc, argv, ret_words, err);
+    enum fg_code code = by(&command, argc, argv, ret_words, err);
     *ret_values = values;
     return code;
+}
+
+static enum fg_code parse(const char *const *line, struct values *ret_values, char **argv,
+                          int *ret_words, struct fg_err *err)
+{
+    return parse_by(args_parse, line, ret_values, argv, ret_words, err);
 }
 
 static void options_and_words_mix(void **state)
@@ -55,6 +64,29 @@ static void options_and_words_mix(void **state)
     assert_string_equal(values.file, "out");
     assert_int_equal(values.limit, 7);
     assert_false(values.types);
+}
+
+static void what_others_know_is_left(void **state)
+{
+    static const char *const line[] = {"--config", "--types", "a", "--bucket.type=s3",
+                                       "-oout",    "--limit", "7", NULL};
+    static const char *const left[] = {"--config", "a", "--bucket.type=s3"};
+    static const char *const wrong[] = {"--other", "--limit", NULL};
+    char *argv[FG_COUNT(line)];
+    struct values values;
+    struct fg_err err;
+    int n;
+
+    (void)state;
+    assert_int_equal(parse_by(args_take, line, &values, argv, &n, &err), FG_OK);
+    assert_int_equal(n, FG_COUNT(left));
+    for (size_t i = 0; i < FG_COUNT(left); i++)
+        assert_string_equal(argv[i], left[i]);
+    assert_string_equal(values.file, "out");
+    assert_int_equal(values.limit, 7);
+    assert_true(values.types);
+    assert_int_equal(parse_by(args_take, wrong, &values, argv, &n, &err), FG_E_INVALID);
+    assert_string_equal(err.msg, "--limit needs a value: N");
 }
 
 static void forms_of_values(void **state)
@@ -158,9 +190,8 @@ static void commands_refuse_and_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_and_words_mix),
-        cmocka_unit_test(forms_of_values),
-        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(options_and_words_mix),    cmocka_unit_test(what_others_know_is_left),
+        cmocka_unit_test(forms_of_values),          cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(commands_refuse_and_help),
     };
 
