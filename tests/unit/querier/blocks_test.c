@@ -691,7 +691,7 @@ static void profiles_by_themselves(void **state)
             world_commit(&f.world, 1000);
             fg_clock_manual_advance(&f.clock, seed % 2 == 0 ? FG_MINUTE_NS : 10 * FG_SECOND_NS);
             must(check_profiles(&f, &err), &err);
-            happen(&f.world, 2 + world_random(&f.world, 4));
+            happen(&f, 2 + world_random(&f.world, HAPPENINGS - 2));
             must(check_profiles(&f, &err), &err);
         }
         fixture_done(&f);
