@@ -143,6 +143,7 @@ static struct tenant_rules rules_of(struct compaction *compaction, const struct 
                                           .fold_quiet_ns = settings->fold_quiet_ns,
                                           .job_max_bytes = settings->job_max_bytes,
                                           .sources_max = (uint32_t)settings->job_max_sources,
+                                          .nodes_min_bytes = settings->nodes_min_bytes,
                                           .retention_ns = limits->values.retention_period_ns},
                                  .look_ns = LOOK_NS,
                                  .deletion_wait_ns = settings->deletion_wait_ns,

@@ -25,6 +25,8 @@ const struct fg_conf_field compactor_fields[] = {
      .doc = "Most that is merged at once, and so the size of blocks; days that are larger are divided by shards. The scratch folder needs twice as much."},
     {"job_max_sources", FG_CONF_UINT, CONF(job_max_sources), .def = "96", .min = "2", .max = "1024",
      .doc = "Most segments or blocks that are merged at once."},
+    {"nodes_min_bytes", FG_CONF_BYTES, CONF(nodes_min_bytes), .def = "1MiB", .max = "64GiB",
+     .doc = "Merged nodes over 6 hours, 7 and 28 days are made of blocks that together have at least as much."},
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "0", .max = "64GiB",
      .doc = "Memory for merging; 0: an eighth of memory_max_bytes, at least 64MiB."},
     {"retire_after", FG_CONF_NS, CONF(retire_after_ns), .def = "5m", .min = "0s", .max = "1d",

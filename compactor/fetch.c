@@ -247,6 +247,17 @@ static enum fg_code map_range(struct env *env, struct fetched *fetched, struct f
     return FG_OK;
 }
 
+enum fg_code fetch_mapped(struct env *env, const char *name, struct fg_block_range range,
+                          struct fetched *ret_fetched, struct fg_err *err)
+{
+    struct fetched fetched = {.source.name = name};
+
+    if (map_range(env, &fetched, range, err) != FG_OK)
+        return err->code;
+    *ret_fetched = fetched;
+    return FG_OK;
+}
+
 void fetched_done(struct fetched *fetched)
 {
     if (fetched->map != NULL)

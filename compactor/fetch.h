@@ -35,6 +35,10 @@ enum fg_code fetch(struct env *env, const struct fetch_place *place, struct fg_s
                    struct fetched *ret_fetched, struct fg_err *err) fg_must_check;
 void fetched_done(struct fetched *fetched); /* zeroed is fine */
 
+/* A range of an object, mapped: its source has bytes and offset, and no parts. name is borrowed. */
+enum fg_code fetch_mapped(struct env *env, const char *name, struct fg_block_range range,
+                          struct fetched *ret_fetched, struct fg_err *err) fg_must_check;
+
 /* The directory alone, in the arena. */
 enum fg_code fetch_directory(struct env *env, const struct fetch_place *place,
                              struct fg_arena *arena, struct fg_block_directory *ret_directory,

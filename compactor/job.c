@@ -2,6 +2,7 @@
 
 #include "common/block/file.h"
 #include "common/run/log.h"
+#include "compactor/above.h"
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
 #include "compactor/metrics.h"
@@ -184,6 +185,12 @@ static enum fg_code write_file(struct running *running, const char *path,
     return fg_block_file_finish(file, err);
 }
 
+static void block_path(const struct running *running, char path[PATH_MAX_BYTES])
+{
+    (void)snprintf(path, PATH_MAX_BYTES, "%s/block-%016llx", running->job->env->scratch,
+                   (unsigned long long)env_random(running->job->env));
+}
+
 static enum fg_code upload(struct running *running, const char *path, const char *name,
                            struct fg_err *err)
 {
@@ -240,7 +247,6 @@ static enum fg_code add_entry(struct running *running, struct fg_id id,
                                  .profiles = summary->n_profiles,
                                  .digest = summary->digest};
     running->result.written_bytes += summary->file_bytes;
-    running->result.written += summary->n_profiles;
     return FG_OK;
 }
 
@@ -260,6 +266,7 @@ static enum fg_code finish_block(struct running *running, const char *path,
         upload(running, path, name, err) != FG_OK)
         return err->code;
     merge_tally_add(&running->out, &tally);
+    running->result.written += summary->n_profiles;
     return add_entry(running, id, span, shards, summary, err);
 }
 
@@ -274,8 +281,7 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
 
     if (env_check(running->job->env, err) != FG_OK)
         return err->code;
-    (void)snprintf(path, sizeof path, "%s/block-%016llx", running->job->env->scratch,
-                   (unsigned long long)env_random(running->job->env));
+    block_path(running, path);
     if (write_file(running, path, &what, (uint32_t)span.level, &written, err) != FG_OK)
         return err->code;
     running->result.without_nodes += written.left_out;
@@ -334,6 +340,79 @@ static enum fg_code make_blocks(struct running *running, struct fg_err *err)
     return merge_tally_check(&seen->kept, &running->out, err);
 }
 
+/* ---- nodes of other blocks ---- */
+
+static enum fg_code write_nodes_file(struct running *running, const char *path,
+                                     struct merge_written *ret_written, struct fg_err *err)
+{
+    const struct plan_job *plan = running->job->plan;
+    const struct fg_blocks_entry **blocks =
+        fg_arena_new(running->arena, const struct fg_blocks_entry *, plan->n_blocks);
+    fg_auto(fg_block_file) *file = NULL;
+    struct fg_block_sink sink;
+    struct above above = {.env = running->job->env,
+                          .tenant = running->job->blocks->tenant,
+                          .blocks = blocks,
+                          .n_blocks = plan->n_blocks,
+                          .level = (uint32_t)plan->level,
+                          .start_ns = plan->start_ns,
+                          .end_ns = plan->end_ns};
+
+    if (blocks == NULL)
+        return no_memory(err);
+    for (uint32_t i = 0; i < plan->n_blocks; i++)
+        blocks[i] = fg_blocks_find(running->job->blocks, plan->blocks[i]);
+    if (fg_block_file_create(path, &file, err) != FG_OK)
+        return err->code;
+    sink = fg_block_file_sink(file);
+    if (above_write(&above, &sink, ret_written, &running->result.read_bytes, err) != FG_OK)
+        return err->code;
+    return fg_block_file_finish(file, err);
+}
+
+/* An object without any nodes enters the manifest too: so nobody tries again. */
+static enum fg_code finish_nodes(struct running *running, const char *path,
+                                 const struct fg_block_summary *summary, struct fg_err *err)
+{
+    const struct plan_job *plan = running->job->plan;
+    const struct plan_span span = {plan->level, plan->start_ns, plan->end_ns};
+    struct fg_id id =
+        plan_block_id(fg_wall_ns(running->job->env->clock), env_random(running->job->env));
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_blocks_entry *entry;
+    struct merge_tally none;
+
+    if (read_back(running, path, summary->file_bytes, &none, err) != FG_OK ||
+        fg_name_block(name, running->job->blocks->tenant, id, err) != FG_OK ||
+        upload(running, path, name, err) != FG_OK ||
+        add_entry(running, id, &span, (struct plan_range){0, UINT16_MAX}, summary, err) != FG_OK)
+        return err->code;
+    entry = &running->entries[running->n_entries - 1];
+    entry->nodes_only = true;
+    entry->from_blocks = plan->blocks;
+    entry->n_from_blocks = plan->n_blocks;
+    running->result.n_blocks = 1;
+    return FG_OK;
+}
+
+static enum fg_code make_nodes(struct running *running, struct fg_err *err)
+{
+    struct merge_written written;
+    char path[PATH_MAX_BYTES];
+    enum fg_code code;
+
+    running->merge.memory_max_bytes = running->job->env->memory_max_bytes;
+    block_path(running, path);
+    code = write_nodes_file(running, path, &written, err);
+    if (code == FG_OK) {
+        running->result.profiles = written.summary.n_profiles;
+        running->result.without_nodes = written.left_out;
+        code = finish_nodes(running, path, &written.summary, err);
+    }
+    (void)unlink(path);
+    return code;
+}
+
 /* ---- the swap ---- */
 
 /* Nobody knows of them, and nobody will. */
@@ -375,16 +454,18 @@ static enum fg_code find_taken(const struct running *running, struct fg_blocks_c
 static enum fg_code swap(struct running *running, struct fg_err *err)
 {
     const struct plan_job *plan = running->job->plan;
-    struct edit_task task = {.kind = EDIT_APPLY,
-                             .change = {.add = running->entries,
-                                        .n_add = running->n_entries,
-                                        .cover = plan->segments,
-                                        .n_cover = plan->n_segments,
-                                        .replace = plan->blocks,
-                                        .n_replace = plan->n_blocks}};
+    struct edit_task task = {
+        .kind = EDIT_APPLY,
+        .change = {.add = running->entries,
+                   .n_add = running->n_entries,
+                   .cover = plan->segments,
+                   .n_cover = plan->n_segments,
+                   .replace = plan->blocks,
+                   .n_replace = plan->kind == PLAN_NODES ? 0 : plan->n_blocks}};
 
-    /* Blocks that are dropped are not looked into. */
-    if (plan->kind != PLAN_DROP && find_taken(running, &task.change, err) != FG_OK)
+    /* Blocks that are dropped are not looked into, and merged nodes take nothing out. */
+    if (plan->kind != PLAN_DROP && plan->kind != PLAN_NODES &&
+        find_taken(running, &task.change, err) != FG_OK)
         return err->code;
     return manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
 }
@@ -396,28 +477,24 @@ static bool is_certainly_lost(enum fg_code code)
     return code == FG_E_ABORTED;
 }
 
-/* Of its own. */
-static uint64_t profiles_of(const struct running *running, struct fg_id id)
-{
-    const struct fg_blocks_entry *block = fg_blocks_find(running->job->blocks, id);
-
-    fg_assert(block != NULL);
-    return block->nodes_only ? 0 : block->profiles;
-}
-
 static enum fg_code run(struct running *running, struct fg_err *err)
 {
     enum fg_code code;
 
     if (running->job->plan->kind == PLAN_DROP) {
         for (uint32_t i = 0; i < running->job->plan->n_blocks; i++)
-            running->result.expired += profiles_of(running, running->job->plan->blocks[i]);
+            running->result.expired +=
+                fg_blocks_find(running->job->blocks, running->job->plan->blocks[i])->profiles;
         running->result.profiles = running->result.expired;
         return swap(running, err);
     }
-    if (add_sources(running, err) != FG_OK || survey(running, err) != FG_OK)
-        return err->code;
-    code = make_blocks(running, err);
+    if (running->job->plan->kind == PLAN_NODES) {
+        code = make_nodes(running, err);
+    } else {
+        if (add_sources(running, err) != FG_OK || survey(running, err) != FG_OK)
+            return err->code;
+        code = make_blocks(running, err);
+    }
     if (code != FG_OK) {
         discard_blocks(running); /* not swapped in yet */
         return code;

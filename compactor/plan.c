@@ -135,11 +135,9 @@ static int by_id(const void *a, const void *b)
     return fg_id_cmp(*(const struct fg_id *)a, *(const struct fg_id *)b);
 }
 
-/* The sources of a job, which are nobody else's from now on. */
-static bool job_take(struct planning *planning, struct plan_job *job, const struct set *set)
+/* The sources of a job. */
+static bool job_name(struct planning *planning, struct plan_job *job, const struct set *set)
 {
-    const struct fg_blocks *blocks = planning->input->blocks;
-
     job->blocks = fg_arena_new(planning->arena, struct fg_id, set->count);
     if (job->blocks == NULL)
         return false;
@@ -147,11 +145,18 @@ static bool job_take(struct planning *planning, struct plan_job *job, const stru
     for (uint32_t i = 0; i < set->count; i++) {
         job->blocks[i] = set->items[i]->id;
         job->bytes += set->items[i]->bytes;
-        planning->taken[set->items[i] - blocks->blocks] = true;
     }
     if (set->count > 1)
         qsort(job->blocks, set->count, sizeof *job->blocks, by_id);
     return true;
+}
+
+/* They are nobody else's from now on. */
+static bool job_take(struct planning *planning, struct plan_job *job, const struct set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        planning->taken[set->items[i] - planning->input->blocks->blocks] = true;
+    return job_name(planning, job, set);
 }
 
 static enum fg_code merge(struct planning *planning, const struct set *set,
@@ -182,7 +187,8 @@ static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
     if (set.items == NULL)
         return no_memory(err);
     for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++)
-        if (blocks->blocks[i].t_max_ns < keep_from_ns)
+        if (!blocks->blocks[i].nodes_only && /* they go with what they are made of */
+            blocks->blocks[i].t_max_ns < keep_from_ns)
             set.items[set.count++] = &blocks->blocks[i];
     if (set.count == 0)
         return FG_OK;
@@ -533,6 +539,146 @@ static enum fg_code plan_deletions(struct planning *planning, struct fg_err *err
     return FG_OK;
 }
 
+/* ---- merged nodes over several blocks ---- */
+
+/* A level of them: its span, and the blocks they are made of. */
+struct nodes_level {
+    enum plan_level level, of;
+    int64_t unit_ns;
+    const char *why;
+};
+
+/* Blocks that could be sources of nodes, sorted. */
+static bool gather_level(const struct planning *planning, enum plan_level level, struct set *set)
+{
+    const struct fg_blocks *blocks = planning->input->blocks;
+
+    *set = (struct set){
+        fg_arena_new(planning->arena, const struct fg_blocks_entry *, blocks->n_blocks), 0};
+    if (set->items == NULL)
+        return false;
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        if (!blocks->blocks[i].nodes_only && blocks->blocks[i].level == level)
+            set->items[set->count++] = &blocks->blocks[i];
+    if (set->count > 1)
+        qsort(set->items, set->count, sizeof(void *), by_span);
+    return true;
+}
+
+/* Something else that is in the span: nodes of it, or hours that are to become days. */
+static bool is_in_the_way(const struct planning *planning, const struct nodes_level *level,
+                          const struct plan_span *span)
+{
+    const struct fg_blocks *blocks = planning->input->blocks;
+
+    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks[i];
+
+        if (block->nodes_only ? block->level == span->level && block->start_ns == span->start_ns
+                              : block->level < level->of && block->start_ns >= span->start_ns &&
+                                    block->start_ns < span->end_ns)
+            return true;
+    }
+    return false;
+}
+
+/* Will they stay as they are for a while? set is of several. */
+static bool are_settled(const struct planning *planning, const struct set *set)
+{
+    const struct fg_blocks *blocks = planning->input->blocks;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct fg_blocks_entry *block = set->items[i];
+
+        if (block->patch || planning->taken[block - blocks->blocks] ||
+            !is_over((int64_t)block->id.hi, planning->config->fold_quiet_ns, /* plan_block_id() */
+                     planning->input->wall_ns))
+            return false;
+    }
+    return true;
+}
+
+/* Are they enough to be worth nodes over them, and no more than these can be of? */
+static bool are_many(const struct planning *planning, const struct set *set)
+{
+    uint64_t profiles = 0;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        profiles += set->items[i]->profiles;
+    return set->items[0]->start_ns != set->items[set->count - 1]->start_ns &&
+           set->count <= FG_BLOCKS_FROM_MAX && profiles <= UINT32_MAX &&
+           bytes_of(set) >= planning->config->nodes_min_bytes;
+}
+
+/* Is it time? Not of what retention is about to take, nor of hours that are about to be a day. */
+static bool is_time(const struct planning *planning, const struct nodes_level *level,
+                    const struct plan_span *span)
+{
+    const struct plan_config *config = planning->config;
+    int64_t wall_ns = planning->input->wall_ns;
+    struct plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, span->start_ns);
+    bool days = level->of == PLAN_DAY;
+
+    return is_over(span->end_ns, days ? config->day_delay_ns : config->hour_delay_ns, wall_ns) &&
+           (days || !is_over(day.end_ns, config->day_delay_ns, wall_ns)) &&
+           span->start_ns >= plan_keep_from_ns(config, wall_ns) &&
+           !waits_for_segments(planning, span);
+}
+
+static enum fg_code plan_nodes_span(struct planning *planning, const struct nodes_level *level,
+                                    const struct set *set, struct fg_err *err)
+{
+    struct plan_span span = span_at(level->level, level->unit_ns, set->items[0]->start_ns);
+    struct plan_job *job;
+
+    if (!are_many(planning, set) || !is_time(planning, level, &span) ||
+        !are_settled(planning, set) || is_in_the_way(planning, level, &span))
+        return FG_OK;
+    job = job_add(planning, PLAN_NODES, level->why);
+    if (job == NULL || !job_name(planning, job, set))
+        return no_memory(err);
+    job->level = span.level;
+    job->start_ns = span.start_ns;
+    job->end_ns = span.end_ns;
+    return FG_OK;
+}
+
+static enum fg_code plan_nodes(struct planning *planning, const struct nodes_level *level,
+                               struct fg_err *err)
+{
+    struct set all;
+
+    if (!gather_level(planning, level->of, &all))
+        return no_memory(err);
+    for (uint32_t i = 0, end; i < all.count; i = end) {
+        int64_t start_ns = floor_to(all.items[i]->start_ns, level->unit_ns);
+        struct set set;
+
+        for (end = i;
+             end < all.count && floor_to(all.items[end]->start_ns, level->unit_ns) == start_ns;
+             end++)
+            ;
+        set = sub(&all, i, end);
+        if (plan_nodes_span(planning, level, &set, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code plan_all_nodes(struct planning *planning, struct fg_err *err)
+{
+    static const struct nodes_level levels[] = {
+        {PLAN_6_HOURS, PLAN_HOUR, 6 * FG_HOUR_NS, "nodes of 6 hours"},
+        {PLAN_WEEK, PLAN_DAY, 7 * PLAN_DAY_NS, "nodes of a week"},
+        {PLAN_MONTH, PLAN_DAY, 28 * PLAN_DAY_NS, "nodes of 28 days"},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(levels); i++)
+        if (plan_nodes(planning, &levels[i], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 enum fg_code plan_make(const struct plan_config *config, const struct plan_input *input,
                        struct fg_arena *arena, struct plan *ret_plan, struct fg_err *err)
 {
@@ -550,7 +696,7 @@ enum fg_code plan_make(const struct plan_config *config, const struct plan_input
         return no_memory(err);
     if (plan_drops(&planning, err) != FG_OK || plan_segments(&planning, err) != FG_OK ||
         plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
-        plan_deletions(&planning, err) != FG_OK)
+        plan_deletions(&planning, err) != FG_OK || plan_all_nodes(&planning, err) != FG_OK)
         return err->code;
     *ret_plan = planning.plan;
     return FG_OK;

@@ -11,10 +11,14 @@
  *                             day old, or many
  *   expired  --> dropped      whole blocks; the exact cut-off is a filter of queries
  *   deleted  --> rewritten    blocks that hold what a deletion names
+ *   1 h      --> nodes of 6 h merged nodes over several blocks, which stay: of a span that is over,
+ *   1 day    --> of 7 d, 28 d   whose blocks are as they will be for a while: nothing late waits,
+ *                             nothing came for fold_quiet. They leave with any of these blocks
+ *                             (manifest), and are made anew then; those of 6 hours with the hours
  *
- * What always holds of the jobs of a plan: no segment or block is in two of them; sources of one
- * are at most job_max_bytes, unless it is a single one, and sources_max; carried out, they lead to
- * a plan without jobs.
+ * What always holds of the jobs of a plan: no segment or block is in two of them that replace it,
+ * or in one of these and in one of nodes; sources of one that replaces are at most job_max_bytes,
+ * unless it is a single one, and sources_max; carried out, they lead to a plan without jobs.
  *
  * Late data is folded by amounts and not at once: each fold rewrites the day, and a stream of
  * single late profiles would rewrite it all the time.
@@ -29,9 +33,11 @@
 
 enum plan_level {
     PLAN_HOUR = 1,
+    PLAN_6_HOURS = 2, /* nodes only */
     PLAN_DAY = 3,
-    PLAN_MONTH = 5, /* 28 days: only of what is scattered over more days than a job can make blocks
-                       of */
+    PLAN_WEEK = 4,  /* nodes only */
+    PLAN_MONTH = 5, /* 28 days: nodes only; with profiles of what is scattered over more days than a
+                       job can make blocks of */
 };
 
 enum {
@@ -42,14 +48,15 @@ enum {
 
 struct plan_config {
     int64_t hour_delay_ns, day_delay_ns;
-    int64_t segment_wait_ns; /* a segment whose hour is not over goes in after that all the same:
-                                somebody's clock is wrong */
-    int64_t fold_after_ns;   /* late data is folded when it is that old */
-    int64_t fold_quiet_ns;   /* or is enough, and the newest is that old */
-    uint64_t job_max_bytes;  /* of sources */
-    uint32_t sources_max;    /* at least 2 */
-    int64_t retention_ns;    /* 0: for ever */
-    bool segments_apart;     /* a job for each: one of them is broken */
+    int64_t segment_wait_ns;  /* a segment whose hour is not over goes in after that all the same:
+                                 somebody's clock is wrong */
+    int64_t fold_after_ns;    /* late data is folded when it is that old */
+    int64_t fold_quiet_ns;    /* or is enough, and the newest is that old */
+    uint64_t job_max_bytes;   /* of sources */
+    uint32_t sources_max;     /* at least 2 */
+    uint64_t nodes_min_bytes; /* of blocks: nodes over fewer are not made; they are soon read */
+    int64_t retention_ns;     /* 0: for ever */
+    bool segments_apart;      /* a job for each: one of them is broken */
 };
 
 struct plan_input {
@@ -59,7 +66,7 @@ struct plan_input {
     int64_t wall_ns;
 };
 
-enum plan_kind { PLAN_DROP, PLAN_SEGMENTS, PLAN_MERGE };
+enum plan_kind { PLAN_DROP, PLAN_SEGMENTS, PLAN_MERGE, PLAN_NODES };
 
 struct plan_range {
     uint16_t first, last; /* shards, inclusive */
@@ -72,7 +79,7 @@ struct plan_job {
     struct fg_id *blocks; /* [n_blocks], ascending */
     uint32_t n_segments, n_blocks;
     uint64_t bytes; /* of the sources */
-    /* MERGE: the block's span; SEGMENTS: plan_span_of() says for each time. */
+    /* MERGE, NODES: the block's span; SEGMENTS: plan_span_of() says for each time. */
     enum plan_level level;
     int64_t start_ns, end_ns;
     /* MERGE: a block for each; empty ones are left out. */

@@ -3,6 +3,7 @@
  * made; and whatever fails, or whenever it is stopped and started anew, the manifests lead to each
  * profile exactly once.
  */
+#include "common/block/nodes/reader.h"
 #include "common/run/log.h"
 #include "compactor/compaction.h"
 #include "compactor/deletion.h"
@@ -46,6 +47,7 @@ struct fixture {
     struct made_profile profiles[PROFILES_MAX];
     size_t n_profiles;
     uint64_t seed, cuts, drawn;
+    uint64_t n_nodes_parts; /* parts of nodes only that were looked at */
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -125,6 +127,7 @@ static void open_fixture(struct fixture *f, uint64_t seed)
     f->registry = fg_registry_create();
     f->tenants = tenants_make(&f->limits, NULL, true, f->registry);
     must(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err), &err);
+    f->settings.nodes_min_bytes = 1; /* ours are small */
     compactor_share(&f->settings, 0);
     (void)snprintf(f->scratch, sizeof f->scratch, "/tmp/compactor_test_XXXXXX");
     assert_non_null(mkdtemp(f->scratch));
@@ -291,6 +294,70 @@ static void read_block(struct fixture *f, const struct fg_blocks_entry *block, u
     assert_true(fg_id_eq(digest, block->digest));
 }
 
+/* What a block has of a service. */
+static uint64_t profiles_in(struct fixture *f, const struct fg_blocks *blocks, struct fg_id id,
+                            struct fg_slice service)
+{
+    const struct fg_blocks_entry *block = fg_blocks_find(blocks, id);
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_block_directory directory;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf object;
+    uint64_t profiles;
+    struct fg_err err;
+    uint32_t part;
+
+    assert_non_null(block);
+    must(fg_name_block(name, blocks->tenant, id, &err), &err);
+    get(f, name, &object);
+    must(fg_block_directory_parse(
+             fg_slice_sub(fg_buf_slice(&object), block->directory_offset, SIZE_MAX), object.len,
+             arena, &directory, &err),
+         &err);
+    part = fg_block_part_find(&directory, blocks->tenant, service);
+    assert_true(part < directory.n_parts && fg_slice_eq(directory.parts[part].service, service));
+    profiles = directory.parts[part].n_profiles;
+    fg_buf_done(&object);
+    fg_arena_destroy(arena);
+    return profiles;
+}
+
+/* Its parts sum up what the blocks it is made of have of a service. */
+static void look_at_nodes(struct fixture *f, const struct fg_blocks *blocks,
+                          const struct fg_blocks_entry *entry)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct fg_block_directory directory;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf object;
+    struct fg_err err;
+
+    must(fg_name_block(name, blocks->tenant, entry->id, &err), &err);
+    get(f, name, &object);
+    must(fg_block_directory_parse(
+             fg_slice_sub(fg_buf_slice(&object), entry->directory_offset, SIZE_MAX), object.len,
+             arena, &directory, &err),
+         &err);
+    assert_int_equal(entry->profiles, directory.n_profiles);
+    assert_int_equal(entry->nodes_offset, directory.nodes_offset);
+    for (uint32_t p = 0; p < directory.n_parts; p++) {
+        const struct fg_block_part *part = &directory.parts[p];
+        struct fg_block_range nod = fg_nodes_ranges(part).nod;
+        uint64_t profiles = 0;
+        struct fg_nodes nodes;
+
+        must(fg_nodes_parse(fg_slice_sub(fg_buf_slice(&object), nod.offset, nod.len), arena, &nodes,
+                            &err),
+             &err);
+        for (uint32_t i = 0; i < nodes.n_made_of; i++)
+            profiles += profiles_in(f, blocks, nodes.made_of[i], part->service);
+        assert_int_equal(profiles, part->n_profiles);
+        f->n_nodes_parts++;
+    }
+    fg_buf_done(&object);
+    fg_arena_destroy(arena);
+}
+
 static void find_all(struct fixture *f, uint32_t tenant, struct made_found *found)
 {
     struct env env = plain_env(f);
@@ -311,8 +378,12 @@ static void find_all(struct fixture *f, uint32_t tenant, struct made_found *foun
         fg_name_segment(name, &segment->id);
         read_object(f, name, tenant, found);
     }
-    for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++)
-        read_block(f, &blocks->blocks.blocks[i], tenant, found);
+    for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
+        if (blocks->blocks.blocks[i].nodes_only)
+            look_at_nodes(f, &blocks->blocks, &blocks->blocks.blocks[i]);
+        else
+            read_block(f, &blocks->blocks.blocks[i], tenant, found);
+    }
     fg_manifest_unref(l0);
     fg_manifest_unref(blocks);
 }
@@ -330,6 +401,7 @@ static void check(struct fixture *f)
 
 struct shape {
     uint32_t segments, hours, days, gone;
+    uint32_t nodes; /* blocks of nodes only */
     size_t objects; /* below segments/ and tenants/ */
 };
 
@@ -357,6 +429,7 @@ static struct shape shape_of(struct fixture *f)
         for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
             shape.hours += blocks->blocks.blocks[i].level == PLAN_HOUR;
             shape.days += blocks->blocks.blocks[i].level == PLAN_DAY;
+            shape.nodes += blocks->blocks.blocks[i].nodes_only;
         }
         shape.gone += blocks->blocks.n_gone;
         fg_manifest_unref(blocks);
@@ -755,6 +828,33 @@ static void retention(void **state)
     free(f);
 }
 
+/* Days of a month: nodes over 6 hours while there are hours, then over weeks and the month. */
+static void nodes_over_weeks(void **state)
+{
+    const int64_t month = 28 * DAY;
+    struct fixture *f = fg_new(struct fixture);
+    struct shape shape;
+
+    (void)state;
+    open_fixture(f, 3);
+    pass_time(f, month - NOW % month);
+    for (int day = 0; day < 30; day++)
+        for (int quarter = 0; quarter < 4; quarter++) {
+            for (int k = 0; k < (day < 28 ? 1 : 6); k++) {
+                pass_time(f, day < 28 ? 6 * FG_HOUR_NS : FG_HOUR_NS);
+                arrive(f, 20, f->clock.wall_ns, FG_HOUR_NS);
+            }
+            turn(f);
+        }
+    pass_time(f, 12 * FG_MINUTE_NS);
+    turn(f);
+    shape = shape_of(f);
+    assert_in_range(shape.nodes, 2 * (4 + 1), 2 * (4 + 1 + 4)); /* of two tenants */
+    assert_in_range(f->n_nodes_parts, 50, SIZE_MAX);
+    close_fixture(f);
+    free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -768,6 +868,7 @@ int main(void)
         cmocka_unit_test(broken_segment),
         cmocka_unit_test(deletions),
         cmocka_unit_test(retention),
+        cmocka_unit_test(nodes_over_weeks),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

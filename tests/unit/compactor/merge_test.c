@@ -4,6 +4,7 @@
  */
 #include "common/base/time.h"
 #include "common/block/nodes/verify.h"
+#include "compactor/merge/above.h"
 #include "compactor/merge/merge.h"
 #include "tests/lib/made.h"
 
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { PROFILES = 1200, SOURCES_MAX = 6, MEMORY = 64 * 1024 * 1024 };
+enum { PROFILES = 3000, SOURCES_MAX = 6, MEMORY = 64 * 1024 * 1024 };
 
 #define HOUR  FG_HOUR_NS
 #define START (INT64_C(480000) * HOUR)
@@ -141,7 +142,7 @@ static struct merge_survey survey(struct fixture *f)
 static void in_is_out(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
         struct made_found found = {0};
         struct merge_tally tally;
         struct merge_survey seen;
@@ -313,7 +314,7 @@ static void nodes_are_what_profiles_add_up_to(void **state)
     struct seen_rows seen = {0};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 10; seed++)
+    for (uint64_t seed = 1; seed <= 5; seed++)
         for (size_t i = 0; i < FG_COUNT(spans); i++) {
             struct fg_buf first, again;
             struct fixture f;
@@ -336,6 +337,223 @@ static void nodes_are_what_profiles_add_up_to(void **state)
                   seen.fulls, seen.multiples);
     assert_true(seen.kinds[0] > 0 && seen.kinds[1] > 0 && seen.kinds[2] > 0);
     assert_true(seen.spans > 0 && seen.halves > 0 && seen.zeros > 0 && seen.fulls > 0);
+}
+
+/* ---- nodes of other blocks ---- */
+
+struct above_source {
+    struct fg_buf file;
+    struct fg_block_directory directory;
+    struct merge_source source;
+};
+
+static void open_object(struct fixture *f, struct fg_slice file, struct fg_block_directory *ret)
+{
+    struct fg_err err;
+    uint64_t offset;
+
+    must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
+    must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, f->arena,
+                                  ret, &err),
+         &err);
+}
+
+static void parse_nodes(struct fixture *f, struct fg_slice file, const struct fg_block_part *part,
+                        struct fg_nodes *ret_nodes)
+{
+    struct fg_block_range nod = fg_nodes_ranges(part).nod;
+    struct fg_err err;
+
+    *ret_nodes = (struct fg_nodes){0};
+    if (nod.len > 0)
+        must(fg_nodes_parse(fg_slice_sub(file, nod.offset, nod.len), f->arena, ret_nodes, &err),
+             &err);
+}
+
+/* The part of a service over some blocks. */
+static void write_above(struct fixture *f, struct above_source *sources, uint32_t n,
+                        struct fg_slice service, int64_t start_ns, int64_t end_ns, int64_t each_ns,
+                        struct fg_block_writer *block, uint32_t *raws)
+{
+    struct merge_above_part parts[SOURCES_MAX];
+    struct merge_above above = {.tenant = FG_LIT("acme"),
+                                .service = service,
+                                .parts = parts,
+                                .start_ns = start_ns,
+                                .end_ns = end_ns,
+                                .max_bytes = MEMORY,
+                                .arena = f->arena};
+    bool left_out = true;
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t number = fg_block_part_find(&sources[i].directory, FG_LIT("acme"), service);
+        struct merge_above_part *part = &parts[above.n_parts];
+
+        if (number == sources[i].directory.n_parts ||
+            !fg_slice_eq(sources[i].directory.parts[number].service, service))
+            continue;
+        *part = (struct merge_above_part){.id = {i + 1, 0},
+                                          .start_ns = start_ns + i * each_ns,
+                                          .end_ns = start_ns + (i + 1) * each_ns};
+        must(merge_part_open(&sources[i].source, number, f->arena, &part->part, &err), &err);
+        if (i != 1 || !fg_slice_is(service, "shop")) /* else as if it had none: profiles are read */
+            parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part, &part->nodes);
+        above.n_parts++;
+    }
+    must(merge_above_plan(&above, &err), &err);
+    for (uint32_t i = 0; i < above.n_parts; i++)
+        raws[parts[i].raw]++;
+    must(merge_above_write(&above, block, &left_out, &err), &err);
+    assert_false(left_out);
+}
+
+struct looked {
+    struct fg_slice file;
+    const struct fg_block_part *part;
+    struct fg_nodes nodes;
+    struct fg_name_tree names;
+    uint64_t *paths; /* of a node: hash of its path */
+};
+
+static void look(struct fixture *f, struct fg_slice file, const struct fg_block_part *part,
+                 struct looked *looked)
+{
+    struct fg_block_range crn = fg_nodes_ranges(part).crn;
+    struct fg_slice bytes = fg_slice_sub(file, crn.offset, crn.len);
+    struct fg_err err;
+
+    *looked = (struct looked){.file = file, .part = part};
+    parse_nodes(f, file, part, &looked->nodes);
+    must(fg_nodes_names_parse(
+             &looked->nodes, fg_slice_sub(bytes, 0, looked->nodes.names.bytes),
+             fg_slice_sub(bytes, looked->nodes.names.bytes, looked->nodes.dict.bytes), f->arena,
+             &looked->names, &err),
+         &err);
+    looked->paths = fg_arena_new(f->arena, uint64_t, looked->names.n_nodes);
+    for (uint32_t i = 0; i < looked->names.n_nodes; i++) {
+        uint32_t parent = looked->names.parents[i];
+        uint64_t above = parent == FG_TREE_ROOT ? 1 : looked->paths[parent];
+
+        looked->paths[i] =
+            fg_hash128_seed(looked->names.names[looked->names.name_numbers[i]], above).lo;
+    }
+}
+
+static void read_crown(struct fixture *f, const struct looked *looked,
+                       const struct fg_nodes_row *row, struct fg_crown *ret_crown)
+{
+    struct fg_block_range crn = fg_nodes_ranges(looked->part).crn;
+    const struct fg_nodes_place *place = &row->places[FG_NODES_CROWN];
+    struct fg_err err;
+
+    must(fg_nodes_crown_parse(row, &looked->names,
+                              fg_slice_sub(looked->file, crn.offset + place->offset, place->bytes),
+                              f->arena, ret_crown, &err),
+         &err);
+}
+
+/* The same node in the one and in the other, however it came there. */
+static void same_row(struct fixture *f, const struct looked *a, const struct fg_nodes_row *x,
+                     const struct looked *b, const struct fg_nodes_row *y)
+{
+    struct fg_crown left, right;
+
+    assert_int_equal(x->count, y->count);
+    assert_true(fg_id_eq(x->digest, y->digest));
+    assert_int_equal(x->total, y->total);
+    if (x->places[FG_NODES_CROWN].bytes == 0 || y->places[FG_NODES_CROWN].bytes == 0)
+        return;
+    read_crown(f, a, x, &left);
+    read_crown(f, b, y, &right);
+    assert_int_equal(left.n_nodes, right.n_nodes);
+    assert_int_equal(left.cut_max, right.cut_max);
+    assert_int_equal(left.root_rest, right.root_rest);
+    for (uint32_t i = 0; i < left.n_nodes; i++) {
+        assert_int_equal(a->paths[left.nodes[i]], b->paths[right.nodes[i]]);
+        assert_int_equal(left.self[i], right.self[i]);
+        assert_int_equal(left.rest[i], right.rest[i]);
+    }
+}
+
+static const struct fg_nodes_row *find_same(const struct looked *in, const struct looked *of,
+                                            const struct fg_nodes_row *row)
+{
+    for (uint32_t i = 0; i < in->nodes.n_rows; i++)
+        if (fg_nodes_key_cmp(&in->nodes.rows[i].key, &row->key) == 0 &&
+            fg_profile_type_eq(&in->nodes.types[in->nodes.rows[i].type],
+                               &of->nodes.types[row->type]))
+            return &in->nodes.rows[i];
+    return NULL;
+}
+
+/* Three blocks of an hour, and nodes over them: those of one block of all their profiles. */
+static void nodes_of_blocks_are_those_of_their_profiles(void **state)
+{
+    static const struct merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX};
+    uint32_t raws[2] = {0, 0}, compared = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct above_source sources[3];
+        struct fg_block_directory made, direct;
+        struct fg_block_summary summary;
+        struct fg_buf file, wanted;
+        struct fg_block_writer *block;
+        struct fixture f;
+        struct fg_err err;
+
+        open_fixture(&f, seed, 4);
+        for (uint32_t i = 0; i < 3; i++) {
+            const struct merge_span span = {START + i * HOUR, START + (i + 1) * HOUR, 0,
+                                            UINT16_MAX};
+
+            (void)write_span(&f, &span, &sources[i].file);
+            open_object(&f, fg_buf_slice(&sources[i].file), &sources[i].directory);
+            sources[i].source = (struct merge_source){.name = "an hour",
+                                                      .parts = sources[i].directory.parts,
+                                                      .n_parts = sources[i].directory.n_parts,
+                                                      .bytes = fg_buf_slice(&sources[i].file)};
+        }
+        (void)write_span(&f, &all, &wanted);
+        open_object(&f, fg_buf_slice(&wanted), &direct);
+        fg_buf_init(&file, SIZE_MAX);
+        block = fg_block_writer_create(&(struct fg_block_sink){append, &file}, 2);
+        for (uint32_t p = 0; p < direct.n_parts; p++)
+            write_above(&f, sources, 3, direct.parts[p].service, all.start_ns, all.end_ns, HOUR,
+                        block, raws);
+        must(fg_block_writer_finish(block, &summary, &err), &err);
+        fg_block_writer_destroy(block);
+        open_object(&f, fg_buf_slice(&file), &made);
+        for (uint32_t p = 0; p < made.n_parts; p++) {
+            struct looked a, b;
+
+            look(&f, fg_buf_slice(&file), &made.parts[p], &a);
+            look(&f, fg_buf_slice(&wanted),
+                 &direct.parts[fg_block_part_find(&direct, FG_LIT("acme"), made.parts[p].service)],
+                 &b);
+            must(fg_nodes_verify(&made.parts[p], fg_buf_slice(&file), MEMORY, &err), &err);
+            assert_int_equal(a.part->n_profiles, b.part->n_profiles);
+            assert_true(fg_id_eq(a.part->digest, b.part->digest));
+            assert_int_equal(a.part->t_max_ns, b.part->t_max_ns);
+            assert_int_equal(a.nodes.groups.n_groups, b.nodes.groups.n_groups);
+            for (uint32_t k = 0; k < a.nodes.n_rows; k++) {
+                const struct fg_nodes_row *other = find_same(&b, &a, &a.nodes.rows[k]);
+
+                if (other != NULL)
+                    same_row(&f, &a, &a.nodes.rows[k], &b, other);
+                compared += other != NULL;
+            }
+        }
+        for (uint32_t i = 0; i < 3; i++)
+            fg_buf_done(&sources[i].file);
+        fg_buf_done(&file);
+        fg_buf_done(&wanted);
+        close_fixture(&f);
+    }
+    print_message("  %u nodes compared; blocks by nodes %u, by profiles %u\n", compared, raws[0],
+                  raws[1]);
+    assert_true(compared > 50 && raws[0] > 0 && raws[1] > 0);
 }
 
 static void refuses_what_is_there_twice(void **state)
@@ -366,7 +584,7 @@ static void broken_sources(void **state)
     open_fixture(&f, 4, 2);
     good = write_span(&f, &MERGE_SPAN_ALL, &out);
     fg_buf_done(&out);
-    for (size_t i = 16; i < f.objects[0].len; i += 97) {
+    for (size_t i = 16; i < f.objects[0].len; i += 331) {
         struct fg_err err = {.code = FG_OK};
 
         f.objects[0].ptr[i] ^= 0x40;
@@ -405,6 +623,7 @@ int main(void)
         cmocka_unit_test(divides),
         cmocka_unit_test(deletes),
         cmocka_unit_test(nodes_are_what_profiles_add_up_to),
+        cmocka_unit_test(nodes_of_blocks_are_those_of_their_profiles),
         cmocka_unit_test(refuses_what_is_there_twice),
         cmocka_unit_test(broken_sources),
         cmocka_unit_test(too_little_memory),

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { PROFILES_MAX = 4000, PROFILE_BYTES = 1000, OBJECTS_MAX = 4000 };
+enum { PROFILES_MAX = 4000, PROFILE_BYTES = 1000, OBJECTS_MAX = 8000 };
 
 #define NOW (INT64_C(20000) * PLAN_DAY_NS)
 
@@ -20,7 +20,8 @@ static struct plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
                                     .fold_after_ns = PLAN_DAY_NS,
                                     .fold_quiet_ns = FG_HOUR_NS,
                                     .job_max_bytes = 400 * PROFILE_BYTES,
-                                    .sources_max = 40};
+                                    .sources_max = 40,
+                                    .nodes_min_bytes = 5 * PROFILE_BYTES};
 
 struct profile {
     int64_t time_ns;
@@ -44,6 +45,7 @@ struct world {
     struct fg_blocks blocks;
     int64_t wall_ns;
     uint64_t random, jobs, rewritten_bytes;
+    uint64_t nodes[PLAN_MONTH + 1]; /* made, by level */
 };
 
 static uint64_t draw(struct world *world, uint64_t below)
@@ -218,6 +220,37 @@ static uint32_t make_blocks(struct world *world, const struct plan_job *job, con
     return n;
 }
 
+/* Merged nodes of blocks, which stay. */
+static void carry_out_nodes(struct world *world, const struct plan_job *job)
+{
+    struct fg_blocks_entry entry = {
+        .id = plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
+        .level = (uint8_t)job->level,
+        .nodes_only = true,
+        .start_ns = job->start_ns,
+        .end_ns = job->end_ns,
+        .from_blocks = job->blocks,
+        .n_from_blocks = job->n_blocks,
+    };
+    const struct fg_blocks_change change = {.add = &entry, .n_add = 1};
+    struct fg_err err;
+    bool changed;
+
+    for (uint32_t i = 0; i < job->n_blocks; i++) {
+        const struct fg_blocks_entry *from = fg_blocks_find(&world->blocks, job->blocks[i]);
+
+        assert_true(from->start_ns >= job->start_ns && from->end_ns <= job->end_ns);
+        assert_int_equal(from->level, job->level == PLAN_6_HOURS ? PLAN_HOUR : PLAN_DAY);
+        assert_false(from->patch);
+    }
+    assert_true(job->end_ns <= world->wall_ns);
+    must(fg_blocks_apply(&world->blocks, &world->l0, &change, world->wall_ns, world->arena,
+                         &world->blocks, &changed, &err),
+         &err);
+    assert_true(changed);
+    world->nodes[job->level]++;
+}
+
 static void carry_out(struct world *world, const struct plan_job *job)
 {
     static struct fg_blocks_entry entries[OBJECTS_MAX];
@@ -230,6 +263,11 @@ static void carry_out(struct world *world, const struct plan_job *job)
     struct fg_err err;
     bool changed;
 
+    if (job->kind == PLAN_NODES) {
+        free(sources);
+        carry_out_nodes(world, job);
+        return;
+    }
     for (uint32_t i = 0; i < world->n_objects; i++)
         sources[i] = is_source(world, job, i);
     if (job->kind != PLAN_DROP)
@@ -254,6 +292,8 @@ static void check_jobs(const struct world *world, const struct plan *plan)
         const struct plan_job *job = &plan->jobs[i];
 
         assert_true(job->n_segments + job->n_blocks > 0);
+        if (job->kind == PLAN_NODES)
+            continue;
         assert_true(job->kind == PLAN_DROP || job->bytes <= config.job_max_bytes ||
                     job->n_segments + job->n_blocks == 1);
         assert_true(job->kind == PLAN_DROP ||
@@ -281,7 +321,7 @@ static void check_world(const struct world *world)
             in_blocks++;
     }
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
-        profiles += world->blocks.blocks[i].profiles;
+        profiles += world->blocks.blocks[i].nodes_only ? 0 : world->blocks.blocks[i].profiles;
     assert_int_equal(in_blocks, profiles);
 }
 
@@ -317,7 +357,8 @@ static void check_days(const struct world *world)
         for (uint32_t k = 0; k < i; k++) {
             const struct fg_blocks_entry *a = &blocks->blocks[i], *b = &blocks->blocks[k];
 
-            if (a->start_ns / PLAN_DAY_NS != b->start_ns / PLAN_DAY_NS)
+            if (a->nodes_only || b->nodes_only ||
+                a->start_ns / PLAN_DAY_NS != b->start_ns / PLAN_DAY_NS)
                 continue;
             assert_true(a->bytes + b->bytes > config.job_max_bytes ||
                         a->shard_first > b->shard_last || b->shard_first > a->shard_last);
@@ -373,6 +414,99 @@ static void usual(void **state)
     assert_in_range(world->rewritten_bytes, 2 * world->n_profiles * PROFILE_BYTES,
                     2 * world->n_profiles * PROFILE_BYTES);
     assert_in_range(world->blocks.n_blocks, 3, 4);
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
+static uint32_t count_nodes(const struct world *world, enum plan_level level)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
+        n += world->blocks.blocks[i].nodes_only && world->blocks.blocks[i].level == level;
+    return n;
+}
+
+/* Some profiles of one time. */
+static void arrive_at(struct world *world, int64_t time_ns, uint32_t n)
+{
+    const struct fg_l0_new_part part = {FG_LIT("acme"), time_ns, time_ns, n};
+    uint32_t object = object_add(world, world->l0.generation + 1, (struct fg_id){0, 0});
+
+    for (uint32_t i = 0; i < n; i++)
+        world->profiles[world->n_profiles++] = (struct profile){time_ns, 0, object};
+    commit(world, &part);
+}
+
+static void drop(struct world *world, const struct plan_job *job)
+{
+    const struct fg_blocks_change change = {.replace = job->blocks, .n_replace = job->n_blocks};
+    struct fg_err err;
+    bool changed;
+
+    assert_int_equal(job->kind, PLAN_DROP);
+    must(fg_blocks_apply(&world->blocks, &world->l0, &change, world->wall_ns, world->arena,
+                         &world->blocks, &changed, &err),
+         &err);
+}
+
+/* Nodes over spans that are over: each once, as long as what they are made of stays. */
+static void nodes_over_spans(void **state)
+{
+    struct world *world = fg_new(struct world);
+    const int64_t week = 7 * PLAN_DAY_NS, month = 4 * week, first = (NOW / month + 1) * month;
+
+    (void)state;
+    world_open(world, 1);
+    world->wall_ns = first;
+    for (int hour = 0; hour < 24 * 60; hour++) {
+        arrive_at(world, world->wall_ns, hour % 24 == 5 ? 4 : 1);
+        world->wall_ns += FG_HOUR_NS;
+        if (hour % 24 < 12 || hour % 24 == 23)
+            (void)turn(world, UINT32_MAX);
+        (void)turn(world, UINT32_MAX);
+    }
+    settle(world);
+    print_message("  made: 6 h %u, weeks %u, 28 days %u\n", (unsigned)world->nodes[PLAN_6_HOURS],
+                  (unsigned)world->nodes[PLAN_WEEK], (unsigned)world->nodes[PLAN_MONTH]);
+    assert_in_range(world->nodes[PLAN_6_HOURS], 2 * 59, 3 * 60);
+    assert_int_equal(world->nodes[PLAN_WEEK], 8);
+    assert_int_equal(world->nodes[PLAN_MONTH], 2);
+    assert_int_equal(count_nodes(world, PLAN_WEEK), 8);
+    assert_int_equal(count_nodes(world, PLAN_MONTH), 2);
+    assert_true(count_nodes(world, PLAN_6_HOURS) <= 4);
+
+    /* Late data: a patch changes nothing, folding it takes the nodes along, and once it has been
+     * quiet there are new ones. */
+    arrive_at(world, first + 3 * PLAN_DAY_NS, 1);
+    world->wall_ns += 3 * FG_HOUR_NS;
+    settle(world);
+    assert_int_equal(count_nodes(world, PLAN_WEEK), 8);
+    world->wall_ns += config.fold_quiet_ns;
+    settle(world);
+    assert_int_equal(count_nodes(world, PLAN_WEEK), 7);
+    assert_int_equal(count_nodes(world, PLAN_MONTH), 1);
+    world->wall_ns += config.fold_quiet_ns;
+    settle(world);
+    assert_int_equal(count_nodes(world, PLAN_WEEK), 8);
+    assert_int_equal(count_nodes(world, PLAN_MONTH), 2);
+    assert_int_equal(world->nodes[PLAN_WEEK], 9);
+
+    /* What retention has begun to take gets none any more. */
+    config.retention_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
+    for (int i = 0; i < 2; i++) {
+        const struct plan_input input = {&world->l0, &world->blocks, NULL, world->wall_ns};
+        struct plan plan;
+        struct fg_err err;
+
+        must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+        assert_int_equal(plan.n_jobs, 1 - i);
+        if (i == 0)
+            drop(world, &plan.jobs[0]);
+        assert_int_equal(count_nodes(world, PLAN_WEEK), 7);
+        assert_int_equal(count_nodes(world, PLAN_MONTH), 1);
+    }
+    config.retention_ns = 0;
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -478,6 +612,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_stream),
         cmocka_unit_test(usual),
+        cmocka_unit_test(nodes_over_spans),
         cmocka_unit_test(retention),
         cmocka_unit_test(rewrites_what_a_deletion_names),
         cmocka_unit_test(spans_cover_all_time),

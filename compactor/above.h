@@ -1,0 +1,29 @@
+/*
+ * Writes a block that holds merged nodes of other blocks and no profiles (merge/above.h): fetches
+ * of them what that needs, service by service: directories and lists of nodes first, then of each
+ * part nodes, stacks and series, and profiles only where nodes do not do.
+ *
+ * Thread: one that may wait. Disk: what all blocks have of one service, without profiles.
+ */
+#ifndef FG_COMPACTOR_ABOVE_H
+#define FG_COMPACTOR_ABOVE_H
+
+#include "common/manifest/blocks.h"
+#include "compactor/fetch.h"
+#include "compactor/merge/merge.h"
+
+struct above {
+    struct env *env;
+    struct fg_slice tenant;
+    const struct fg_blocks_entry *const *blocks; /* ascending by id */
+    uint32_t n_blocks;
+    uint32_t level;
+    int64_t start_ns, end_ns;
+};
+
+/* *ret_read_bytes: fetched. Codes as of job_run(). */
+enum fg_code above_write(const struct above *above, const struct fg_block_sink *sink,
+                         struct merge_written *ret_written, uint64_t *ret_read_bytes,
+                         struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,710 @@
+#include "compactor/merge/above.h"
+
+#include <stdlib.h>
+
+enum {
+    TYPES_MAX = 256, /* of a service: more are left out */
+    SHARE_SCRATCH = 2,
+};
+
+/* What a column sums up: profiles, and what they would take to read. */
+struct counted {
+    uint64_t profiles;
+    struct fg_id digest;
+    uint64_t bytes;
+};
+
+struct summing {
+    const struct merge_above *above;
+    struct fg_block_writer *block;
+    struct fg_arena *scratch; /* of one part */
+    struct fg_tree named;     /* names of all stacks */
+    struct fg_nodes_writer *writer;
+    const struct fg_name_tree *names;
+    struct fg_groups groups; /* as the part says them: without series */
+    bool left_out;
+
+    struct fg_profile_type types[TYPES_MAX];
+    uint32_t n_types;
+    bool done[TYPES_MAX];
+
+    /* Types at hand. */
+    uint32_t columns[TYPES_MAX], n_columns, n_groups;
+    size_t stride;            /* names, and one for what has none */
+    int64_t *sums;            /* [group][column][stride] */
+    struct counted *counteds; /* [group][column] */
+
+    /* The part at hand: of a rank the node of names, or what has none. */
+    const struct merge_above_part *part;
+    struct fg_block_tree tree;
+    uint32_t *name_of;
+};
+
+/* ---- groups ---- */
+
+static int compare_labels(const void *left, const void *right)
+{
+    return fg_labels_cmp(left, right);
+}
+
+/* The label sets of all parts, each once. */
+static struct fg_labels *all_labels(const struct merge_above *above, uint32_t *ret_count)
+{
+    struct fg_labels *labels;
+    size_t count = 0, kept = 0;
+
+    for (uint32_t i = 0; i < above->n_parts; i++)
+        count += above->parts[i].part.index.n_series;
+    labels = count > UINT32_MAX ? NULL : fg_arena_new(above->arena, struct fg_labels, count);
+    if (labels == NULL)
+        return NULL;
+    count = 0;
+    for (uint32_t i = 0; i < above->n_parts; i++)
+        for (uint32_t s = 0; s < above->parts[i].part.index.n_series; s++)
+            labels[count++] = above->parts[i].part.index.series[s].labels;
+    if (count > 1)
+        qsort(labels, count, sizeof *labels, compare_labels);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || fg_labels_cmp(&labels[kept - 1], &labels[i]) != 0)
+            labels[kept++] = labels[i];
+    *ret_count = (uint32_t)kept;
+    return labels;
+}
+
+static bool group_series(const struct merge_above *above, const struct fg_labels *labels,
+                         uint32_t count, struct merge_above_part *part)
+{
+    const struct fg_block_index *index = &part->part.index;
+
+    part->groups = fg_arena_new(above->arena, uint32_t, index->n_series);
+    if (part->groups == NULL)
+        return false;
+    for (uint32_t s = 0; s < index->n_series; s++) {
+        const struct fg_labels *found =
+            bsearch(&index->series[s].labels, labels, count, sizeof *labels, compare_labels);
+
+        part->groups[s] = above->groups.of_series[found - labels];
+    }
+    return true;
+}
+
+/* ---- do the nodes of a part serve? ---- */
+
+static uint32_t n_groups_of(const struct fg_nodes *nodes)
+{
+    return FG_MAX(nodes->groups.n_groups, 1);
+}
+
+/* The row of a group over the whole block; NULL: there is none. */
+static const struct fg_nodes_row *find_row(const struct merge_above_part *part,
+                                           const struct fg_profile_type *type, uint32_t group)
+{
+    const struct fg_nodes *nodes = &part->nodes;
+    bool all = n_groups_of(nodes) == 1;
+
+    for (uint32_t i = 0; i < nodes->n_rows; i++) {
+        const struct fg_nodes_row *row = &nodes->rows[i];
+
+        if (row->key.kind == (all ? FG_NODES_ALL : FG_NODES_GROUP) && row->key.number == group &&
+            row->key.start_ns == part->start_ns && row->key.end_ns == part->end_ns &&
+            fg_profile_type_eq(&nodes->types[row->type], type))
+            return row;
+    }
+    return NULL;
+}
+
+static bool has_series_type(const struct fg_block_series_row *series,
+                            const struct fg_profile_type *type)
+{
+    for (uint32_t t = 0; t < series->schema->n_types; t++) {
+        struct fg_profile_type has = fg_block_profile_type(series, t);
+
+        if ((series->seen >> t & 1) != 0 && fg_profile_type_eq(&has, type))
+            return true;
+    }
+    return false;
+}
+
+/* How many profiles of the type its series say the group has. */
+static uint64_t profiles_of(const struct merge_above_part *part, const struct fg_profile_type *type,
+                            uint32_t group)
+{
+    const struct fg_block_index *index = &part->part.index;
+    uint64_t count = 0;
+
+    for (uint32_t s = 0; s < index->n_series; s++)
+        if (part->nodes.groups.of_series[s] == group && has_series_type(&index->series[s], type))
+            count += index->series[s].n_profiles;
+    return count;
+}
+
+/* All that has a type has a full node. */
+static bool has_full_nodes(const struct merge_above_part *part, uint32_t group)
+{
+    const struct fg_block_index *index = &part->part.index;
+
+    for (uint32_t s = 0; s < index->n_series; s++) {
+        const struct fg_block_series_row *series = &index->series[s];
+
+        for (uint32_t t = 0;
+             part->nodes.groups.of_series[s] == group && t < series->schema->n_types; t++) {
+            struct fg_profile_type type = fg_block_profile_type(series, t);
+            const struct fg_nodes_row *row;
+
+            if ((series->seen >> t & 1) == 0)
+                continue;
+            row = find_row(part, &type, group);
+            if (row == NULL || row->places[FG_NODES_FULL].bytes == 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The new group of all series of a group; FG_MAP_NONE: they are of several. */
+static uint32_t new_group(const struct merge_above_part *part, uint32_t group)
+{
+    uint32_t found = FG_MAP_NONE;
+
+    for (uint32_t s = 0; s < part->part.index.n_series; s++) {
+        if (part->nodes.groups.of_series[s] != group)
+            continue;
+        if (found != FG_MAP_NONE && found != part->groups[s])
+            return FG_MAP_NONE;
+        found = part->groups[s];
+    }
+    return found;
+}
+
+static bool nodes_serve(const struct merge_above_part *part)
+{
+    if (part->nodes.n_rows == 0 || part->nodes.groups.n_series != part->part.index.n_series)
+        return false;
+    for (uint32_t g = 0; g < n_groups_of(&part->nodes); g++)
+        if (new_group(part, g) == FG_MAP_NONE || !has_full_nodes(part, g))
+            return false;
+    return true;
+}
+
+enum fg_code merge_above_plan(struct merge_above *above, struct fg_err *err)
+{
+    static const struct fg_slice wanted[] = FG_GROUPS_DEFAULT;
+    uint32_t count = 0;
+    struct fg_labels *labels = all_labels(above, &count);
+
+    if (labels == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
+    if (fg_groups_choose(labels, count, wanted, FG_COUNT(wanted), above->arena, &above->groups,
+                         err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < above->n_parts; i++) {
+        struct merge_above_part *part = &above->parts[i];
+
+        if (!group_series(above, labels, count, part))
+            return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
+        part->raw = !nodes_serve(part);
+    }
+    return FG_OK;
+}
+
+/* ---- names ---- */
+
+/* Parses the tree of the part at hand, and names its stacks; nodes: as fg_tree_name_all() does. */
+static enum fg_code name_part(struct summing *summing, const struct merge_above_part *part,
+                              uint32_t **ret_nodes, struct fg_err *err)
+{
+    const struct merge_part *of = &part->part;
+    struct fg_block_range range = fg_block_part_range(of->part, FG_BLOCK_WANT_TREE);
+    uint32_t *nodes;
+
+    fg_arena_reset(summing->scratch);
+    if (fg_block_tree_parse(&of->index, merge_part_range(of, range), summing->scratch,
+                            &summing->tree, err) != FG_OK)
+        return merge_part_wrap(of, err);
+    nodes = fg_arena_new(summing->scratch, uint32_t, summing->tree.tree.n_nodes);
+    if (nodes == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for the names of %u nodes",
+                       summing->tree.tree.n_nodes);
+    fg_tree_name_all(&summing->tree.tree, &summing->named, nodes);
+    if (fg_tree_bytes(&summing->named) > summing->above->max_bytes)
+        return fg_fail(err, FG_E_LIMIT, "names of more than %zu bytes", summing->above->max_bytes);
+    *ret_nodes = nodes;
+    return FG_OK;
+}
+
+static enum fg_code open_part(struct summing *summing, const struct merge_above_part *part,
+                              struct fg_err *err)
+{
+    uint32_t *nodes, none = summing->names->n_nodes;
+
+    if (name_part(summing, part, &nodes, err) != FG_OK)
+        return err->code;
+    summing->part = part;
+    summing->name_of = fg_arena_new(summing->scratch, uint32_t, summing->tree.n_stacks);
+    if (summing->name_of == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u stacks", summing->tree.n_stacks);
+    for (uint32_t r = 0; r < summing->tree.n_stacks; r++) {
+        uint32_t stack = summing->tree.nodes[r];
+        uint32_t named = stack == 0 ? FG_TREE_ROOT : nodes[stack - 1];
+        uint32_t name = named == FG_TREE_ROOT ? FG_TREE_ROOT : summing->names->nodes[named];
+
+        summing->name_of[r] = name == FG_TREE_ROOT ? none : name;
+    }
+    return FG_OK;
+}
+
+static enum fg_code name_all(struct summing *summing, struct fg_err *err)
+{
+    uint32_t *nodes;
+
+    for (uint32_t i = 0; i < summing->above->n_parts; i++)
+        if (name_part(summing, &summing->above->parts[i], &nodes, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* ---- types ---- */
+
+static void add_type(struct summing *summing, const struct fg_profile_type *type)
+{
+    for (uint32_t i = 0; i < summing->n_types; i++)
+        if (fg_profile_type_eq(&summing->types[i], type))
+            return;
+    if (summing->n_types == TYPES_MAX)
+        summing->left_out = true;
+    else
+        summing->types[summing->n_types++] = *type;
+}
+
+static void find_types(struct summing *summing)
+{
+    for (uint32_t i = 0; i < summing->above->n_parts; i++) {
+        const struct fg_block_index *index = &summing->above->parts[i].part.index;
+
+        for (uint32_t s = 0; s < index->n_series; s++)
+            for (uint32_t t = 0; t < index->series[s].schema->n_types; t++) {
+                struct fg_profile_type type = fg_block_profile_type(&index->series[s], t);
+
+                if ((index->series[s].seen >> t & 1) != 0)
+                    add_type(summing, &type);
+            }
+    }
+}
+
+/* FG_MAP_NONE: not at hand. */
+static uint32_t column_of(const struct summing *summing, const struct fg_profile_type *type)
+{
+    for (uint32_t c = 0; c < summing->n_columns; c++)
+        if (fg_profile_type_eq(&summing->types[summing->columns[c]], type))
+            return c;
+    return FG_MAP_NONE;
+}
+
+/* Types that profiles have together: one may be a multiple of another. */
+static bool next_columns(struct summing *summing)
+{
+    const struct fg_profile_type *first = NULL;
+
+    summing->n_columns = 0;
+    for (uint32_t i = 0; i < summing->n_types; i++) {
+        const struct fg_profile_type *type = &summing->types[i];
+
+        if (summing->done[i] ||
+            (first != NULL && !(fg_slice_eq(type->name, first->name) &&
+                                fg_slice_eq(type->period_type, first->period_type) &&
+                                fg_slice_eq(type->period_unit, first->period_unit))))
+            continue;
+        first = type;
+        summing->done[i] = true;
+        summing->columns[summing->n_columns++] = i;
+    }
+    return first != NULL;
+}
+
+/* ---- sums ---- */
+
+static int64_t *sums_of(const struct summing *summing, uint32_t group, uint32_t column)
+{
+    return summing->sums + ((size_t)group * summing->n_columns + column) * summing->stride;
+}
+
+/* What is summed for groups is in the first where there was no room for them. */
+static uint32_t place_of(const struct summing *summing, uint32_t group)
+{
+    return summing->n_groups == 1 ? 0 : group;
+}
+
+static void count(const struct summing *summing, uint32_t group, uint32_t column, uint64_t profiles,
+                  struct fg_id digest)
+{
+    const struct merge_part *part = &summing->part->part;
+    const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
+    struct counted *counted = &summing->counteds[group * summing->n_columns + column];
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < pages->count; i++)
+        bytes += pages->pages[i].bytes;
+    counted->profiles += profiles;
+    counted->digest = fg_id_add(counted->digest, digest);
+    counted->bytes += (uint64_t)((double)bytes * (double)profiles / (double)part->part->n_profiles);
+}
+
+/* ---- from full nodes ---- */
+
+static struct fg_slice full_bytes(const struct merge_above_part *part,
+                                  const struct fg_nodes_row *row)
+{
+    struct fg_block_range range = fg_nodes_ranges(part->part.part).ful;
+    const struct fg_nodes_place *place = &row->places[FG_NODES_FULL];
+
+    return merge_part_range(&part->part,
+                            (struct fg_block_range){range.offset + place->offset, place->bytes});
+}
+
+static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row *row,
+                             uint32_t group, uint32_t column, struct fg_err *err)
+{
+    const struct merge_above_part *part = summing->part;
+    struct fg_arena_mark mark = fg_arena_mark(summing->scratch);
+    uint32_t n_stacks = summing->tree.n_stacks, none = summing->names->n_nodes;
+    uint64_t *full = fg_arena_new(summing->scratch, uint64_t, n_stacks);
+    int64_t *sums = sums_of(summing, group, column), total = 0;
+    enum fg_code code;
+
+    if (full == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u stacks", n_stacks);
+    code = fg_nodes_full_add(row, full_bytes(part, row), 1, summing->scratch, full, n_stacks, err);
+    for (uint32_t r = 0; code == FG_OK && r < n_stacks; r++) {
+        uint32_t name = summing->name_of[r];
+
+        sums[name] = fg_value_add(sums[name], (int64_t)full[r]);
+        if (name != none)
+            total = fg_value_add(total, (int64_t)full[r]);
+    }
+    fg_arena_release(summing->scratch, mark);
+    if (code == FG_OK && total != row->total)
+        code = fg_fail(err, FG_E_CORRUPT, "a full node adds up to %lld, not %lld", (long long)total,
+                       (long long)row->total);
+    return code;
+}
+
+static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
+{
+    const struct merge_above_part *part = summing->part;
+
+    for (uint32_t g = 0; g < n_groups_of(&part->nodes); g++)
+        for (uint32_t c = 0; c < summing->n_columns; c++) {
+            const struct fg_profile_type *type = &summing->types[summing->columns[c]];
+            uint64_t profiles = profiles_of(part, type, g);
+            uint32_t group = place_of(summing, new_group(part, g));
+            const struct fg_nodes_row *row;
+
+            if (profiles == 0)
+                continue;
+            row = find_row(part, type, g);
+            fg_assert(row != NULL); /* nodes_serve() */
+            if (row->count != profiles)
+                return fg_fail(err, FG_E_CORRUPT, "a node of %llu profiles, its series have %llu",
+                               (unsigned long long)row->count, (unsigned long long)profiles);
+            if (add_full(summing, row, group, c, err) != FG_OK)
+                return err->code;
+            count(summing, group, c, row->count, row->digest);
+        }
+    return FG_OK;
+}
+
+/* ---- from profiles ---- */
+
+struct reading {
+    struct summing *summing;
+    struct fg_block_samples *samples;
+    struct fg_id *digests; /* [n_series]: of its profiles */
+};
+
+static enum fg_code add_ids(void *arg, const struct merge_rows *rows, struct fg_err *err)
+{
+    struct reading *reading = arg;
+
+    (void)err;
+    for (uint32_t i = 0; i < rows->rows.count; i++) {
+        struct fg_id *digest = &reading->digests[rows->rows.series[i]];
+
+        *digest = fg_id_add(*digest, rows->ids[i]);
+    }
+    return FG_OK;
+}
+
+/* The column of each type of a series; a type that is there twice is looked at once. */
+static bool columns_of(const struct summing *summing, const struct fg_block_series_row *series,
+                       uint32_t columns[FG_BATCH_TYPES_MAX])
+{
+    bool any = false;
+
+    for (uint32_t t = 0; t < series->schema->n_types; t++) {
+        struct fg_profile_type type = fg_block_profile_type(series, t);
+
+        columns[t] = (series->seen >> t & 1) != 0 ? column_of(summing, &type) : FG_MAP_NONE;
+        for (uint32_t k = 0; k < t; k++)
+            if (columns[k] == columns[t])
+                columns[t] = FG_MAP_NONE;
+        any = any || columns[t] != FG_MAP_NONE;
+    }
+    return any;
+}
+
+static void add_set(const struct summing *summing, const struct fg_block_sample_set *set,
+                    const uint32_t *columns, uint32_t group)
+{
+    for (uint32_t t = 0; t < set->n_types; t++) {
+        const uint64_t *values = set->values + (size_t)t * set->count;
+        int64_t *sums;
+
+        if (columns[t] == FG_MAP_NONE)
+            continue;
+        sums = sums_of(summing, group, columns[t]);
+        for (uint32_t i = 0; i < set->count; i++) {
+            uint32_t name = summing->name_of[set->ranks[i]];
+
+            sums[name] = fg_value_add(sums[name], (int64_t)values[i]);
+        }
+    }
+}
+
+static enum fg_code add_profile(struct reading *reading, uint32_t profile, uint32_t *page,
+                                const uint32_t *columns, uint32_t group, struct fg_err *err)
+{
+    const struct merge_part *part = &reading->summing->part->part;
+    uint32_t wanted = merge_part_page_of(part, FG_BLOCK_SMP, profile);
+    struct fg_block_sample_set set;
+
+    if (*page != wanted &&
+        fg_block_samples_open(reading->samples, &part->index, wanted,
+                              merge_part_page(part, FG_BLOCK_SMP, wanted), err) != FG_OK)
+        return err->code;
+    *page = wanted;
+    if (fg_block_samples_read(reading->samples, profile, &set, err) != FG_OK)
+        return err->code;
+    add_set(reading->summing, &set, columns, group);
+    return FG_OK;
+}
+
+static enum fg_code add_all(struct reading *reading, struct fg_err *err)
+{
+    struct summing *summing = reading->summing;
+    const struct fg_block_index *index = &summing->part->part.index;
+    uint32_t columns[FG_BATCH_TYPES_MAX], page = FG_MAP_NONE;
+
+    for (uint32_t s = 0; s < index->n_series; s++) {
+        const struct fg_block_series_row *series = &index->series[s];
+        uint32_t group = place_of(summing, summing->part->groups[s]);
+
+        if (!columns_of(summing, series, columns))
+            continue;
+        for (uint32_t t = 0; t < series->schema->n_types; t++)
+            if (columns[t] != FG_MAP_NONE)
+                count(summing, group, columns[t], series->n_profiles, reading->digests[s]);
+        for (uint32_t i = 0; i < series->n_profiles; i++)
+            if (add_profile(reading, series->first_profile + i, &page, columns, group, err) !=
+                FG_OK)
+                return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code add_raw(struct summing *summing, struct fg_err *err)
+{
+    const struct merge_part *part = &summing->part->part;
+    fg_auto(fg_block_samples) *samples = fg_block_samples_create(summing->above->max_bytes);
+    fg_auto(fg_arena) *arena = fg_arena_create(summing->above->max_bytes);
+    struct reading reading = {.summing = summing, .samples = samples};
+    const struct merge_scan scan = {
+        .start_ns = INT64_MIN, .end_ns = INT64_MAX, .ids = true, .each = add_ids, .arg = &reading};
+
+    reading.digests = fg_arena_new(summing->scratch, struct fg_id, part->index.n_series);
+    if (reading.digests == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u series", part->index.n_series);
+    if (merge_part_scan(part, &scan, arena, err) != FG_OK)
+        return err->code;
+    return add_all(&reading, err);
+}
+
+/* ---- rows ---- */
+
+static enum fg_code add_row(struct summing *summing, enum fg_nodes_kind kind, uint32_t group,
+                            struct fg_err *err)
+{
+    const struct fg_nodes_key key = {kind, kind == FG_NODES_ALL ? 0 : group,
+                                     summing->above->start_ns, summing->above->end_ns};
+    struct fg_nodes_value values[TYPES_MAX];
+
+    for (uint32_t c = 0; c < summing->n_columns; c++) {
+        const struct counted *counted = &summing->counteds[group * summing->n_columns + c];
+
+        values[c] = (struct fg_nodes_value){.type = summing->columns[c],
+                                            .self = sums_of(summing, group, c),
+                                            .count = counted->profiles,
+                                            .digest = counted->digest,
+                                            .replaces_bytes = counted->bytes};
+    }
+    return fg_nodes_add(summing->writer, &key, values, summing->n_columns, err);
+}
+
+/* All is the sum of groups, and takes the place of the first. */
+static void unite_groups(struct summing *summing)
+{
+    size_t count = summing->n_columns * summing->stride;
+
+    for (uint32_t g = 1; g < summing->n_groups; g++) {
+        const int64_t *from = sums_of(summing, g, 0);
+
+        for (size_t i = 0; i < count; i++)
+            summing->sums[i] = fg_value_add(summing->sums[i], from[i]);
+        for (uint32_t c = 0; c < summing->n_columns; c++) {
+            const struct counted *more = &summing->counteds[g * summing->n_columns + c];
+            struct counted *all = &summing->counteds[c];
+
+            all->profiles += more->profiles;
+            all->digest = fg_id_add(all->digest, more->digest);
+            all->bytes += more->bytes;
+        }
+    }
+}
+
+static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
+{
+    for (uint32_t g = 0; g < summing->n_groups && summing->n_groups > 1; g++)
+        if (add_row(summing, FG_NODES_GROUP, g, err) != FG_OK)
+            return err->code;
+    unite_groups(summing);
+    return add_row(summing, FG_NODES_ALL, 0, err);
+}
+
+static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < summing->above->n_parts; i++) {
+        const struct merge_above_part *part = &summing->above->parts[i];
+
+        if (open_part(summing, part, err) != FG_OK ||
+            (part->raw ? add_raw : add_nodes)(summing, err) != FG_OK)
+            return merge_part_wrap(&part->part, err);
+    }
+    return add_rows(summing, err);
+}
+
+/* ---- all of it ---- */
+
+static bool make_room(struct summing *summing)
+{
+    size_t column = summing->stride * sizeof *summing->sums * summing->n_columns;
+
+    summing->n_groups = FG_MAX(summing->groups.n_groups, 1);
+    if (column > summing->above->max_bytes / summing->n_groups) {
+        summing->left_out = true;
+        summing->n_groups = 1;
+    }
+    if (column > summing->above->max_bytes)
+        return false;
+    summing->sums = fg_calloc(summing->n_groups, column);
+    summing->counteds =
+        fg_calloc((size_t)summing->n_groups * summing->n_columns, sizeof *summing->counteds);
+    return true;
+}
+
+static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+
+    summing->stride = (size_t)summing->names->n_nodes + 1;
+    while (code == FG_OK && next_columns(summing)) {
+        if (!make_room(summing))
+            continue;
+        code = sum_parts(summing, err);
+        free(summing->sums);
+        free(summing->counteds);
+        summing->sums = NULL;
+        summing->counteds = NULL;
+    }
+    return code;
+}
+
+static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
+{
+    const struct merge_above *above = summing->above;
+    struct fg_id *ids = fg_arena_new(above->arena, struct fg_id, above->n_parts);
+    struct fg_nodes_options options = {.tree = &summing->named,
+                                       .groups = &summing->groups,
+                                       .types = summing->types,
+                                       .n_types = summing->n_types,
+                                       .made_of = ids,
+                                       .n_made_of = above->n_parts};
+
+    if (ids == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", above->n_parts);
+    for (uint32_t i = 0; i < above->n_parts; i++)
+        ids[i] = above->parts[i].id;
+    summing->groups = above->groups;
+    summing->groups.n_series = 0; /* there are no nodes of series */
+    if (fg_nodes_writer_create(&options, &summing->writer, err) != FG_OK)
+        return err->code;
+    summing->names = fg_nodes_writer_names(summing->writer);
+    return FG_OK;
+}
+
+static enum fg_code write_part(struct summing *summing, struct fg_err *err)
+{
+    const struct merge_above *above = summing->above;
+    struct fg_block_made made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+
+    for (uint32_t i = 0; i < above->n_parts; i++) {
+        const struct fg_block_part *part = above->parts[i].part.part;
+
+        if (part->n_profiles > UINT32_MAX - made.n_profiles)
+            return fg_fail(err, FG_E_LIMIT, "more profiles than a part may have");
+        made.n_profiles += part->n_profiles;
+        made.t_min_ns = FG_MIN(made.t_min_ns, part->t_min_ns);
+        made.t_max_ns = FG_MAX(made.t_max_ns, part->t_max_ns);
+        made.digest = fg_id_add(made.digest, part->digest);
+    }
+    if (fg_block_part_begin_made(summing->block, above->tenant, above->service, &made, err) !=
+        FG_OK)
+        return err->code;
+    if (fg_nodes_write(summing->writer, summing->block, err) != FG_OK) {
+        if (err->code != FG_E_LIMIT)
+            return err->code;
+        summing->left_out =
+            true; /* more than a page can hold: the part has no nodes, and so is none */
+    }
+    return fg_block_part_end(summing->block, err);
+}
+
+static enum fg_code run(struct summing *summing, struct fg_err *err)
+{
+    if (name_all(summing, err) != FG_OK)
+        return err->code;
+    find_types(summing);
+    if (create_writer(summing, err) != FG_OK || sum_types(summing, err) != FG_OK)
+        return err->code;
+    return write_part(summing, err);
+}
+
+enum fg_code merge_above_write(const struct merge_above *above, struct fg_block_writer *block,
+                               bool *ret_left_out, struct fg_err *err)
+{
+    struct summing *summing = fg_new(struct summing);
+    enum fg_code code;
+
+    summing->above = above;
+    summing->block = block;
+    summing->scratch = fg_arena_create(above->max_bytes / SHARE_SCRATCH);
+    fg_tree_init(&summing->named);
+    code = run(summing, err);
+    if (code == FG_OK)
+        *ret_left_out = summing->left_out;
+    free(summing->sums);
+    free(summing->counteds);
+    fg_nodes_writer_destroy(summing->writer);
+    fg_tree_done(&summing->named);
+    fg_arena_destroy(summing->scratch);
+    free(summing);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "service %.*s", FG_S(above->service));
+}

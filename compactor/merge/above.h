@@ -1,0 +1,55 @@
+/*
+ * Merged nodes over the blocks of a longer span: a part that holds nodes of other objects and no
+ * profiles. A service at a time; of all its series, and of its groups where there are several.
+ *
+ * Sums come from full nodes of the blocks, which are linear, never from crowns; where a block has
+ * not got what is needed, from its profiles. Series of all blocks are grouped anew together: a full
+ * node of a block's group is of use if its series are all of one new group.
+ *
+ *   merge_above_plan    looks at series and nodes; says whose profiles are needed after all
+ *   merge_above_write   sums up and writes the part
+ *
+ * Series have no nodes here. The same blocks give the same bytes.
+ *
+ * Thread: one at a time. Memory: sums of a family of types over the names of all blocks, stacks of
+ * one block, and those names; FG_E_LIMIT where that does not suffice even without groups.
+ */
+#ifndef FG_COMPACTOR_MERGE_ABOVE_H
+#define FG_COMPACTOR_MERGE_ABOVE_H
+
+#include "common/block/nodes/reader.h"
+#include "common/block/nodes/writer.h"
+#include "compactor/merge/source.h"
+
+/* What a block has of the service. */
+struct merge_above_part {
+    struct fg_id id;          /* of the block's object */
+    int64_t start_ns, end_ns; /* the block's span */
+    struct merge_part part;   /* opened; its bytes: from CRN on, all where they are raw */
+    struct fg_nodes nodes;    /* n_rows 0: there are none */
+    bool raw;                 /* out: profiles have to be read */
+    uint32_t *groups;         /* out: of a series */
+};
+
+struct merge_above {
+    struct fg_slice tenant, service;
+    struct merge_above_part *parts; /* ascending by id, each once */
+    uint32_t n_parts;
+    int64_t start_ns, end_ns; /* the span of it all */
+    size_t max_bytes;
+    struct fg_arena *arena;  /* what is found out lives there until it is written */
+    struct fg_groups groups; /* out */
+};
+
+/* FG_E_LIMIT: the arena is full. */
+enum fg_code merge_above_plan(struct merge_above *above, struct fg_err *err) fg_must_check;
+
+/*
+ * Adds the part to the block, unless none of its nodes is worth its bytes. *ret_left_out: groups or
+ * types were left out for lack of memory. FG_E_CORRUPT: a block is broken, or its nodes do not add
+ * up to what its series say. FG_E_LIMIT: nothing was written.
+ */
+enum fg_code merge_above_write(const struct merge_above *above, struct fg_block_writer *block,
+                               bool *ret_left_out, struct fg_err *err) fg_must_check;
+
+#endif
