@@ -21,6 +21,12 @@ void fg_crown_sum_done(struct fg_crown_sum *sum)
     *sum = (struct fg_crown_sum){0};
 }
 
+size_t fg_crown_sum_bytes(const struct fg_crown_sum *sum)
+{
+    return fg_tree_bytes(&sum->tree) + sum->cap * sizeof *sum->known +
+           sum->n_strings * sizeof *sum->strings;
+}
+
 /* What is known grows with the tree: new nodes have nothing in them yet, and come one after
  * another. */
 static void follow(struct fg_crown_sum *sum)
@@ -176,28 +182,108 @@ void fg_crown_add(struct fg_crown_adding *adding, const struct fg_crown *crown)
     sum->cut = add_sat(sum->cut, crown->cut_max);
 }
 
-void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree)
+/* Nodes from `first` on came with a tree. */
+static void know_nodes(struct fg_crown_sum *sum, uint32_t first)
 {
-    uint32_t before = sum->tree.n_nodes;
-
-    fg_tree_merge(&sum->tree, tree);
     follow(sum);
-    for (uint32_t i = before; i < sum->tree.n_nodes; i++) {
+    for (uint32_t i = first; i < sum->tree.n_nodes; i++) {
         sum->known[i].parent = sum->tree.parents[i];
         sum->known[i].location = sum->tree.locations[i];
     }
 }
 
-/* ---- pictures ---- */
+void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree)
+{
+    uint32_t before = sum->tree.n_nodes;
 
-/* What is known of the sum's nodes. */
-struct judging {
-    const struct fg_crown_sum *sum;
-    int64_t *rests, *totals;
-    uint64_t *errors; /* by node: its total is too small by at most that */
-    uint64_t unseen;  /* what a node that is in no crown weighs at most */
-    int64_t all;
-};
+    fg_tree_merge(&sum->tree, tree);
+    know_nodes(sum, before);
+}
+
+void fg_crown_sum_take_tree(struct fg_crown_sum *sum, struct fg_tree *tree)
+{
+    struct fg_tree empty = sum->tree;
+
+    if (empty.n_nodes > 0) {
+        fg_crown_sum_add_tree(sum, tree);
+        return;
+    }
+    fg_tree_add(tree, FG_TREE_ROOT, empty.root_self);
+    sum->tree = *tree;
+    *tree = empty;
+    know_nodes(sum, 0);
+}
+
+/* ---- folding ---- */
+
+static bool is_called(const struct fg_crown_sum *sum, uint32_t node, struct fg_slice name)
+{
+    return node != FG_TREE_ROOT && fg_slice_eq(fg_tree_name(&sum->tree, node), name);
+}
+
+bool fg_crown_sum_has_below(const struct fg_crown_sum *sum, struct fg_slice name)
+{
+    const struct fg_tree *tree = &sum->tree;
+    bool *called = fg_calloc(FG_MAX((size_t)tree->symbols.n_locations, 1), sizeof *called);
+    bool found = false;
+
+    for (uint32_t i = 0; i < tree->symbols.n_locations; i++)
+        called[i] = fg_slice_eq(fg_tree_location_name(tree, i), name);
+    for (uint32_t i = 0; i < tree->n_nodes && !found; i++) {
+        const struct fg_crown_known *known = &sum->known[i];
+
+        found = (known->parent != FG_TREE_ROOT && called[tree->locations[known->parent]]) ||
+                (called[known->location] && (known->rest != 0 || known->slack > 0));
+    }
+    free(called);
+    return found;
+}
+
+static void fold_node(const struct fg_crown_sum *sum, uint32_t from, struct fg_slice name,
+                      struct fg_crown_sum *into, uint32_t node)
+{
+    const struct fg_crown_known *known = &sum->known[from];
+    struct fg_crown_known *to = &into->known[node];
+
+    fg_tree_add(&into->tree, node, sum->tree.self[from]);
+    to->seen = add_sat(to->seen, known->seen);
+    if (is_called(into, node, name)) {
+        fg_tree_add(&into->tree, node, known->rest);
+    } else {
+        to->rest = fg_value_add(to->rest, known->rest);
+        to->slack = add_sat(to->slack, known->slack);
+    }
+}
+
+void fg_crown_sum_fold(const struct fg_crown_sum *sum, struct fg_slice name,
+                       struct fg_crown_sum *into)
+{
+    uint32_t *placed = new_numbers(sum->tree.n_nodes);
+
+    for (uint32_t i = 0; i < sum->tree.n_nodes; i++) {
+        uint32_t above = sum->known[i].parent;
+        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : placed[above];
+
+        if (is_called(into, parent, name)) {
+            placed[i] = parent;
+            fg_tree_add(&into->tree, parent, sum->tree.self[i]);
+            fg_tree_add(&into->tree, parent, sum->known[i].rest);
+        } else {
+            struct fg_slice text = fg_tree_name(&sum->tree, i);
+
+            placed[i] =
+                look_for_node(into, parent, fg_symbols_name_location(&into->tree.symbols, text));
+            fold_node(sum, i, name, into, placed[i]);
+        }
+    }
+    fg_tree_add(&into->tree, FG_TREE_ROOT, sum->tree.root_self);
+    into->root_rest = fg_value_add(into->root_rest, sum->root_rest);
+    into->root_slack = add_sat(into->root_slack, sum->root_slack);
+    into->cut = add_sat(into->cut, sum->cut);
+    free(placed);
+}
+
+/* ---- pictures ---- */
 
 static void *new_column(const struct fg_crown_sum *sum)
 {
@@ -208,66 +294,76 @@ static void *new_column(const struct fg_crown_sum *sum)
  * Of a node: what crowns without it have cut at most; and, seen from above, what is hidden in its
  * parent together with what is hidden in the parent's rests.
  */
-static void bound_errors(struct judging *judging)
+static void bound_errors(const struct fg_crown_sum *sum, struct fg_crown_judged *judged)
 {
-    const struct fg_crown_sum *sum = judging->sum;
-
-    judging->unseen = FG_MIN(sum->cut, sum->root_slack);
+    judged->root_below = FG_MIN(sum->cut, sum->root_slack);
+    judged->unseen = judged->root_below;
     for (uint32_t i = 0; i < sum->tree.n_nodes; i++) {
         uint32_t parent = sum->tree.parents[i];
         uint64_t above = parent == FG_TREE_ROOT
                              ? sum->root_slack
-                             : add_sat(judging->errors[parent], sum->known[parent].slack);
+                             : add_sat(judged->errors[parent], sum->known[parent].slack);
         uint64_t absent = sum->cut == UINT64_MAX ? UINT64_MAX : sum->cut - sum->known[i].seen;
-        uint64_t below;
 
-        judging->errors[i] = FG_MIN(above, absent);
-        below = FG_MIN(sum->cut, add_sat(judging->errors[i], sum->known[i].slack));
-        judging->unseen = FG_MAX(judging->unseen, below);
+        judged->errors[i] = FG_MIN(above, absent);
+        judged->below[i] = FG_MIN(sum->cut, add_sat(judged->errors[i], sum->known[i].slack));
+        judged->unseen = FG_MAX(judged->unseen, judged->below[i]);
     }
 }
 
-static void judge(struct judging *judging, const struct fg_crown_sum *sum)
+void fg_crown_sum_judge(const struct fg_crown_sum *sum, struct fg_crown_judged *ret_judged)
 {
     const struct fg_tree *tree = &sum->tree;
+    struct fg_crown_judged judged = {
+        .rests = new_column(sum),
+        .totals = new_column(sum),
+        .errors = new_column(sum),
+        .below = new_column(sum),
+    };
 
-    judging->sum = sum;
-    judging->totals = new_column(sum);
-    judging->errors = new_column(sum);
-    judging->rests = new_column(sum);
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
-        judging->rests[i] = sum->known[i].rest;
-        judging->totals[i] = fg_value_add(tree->self[i], judging->rests[i]);
+        judged.rests[i] = sum->known[i].rest;
+        judged.totals[i] = fg_value_add(tree->self[i], judged.rests[i]);
     }
-    judging->all = fg_parents_sums(tree->parents, tree->n_nodes, judging->totals, judging->totals);
-    judging->all = fg_value_add(judging->all, sum->root_rest);
-    bound_errors(judging);
+    judged.all = fg_parents_sums(tree->parents, tree->n_nodes, judged.totals, judged.totals);
+    judged.all = fg_value_add(judged.all, sum->root_rest);
+    bound_errors(sum, &judged);
+    *ret_judged = judged;
+}
+
+void fg_crown_judged_done(struct fg_crown_judged *judged)
+{
+    free(judged->rests);
+    free(judged->totals);
+    free(judged->errors);
+    free(judged->below);
+    *judged = (struct fg_crown_judged){0};
 }
 
 /*
  * Exact is a picture when nothing that may belong in it is uncertain: not what is shown, not what
  * could weigh as much as the least that is shown, and nothing unseen could.
  */
-static struct fg_crown_verdict verdict_of(const struct judging *judging, int64_t least, bool cut)
+static struct fg_crown_verdict verdict_of(const struct fg_crown_judged *judged, uint32_t n_nodes,
+                                          int64_t least, bool cut)
 {
-    struct fg_crown_verdict verdict = {.exact = true, .total = judging->all};
-    const struct fg_tree *tree = &judging->sum->tree;
+    struct fg_crown_verdict verdict = {.exact = true, .total = judged->all};
 
-    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+    for (uint32_t i = 0; i < n_nodes; i++) {
         int64_t could;
 
-        if (judging->errors[i] == 0)
+        if (judged->errors[i] == 0)
             continue;
-        verdict.bound = FG_MAX(verdict.bound, judging->errors[i]);
-        if (!cut || judging->errors[i] > INT64_MAX ||
-            __builtin_add_overflow(judging->totals[i], (int64_t)judging->errors[i], &could) ||
+        verdict.bound = FG_MAX(verdict.bound, judged->errors[i]);
+        if (!cut || judged->errors[i] > INT64_MAX ||
+            __builtin_add_overflow(judged->totals[i], (int64_t)judged->errors[i], &could) ||
             could >= least)
             verdict.exact = false;
     }
-    if (judging->unseen > 0 &&
-        (!cut || judging->unseen > INT64_MAX || (int64_t)judging->unseen >= least))
+    if (judged->unseen > 0 &&
+        (!cut || judged->unseen > INT64_MAX || (int64_t)judged->unseen >= least))
         verdict.exact = false;
-    verdict.bound = verdict.exact ? 0 : FG_MAX(verdict.bound, judging->unseen);
+    verdict.bound = verdict.exact ? 0 : FG_MAX(verdict.bound, judged->unseen);
     return verdict;
 }
 
@@ -276,21 +372,19 @@ void fg_crown_sum_truncate(const struct fg_crown_sum *sum, size_t max_nodes, str
 {
     const struct fg_tree *tree = &sum->tree;
     bool cut = max_nodes > 0 && tree->n_nodes > max_nodes;
-    struct judging judging;
+    struct fg_crown_judged judged;
     struct fg_flame_columns columns = {.count = 1};
     int64_t least = INT64_MIN, *second;
 
-    judge(&judging, sum);
+    fg_crown_sum_judge(sum, &judged);
     if (cut)
-        least = fg_flame_nth_largest(judging.totals, tree->n_nodes, max_nodes);
+        least = fg_flame_nth_largest(judged.totals, tree->n_nodes, max_nodes);
     columns.self[0] = tree->self;
-    columns.totals[0] = judging.totals;
-    columns.all[0] = judging.all;
-    columns.rest[0] = judging.rests;
+    columns.totals[0] = judged.totals;
+    columns.all[0] = judged.all;
+    columns.rest[0] = judged.rests;
     columns.root_rest[0] = sum->root_rest;
-    fg_flame_cut(tree, &columns, judging.totals, least, into, &second);
-    *ret_verdict = verdict_of(&judging, least, cut);
-    free(judging.rests);
-    free(judging.totals);
-    free(judging.errors);
+    fg_flame_cut(tree, &columns, judged.totals, least, into, &second);
+    *ret_verdict = verdict_of(&judged, tree->n_nodes, least, cut);
+    fg_crown_judged_done(&judged);
 }

@@ -46,6 +46,7 @@ struct fg_crown_sum {
 
 void fg_crown_sum_init(struct fg_crown_sum *sum);
 void fg_crown_sum_done(struct fg_crown_sum *sum);
+size_t fg_crown_sum_bytes(const struct fg_crown_sum *sum);
 
 /* Crowns over one tree of names, on their way into a sum. */
 struct fg_crown_adding {
@@ -65,6 +66,29 @@ void fg_crown_add(struct fg_crown_adding *adding, const struct fg_crown *crown);
 
 /* Adds what was read in full: a tree of names. */
 void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree);
+
+/* The same; the tree becomes that of a sum which is still empty. Of it only fg_tree_done() is of
+ * use afterwards. */
+void fg_crown_sum_take_tree(struct fg_crown_sum *sum, struct fg_tree *tree);
+
+/* Is there anything below a function of this name, or could there be? */
+bool fg_crown_sum_has_below(const struct fg_crown_sum *sum, struct fg_slice name);
+
+/* Adds the sum to another, what is below a function of this name becoming its own value. */
+void fg_crown_sum_fold(const struct fg_crown_sum *sum, struct fg_slice name,
+                       struct fg_crown_sum *into);
+
+/* What is known of the sum's nodes, in arrays by node. Owned: fg_crown_judged_done(). */
+struct fg_crown_judged {
+    int64_t *rests, *totals;
+    uint64_t *errors;    /* its total is too small by at most that */
+    uint64_t *below;     /* what a node below it that is in no crown weighs at most */
+    uint64_t root_below; /* the same beside the outermost nodes */
+    uint64_t unseen;     /* the same anywhere */
+    int64_t all;
+};
+void fg_crown_sum_judge(const struct fg_crown_sum *sum, struct fg_crown_judged *ret_judged);
+void fg_crown_judged_done(struct fg_crown_judged *judged);
 
 /* What can be said of a picture. */
 struct fg_crown_verdict {

@@ -108,6 +108,14 @@ void fg_name_tree_done(struct fg_name_tree *names)
     *names = (struct fg_name_tree){0};
 }
 
+size_t fg_name_tree_bytes(const struct fg_name_tree *names)
+{
+    size_t node = sizeof *names->parents + sizeof *names->name_numbers + sizeof *names->outermost;
+
+    return sizeof *names + names->n_nodes * node + names->n_names * sizeof *names->names +
+           names->n_from * sizeof *names->nodes + fg_symbols_bytes(&names->symbols);
+}
+
 /* ---- values ---- */
 
 void fg_name_values_init(struct fg_name_values *values, const struct fg_name_tree *names)

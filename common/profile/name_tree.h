@@ -29,6 +29,7 @@ void fg_name_tree_init(struct fg_name_tree *names, const struct fg_tree *tree);
 /* Of a tree of locations, nodes with and without value. */
 void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *tree);
 void fg_name_tree_done(struct fg_name_tree *names);
+size_t fg_name_tree_bytes(const struct fg_name_tree *names); /* its memory, about */
 
 /* One set of values over a tree of names. */
 struct fg_name_values {

@@ -219,8 +219,13 @@ void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into)
 
 struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node)
 {
+    return fg_tree_location_name(tree, tree->locations[node]);
+}
+
+struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t number)
+{
     const struct fg_symbols *symbols = &tree->symbols;
-    const struct fg_location *location = &symbols->locations[tree->locations[node]];
+    const struct fg_location *location = &symbols->locations[number];
 
     if (location->n_lines == 0)
         return FG_LIT("");

@@ -112,4 +112,7 @@ enum fg_code fg_tree_decode(struct fg_tree *tree, struct fg_slice in,
 /* Name of node's function: the first line's; "" when there is none. For trees of names. */
 struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node);
 
+/* The same of a location of its symbols. */
+struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t number);
+
 #endif
