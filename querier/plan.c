@@ -1,139 +1,5 @@
-/*
- * What a question needs is in two places: with the peers, what they have not committed yet, and in
- * blocks, what they have. Both are asked about one snapshot, so that each profile counts once, and
- * their answers meet here. Each holds a part of its own: sums add up and sets unite; nothing is
- * cut.
- *
- * Where the snapshot turns out to be too old (a peer has forgotten what was committed after it, or
- * an object of it is gone) it is taken anew and all of the errand begins again.
- */
-#include "common/base/str.h"
-#include "querier/blocks/blocks.h"
-#include "querier/peers.h"
-
-enum {
-    SNAPSHOTS_MAX = 4
-}; /* of an errand: a second one is rare, a fourth means that all is not well */
-
-static enum fg_code too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
-}
-
-static enum fg_code make_selection(struct question *question, const struct selection *from,
-                                   Fg__Inner__Selection *ret_selection, struct fg_err *err)
-{
-    fg__inner__selection__init(ret_selection);
-    ret_selection->start_ns = from->start_ns;
-    ret_selection->end_ns = from->end_ns;
-    return peers_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
-                          &ret_selection->matchers, err);
-}
-
-/* A head with such a selection; what is read of it begins at start_ns. */
-static struct peers_head head_of(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
-                                 int64_t start_ns)
-{
-    return (struct peers_head){.message = message,
-                               .tenant = &selection->tenant,
-                               .n_deletions = &selection->n_deletions,
-                               .deletions = &selection->deletions,
-                               .start_ns = start_ns,
-                               .end_ns = selection->end_ns};
-}
-
-/* protobuf-c's messages want strings that may be written to; packing does not. */
-static char **texts(struct question *question, const char *const *from, size_t n)
-{
-    char **copies = fg_arena_new(question->arena, char *, n);
-
-    for (size_t i = 0; i < n && copies != NULL; i++) {
-        copies[i] = fg_arena_text(question->arena, fg_cstr(from[i]));
-        if (copies[i] == NULL)
-            return NULL;
-    }
-    return copies;
-}
-
-static void count_stats(struct question *question, const Fg__Inner__Stats *stats)
-{
-    if (stats == NULL)
-        return;
-    question->profiles += stats->profiles;
-    question->bytes += stats->bytes;
-    question->series += stats->series;
-}
-
-/* --- errands --- */
-
-/* One thing that a question wants to know; first in the struct of its kind. */
-struct errand {
-    enum fg_rpc_method method;
-    struct peers_head head;
-    uint64_t *generation; /* where the head has it */
-    peers_reply take;     /* adds a peer's reply to `into` */
-    enum fg_code (*read)(struct question *question, struct errand *errand, struct fg_err *err);
-    void (*restart)(struct errand *errand); /* empties `into` */
-    void *into;
-};
-
-/* Peers answer while blocks are read. */
-static enum fg_code try_errand(struct question *question, struct errand *errand, struct fg_err *err)
-{
-    struct asked *asked;
-
-    *errand->generation = blocks_generation(question);
-    if (peers_ask(question, errand->method, &errand->head, &asked, err) != FG_OK)
-        return err->code;
-    if (errand->read(question, errand, err) != FG_OK) {
-        peers_drop(question, asked);
-        return err->code;
-    }
-    return peers_take(question, asked, errand->take, errand->into, err);
-}
-
-static bool is_too_old(const struct question *question, enum fg_code code)
-{
-    return question->querier->blocks != NULL &&
-           (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
-}
-
-/* Fresh snapshots did not help: that is no fault of the client's. */
-static enum fg_code give_up(const struct question *question, struct fg_err *err)
-{
-    if (question->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
-        err->code = FG_E_UNAVAILABLE;
-    if (!is_too_old(question, err->code))
-        return err->code;
-    err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
-    return fg_wrap(err, "with %d snapshots", SNAPSHOTS_MAX);
-}
-
-/* A snapshot, and what is deleted in it. */
-static enum fg_code begin(struct question *question, bool fresh, struct fg_err *err)
-{
-    if (blocks_begin(question, fresh, err) != FG_OK)
-        return err->code;
-    return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
-}
-
-static enum fg_code run_errand(struct question *question, struct errand *errand, struct fg_err *err)
-{
-    uint64_t profiles = question->profiles, series = question->series;
-
-    if (begin(question, false, err) != FG_OK)
-        return err->code;
-    for (unsigned i = 1; try_errand(question, errand, err) != FG_OK; i++) {
-        if (i == SNAPSHOTS_MAX || !is_too_old(question, err->code))
-            return give_up(question, err);
-        if (begin(question, true, err) != FG_OK)
-            return err->code;
-        question->profiles = profiles;
-        question->series = series;
-        errand->restart(errand);
-    }
-    return FG_OK;
-}
+/* What questions want to know, beside pictures: stacks, series, totals over time, counts. */
+#include "querier/errand.h"
 
 /* --- SELECT --- */
 
@@ -148,16 +14,9 @@ static enum fg_code take_tree(struct question *question, const struct fg_call *c
                               struct fg_err *err)
 {
     struct fg_tree *into = arg, part;
-    ProtobufCMessage *head;
 
-    if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, question->arena, &head,
-                   err) != FG_OK)
-        return fg_wrap(err, "answer of an ingester");
-    count_stats(question, ((Fg__Inner__SelectReply *)head)->stats);
-    if (call->reply_payload.len == 0)
-        return FG_OK;
     fg_tree_init(&part);
-    enum fg_code code = fg_tree_decode(&part, call->reply_payload, err);
+    enum fg_code code = errand_take_tree(question, call, &part, err);
     if (code == FG_OK && into->n_nodes == 0) {
         struct fg_tree empty = *into; /* the first part becomes the whole as it is */
 
@@ -203,24 +62,10 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
         .names_only = names_only,
     };
 
-    fg__inner__select_head__init(&head);
-    if (make_selection(question, selection, &inner, err) != FG_OK)
+    if (errand_select_head(question, selection, stacks, names_only, &inner, &head, err) != FG_OK)
         return err->code;
-    errand.base.head = head_of(&head.base, &inner, inner.start_ns);
-    head.selection = &inner;
-    head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
-    head.names_only = names_only;
-    head.call_site = texts(question, stacks->call_site, stacks->n_call_site);
-    if (head.profile_type == NULL || head.call_site == NULL)
-        return too_large(err);
-    head.n_call_site = stacks->n_call_site;
-    head.spans = stacks->spans;
-    head.n_spans = stacks->n_spans;
-    head.traces = stacks->traces;
-    head.n_traces = stacks->n_traces;
-    head.profile_ids = stacks->profile_ids;
-    head.n_profile_ids = stacks->n_profile_ids;
-    return run_errand(question, &errand.base, err);
+    errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
+    return errand_run(question, &errand.base, err);
 }
 
 /* --- SERIES --- */
@@ -261,9 +106,9 @@ static enum fg_code take_series(struct question *question, const struct fg_call 
     if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "answer of an ingester");
-    count_stats(question, ((Fg__Inner__SeriesReply *)head)->stats);
+    errand_count(question, ((Fg__Inner__SeriesReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return too_large(err);
+        return errand_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -305,15 +150,15 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
     };
 
     fg__inner__series_head__init(&head);
-    if (make_selection(question, selection, &inner, err) != FG_OK)
+    if (errand_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head = head_of(&head.base, &inner, inner.start_ns);
+    errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
     head.selection = &inner;
-    head.label_names = texts(question, names, n_names);
+    head.label_names = errand_texts(question, names, n_names);
     head.n_label_names = n_names;
     if (head.label_names == NULL)
-        return too_large(err);
-    if (run_errand(question, &errand.base, err) != FG_OK)
+        return errand_too_large(err);
+    if (errand_run(question, &errand.base, err) != FG_OK)
         return err->code;
     label_sets_sort(into);
     return FG_OK;
@@ -336,7 +181,7 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena, st
 
     series->items = fg_arena_new(arena, struct point, n);
     if (series->items == NULL)
-        return too_large(err);
+        return errand_too_large(err);
     for (uint64_t i = 0; i < n && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
 
@@ -384,9 +229,9 @@ static enum fg_code take_points(struct question *question, const struct fg_call 
     if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "answer of an ingester");
-    count_stats(question, ((Fg__Inner__PointsReply *)head)->stats);
+    errand_count(question, ((Fg__Inner__PointsReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return too_large(err);
+        return errand_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -430,18 +275,18 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
     };
 
     fg__inner__points_head__init(&head);
-    if (make_selection(question, selection, &inner, err) != FG_OK)
+    if (errand_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head = head_of(&head.base, &inner, points_from_ns(selection, step_ns));
+    errand.base.head = errand_head(&head.base, &inner, points_from_ns(selection, step_ns));
     head.selection = &inner;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
-    head.group_by = texts(question, errand.group_by, n_group_by);
+    head.group_by = errand_texts(question, errand.group_by, n_group_by);
     head.n_group_by = n_group_by;
     if (head.profile_type == NULL || head.group_by == NULL)
-        return too_large(err);
+        return errand_too_large(err);
     points_list_init(&list);
-    enum fg_code code = run_errand(question, &errand.base, err);
+    enum fg_code code = errand_run(question, &errand.base, err);
     if (code == FG_OK) {
         *ret_series = list.items;
         *ret_n = list.n;
@@ -501,7 +346,7 @@ enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stat
                             .into = &stats};
 
     fg__inner__stats_head__init(&head);
-    if (run_errand(question, &errand, err) != FG_OK)
+    if (errand_run(question, &errand, err) != FG_OK)
         return err->code;
     *ret_stats = stats;
     return FG_OK;
@@ -542,5 +387,5 @@ enum fg_code plan_profiles(struct question *question, const struct selection *se
     };
 
     fg_assert(question->querier->n_ingesters == 0);
-    return run_errand(question, &errand.base, err);
+    return errand_run(question, &errand.base, err);
 }

@@ -1,0 +1,157 @@
+#include "querier/errand.h"
+
+#include "common/base/str.h"
+
+enum {
+    SNAPSHOTS_MAX = 4
+}; /* of an errand: a second one is rare, a fourth means that all is not well */
+
+enum fg_code errand_too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+}
+
+enum fg_code errand_selection(struct question *question, const struct selection *from,
+                              Fg__Inner__Selection *ret_selection, struct fg_err *err)
+{
+    fg__inner__selection__init(ret_selection);
+    ret_selection->start_ns = from->start_ns;
+    ret_selection->end_ns = from->end_ns;
+    return peers_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
+                          &ret_selection->matchers, err);
+}
+
+struct peers_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
+                              int64_t start_ns)
+{
+    return (struct peers_head){.message = message,
+                               .tenant = &selection->tenant,
+                               .n_deletions = &selection->n_deletions,
+                               .deletions = &selection->deletions,
+                               .start_ns = start_ns,
+                               .end_ns = selection->end_ns};
+}
+
+char **errand_texts(struct question *question, const char *const *from, size_t n)
+{
+    char **copies = fg_arena_new(question->arena, char *, n);
+
+    for (size_t i = 0; i < n && copies != NULL; i++) {
+        copies[i] = fg_arena_text(question->arena, fg_cstr(from[i]));
+        if (copies[i] == NULL)
+            return NULL;
+    }
+    return copies;
+}
+
+void errand_count(struct question *question, const Fg__Inner__Stats *stats)
+{
+    if (stats == NULL)
+        return;
+    question->profiles += stats->profiles;
+    question->bytes += stats->bytes;
+    question->series += stats->series;
+}
+
+/* --- what SELECT is for --- */
+
+enum fg_code errand_select_head(struct question *question, const struct selection *from,
+                                const struct stacks *stacks, bool names_only,
+                                Fg__Inner__Selection *selection, Fg__Inner__SelectHead *ret_head,
+                                struct fg_err *err)
+{
+    Fg__Inner__SelectHead head;
+
+    fg__inner__select_head__init(&head);
+    if (errand_selection(question, from, selection, err) != FG_OK)
+        return err->code;
+    head.selection = selection;
+    head.profile_type = fg_arena_text(question->arena, fg_cstr(from->type_text));
+    head.names_only = names_only;
+    head.call_site = errand_texts(question, stacks->call_site, stacks->n_call_site);
+    if (head.profile_type == NULL || head.call_site == NULL)
+        return errand_too_large(err);
+    head.n_call_site = stacks->n_call_site;
+    head.spans = stacks->spans;
+    head.n_spans = stacks->n_spans;
+    head.traces = stacks->traces;
+    head.n_traces = stacks->n_traces;
+    head.profile_ids = stacks->profile_ids;
+    head.n_profile_ids = stacks->n_profile_ids;
+    *ret_head = head;
+    return FG_OK;
+}
+
+enum fg_code errand_take_tree(struct question *question, const struct fg_call *call,
+                              struct fg_tree *into, struct fg_err *err)
+{
+    ProtobufCMessage *head;
+
+    if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, question->arena, &head,
+                   err) != FG_OK)
+        return fg_wrap(err, "answer of an ingester");
+    errand_count(question, ((Fg__Inner__SelectReply *)head)->stats);
+    if (call->reply_payload.len == 0)
+        return FG_OK;
+    return fg_tree_decode(into, call->reply_payload, err);
+}
+
+/* --- errands --- */
+
+/* Peers answer while blocks are read. */
+static enum fg_code try_errand(struct question *question, struct errand *errand, struct fg_err *err)
+{
+    struct asked *asked;
+
+    *errand->generation = blocks_generation(question);
+    if (peers_ask(question, errand->method, &errand->head, &asked, err) != FG_OK)
+        return err->code;
+    if (errand->read(question, errand, err) != FG_OK) {
+        peers_drop(question, asked);
+        return err->code;
+    }
+    return peers_take(question, asked, errand->take, errand->into, err);
+}
+
+static bool is_too_old(const struct question *question, enum fg_code code)
+{
+    return question->querier->blocks != NULL &&
+           (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
+}
+
+/* Fresh snapshots did not help: that is no fault of the client's. */
+static enum fg_code give_up(const struct question *question, struct fg_err *err)
+{
+    if (question->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
+        err->code = FG_E_UNAVAILABLE;
+    if (!is_too_old(question, err->code))
+        return err->code;
+    err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
+    return fg_wrap(err, "with %d snapshots", SNAPSHOTS_MAX);
+}
+
+/* A snapshot, and what is deleted in it. */
+static enum fg_code begin(struct question *question, bool fresh, struct fg_err *err)
+{
+    if (blocks_begin(question, fresh, err) != FG_OK)
+        return err->code;
+    return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
+}
+
+enum fg_code errand_run(struct question *question, struct errand *errand, struct fg_err *err)
+{
+    uint64_t profiles = question->profiles, series = question->series;
+
+    if (begin(question, false, err) != FG_OK)
+        return err->code;
+    for (unsigned i = 1; try_errand(question, errand, err) != FG_OK; i++) {
+        if (i == SNAPSHOTS_MAX || !is_too_old(question, err->code))
+            return give_up(question, err);
+        if (begin(question, true, err) != FG_OK)
+            return err->code;
+        question->profiles = profiles;
+        question->series = series;
+        errand->restart(errand);
+    }
+    return FG_OK;
+}

@@ -1,0 +1,55 @@
+/*
+ * An errand is one thing that a question wants to know, in two places: with the peers, what they
+ * have not committed yet, and in blocks, what they have. Both are asked about one snapshot, so that
+ * each profile counts once, and their answers meet in `into`. Each holds a part of its own: sums
+ * add up and sets unite; nothing is cut.
+ *
+ * Where the snapshot turns out to be too old (a peer has forgotten what was committed after it, or
+ * an object of it is gone) it is taken anew and all of the errand begins again.
+ */
+#ifndef FG_QUERIER_ERRAND_H
+#define FG_QUERIER_ERRAND_H
+
+#include "proto/inner.pb-c.h"
+#include "querier/blocks/blocks.h"
+#include "querier/peers.h"
+
+/* First in the struct of its kind. */
+struct errand {
+    enum fg_rpc_method method;
+    struct peers_head head;
+    uint64_t *generation; /* where the head has it */
+    peers_reply take;     /* adds a peer's reply to `into` */
+    enum fg_code (*read)(struct question *question, struct errand *errand, struct fg_err *err);
+    void (*restart)(struct errand *errand); /* empties `into` */
+    void *into;
+};
+enum fg_code errand_run(struct question *question, struct errand *errand,
+                        struct fg_err *err) fg_must_check;
+
+/* ---- what errands have in common ---- */
+
+enum fg_code errand_too_large(struct fg_err *err);
+
+/* What a reply says that it was made from. */
+void errand_count(struct question *question, const Fg__Inner__Stats *stats);
+
+/* In the question's arena; NULL: it is full. protobuf-c's messages want strings that may be written
+ * to; packing does not. */
+char **errand_texts(struct question *question, const char *const *from, size_t n);
+
+enum fg_code errand_selection(struct question *question, const struct selection *from,
+                              Fg__Inner__Selection *ret_selection,
+                              struct fg_err *err) fg_must_check;
+
+/* Of SELECT. The head refers to *selection. */
+enum fg_code errand_select_head(struct question *question, const struct selection *from,
+                                const struct stacks *stacks, bool names_only,
+                                Fg__Inner__Selection *selection, Fg__Inner__SelectHead *ret_head,
+                                struct fg_err *err) fg_must_check;
+
+/* A peer's tree, and counts what it was made from; an empty one where it has nothing. */
+enum fg_code errand_take_tree(struct question *question, const struct fg_call *call,
+                              struct fg_tree *into, struct fg_err *err) fg_must_check;
+
+#endif
