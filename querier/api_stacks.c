@@ -127,21 +127,25 @@ static enum fg_code bad_ids(struct question *question, const struct selection *s
     return code;
 }
 
-/* The merged tree of a request; an empty one when nothing was found. */
+/* What a request selects. *ret_stacks NULL: nothing. In the question's arena. */
 static enum fg_code find_stacks(struct question *question, const struct stack_request *in,
-                                struct selection *selection, bool names_only, struct fg_tree *into,
+                                struct selection *selection, const struct stacks **ret_stacks,
                                 struct fg_err *err)
 {
-    struct stacks stacks;
+    struct stacks *stacks = fg_arena_new(question->arena, struct stacks, 1);
     struct fg_err why;
 
+    if (stacks == NULL)
+        return api_too_large(err);
     if (select_profiles(question, selection, in->type_id, in->label_selector, err) != FG_OK)
         return err->code;
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
-    if (read_stacks(question->arena, in, &stacks, &why) != FG_OK)
+    *ret_stacks = NULL;
+    if (read_stacks(question->arena, in, stacks, &why) != FG_OK)
         return bad_ids(question, selection, &why, err);
-    return plan_tree(question, selection, &stacks, names_only, into, err);
+    *ret_stacks = stacks;
+    return FG_OK;
 }
 
 static Querier__V1__Level **make_levels(struct fg_arena *arena, int64_t *values,
@@ -174,13 +178,12 @@ static char **make_names(struct fg_arena *arena, const struct fg_slice *names, s
 struct drawing {
     Querier__V1__FlameGraph graph;
     struct fg_flame flame; /* what graph borrows from */
-    struct cut cut;        /* what flame borrows from */
 };
 
 static enum fg_code draw(struct question *question, const struct fg_tree *tree, size_t max_nodes,
                          struct drawing *drawing, struct fg_err *err)
 {
-    fg_flame_make(cut_make(&drawing->cut, tree, max_nodes, true), max_nodes, &drawing->flame);
+    fg_flame_make(tree, max_nodes, &drawing->flame);
 
     struct fg_flame *flame = &drawing->flame;
     Querier__V1__FlameGraph *graph = &drawing->graph;
@@ -209,7 +212,6 @@ static enum fg_code reply_flamegraph(struct question *question, const struct fg_
     if (code == FG_OK)
         code = question_reply(question, &out.base, err);
     fg_flame_done(&drawing.flame);
-    cut_done(&drawing.cut);
     return code;
 }
 
@@ -218,12 +220,10 @@ static enum fg_code reply_tree(struct question *question, const struct fg_tree *
 {
     Querier__V1__SelectMergeStacktracesResponse out;
     struct fg_buf bytes;
-    struct cut cut;
 
     querier__v1__select_merge_stacktraces_response__init(&out);
     fg_buf_init(&bytes, question->querier->answer_max_bytes);
-    fg_flame_write_tree(cut_make(&cut, tree, max_nodes, false), max_nodes, &bytes);
-    cut_done(&cut);
+    fg_flame_write_tree(tree, max_nodes, &bytes);
     out.tree = (ProtobufCBinaryData){bytes.len, bytes.ptr};
     enum fg_code code = bytes.full ? api_too_large(err) : question_reply(question, &out.base, err);
     fg_buf_done(&bytes);
@@ -276,21 +276,20 @@ static enum fg_code answer_pprof(struct question *question, const struct fg_tree
     return code;
 }
 
-static enum fg_code answer_stacks(struct question *question, const struct stack_request *in,
-                                  Querier__V1__ProfileFormat format, struct selection *selection,
-                                  struct fg_tree *tree, struct fg_err *err)
+/* Drawn in any form but pprof. Tree: what was found, into an empty one. */
+static enum fg_code answer_picture(struct question *question, const struct stacks *stacks,
+                                   const struct selection *selection, size_t max_nodes,
+                                   Querier__V1__ProfileFormat format, struct fg_tree *tree,
+                                   struct fg_err *err)
 {
-    bool pprof = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
-    size_t max_nodes;
+    bool tree_bytes = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
 
-    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
-        find_stacks(question, in, selection, !pprof, tree, err) != FG_OK ||
-        question_check(question, err) != FG_OK)
+    if (stacks != NULL &&
+        plan_picture(question, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
         return err->code;
-    if (pprof) /* whole, unless the client asked for less */
-        return answer_pprof(question, tree, selection, in->max_nodes > 0 ? max_nodes : 0, err);
-    if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE)
+    if (question_check(question, err) != FG_OK)
+        return err->code;
+    if (tree_bytes)
         return reply_tree(question, tree, max_nodes, err);
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT && tree->n_nodes > 0)
         return fg_fail(err, FG_E_UNIMPLEMENTED,
@@ -298,6 +297,43 @@ static enum fg_code answer_stacks(struct question *question, const struct stack_
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT)
         return reply_tree(question, tree, max_nodes, err); /* nothing, in every format */
     return reply_flamegraph(question, tree, max_nodes, err);
+}
+
+/* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. */
+static enum fg_code find_pprof(struct question *question, const struct stack_request *in,
+                               struct selection *selection, struct fg_tree *tree,
+                               size_t *ret_max_nodes, struct fg_err *err)
+{
+    const struct stacks *stacks;
+    size_t max_nodes;
+
+    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+        find_stacks(question, in, selection, &stacks, err) != FG_OK ||
+        (stacks != NULL && plan_tree(question, selection, stacks, false, tree, err) != FG_OK) ||
+        question_check(question, err) != FG_OK)
+        return err->code;
+    *ret_max_nodes = in->max_nodes > 0 ? max_nodes : 0;
+    return FG_OK;
+}
+
+static enum fg_code answer_stacks(struct question *question, const struct stack_request *in,
+                                  Querier__V1__ProfileFormat format, struct selection *selection,
+                                  struct fg_tree *tree, struct fg_err *err)
+{
+    const struct stacks *stacks;
+    size_t max_nodes;
+
+    if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF) {
+        if (find_pprof(question, in, selection, tree, &max_nodes, err) != FG_OK)
+            return err->code;
+        return answer_pprof(question, tree, selection, max_nodes, err);
+    }
+    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+        find_stacks(question, in, selection, &stacks, err) != FG_OK)
+        return err->code;
+    return answer_picture(question, stacks, selection, max_nodes, format, tree, err);
 }
 
 static enum fg_code with_stacks(struct question *question, const struct stack_request *in,
@@ -378,12 +414,8 @@ static enum fg_code bare_pprof(struct question *question, const struct stack_req
     size_t max_nodes;
     struct fg_buf pprof;
 
-    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
-        find_stacks(question, in, selection, false, tree, err) != FG_OK ||
-        question_check(question, err) != FG_OK)
+    if (find_pprof(question, in, selection, tree, &max_nodes, err) != FG_OK)
         return err->code;
-    max_nodes = in->max_nodes > 0 ? max_nodes : 0;
     if (!question->call.json) /* the message is the answer as it is */
         return write_pprof(tree, selection, max_nodes, &question->body, err);
 
@@ -429,20 +461,17 @@ enum fg_code api_select_merge_profile(struct question *question, const ProtobufC
 
 /* --- Diff --- */
 
-static enum fg_code find_side(struct question *question,
+static enum fg_code read_side(struct question *question,
                               const Querier__V1__SelectMergeStacktracesRequest *in,
-                              struct fg_tree *into, struct fg_err *err)
+                              struct side *side, struct fg_err *err)
 {
     struct stack_request request = {.type_id = "", .label_selector = ""};
-    struct selection selection = {0};
 
     if (in != NULL)
         request = stacktraces_request(in);
-    enum fg_code code = select_range(question, &selection, request.start_ms, request.end_ms, err);
-    if (code == FG_OK)
-        code = find_stacks(question, &request, &selection, true, into, err);
-    selection_done(&selection);
-    return code;
+    if (select_range(question, &side->selection, request.start_ms, request.end_ms, err) != FG_OK)
+        return err->code;
+    return find_stacks(question, &request, &side->selection, &side->stacks, err);
 }
 
 static enum fg_code reply_diff(struct question *question, const struct diff *diff,
@@ -473,19 +502,21 @@ static int64_t max_nodes_of(const Querier__V1__SelectMergeStacktracesRequest *in
 }
 
 static enum fg_code diff_sides(struct question *question, const Querier__V1__DiffRequest *in,
-                               struct fg_tree sides[2], struct fg_err *err)
+                               struct side sides[2], struct fg_err *err)
 {
     int64_t asked = FG_MAX(max_nodes_of(in->left), max_nodes_of(in->right));
     struct diff diff;
     size_t max_nodes;
 
     if (select_max_nodes(asked, &max_nodes, err) != FG_OK ||
-        find_side(question, in->left, &sides[0], err) != FG_OK ||
-        find_side(question, in->right, &sides[1], err) != FG_OK ||
-        question_check(question, err) != FG_OK)
+        read_side(question, in->left, &sides[0], err) != FG_OK ||
+        read_side(question, in->right, &sides[1], err) != FG_OK)
         return err->code;
-    diff_make(&sides[0], &sides[1], max_nodes, &diff);
-    enum fg_code code = reply_diff(question, &diff, err);
+    enum fg_code code = plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
+    if (code == FG_OK)
+        code = question_check(question, err);
+    if (code == FG_OK)
+        code = reply_diff(question, &diff, err);
     diff_done(&diff);
     return code;
 }
@@ -493,13 +524,11 @@ static enum fg_code diff_sides(struct question *question, const Querier__V1__Dif
 enum fg_code api_diff_method(struct question *question, const ProtobufCMessage *message,
                              struct fg_err *err)
 {
-    struct fg_tree sides[2];
-
-    fg_tree_init(&sides[0]);
-    fg_tree_init(&sides[1]);
+    struct side sides[2] = {0};
     enum fg_code code = diff_sides(question, (const Querier__V1__DiffRequest *)message, sides, err);
-    fg_tree_done(&sides[0]);
-    fg_tree_done(&sides[1]);
+
+    selection_done(&sides[0].selection);
+    selection_done(&sides[1].selection);
     if (code == FG_E_UNKNOWN) /* ids that are none; here everything wrong is the client's fault */
         code = err->code = FG_E_INVALID;
     return code;

@@ -10,55 +10,17 @@
  */
 #include "querier/question.h"
 
-static bool is_other(const struct fg_tree *tree, uint32_t node)
+void cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
+              struct fg_crown_verdict *ret_verdict)
 {
-    return node != FG_TREE_ROOT && fg_slice_is(fg_tree_name(tree, node), "other");
-}
+    struct fg_crown_sum folded;
 
-static bool has_folds(const struct fg_tree *tree)
-{
-    for (uint32_t i = 0; i < tree->n_nodes; i++)
-        if (is_other(tree, tree->parents[i]))
-            return true;
-    return false;
-}
-
-/* Copies the tree, what is below an "other" becoming its own value. */
-static void fold_others(const struct fg_tree *tree, struct fg_tree *into)
-{
-    uint32_t *placed = fg_calloc((size_t)tree->n_nodes + 1, sizeof *placed);
-
-    for (uint32_t i = 0; i < tree->n_nodes; i++) {
-        uint32_t above = tree->parents[i];
-        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : placed[above];
-
-        if (is_other(into, parent))
-            placed[i] = parent;
-        else
-            placed[i] = fg_tree_child(
-                into, parent, fg_symbols_name_location(&into->symbols, fg_tree_name(tree, i)));
-        into->self[placed[i]] += tree->self[i];
+    if (!fold || !fg_crown_sum_has_below(sum, FG_LIT("other"))) {
+        fg_crown_sum_truncate(sum, max_nodes, into, ret_verdict);
+        return;
     }
-    free(placed);
-}
-
-const struct fg_tree *cut_make(struct cut *cut, const struct fg_tree *tree, size_t max_nodes,
-                               bool fold)
-{
-    fg_tree_init(&cut->folded);
-    fg_tree_init(&cut->truncated);
-    if (fold && has_folds(tree)) {
-        fold_others(tree, &cut->folded);
-        tree = &cut->folded;
-    }
-    if (tree->n_nodes <= max_nodes)
-        return tree;
-    fg_tree_truncate(tree, max_nodes, &cut->truncated);
-    return &cut->truncated;
-}
-
-void cut_done(struct cut *cut)
-{
-    fg_tree_done(&cut->folded);
-    fg_tree_done(&cut->truncated);
+    fg_crown_sum_init(&folded);
+    fg_crown_sum_fold(sum, FG_LIT("other"), &folded);
+    fg_crown_sum_truncate(&folded, max_nodes, into, ret_verdict);
+    fg_crown_sum_done(&folded);
 }

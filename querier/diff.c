@@ -1,7 +1,8 @@
 /*
- * Two trees side by side (query.md, 6.2): both get the same shape, a node that one side lacks being
+ * Two sums side by side (query.md, 6.2): both get the same shape, a node that one side lacks being
  * zero there, and are drawn level by level with the left and right extent of each bar. What is too
- * small on both sides becomes one bar "other" per parent, last among its siblings.
+ * small on both sides becomes one bar "other" per parent, last among its siblings; and so do rests,
+ * which crowns have cut.
  */
 #include "common/base/hash.h"
 #include "querier/question.h"
@@ -13,6 +14,13 @@ enum { BAR_NUMBERS = 7 };
 /* Of a node of the merged tree, left and right. */
 struct sums {
     int64_t self[2], total[2];
+    int64_t rest[2]; /* below it, but in none of its children */
+};
+
+/* How far totals may be too small, of a node on one side. */
+struct doubt {
+    bool known;            /* the side has the node */
+    uint64_t error, below; /* as in fg_crown_judged */
 };
 
 struct bar {
@@ -33,6 +41,8 @@ struct work {
     uint32_t *first;   /* of a node's children in order; the root's stand at [n_nodes] */
     int64_t threshold;
     struct bars level, next;
+    struct doubt *doubts[2]; /* by node; NULL: there are none on that side */
+    uint64_t unseen;         /* what a node that neither side knows weighs at most */
 };
 
 static void bars_add(struct bars *bars, const struct bar *bar)
@@ -61,11 +71,13 @@ static uint32_t *place_nodes(struct fg_tree *both, const struct fg_tree *side)
     return placed;
 }
 
-static void add_self(struct sums *sums, const struct fg_tree *side, const uint32_t *placed,
+static void add_self(struct sums *sums, const struct fg_crown_sum *side, const uint32_t *placed,
                      unsigned which)
 {
-    for (uint32_t i = 0; i < side->n_nodes; i++)
-        sums[placed[i]].self[which] += side->self[i];
+    for (uint32_t i = 0; i < side->tree.n_nodes; i++) {
+        sums[placed[i]].self[which] += side->tree.self[i];
+        sums[placed[i]].rest[which] += side->known[i].rest;
+    }
 }
 
 /* Parents come before their children, so one walk from the end adds everything up. */
@@ -75,23 +87,62 @@ static void add_totals(struct sums *sums, const struct fg_tree *tree, struct sum
         struct sums *parent = tree->parents[i] == FG_TREE_ROOT ? ret_all : &sums[tree->parents[i]];
 
         for (unsigned side = 0; side < 2; side++) {
-            sums[i].total[side] += sums[i].self[side];
+            sums[i].total[side] += sums[i].self[side] + sums[i].rest[side];
             parent->total[side] += sums[i].total[side];
         }
     }
+    for (unsigned side = 0; side < 2; side++)
+        ret_all->total[side] += ret_all->rest[side];
 }
 
-static void merge_sides(struct work *work, const struct fg_tree *left, const struct fg_tree *right,
-                        struct sums *ret_all)
+/* Of one side, by node of the merged tree: what it lacks may be hidden in the nearest node above
+ * that it has. */
+static struct doubt *doubts_of(const struct fg_crown_sum *side,
+                               const struct fg_crown_judged *judged, const struct fg_tree *both,
+                               const uint32_t *placed)
+{
+    struct doubt *doubts = fg_calloc((size_t)both->n_nodes + 1, sizeof *doubts);
+
+    for (uint32_t i = 0; i < side->tree.n_nodes; i++)
+        doubts[placed[i]] = (struct doubt){true, judged->errors[i], judged->below[i]};
+    for (uint32_t i = 0; i < both->n_nodes; i++) {
+        uint32_t parent = both->parents[i];
+        uint64_t below = parent == FG_TREE_ROOT ? judged->root_below : doubts[parent].below;
+
+        if (!doubts[i].known)
+            doubts[i] = (struct doubt){false, below, below};
+    }
+    return doubts;
+}
+
+static void doubt_side(struct work *work, const struct fg_crown_sum *side, const uint32_t *placed,
+                       unsigned which)
+{
+    struct fg_crown_judged judged;
+
+    if (side->cut == 0)
+        return;
+    fg_crown_sum_judge(side, &judged);
+    work->unseen = FG_MAX(work->unseen, judged.unseen);
+    work->doubts[which] = doubts_of(side, &judged, &work->diff->tree, placed);
+    fg_crown_judged_done(&judged);
+}
+
+static void merge_sides(struct work *work, const struct fg_crown_sum *left,
+                        const struct fg_crown_sum *right, struct sums *ret_all)
 {
     struct fg_tree *both = &work->diff->tree;
-    uint32_t *placed_left = place_nodes(both, left), *placed_right = place_nodes(both, right);
+    uint32_t *placed_left = place_nodes(both, &left->tree);
+    uint32_t *placed_right = place_nodes(both, &right->tree);
 
     work->sums = fg_calloc((size_t)both->n_nodes + 1, sizeof *work->sums);
     add_self(work->sums, left, placed_left, 0);
     add_self(work->sums, right, placed_right, 1);
+    doubt_side(work, left, placed_left, 0);
+    doubt_side(work, right, placed_right, 1);
     free(placed_left);
     free(placed_right);
+    *ret_all = (struct sums){.rest = {left->root_rest, right->root_rest}};
     add_totals(work->sums, both, ret_all);
 }
 
@@ -217,7 +268,7 @@ static void add_children(struct work *work, const struct bar *bar, uint32_t node
     const struct fg_tree *tree = &work->diff->tree;
     uint32_t parent = node == tree->n_nodes ? (uint32_t)FG_TREE_ROOT : node;
     int64_t x[2] = {bar->x[0] + bar->sums.self[0], bar->x[1] + bar->sums.self[1]};
-    struct sums rest = {0};
+    struct sums rest = {.total = {bar->sums.rest[0], bar->sums.rest[1]}};
 
     for (uint32_t i = work->first[node];
          i < tree->n_nodes && tree->parents[work->order[i]] == parent; i++)
@@ -256,8 +307,51 @@ static void draw_level(struct work *work)
     work->next = drawn;
 }
 
-void diff_make(const struct fg_tree *left, const struct fg_tree *right, size_t max_nodes,
-               struct diff *ret_diff)
+/* Could the node be shown if all that is doubtful were its own? */
+static bool could_show(const struct work *work, uint32_t node)
+{
+    for (unsigned side = 0; side < 2; side++) {
+        uint64_t error = work->doubts[side] == NULL ? 0 : work->doubts[side][node].error;
+        int64_t could;
+
+        if (error > INT64_MAX ||
+            __builtin_add_overflow(work->sums[node].total[side], (int64_t)error, &could) ||
+            could >= work->threshold)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t error_of(const struct work *work, uint32_t node)
+{
+    uint64_t error = 0;
+
+    for (unsigned side = 0; side < 2; side++)
+        if (work->doubts[side] != NULL)
+            error = FG_MAX(error, work->doubts[side][node].error);
+    return error;
+}
+
+/* As for one sum (crown_sum.c): nothing that is in doubt may be shown. Threshold 0: all is. */
+static struct fg_crown_verdict verdict_of(const struct work *work)
+{
+    struct fg_crown_verdict verdict = {.exact = true};
+
+    for (uint32_t i = 0; i < work->diff->tree.n_nodes; i++) {
+        uint64_t error = error_of(work, i);
+
+        verdict.bound = FG_MAX(verdict.bound, error);
+        if (error > 0 && could_show(work, i))
+            verdict.exact = false;
+    }
+    if (work->unseen > 0 && (work->unseen > INT64_MAX || (int64_t)work->unseen >= work->threshold))
+        verdict.exact = false;
+    verdict.bound = verdict.exact ? 0 : FG_MAX(verdict.bound, work->unseen);
+    return verdict;
+}
+
+void diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right, size_t max_nodes,
+               struct diff *ret_diff, struct fg_crown_verdict *ret_verdict)
 {
     struct work work = {.diff = ret_diff};
     struct sums all = {0};
@@ -281,6 +375,10 @@ void diff_make(const struct fg_tree *left, const struct fg_tree *right, size_t m
 
     ret_diff->left_ticks = all.total[0];
     ret_diff->right_ticks = all.total[1];
+    *ret_verdict = verdict_of(&work);
+    ret_verdict->total = all.total[0] + all.total[1];
+    free(work.doubts[0]);
+    free(work.doubts[1]);
     free(work.sums);
     free(work.order);
     free(work.first);

@@ -42,6 +42,10 @@ enum fg_code errand_selection(struct question *question, const struct selection 
                               Fg__Inner__Selection *ret_selection,
                               struct fg_err *err) fg_must_check;
 
+/* A head with such a selection; what is read of it begins at start_ns. */
+struct peers_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
+                              int64_t start_ns);
+
 /* Of SELECT. The head refers to *selection. */
 enum fg_code errand_select_head(struct question *question, const struct selection *from,
                                 const struct stacks *stacks, bool names_only,

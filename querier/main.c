@@ -48,6 +48,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .bucket = service->bucket,
         .cache_max_bytes = settings.cache_max_bytes,
         .fetch_max_bytes = settings.fetch_max_bytes,
+        .refine_max_bytes = settings.refine_max_bytes,
         .manifest_age_ns = settings.manifest_age_ns,
     });
     fg_querier_routes(service->querier, program->http);

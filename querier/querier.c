@@ -37,6 +37,7 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
     querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : QUESTION_ANSWER_MAX_BYTES;
+    querier->refine_max_bytes = config->refine_max_bytes;
     if (config->bucket != NULL)
         querier->blocks = blocks_create(&(struct blocks_config){
             .bucket = config->bucket,
@@ -119,8 +120,17 @@ static void add_number(struct fg_http_request *req, const char *name, uint64_t v
     fg_http_add_header(req, name, text);
 }
 
+/* How far a picture may be off stands beside it; what is exact says only that. */
+static void add_verdict(struct question *question)
+{
+    fg_http_add_header(question->req, "X-Flamegrid-Exact", question->inexact ? "no" : "yes");
+    if (question->inexact)
+        add_number(question->req, "X-Flamegrid-Bound", question->bound);
+}
+
 static void add_statistics(struct question *question, int64_t took_ns)
 {
+    add_verdict(question);
     add_number(question->req, "X-Flamegrid-Profiles", question->profiles);
     add_number(question->req, "X-Flamegrid-Bytes", question->bytes);
     add_number(question->req, "X-Flamegrid-Series", question->series);
@@ -181,6 +191,7 @@ static struct question *question_create(struct fg_querier *querier, struct fg_ht
     question->req = req;
     question->endpoint = endpoint;
     question->accept = fg_http_header(req, "accept");
+    question->refine = fg_slice_is(fg_http_header(req, "x-flamegrid-refine"), "true");
     question->start_mono_ns = fg_mono_ns(querier->clock);
     question->deadline_mono_ns = question->start_mono_ns + querier->timeout_ns;
     question->arena = fg_arena_create(querier->answer_max_bytes);

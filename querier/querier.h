@@ -25,7 +25,7 @@
 struct fg_querier_settings {
     int64_t timeout_ns;
     uint64_t answer_max_bytes;
-    uint64_t cache_max_bytes, fetch_max_bytes;
+    uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
     int64_t manifest_age_ns;
 };
 extern const struct fg_conf_field fg_querier_fields[];
@@ -44,6 +44,7 @@ struct fg_querier_config {
     struct fg_bucket *bucket;     /* segments and blocks; NULL: there are none */
     uint64_t cache_max_bytes;     /* of what was read of them */
     uint64_t fetch_max_bytes;     /* under way for one question */
+    uint64_t refine_max_bytes;    /* of samples, read in full where crowns do not do */
     int64_t manifest_age_ns;      /* older manifests are asked for again */
 };
 

@@ -3,7 +3,9 @@
  *
  *     querier.c    from the request to a worker and back; the table of endpoints; headers; the log
  *     select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
- *     plan.c       what a question needs, from peers and from blocks; both read one snapshot
+ *     errand.c     one thing that a question needs, from peers and from blocks on one snapshot
+ *     plan.c       such things: stacks, series, totals over time, counts
+ *     picture.c    such things: what is drawn of merged stacks, exactly or with a bound
  *     deletions.c  what is left out: what users deleted, and what is older than tenants keep
  *     peers.c      calls to the peers that hold data
  *     merge.c      label sets and points from several sources
@@ -19,6 +21,7 @@
 #define FG_QUERIER_QUESTION_H
 
 #include "common/net/connect.h"
+#include "common/profile/crown_sum.h"
 #include "common/profile/deletion.h"
 #include "common/profile/flame.h"
 #include "common/profile/labels.h"
@@ -66,6 +69,9 @@ struct question {
     uint64_t profiles, bytes, series; /* what the answer was made from */
     /* Of these, what was read in the bucket. */
     uint64_t objects, requests, cache_hits;
+    bool refine;    /* the client wants pictures without any bound, whatever they cost */
+    bool inexact;   /* some picture is not what a full merge would give */
+    uint64_t bound; /* then it is wrong by so much at most */
     struct blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
     struct fg_deletions *deletions;   /* [tenants.n], as of the snapshot; NULL: not known yet */
 };
@@ -80,7 +86,7 @@ struct fg_querier {
     struct binding *bindings; /* of the routes */
     struct blocks *blocks;    /* NULL: there is no bucket */
     int64_t timeout_ns;
-    uint64_t answer_max_bytes;
+    uint64_t answer_max_bytes, refine_max_bytes;
 };
 
 extern const struct endpoint api_endpoints[];
@@ -269,18 +275,36 @@ enum fg_code plan_profiles(struct question *question, const struct selection *se
 /* Series in the order of answers: by descending sum, then labels; cut to limit (0: all). */
 void points_order(struct points *series, size_t *n, int64_t limit);
 
-/* --- cut.c --- */
+/* --- picture.c --- */
 
 /*
- * What of a tree of names is drawn; drawing with the same max_nodes cuts once more. The answer is
- * the tree itself or in the cut, and lives as long as both.
+ * What is drawn of merged stacks: a tree of names, truncated to max_nodes; drawing with the same
+ * max_nodes cuts once more. fold: as flame graphs have it (cut.c). into is empty before.
+ *
+ * It is made from crowns first, which is many times cheaper, and mostly all that there is to see.
+ * Where it is not, all is read in full, if that is little enough (querier.refine_max_bytes) and
+ * there is time; else question->inexact and bound say how far it may be off.
  */
-struct cut {
-    struct fg_tree folded, truncated;
+enum fg_code plan_picture(struct question *question, const struct selection *selection,
+                          const struct stacks *stacks, size_t max_nodes, bool fold,
+                          struct fg_tree *into, struct fg_err *err) fg_must_check;
+
+/* A side of a comparison. stacks NULL: it is empty. */
+struct side {
+    struct selection selection;
+    const struct stacks *stacks;
 };
-const struct fg_tree *cut_make(struct cut *cut, const struct fg_tree *tree, size_t max_nodes,
-                               bool fold);
-void cut_done(struct cut *cut);
+struct diff;
+
+/* The same of two sides. ret_diff: diff_done(), after a failure too. */
+enum fg_code plan_diff(struct question *question, const struct side *left, const struct side *right,
+                       size_t max_nodes, struct diff *ret_diff, struct fg_err *err) fg_must_check;
+
+/* --- cut.c --- */
+
+/* What of a sum of names is drawn. into is empty before. */
+void cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
+              struct fg_crown_verdict *ret_verdict);
 
 /* --- diff.c --- */
 
@@ -296,9 +320,9 @@ struct diff {
     struct fg_tree tree; /* both sides' nodes; keeps the names */
     struct fg_map name_map;
 };
-/* Trees of names. */
-void diff_make(const struct fg_tree *left, const struct fg_tree *right, size_t max_nodes,
-               struct diff *ret_diff);
+/* Sums of names. */
+void diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right, size_t max_nodes,
+               struct diff *ret_diff, struct fg_crown_verdict *ret_verdict);
 void diff_done(struct diff *diff);
 
 #endif

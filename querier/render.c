@@ -219,7 +219,7 @@ static enum fg_code finish(struct question *question, struct fg_err *err)
 struct render {
     struct selection selection;
     struct timeline timeline;
-    struct fg_tree tree;
+    struct fg_tree tree; /* to be drawn */
     struct points *series;
     size_t n_series, max_nodes;
     char *group_by[RENDER_GROUPS_MAX];
@@ -254,15 +254,12 @@ static enum fg_code read_render(struct question *question, struct render *render
 static void write_render(const struct render *render, struct fg_buf *out)
 {
     struct fg_flame flame;
-    struct cut cut;
 
-    fg_flame_make(cut_make(&cut, &render->tree, render->max_nodes, true), render->max_nodes,
-                  &flame);
+    fg_flame_make(&render->tree, render->max_nodes, &flame);
     write_flamebearer(&(struct picture){flame.names, flame.n_names, flame.values, flame.level_ends,
                                         flame.n_levels, flame.total, flame.max_self},
                       out);
     fg_flame_done(&flame);
-    cut_done(&cut);
     write_metadata(&render->selection.type, "single", out);
     write_key("timeline", out);
     write_timeline(&render->timeline, render->n_series == 1 ? render->series : NULL, out);
@@ -280,7 +277,8 @@ static enum fg_code answer_render(struct question *question, struct render *rend
     struct stacks all = {0};
 
     if (read_render(question, render, err) != FG_OK ||
-        plan_tree(question, &render->selection, &all, true, &render->tree, err) != FG_OK)
+        plan_picture(question, &render->selection, &all, render->max_nodes, true, &render->tree,
+                     err) != FG_OK)
         return err->code;
     if (fg_slice_is(question->params.format, "dot")) {
         if (render->tree.n_nodes > 0)
@@ -312,21 +310,22 @@ static enum fg_code render(struct question *question, const ProtobufCMessage *in
 
 /* --- /pyroscope/render-diff --- */
 
-struct side {
+struct side_params {
     struct fg_slice query, from, until;
     const char *name; /* of the parameter */
-    struct selection selection;
-    struct fg_tree tree;
 };
 
-static enum fg_code read_side(struct question *question, struct side *side, struct fg_err *err)
+static enum fg_code read_side(struct question *question, const struct side_params *params,
+                              struct side *side, struct fg_err *err)
 {
+    static const struct stacks all;
     int64_t now_ns = fg_wall_ns(question->querier->clock);
 
-    if (select_query(question, &side->selection, side->query, side->name, err) != FG_OK)
+    side->stacks = &all;
+    if (select_query(question, &side->selection, params->query, params->name, err) != FG_OK)
         return err->code;
-    return select_range(question, &side->selection, read_time_ms(side->from, now_ns),
-                        read_time_ms(side->until, now_ns), err);
+    return select_range(question, &side->selection, read_time_ms(params->from, now_ns),
+                        read_time_ms(params->until, now_ns), err);
 }
 
 static void write_diff(const struct fg_profile_type *type, const struct diff *diff,
@@ -345,44 +344,39 @@ static void write_diff(const struct fg_profile_type *type, const struct diff *di
     fg_buf_puts(out, "}\n");
 }
 
-static enum fg_code answer_diff(struct question *question, struct side *left, struct side *right,
-                                struct fg_err *err)
+static enum fg_code answer_diff(struct question *question, struct side sides[2], struct fg_err *err)
 {
-    struct stacks all = {0};
+    const struct render_params *params = &question->params;
+    struct side_params left = {params->left_query, params->left_from, params->left_until,
+                               "leftQuery"};
+    struct side_params right = {params->right_query, params->right_from, params->right_until,
+                                "rightQuery"};
     struct diff diff;
     size_t max_nodes;
 
-    if (read_side(question, left, err) != FG_OK || read_side(question, right, err) != FG_OK)
+    if (read_side(question, &left, &sides[0], err) != FG_OK ||
+        read_side(question, &right, &sides[1], err) != FG_OK)
         return err->code;
-    if (!fg_profile_type_eq(&left->selection.type, &right->selection.type))
+    if (!fg_profile_type_eq(&sides[0].selection.type, &sides[1].selection.type))
         return fg_fail(err, FG_E_INVALID, "profile types must match");
-    if (read_max_nodes(question->params.max_nodes, &max_nodes, err) != FG_OK ||
-        plan_tree(question, &left->selection, &all, true, &left->tree, err) != FG_OK ||
-        plan_tree(question, &right->selection, &all, true, &right->tree, err) != FG_OK)
+    if (read_max_nodes(params->max_nodes, &max_nodes, err) != FG_OK)
         return err->code;
-    diff_make(&left->tree, &right->tree, max_nodes, &diff);
-    write_diff(&left->selection.type, &diff, &question->body);
+    enum fg_code code = plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
+    if (code == FG_OK)
+        write_diff(&sides[0].selection.type, &diff, &question->body);
     diff_done(&diff);
-    return finish(question, err);
+    return code != FG_OK ? code : finish(question, err);
 }
 
 static enum fg_code render_diff(struct question *question, const ProtobufCMessage *in,
                                 struct fg_err *err)
 {
-    const struct render_params *params = &question->params;
-    struct side left = {params->left_query, params->left_from, params->left_until,
-                        .name = "leftQuery"};
-    struct side right = {params->right_query, params->right_from, params->right_until,
-                         .name = "rightQuery"};
+    struct side sides[2] = {0};
+    enum fg_code code = answer_diff(question, sides, err);
 
     (void)in;
-    fg_tree_init(&left.tree);
-    fg_tree_init(&right.tree);
-    enum fg_code code = answer_diff(question, &left, &right, err);
-    fg_tree_done(&left.tree);
-    fg_tree_done(&right.tree);
-    selection_done(&left.selection);
-    selection_done(&right.selection);
+    selection_done(&sides[0].selection);
+    selection_done(&sides[1].selection);
     return code;
 }
 

@@ -13,6 +13,10 @@ const struct fg_conf_field fg_querier_fields[] = {
      .doc = "Memory for what was read of segments and blocks and may be asked for again."},
     {"fetch_max_bytes", FG_CONF_BYTES, CONF(fetch_max_bytes), .def = "32MiB", .min = "1MiB",
      .doc = "Bytes of segments and blocks that are under way for one query at a time."},
+    {"refine_max_bytes", FG_CONF_BYTES, CONF(refine_max_bytes), .def = "256MiB", .min = "0",
+     .doc = "Flame graphs are made from the heaviest stacks of each part first. Where that cannot "
+            "give the exact picture, all samples are read if they are no more bytes than this; "
+            "else the answer says how far it may be off (X-Flamegrid-Bound)."},
     {"manifest_age", FG_CONF_NS, CONF(manifest_age_ns), .def = "10s", .min = "0s", .max = "1m",
      .doc = "The lists of segments and blocks are asked for again when they are older. Answers are "
             "the same with any value, but for deletions, which act that much later where the "

@@ -187,6 +187,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .bucket = server->bucket,
         .cache_max_bytes = server_querier.cache_max_bytes,
         .fetch_max_bytes = server_querier.fetch_max_bytes,
+        .refine_max_bytes = server_querier.refine_max_bytes,
         .manifest_age_ns = server_querier.manifest_age_ns,
     });
     fg_querier_routes(server->querier, program->http);

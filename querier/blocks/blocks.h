@@ -58,6 +58,15 @@ void blocks_end(struct question *question);
 enum fg_code blocks_tree(struct question *question, const struct selection *selection,
                          const struct stacks *stacks, bool names_only, struct fg_tree *into,
                          struct fg_err *err) fg_must_check;
+
+/*
+ * The same by names, for pictures: of each part its crown, or all of it (full). Stacks are not
+ * narrowed by call sites. Adds to *sample_bytes what is stored of samples in the range: what has to
+ * be read for a full answer, about.
+ */
+enum fg_code blocks_picture(struct question *question, const struct selection *selection,
+                            const struct stacks *stacks, bool full, struct fg_crown_sum *into,
+                            uint64_t *sample_bytes, struct fg_err *err) fg_must_check;
 enum fg_code blocks_series(struct question *question, const struct selection *selection,
                            const char *const *names, size_t n_names, struct label_sets *into,
                            struct fg_err *err) fg_must_check;

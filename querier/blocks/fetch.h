@@ -58,12 +58,13 @@ enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch
 
 /* ---- things.c ---- */
 
-extern const struct thing thing_directory, thing_index, thing_tree, thing_page;
+extern const struct thing thing_directory, thing_index, thing_tree, thing_names, thing_page;
 
 /* What their entries hold. */
 const struct fg_block_directory *directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry);
+const struct fg_name_tree *names_of(const struct fg_cache_entry *entry); /* nodes: by rank */
 struct fg_slice page_of(const struct fg_cache_entry *entry);
 
 /* Adds the marked pages of a kind of the part to the list. */

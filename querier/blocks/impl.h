@@ -9,7 +9,9 @@
  *     things.c    bytes into what is kept: directories, indexes, trees, pages
  *     reader.c    the parts of a question, in batches that fit in memory; series that match
  *     rows.c      which of their profiles are in the range
- *     select.c    their samples into a tree
+ *     select.c    their samples into sums
+ *     tree.c      sums into a tree
+ *     picture.c   sums into crowns
  *     points.c    their totals onto a grid
  *     series.c    their labels; counts
  *     profiles.c  themselves, one by one
@@ -51,6 +53,7 @@ struct blocks {
     struct fg_manifests *manifests;
     pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY */
     uint64_t fetch_max_bytes, memory_max_bytes;
+    uint32_t crown_nodes; /* FG_CROWN_NODES, but for tests */
 };
 
 /* A question's. */
@@ -107,8 +110,8 @@ struct part {
     uint32_t number; /* in the directory */
     uint32_t tenant; /* of the question */
     const struct fg_block_part *entry;
-    struct fg_cache_entry *index_entry, *tree_entry;
-    const struct fg_block_index *index; /* once fetched */
+    struct fg_cache_entry *index_entry, *tree_entry; /* the latter: select.h */
+    const struct fg_block_index *index;              /* once fetched */
     struct fg_block_match *matches;
     uint32_t n_matches;
     struct span *spans; /* ascending by first, then by time */

@@ -1,7 +1,5 @@
-/*
- * SELECT: values are summed in a dense array for each part, by rank, while pages come in; what is
- * left in the end becomes a tree. Nothing is hashed on the way.
- */
+#include "querier/blocks/select.h"
+
 #include "querier/blocks/fetch.h"
 
 /* Profiles that were asked for by their ids. */
@@ -13,8 +11,7 @@ struct wanted {
 struct select {
     struct reader reader;
     const struct stacks *stacks;
-    bool names_only;
-    struct fg_tree *into;
+    const struct select_taker *taker;
     struct fg_block_samples *samples;
     struct wanted *wanted;
     uint32_t n_wanted, cap_wanted;
@@ -192,7 +189,7 @@ static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_er
     struct select *select = arg;
     struct part *part = item->part;
 
-    if (item->thing == &thing_tree) {
+    if (item->thing == select->taker->stacks) {
         part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
@@ -247,7 +244,7 @@ static enum fg_code list_samples(struct select *select, struct fetch_list *list,
         if (list_pages(select, list, part, kind, false, 1, err) != FG_OK ||
             fetch_add(
                 list, reader->arena,
-                &(struct fetch_item){.thing = &thing_tree,
+                &(struct fetch_item){.thing = select->taker->stacks,
                                      .object = part->object,
                                      .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
                                      .part = part,
@@ -277,7 +274,7 @@ static enum fg_code fetch_batch(struct select *select, struct fg_err *err)
     return fetch_all(question, &list, visit, select, err);
 }
 
-/* ---- trees ---- */
+/* ---- what becomes of them ---- */
 
 static bool has_values(const struct part *part)
 {
@@ -287,26 +284,17 @@ static bool has_values(const struct part *part)
     return false;
 }
 
-static enum fg_code add_tree(struct select *select, const struct part *part, struct fg_err *err)
+static enum fg_code take_part(struct select *select, const struct part *part, struct fg_err *err)
 {
-    const struct stacks *stacks = select->stacks;
+    const struct select_taker *taker = select->taker;
     struct fg_arena *arena = select->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
-    struct fg_tree view;
 
     if (!has_values(part))
         return FG_OK;
-    if (fg_block_tree_values(tree_of(part->tree_entry), part->sums, arena, &view, err) != FG_OK)
+    if (taker->take(taker->arg, part, arena, err) != FG_OK)
         return fg_wrap(err, "%s", part->object->name);
-    if (stacks->n_call_site > 0)
-        fg_tree_keep_site(&view, stacks->call_site, stacks->n_call_site);
-    if (select->names_only)
-        fg_tree_names(&view, select->into);
-    else
-        fg_tree_merge_used(select->into, &view);
     fg_arena_release(arena, mark);
-    if (fg_tree_bytes(select->into) > select->reader.blocks->memory_max_bytes)
-        return blocks_too_large(err);
     return question_check(select->reader.question, err);
 }
 
@@ -323,23 +311,37 @@ static enum fg_code read_all(struct select *select, struct fg_err *err)
         if (fetch_batch(select, err) != FG_OK)
             return err->code;
         for (uint32_t i = 0; i < reader->n_batch; i++)
-            if (add_tree(select, &reader->batch[i], err) != FG_OK)
+            if (take_part(select, &reader->batch[i], err) != FG_OK)
                 return err->code;
     }
 }
 
-enum fg_code blocks_tree(struct question *question, const struct selection *selection,
-                         const struct stacks *stacks, bool names_only, struct fg_tree *into,
-                         struct fg_err *err)
+/* Of what a part stores as much as its time is in the range. */
+static uint64_t bytes_in_range(const struct reader *reader, const struct fg_block_part *part)
 {
-    struct select select = {.stacks = stacks, .names_only = names_only, .into = into};
+    int64_t from_ns = FG_MAX(part->t_min_ns, reader->start_ns);
+    int64_t to_ns = FG_MIN(part->t_max_ns, reader->end_ns);
+    double time = ((double)to_ns - (double)from_ns + 1) /
+                  ((double)part->t_max_ns - (double)part->t_min_ns + 1);
+
+    for (uint32_t i = 0; i < part->n_sections; i++)
+        if (part->sections[i].kind == FG_BLOCK_SMP)
+            return (uint64_t)((double)part->sections[i].range.len * time);
+    return 0;
+}
+
+enum fg_code select_sums(struct question *question, const struct selection *selection,
+                         const struct stacks *stacks, const struct select_taker *taker,
+                         uint64_t *sample_bytes, struct fg_err *err)
+{
+    struct select select = {.stacks = stacks, .taker = taker};
     enum fg_code code;
 
-    if (question->snapshot == NULL)
-        return FG_OK;
     select.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
     code = reader_open(&select.reader, question, selection, selection->type_text,
                        selection->start_ns, selection->end_ns, err);
+    for (uint32_t i = 0; i < select.reader.n_parts; i++)
+        *sample_bytes += bytes_in_range(&select.reader, select.reader.parts[i].entry);
     if (code == FG_OK)
         code = read_all(&select, err);
     reader_close(&select.reader);

@@ -3,7 +3,7 @@
 #include "querier/blocks/fetch.h"
 
 /* Numbers in keys of the cache. */
-enum { WHAT_DIRECTORY = 1, WHAT_INDEX, WHAT_TREE, WHAT_PAGE };
+enum { WHAT_DIRECTORY = 1, WHAT_INDEX, WHAT_TREE, WHAT_NAMES, WHAT_PAGE };
 
 /* What was parsed, with its memory, and what it borrows from. */
 struct parsed {
@@ -108,6 +108,51 @@ const struct thing thing_tree = {WHAT_TREE, make_tree, parsed_destroy};
 const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->tree;
+}
+
+/* Nodes of names by rank: what samples are sums of. */
+static void number_by_rank(const struct fg_block_tree *tree, struct fg_name_tree *names)
+{
+    uint32_t *ranks = fg_malloc(FG_MAX((size_t)tree->n_stacks, 1) * sizeof *ranks);
+
+    for (uint32_t i = 0; i < tree->n_stacks; i++)
+        ranks[i] = tree->nodes[i] == 0 ? (uint32_t)FG_TREE_ROOT : names->nodes[tree->nodes[i] - 1];
+    free(names->nodes);
+    names->nodes = ranks;
+    names->n_from = tree->n_stacks;
+}
+
+static enum fg_code make_names(const struct fetch_item *item, struct fg_slice bytes,
+                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                               struct fg_err *err)
+{
+    struct fg_arena *arena = fg_arena_create(max_bytes);
+    struct fg_name_tree *names;
+    struct fg_block_tree tree;
+    enum fg_code code = fg_block_tree_parse(item->part->index, bytes, arena, &tree, err);
+
+    if (code == FG_OK) {
+        names = fg_new(struct fg_name_tree);
+        fg_name_tree_init_stacks(names, &tree.tree);
+        number_by_rank(&tree, names);
+        *ret_value = names;
+        *ret_bytes = fg_name_tree_bytes(names);
+    }
+    fg_arena_destroy(arena);
+    return code;
+}
+
+static void names_destroy(void *value)
+{
+    fg_name_tree_done(value);
+    free(value);
+}
+
+const struct thing thing_names = {WHAT_NAMES, make_names, names_destroy};
+
+const struct fg_name_tree *names_of(const struct fg_cache_entry *entry)
+{
+    return fg_cache_value(entry);
 }
 
 /* ---- pages ---- */

@@ -255,7 +255,7 @@ static void fill(struct stream *stream)
 
 /* ---- questions ---- */
 
-enum kind { TREE_OF_NAMES, TREE, POINTS, SERIES };
+enum kind { PICTURE, REFINED, TREE, POINTS, SERIES };
 
 struct row {
     const char *name;
@@ -265,10 +265,10 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"flame graph", TREE_OF_NAMES, "{service_name=\"bench\"}", 0},
-    {"flame graph, but a second at both ends", TREE_OF_NAMES, "{service_name=\"bench\"}",
-     FG_SECOND_NS},
-    {"flame graph, one instance", TREE_OF_NAMES, "{pod=\"bench-00001\"}", 0},
+    {"flame graph", PICTURE, "{service_name=\"bench\"}", 0},
+    {"flame graph, but a second at both ends", PICTURE, "{service_name=\"bench\"}", FG_SECOND_NS},
+    {"flame graph, all of it added up", REFINED, "{service_name=\"bench\"}", 0},
+    {"flame graph, one instance", PICTURE, "{pod=\"bench-00001\"}", 0},
     {"pprof", TREE, "{service_name=\"bench\"}", 0},
     {"time series by pod, step 15 s", POINTS, "{service_name=\"bench\"}", 0},
     {"Series", SERIES, "{}", 0},
@@ -303,9 +303,13 @@ static enum fg_code answer(struct question *question, const struct row *row,
         return plan_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n, err);
     label_sets_init(&sets);
     fg_tree_init(&tree);
-    code = row->kind == SERIES
-               ? plan_series(question, selection, NULL, 0, &sets, err)
-               : plan_tree(question, selection, &all, row->kind == TREE_OF_NAMES, &tree, err);
+    question->refine = row->kind == REFINED;
+    if (row->kind == SERIES)
+        code = plan_series(question, selection, NULL, 0, &sets, err);
+    else if (row->kind == TREE)
+        code = plan_tree(question, selection, &all, false, &tree, err);
+    else
+        code = plan_picture(question, selection, &all, FG_FLAME_NODES_DEFAULT, true, &tree, err);
     fg_tree_done(&tree);
     label_sets_done(&sets);
     return code;
@@ -357,10 +361,10 @@ static void show_row(const struct stream *stream, const struct row *row)
     printf("| %s | %llu | %llu | %.1f | %.1f | %.1f | ", row->name,
            (unsigned long long)counts.profiles, (unsigned long long)cold_counts.requests,
            (double)cold_counts.bytes / 1e6, (double)cold_ns / 1e6, (double)best_ns / 1e6);
-    if (row->kind == TREE_OF_NAMES || row->kind == TREE)
+    if (row->kind <= TREE)
         printf("%.2f", (double)best_ns / ((double)counts.profiles * (double)stream->samples /
                                           (stream->segments * stream->instances * ROUNDS)));
-    printf(" |\n");
+    printf(" | %s |\n", counts.inexact ? "no" : "yes");
     fg_querier_destroy(querier);
     fg_registry_destroy(registry);
 }
@@ -381,8 +385,9 @@ int main(int argc, char **argv)
     printf("%u segments, %u instances: %u profiles, %llu samples, %.1f MB\n\n", stream.segments,
            stream.instances, stream.segments * stream.instances * ROUNDS,
            (unsigned long long)stream.samples, (double)stream.bytes / 1e6);
-    printf("| question | profiles | requests, cold | MB read | cold ms | warm ms | ns a sample |\n"
-           "|---|---|---|---|---|---|---|\n");
+    printf("| question | profiles | requests, cold | MB read | cold ms | warm ms | ns a sample | "
+           "exact |\n"
+           "|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < FG_COUNT(rows); i++)
         show_row(&stream, &rows[i]);
     fg_bucket_close(stream.bucket);

@@ -24,8 +24,9 @@ struct fixture {
     struct fg_registry *registry;
     struct fg_clock_manual clock;
     struct fg_querier *querier;
-    uint64_t random; /* of questions */
-    bool keeps_all;  /* else tenants have retention, as drawn */
+    uint64_t random;  /* of questions */
+    bool keeps_all;   /* else tenants have retention, as drawn */
+    unsigned inexact; /* pictures with a bound */
 };
 
 static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_bytes,
@@ -130,7 +131,7 @@ static int64_t draw_time(struct fixture *f)
     int64_t on_grid =
         f->world.start_ns + ((int64_t)draw(f, 380) - 10) * 10 * FG_SECOND_NS; /* as profiles are */
 
-    switch (draw(f, 6)) {
+    switch (draw(f, 7)) {
     case 0:
         return on_grid - 1;
     case 1:
@@ -337,6 +338,189 @@ static enum fg_code check_tree(struct fixture *f, struct fg_err *err)
     return code;
 }
 
+/* --- pictures, drawn the slow way --- */
+
+static bool is_other(const struct fg_tree *tree, uint32_t node)
+{
+    return node != FG_TREE_ROOT && fg_slice_is(fg_tree_name(tree, node), "other");
+}
+
+/* What is below an "other" becomes its own value. */
+static void fold_others(const struct fg_tree *tree, struct fg_tree *into)
+{
+    uint32_t placed[4096];
+
+    assert_true(tree->n_nodes <= FG_COUNT(placed));
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        uint32_t above = tree->parents[i];
+        uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : placed[above];
+
+        placed[i] =
+            is_other(into, parent)
+                ? parent
+                : fg_tree_child(into, parent,
+                                fg_symbols_name_location(&into->symbols, fg_tree_name(tree, i)));
+        fg_tree_add(into, placed[i], tree->self[i]);
+    }
+}
+
+static void draw_slowly(const struct fg_tree *tree, size_t max_nodes, bool fold,
+                        struct fg_tree *into)
+{
+    struct fg_tree folded;
+
+    fg_tree_init(&folded);
+    if (fold)
+        fold_others(tree, &folded);
+    fg_tree_truncate(fold ? &folded : tree, max_nodes, into);
+    fg_tree_done(&folded);
+}
+
+/* The node of the tree that has the path of one in another tree. */
+static uint32_t find_path(const struct fg_tree *tree, const struct fg_tree *of, uint32_t node)
+{
+    uint32_t parent;
+
+    if (node == FG_TREE_ROOT)
+        return FG_TREE_ROOT;
+    parent = find_path(tree, of, of->parents[node]);
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        if (tree->parents[i] == parent &&
+            fg_slice_eq(fg_tree_name(tree, i), fg_tree_name(of, node)))
+            return i;
+    fail_msg("a node that is not there: %.*s", FG_S(fg_tree_name(of, node)));
+    return 0;
+}
+
+static bool below_other(const struct fg_tree *tree, uint32_t node)
+{
+    for (; node != FG_TREE_ROOT; node = tree->parents[node])
+        if (is_other(tree, node))
+            return true;
+    return false;
+}
+
+/* Every bar that is shown and is no remainder is too small by the bound at most. */
+static void assert_bound(const struct fg_tree *found, const struct fg_tree *all, uint64_t bound)
+{
+    int64_t found_totals[4096], totals[4096];
+
+    assert_true(found->n_nodes <= FG_COUNT(found_totals) && all->n_nodes <= FG_COUNT(totals));
+    assert_true(fg_tree_totals(found, found_totals) == fg_tree_totals(all, totals));
+    for (uint32_t i = 0; i < found->n_nodes; i++) {
+        int64_t total;
+
+        if (below_other(found, i))
+            continue;
+        total = totals[find_path(all, found, i)];
+        assert_true(found_totals[i] <= total);
+        assert_true((uint64_t)(total - found_totals[i]) <= bound);
+    }
+}
+
+static enum fg_code check_picture(struct fixture *f, struct fg_err *err)
+{
+    struct fg_tree found, want, all;
+    struct stacks stacks;
+    struct ask ask;
+    size_t max_nodes = 1 + draw(f, draw(f, 2) == 0 ? 40 : 400);
+    bool fold = draw(f, 2) == 0;
+
+    ask_begin(f, &ask);
+    if (draw(f, 4) == 0)
+        ask_for_all_time(&ask);
+    if (draw(f, 3) == 0)
+        draw_stacks(f, &stacks, ask.question->arena);
+    else
+        stacks = (struct stacks){0};
+    ask.question->refine = draw(f, 5) == 0;
+    fg_tree_init(&found);
+    fg_tree_init(&want);
+    fg_tree_init(&all);
+    enum fg_code code =
+        plan_picture(ask.question, &ask.selection, &stacks, max_nodes, fold, &found, err);
+    if (code == FG_OK) {
+        world_select(&f->world, &ask.query, &stacks, true, &all);
+        draw_slowly(&all, max_nodes, fold, &want);
+        found.root_self = want.root_self = 0; /* which no picture shows */
+        if (ask.question->inexact)
+            assert_bound(&found, &all, ask.question->bound);
+        else
+            assert_string_equal(tree_text(&found, ask.question->arena),
+                                tree_text(&want, ask.question->arena));
+        assert_false(ask.question->refine && ask.question->inexact);
+        f->inexact += ask.question->inexact;
+    }
+    fg_tree_done(&found);
+    fg_tree_done(&want);
+    fg_tree_done(&all);
+    ask_end(&ask);
+    return code;
+}
+
+static void diff_slowly(struct fixture *f, const struct ask asks[2], size_t max_nodes,
+                        struct diff *ret_diff)
+{
+    static const struct stacks all;
+    struct fg_crown_verdict verdict;
+    struct fg_crown_sum sums[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct fg_tree tree;
+
+        fg_tree_init(&tree);
+        world_select(&f->world, &asks[i].query, &all, true, &tree);
+        fg_crown_sum_init(&sums[i]);
+        fg_crown_sum_take_tree(&sums[i], &tree);
+        fg_tree_done(&tree);
+    }
+    diff_make(&sums[0], &sums[1], max_nodes, ret_diff, &verdict);
+    assert_true(verdict.exact);
+    fg_crown_sum_done(&sums[0]);
+    fg_crown_sum_done(&sums[1]);
+}
+
+static void assert_same_diff(const struct diff *found, const struct diff *want)
+{
+    assert_int_equal(found->n_values, want->n_values);
+    assert_int_equal(found->max_self, want->max_self);
+    for (size_t i = 0; i < found->n_values; i++)
+        if (i % 7 == 6)
+            assert_true(fg_slice_eq(found->names[found->values[i]], want->names[want->values[i]]));
+        else
+            assert_true(found->values[i] == want->values[i]);
+}
+
+static enum fg_code check_diff(struct fixture *f, struct fg_err *err)
+{
+    static const struct stacks all;
+    struct ask asks[2];
+    struct side sides[2] = {0};
+    struct diff found, want;
+    size_t max_nodes = 1 + draw(f, draw(f, 2) == 0 ? 40 : 400);
+
+    for (unsigned i = 0; i < 2; i++) {
+        ask_begin(f, &asks[i]);
+        sides[i] = (struct side){asks[i].selection, &all};
+    }
+    asks[1].query.tenants = asks[0].query.tenants; /* both sides are one question's */
+    asks[1].query.deletions = asks[0].query.deletions;
+    enum fg_code code = plan_diff(asks[0].question, &sides[0], &sides[1], max_nodes, &found, err);
+    if (code == FG_OK) {
+        diff_slowly(f, asks, max_nodes, &want);
+        assert_true(found.left_ticks == want.left_ticks);
+        assert_true(found.right_ticks == want.right_ticks);
+        if (!asks[0].question->inexact)
+            assert_same_diff(&found, &want);
+        f->inexact += asks[0].question->inexact;
+        diff_done(&want);
+    }
+    diff_done(&found);
+    ask_end(&asks[0]);
+    ask_end(&asks[1]);
+    return code;
+}
+
 enum { NAMES_MAX = 2 };
 
 static size_t draw_names(struct fixture *f, char *names[NAMES_MAX])
@@ -464,13 +648,17 @@ static enum fg_code check_stats(struct fixture *f, bool fresh, struct fg_err *er
 
 static enum fg_code check_any(struct fixture *f, bool fresh, struct fg_err *err)
 {
-    switch (draw(f, 5)) {
+    switch (draw(f, 7)) {
     case 0:
         return check_points(f, err);
     case 1:
         return check_series(f, fresh, err);
     case 2:
         return check_stats(f, fresh, err);
+    case 3:
+        return check_picture(f, err);
+    case 4:
+        return check_diff(f, err);
     default:
         return check_tree(f, err);
     }
@@ -649,6 +837,34 @@ static void every_question_at_every_moment(void **state)
         }
         fixture_done(&f);
     }
+}
+
+/* Crowns of a few nodes only: what is said to be exact is, and else the bound holds. */
+static void pictures_that_are_not_exact(void **state)
+{
+    static const uint32_t crowns[] = {0, 1, 5, 20, 60};
+    unsigned inexact = 0, pictures = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= seeds(8); seed++) {
+        struct fixture f = {.random = seed};
+        struct fg_err err;
+
+        fixture_init(&f, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
+        blocks_of(&f)->crown_nodes = crowns[seed % FG_COUNT(crowns)];
+        f.querier->refine_max_bytes = seed % 4 == 3 ? 3000 : 0;
+        world_push(&f.world, 150);
+        for (unsigned i = 0; i < 60; i++) {
+            happen(&f, world_random(&f.world, HAPPENINGS));
+            fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
+            for (unsigned k = 0; k < 6; k++, pictures++)
+                must(k % 3 == 2 ? check_diff(&f, &err) : check_picture(&f, &err), &err);
+        }
+        inexact += f.inexact;
+        fixture_done(&f);
+    }
+    print_message("  %u of %u pictures with a bound\n", inexact, pictures);
+    assert_true(inexact > pictures / 20 && inexact < pictures / 2);
 }
 
 /* Manifests are up to ten seconds old: what has gone since is found out by asking for it. */
@@ -1053,6 +1269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_question_at_every_moment),
+        cmocka_unit_test(pictures_that_are_not_exact),
         cmocka_unit_test(snapshots_that_are_too_old),
         cmocka_unit_test(profiles_by_themselves),
         cmocka_unit_test(ranges_have_both_their_ends),

@@ -6,8 +6,11 @@
 
 #include <cmocka.h>
 
-static void fill(struct fg_tree *tree, const char *const *stacks)
+static void fill(struct fg_crown_sum *sum, const char *const *stacks)
 {
+    struct fg_tree *tree = &(struct fg_tree){0};
+
+    fg_crown_sum_init(sum);
     fg_tree_init(tree);
     for (; *stacks != NULL; stacks++) {
         struct fg_slice rest = fg_cstr(*stacks);
@@ -26,6 +29,8 @@ static void fill(struct fg_tree *tree, const char *const *stacks)
         }
         tree->self[node] += value;
     }
+    fg_crown_sum_take_tree(sum, tree);
+    fg_tree_done(tree);
 }
 
 /* Levels as text: "name L+offset,total,self R+offset,total,self; ..." a line each. */
@@ -72,17 +77,19 @@ static const struct {
 
 static void draws_both_sides(void **state)
 {
-    struct fg_tree left, right;
+    struct fg_crown_sum left, right;
 
     (void)state;
     fill(&left, left_stacks);
     fill(&right, right_stacks);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         struct fg_buf text;
+        struct fg_crown_verdict verdict;
         struct diff diff;
 
         fg_buf_init(&text, 65536);
-        diff_make(&left, &right, cases[i].max_nodes, &diff);
+        diff_make(&left, &right, cases[i].max_nodes, &diff, &verdict);
+        assert_true(verdict.exact);
         describe(&diff, &text);
         assert_string_equal((const char *)text.ptr, cases[i].want);
         assert_int_equal(diff.left_ticks, 22);
@@ -90,8 +97,8 @@ static void draws_both_sides(void **state)
         diff_done(&diff);
         fg_buf_done(&text);
     }
-    fg_tree_done(&left);
-    fg_tree_done(&right);
+    fg_crown_sum_done(&left);
+    fg_crown_sum_done(&right);
 }
 
 int main(void)

@@ -539,6 +539,7 @@ static void protocol_of_connect(void **state)
                          ""),
                      200);
     assert_true(head_has(f, "application/proto"));
+    assert_true(head_has(f, "X-Flamegrid-Exact: yes"));
     assert_true(head_has(f, "X-Flamegrid-Profiles: 0"));
     assert_true(head_has(f, "X-Flamegrid-Millis: 0"));
     /* A deadline of nothing is over before anybody is asked. */

@@ -47,9 +47,10 @@ static bool chance(struct world *world, unsigned permille)
 static uint32_t make_function(struct world *world, uint32_t number)
 {
     struct fg_symbols *symbols = &world->tree.symbols;
-    char name[32];
+    char name[32] = "other"; /* in pictures that counts as a remainder */
 
-    (void)snprintf(name, sizeof name, "f%u", number);
+    if (number != 11)
+        (void)snprintf(name, sizeof name, "f%u", number);
     uint32_t text = fg_symbols_string(symbols, fg_cstr(name));
     struct fg_function function = {text, text, fg_symbols_string(symbols, FG_LIT("a.go")), number};
 

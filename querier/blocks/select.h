@@ -1,0 +1,27 @@
+/*
+ * SELECT: values are summed in a dense array for each part, by rank, while pages come in. Nothing
+ * is hashed on the way. What becomes of the sums is somebody else's: a tree, or a crown.
+ */
+#ifndef FG_QUERIER_BLOCKS_SELECT_H
+#define FG_QUERIER_BLOCKS_SELECT_H
+
+#include "querier/blocks/impl.h"
+
+struct thing;
+
+struct select_taker {
+    const struct thing *stacks; /* what ranks mean: thing_tree or thing_names */
+    /* Takes a part that has values: part->sums, and stacks in part->tree_entry. What it makes in
+     * the arena is gone afterwards. */
+    enum fg_code (*take)(void *arg, const struct part *part, struct fg_arena *arena,
+                         struct fg_err *err);
+    void *arg;
+};
+
+/* All that was selected, a part after another. The question has a snapshot. Adds to *sample_bytes
+ * what is stored of samples in the range. */
+enum fg_code select_sums(struct question *question, const struct selection *selection,
+                         const struct stacks *stacks, const struct select_taker *taker,
+                         uint64_t *sample_bytes, struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,43 @@
+/* Sums into a tree of stacks. */
+#include "querier/blocks/fetch.h"
+#include "querier/blocks/select.h"
+
+struct growing {
+    const struct blocks *blocks;
+    const struct stacks *stacks;
+    bool names_only;
+    struct fg_tree *into;
+};
+
+static enum fg_code add_tree(void *arg, const struct part *part, struct fg_arena *arena,
+                             struct fg_err *err)
+{
+    const struct growing *growing = arg;
+    const struct stacks *stacks = growing->stacks;
+    struct fg_tree view;
+
+    if (fg_block_tree_values(tree_of(part->tree_entry), part->sums, arena, &view, err) != FG_OK)
+        return err->code;
+    if (stacks->n_call_site > 0)
+        fg_tree_keep_site(&view, stacks->call_site, stacks->n_call_site);
+    if (growing->names_only)
+        fg_tree_names(&view, growing->into);
+    else
+        fg_tree_merge_used(growing->into, &view);
+    if (fg_tree_bytes(growing->into) > growing->blocks->memory_max_bytes)
+        return blocks_too_large(err);
+    return FG_OK;
+}
+
+enum fg_code blocks_tree(struct question *question, const struct selection *selection,
+                         const struct stacks *stacks, bool names_only, struct fg_tree *into,
+                         struct fg_err *err)
+{
+    struct growing growing = {question->querier->blocks, stacks, names_only, into};
+    struct select_taker taker = {&thing_tree, add_tree, &growing};
+    uint64_t sample_bytes = 0;
+
+    if (question->snapshot == NULL)
+        return FG_OK;
+    return select_sums(question, selection, stacks, &taker, &sample_bytes, err);
+}

@@ -1,0 +1,227 @@
+/*
+ * Pictures: sums of crowns, and when they have to be made again in full. What blocks hold comes as
+ * crowns, what peers hold as trees; where nothing was cut the sum is simply that of trees.
+ */
+#include "querier/errand.h"
+
+/* ---- sums ---- */
+
+struct sum_errand {
+    struct errand base;
+    const struct selection *selection;
+    const struct stacks *stacks;
+    bool full;
+    uint64_t sample_bytes; /* to be read for a full answer */
+};
+
+static enum fg_code take_tree(struct question *question, const struct fg_call *call, void *arg,
+                              struct fg_err *err)
+{
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = errand_take_tree(question, call, &tree, err);
+    if (code == FG_OK)
+        fg_crown_sum_take_tree(arg, &tree);
+    fg_tree_done(&tree);
+    return code;
+}
+
+/* Call sites are compared with locations: they need the tree itself. */
+static enum fg_code read_site(struct question *question, const struct sum_errand *errand,
+                              struct fg_err *err)
+{
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = blocks_tree(question, errand->selection, errand->stacks, true, &tree, err);
+    if (code == FG_OK)
+        fg_crown_sum_take_tree(errand->base.into, &tree);
+    fg_tree_done(&tree);
+    return code;
+}
+
+static enum fg_code read_sum(struct question *question, struct errand *base, struct fg_err *err)
+{
+    struct sum_errand *errand = fg_container(base, struct sum_errand, base);
+
+    if (errand->stacks->n_call_site > 0)
+        return read_site(question, errand, err);
+    return blocks_picture(question, errand->selection, errand->stacks, errand->full, base->into,
+                          &errand->sample_bytes, err);
+}
+
+static void restart_sum(struct errand *base)
+{
+    struct sum_errand *errand = fg_container(base, struct sum_errand, base);
+
+    errand->sample_bytes = 0;
+    fg_crown_sum_done(base->into);
+    fg_crown_sum_init(base->into);
+}
+
+/* Into an empty sum. */
+static enum fg_code add_up(struct question *question, const struct selection *selection,
+                           const struct stacks *stacks, bool full, struct fg_crown_sum *into,
+                           uint64_t *sample_bytes, struct fg_err *err)
+{
+    Fg__Inner__SelectHead head;
+    Fg__Inner__Selection inner;
+    struct sum_errand errand = {
+        .base = {.method = FG_RPC_SELECT,
+                 .generation = &inner.generation,
+                 .take = take_tree,
+                 .read = read_sum,
+                 .restart = restart_sum,
+                 .into = into},
+        .selection = selection,
+        .stacks = stacks,
+        .full = full,
+    };
+
+    if (errand_select_head(question, selection, stacks, true, &inner, &head, err) != FG_OK)
+        return err->code;
+    errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
+    if (errand_run(question, &errand.base, err) != FG_OK)
+        return err->code;
+    *sample_bytes += errand.sample_bytes;
+    return FG_OK;
+}
+
+/* ---- pictures of one or two sums ---- */
+
+enum { SIDES_MAX = 2 };
+
+struct picture {
+    struct question *question;
+    const struct selection *selections[SIDES_MAX];
+    const struct stacks *stacks[SIDES_MAX]; /* NULL: that sum is empty */
+    unsigned n_sides;
+    size_t max_nodes;
+    bool fold;
+    struct fg_crown_sum sums[SIDES_MAX];
+    /* Draws the sums, in place of what was drawn before. */
+    void (*draw)(struct picture *picture, struct fg_crown_verdict *ret_verdict);
+    void *into;
+};
+
+static void clear_sums(struct picture *picture)
+{
+    for (unsigned i = 0; i < picture->n_sides; i++)
+        fg_crown_sum_done(&picture->sums[i]);
+}
+
+static enum fg_code add_up_sides(struct picture *picture, bool full, uint64_t *ret_sample_bytes,
+                                 struct fg_err *err)
+{
+    uint64_t sample_bytes = 0;
+
+    for (unsigned i = 0; i < picture->n_sides; i++)
+        fg_crown_sum_init(&picture->sums[i]);
+    for (unsigned i = 0; i < picture->n_sides; i++)
+        if (picture->stacks[i] != NULL &&
+            add_up(picture->question, picture->selections[i], picture->stacks[i], full,
+                   &picture->sums[i], &sample_bytes, err) != FG_OK) {
+            clear_sums(picture);
+            return err->code;
+        }
+    *ret_sample_bytes = sample_bytes;
+    return FG_OK;
+}
+
+/*
+ * Once more, in full. It may take half of the time that is left: should that not do, or memory, the
+ * picture with its bound is there.
+ */
+static enum fg_code refine(struct picture *picture, struct fg_crown_verdict *verdict,
+                           struct fg_err *err)
+{
+    struct question *question = picture->question;
+    int64_t deadline_mono_ns = question->deadline_mono_ns;
+    int64_t now_ns = fg_mono_ns(question->querier->clock);
+    uint64_t profiles = question->profiles, series = question->series, bytes;
+
+    question->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
+    question->profiles = 0; /* they are the same ones */
+    question->series = 0;
+    enum fg_code code = add_up_sides(picture, true, &bytes, err);
+    question->deadline_mono_ns = deadline_mono_ns;
+    if (code == FG_OK) {
+        picture->draw(picture, verdict);
+        clear_sums(picture);
+        return FG_OK;
+    }
+    question->profiles = profiles;
+    question->series = series;
+    return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
+}
+
+static enum fg_code make_picture(struct picture *picture, struct fg_err *err)
+{
+    struct question *question = picture->question;
+    struct fg_crown_verdict verdict;
+    uint64_t sample_bytes;
+
+    if (add_up_sides(picture, question->refine, &sample_bytes, err) != FG_OK)
+        return err->code;
+    picture->draw(picture, &verdict);
+    clear_sums(picture);
+    if (!verdict.exact && sample_bytes <= question->querier->refine_max_bytes &&
+        refine(picture, &verdict, err) != FG_OK)
+        return err->code;
+    question->inexact = question->inexact || !verdict.exact;
+    question->bound = FG_MAX(question->bound, verdict.bound);
+    return FG_OK;
+}
+
+static void draw_tree(struct picture *picture, struct fg_crown_verdict *ret_verdict)
+{
+    struct fg_tree *into = picture->into;
+
+    fg_tree_done(into);
+    fg_tree_init(into);
+    cut_make(&picture->sums[0], picture->max_nodes, picture->fold, into, ret_verdict);
+}
+
+enum fg_code plan_picture(struct question *question, const struct selection *selection,
+                          const struct stacks *stacks, size_t max_nodes, bool fold,
+                          struct fg_tree *into, struct fg_err *err)
+{
+    struct picture picture = {
+        .question = question,
+        .selections = {selection},
+        .stacks = {stacks},
+        .n_sides = 1,
+        .max_nodes = max_nodes,
+        .fold = fold,
+        .draw = draw_tree,
+        .into = into,
+    };
+
+    return make_picture(&picture, err);
+}
+
+static void draw_diff(struct picture *picture, struct fg_crown_verdict *ret_verdict)
+{
+    struct diff *into = picture->into;
+
+    diff_done(into);
+    diff_make(&picture->sums[0], &picture->sums[1], picture->max_nodes, into, ret_verdict);
+}
+
+enum fg_code plan_diff(struct question *question, const struct side *left, const struct side *right,
+                       size_t max_nodes, struct diff *ret_diff, struct fg_err *err)
+{
+    struct picture picture = {
+        .question = question,
+        .selections = {&left->selection, &right->selection},
+        .stacks = {left->stacks, right->stacks},
+        .n_sides = 2,
+        .max_nodes = max_nodes,
+        .draw = draw_diff,
+        .into = ret_diff,
+    };
+
+    *ret_diff = (struct diff){0};
+    return make_picture(&picture, err);
+}
