@@ -11,7 +11,7 @@ struct sum_errand {
     const struct selection *selection;
     const struct stacks *stacks;
     bool full;
-    uint64_t sample_bytes; /* to be read for a full answer */
+    struct picture_facts facts;
 };
 
 static enum fg_code take_tree(struct question *question, const struct fg_call *call, void *arg,
@@ -48,14 +48,14 @@ static enum fg_code read_sum(struct question *question, struct errand *base, str
     if (errand->stacks->n_call_site > 0)
         return read_site(question, errand, err);
     return blocks_picture(question, errand->selection, errand->stacks, errand->full, base->into,
-                          &errand->sample_bytes, err);
+                          &errand->facts, err);
 }
 
 static void restart_sum(struct errand *base)
 {
     struct sum_errand *errand = fg_container(base, struct sum_errand, base);
 
-    errand->sample_bytes = 0;
+    errand->facts = (struct picture_facts){0};
     fg_crown_sum_done(base->into);
     fg_crown_sum_init(base->into);
 }
@@ -63,7 +63,7 @@ static void restart_sum(struct errand *base)
 /* Into an empty sum. */
 static enum fg_code add_up(struct question *question, const struct selection *selection,
                            const struct stacks *stacks, bool full, struct fg_crown_sum *into,
-                           uint64_t *sample_bytes, struct fg_err *err)
+                           struct picture_facts *facts, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
@@ -84,7 +84,8 @@ static enum fg_code add_up(struct question *question, const struct selection *se
     errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
     if (errand_run(question, &errand.base, err) != FG_OK)
         return err->code;
-    *sample_bytes += errand.sample_bytes;
+    facts->sample_bytes += errand.facts.sample_bytes;
+    facts->negatives = facts->negatives || errand.facts.negatives;
     return FG_OK;
 }
 
@@ -111,21 +112,21 @@ static void clear_sums(struct picture *picture)
         fg_crown_sum_done(&picture->sums[i]);
 }
 
-static enum fg_code add_up_sides(struct picture *picture, bool full, uint64_t *ret_sample_bytes,
-                                 struct fg_err *err)
+static enum fg_code add_up_sides(struct picture *picture, bool full,
+                                 struct picture_facts *ret_facts, struct fg_err *err)
 {
-    uint64_t sample_bytes = 0;
+    struct picture_facts facts = {0};
 
     for (unsigned i = 0; i < picture->n_sides; i++)
         fg_crown_sum_init(&picture->sums[i]);
     for (unsigned i = 0; i < picture->n_sides; i++)
         if (picture->stacks[i] != NULL &&
             add_up(picture->question, picture->selections[i], picture->stacks[i], full,
-                   &picture->sums[i], &sample_bytes, err) != FG_OK) {
+                   &picture->sums[i], &facts, err) != FG_OK) {
             clear_sums(picture);
             return err->code;
         }
-    *ret_sample_bytes = sample_bytes;
+    *ret_facts = facts;
     return FG_OK;
 }
 
@@ -139,12 +140,13 @@ static enum fg_code refine(struct picture *picture, struct fg_crown_verdict *ver
     struct question *question = picture->question;
     int64_t deadline_mono_ns = question->deadline_mono_ns;
     int64_t now_ns = fg_mono_ns(question->querier->clock);
-    uint64_t profiles = question->profiles, series = question->series, bytes;
+    uint64_t profiles = question->profiles, series = question->series;
+    struct picture_facts facts;
 
     question->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
     question->profiles = 0; /* they are the same ones */
     question->series = 0;
-    enum fg_code code = add_up_sides(picture, true, &bytes, err);
+    enum fg_code code = add_up_sides(picture, true, &facts, err);
     question->deadline_mono_ns = deadline_mono_ns;
     if (code == FG_OK) {
         picture->draw(picture, verdict);
@@ -160,13 +162,14 @@ static enum fg_code make_picture(struct picture *picture, struct fg_err *err)
 {
     struct question *question = picture->question;
     struct fg_crown_verdict verdict;
-    uint64_t sample_bytes;
+    struct picture_facts facts;
 
-    if (add_up_sides(picture, question->refine, &sample_bytes, err) != FG_OK)
+    if (add_up_sides(picture, question->refine, &facts, err) != FG_OK)
         return err->code;
     picture->draw(picture, &verdict);
     clear_sums(picture);
-    if (!verdict.exact && sample_bytes <= question->querier->refine_max_bytes &&
+    verdict.exact = verdict.exact && !facts.negatives;
+    if (!verdict.exact && facts.sample_bytes <= question->querier->refine_max_bytes &&
         refine(picture, &verdict, err) != FG_OK)
         return err->code;
     question->inexact = question->inexact || !verdict.exact;

@@ -136,6 +136,7 @@ static void add_statistics(struct question *question, int64_t took_ns)
     add_number(question->req, "X-Flamegrid-Series", question->series);
     if (question->querier->blocks != NULL) {
         add_number(question->req, "X-Flamegrid-Objects", question->objects);
+        add_number(question->req, "X-Flamegrid-Nodes", question->nodes);
         add_number(question->req, "X-Flamegrid-Requests", question->requests);
         add_number(question->req, "X-Flamegrid-Cache-Hits", question->cache_hits);
     }

@@ -69,6 +69,7 @@ struct question {
     uint64_t profiles, bytes, series; /* what the answer was made from */
     /* Of these, what was read in the bucket. */
     uint64_t objects, requests, cache_hits;
+    uint64_t nodes; /* merged nodes that took the place of profiles */
     bool refine;    /* the client wants pictures without any bound, whatever they cost */
     bool inexact;   /* some picture is not what a full merge would give */
     uint64_t bound; /* then it is wrong by so much at most */

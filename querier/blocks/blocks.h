@@ -59,14 +59,19 @@ enum fg_code blocks_tree(struct question *question, const struct selection *sele
                          const struct stacks *stacks, bool names_only, struct fg_tree *into,
                          struct fg_err *err) fg_must_check;
 
+/* What is good to know of how a picture was made; added to what was known before. */
+struct picture_facts {
+    uint64_t sample_bytes; /* stored of samples in the range: to be read for a full answer, about */
+    bool negatives;        /* crowns with values below zero, which say too little of them */
+};
+
 /*
- * The same by names, for pictures: of each part its crown, or all of it (full). Stacks are not
- * narrowed by call sites. Adds to *sample_bytes what is stored of samples in the range: what has to
- * be read for a full answer, about.
+ * The same by names, for pictures: of each part its crown, or that of merged nodes; or all of it
+ * (full). Stacks are not narrowed by call sites.
  */
 enum fg_code blocks_picture(struct question *question, const struct selection *selection,
                             const struct stacks *stacks, bool full, struct fg_crown_sum *into,
-                            uint64_t *sample_bytes, struct fg_err *err) fg_must_check;
+                            struct picture_facts *facts, struct fg_err *err) fg_must_check;
 enum fg_code blocks_series(struct question *question, const struct selection *selection,
                            const char *const *names, size_t n_names, struct label_sets *into,
                            struct fg_err *err) fg_must_check;

@@ -31,7 +31,7 @@ struct fetch_item {
     const struct object *object;
     struct fg_block_range range;
     struct part *part;     /* NULL: of the object as a whole */
-    uint32_t kind, number; /* of a page */
+    uint32_t kind, number; /* of a page; what and row of a node */
     unsigned phase;        /* all of the phases before are visited first */
 
     /* The fetch's own; the entry is there in visits. */
@@ -59,13 +59,28 @@ enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch
 /* ---- things.c ---- */
 
 extern const struct thing thing_directory, thing_index, thing_tree, thing_names, thing_page;
+extern const struct thing thing_nodes, thing_node_names, thing_node;
 
 /* What their entries hold. */
 const struct fg_block_directory *directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry);
 const struct fg_name_tree *names_of(const struct fg_cache_entry *entry); /* nodes: by rank */
-struct fg_slice page_of(const struct fg_cache_entry *entry);
+const struct fg_nodes *nodes_of(const struct fg_cache_entry *entry);
+const struct fg_name_tree *node_names_of(const struct fg_cache_entry *entry);
+struct fg_slice page_of(const struct fg_cache_entry *entry); /* and of a node */
+
+/* What merged nodes a part of a directory has, NULL for none; false: they have to be asked for
+ * themselves (thing_nodes). */
+bool nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
+                    const struct fg_nodes **ret_nodes);
+
+/* Of merged nodes: names and dictionary; a crown or a full node, as it was stored (page_of()). */
+enum fg_code fetch_add_node_names(struct fetch_list *list, struct fg_arena *arena,
+                                  struct part *part, struct fg_err *err) fg_must_check;
+enum fg_code fetch_add_node(struct fetch_list *list, struct fg_arena *arena, struct part *part,
+                            const struct fg_plan_pick *pick, unsigned phase,
+                            struct fg_err *err) fg_must_check;
 
 /* Adds the marked pages of a kind of the part to the list. */
 enum fg_code fetch_add_pages(struct fetch_list *list, struct fg_arena *arena, struct part *part,

@@ -8,6 +8,7 @@
  *     fetch.c     what was not: requests in waves
  *     things.c    bytes into what is kept: directories, indexes, trees, pages
  *     reader.c    the parts of a question, in batches that fit in memory; series that match
+ *     nodes.c     which merged nodes take the place of reading a part
  *     rows.c      which of their profiles are in the range
  *     select.c    their samples into sums
  *     tree.c      sums into a tree
@@ -19,6 +20,7 @@
 #ifndef FG_QUERIER_BLOCKS_IMPL_H
 #define FG_QUERIER_BLOCKS_IMPL_H
 
+#include "common/block/nodes/plan.h"
 #include "common/block/reader.h"
 #include "common/manifest/snapshot.h"
 #include "common/run/cache.h"
@@ -53,7 +55,8 @@ struct blocks {
     struct fg_manifests *manifests;
     pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY */
     uint64_t fetch_max_bytes, memory_max_bytes;
-    uint32_t crown_nodes; /* FG_CROWN_NODES, but for tests */
+    /* But for tests: FG_CROWN_NODES; and 1, how much a byte of samples counts in plans. */
+    uint32_t crown_nodes, sample_weight;
 };
 
 /* A question's. */
@@ -77,7 +80,10 @@ struct object {
     uint64_t bytes, profiles;
     struct fg_id digest;
     struct fg_block_range directory;
-    struct fg_cache_entry *entry; /* its directory, once fetched */
+    uint64_t nodes_bytes;         /* what merged nodes there are: right before it */
+    struct fg_block_range head;   /* both, where they are little enough; else the directory */
+    struct fg_id block_id;        /* what is made of it knows it by that */
+    struct fg_cache_entry *entry; /* its head, once fetched */
 };
 
 struct objects {
@@ -85,9 +91,10 @@ struct objects {
     uint32_t n, cap;
 };
 
-/* Those of the question's snapshot with something of its tenants in the range; in the arena. */
+/* Those of the question's snapshot with something of its tenants in the range; in the arena. nodes:
+ * also those that hold merged nodes of others. */
 enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
-                          struct fg_arena *arena, struct objects *ret_objects,
+                          bool nodes, struct fg_arena *arena, struct objects *ret_objects,
                           struct fg_err *err) fg_must_check;
 
 /* ---- reader.c ---- */
@@ -117,6 +124,14 @@ struct part {
     struct span *spans; /* ascending by first, then by time */
     uint32_t n_spans, cap_spans;
     uint64_t *sums; /* select.c */
+
+    /* nodes.c. What is chosen of it; of what it is not, all of the question's range. */
+    const struct fg_nodes *nodes;     /* NULL: none that is of use */
+    struct fg_cache_entry *nod_entry; /* what they live in, where that is not the object's head */
+    bool chosen;
+    struct fg_plan_raw *raws; /* to be read as they are */
+    struct fg_plan_pick *crowns, *fulls;
+    uint32_t n_raws, cap_raws, n_crowns, cap_crowns, n_fulls, cap_fulls;
 };
 
 struct reader {
@@ -124,10 +139,12 @@ struct reader {
     struct blocks *blocks;
     struct fg_arena *arena;      /* of all that is below */
     struct fg_selector selector; /* with the profile type; regular expressions are borrowed */
-    int64_t start_ns, end_ns;    /* inclusive */
+    const struct selection *selection;
+    int64_t start_ns, end_ns; /* inclusive */
     struct objects objects;
     struct part *parts;
     uint32_t n_parts, cap_parts;
+    uint32_t n_found; /* those that nodes.c has put aside included */
 
     /* The batch at hand. */
     struct part *batch;
@@ -135,10 +152,13 @@ struct reader {
     struct fg_arena_mark mark;
 };
 
-/* Finds the parts: fetches the directories. profile_type NULL: any. close() in any case. */
+/* Finds the parts: fetches the directories. profile_type NULL: any. nodes: with parts of merged
+ * nodes of others, of which nodes_choose() leaves none to be read as they are. close() in any case.
+ */
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,
-                         int64_t start_ns, int64_t end_ns, struct fg_err *err) fg_must_check;
+                         int64_t start_ns, int64_t end_ns, bool nodes,
+                         struct fg_err *err) fg_must_check;
 void reader_close(struct reader *reader);
 
 /*
@@ -147,6 +167,17 @@ void reader_close(struct reader *reader);
  * is not deleted. n_batch 0: that was all.
  */
 enum fg_code reader_next(struct reader *reader, struct fg_err *err) fg_must_check;
+
+/* ---- nodes.c ---- */
+
+/*
+ * Says of each part what is to be read of it, so that all together is every profile of the question
+ * once: merged nodes, and what they do not cover. Parts of which nothing but crowns is to be read
+ * come behind n_parts, up to n_found. Beside full nodes crowns are read where that is what is asked
+ * for.
+ */
+enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what,
+                          struct fg_err *err) fg_must_check;
 
 /* ---- rows.c ---- */
 

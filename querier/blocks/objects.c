@@ -1,6 +1,8 @@
 /* Which segments and blocks a question is about, by what the manifests say of them. */
 #include "querier/blocks/impl.h"
 
+enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* of what is read before anything is known */
+
 static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64_t end_ns)
 {
     return t_min_ns <= end_ns && t_max_ns >= start_ns;
@@ -20,6 +22,13 @@ static enum fg_code add(struct objects *objects, struct fg_arena *arena, const c
     if (added->name == NULL)
         return blocks_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
+    if (object->block_id.hi == 0 && object->block_id.lo == 0)
+        added->block_id = added->id; /* a segment: nothing is made of it */
+    added->head = added->directory;
+    if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES) {
+        added->head.offset -= added->nodes_bytes;
+        added->head.len += added->nodes_bytes;
+    }
     objects->n++;
     return FG_OK;
 }
@@ -70,8 +79,17 @@ static enum fg_code add_segments(const struct fg_snapshot *snapshot, int64_t sta
     return FG_OK;
 }
 
+/* What only holds sums of others is of use where all of it is asked for. */
+static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
+                     bool nodes)
+{
+    if (block->nodes_only)
+        return nodes && block->t_min_ns >= start_ns && block->t_max_ns <= end_ns;
+    return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
+}
+
 static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tenant,
-                               int64_t start_ns, int64_t end_ns, struct fg_arena *arena,
+                               int64_t start_ns, int64_t end_ns, bool nodes, struct fg_arena *arena,
                                struct objects *objects, struct fg_err *err)
 {
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
@@ -85,9 +103,11 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
             .profiles = block->profiles,
             .digest = block->digest,
             .directory = {block->directory_offset, block->directory_bytes},
+            .nodes_bytes = block->nodes_bytes,
+            .block_id = block->id,
         };
 
-        if (block->nodes_only || !overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns))
+        if (!is_about(block, start_ns, end_ns, nodes))
             continue;
         if (fg_name_block(name, snapshot->tenants[tenant], block->id, err) != FG_OK ||
             add(objects, arena, name, &object, err) != FG_OK)
@@ -97,7 +117,8 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
 }
 
 enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
-                          struct fg_arena *arena, struct objects *ret_objects, struct fg_err *err)
+                          bool nodes, struct fg_arena *arena, struct objects *ret_objects,
+                          struct fg_err *err)
 {
     const struct fg_snapshot *snapshot = &question->snapshot->core;
     struct objects objects = {0};
@@ -105,7 +126,7 @@ enum fg_code objects_find(const struct question *question, int64_t start_ns, int
     if (add_segments(snapshot, start_ns, end_ns, arena, &objects, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < snapshot->n_tenants; i++)
-        if (add_blocks(snapshot, i, start_ns, end_ns, arena, &objects, err) != FG_OK)
+        if (add_blocks(snapshot, i, start_ns, end_ns, nodes, arena, &objects, err) != FG_OK)
             return err->code;
     *ret_objects = objects;
     return FG_OK;

@@ -258,7 +258,7 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
     totals.max = question->querier->blocks->memory_max_bytes / sizeof *totals.items;
     label_sets_init(&totals.sets);
     code = reader_open(&totals.reader, question, selection, selection->type_text,
-                       points_from_ns(selection, step_ns), selection->end_ns, err);
+                       points_from_ns(selection, step_ns), selection->end_ns, false, err);
     if (code == FG_OK)
         code = read_all(&totals, err);
     if (code == FG_OK)

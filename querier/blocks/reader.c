@@ -94,7 +94,7 @@ static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
         if (fetch_add(&list, reader->arena,
                       &(struct fetch_item){.thing = &thing_directory,
                                            .object = &reader->objects.items[i],
-                                           .range = reader->objects.items[i].directory},
+                                           .range = reader->objects.items[i].head},
                       err) != FG_OK)
             return err->code;
     return fetch_all(reader->question, &list, keep_directory, reader, err);
@@ -112,7 +112,7 @@ static enum fg_code find_parts(struct reader *reader, struct fg_err *err)
 
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,
-                         int64_t start_ns, int64_t end_ns, struct fg_err *err)
+                         int64_t start_ns, int64_t end_ns, bool nodes, struct fg_err *err)
 {
     struct blocks *blocks = question->querier->blocks;
 
@@ -120,13 +120,16 @@ enum fg_code reader_open(struct reader *reader, struct question *question,
         .question = question,
         .blocks = blocks,
         .arena = fg_arena_create(blocks->memory_max_bytes),
+        .selection = selection,
         .start_ns = start_ns,
         .end_ns = end_ns,
     };
     if (take_selector(reader, selection, profile_type, err) != FG_OK ||
-        objects_find(question, start_ns, end_ns, reader->arena, &reader->objects, err) != FG_OK ||
+        objects_find(question, start_ns, end_ns, nodes, reader->arena, &reader->objects, err) !=
+            FG_OK ||
         fetch_directories(reader, err) != FG_OK || find_parts(reader, err) != FG_OK)
         return err->code;
+    reader->n_found = reader->n_parts;
     question->objects += reader->objects.n;
     fg_metric_add(blocks->metrics, BLOCKS_OBJECTS, reader->objects.n);
     reader->batch = reader->parts;
@@ -134,19 +137,26 @@ enum fg_code reader_open(struct reader *reader, struct question *question,
     return FG_OK;
 }
 
+static void release_part(struct part *part)
+{
+    fg_cache_unref(part->tree_entry);
+    fg_cache_unref(part->index_entry);
+    fg_cache_unref(part->nod_entry);
+    part->tree_entry = part->index_entry = part->nod_entry = NULL;
+}
+
 static void release_batch(struct reader *reader)
 {
-    for (uint32_t i = 0; i < reader->n_batch; i++) {
-        fg_cache_unref(reader->batch[i].tree_entry);
-        fg_cache_unref(reader->batch[i].index_entry);
-    }
+    for (uint32_t i = 0; i < reader->n_batch; i++)
+        release_part(&reader->batch[i]);
     reader->batch += reader->n_batch;
     reader->n_batch = 0;
 }
 
 void reader_close(struct reader *reader)
 {
-    release_batch(reader);
+    for (uint32_t i = 0; i < reader->n_found; i++)
+        release_part(&reader->parts[i]);
     for (uint32_t i = 0; i < reader->objects.n; i++)
         fg_cache_unref(reader->objects.items[i].entry);
     fg_arena_destroy(reader->arena);
@@ -185,6 +195,8 @@ static enum fg_code fetch_indexes(struct reader *reader, struct fg_err *err)
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct part *part = &reader->batch[i];
 
+        if (part->index != NULL) /* the plan needed it */
+            continue;
         if (fetch_add(&list, reader->arena,
                       &(struct fetch_item){
                           .thing = &thing_index,
@@ -197,31 +209,69 @@ static enum fg_code fetch_indexes(struct reader *reader, struct fg_err *err)
     return fetch_all(reader->question, &list, keep_index, reader, err);
 }
 
-/* A span for each stretch of time that is left of the series and in which it may have profiles. */
-static enum fg_code add_spans(struct reader *reader, struct part *part, uint32_t first_match,
-                              uint32_t n_matches, const struct fg_left *left, struct fg_err *err)
+/* A span for what of a series is in a stretch of time, if there may be anything. */
+static enum fg_code add_span(struct reader *reader, struct part *part, uint32_t first_match,
+                             uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
 {
     uint32_t number = part->matches[first_match].series;
     const struct fg_block_series_row *series = &part->index->series[number];
 
-    for (uint32_t i = 0; i < left->count; i++) {
-        struct fg_time_span times = left->spans[i];
+    if (series->t_min_ns > times.end_ns || series->t_max_ns < times.start_ns)
+        return FG_OK;
+    if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
+                       sizeof *part->spans))
+        return blocks_too_large(err);
+    part->spans[part->n_spans++] = (struct span){
+        .series = number,
+        .first = series->first_profile,
+        .count = series->n_profiles,
+        .first_match = first_match,
+        .n_matches = n_matches,
+        .times = times,
+        .cut = series->t_min_ns < times.start_ns || series->t_max_ns > times.end_ns,
+    };
+    return FG_OK;
+}
 
-        if (series->t_min_ns > times.end_ns || series->t_max_ns < times.start_ns)
-            continue;
-        if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
-                           sizeof *part->spans))
-            return blocks_too_large(err);
-        part->spans[part->n_spans++] = (struct span){
-            .series = number,
-            .first = series->first_profile,
-            .count = series->n_profiles,
-            .first_match = first_match,
-            .n_matches = n_matches,
-            .times = times,
-            .cut = series->t_min_ns < times.start_ns || series->t_max_ns > times.end_ns,
-        };
+static bool is_of(const struct part *part, const struct fg_plan_raw *raw, uint32_t series)
+{
+    switch (raw->kind) {
+    case FG_NODES_GROUP:
+        return part->nodes->groups.of_series[series] == raw->number;
+    case FG_NODES_SERIES:
+        return series == raw->number;
+    case FG_NODES_ALL:
+        break;
     }
+    return true;
+}
+
+/* What of these times is to be read as it is. Raws ascend by time, and those that are of one series
+ * are apart: so are its spans. */
+static enum fg_code add_raw_spans(struct reader *reader, struct part *part, uint32_t first_match,
+                                  uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
+{
+    if (!part->chosen)
+        return add_span(reader, part, first_match, n_matches, times, err);
+    for (uint32_t i = 0; i < part->n_raws; i++) {
+        const struct fg_plan_raw *raw = &part->raws[i];
+        struct fg_time_span both = {FG_MAX(times.start_ns, raw->start_ns),
+                                    FG_MIN(times.end_ns, raw->end_ns)};
+
+        if (both.start_ns <= both.end_ns && is_of(part, raw, part->matches[first_match].series) &&
+            add_span(reader, part, first_match, n_matches, both, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* Spans for each stretch of time that is left of the series. */
+static enum fg_code add_spans(struct reader *reader, struct part *part, uint32_t first_match,
+                              uint32_t n_matches, const struct fg_left *left, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < left->count; i++)
+        if (add_raw_spans(reader, part, first_match, n_matches, left->spans[i], err) != FG_OK)
+            return err->code;
     return FG_OK;
 }
 

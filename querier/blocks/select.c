@@ -182,6 +182,23 @@ static enum fg_code add_exemplars(struct select *select, struct part *part, uint
     return FG_OK;
 }
 
+static enum fg_code add_full(struct select *select, struct part *part, uint32_t row,
+                             struct fg_slice bytes, struct fg_err *err)
+{
+    struct fg_arena *arena = select->reader.arena;
+
+    for (uint32_t i = 0; i < part->n_fulls; i++) {
+        struct fg_arena_mark mark = fg_arena_mark(arena);
+
+        if (part->fulls[i].row == row &&
+            fg_nodes_full_add(&part->nodes->rows[row], bytes, part->fulls[i].sign, arena,
+                              part->sums, part->entry->n_stacks, err) != FG_OK)
+            return err->code;
+        fg_arena_release(arena, mark);
+    }
+    return FG_OK;
+}
+
 /* ---- what is fetched ---- */
 
 static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_err *err)
@@ -193,12 +210,14 @@ static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_er
         part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
-    if (item->kind == FG_BLOCK_IDX)
+    if (item->thing == &thing_page && item->kind == FG_BLOCK_IDX)
         return rows_take(&select->reader, part, item->number, page_of(item->entry), err);
-    if (item->kind == FG_BLOCK_PID)
+    if (item->thing == &thing_page && item->kind == FG_BLOCK_PID)
         return take_ids(select, part, item->number, page_of(item->entry), err);
     if (begin_sums(select, part, err) != FG_OK)
         return err->code;
+    if (item->thing == &thing_node)
+        return add_full(select, part, item->number, page_of(item->entry), err);
     if (item->kind == FG_BLOCK_EXM)
         return add_exemplars(select, part, item->number, page_of(item->entry), err);
     return add_samples(select, part, item->number, page_of(item->entry), err);
@@ -239,7 +258,7 @@ static enum fg_code list_samples(struct select *select, struct fetch_list *list,
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct part *part = &reader->batch[i];
 
-        if (part->n_spans == 0)
+        if (part->n_spans + part->n_fulls == 0)
             continue;
         if (list_pages(select, list, part, kind, false, 1, err) != FG_OK ||
             fetch_add(
@@ -251,6 +270,9 @@ static enum fg_code list_samples(struct select *select, struct fetch_list *list,
                                      .phase = 1},
                 err) != FG_OK)
             return err->code;
+        for (uint32_t k = 0; k < part->n_fulls; k++)
+            if (fetch_add_node(list, reader->arena, part, &part->fulls[k], 1, err) != FG_OK)
+                return err->code;
     }
     return FG_OK;
 }
@@ -330,18 +352,38 @@ static uint64_t bytes_in_range(const struct reader *reader, const struct fg_bloc
     return 0;
 }
 
+/* Spans and ids are not in merged nodes. */
+static bool may_take_nodes(const struct stacks *stacks)
+{
+    return stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
+}
+
+static enum fg_code choose(struct select *select, struct fg_err *err)
+{
+    const struct select_taker *taker = select->taker;
+
+    if (nodes_choose(&select->reader, taker->take_crowns != NULL ? FG_NODES_CROWN : FG_NODES_FULL,
+                     err) != FG_OK)
+        return err->code;
+    return taker->take_crowns == NULL ? FG_OK
+                                      : taker->take_crowns(taker->arg, &select->reader, err);
+}
+
 enum fg_code select_sums(struct question *question, const struct selection *selection,
                          const struct stacks *stacks, const struct select_taker *taker,
                          uint64_t *sample_bytes, struct fg_err *err)
 {
     struct select select = {.stacks = stacks, .taker = taker};
+    bool nodes = may_take_nodes(stacks);
     enum fg_code code;
 
     select.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
     code = reader_open(&select.reader, question, selection, selection->type_text,
-                       selection->start_ns, selection->end_ns, err);
+                       selection->start_ns, selection->end_ns, nodes, err);
     for (uint32_t i = 0; i < select.reader.n_parts; i++)
         *sample_bytes += bytes_in_range(&select.reader, select.reader.parts[i].entry);
+    if (code == FG_OK && nodes)
+        code = choose(&select, err);
     if (code == FG_OK)
         code = read_all(&select, err);
     reader_close(&select.reader);

@@ -64,7 +64,7 @@ enum fg_code blocks_series(struct question *question, const struct selection *se
     if (question->snapshot == NULL)
         return FG_OK;
     code = reader_open(&listing.reader, question, selection, NULL, selection->start_ns,
-                       selection->end_ns, err);
+                       selection->end_ns, false, err);
     if (code == FG_OK)
         code = read_all(&listing, err);
     reader_close(&listing.reader);

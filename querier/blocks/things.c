@@ -3,16 +3,30 @@
 #include "querier/blocks/fetch.h"
 
 /* Numbers in keys of the cache. */
-enum { WHAT_DIRECTORY = 1, WHAT_INDEX, WHAT_TREE, WHAT_NAMES, WHAT_PAGE };
+enum {
+    WHAT_DIRECTORY = 1,
+    WHAT_INDEX,
+    WHAT_TREE,
+    WHAT_NAMES,
+    WHAT_PAGE,
+    WHAT_NODES,
+    WHAT_NODE_NAMES,
+    WHAT_NODE
+};
 
 /* What was parsed, with its memory, and what it borrows from. */
 struct parsed {
     struct fg_arena *arena;
     struct fg_cache_entry *below; /* NULL: nothing */
     union {
-        struct fg_block_directory directory;
+        struct {
+            struct fg_block_directory directory;
+            const struct fg_nodes **nodes; /* by part, NULL: none; NULL: they were too large */
+        };
         struct fg_block_index index;
         struct fg_block_tree tree;
+        struct fg_nodes part_nodes;
+        struct fg_name_tree names;
     };
 };
 
@@ -48,21 +62,78 @@ static enum fg_code parsed_take(struct parsed *parsed, enum fg_code code, void *
 
 /* ---- directories ---- */
 
+/* Nodes are those of the part: series have their groups, and it is made of others or not. */
+static enum fg_code check_nodes(const struct fg_block_part *part, const struct fg_nodes *nodes,
+                                struct fg_err *err)
+{
+    bool made = part->n_series == 0;
+
+    if (made != (nodes->n_made_of > 0) || (!made && nodes->groups.n_series != part->n_series))
+        return fg_fail(err, FG_E_CORRUPT, "merged nodes are not those of the part");
+    return FG_OK;
+}
+
+static enum fg_code parse_part_nodes(const struct fg_block_part *part, struct fg_slice nod,
+                                     struct fg_arena *arena, struct fg_nodes *nodes,
+                                     struct fg_err *err)
+{
+    if (fg_nodes_parse(nod, arena, nodes, err) != FG_OK)
+        return err->code;
+    return check_nodes(part, nodes, err);
+}
+
+/* bytes: from `from` in the object on. */
+static enum fg_code parse_nodes(struct parsed *parsed, struct fg_slice bytes, uint64_t from,
+                                struct fg_err *err)
+{
+    const struct fg_block_directory *directory = &parsed->directory;
+
+    parsed->nodes = fg_arena_new(parsed->arena, const struct fg_nodes *, directory->n_parts);
+    for (uint32_t i = 0; parsed->nodes != NULL && i < directory->n_parts; i++) {
+        const struct fg_block_part *part = &directory->parts[i];
+        struct fg_block_range nod = fg_nodes_ranges(part).nod;
+        struct fg_nodes *nodes;
+
+        if (nod.len == 0)
+            continue;
+        nodes = fg_arena_new(parsed->arena, struct fg_nodes, 1);
+        if (nodes == NULL)
+            return blocks_too_large(err);
+        if (nod.offset < from || nod.offset - from > bytes.len)
+            return fg_fail(err, FG_E_CORRUPT, "merged nodes are not where the manifest says");
+        if (parse_part_nodes(part, fg_slice_sub(bytes, nod.offset - from, nod.len), parsed->arena,
+                             nodes, err) != FG_OK)
+            return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
+        parsed->nodes[i] = nodes;
+    }
+    return parsed->nodes == NULL ? blocks_too_large(err) : FG_OK;
+}
+
+static enum fg_code parse_head(const struct fetch_item *item, struct fg_slice bytes,
+                               struct parsed *parsed, struct fg_err *err)
+{
+    const struct object *object = item->object;
+    const struct fg_block_directory *directory = &parsed->directory;
+    size_t before = (size_t)(object->directory.offset - item->range.offset);
+
+    if (fg_block_directory_parse(fg_slice_sub(bytes, before, SIZE_MAX), object->bytes,
+                                 parsed->arena, &parsed->directory, err) != FG_OK)
+        return err->code;
+    /* Bytes that are whole but not those that the manifest lists. */
+    if (directory->n_profiles != object->profiles || !fg_id_eq(directory->digest, object->digest))
+        return fg_fail(err, FG_E_CORRUPT, "its profiles are not those that the manifest lists");
+    if (before == 0 && object->nodes_bytes > 0)
+        return FG_OK; /* part by part, where they are needed */
+    return parse_nodes(parsed, bytes, item->range.offset, err);
+}
+
 static enum fg_code make_directory(const struct fetch_item *item, struct fg_slice bytes,
                                    size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                    struct fg_err *err)
 {
-    const struct object *object = item->object;
     struct parsed *parsed = parsed_create(max_bytes, NULL);
-    const struct fg_block_directory *directory = &parsed->directory;
-    enum fg_code code =
-        fg_block_directory_parse(bytes, object->bytes, parsed->arena, &parsed->directory, err);
 
-    /* Bytes that are whole but not those that the manifest lists. */
-    if (code == FG_OK &&
-        (directory->n_profiles != object->profiles || !fg_id_eq(directory->digest, object->digest)))
-        code = fg_fail(err, FG_E_CORRUPT, "its profiles are not those that the manifest lists");
-    return parsed_take(parsed, code, ret_value, ret_bytes);
+    return parsed_take(parsed, parse_head(item, bytes, parsed, err), ret_value, ret_bytes);
 }
 
 const struct thing thing_directory = {WHAT_DIRECTORY, make_directory, parsed_destroy};
@@ -70,6 +141,35 @@ const struct thing thing_directory = {WHAT_DIRECTORY, make_directory, parsed_des
 const struct fg_block_directory *directory_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->directory;
+}
+
+bool nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
+                    const struct fg_nodes **ret_nodes)
+{
+    const struct parsed *parsed = fg_cache_value(directory);
+
+    if (parsed->nodes == NULL)
+        return false;
+    *ret_nodes = parsed->nodes[part];
+    return true;
+}
+
+static enum fg_code make_nodes(const struct fetch_item *item, struct fg_slice bytes,
+                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                               struct fg_err *err)
+{
+    struct parsed *parsed = parsed_create(max_bytes, NULL);
+
+    return parsed_take(
+        parsed, parse_part_nodes(item->part->entry, bytes, parsed->arena, &parsed->part_nodes, err),
+        ret_value, ret_bytes);
+}
+
+const struct thing thing_nodes = {WHAT_NODES, make_nodes, parsed_destroy};
+
+const struct fg_nodes *nodes_of(const struct fg_cache_entry *entry)
+{
+    return &((const struct parsed *)fg_cache_value(entry))->part_nodes;
 }
 
 /* ---- parts ---- */
@@ -155,6 +255,45 @@ const struct fg_name_tree *names_of(const struct fg_cache_entry *entry)
     return fg_cache_value(entry);
 }
 
+/* ---- merged nodes ---- */
+
+static enum fg_code make_node_names(const struct fetch_item *item, struct fg_slice bytes,
+                                    size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                                    struct fg_err *err)
+{
+    const struct fg_nodes *nodes = item->part->nodes;
+    struct parsed *parsed = parsed_create(max_bytes, NULL);
+    size_t names_bytes = nodes->names.bytes;
+
+    return parsed_take(parsed,
+                       fg_nodes_names_parse(nodes, fg_slice_sub(bytes, 0, names_bytes),
+                                            fg_slice_sub(bytes, names_bytes, SIZE_MAX),
+                                            parsed->arena, &parsed->names, err),
+                       ret_value, ret_bytes);
+}
+
+const struct thing thing_node_names = {WHAT_NODE_NAMES, make_node_names, parsed_destroy};
+
+const struct fg_name_tree *node_names_of(const struct fg_cache_entry *entry)
+{
+    return &((const struct parsed *)fg_cache_value(entry))->names;
+}
+
+enum fg_code fetch_add_node_names(struct fetch_list *list, struct fg_arena *arena,
+                                  struct part *part, struct fg_err *err)
+{
+    const struct fg_nodes *nodes = part->nodes;
+
+    return fetch_add(list, arena,
+                     &(struct fetch_item){
+                         .thing = &thing_node_names,
+                         .object = part->object,
+                         .range = {fg_nodes_ranges(part->entry).crn.offset + nodes->names.offset,
+                                   (uint64_t)nodes->names.bytes + nodes->dict.bytes},
+                         .part = part},
+                     err);
+}
+
 /* ---- pages ---- */
 
 /* As it was stored: unpacking is cheap, and packed there is room for more. */
@@ -163,16 +302,14 @@ struct page {
     uint8_t bytes[];
 };
 
-static enum fg_code make_page(const struct fetch_item *item, struct fg_slice bytes,
-                              size_t max_bytes, void **ret_value, size_t *ret_bytes,
+static enum fg_code keep_page(const struct fetch_item *item, struct fg_slice bytes, uint32_t crc,
+                              const char *what, void **ret_value, size_t *ret_bytes,
                               struct fg_err *err)
 {
-    const struct fg_block_page *entry = &item->part->index->pages[item->kind].pages[item->number];
     struct page *page;
 
-    (void)max_bytes; /* of what is unpacked later */
-    if (fg_crc32c(bytes) != entry->crc)
-        return fg_fail(err, FG_E_CORRUPT, "page %u of section %u: checksum does not fit",
+    if (fg_crc32c(bytes) != crc)
+        return fg_fail(err, FG_E_CORRUPT, "%s %u of section %u: checksum does not fit", what,
                        item->number, item->kind);
     page = fg_malloc(sizeof *page + bytes.len);
     page->len = bytes.len;
@@ -183,13 +320,54 @@ static enum fg_code make_page(const struct fetch_item *item, struct fg_slice byt
     return FG_OK;
 }
 
+static enum fg_code make_page(const struct fetch_item *item, struct fg_slice bytes,
+                              size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                              struct fg_err *err)
+{
+    const struct fg_block_page *entry = &item->part->index->pages[item->kind].pages[item->number];
+
+    (void)max_bytes; /* of what is unpacked later */
+    return keep_page(item, bytes, entry->crc, "page", ret_value, ret_bytes, err);
+}
+
 const struct thing thing_page = {WHAT_PAGE, make_page, free};
+
+static enum fg_code make_node(const struct fetch_item *item, struct fg_slice bytes,
+                              size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                              struct fg_err *err)
+{
+    const struct fg_nodes_row *row = &item->part->nodes->rows[item->number];
+
+    (void)max_bytes; /* the same */
+    return keep_page(item, bytes, row->places[item->kind].crc, "node", ret_value, ret_bytes, err);
+}
+
+const struct thing thing_node = {WHAT_NODE, make_node, free};
 
 struct fg_slice page_of(const struct fg_cache_entry *entry)
 {
     const struct page *page = fg_cache_value(entry);
 
     return fg_bytes(page->bytes, page->len);
+}
+
+enum fg_code fetch_add_node(struct fetch_list *list, struct fg_arena *arena, struct part *part,
+                            const struct fg_plan_pick *pick, unsigned phase, struct fg_err *err)
+{
+    const struct fg_nodes_place *place = &part->nodes->rows[pick->row].places[pick->what];
+    struct fg_nodes_ranges ranges = fg_nodes_ranges(part->entry);
+    uint64_t from = pick->what == FG_NODES_CROWN ? ranges.crn.offset : ranges.ful.offset;
+
+    fg_assert(pick->what == FG_NODES_CROWN || pick->what == FG_NODES_FULL);
+    return fetch_add(list, arena,
+                     &(struct fetch_item){.thing = &thing_node,
+                                          .object = part->object,
+                                          .range = {from + place->offset, place->bytes},
+                                          .part = part,
+                                          .kind = pick->what,
+                                          .number = pick->row,
+                                          .phase = phase},
+                     err);
 }
 
 enum fg_code fetch_add_pages(struct fetch_list *list, struct fg_arena *arena, struct part *part,

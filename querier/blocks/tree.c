@@ -34,7 +34,7 @@ enum fg_code blocks_tree(struct question *question, const struct selection *sele
                          struct fg_err *err)
 {
     struct growing growing = {question->querier->blocks, stacks, names_only, into};
-    struct select_taker taker = {&thing_tree, add_tree, &growing};
+    struct select_taker taker = {.stacks = &thing_tree, .take = add_tree, .arg = &growing};
     uint64_t sample_bytes = 0;
 
     if (question->snapshot == NULL)

@@ -1,16 +1,18 @@
 /*
- * What questions cost that are answered from segments.
+ * What questions cost that are answered from segments, and from blocks with merged nodes.
  *
- *     bench_blocks SEGMENTS INSTANCES FILE...
+ *     bench_blocks SEGMENTS INSTANCES DAYS FILE...
  *
  * FILEs are pprofs, from which CPU profiles are resampled (resample.h): one of 10 s for each
- * instance of one service, in a segment for each 10 minutes, in a bucket in memory. Cold is a
- * querier that was just made, warm the best of some runs after that. Costs are CPU time of the
+ * instance of one service, in a segment for each 10 minutes, in a bucket in memory. Before these
+ * there are blocks of a day, each with a merged node of the day. They have an hour's profiles only,
+ * one in four minutes of each instance: nodes are no larger for that, but what is read raw is. Cold
+ * is a querier that was just made, warm the best of some runs after that. Costs are CPU time of the
  * thread that answers, so a network would come on top.
  */
 #include "common/base/time.h"
-#include "common/block/writer.h"
-#include "common/manifest/l0.h"
+#include "common/block/nodes/writer.h"
+#include "common/manifest/blocks.h"
 #include "common/net/http/impl.h"
 #include "common/net/inflate.h"
 #include "proto/pprof.h"
@@ -25,12 +27,16 @@ enum {
     FILE_MAX_BYTES = 256 * 1024 * 1024,
     TICKS = 300,
     ROUNDS = 60, /* profiles of an instance in a segment */
+    DAY_ROUNDS = 360,
+    TYPES = 2,
+    PROFILE_BYTES = 340, /* of samples, as nodes count what they save */
     WARM_RUNS = 7,
 };
 
 #define START_NS    INT64_C(1700000000000000000)
 #define INTERVAL_NS (INT64_C(10) * 1000 * 1000 * 1000)
 #define SEGMENT_NS  (ROUNDS * INTERVAL_NS)
+#define DAY_NS      (24 * FG_HOUR_NS)
 #define CPU         "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 #define TENANT      FG_LIT(FG_TENANT_ONLY)
 
@@ -99,14 +105,41 @@ static void learn(struct resample *resample, const char *path)
 struct stream {
     struct resample *resample;
     struct fg_bucket *bucket;
-    uint32_t segments, instances;
-    uint64_t samples, bytes;
+    uint32_t segments, instances, days;
+    uint64_t samples, profiles, bytes;
 };
 
-static uint64_t seed_of(const struct stream *stream, uint32_t segment, uint32_t instance,
+/* A segment or a block on its way. */
+struct object {
+    uint32_t first_round, rounds; /* of each instance, of all there are */
+    int64_t start_ns, interval_ns;
+    bool nodes;
+    uint64_t *sums[TYPES]; /* by stack; of nodes */
+    struct fg_id digest;
+};
+
+static struct object segment_object(uint32_t number)
+{
+    return (struct object){.first_round = number * ROUNDS,
+                           .rounds = ROUNDS,
+                           .start_ns = START_NS + number * SEGMENT_NS,
+                           .interval_ns = INTERVAL_NS};
+}
+
+/* Number 0 is the last one before the segments. */
+static struct object day_object(const struct stream *stream, uint32_t number)
+{
+    return (struct object){.first_round = stream->segments * ROUNDS + number * DAY_ROUNDS,
+                           .rounds = DAY_ROUNDS,
+                           .start_ns = START_NS - (number + 1) * DAY_NS,
+                           .interval_ns = DAY_NS / DAY_ROUNDS,
+                           .nodes = true};
+}
+
+static uint64_t seed_of(const struct stream *stream, const struct object *object, uint32_t instance,
                         uint32_t round)
 {
-    return ((uint64_t)segment * ROUNDS + round) * stream->instances + instance + 1;
+    return ((uint64_t)object->first_round + round) * stream->instances + instance + 1;
 }
 
 static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
@@ -116,16 +149,16 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return FG_OK;
 }
 
-/* All stacks of a segment are drawn before its tree is complete. */
-static uint32_t *count_uses(const struct stream *stream, uint32_t segment)
+/* All stacks of an object are drawn before its tree is complete. */
+static uint32_t *count_uses(const struct stream *stream, const struct object *object)
 {
     uint32_t stacks[TICKS], cap = 1;
     uint32_t *uses = fg_calloc(cap, sizeof *uses);
     uint64_t counts[TICKS];
 
     for (uint32_t i = 0; i < stream->instances; i++)
-        for (uint32_t k = 0; k < ROUNDS; k++) {
-            uint32_t n = resample_draw(stream->resample, seed_of(stream, segment, i, k), TICKS,
+        for (uint32_t k = 0; k < object->rounds; k++) {
+            uint32_t n = resample_draw(stream->resample, seed_of(stream, object, i, k), TICKS,
                                        stacks, counts);
             uint32_t needed = resample_tree(stream->resample)->n_nodes + 1;
 
@@ -140,15 +173,15 @@ static uint32_t *count_uses(const struct stream *stream, uint32_t segment)
     return uses;
 }
 
-static void write_profile(struct stream *stream, struct fg_block_writer *writer, uint32_t segment,
-                          uint32_t instance, uint32_t round)
+static void write_profile(struct stream *stream, struct fg_block_writer *writer,
+                          struct object *object, uint32_t instance, uint32_t round)
 {
-    uint64_t seed = seed_of(stream, segment, instance, round), values[2 * TICKS];
+    uint64_t seed = seed_of(stream, object, instance, round), values[2 * TICKS];
     uint32_t stacks[TICKS];
     uint32_t n = resample_draw(stream->resample, seed, TICKS, stacks, values);
     struct fg_block_profile profile = {
         .id = fg_hash128(fg_bytes(&seed, sizeof seed)),
-        .time_ns = START_NS + segment * SEGMENT_NS + round * INTERVAL_NS,
+        .time_ns = object->start_ns + round * object->interval_ns,
         .duration_ns = INTERVAL_NS,
         .period = 10000000,
         .n_samples = n,
@@ -159,41 +192,116 @@ static void write_profile(struct stream *stream, struct fg_block_writer *writer,
 
     for (uint32_t i = 0; i < n; i++)
         values[n + i] = values[i] * 10000000;
+    for (uint32_t i = 0; object->nodes && i < TYPES * n; i++)
+        object->sums[i / n][stacks[i % n]] += values[i];
+    object->digest = fg_id_add(object->digest, profile.id);
     stream->samples += n;
+    stream->profiles++;
     must(fg_block_profile_add(writer, &profile, &err), &err);
 }
 
-static struct fg_block_summary write_segment(struct stream *stream, uint32_t segment,
-                                             struct fg_buf *out)
+static const struct fg_value_type value_types[TYPES] = {{FG_LIT("samples"), FG_LIT("count")},
+                                                        {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+
+static struct fg_labels instance_labels(uint32_t instance, struct fg_arena *arena)
 {
-    static const struct fg_value_type types[] = {{FG_LIT("samples"), FG_LIT("count")},
-                                                 {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+    struct fg_label *labels = fg_arena_new(arena, struct fg_label, 3);
+
+    labels[0] = (struct fg_label){FG_LIT("__name__"), FG_LIT("process_cpu")};
+    labels[1] =
+        (struct fg_label){FG_LIT("pod"), fg_cstr(fg_arena_printf(arena, "bench-%05u", instance))};
+    labels[2] = (struct fg_label){FG_LIT("service_name"), FG_LIT("bench")};
+    return (struct fg_labels){labels, 3};
+}
+
+static void write_instance(struct stream *stream, struct fg_block_writer *writer,
+                           struct object *object, uint32_t instance, struct fg_arena *arena)
+{
+    struct fg_block_series series = {instance_labels(instance, arena),
+                                     value_types,
+                                     TYPES,
+                                     {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+    struct fg_err err;
+
+    must(fg_block_series_begin(writer, &series, &err), &err);
+    for (uint32_t k = 0; k < object->rounds; k++)
+        write_profile(stream, writer, object, instance, k);
+}
+
+/* The node of all series over the object's time. */
+static struct fg_nodes_writer *write_nodes(const struct stream *stream,
+                                           struct fg_block_writer *writer, struct object *object,
+                                           struct fg_arena *arena)
+{
+    static const struct fg_profile_type types[TYPES] = {
+        {FG_LIT("process_cpu"), FG_LIT("samples"), FG_LIT("count"), FG_LIT("cpu"),
+         FG_LIT("nanoseconds")},
+        {FG_LIT("process_cpu"), FG_LIT("cpu"), FG_LIT("nanoseconds"), FG_LIT("cpu"),
+         FG_LIT("nanoseconds")}};
+    struct fg_nodes_key key = {.start_ns = object->start_ns, .end_ns = object->start_ns + DAY_NS};
+    uint64_t count = (uint64_t)object->rounds * stream->instances;
+    struct fg_labels *labels = fg_arena_new(arena, struct fg_labels, stream->instances);
+    struct fg_groups *groups = fg_arena_new(arena, struct fg_groups, 1);
+    struct fg_nodes_options options = {.tree = resample_tree(stream->resample),
+                                       .groups = groups,
+                                       .types = types,
+                                       .n_types = TYPES,
+                                       .n_ranks = fg_block_part_n_stacks(writer)};
+    uint32_t *ranks = fg_arena_new(arena, uint32_t, options.n_ranks);
+    const struct fg_name_tree *names;
+    struct fg_nodes_value values[TYPES];
+    struct fg_nodes_writer *nodes;
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < stream->instances; i++)
+        labels[i] = instance_labels(i, arena);
+    must(fg_groups_choose(labels, stream->instances, NULL, 0, arena, groups, &err), &err);
+    fg_block_part_stacks(writer, ranks);
+    must(fg_nodes_writer_create(&options, &nodes, &err), &err);
+    names = fg_nodes_writer_names(nodes);
+    for (uint32_t i = 0; i < TYPES; i++) {
+        int64_t *self = fg_arena_new(arena, int64_t, names->n_nodes);
+        uint64_t *full = fg_arena_new(arena, uint64_t, options.n_ranks);
+
+        for (uint32_t k = 0; k < options.tree->n_nodes; k++)
+            if (names->nodes[k] != FG_TREE_ROOT)
+                self[names->nodes[k]] += (int64_t)object->sums[i][k + 1];
+        for (uint32_t k = 0; k < options.n_ranks; k++)
+            full[k] = object->sums[i][ranks[k]];
+        values[i] =
+            (struct fg_nodes_value){i, self, full, count, object->digest, count * PROFILE_BYTES};
+    }
+    must(fg_nodes_add(nodes, &key, values, TYPES, &err), &err);
+    must(fg_nodes_write(nodes, writer, &err), &err);
+    return nodes;
+}
+
+static struct fg_block_summary write_object(struct stream *stream, struct object *object,
+                                            struct fg_buf *out)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct fg_block_sink sink = {append, out};
-    struct fg_block_writer *writer = fg_block_writer_create(&sink, 0);
-    uint32_t *uses = count_uses(stream, segment);
+    struct fg_block_writer *writer = fg_block_writer_create(&sink, object->nodes ? 3 : 0);
+    struct fg_nodes_writer *nodes = NULL;
+    uint32_t *uses = count_uses(stream, object);
     struct fg_block_summary summary;
     struct fg_err err;
 
+    for (uint32_t i = 0; object->nodes && i < TYPES; i++)
+        object->sums[i] =
+            fg_arena_new(arena, uint64_t, (size_t)resample_tree(stream->resample)->n_nodes + 1);
     must(fg_block_part_begin(writer, TENANT, FG_LIT("bench"), resample_tree(stream->resample), uses,
                              &err),
          &err);
-    for (uint32_t i = 0; i < stream->instances; i++) {
-        char pod[32];
-        struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
-                                    {FG_LIT("pod"), {NULL, 0}},
-                                    {FG_LIT("service_name"), FG_LIT("bench")}};
-        struct fg_block_series series = {
-            {labels, FG_COUNT(labels)}, types, 2, {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
-
-        (void)snprintf(pod, sizeof pod, "bench-%05u", i);
-        labels[1].value = fg_cstr(pod);
-        must(fg_block_series_begin(writer, &series, &err), &err);
-        for (uint32_t k = 0; k < ROUNDS; k++)
-            write_profile(stream, writer, segment, i, k);
-    }
+    for (uint32_t i = 0; i < stream->instances; i++)
+        write_instance(stream, writer, object, i, arena);
+    if (object->nodes)
+        nodes = write_nodes(stream, writer, object, arena);
     must(fg_block_part_end(writer, &err), &err);
     must(fg_block_writer_finish(writer, &summary, &err), &err);
+    fg_nodes_writer_destroy(nodes);
     fg_block_writer_destroy(writer);
+    fg_arena_destroy(arena);
     free(uses);
     return summary;
 }
@@ -215,7 +323,8 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
     struct fg_err err;
 
     fg_buf_init(&file, SIZE_MAX);
-    struct fg_block_summary summary = write_segment(stream, segment, &file);
+    struct object object = segment_object(segment);
+    struct fg_block_summary summary = write_object(stream, &object, &file);
     struct fg_l0_new_part part = {TENANT, summary.t_min_ns, summary.t_max_ns, summary.n_profiles};
     struct fg_l0_new entry = {
         .id = {{1, 1}, segment + 1, segment},
@@ -237,6 +346,53 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
     fg_buf_done(&file);
 }
 
+static void commit_day(struct stream *stream, uint32_t day, struct fg_blocks *blocks,
+                       const struct fg_l0 *l0, struct fg_arena *arena)
+{
+    struct object object = day_object(stream, day);
+    struct fg_blocks_entry entry = {.id = {day + 1, 3}, .level = 3, .shard_last = UINT16_MAX};
+    struct fg_blocks_change change = {.add = &entry, .n_add = 1};
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf file;
+    struct fg_err err;
+    bool changed;
+
+    fg_buf_init(&file, SIZE_MAX);
+    struct fg_block_summary summary = write_object(stream, &object, &file);
+    must(fg_name_block(name, TENANT, entry.id, &err), &err);
+    put(stream->bucket, name, fg_buf_slice(&file));
+    stream->bytes += file.len;
+    entry.start_ns = object.start_ns;
+    entry.end_ns = object.start_ns + DAY_NS;
+    entry.t_min_ns = summary.t_min_ns;
+    entry.t_max_ns = summary.t_max_ns;
+    entry.bytes = summary.file_bytes;
+    entry.directory_offset = summary.directory_offset;
+    entry.directory_bytes = summary.file_bytes - summary.directory_offset;
+    entry.nodes_offset = summary.nodes_offset;
+    entry.nodes_bytes = summary.directory_offset - summary.nodes_offset;
+    entry.profiles = summary.n_profiles;
+    entry.digest = summary.digest;
+    must(fg_blocks_apply(blocks, l0, &change, START_NS, arena, blocks, &changed, &err), &err);
+    fg_buf_done(&file);
+}
+
+static void fill_days(struct stream *stream, const struct fg_l0 *l0, struct fg_arena *arena)
+{
+    struct fg_blocks blocks = fg_blocks_none(TENANT);
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf out;
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < stream->days; i++)
+        commit_day(stream, i, &blocks, l0, arena);
+    fg_buf_init(&out, SIZE_MAX);
+    must(fg_name_blocks(name, TENANT, &err), &err);
+    must(fg_blocks_encode(&blocks, &out, &err), &err);
+    put(stream->bucket, name, fg_buf_slice(&out));
+    fg_buf_done(&out);
+}
+
 static void fill(struct stream *stream)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
@@ -250,6 +406,8 @@ static void fill(struct stream *stream)
     must(fg_l0_encode(&l0, &out, &err), &err);
     put(stream->bucket, FG_NAME_L0, fg_buf_slice(&out));
     fg_buf_done(&out);
+    if (stream->days > 0)
+        fill_days(stream, &l0, arena);
     fg_arena_destroy(arena);
 }
 
@@ -322,7 +480,7 @@ static int64_t ask(struct fg_querier *querier, const struct stream *stream, cons
     struct question *question = question_create(querier);
     struct selection selection = {
         .type_text = CPU,
-        .start_ns = START_NS + row->inset_ns,
+        .start_ns = START_NS - stream->days * DAY_NS + row->inset_ns,
         .end_ns = START_NS + stream->segments * SEGMENT_NS - INTERVAL_NS - row->inset_ns,
     };
     struct fg_err err;
@@ -363,7 +521,7 @@ static void show_row(const struct stream *stream, const struct row *row)
            (double)cold_counts.bytes / 1e6, (double)cold_ns / 1e6, (double)best_ns / 1e6);
     if (row->kind <= TREE)
         printf("%.2f", (double)best_ns / ((double)counts.profiles * (double)stream->samples /
-                                          (stream->segments * stream->instances * ROUNDS)));
+                                          (double)stream->profiles));
     printf(" | %s |\n", counts.inexact ? "no" : "yes");
     fg_querier_destroy(querier);
     fg_registry_destroy(registry);
@@ -373,17 +531,18 @@ int main(int argc, char **argv)
 {
     struct stream stream = {.resample = resample_create(), .bucket = fg_bucket_memory()};
 
-    if (argc < 4) {
-        (void)fprintf(stderr, "usage: bench_blocks SEGMENTS INSTANCES FILE...\n");
+    if (argc < 5) {
+        (void)fprintf(stderr, "usage: bench_blocks SEGMENTS INSTANCES DAYS FILE...\n");
         return 2;
     }
     stream.segments = (uint32_t)strtoul(argv[1], NULL, 10);
     stream.instances = (uint32_t)strtoul(argv[2], NULL, 10);
-    for (int i = 3; i < argc; i++)
+    stream.days = (uint32_t)strtoul(argv[3], NULL, 10);
+    for (int i = 4; i < argc; i++)
         learn(stream.resample, argv[i]);
     fill(&stream);
-    printf("%u segments, %u instances: %u profiles, %llu samples, %.1f MB\n\n", stream.segments,
-           stream.instances, stream.segments * stream.instances * ROUNDS,
+    printf("%u segments, %u days, %u instances: %llu profiles, %llu samples, %.1f MB\n\n",
+           stream.segments, stream.days, stream.instances, (unsigned long long)stream.profiles,
            (unsigned long long)stream.samples, (double)stream.bytes / 1e6);
     printf("| question | profiles | requests, cold | MB read | cold ms | warm ms | ns a sample | "
            "exact |\n"

@@ -27,6 +27,7 @@ struct fixture {
     uint64_t random;  /* of questions */
     bool keeps_all;   /* else tenants have retention, as drawn */
     unsigned inexact; /* pictures with a bound */
+    uint64_t nodes;   /* that pictures were made from */
 };
 
 static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_bytes,
@@ -449,6 +450,7 @@ static enum fg_code check_picture(struct fixture *f, struct fg_err *err)
             assert_string_equal(tree_text(&found, ask.question->arena),
                                 tree_text(&want, ask.question->arena));
         assert_false(ask.question->refine && ask.question->inexact);
+        f->nodes += ask.question->nodes;
         f->inexact += ask.question->inexact;
     }
     fg_tree_done(&found);
@@ -812,6 +814,20 @@ static void happen(struct fixture *f, uint64_t what)
 
 enum { HAPPENINGS = 9, HAPPENINGS_WITHOUT_DELETIONS = 7 };
 
+/* happenings: those that may be, from the first on. */
+static void happen_any(struct fixture *f, uint64_t happenings)
+{
+    static const unsigned of_blocks[] = {1, 2, 2};
+    struct world *world = &f->world;
+
+    if (world->nodes_permille == 0 || world_random(world, 2) == 0)
+        happen(f, world_random(world, happenings));
+    else if (world_random(world, 4) == 0)
+        world_sum(world, (uint32_t)world_random(world, WORLD_TENANTS));
+    else
+        happen(f, of_blocks[world_random(world, FG_COUNT(of_blocks))]);
+}
+
 static uint64_t seeds(uint64_t otherwise)
 {
     const char *text = getenv("FG_TEST_SEEDS");
@@ -822,21 +838,28 @@ static uint64_t seeds(uint64_t otherwise)
 /* Manifests are asked for at every question: each profile counts once wherever it is. */
 static void every_question_at_every_moment(void **state)
 {
+    uint64_t nodes = 0;
+
     (void)state;
     for (uint64_t seed = 1; seed <= seeds(6); seed++) {
         struct fixture f = {.random = seed};
         struct fg_err err;
 
         fixture_init(&f, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
+        f.world.nodes_permille = 750;
+        blocks_of(&f)->sample_weight = (uint32_t)(1 + seed % 3 * 100);
         world_push(&f.world, 150);
         for (unsigned i = 0; i < 60; i++) {
-            happen(&f, world_random(&f.world, HAPPENINGS));
+            happen_any(&f, HAPPENINGS);
             fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
             for (unsigned k = 0; k < 6; k++)
                 must(check_any(&f, true, &err), &err);
         }
+        nodes += f.nodes;
         fixture_done(&f);
     }
+    print_message("  %llu merged nodes in pictures\n", (unsigned long long)nodes);
+    assert_true(nodes > 100);
 }
 
 /* Crowns of a few nodes only: what is said to be exact is, and else the bound holds. */
@@ -844,6 +867,7 @@ static void pictures_that_are_not_exact(void **state)
 {
     static const uint32_t crowns[] = {0, 1, 5, 20, 60};
     unsigned inexact = 0, pictures = 0;
+    uint64_t nodes = 0;
 
     (void)state;
     for (uint64_t seed = 1; seed <= seeds(8); seed++) {
@@ -853,18 +877,59 @@ static void pictures_that_are_not_exact(void **state)
         fixture_init(&f, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
         blocks_of(&f)->crown_nodes = crowns[seed % FG_COUNT(crowns)];
         f.querier->refine_max_bytes = seed % 4 == 3 ? 3000 : 0;
+        f.world.nodes_permille = seed % 3 != 0 ? 750 : 0;
+        blocks_of(&f)->sample_weight = 100;
         world_push(&f.world, 150);
         for (unsigned i = 0; i < 60; i++) {
-            happen(&f, world_random(&f.world, HAPPENINGS));
+            happen_any(&f, HAPPENINGS);
             fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
             for (unsigned k = 0; k < 6; k++, pictures++)
                 must(k % 3 == 2 ? check_diff(&f, &err) : check_picture(&f, &err), &err);
         }
         inexact += f.inexact;
+        nodes += f.nodes;
         fixture_done(&f);
     }
-    print_message("  %u of %u pictures with a bound\n", inexact, pictures);
+    print_message("  %u of %u pictures with a bound, %llu merged nodes\n", inexact, pictures,
+                  (unsigned long long)nodes);
     assert_true(inexact > pictures / 20 && inexact < pictures / 2);
+}
+
+/* What nodes answer costs two requests an object: what there is of them, and crowns with names. */
+static void nodes_cost_two_requests(void **state)
+{
+    enum { MANIFESTS = 2 };
+    static const struct stacks all;
+    struct fixture f = {.random = 1};
+    struct question *question;
+    struct selection selection = {
+        .type_text = types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct fg_tree tree;
+    struct fg_err err;
+
+    (void)state;
+    fixture_init(&f, 21, 0, NULL);
+    f.world.nodes_permille = 1000;
+    blocks_of(&f)->sample_weight = 1000;
+    for (unsigned i = 0; i < 5; i++) {
+        world_push(&f.world, 200);
+        world_commit(&f.world, 1000);
+        for (unsigned k = 0; k < 10; k++)
+            world_compact(&f.world, 0);
+    }
+    question = begin(&f, 1);
+    assert_int_equal(fg_selector_parse(FG_LIT("{service_name=\"api\"}"), question->arena,
+                                       &selection.selector, &err),
+                     FG_OK);
+    fg_tree_init(&tree);
+    must(plan_picture(question, &selection, &all, 100, true, &tree, &err), &err);
+    assert_true(question->objects >= 5);
+    assert_true(question->nodes >= question->objects);
+    assert_true(question->requests <= MANIFESTS + 2 * question->objects);
+    fg_tree_done(&tree);
+    selection_done(&selection);
+    end(question);
+    fixture_done(&f);
 }
 
 /* Manifests are up to ten seconds old: what has gone since is found out by asking for it. */
@@ -881,7 +946,7 @@ static void snapshots_that_are_too_old(void **state)
         fixture_init(&f, seed, 0, NULL);
         world_push(&f.world, 150);
         for (unsigned i = 0; i < 60; i++) {
-            happen(&f, world_random(&f.world, happenings));
+            happen_any(&f, happenings);
             fg_clock_manual_advance(&f.clock, FG_SECOND_NS);
             for (unsigned k = 0; k < 4; k++)
                 must(check_any(&f, false, &err), &err);
@@ -1270,6 +1335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_question_at_every_moment),
         cmocka_unit_test(pictures_that_are_not_exact),
+        cmocka_unit_test(nodes_cost_two_requests),
         cmocka_unit_test(snapshots_that_are_too_old),
         cmocka_unit_test(profiles_by_themselves),
         cmocka_unit_test(ranges_have_both_their_ends),

@@ -248,6 +248,11 @@ static int profile_order(const void *left, const void *right)
     return fg_id_cmp(a->id, b->id);
 }
 
+static struct fg_id block_id(uint32_t number)
+{
+    return (struct fg_id){number, 7};
+}
+
 static bool same_part(const struct world *world, const struct world_profile *a,
                       const struct world_profile *b)
 {
@@ -299,9 +304,11 @@ static void write_profile(const struct world_profile *from, uint32_t n_types,
     fg_arena_destroy(arena);
 }
 
-static void write_part(const struct world *world, struct world_profile **profiles, uint32_t n,
-                       struct fg_block_writer *writer)
+static void write_part(struct world *world, uint32_t level, struct world_profile **profiles,
+                       uint32_t n, struct fg_block_writer *writer)
 {
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_nodes_writer *nodes = NULL;
     uint32_t *uses = fg_calloc((size_t)world->tree.n_nodes + 1, sizeof *uses);
     uint32_t *last = fg_calloc((size_t)world->tree.n_nodes + 1, sizeof *last);
     struct fg_err err;
@@ -323,8 +330,12 @@ static void write_part(const struct world *world, struct world_profile **profile
             fg_assert(fg_block_series_begin(writer, &series, &err) == FG_OK);
         write_profile(profiles[i], series.n_types, writer);
     }
+    if (level > 0 && chance(world, world->nodes_permille))
+        nodes = world_nodes(world, profiles, n, writer, NULL, 0, arena);
     if (fg_block_part_end(writer, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
+    fg_nodes_writer_destroy(nodes);
+    fg_arena_destroy(arena);
     free(uses);
     free(last);
 }
@@ -337,8 +348,40 @@ static void put(struct world *world, const char *name, struct fg_slice content)
     fg_bucket_clear(&request);
 }
 
+/* A part of nothing but merged nodes: those of its service that are in no block are none of it. */
+static void write_made(struct world *world, struct world_profile **profiles, uint32_t n,
+                       struct fg_block_writer *writer)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_id *made_of = fg_arena_new(arena, struct fg_id, n);
+    struct fg_block_made made = {.n_profiles = n, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    uint32_t n_made_of = 0;
+    struct fg_err err;
+
+    for (uint32_t b = 0; b < world->n_blocks; b++)
+        for (uint32_t i = 0; i < n; i++)
+            if (profiles[i]->block == b) {
+                made_of[n_made_of++] = block_id(b);
+                break;
+            }
+    for (uint32_t i = 0; i < n; i++) {
+        made.digest = fg_id_add(made.digest, profiles[i]->id);
+        made.t_min_ns = FG_MIN(made.t_min_ns, profiles[i]->time_ns);
+        made.t_max_ns = FG_MAX(made.t_max_ns, profiles[i]->time_ns);
+    }
+    fg_assert(
+        fg_block_part_begin_made(writer, world->tenants[profiles[0]->tenant],
+                                 fg_cstr(services[world->series[profiles[0]->series].service]),
+                                 &made, &err) == FG_OK);
+    struct fg_nodes_writer *nodes =
+        world_nodes(world, profiles, n, writer, made_of, n_made_of, arena);
+    fg_assert(fg_block_part_end(writer, &err) == FG_OK);
+    fg_nodes_writer_destroy(nodes);
+    fg_arena_destroy(arena);
+}
+
 static struct fg_block_summary write_object(struct world *world, const char *name, uint32_t level,
-                                            struct world_profile **profiles, uint32_t n)
+                                            struct world_profile **profiles, uint32_t n, bool made)
 {
     struct fg_buf out;
     struct fg_block_sink sink = {append, &out};
@@ -352,7 +395,10 @@ static struct fg_block_summary write_object(struct world *world, const char *nam
     for (uint32_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && same_part(world, profiles[i], profiles[next]);)
             next++;
-        write_part(world, profiles + i, next - i, writer);
+        if (made)
+            write_made(world, profiles + i, next - i, writer);
+        else
+            write_part(world, level, profiles + i, next - i, writer);
     }
     fg_assert(fg_block_writer_finish(writer, &summary, &err) == FG_OK);
     fg_block_writer_destroy(writer);
@@ -461,7 +507,7 @@ static void commit(struct world *world, struct world_profile **profiles, uint32_
     struct fg_err err;
 
     fg_name_segment(name, &segment.id);
-    struct fg_block_summary summary = write_object(world, name, 0, profiles, n);
+    struct fg_block_summary summary = write_object(world, name, 0, profiles, n, false);
     segment.bytes = summary.file_bytes;
     segment.directory_offset = summary.directory_offset;
     segment.directory_bytes = summary.file_bytes - summary.directory_offset;
@@ -491,11 +537,6 @@ void world_commit(struct world *world, unsigned permille)
     fg_arena_destroy(arena);
 }
 
-static struct fg_id block_id(uint32_t number)
-{
-    return (struct fg_id){number, 7};
-}
-
 /* Takes out what is deleted; returns how many stay. */
 static uint32_t take_out(const struct world *world, uint32_t tenant,
                          struct world_profile **profiles, uint32_t n)
@@ -513,14 +554,18 @@ static uint32_t take_out(const struct world *world, uint32_t tenant,
     return kept;
 }
 
-/* A block of these profiles takes the place of what is said in the change. */
+/* A block of these profiles takes the place of what is said in the change; or, made of blocks,
+ * comes beside them. */
 static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_blocks *before,
                         const struct fg_l0 *l0, struct fg_blocks_change *change,
                         struct world_profile **profiles, uint32_t n, struct fg_arena *arena)
 {
     struct fg_blocks_entry entry = {
         .id = block_id(world->n_blocks),
-        .level = 1,
+        .level = change->n_add > 0 ? 4 : 1,
+        .nodes_only = change->n_add > 0,
+        .from_blocks = change->n_add > 0 ? change->replace : NULL,
+        .n_from_blocks = change->n_add > 0 ? change->n_replace : 0,
         .start_ns = world->start_ns,
         .end_ns = world->end_ns + 1,
         .shard_last = UINT16_MAX,
@@ -532,23 +577,28 @@ static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_bl
     struct fg_err err;
 
     fg_assert(fg_name_block(name, world->tenants[tenant], entry.id, &err) == FG_OK);
-    n = take_out(world, tenant, profiles, n);
+    if (!entry.nodes_only)
+        n = take_out(world, tenant, profiles, n);
     if (n > 0)
-        summary = write_object(world, name, 1, profiles, n);
+        summary = write_object(world, name, entry.level, profiles, n, entry.nodes_only);
     entry.profiles = n;
     entry.bytes = summary.file_bytes;
     entry.directory_offset = summary.directory_offset;
     entry.directory_bytes = summary.file_bytes - summary.directory_offset;
+    entry.nodes_offset = summary.nodes_offset;
+    entry.nodes_bytes = summary.directory_offset - summary.nodes_offset;
     entry.digest = summary.digest;
     entry.t_min_ns = summary.t_min_ns;
     entry.t_max_ns = summary.t_max_ns;
+    if (entry.nodes_only)
+        change->n_replace = 0; /* they stay */
     change->add = &entry;
     change->n_add = n > 0;
     if (fg_blocks_apply(before, l0, change, world->end_ns, arena, &after, &changed, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
     change->add = NULL; /* it was ours */
     write_blocks(world, &after);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n && !entry.nodes_only; i++)
         profiles[i]->block = world->n_blocks;
     world->n_blocks++;
 }
@@ -583,15 +633,39 @@ void world_join(struct world *world, uint32_t tenant)
     struct fg_blocks before = read_blocks(world, tenant, arena);
     struct world_profile **chosen = fg_arena_new(arena, struct world_profile *, world->n_profiles);
     struct fg_id *replace = fg_arena_new(arena, struct fg_id, before.n_blocks);
-    struct fg_blocks_change change = {.replace = replace, .n_replace = before.n_blocks};
+    struct fg_blocks_change change = {.replace = replace};
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < before.n_blocks; i++)
-        replace[i] = before.blocks[i].id;
+        if (!before.blocks[i].nodes_only)
+            replace[change.n_replace++] = before.blocks[i].id;
     for (uint32_t i = 0; i < world->n_profiles; i++)
         if (world->profiles[i].tenant == tenant && world->profiles[i].block != WORLD_NO_BLOCK)
             chosen[n++] = &world->profiles[i];
     if (change.n_replace > 1 || (n > 0 && world->deletions[tenant].count > 0))
+        swap_blocks(world, tenant, &before, &l0, &change, chosen, n, arena);
+    fg_arena_destroy(arena);
+}
+
+void world_sum(struct world *world, uint32_t tenant)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_l0 l0 = read_l0(world, arena);
+    struct fg_blocks before = read_blocks(world, tenant, arena);
+    struct world_profile **chosen = fg_arena_new(arena, struct world_profile *, world->n_profiles);
+    struct fg_id *from = fg_arena_new(arena, struct fg_id, before.n_blocks);
+    struct fg_blocks_change change = {.replace = from, .n_add = 1};
+    bool there = false;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < before.n_blocks; i++) {
+        there = there || before.blocks[i].nodes_only;
+        from[change.n_replace++] = before.blocks[i].id;
+    }
+    for (uint32_t i = 0; i < world->n_profiles; i++)
+        if (world->profiles[i].tenant == tenant && world->profiles[i].block != WORLD_NO_BLOCK)
+            chosen[n++] = &world->profiles[i];
+    if (!there && n > 0)
         swap_blocks(world, tenant, &before, &l0, &change, chosen, n, arena);
     fg_arena_destroy(arena);
 }

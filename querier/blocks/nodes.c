@@ -1,0 +1,336 @@
+/*
+ * Which merged nodes take the place of reading a part (common/block/nodes/plan.h). The parts of a
+ * service are the sources of one plan. Which series match is mostly known without their labels, by
+ * their groups; where it is not, indexes are fetched first, as far as they are no burden.
+ */
+#include "querier/blocks/fetch.h"
+
+enum {
+    /* Of indexes for plans, as directories let us guess; parts beyond are read as they are where
+     * their groups do not say which series match. */
+    INDEXES_MAX_BYTES = 64 * 1024 * 1024,
+    SERIES_BYTES = 512,
+};
+
+struct choosing {
+    struct reader *reader;
+    struct fg_plan_query query;
+    struct fg_selector only_type;
+    struct fg_arena *arena; /* of plans; what is chosen is the reader's */
+};
+
+/* ---- what nodes there are ---- */
+
+static enum fg_code keep_nodes(void *arg, const struct fetch_item *item, struct fg_err *err)
+{
+    (void)arg, (void)err;
+    item->part->nod_entry = fg_cache_ref(item->entry);
+    item->part->nodes = nodes_of(item->entry);
+    return FG_OK;
+}
+
+/* Is anything deleted of what the question wants of it? Then sums are of no use. */
+static bool is_touched(const struct reader *reader, const struct part *part)
+{
+    return fg_deletions_touch(&reader->question->deletions[part->tenant], part->entry->service,
+                              FG_MAX(part->entry->t_min_ns, reader->start_ns),
+                              FG_MIN(part->entry->t_max_ns, reader->end_ns));
+}
+
+static enum fg_code find_nodes(struct reader *reader, struct fg_err *err)
+{
+    struct fetch_list list = {0};
+
+    for (uint32_t i = 0; i < reader->n_parts; i++) {
+        struct part *part = &reader->parts[i];
+        struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
+
+        if (nod.len == 0 || is_touched(reader, part) ||
+            nodes_are_with(part->object->entry, part->number, &part->nodes))
+            continue;
+        if (fetch_add(
+                &list, reader->arena,
+                &(struct fetch_item){
+                    .thing = &thing_nodes, .object = part->object, .range = nod, .part = part},
+                err) != FG_OK)
+            return err->code;
+    }
+    return fetch_all(reader->question, &list, keep_nodes, reader, err);
+}
+
+/* ---- which series match ---- */
+
+/* Do groups leave it open? */
+static enum fg_code is_open(struct choosing *choosing, const struct part *part, bool *ret_open,
+                            struct fg_err *err)
+{
+    const struct fg_groups *groups = &part->nodes->groups;
+    struct fg_arena_mark mark = fg_arena_mark(choosing->arena);
+    enum fg_groups_answer *answers =
+        fg_arena_new(choosing->arena, enum fg_groups_answer, groups->n_groups);
+
+    if (answers == NULL)
+        return blocks_too_large(err);
+    if (fg_groups_match(groups, &choosing->query.type, choosing->query.selector, choosing->arena,
+                        answers, err) != FG_OK)
+        return err->code;
+    *ret_open = false;
+    for (uint32_t i = 0; i < groups->n_groups; i++)
+        *ret_open = *ret_open || answers[i] == FG_GROUPS_OPEN;
+    fg_arena_release(choosing->arena, mark);
+    return FG_OK;
+}
+
+static enum fg_code keep_index(void *arg, const struct fetch_item *item, struct fg_err *err)
+{
+    (void)arg, (void)err;
+    item->part->index_entry = fg_cache_ref(item->entry);
+    item->part->index = index_of(item->entry);
+    return FG_OK;
+}
+
+static enum fg_code find_indexes(struct choosing *choosing, struct fg_err *err)
+{
+    struct reader *reader = choosing->reader;
+    struct fetch_list list = {0};
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < reader->n_parts; i++) {
+        struct part *part = &reader->parts[i];
+        bool open = false;
+
+        if (part->nodes == NULL || part->entry->n_series == 0)
+            continue;
+        if (is_open(choosing, part, &open, err) != FG_OK)
+            return err->code;
+        bytes += open ? (uint64_t)part->entry->n_series * SERIES_BYTES : 0;
+        if (!open || bytes > INDEXES_MAX_BYTES)
+            continue;
+        if (fetch_add(&list, reader->arena,
+                      &(struct fetch_item){
+                          .thing = &thing_index,
+                          .object = part->object,
+                          .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
+                          .part = part},
+                      err) != FG_OK)
+            return err->code;
+    }
+    return fetch_all(reader->question, &list, keep_index, reader, err);
+}
+
+/* All series of the type, and which of them match: both ascend. */
+static enum fg_code find_series(struct choosing *choosing, const struct part *part,
+                                struct fg_plan_source *source, struct fg_err *err)
+{
+    struct fg_block_match *all, *matches;
+    uint32_t n_all, n_matches;
+    struct fg_plan_series *series;
+
+    if (fg_block_select(part->index, &choosing->only_type, choosing->arena, &all, &n_all, err) !=
+            FG_OK ||
+        fg_block_select(part->index, &choosing->reader->selector, choosing->arena, &matches,
+                        &n_matches, err) != FG_OK)
+        return fg_wrap(err, "%s", part->object->name);
+    series = fg_arena_new(choosing->arena, struct fg_plan_series, n_all);
+    if (series == NULL)
+        return blocks_too_large(err);
+    for (uint32_t i = 0, at = 0; i < n_all; i++) {
+        while (at < n_matches && matches[at].series < all[i].series)
+            at++;
+        series[i].number = all[i].series;
+        series[i].matches = at < n_matches && matches[at].series == all[i].series;
+    }
+    source->series = series;
+    source->n_series = n_all;
+    return FG_OK;
+}
+
+/* ---- plans ---- */
+
+static int part_order(const void *left, const void *right)
+{
+    const struct part *a = left, *b = right;
+    int order = fg_slice_cmp(a->entry->tenant, b->entry->tenant);
+
+    if (order == 0)
+        order = fg_slice_cmp(a->entry->service, b->entry->service);
+    return order != 0 ? order : (a->object > b->object) - (a->object < b->object);
+}
+
+static bool same_service(const struct part *a, const struct part *b)
+{
+    return fg_slice_eq(a->entry->tenant, b->entry->tenant) &&
+           fg_slice_eq(a->entry->service, b->entry->service);
+}
+
+static uint64_t sample_bytes(const struct fg_block_part *part)
+{
+    for (uint32_t i = 0; i < part->n_sections; i++)
+        if (part->sections[i].kind == FG_BLOCK_SMP)
+            return part->sections[i].range.len;
+    return 0;
+}
+
+static enum fg_code make_source(struct choosing *choosing, const struct part *part,
+                                struct fg_plan_source *source, struct fg_err *err)
+{
+    *source = (struct fg_plan_source){
+        .id = part->object->block_id,
+        .nodes = part->nodes,
+        .t_min_ns = part->entry->t_min_ns,
+        .t_max_ns = part->entry->t_max_ns,
+        .n_profiles = part->entry->n_profiles,
+        .digest = part->entry->digest,
+        .raw_bytes = sample_bytes(part->entry) * choosing->reader->blocks->sample_weight,
+        .tree_bytes =
+            fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES | FG_BLOCK_WANT_TREE).len,
+    };
+    return part->index == NULL ? FG_OK : find_series(choosing, part, source, err);
+}
+
+static bool put_pick(struct reader *reader, struct part *part, const struct fg_plan_pick *pick)
+{
+    struct fg_plan_pick **picks = pick->what == FG_NODES_CROWN ? &part->crowns : &part->fulls;
+    uint32_t *n = pick->what == FG_NODES_CROWN ? &part->n_crowns : &part->n_fulls;
+    uint32_t *cap = pick->what == FG_NODES_CROWN ? &part->cap_crowns : &part->cap_fulls;
+    uint64_t count = part->nodes->rows[pick->row].count;
+
+    if (!fg_arena_grow(reader->arena, picks, *n, 1, cap, sizeof **picks))
+        return false;
+    (*picks)[(*n)++] = *pick;
+    reader->question->nodes++;
+    reader->question->profiles += pick->sign > 0 ? count : 0 - count;
+    return true;
+}
+
+static bool put_raw(struct reader *reader, struct part *part, const struct fg_plan_raw *raw)
+{
+    if (!fg_arena_grow(reader->arena, &part->raws, part->n_raws, 1, &part->cap_raws,
+                       sizeof *part->raws))
+        return false;
+    part->raws[part->n_raws++] = *raw;
+    return true;
+}
+
+static int raw_order(const void *left, const void *right)
+{
+    const struct fg_plan_raw *a = left, *b = right;
+
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+static enum fg_code take_plan(struct reader *reader, struct part *parts, uint32_t n,
+                              const struct fg_plan *plan, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < plan->n_picks; i++)
+        if (!put_pick(reader, &parts[plan->picks[i].source], &plan->picks[i]))
+            return blocks_too_large(err);
+    for (uint32_t i = 0; i < plan->n_raws; i++)
+        if (!put_raw(reader, &parts[plan->raws[i].source], &plan->raws[i]))
+            return blocks_too_large(err);
+    for (uint32_t i = 0; i < n; i++) {
+        parts[i].chosen = true;
+        if (parts[i].n_raws > 1)
+            qsort(parts[i].raws, parts[i].n_raws, sizeof *parts[i].raws, raw_order);
+    }
+    return FG_OK;
+}
+
+static enum fg_code plan_service(struct choosing *choosing, struct part *parts, uint32_t n,
+                                 struct fg_err *err)
+{
+    struct fg_arena_mark mark = fg_arena_mark(choosing->arena);
+    struct fg_plan_source *sources = fg_arena_new(choosing->arena, struct fg_plan_source, n);
+    struct fg_plan plan;
+
+    if (sources == NULL)
+        return blocks_too_large(err);
+    for (uint32_t i = 0; i < n; i++)
+        if (make_source(choosing, &parts[i], &sources[i], err) != FG_OK)
+            return err->code;
+    if (fg_plan_make(&choosing->query, sources, n, choosing->arena, &plan, err) != FG_OK ||
+        take_plan(choosing->reader, parts, n, &plan, err) != FG_OK)
+        return err->code;
+    fg_arena_release(choosing->arena, mark);
+    return FG_OK;
+}
+
+static enum fg_code plan_all(struct choosing *choosing, struct fg_err *err)
+{
+    struct reader *reader = choosing->reader;
+
+    if (reader->n_parts > 1)
+        qsort(reader->parts, reader->n_parts, sizeof *reader->parts, part_order);
+    for (uint32_t i = 0, next; i < reader->n_parts; i = next) {
+        for (next = i + 1;
+             next < reader->n_parts && same_service(&reader->parts[i], &reader->parts[next]);)
+            next++;
+        if (plan_service(choosing, &reader->parts[i], next - i, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* Those that are kept come first. */
+static void put_aside(struct reader *reader, bool (*keep)(const struct part *part))
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < reader->n_parts; i++) {
+        struct part part = reader->parts[i];
+
+        if (!keep(&part))
+            continue;
+        reader->parts[i] = reader->parts[kept];
+        reader->parts[kept++] = part;
+    }
+    reader->n_parts = kept;
+}
+
+static bool has_anything(const struct part *part)
+{
+    return part->entry->n_series > 0 || part->nodes != NULL;
+}
+
+static bool is_read(const struct part *part)
+{
+    return part->n_raws + part->n_fulls > 0;
+}
+
+static enum fg_code choose(struct choosing *choosing, struct fg_err *err)
+{
+    struct reader *reader = choosing->reader;
+
+    if (find_nodes(reader, err) != FG_OK)
+        return err->code;
+    put_aside(reader, has_anything);
+    if (find_indexes(choosing, err) != FG_OK || plan_all(choosing, err) != FG_OK)
+        return err->code;
+    put_aside(reader, is_read);
+    reader->batch = reader->parts;
+    reader->mark = fg_arena_mark(reader->arena);
+    return question_check(reader->question, err);
+}
+
+enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what, struct fg_err *err)
+{
+    const struct selection *selection = reader->selection;
+    struct fg_matcher type = {.op = FG_MATCH_EQ,
+                              .name = FG_LIT(FG_LABEL_PROFILE_TYPE),
+                              .value = fg_cstr(selection->type_text)};
+    struct choosing choosing = {
+        .reader = reader,
+        .query = {.selector = &selection->selector,
+                  .start_ns = reader->start_ns,
+                  .end_ns = reader->end_ns,
+                  .what = what},
+        .only_type = {&type, 1},
+    };
+
+    if (fg_profile_type_parse(fg_cstr(selection->type_text), &choosing.query.type, err) != FG_OK)
+        return err->code;
+    choosing.arena = fg_arena_create(reader->blocks->memory_max_bytes);
+    enum fg_code code = choose(&choosing, err);
+    fg_arena_destroy(choosing.arena);
+    return code;
+}
