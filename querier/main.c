@@ -23,6 +23,7 @@ static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
 
 struct service {
     struct fg_bucket *bucket;
+    struct fg_disk_cache *disk;
     struct fg_peer *ingester;
     struct fg_querier *querier;
 };
@@ -33,6 +34,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 
     program->service = service;
     if (fg_bucket_open(&bucket, &bucket_s3, NULL, program->registry, &service->bucket, err) !=
+            FG_OK ||
+        fg_querier_open_disk_cache(&settings, NULL, program->registry, &service->disk, err) !=
             FG_OK ||
         fg_peer_dial(peers.ingester, (unsigned)peers.calls_max, &service->ingester, err) != FG_OK)
         return err->code;
@@ -50,6 +53,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .fetch_max_bytes = settings.fetch_max_bytes,
         .refine_max_bytes = settings.refine_max_bytes,
         .manifest_age_ns = settings.manifest_age_ns,
+        .disk = service->disk,
     });
     fg_querier_routes(service->querier, program->http);
     return FG_OK;
@@ -73,6 +77,7 @@ static void stop(struct fg_program *program)
     program->work = NULL;
     fg_querier_destroy(service->querier);
     fg_peer_destroy(service->ingester);
+    fg_disk_cache_close(service->disk);
     fg_bucket_close(service->bucket);
     free(service);
 }

@@ -47,6 +47,7 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
             .fetch_max_bytes = config->fetch_max_bytes,
             .memory_max_bytes = querier->answer_max_bytes,
             .manifest_age_ns = config->manifest_age_ns,
+            .disk = config->disk,
         });
     return querier;
 }
@@ -139,6 +140,7 @@ static void add_statistics(struct question *question, int64_t took_ns)
         add_number(question->req, "X-Flamegrid-Nodes", question->nodes);
         add_number(question->req, "X-Flamegrid-Requests", question->requests);
         add_number(question->req, "X-Flamegrid-Cache-Hits", question->cache_hits);
+        add_number(question->req, "X-Flamegrid-Disk-Hits", question->disk_hits);
     }
     add_number(question->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
 }
@@ -160,7 +162,8 @@ static void account(struct question *question, int64_t took_ns)
                  fg_lu("profiles", question->profiles), fg_lu("bytes", question->bytes),
                  fg_lu("series", question->series), fg_lu("objects", question->objects),
                  fg_lu("requests", question->requests), fg_lu("cache_hits", question->cache_hits),
-                 fg_lu("answer_bytes", question->body.len), fg_li("millis", took_ns / FG_MS_NS));
+                 fg_lu("disk_hits", question->disk_hits), fg_lu("answer_bytes", question->body.len),
+                 fg_li("millis", took_ns / FG_MS_NS));
 }
 
 /* Loop. */

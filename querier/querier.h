@@ -17,6 +17,7 @@
 #include "common/net/http.h"
 #include "common/rpc/rpc.h"
 #include "common/run/config.h"
+#include "common/run/disk_cache.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
@@ -27,6 +28,8 @@ struct fg_querier_settings {
     uint64_t answer_max_bytes;
     uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
     int64_t manifest_age_ns;
+    char *disk_cache; /* folder; "": see fg_querier_open_disk_cache() */
+    uint64_t disk_cache_max_bytes;
 };
 extern const struct fg_conf_field fg_querier_fields[];
 extern const size_t fg_querier_n_fields;
@@ -46,7 +49,17 @@ struct fg_querier_config {
     uint64_t fetch_max_bytes;     /* under way for one question */
     uint64_t refine_max_bytes;    /* of samples, read in full where crowns do not do */
     int64_t manifest_age_ns;      /* older manifests are asked for again */
+    struct fg_disk_cache *disk;   /* of what was read of them, too; NULL: none */
 };
+
+/*
+ * The disk cache that the settings say. Where they name no folder it is this one; NULL, or
+ * disk_cache_max_bytes 0: there is none, which is FG_OK and NULL.
+ */
+enum fg_code fg_querier_open_disk_cache(const struct fg_querier_settings *settings,
+                                        const char *otherwise, struct fg_registry *registry,
+                                        struct fg_disk_cache **ret_disk,
+                                        struct fg_err *err) fg_must_check;
 
 struct fg_querier;
 

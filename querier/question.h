@@ -68,7 +68,7 @@ struct question {
     const char *content_type;         /* of plain answers; NULL: application/json */
     uint64_t profiles, bytes, series; /* what the answer was made from */
     /* Of these, what was read in the bucket. */
-    uint64_t objects, requests, cache_hits;
+    uint64_t objects, requests, cache_hits, disk_hits;
     uint64_t nodes; /* merged nodes that took the place of profiles */
     bool refine;    /* the client wants pictures without any bound, whatever they cost */
     bool inexact;   /* some picture is not what a full merge would give */

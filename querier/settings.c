@@ -21,5 +21,33 @@ const struct fg_conf_field fg_querier_fields[] = {
      .doc = "The lists of segments and blocks are asked for again when they are older. Answers are "
             "the same with any value, but for deletions, which act that much later where the "
             "compactor is another process; a larger one costs fewer requests."},
+    {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
+     .doc = "Folder for what was read of segments and blocks, also after a restart. Empty: the "
+            "folder cache in the data folder where the bucket is an object store, else none."},
+    {"disk_cache_max_bytes", FG_CONF_BYTES, CONF(disk_cache_max_bytes), .def = "10GiB", .min = "0",
+     .doc =
+         "Largest size of that folder, which takes no more than half of what is free of its disk "
+         "at the start. 0: no such folder."},
 };
 const size_t fg_querier_n_fields = FG_COUNT(fg_querier_fields);
+
+/* Of the disk is left to others: the data folder may be on it. */
+static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
+
+enum fg_code fg_querier_open_disk_cache(const struct fg_querier_settings *settings,
+                                        const char *otherwise, struct fg_registry *registry,
+                                        struct fg_disk_cache **ret_disk, struct fg_err *err)
+{
+    const struct fg_disk_cache_config config = {
+        .path = settings->disk_cache[0] != '\0' ? settings->disk_cache : otherwise,
+        .max_bytes = settings->disk_cache_max_bytes,
+        .free_min_bytes = DISK_FREE_MIN_BYTES,
+        .registry = registry,
+    };
+
+    if (config.path == NULL || config.max_bytes == 0) {
+        *ret_disk = NULL;
+        return FG_OK;
+    }
+    return fg_disk_cache_open(&config, ret_disk, err);
+}

@@ -56,6 +56,7 @@ struct server {
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
     struct scraper *scraper;
+    struct fg_disk_cache *disk;
     struct fg_querier *querier;
     struct compactor *compactor;
 };
@@ -170,10 +171,23 @@ static enum fg_code make_scraper(struct server *server, struct fg_program *progr
     return FG_OK;
 }
 
+/* A directory is as near as a cache of it would be. */
+static enum fg_code open_disk_cache(struct server *server, struct fg_program *program,
+                                    struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES];
+
+    (void)snprintf(path, sizeof path, "%s/cache", server_settings.data);
+    return fg_querier_open_disk_cache(&server_querier,
+                                      server_bucket.type == FG_BUCKET_S3 ? path : NULL,
+                                      program->registry, &server->disk, err);
+}
+
 static enum fg_code start_querier(struct server *server, struct fg_program *program,
                                   struct fg_err *err)
 {
-    if (fg_peer_dial(url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
+    if (open_disk_cache(server, program, err) != FG_OK ||
+        fg_peer_dial(url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
         return err->code;
     server->querier = fg_querier_create(&(struct fg_querier_config){
         .ingesters = &server->query_peer,
@@ -189,6 +203,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .fetch_max_bytes = server_querier.fetch_max_bytes,
         .refine_max_bytes = server_querier.refine_max_bytes,
         .manifest_age_ns = server_querier.manifest_age_ns,
+        .disk = server->disk,
     });
     fg_querier_routes(server->querier, program->http);
     return FG_OK;
@@ -280,6 +295,7 @@ static void stop(struct fg_program *program)
     program->work = NULL;
     compactor_destroy(server->compactor);
     fg_querier_destroy(server->querier);
+    fg_disk_cache_close(server->disk);
     if (server->distributor != NULL)
         distributor_stop(server->distributor);
     fg_peer_destroy(server->query_peer);

@@ -20,6 +20,7 @@ struct blocks *blocks_create(const struct blocks_config *config)
     struct blocks *blocks = fg_new(struct blocks);
 
     blocks->bucket = config->bucket;
+    blocks->disk = config->disk;
     blocks->clock = config->clock;
     blocks->fetch_max_bytes = config->fetch_max_bytes;
     blocks->memory_max_bytes = config->memory_max_bytes;

@@ -3,9 +3,9 @@
  * answers are the same, to the integer, as an ingester's would be that held the same profiles
  * (proto/inner.proto); plan.c merges them with those of ingesters.
  *
- * Everything that is read once and cannot change stays in a cache that all questions share. What is
- * fetched goes in waves: manifests, directories, parts, pages; each with a bounded number of bytes
- * under way.
+ * Everything that is read once and cannot change stays in a cache that all questions share, and on
+ * a disk where there is one for it. What is fetched goes in waves: manifests, directories, parts,
+ * pages; each with a bounded number of bytes under way.
  *
  * Thread: a question is straight-line code on one worker; the cache and the manifests are shared
  * and locked.
@@ -19,6 +19,7 @@
 
 #include "common/bucket/bucket.h"
 #include "common/manifest/blocks.h"
+#include "common/run/disk_cache.h"
 #include "querier/question.h"
 
 struct blocks_config {
@@ -26,9 +27,10 @@ struct blocks_config {
     struct fg_clock *clock;
     struct fg_registry *registry;
     uint64_t cache_max_bytes;
-    uint64_t fetch_max_bytes;  /* under way and not worked on yet, of one question */
-    uint64_t memory_max_bytes; /* of one question, beside the cache */
-    int64_t manifest_age_ns;   /* manifests are asked for again when they are older */
+    uint64_t fetch_max_bytes;   /* under way and not worked on yet, of one question */
+    uint64_t memory_max_bytes;  /* of one question, beside the cache */
+    int64_t manifest_age_ns;    /* manifests are asked for again when they are older */
+    struct fg_disk_cache *disk; /* borrowed; NULL: there is none */
 };
 
 struct blocks *blocks_create(const struct blocks_config *config);

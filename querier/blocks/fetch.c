@@ -93,7 +93,62 @@ static struct fg_cache_key key_of(const struct fetch_item *item)
     };
 }
 
-/* Opens in the cache. true: it is ours to make. */
+/* Makes what is kept, and it waits for its visit. */
+static enum fg_code make_item(struct fetch *fetch, struct fetch_item *item, struct fg_slice bytes,
+                              struct fg_err *err)
+{
+    void *value;
+    size_t size;
+
+    if (item->thing->make(item, bytes, fetch->blocks->memory_max_bytes, &value, &size, err) !=
+        FG_OK)
+        return err->code;
+    fg_cache_fill(item->entry, value, size, item->thing->destroy);
+    queue_add(&fetch->ready[item->phase], item);
+    return FG_OK;
+}
+
+/* ---- the disk ---- */
+
+static struct fg_disk_key disk_key_of(const struct fetch_item *item)
+{
+    return (struct fg_disk_key){item->object->id, item->range.offset, item->range.len};
+}
+
+/* An item that is ours to make. What is wrong with it is nobody's fault but the disk's: the bucket
+ * has it as well. */
+static bool take_from_disk(struct fetch *fetch, struct fetch_item *item)
+{
+    struct fg_disk_cache *disk = fetch->blocks->disk;
+    struct fg_disk_key key = disk_key_of(item);
+    struct fg_buf bytes;
+    struct fg_err err;
+    bool made = false;
+
+    if (disk == NULL)
+        return false;
+    fg_buf_init(&bytes, SIZE_MAX);
+    if (fg_disk_cache_get(disk, &key, &bytes)) {
+        made = make_item(fetch, item, fg_buf_slice(&bytes), &err) == FG_OK;
+        if (!made)
+            fg_disk_cache_drop(disk, &key);
+    }
+    fg_buf_done(&bytes);
+    fetch->question->disk_hits += made;
+    return made;
+}
+
+static void put_on_disk(struct fetch *fetch, const struct fetch_item *item, struct fg_slice bytes)
+{
+    struct fg_disk_key key = disk_key_of(item);
+
+    if (fetch->blocks->disk != NULL)
+        fg_disk_cache_put(fetch->blocks->disk, &key, bytes);
+}
+
+/* ---- what is opened ---- */
+
+/* Opens in the cache. true: it is ours to ask the bucket for. */
 static bool open_item(struct fetch *fetch, struct fetch_item *item)
 {
     struct fg_cache_key key = key_of(item);
@@ -107,7 +162,7 @@ static bool open_item(struct fetch *fetch, struct fetch_item *item)
         queue_add(&fetch->ready[item->phase], item);
     else if (!mine)
         queue_add(&fetch->others, item);
-    return mine;
+    return mine && !take_from_disk(fetch, item);
 }
 
 static struct fetch_item *open_next(struct fetch *fetch, bool *ret_mine)
@@ -208,27 +263,6 @@ static enum fg_code wrap(const struct fetch_item *item, struct fg_err *err)
                    FG_S(item->part->entry->service));
 }
 
-static enum fg_code make_item(struct fetch *fetch, const struct load *load, struct fetch_item *item,
-                              struct fg_err *err)
-{
-    struct fg_slice all = fg_buf_slice(&load->request.body);
-    struct fg_slice bytes =
-        fg_slice_sub(all, item->range.offset - load->request.offset, item->range.len);
-    void *value;
-    size_t size;
-
-    if (bytes.len != item->range.len)
-        (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
-                      (unsigned long long)item->range.len);
-    else if (item->thing->make(item, bytes, fetch->blocks->memory_max_bytes, &value, &size, err) ==
-             FG_OK) {
-        fg_cache_fill(item->entry, value, size, item->thing->destroy);
-        queue_add(&fetch->ready[item->phase], item);
-        return FG_OK;
-    }
-    return wrap(item, err);
-}
-
 static void fail_items(struct queue *items)
 {
     struct fetch_item *item;
@@ -237,6 +271,24 @@ static void fail_items(struct queue *items)
         fg_cache_fail(item->entry);
         fg_cache_unref(item->entry);
     }
+}
+
+/* The item's part of what its load brought. */
+static enum fg_code take_item(struct fetch *fetch, const struct load *load, struct fetch_item *item,
+                              struct fg_err *err)
+{
+    struct fg_slice all = fg_buf_slice(&load->request.body);
+    struct fg_slice bytes =
+        fg_slice_sub(all, item->range.offset - load->request.offset, item->range.len);
+
+    if (bytes.len != item->range.len)
+        (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
+                      (unsigned long long)item->range.len);
+    else if (make_item(fetch, item, bytes, err) == FG_OK) {
+        put_on_disk(fetch, item, bytes);
+        return FG_OK;
+    }
+    return wrap(item, err);
 }
 
 static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_err *err)
@@ -250,7 +302,7 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
         if (question_check(fetch->question, err) != FG_OK)
             return err->code;
         (void)queue_take(&load->items);
-        if (make_item(fetch, load, item, err) != FG_OK) {
+        if (take_item(fetch, load, item, err) != FG_OK) {
             fg_cache_fail(item->entry);
             fg_cache_unref(item->entry);
             return err->code;

@@ -1,7 +1,8 @@
 /*
- * Gets things for a question: from the cache, or from the bucket by as few requests as possible,
- * what lies near each other by one. The wave goes on while things are visited, so that network and
- * CPU work at the same time; bytes that are under way or wait for their visit are bounded.
+ * Gets things for a question: from the cache, from the disk, or from the bucket by as few requests
+ * as possible, what lies near each other by one. The wave goes on while things are visited, so that
+ * network and CPU work at the same time; bytes that are under way or wait for their visit are
+ * bounded.
  *
  * Thread: the question's. Visits come on it, in the order of the phases.
  */

@@ -4,7 +4,6 @@
  *     blocks.c    create and destroy; metrics; texts of the bucket's errors
  *     snapshot.c  manifests: which objects there are
  *     objects.c   those of them that a question is about
- *     cache.c     what was read before
  *     fetch.c     what was not: requests in waves
  *     things.c    bytes into what is kept: directories, indexes, trees, pages
  *     reader.c    the parts of a question, in batches that fit in memory; series that match
@@ -49,6 +48,7 @@ FG_METRICS_ENUM(blocks_metric, BLOCKS_METRICS)
 
 struct blocks {
     struct fg_bucket *bucket;
+    struct fg_disk_cache *disk; /* NULL: there is none */
     struct fg_clock *clock;
     struct fg_cache *cache;
     struct fg_metrics *metrics;

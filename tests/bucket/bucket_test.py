@@ -18,6 +18,7 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "lib"))
 
+import caching  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 
@@ -284,9 +285,19 @@ def export_from_a_directory(folder):
     exporting.export_and_push_back(Bucket([], {}), [], tempfile.mkdtemp(dir=folder))
 
 
-def export_from_a_store(store, folder):
+def server_settings_of(store, prefix):
     settings = settings_of(store) + ["--bucket.s3.access_key", NAME, "--bucket.s3.secret_key", NAME]
-    settings[settings.index("command")] = "export"
+    settings[settings.index("command")] = prefix
+    return settings
+
+
+def disk_cache_of_a_store(store, _folder):
+    caching.restart_and_faults(server_settings_of(store, "disk"))
+    caching.refused(server_settings_of(store, "disk"))
+
+
+def export_from_a_store(store, folder):
+    settings = server_settings_of(store, "export")
     exporting.export_and_push_back(Bucket(settings, {}), settings, tempfile.mkdtemp(dir=folder))
 
 
@@ -308,7 +319,7 @@ def main():
         tally.run("export from a directory", export_from_a_directory, folder)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
-                 "export from a store": export_from_a_store}
+                 "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store}
         store, reasons = any_store(folder)
         if store is None:
             for name in ["suite", *cases]:

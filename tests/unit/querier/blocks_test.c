@@ -4,11 +4,13 @@
  * bytes that are spoilt, peers that have forgotten, memory that is small.
  */
 #include "common/net/http/impl.h"
+#include "common/run/disk_files.h"
 #include "common/tenant/limits.h"
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/impl.h"
 #include "tests/unit/querier/world.h"
 
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@ enum { ARENA_BYTES = 256 * 1024 * 1024 };
 struct fixture {
     struct world world;
     struct fg_bucket_faulty *faulty; /* NULL: the world's own bucket */
+    struct fg_disk_cache *disk;      /* NULL: none */
     struct fg_registry *registry;
     struct fg_clock_manual clock;
     struct fg_querier *querier;
@@ -48,6 +51,7 @@ static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_by
         .cache_max_bytes = cache_max_bytes,
         .fetch_max_bytes = 64 * 1024,
         .manifest_age_ns = 10 * FG_SECOND_NS,
+        .disk = f->disk,
     });
 }
 
@@ -979,6 +983,107 @@ static void profiles_by_themselves(void **state)
     }
 }
 
+/* --- a disk below the cache --- */
+
+enum { DISK_BYTES = 8 * 1024 * 1024 };
+
+static char disk_folder[64];
+
+static struct fg_disk_cache *open_disk(struct fg_registry *registry)
+{
+    struct fg_disk_cache *disk;
+    struct fg_err err;
+
+    must(fg_disk_cache_open(&(struct fg_disk_cache_config){disk_folder, DISK_BYTES, 0, registry},
+                            &disk, &err),
+         &err);
+    fg_disk_cache_settle(disk);
+    return disk;
+}
+
+static void ask_some(struct fixture *f, unsigned count)
+{
+    struct fg_err err;
+
+    for (unsigned i = 0; i < count; i++)
+        must(check_any(f, true, &err), &err);
+    fg_disk_cache_settle(f->disk);
+}
+
+/* In the place of each thing bytes of its length that have a checksum and mean something else. */
+static void put_other_bytes(struct fg_disk_cache *disk)
+{
+    struct disk_file *files[DISK_FILES_MAX];
+    struct disk_entry entry;
+    struct fg_err err;
+    unsigned n;
+
+    must(disk_files_open(disk_folder, files, &n, &err), &err);
+    for (unsigned i = 0; i < n; i++) {
+        for (uint64_t at = 0; disk_file_next(files[i], &at, &entry);) {
+            uint8_t *bytes = fg_calloc(1, (size_t)entry.key.len);
+
+            fg_disk_cache_drop(disk, &entry.key);
+            fg_disk_cache_put(disk, &entry.key, fg_bytes(bytes, (size_t)entry.key.len));
+            free(bytes);
+        }
+        disk_file_close(files[i]);
+    }
+    fg_disk_cache_settle(disk);
+}
+
+static int remove_one(const char *path, const struct stat *stat_buf, int kind, struct FTW *at)
+{
+    (void)stat_buf, (void)kind, (void)at;
+    return remove(path);
+}
+
+static uint64_t fetched_bytes(const struct fixture *f)
+{
+    return fg_metric_get(blocks_of(f)->metrics, BLOCKS_FETCHED_BYTES);
+}
+
+/* What the disk has is not asked for again, and what it has wrong is. */
+static void a_disk_below_the_cache(void **state)
+{
+    struct fg_registry *registry = fg_registry_create();
+    uint64_t hits, faults, fetched;
+    struct fixture f = {.random = 3};
+
+    (void)state;
+    (void)snprintf(disk_folder, sizeof disk_folder, "/tmp/flamegrid-blocks-test.XXXXXX");
+    assert_non_null(mkdtemp(disk_folder));
+    f.disk = open_disk(registry);
+    fixture_init(&f, 3, 0, NULL);
+    for (unsigned i = 0; i < 30; i++) {
+        world_push(&f.world, 20);
+        happen(&f, 1 + i % 3);
+        fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
+        ask_some(&f, 10);
+    }
+    hits = fg_disk_cache_stats(f.disk).hits;
+    assert_true(hits > 100);
+
+    fg_disk_cache_close(f.disk); /* a restart, as far as the disk sees */
+    f.disk = f.querier->blocks->disk = open_disk(registry);
+    f.random = 3;
+    ask_some(&f, 100);
+    f.random = 3;
+    fetched = fetched_bytes(&f);
+    ask_some(&f, 100); /* the same ones */
+    assert_true(fetched_bytes(&f) == fetched);
+
+    put_other_bytes(f.disk);
+    faults = fg_disk_cache_stats(f.disk).faults;
+    ask_some(&f, 100);
+    assert_true(fg_disk_cache_stats(f.disk).faults > faults);
+    assert_true(fetched_bytes(&f) > fetched);
+    fixture_done(&f);
+    fg_disk_cache_close(f.disk);
+    fg_registry_destroy(registry);
+    (void)nftw(disk_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static size_t stacks_between(struct fixture *f, int64_t start_ns, int64_t end_ns)
 {
     static const struct stacks all;
@@ -1338,6 +1443,7 @@ int main(void)
         cmocka_unit_test(nodes_cost_two_requests),
         cmocka_unit_test(snapshots_that_are_too_old),
         cmocka_unit_test(profiles_by_themselves),
+        cmocka_unit_test(a_disk_below_the_cache),
         cmocka_unit_test(ranges_have_both_their_ends),
         cmocka_unit_test(a_cache_with_an_end),
         cmocka_unit_test(a_bucket_that_fails),
