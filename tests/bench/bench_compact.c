@@ -9,6 +9,7 @@
  */
 #include "common/base/time.h"
 #include "common/block/nodes/reader.h"
+#include "common/tenant/id.h"
 #include "compactor/merge/merge.h"
 #include "tests/bench/stream.h"
 
@@ -78,7 +79,7 @@ static void compact(struct fg_buf *objects, uint32_t n, uint32_t level,
     const struct fg_block_sink sink = {append, out};
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct merge_source sources[HOURS_MAX];
-    struct merge merge = {.tenant = FG_LIT("tenant"),
+    struct merge merge = {.tenant = FG_LIT(FG_TENANT_ONLY),
                           .sources = sources,
                           .n_sources = n,
                           .memory_max_bytes = memory_max_bytes};

@@ -1,12 +1,17 @@
 #include "tests/bench/stream.h"
 
 #include "common/net/inflate.h"
+#include "common/tenant/id.h"
 #include "proto/pprof.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-enum { FILE_MAX_BYTES = 256 * 1024 * 1024 };
+enum {
+    FILE_MAX_BYTES = 256 * 1024 * 1024,
+    CUT_DEPTH_MAX = 2048,
+    TICK_NS = 10 * 1000 * 1000, /* 100 Hz */
+};
 
 int64_t bench_cpu_ns(void)
 {
@@ -85,10 +90,91 @@ struct fg_block_writer *written_start(struct written *written)
     return fg_block_writer_create(&sink, 0);
 }
 
+/* ---- the stacks of one write ---- */
+
+struct stream_cut {
+    uint32_t *locals; /* of a node of all stacks, its number in the tree + 1; 0: it is not there */
+    uint32_t cap_locals;
+    uint32_t *globals; /* and back: [tree.n_nodes] */
+    uint32_t cap_globals;
+    struct fg_tree tree;
+    struct fg_symbols_import import;
+    uint32_t *uses; /* [1 + tree.n_nodes] */
+    uint32_t cap_uses;
+    uint32_t n_before; /* nodes of the write before: this one's are about as many */
+};
+
+static void cut_begin(struct stream *stream)
+{
+    const struct fg_tree *all = resample_tree(stream->resample);
+    struct stream_cut *cut = stream->cut;
+
+    if (all->n_nodes > cut->cap_locals) {
+        cut->locals = fg_realloc(cut->locals, (size_t)all->n_nodes * 2 * sizeof *cut->locals);
+        memset(cut->locals + cut->cap_locals, 0,
+               ((size_t)all->n_nodes * 2 - cut->cap_locals) * sizeof *cut->locals);
+        cut->cap_locals = all->n_nodes * 2;
+    }
+    fg_tree_init(&cut->tree);
+    fg_tree_reserve(&cut->tree, cut->n_before);
+    fg_symbols_import_init(&cut->import, &cut->tree.symbols, &all->symbols);
+}
+
+static void cut_end(struct stream_cut *cut)
+{
+    cut->n_before = cut->tree.n_nodes;
+    for (uint32_t i = 0; i < cut->tree.n_nodes; i++)
+        cut->locals[cut->globals[i]] = 0;
+    memset(cut->uses, 0, ((size_t)cut->tree.n_nodes + 1) * sizeof *cut->uses);
+    fg_symbols_import_done(&cut->import);
+    fg_tree_done(&cut->tree);
+}
+
+static void cut_reserve(struct stream_cut *cut, uint32_t count)
+{
+    if (count > cut->cap_globals) {
+        cut->cap_globals = count * 2;
+        cut->globals = fg_realloc(cut->globals, cut->cap_globals * sizeof *cut->globals);
+    }
+    if (count + 1 > cut->cap_uses) {
+        uint32_t cap = (count + 1) * 2;
+
+        cut->uses = fg_realloc(cut->uses, cap * sizeof *cut->uses);
+        memset(cut->uses + cut->cap_uses, 0, (cap - cut->cap_uses) * sizeof *cut->uses);
+        cut->cap_uses = cap;
+    }
+}
+
+/* The number of a stack in the tree of this write. */
+static uint32_t cut_take(struct stream_cut *cut, const struct fg_tree *all, uint32_t stack)
+{
+    uint32_t path[CUT_DEPTH_MAX], depth = 0, node = stack - 1, local;
+
+    for (; node != FG_TREE_ROOT && cut->locals[node] == 0; node = all->parents[node]) {
+        fg_assert(depth < CUT_DEPTH_MAX);
+        path[depth++] = node;
+    }
+    local = node == FG_TREE_ROOT ? FG_TREE_ROOT : cut->locals[node] - 1;
+    while (depth > 0) {
+        node = path[--depth];
+        local = fg_tree_child(&cut->tree, local,
+                              fg_symbols_import_location(&cut->import, all->locations[node]));
+        cut->locals[node] = local + 1;
+        cut_reserve(cut, local + 1);
+        cut->globals[local] = node;
+    }
+    cut->uses[local + 1]++;
+    return local + 1;
+}
+
 /* ---- resampled CPU profiles ---- */
 
 void stream_open(struct stream *stream, char **paths, int count)
 {
+    stream->start_ns = stream->start_ns == 0 ? STREAM_START_NS : stream->start_ns;
+    stream->interval_ns = stream->interval_ns == 0 ? STREAM_INTERVAL_NS : stream->interval_ns;
+    stream->cut = fg_new(struct stream_cut);
+    cut_reserve(stream->cut, 1);
     stream->resample = resample_create();
     for (int i = 0; i < count; i++) {
         struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
@@ -106,100 +192,163 @@ void stream_open(struct stream *stream, char **paths, int count)
 void stream_close(struct stream *stream)
 {
     resample_destroy(stream->resample);
+    free(stream->cut->locals);
+    free(stream->cut->globals);
+    free(stream->cut->uses);
+    free(stream->cut);
 }
 
+/* When the profile ends; another one for each. */
+static int64_t until_of(const struct stream *stream, uint32_t instance, uint32_t round)
+{
+    int64_t phase_ns = (int64_t)(fg_mix64(instance + 1) %
+                                 (uint64_t)(stream->interval_ns - STREAM_INTERVAL_NS / 50));
+
+    return stream->start_ns + (int64_t)(stream->first_round + round) * stream->interval_ns +
+           phase_ns;
+}
+
+/* Everything of a profile but its samples comes from that. */
 static uint64_t seed_of(const struct stream *stream, uint32_t instance, uint32_t round)
 {
-    return (uint64_t)(stream->first_round + round) * stream->instances + instance + 1;
+    return fg_mix64((uint64_t)until_of(stream, instance, round)) + instance;
 }
 
-static uint32_t *count_uses(const struct stream *stream)
+/* All profiles of a write: for each `ticks` places for samples, of which it takes the first n. */
+struct drawn {
+    uint32_t *n;      /* [profiles] */
+    uint32_t *stacks; /* [profiles][STREAM_TICKS]; numbered in the tree of the write */
+    uint16_t *counts; /* [profiles][STREAM_TICKS] */
+};
+
+static void drawn_init(struct drawn *drawn, const struct stream *stream)
 {
-    uint32_t stacks[STREAM_TICKS], cap = 1 << 16;
-    uint32_t *uses = fg_calloc(cap, sizeof *uses);
-    uint64_t counts[STREAM_TICKS];
+    size_t profiles = (size_t)stream->instances * stream->rounds;
+
+    drawn->n = fg_malloc(profiles * sizeof *drawn->n);
+    drawn->stacks = fg_malloc(profiles * STREAM_TICKS * sizeof *drawn->stacks);
+    drawn->counts = fg_malloc(profiles * STREAM_TICKS * sizeof *drawn->counts);
+}
+
+static void drawn_done(struct drawn *drawn)
+{
+    free(drawn->n);
+    free(drawn->stacks);
+    free(drawn->counts);
+}
+
+static void draw(const struct stream *stream, struct drawn *drawn)
+{
+    size_t profile = 0;
 
     for (uint32_t i = 0; i < stream->instances; i++)
-        for (uint32_t k = 0; k < stream->rounds; k++) {
-            uint32_t n = resample_draw(stream->resample, seed_of(stream, i, k), STREAM_TICKS,
-                                       stacks, counts);
-            uint32_t needed = resample_tree(stream->resample)->n_nodes + 1;
+        for (uint32_t k = 0; k < stream->rounds; k++, profile++) {
+            uint64_t counts[STREAM_TICKS];
 
-            if (needed > cap) {
-                uses = fg_realloc(uses, (size_t)needed * 2 * sizeof *uses);
-                memset(uses + cap, 0, ((size_t)needed * 2 - cap) * sizeof *uses);
-                cap = needed * 2;
-            }
-            for (uint32_t s = 0; s < n; s++)
-                uses[stacks[s]]++;
+            drawn->n[profile] = resample_draw(stream->resample, seed_of(stream, i, k), STREAM_TICKS,
+                                              drawn->stacks + profile * STREAM_TICKS, counts);
+            for (uint32_t s = 0; s < drawn->n[profile]; s++)
+                drawn->counts[profile * STREAM_TICKS + s] = (uint16_t)counts[s];
         }
-    return uses;
+}
+
+static void cut_out(const struct stream *stream, struct drawn *drawn)
+{
+    const struct fg_tree *all = resample_tree(stream->resample);
+
+    for (size_t p = 0; p < (size_t)stream->instances * stream->rounds; p++)
+        for (uint32_t s = 0; s < drawn->n[p]; s++) {
+            uint32_t *stack = &drawn->stacks[p * STREAM_TICKS + s];
+
+            *stack = cut_take(stream->cut, all, *stack);
+        }
+}
+
+static void write_profile(const struct stream *stream, struct fg_block_writer *writer,
+                          uint32_t instance, uint32_t round, const struct drawn *drawn)
+{
+    size_t number = (size_t)instance * stream->rounds + round;
+    uint32_t n = drawn->n[number];
+    uint64_t seed = seed_of(stream, instance, round), values[2 * STREAM_TICKS];
+    int64_t until_ns = until_of(stream, instance, round);
+    int64_t duration_ns = STREAM_INTERVAL_NS + (int64_t)(fg_mix64(seed) % 5000000);
+    struct fg_block_profile profile = {
+        .id = fg_hash128(fg_bytes(&seed, sizeof seed)),
+        .time_ns = until_ns - duration_ns,
+        .duration_ns = duration_ns,
+        .period = TICK_NS,
+        .shard = (uint16_t)(STREAM_SHARD + instance % STREAM_SHARDS),
+        .window = (uint32_t)(until_ns / (60 * STREAM_INTERVAL_NS)),
+        .n_samples = n,
+        .stacks = drawn->stacks + number * STREAM_TICKS,
+        .values = values,
+    };
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < n; i++) {
+        values[i] = drawn->counts[number * STREAM_TICKS + i];
+        values[n + i] = values[i] * TICK_NS;
+    }
+    bench_must(fg_block_profile_add(writer, &profile, &err), &err);
 }
 
 static void write_series(const struct stream *stream, struct fg_block_writer *writer,
-                         uint32_t instance, struct written *written)
+                         uint32_t instance, const struct drawn *drawn)
 {
     static const struct fg_value_type types[] = {{FG_LIT("samples"), FG_LIT("count")},
                                                  {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
-    char pod[64];
+    static const char *const regions[] = {"ap-south-1", "eu-west-1", "us-east-1"};
+    const char *region = regions[instance % FG_COUNT(regions)];
+    char pod[64], version[32], zone[32];
     struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
                                 {FG_LIT("namespace"), FG_LIT("shop")},
                                 {FG_LIT("pod"), {NULL, 0}},
-                                {FG_LIT("region"), FG_LIT("eu-west-1")},
+                                {FG_LIT("region"), fg_cstr(region)},
                                 {FG_LIT("service_name"), FG_LIT("bench")},
-                                {FG_LIT("version"), FG_LIT("v1.42.0")},
-                                {FG_LIT("zone"), FG_LIT("eu-west-1a")}};
+                                {FG_LIT("version"), {NULL, 0}},
+                                {FG_LIT("zone"), {NULL, 0}}};
     struct fg_block_series series = {
         {labels, FG_COUNT(labels)}, types, 2, {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
-    uint32_t stacks[STREAM_TICKS];
-    uint64_t values[2 * STREAM_TICKS];
     struct fg_err err;
-    uint64_t noise = instance;
 
     (void)snprintf(pod, sizeof pod, "bench-6c9f7b8d5-%05u", instance);
+    (void)snprintf(version, sizeof version, "v1.%u.0", stream->version);
+    (void)snprintf(zone, sizeof zone, "%sa", region);
     labels[2].value = fg_cstr(pod);
+    labels[5].value = fg_cstr(version);
+    labels[6].value = fg_cstr(zone);
     bench_must(fg_block_series_begin(writer, &series, &err), &err);
-    for (uint32_t k = 0; k < stream->rounds; k++) {
-        uint64_t seed = seed_of(stream, instance, k);
-        uint32_t n = resample_draw(stream->resample, seed, STREAM_TICKS, stacks, values);
-        struct fg_block_profile profile = {.stacks = stacks, .values = values, .n_samples = n};
-        int64_t from;
-
-        noise = fg_mix64(noise + 1);
-        profile.id = fg_hash128(fg_bytes(&seed, sizeof seed));
-        profile.time_ns = STREAM_START_NS + (stream->first_round + k) * STREAM_INTERVAL_NS +
-                          (int64_t)(noise % 20000000);
-        profile.duration_ns = STREAM_INTERVAL_NS + (int64_t)((noise >> 32) % 5000000);
-        profile.period = 10000000;
-        profile.shard = (uint16_t)(0x1230 | (instance & 3));
-        profile.window =
-            (uint32_t)((profile.time_ns + profile.duration_ns) / (60 * STREAM_INTERVAL_NS));
-        for (uint32_t i = 0; i < n; i++)
-            values[n + i] = values[i] * 10000000;
-        from = bench_cpu_ns();
-        bench_must(fg_block_profile_add(writer, &profile, &err), &err);
-        written->write_ns += bench_cpu_ns() - from;
-    }
+    for (uint32_t k = 0; k < stream->rounds; k++)
+        write_profile(stream, writer, instance, k, drawn);
 }
 
-void stream_write(const struct stream *stream, struct written *written)
+static void write_all(const struct stream *stream, const struct drawn *drawn,
+                      struct written *written)
 {
     struct fg_block_writer *writer = written_start(written);
-    uint32_t *uses = count_uses(stream);
-    struct fg_block_summary summary;
-    struct fg_err err;
     int64_t from = bench_cpu_ns();
+    struct fg_err err;
 
-    bench_must(fg_block_part_begin(writer, FG_LIT("tenant"), FG_LIT("bench"),
-                                   resample_tree(stream->resample), uses, &err),
+    bench_must(fg_block_part_begin(writer, FG_LIT(FG_TENANT_ONLY), FG_LIT("bench"),
+                                   &stream->cut->tree, stream->cut->uses, &err),
                &err);
-    written->write_ns += bench_cpu_ns() - from;
     for (uint32_t i = 0; i < stream->instances; i++)
-        write_series(stream, writer, i, written);
-    from = bench_cpu_ns();
+        write_series(stream, writer, i, drawn);
     bench_must(fg_block_part_end(writer, &err), &err);
-    bench_must(fg_block_writer_finish(writer, &summary, &err), &err);
-    written->write_ns += bench_cpu_ns() - from;
+    bench_must(fg_block_writer_finish(writer, &written->summary, &err), &err);
+    written->write_ns = bench_cpu_ns() - from;
     fg_block_writer_destroy(writer);
-    free(uses);
+}
+
+void stream_write(struct stream *stream, struct written *written)
+{
+    struct drawn drawn;
+
+    drawn_init(&drawn, stream);
+    draw(stream, &drawn);
+    cut_begin(stream);
+    cut_out(stream, &drawn);
+    write_all(stream, &drawn, written);
+    cut_end(stream->cut);
+    drawn_done(&drawn);
 }
