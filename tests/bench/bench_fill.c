@@ -4,19 +4,23 @@
  * each of them a round of the compactor, all by a clock that jumps from one to the next.
  *
  *     bench_fill [--days 30] [--instances 20] [--sparse 10] [--end UNIX] [--memory 1024]
- *                FOLDER FILE...
+ *                [--segments DIR] FOLDER FILE...
  *
  * FILEs are pprofs. The bucket is FOLDER/bucket. Profiles end at --end, by default at the last half
  * hour before now, so that the last hour is still segments; each instance has one every 10 s, or
- * with --sparse one in so many seconds on all days but the first and the last two. Every seventh
- * day all instances change to another version. --memory is the compactor's, in MiB; what a server
- * gives it by default, 128, makes blocks of less than an hour where a service has that many stacks.
+ * with --sparse one in so many seconds, but for the last 26 hours and two hours before and after
+ * the first day's end, where questions of 30 days begin. Every seventh day all instances change to
+ * another version. --memory is the compactor's, in MiB; what a server gives it by default, 128,
+ * makes blocks of less than an hour where a service has that many stacks.
+ * --segments keeps all segments in DIR, too, and takes those that are there: another compactor can
+ * have the same ones, in half the time.
  *
  * Can be stopped and started again with the same arguments: FOLDER/fill.json says what it is, the
  * bucket how far it is. FOLDER/jobs.log is the compactor's log. Its clock for durations is the CPU
  * time of this process, so `seconds` there are what a job costs, whoever else uses the machine.
  */
 #include "common/base/time.h"
+#include "common/block/reader.h"
 #include "common/bucket/directory.h"
 #include "common/manifest/manifest.h"
 #include "common/run/log.h"
@@ -44,9 +48,6 @@ enum {
 #define WINDOW_NS (10 * FG_MINUTE_NS)
 #define DAY_NS    (24 * FG_HOUR_NS)
 #define COMMIT_NS FG_MINUTE_NS /* after a window's end, as ingester.segments.grace is */
-#define MEMORY_MAX                                                                                 \
-    (UINT64_C(1) << 30) /* memory_max_bytes of a server, of which there are shares                 \
-                         */
 
 static const struct fg_id writer = {1, 1};
 
@@ -61,6 +62,7 @@ struct fill {
     int64_t sparse_ns, start_ns, end_ns;
     uint64_t memory_bytes;
     char *folder;
+    char *segments; /* folder to keep them in; NULL: none */
     struct stream stream;
     struct fg_bucket *bucket;
     struct clock clock;
@@ -246,28 +248,107 @@ static void swap_in(struct fill *fill, uint32_t window, const struct fg_segment_
     fg_manifest_unref(manifest);
 }
 
-/* All but the first and the last two days; an open day is one of these. */
+/* Not where a question of a day, or the beginning of one of all days but one, reads raw profiles.
+ */
 static bool is_sparse(const struct fill *fill, int64_t from_ns)
 {
-    return from_ns >= (fill->start_ns / DAY_NS + 1) * DAY_NS &&
-           from_ns < (fill->end_ns / DAY_NS - 1) * DAY_NS;
+    int64_t after_first_ns = from_ns - (fill->start_ns + DAY_NS);
+
+    return (after_first_ns < -2 * FG_HOUR_NS || after_first_ns >= 2 * FG_HOUR_NS) &&
+           from_ns < fill->end_ns - 26 * FG_HOUR_NS;
 }
 
-static void commit(struct fill *fill, uint32_t window)
+static void prepare_stream(struct fill *fill, uint32_t window)
 {
-    const struct fg_segment_id id = {writer, window + 1, window + 1};
     struct stream *stream = &fill->stream;
-    char name[FG_NAME_MAX_BYTES];
-    struct written written;
-    int64_t from = bench_cpu_ns();
 
     stream->start_ns = fill->start_ns + window * WINDOW_NS;
     stream->interval_ns = is_sparse(fill, stream->start_ns) ? fill->sparse_ns : STREAM_INTERVAL_NS;
     stream->rounds = (uint32_t)(WINDOW_NS / stream->interval_ns);
     stream->version = (uint32_t)(stream->start_ns / DAY_NS / DAYS_OF_A_VERSION);
-    stream_write(stream, &written);
-    fill->write_ns += written.write_ns;
-    fill->draw_ns += bench_cpu_ns() - from - written.write_ns;
+}
+
+static void draw_segment(struct fill *fill, struct written *written)
+{
+    int64_t from = bench_cpu_ns();
+
+    stream_write(&fill->stream, written);
+    fill->write_ns += written->write_ns;
+    fill->draw_ns += bench_cpu_ns() - from - written->write_ns;
+}
+
+/* false: it is not kept. */
+static bool load_segment(const char *path, struct written *written)
+{
+    struct fg_arena *arena;
+    struct fg_block_directory directory;
+    struct fg_slice file;
+    struct fg_err err;
+    uint64_t offset;
+
+    fg_buf_init(&written->file, SIZE_MAX);
+    if (!bench_read(path, &written->file))
+        return false;
+    arena = fg_arena_create(SIZE_MAX / 2);
+    file = fg_buf_slice(&written->file);
+    bench_must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
+    bench_must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
+                                        arena, &directory, &err),
+               &err);
+    written->summary = (struct fg_block_summary){.file_bytes = file.len,
+                                                 .directory_offset = offset,
+                                                 .n_profiles = directory.n_profiles,
+                                                 .n_parts = directory.n_parts,
+                                                 .t_min_ns = directory.t_min_ns,
+                                                 .t_max_ns = directory.t_max_ns,
+                                                 .digest = directory.digest};
+    fg_arena_destroy(arena);
+    return true;
+}
+
+/* Whole or not at all: this may be killed. */
+static void keep_segment(const char *path, const struct written *written)
+{
+    char making[PATH_BYTES + 8];
+    FILE *file;
+
+    (void)snprintf(making, sizeof making, "%s.making", path);
+    file = fopen(making, "we");
+    if (file == NULL ||
+        fwrite(written->file.ptr, 1, written->file.len, file) != written->file.len ||
+        fclose(file) != 0 || rename(making, path) != 0)
+        fail_errno(path);
+}
+
+static void make_segment(struct fill *fill, uint32_t window, struct written *written)
+{
+    const struct stream *stream = &fill->stream;
+    char path[PATH_BYTES];
+
+    prepare_stream(fill, window);
+    if (fill->segments == NULL) {
+        draw_segment(fill, written);
+        return;
+    }
+    if ((size_t)snprintf(path, sizeof path, "%s/%lld-%u-%lld", fill->segments,
+                         (long long)(stream->start_ns / FG_SECOND_NS), stream->instances,
+                         (long long)(stream->interval_ns / FG_SECOND_NS)) >= sizeof path) {
+        errno = ENAMETOOLONG;
+        fail_errno(fill->segments);
+    }
+    if (!load_segment(path, written)) {
+        draw_segment(fill, written);
+        keep_segment(path, written);
+    }
+}
+
+static void commit(struct fill *fill, uint32_t window)
+{
+    const struct fg_segment_id id = {writer, window + 1, window + 1};
+    char name[FG_NAME_MAX_BYTES];
+    struct written written;
+
+    make_segment(fill, window, &written);
     fill->profiles += written.summary.n_profiles;
     fg_name_segment(name, &id);
     put(fill, name, fg_buf_slice(&written.file), FG_LIT(""));
@@ -360,22 +441,27 @@ static void describe(struct fill *fill)
 static int usage(void)
 {
     (void)fprintf(stderr, "usage: bench_fill [--days N] [--instances N] [--sparse SECONDS] "
-                          "[--end UNIX] [--memory MIB] FOLDER FILE...\n");
+                          "[--end UNIX] [--memory MIB] [--segments DIR] FOLDER FILE...\n");
     return 2;
 }
 
 static bool parse(struct fill *fill, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"days", required_argument, NULL, 'd'},   {"instances", required_argument, NULL, 'i'},
-        {"sparse", required_argument, NULL, 's'}, {"end", required_argument, NULL, 'e'},
-        {"memory", required_argument, NULL, 'm'}, {0}};
+    static const struct option options[] = {{"days", required_argument, NULL, 'd'},
+                                            {"instances", required_argument, NULL, 'i'},
+                                            {"sparse", required_argument, NULL, 's'},
+                                            {"end", required_argument, NULL, 'e'},
+                                            {"memory", required_argument, NULL, 'm'},
+                                            {"segments", required_argument, NULL, 'k'},
+                                            {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         long long value = option == '?' ? 0 : strtoll(optarg, NULL, 10);
 
-        if (value <= 0)
+        if (option == 'k')
+            fill->segments = optarg;
+        else if (value <= 0)
             return false;
         fill->days = option == 'd' ? (uint32_t)value : fill->days;
         fill->instances = option == 'i' ? (uint32_t)value : fill->instances;
@@ -403,6 +489,8 @@ int main(int argc, char **argv)
     fill.folder = argv[optind];
     if (mkdir(fill.folder, 0700) != 0 && errno != EEXIST)
         fail_errno(fill.folder);
+    if (fill.segments != NULL && mkdir(fill.segments, 0700) != 0 && errno != EEXIST)
+        fail_errno(fill.segments);
     describe(&fill);
     place(&fill, "jobs.log", path);
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

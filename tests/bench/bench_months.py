@@ -6,7 +6,7 @@
 FOLDER is bench_fill's. The bucket is copied (by hard links into a data folder, or by uploads into versitygw), so
 it stays as it is. Each row is asked of a server that has just started, its ingester empty and its compactor at
 rest, and then again and again of the same one, for half a minute at most. "exact" is what the server says of its
-picture; "the same" is what a comparison with the merge of all raw profiles says, without statistics.
+picture. Then every picture is compared with that of all raw profiles, which the server is asked to merge.
 """
 
 import argparse
@@ -33,6 +33,7 @@ NODES = 8192
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
 LEVELS = {1: "1 h", 2: "6 h", 3: "1 d", 4: "7 d", 5: "28 d"}
+WHOLE = {"X-Flamegrid-Refine": "true"}
 AT_REST = ("--compactor.interval", "1h", "--compactor.hour_delay", "1d", "--compactor.day_delay", "7d")
 
 
@@ -113,17 +114,17 @@ def show_jobs(path):
 # ---- questions ----
 
 def ranges(what):
-    """(name, start, end), ms: on the hour or at midnight, and up to the end of the data, which is now."""
-    start, now = what["start_s"] * 1000, what["end_s"] * 1000
+    """(name, start, end), ms: on the hour or at midnight, and up to now, which is before the end of the data."""
+    start, now = what["start_s"] * 1000, what["end_s"] * 1000 - 201713
     hour, six, day = (now // step * step for step in (HOUR_MS, 6 * HOUR_MS, DAY_MS))
     spans = (("1 h", HOUR_MS, hour), ("6 h", 6 * HOUR_MS, six), ("1 d", DAY_MS, day), ("7 d", 7 * DAY_MS, day),
              ("30 d", 30 * DAY_MS, day))
     for name, length, end in spans:
-        if end - length >= start - HOUR_MS:
+        if end - length >= start:
             yield name, end - length, end - 1
     for name, length, _ in spans:
-        if now - length >= start - HOUR_MS:
-            yield name + " to now", now - length - 1234567 % length, now - 7
+        if now - length >= start:
+            yield name + " to now", now - length, now
 
 
 SELECTORS = (("the service", '{service_name="bench"}'), ("one region", '{service_name="bench", region="eu-west-1"}'),
@@ -173,33 +174,35 @@ def ask(connection, method, fields, headers=None):
 
 
 def cpu_s(pid):
-    with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of all its threads so far; they live as long as it does."""
+    total = 0
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/schedstat" % (pid, thread), encoding="utf-8") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
 
 
 def measure(server, method, fields, repeat):
-    """The first answer, and of the warm ones median and greatest time and the mean of CPU time."""
+    """The first answer and its CPU time; of the warm ones all times, sorted, and the mean of CPU time."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
+    begun, until, warm = cpu_s(server.process.pid), time.monotonic() + WARM_S, []
     cold = ask(connection, method, fields)
-    before, until, warm = cpu_s(server.process.pid), time.monotonic() + WARM_S, []
+    between = cpu_s(server.process.pid)
     while len(warm) < repeat and (not warm or time.monotonic() < until):
-        warm.append(ask(connection, method, fields))
-    cpu = (cpu_s(server.process.pid) - before) / len(warm)
-    times = sorted(answer.took_s for answer in warm)
-    return cold, times[len(times) // 2], times[-1], cpu
+        warm.append(ask(connection, method, fields).took_s)
+    return cold, between - begun, sorted(warm), (cpu_s(server.process.pid) - between) / len(warm)
 
 
 def show_row(start, name, method, fields, repeat):
     server = start()
     try:
         server.wait_ready()
-        cold, median, most, cpu = measure(server, method, fields, repeat)
+        cold, cold_cpu, warm, warm_cpu = measure(server, method, fields, repeat)
         cold.check_total()
-        print("| %s | %d | %d | %d | %.2f | %.1f | %.1f | %.1f | %.0f | %s | %.0f |" % (
+        print("| %s | %d | %d | %d | %.2f | %.1f | %.1f | %.1f | %.1f | %.1f | %s | %.0f |" % (
             name, cold.number("profiles"), cold.number("objects"), cold.number("requests"),
-            cold.number("bytes") / 1e6, cold.took_s * 1e3, median * 1e3, most * 1e3, cpu * 1e3,
-            cold.headers.get("x-flamegrid-exact", ""), len(cold.body) / 1e3), flush=True)
+            cold.number("bytes") / 1e6, cold.took_s * 1e3, cold_cpu * 1e3, warm[len(warm) // 2] * 1e3, warm[-1] * 1e3,
+            warm_cpu * 1e3, cold.headers.get("x-flamegrid-exact", ""), len(cold.body) / 1e3), flush=True)
     except Refused as why:
         print("| %s | %s |" % (name, why), flush=True)
     finally:
@@ -207,11 +210,61 @@ def show_row(start, name, method, fields, repeat):
 
 
 def show_rows(what, start, arguments):
-    print("| question | profiles | objects | requests, cold | MB read | cold ms | warm ms | most | CPU ms, warm | exact "
-          "| answer kB |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| question | profiles | objects | requests, cold | MB read | cold ms | its CPU ms | warm ms | most | its CPU ms "
+          "| exact | answer kB |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     for name, method, fields in questions(what):
         if re.search(arguments.pattern, name):
             show_row(start, name, method, fields, arguments.repeat)
+    print()
+
+
+# ---- comparing ----
+
+def nodes_of(answer):
+    """{path of names from the root: (total, self)} of a flame graph."""
+    graph = json.loads(answer.body)["flamegraph"]
+    names, above, nodes = graph.get("names", []), [(0, float("inf"), ())], {}
+    for level in graph.get("levels", []):
+        values, at, parent, here = [int(value) for value in level["values"]], 0, 0, []
+        for i in range(0, len(values), 4):  # offset, total, self, name
+            at += values[i]
+            while above[parent][1] <= at:
+                parent += 1
+            path = above[parent][2] + (names[values[i + 3]],)
+            nodes[path] = (values[i + 1], values[i + 2])
+            here.append((at, at + values[i + 1], path))
+            at += values[i + 1]
+        above = here
+    return nodes
+
+
+def difference(picture, whole):
+    """In words."""
+    if picture == whole:
+        return "the same"
+    unlike = [path for path in picture.keys() | whole.keys() if picture.get(path) != whole.get(path)]
+    total = max(value for value, _ in whole.values())
+    most = max(abs(picture.get(path, (0, 0))[0] - whole.get(path, (0, 0))[0]) for path in unlike)
+    return "%d of %d nodes, by %.5f %% at most; the least shown is %.5f %%" % (
+        len(unlike), len(whole), 100.0 * most / total, 100.0 * min(value for value, _ in whole.values()) / total)
+
+
+def show_comparison(what, start, arguments):
+    server = start().wait_ready()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=3600)
+    print("| picture of %d nodes | profiles | exact | compared | merge of all of them, ms |\n|---|---|---|---|---|" % NODES)
+    try:
+        for name, method, fields in questions(what):
+            if method == "SelectMergeStacktraces" and re.search(arguments.pattern, name):
+                picture = ask(connection, method, fields)
+                whole = ask(connection, method, fields, WHOLE)
+                print("| %s | %d | %s | %s | %.0f |" % (
+                    name, whole.number("profiles"), picture.headers.get("x-flamegrid-exact", ""),
+                    difference(nodes_of(picture), nodes_of(whole)), whole.took_s * 1e3), flush=True)
+    except Refused as why:
+        print("| %s | %s |" % (name, why))
+    finally:
+        server.kill()
     print()
 
 
@@ -253,7 +306,7 @@ def main():
         what = json.load(file)
     print("%d days of %d instances, one profile in 10 s%s, until %s UTC\n" % (
         what["days"], what["instances"],
-        "" if what["sparse_s"] == 10 else " (in %d s but for the first and the last two days)" % what["sparse_s"],
+        "" if what["sparse_s"] == 10 else " (in %d s but for the last 26 hours and where 30 days begin)" % what["sparse_s"],
         time.strftime("%Y-%m-%d %H:%M", time.gmtime(what["end_s"]))))
     show_levels(bucket)
     show_jobs(os.path.join(arguments.folder, "jobs.log"))
@@ -262,7 +315,9 @@ def main():
     try:
         if "directory" in arguments.stores:
             print("From a directory:\n")
-            show_rows(what, in_directory(bucket, folder, settings), arguments)
+            start = in_directory(bucket, folder, settings)
+            show_rows(what, start, arguments)
+            show_comparison(what, start, arguments)
         if "s3" in arguments.stores:
             store = bucket_test.Versitygw(folder)
             store.start()

@@ -31,22 +31,30 @@ void bench_must(enum fg_code code, const struct fg_err *err)
 
 /* ---- files ---- */
 
-static void read_file(const char *path, struct fg_buf *out)
+bool bench_read(const char *path, struct fg_buf *out)
 {
     uint8_t chunk[65536];
-    FILE *file = fopen(path, "rb");
-    struct fg_buf packed;
-    struct fg_err err;
+    FILE *file = fopen(path, "re");
     size_t got;
 
-    if (file == NULL) {
+    if (file == NULL)
+        return false;
+    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0)
+        fg_buf_append(out, chunk, got);
+    (void)fclose(file);
+    return true;
+}
+
+static void read_profile(const char *path, struct fg_buf *out)
+{
+    struct fg_buf packed;
+    struct fg_err err;
+
+    fg_buf_init(&packed, FILE_MAX_BYTES);
+    if (!bench_read(path, &packed)) {
         (void)fprintf(stderr, "bench: %s cannot be read\n", path);
         exit(1);
     }
-    fg_buf_init(&packed, FILE_MAX_BYTES);
-    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0)
-        fg_buf_append(&packed, chunk, got);
-    (void)fclose(file);
     bench_must(fg_inflate(fg_buf_slice(&packed), fg_coding_sniff(fg_buf_slice(&packed)),
                           FILE_MAX_BYTES, out, &err),
                &err);
@@ -65,7 +73,7 @@ void bench_decode(const char *path, struct fg_arena *arena, struct fg_buf *body,
     struct fg_pprof_info info;
     struct fg_err err;
 
-    read_file(path, body);
+    read_profile(path, body);
     *ret_batch = (struct fg_batch){0};
     bench_must(
         fg_pprof_decode(fg_buf_slice(body), &request, arena, ret_batch, &info, &counts, &err),

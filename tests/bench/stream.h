@@ -22,6 +22,9 @@ int64_t bench_cpu_ns(void); /* of this thread */
 /* Ends the program with the sentence, unless it went well. */
 void bench_must(enum fg_code code, const struct fg_err *err);
 
+/* Appends a whole file; false: it cannot be opened. */
+bool bench_read(const char *path, struct fg_buf *out);
+
 /* A file with a pprof. body is initialised; the batch borrows from it and from the arena. */
 void bench_decode(const char *path, struct fg_arena *arena, struct fg_buf *body,
                   struct fg_batch *ret_batch);
