@@ -10,7 +10,8 @@
 enum {
     FILE_MAX_BYTES = 256 * 1024 * 1024,
     CUT_DEPTH_MAX = 2048,
-    TICK_NS = 10 * 1000 * 1000, /* 100 Hz */
+    TICK_NS = 10 * 1000 * 1000,      /* 100 Hz */
+    LONGER_MAX_NS = 5 * 1000 * 1000, /* than 10 s, which profiles are by so much */
 };
 
 int64_t bench_cpu_ns(void)
@@ -179,7 +180,8 @@ static uint32_t cut_take(struct stream_cut *cut, const struct fg_tree *all, uint
 
 void stream_open(struct stream *stream, char **paths, int count)
 {
-    stream->start_ns = stream->start_ns == 0 ? STREAM_START_NS : stream->start_ns;
+    if (stream->start_ns == 0)
+        stream->start_ns = STREAM_START_NS + STREAM_INTERVAL_NS + LONGER_MAX_NS;
     stream->interval_ns = stream->interval_ns == 0 ? STREAM_INTERVAL_NS : stream->interval_ns;
     stream->cut = fg_new(struct stream_cut);
     cut_reserve(stream->cut, 1);
@@ -279,7 +281,7 @@ static void write_profile(const struct stream *stream, struct fg_block_writer *w
     uint32_t n = drawn->n[number];
     uint64_t seed = seed_of(stream, instance, round), values[2 * STREAM_TICKS];
     int64_t until_ns = until_of(stream, instance, round);
-    int64_t duration_ns = STREAM_INTERVAL_NS + (int64_t)(fg_mix64(seed) % 5000000);
+    int64_t duration_ns = STREAM_INTERVAL_NS + (int64_t)(fg_mix64(seed) % LONGER_MAX_NS);
     struct fg_block_profile profile = {
         .id = fg_hash128(fg_bytes(&seed, sizeof seed)),
         .time_ns = until_ns - duration_ns,
