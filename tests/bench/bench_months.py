@@ -70,21 +70,19 @@ def show_levels(bucket):
                            ", nodes only" if is_of_nodes(block) else "")
         rows.setdefault(name, []).append(block)
     all_profiles = sum(entry["profiles"] for name in rows for entry in rows[name] if not is_of_nodes(entry))
-    print("| level | objects | profiles | MB | bytes a profile | of it nodes |\n|---|---|---|---|---|---|")
+    print("| level | objects | profiles | MB | bytes a profile |\n|---|---|---|---|---|")
     for name in sorted(rows):
         show_level(name, rows[name])
     size = sum(entry["bytes"] for name in rows for entry in rows[name])
-    print("| all | %d | %d | %.1f | %.1f | |\n" % (
+    print("| all | %d | %d | %.1f | %.1f |\n" % (
         sum(map(len, rows.values())), all_profiles, size / 1e6, size / all_profiles))
 
 
 def show_level(name, entries):
     profiles = sum(entry["profiles"] for entry in entries)
     size = sum(entry["bytes"] for entry in entries)
-    nodes = sum(entry.get("nodes_bytes", 0) for entry in entries)
     if profiles > 0:
-        print("| %s | %d | %d | %.1f | %.1f | %.1f |" % (
-            name, len(entries), profiles, size / 1e6, size / profiles, nodes / profiles))
+        print("| %s | %d | %d | %.1f | %.1f |" % (name, len(entries), profiles, size / 1e6, size / profiles))
 
 
 def show_jobs(path):

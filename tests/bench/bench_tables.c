@@ -1,6 +1,6 @@
 /*
- * Whether the function tables in a bucket's merged nodes say what the raw profiles do: self and
- * total of every function, of all there is of the stream's service.
+ * How large merged nodes are at each level, and whether the function tables among them say what the
+ * raw profiles do: self and total of every function, of all there is of the stream's service.
  *
  *     bench_tables FOLDER     bench_fill's
  *
@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-enum { PATH_BYTES = 4096 };
+enum { PATH_BYTES = 4096, LEVELS_MAX = 8 };
 
 #define TYPE FG_LIT("cpu")
 
@@ -33,7 +33,14 @@ struct object {
     struct table raw;
 };
 
+/* Of all objects of a level, bytes. */
+struct level {
+    uint32_t objects;
+    uint64_t all, nod, crn, ftb, ful;
+};
+
 struct tables {
+    struct level levels[LEVELS_MAX];
     struct fg_bucket *bucket;
     struct fg_arena *arena;
     struct fg_symbols names;
@@ -165,6 +172,35 @@ static void read_nodes(struct tables *tables, struct fg_slice file,
     object->tables = fg_arena_copy(tables->arena, range(file, ranges.ftb));
 }
 
+static void add_sizes(struct level *level, uint64_t file_bytes, const struct fg_block_part *part)
+{
+    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+
+    level->objects++;
+    level->all += file_bytes;
+    level->nod += ranges.nod.len;
+    level->crn += ranges.crn.len;
+    level->ftb += ranges.ftb.len;
+    level->ful += ranges.ful.len;
+}
+
+static void show_sizes(const struct level *levels)
+{
+    printf(
+        "| level | objects | kB an object | directory of nodes | names and crowns | tables | full "
+        "nodes |\n|---|---|---|---|---|---|---|\n");
+    for (uint32_t i = 0; i < LEVELS_MAX; i++) {
+        const struct level *level = &levels[i];
+        double kb = 1e3 * level->objects;
+
+        if (level->objects > 0)
+            printf("| %u | %u | %.1f | %.1f | %.1f | %.1f | %.1f |\n", i, level->objects,
+                   (double)level->all / kb, (double)level->nod / kb, (double)level->crn / kb,
+                   (double)level->ftb / kb, (double)level->ful / kb);
+    }
+    printf("\n");
+}
+
 static void add_object(struct tables *tables)
 {
     if (tables->n == tables->cap) {
@@ -196,7 +232,9 @@ static void read_object(struct tables *tables, const char *name, struct fg_id id
                                         file.len, arena, &directory, &err),
                &err);
     fg_assert(directory.n_parts == 1);
+    fg_assert(directory.level < LEVELS_MAX);
     part = &directory.parts[0];
+    add_sizes(&tables->levels[directory.level], file.len, part);
     read_nodes(tables, fg_buf_slice(&file), part, object);
     if (part->n_profiles > 0)
         read_raw(tables, fg_buf_slice(&file), part, arena, &object->raw);
@@ -332,6 +370,7 @@ static void run(struct tables *tables)
     int64_t self;
 
     read_all(tables);
+    show_sizes(tables->levels);
     plan = make_plan(tables);
     for (uint32_t i = 0; i < plan.n_picks; i++)
         add_pick(tables, &plan.picks[i], &sum);
