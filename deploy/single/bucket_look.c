@@ -1,6 +1,7 @@
 #include "deploy/single/bucket_look.h"
 
 #include "common/base/str.h"
+#include "common/block/nodes/verify.h"
 #include "common/block/verify.h"
 #include "common/manifest/manifest.h"
 
@@ -58,12 +59,22 @@ static enum fg_code get_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
 
 /* ---- verify ---- */
 
+/* What a block has of a service, for merged nodes that are made of it. */
+struct held {
+    struct fg_id block;
+    struct fg_buf service;
+    uint64_t profiles;
+    struct fg_id digest;
+};
+
 /* A tenant, and the ids of its profiles that were seen. */
 struct owner {
     struct fg_manifest *blocks;
     struct fg_id *ids;
     size_t n_ids, cap_ids;
-    uint64_t n_segments, n_blocks;
+    struct held *held;
+    size_t n_held, cap_held;
+    uint64_t n_segments, n_blocks, n_above; /* above: of merged nodes only */
 };
 
 struct verifying {
@@ -79,6 +90,7 @@ struct listed {
     const char *name;
     uint64_t generation; /* of a segment; 0: a block */
     uint32_t owner;      /* of a block */
+    const struct fg_blocks_entry *block;
     uint64_t bytes, profiles;
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
@@ -102,8 +114,97 @@ static enum fg_code compare(const struct verifying *v, const struct listed *list
         return differs(v, listed, "digest");
     if (directory->t_min_ns != listed->t_min_ns || directory->t_max_ns != listed->t_max_ns)
         return differs(v, listed, "time");
+    if (listed->block != NULL &&
+        (directory->nodes_offset + listed->block->nodes_bytes != listed->block->directory_offset ||
+         (directory->n_parts > 0 && directory->nodes_only != listed->block->nodes_only)))
+        return differs(v, listed, "place of merged nodes");
     return FG_OK;
 }
+
+static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t len)
+{
+    return fg_slice_sub(file, (size_t)offset, (size_t)len);
+}
+
+/* ---- merged nodes ---- */
+
+static void hold(struct owner *owner, struct fg_id block, const struct fg_block_part *part)
+{
+    struct held *held;
+
+    if (owner->n_held == owner->cap_held) {
+        owner->cap_held = FG_MAX(owner->cap_held * 2, 64);
+        owner->held = fg_realloc(owner->held, owner->cap_held * sizeof *owner->held);
+    }
+    held = &owner->held[owner->n_held++];
+    *held = (struct held){.block = block, .profiles = part->n_profiles, .digest = part->digest};
+    fg_buf_init(&held->service, SIZE_MAX);
+    fg_buf_put(&held->service, part->service);
+}
+
+static const struct held *find_held(const struct owner *owner, struct fg_id block,
+                                    struct fg_slice service)
+{
+    for (size_t i = 0; i < owner->n_held; i++)
+        if (fg_id_eq(owner->held[i].block, block) &&
+            fg_slice_eq(fg_buf_slice(&owner->held[i].service), service))
+            return &owner->held[i];
+    return NULL;
+}
+
+static bool is_made_of(const struct fg_blocks_entry *block, struct fg_id id)
+{
+    for (uint32_t i = 0; i < block->n_from_blocks; i++)
+        if (fg_id_eq(block->from_blocks[i], id))
+            return true;
+    return false;
+}
+
+/* What it sums up is what the blocks it is made of have of the service. */
+static enum fg_code verify_made_of(const struct verifying *v, const struct listed *listed,
+                                   struct fg_slice file, const struct fg_block_part *part)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_block_range nod = fg_nodes_ranges(part).nod;
+    struct fg_nodes nodes = {0};
+    struct fg_id digest = {0, 0};
+    uint64_t profiles = 0;
+
+    if (fg_nodes_parse(bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
+        return v->err->code;
+    for (uint32_t i = 0; i < nodes.n_made_of; i++) {
+        const struct held *held =
+            find_held(&v->owners[listed->owner], nodes.made_of[i], part->service);
+
+        if (held == NULL || !is_made_of(listed->block, nodes.made_of[i]))
+            return fg_fail(v->err, FG_E_CORRUPT, "part %.*s is made of a block that is not there",
+                           FG_S(part->service));
+        profiles += held->profiles;
+        digest = fg_id_add(digest, held->digest);
+    }
+    if (profiles != part->n_profiles || !fg_id_eq(digest, part->digest))
+        return fg_fail(
+            v->err, FG_E_CORRUPT,
+            "part %.*s sums up %u profiles, the blocks it is made of have %llu, or others",
+            FG_S(part->service), part->n_profiles, (unsigned long long)profiles);
+    return FG_OK;
+}
+
+static enum fg_code verify_nodes(const struct verifying *v, const struct listed *listed,
+                                 struct fg_slice file, const struct fg_block_part *part)
+{
+    if (fg_nodes_verify(part, file, PARSED_MAX_BYTES, v->err) != FG_OK ||
+        fg_nodes_verify_sums(part, file, PARSED_MAX_BYTES, v->err) != FG_OK)
+        return v->err->code;
+    if (listed->block == NULL)
+        return FG_OK;
+    if (listed->block->nodes_only)
+        return verify_made_of(v, listed, file, part);
+    hold(&v->owners[listed->owner], listed->block->id, part);
+    return FG_OK;
+}
+
+/* ---- profiles ---- */
 
 static void add_ids(struct owner *owner, const struct fg_id *ids, size_t n)
 {
@@ -113,11 +214,6 @@ static void add_ids(struct owner *owner, const struct fg_id *ids, size_t n)
     }
     memcpy(owner->ids + owner->n_ids, ids, n * sizeof *ids);
     owner->n_ids += n;
-}
-
-static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t len)
-{
-    return fg_slice_sub(file, (size_t)offset, (size_t)len);
 }
 
 static enum fg_code take_ids(const struct verifying *v, struct fg_slice file,
@@ -174,7 +270,8 @@ static enum fg_code verify_file(struct verifying *v, const struct listed *listed
     for (uint32_t p = 0; p < directory.n_parts; p++) {
         struct owner *owner = owner_of(v, listed, directory.parts[p].tenant);
 
-        if (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK)
+        if (verify_nodes(v, listed, file, &directory.parts[p]) != FG_OK ||
+            (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK))
             return fg_wrap(v->err, "%s", listed->name);
     }
     v->n_objects++;
@@ -217,18 +314,23 @@ static enum fg_code verify_segments(struct verifying *v)
     return FG_OK;
 }
 
-static enum fg_code verify_blocks(struct verifying *v, uint32_t number)
+/* Those with profiles, or those of nodes of these. */
+static enum fg_code verify_blocks(struct verifying *v, uint32_t number, bool nodes_only)
 {
     const struct fg_blocks *blocks = &v->owners[number].blocks->blocks;
 
-    v->owners[number].n_blocks = blocks->n_blocks;
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks[i];
         char name[FG_NAME_MAX_BYTES];
 
+        if (block->nodes_only != nodes_only)
+            continue;
+        v->owners[number].n_blocks += !nodes_only;
+        v->owners[number].n_above += nodes_only;
         if (fg_name_block(name, v->l0->l0.tenants[number], block->id, v->err) != FG_OK ||
             verify_object(v, &(struct listed){.name = name,
                                               .owner = number,
+                                              .block = block,
                                               .bytes = block->bytes,
                                               .profiles = block->profiles,
                                               .t_min_ns = block->t_min_ns,
@@ -258,9 +360,12 @@ static enum fg_code check_ids(const struct verifying *v, uint32_t number, FILE *
                            "tenant %.*s: profile %016llx%016llx is there more than once",
                            FG_S(tenant), (unsigned long long)owner->ids[i].hi,
                            (unsigned long long)owner->ids[i].lo);
-    fprintf(out, "%.*s: %zu profiles, each once, in %llu segments and %llu blocks\n", FG_S(tenant),
+    fprintf(out, "%.*s: %zu profiles, each once, in %llu segments and %llu blocks", FG_S(tenant),
             owner->n_ids, (unsigned long long)owner->n_segments,
             (unsigned long long)owner->n_blocks);
+    if (owner->n_above > 0)
+        fprintf(out, ", and %llu of merged nodes over these", (unsigned long long)owner->n_above);
+    fputc('\n', out);
     return FG_OK;
 }
 
@@ -275,7 +380,8 @@ static enum fg_code verify_all(struct verifying *v, FILE *out)
     if (verify_segments(v) != FG_OK)
         return v->err->code;
     for (uint32_t i = 0; i < n; i++)
-        if (verify_blocks(v, i) != FG_OK || check_ids(v, i, out) != FG_OK)
+        if (verify_blocks(v, i, false) != FG_OK || verify_blocks(v, i, true) != FG_OK ||
+            check_ids(v, i, out) != FG_OK)
             return v->err->code;
     fprintf(out, "ok: %llu objects, %llu bytes, %llu pages, generation %llu\n",
             (unsigned long long)v->n_objects, (unsigned long long)v->n_bytes,
@@ -295,6 +401,9 @@ enum fg_code bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *e
     for (uint32_t i = 0; i < v.l0->l0.n_tenants; i++) {
         fg_manifest_unref(v.owners[i].blocks);
         free(v.owners[i].ids);
+        for (size_t k = 0; k < v.owners[i].n_held; k++)
+            fg_buf_done(&v.owners[i].held[k].service);
+        free(v.owners[i].held);
     }
     free(v.owners);
     fg_manifest_unref(v.l0);
@@ -326,6 +435,57 @@ static void print_part(const struct fg_block_part *part, FILE *out)
             (unsigned long long)part->n_samples, part->n_stacks, part->n_nodes, part->n_groups);
 }
 
+static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row, FILE *out)
+{
+    static const char *const kinds[] = {
+        [FG_NODES_ALL] = "all", [FG_NODES_GROUP] = "group", [FG_NODES_SERIES] = "series"};
+    const struct fg_profile_type *type = &nodes->types[row->type];
+
+    fprintf(out,
+            "  %.*s:%.*s, %s %u, %lld to %lld s: %llu profiles, total %lld, crown %u, table %u, "
+            "full %u bytes%s\n",
+            FG_S(type->name), FG_S(type->type), kinds[row->key.kind], row->key.number,
+            (long long)(row->key.start_ns / FG_SECOND_NS),
+            (long long)(row->key.end_ns / FG_SECOND_NS), (unsigned long long)row->count,
+            (long long)row->total, row->places[FG_NODES_CROWN].bytes,
+            row->places[FG_NODES_TABLE].bytes, row->places[FG_NODES_FULL].bytes,
+            row->factor == 1 ? "" : " of another");
+}
+
+static enum fg_code print_nodes(struct fg_slice file, const struct fg_block_part *part, FILE *out,
+                                struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+    struct fg_nodes nodes = {0};
+
+    if (ranges.nod.len == 0)
+        return FG_OK;
+    if (fg_nodes_parse(bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes, err) !=
+        FG_OK)
+        return err->code;
+    fprintf(out,
+            "  merged nodes: %u of %u types, %u groups, made of %u objects; %llu, %llu, %llu and "
+            "%llu bytes of places, crowns, tables and full nodes\n",
+            nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_made_of,
+            (unsigned long long)ranges.nod.len, (unsigned long long)ranges.crn.len,
+            (unsigned long long)ranges.ftb.len, (unsigned long long)ranges.ful.len);
+    for (uint32_t i = 0; i < nodes.n_rows; i++)
+        print_row(&nodes, &nodes.rows[i], out);
+    return FG_OK;
+}
+
+static enum fg_code print_parts(struct fg_slice file, const struct fg_block_directory *directory,
+                                FILE *out, struct fg_err *err)
+{
+    for (uint32_t p = 0; p < directory->n_parts; p++) {
+        print_part(&directory->parts[p], out);
+        if (print_nodes(file, &directory->parts[p], out, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
 static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, FILE *out,
                                    struct fg_err *err)
 {
@@ -342,15 +502,15 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, F
     if (code == FG_OK)
         code = fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
                                         arena, &directory, err);
+    if (code == FG_OK) {
+        fprintf(out, "level %u%s, %llu bytes, %llu profiles, times %lld to %lld ns\n",
+                directory.level, directory.nodes_only ? ", merged nodes only" : "",
+                (unsigned long long)directory.file_bytes, (unsigned long long)directory.n_profiles,
+                (long long)directory.t_min_ns, (long long)directory.t_max_ns);
+        code = print_parts(file, &directory, out, err);
+    }
     fg_bucket_clear(&object);
-    if (code != FG_OK)
-        return fg_wrap(err, "%s", name);
-    fprintf(out, "level %u, %llu bytes, %llu profiles, times %lld to %lld ns\n", directory.level,
-            (unsigned long long)directory.file_bytes, (unsigned long long)directory.n_profiles,
-            (long long)directory.t_min_ns, (long long)directory.t_max_ns);
-    for (uint32_t p = 0; p < directory.n_parts; p++)
-        print_part(&directory.parts[p], out);
-    return FG_OK;
+    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
 }
 
 enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,

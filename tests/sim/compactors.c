@@ -192,7 +192,7 @@ static void replace(struct compactor *compactor, uint32_t tenant)
         char name[FG_NAME_MAX_BYTES];
         struct fg_err err;
 
-        if (n == FG_COUNT(ids) || draw(compactor->world, 3) == 0)
+        if (block->nodes_only || n == FG_COUNT(ids) || draw(compactor->world, 3) == 0)
             continue;
         ids[n++] = block->id;
         fg_assert(fg_name_block(name, tenant_names[tenant], block->id, &err) == FG_OK);
@@ -207,6 +207,37 @@ static void replace(struct compactor *compactor, uint32_t tenant)
     }
     fg_snapshot_done(&snapshot);
     items_done(&items);
+}
+
+/* Merged nodes over some blocks, which stay. */
+static void add_nodes(struct compactor *compactor, uint32_t tenant)
+{
+    struct fg_snapshot snapshot;
+    struct fg_blocks_entry entry;
+    struct items none = {0};
+    struct edit_task task = {.kind = EDIT_APPLY};
+    struct fg_id ids[8];
+    uint32_t n = 0;
+    enum io io;
+
+    fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
+    io = fresh(compactor, &snapshot);
+    for (uint32_t i = 0; io == IO_OK && i < snapshot.blocks[0]->blocks.n_blocks; i++) {
+        const struct fg_blocks_entry *block = &snapshot.blocks[0]->blocks.blocks[i];
+
+        if (!block->nodes_only && n < FG_COUNT(ids) && draw(compactor->world, 2) == 0)
+            ids[n++] = block->id;
+    }
+    if (io == IO_OK && n > 1)
+        io = make_block(compactor, tenant, 4, &none, &entry);
+    if (io == IO_OK && n > 1) {
+        entry.nodes_only = true;
+        entry.from_blocks = ids;
+        entry.n_from_blocks = n;
+        task.change = (struct fg_blocks_change){.add = &entry, .n_add = 1};
+        compactor->world->nodes_made += carry(compactor, tenant, &task) == EDIT_DONE;
+    }
+    fg_snapshot_done(&snapshot);
 }
 
 /* A snapshot of all tenants. */
@@ -327,6 +358,8 @@ void compact_once(struct world *world)
         cover(&compactor, tenant, false);
         break;
     case 3:
+        if (draw(world, 2) == 0)
+            add_nodes(&compactor, tenant);
         replace(&compactor, tenant);
         break;
     case 4:

@@ -56,7 +56,7 @@ static void holds(void **state)
     (void)state;
     for (size_t s = 0; s < FG_COUNT(shapes); s++) {
         uint64_t acked = 0, reads = 0, refused = 0, unacked = 0, crashes = 0, compactions = 0,
-                 deleted = 0;
+                 deleted = 0, nodes = 0;
 
         for (uint64_t seed = first; seed < first + seeds; seed++) {
             struct world *world = run(seed, s, FG_RULES_ALL);
@@ -70,16 +70,19 @@ static void holds(void **state)
             unacked += world->refused_writes;
             crashes += world->crashes;
             compactions += world->covers + world->replaces + world->retires;
+            nodes += world->nodes_made;
             deleted += world->deleted;
             world_destroy(world);
         }
-        print_message("  %s, %llu seeds: %llu profiles, %llu pushes refused, %llu reads, %llu "
-                      "refused, %llu crashes, %llu compactions, %llu objects deleted\n",
-                      shapes[s].name, (unsigned long long)seeds, (unsigned long long)acked,
-                      (unsigned long long)unacked, (unsigned long long)reads,
-                      (unsigned long long)refused, (unsigned long long)crashes,
-                      (unsigned long long)compactions, (unsigned long long)deleted);
-        assert_true(acked > 0 && reads > refused);
+        print_message(
+            "  %s, %llu seeds: %llu profiles, %llu pushes refused, %llu reads, %llu "
+            "refused, %llu crashes, %llu compactions, %llu nodes over blocks, %llu objects "
+            "deleted\n",
+            shapes[s].name, (unsigned long long)seeds, (unsigned long long)acked,
+            (unsigned long long)unacked, (unsigned long long)reads, (unsigned long long)refused,
+            (unsigned long long)crashes, (unsigned long long)compactions, (unsigned long long)nodes,
+            (unsigned long long)deleted);
+        assert_true(acked > 0 && reads > refused && nodes > 0);
     }
 }
 

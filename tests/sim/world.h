@@ -77,7 +77,7 @@ struct world {
 
     char fault[256]; /* what was seen that must not be; "" */
     uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
-        deleted;
+        nodes_made, deleted;
 };
 
 #define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)

@@ -8,6 +8,7 @@
 #include "compactor/compaction.h"
 #include "compactor/deletion.h"
 #include "compactor/manifests.h"
+#include "deploy/single/bucket_look.h"
 #include "tests/lib/made.h"
 #include "tests/lib/tenants.h"
 
@@ -828,6 +829,22 @@ static void retention(void **state)
     free(f);
 }
 
+/* `flamegrid bucket verify` makes every node anew. */
+static void verify_bucket(struct fixture *f, const char *says)
+{
+    char *said;
+    size_t len;
+    FILE *out = open_memstream(&said, &len);
+    struct fg_err err;
+
+    assert_non_null(out);
+    must(bucket_verify(f->memory, out, &err), &err);
+    (void)fclose(out);
+    if (strstr(said, says) == NULL)
+        fail_msg("%s", said);
+    free(said);
+}
+
 /* Days of a month: nodes over 6 hours while there are hours, then over weeks and the month. */
 static void nodes_over_weeks(void **state)
 {
@@ -851,6 +868,7 @@ static void nodes_over_weeks(void **state)
     shape = shape_of(f);
     assert_in_range(shape.nodes, 2 * (4 + 1), 2 * (4 + 1 + 4)); /* of two tenants */
     assert_in_range(f->n_nodes_parts, 50, SIZE_MAX);
+    verify_bucket(f, ", and 7 of merged nodes over these\n");
     close_fixture(f);
     free(f);
 }
