@@ -2,7 +2,7 @@
  * What compaction costs: segments of ten minutes into blocks of an hour, and these into one of a
  * day, with merged nodes.
  *
- *     bench_compact INSTANCES HOURS FILE...   CPU profiles of one service (stream.h)
+ *     bench_compact INSTANCES HOURS DAYS FILE...   CPU profiles of one service (stream.h)
  *
  * CPU time of the three steps, for each profile and level; what was written is compared with what
  * went in, as the compactor does.
@@ -10,13 +10,14 @@
 #include "common/base/time.h"
 #include "common/block/nodes/reader.h"
 #include "common/tenant/id.h"
+#include "compactor/merge/above.h"
 #include "compactor/merge/merge.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { SEGMENTS = 6, HOURS_MAX = 24, ROUNDS = 60 };
+enum { SEGMENTS = 6, HOURS_MAX = 24, DAYS_MAX = 28, ROUNDS = 60 };
 
 static const size_t memory_max_bytes = (size_t)1 << 30;
 
@@ -130,40 +131,112 @@ static int64_t hour_ns(uint32_t number)
     return STREAM_START_NS + number * FG_HOUR_NS;
 }
 
+/* ---- nodes over days ---- */
+
+static struct merge_above_part above_part(struct merge_source *source, uint32_t day,
+                                          struct fg_arena *arena)
+{
+    struct merge_above_part part = {
+        .id = {day + 1, 0}, .start_ns = hour_ns(day * 24), .end_ns = hour_ns(day * 24 + 24)};
+    struct fg_block_range nod = fg_nodes_ranges(&source->parts[0]).nod;
+    struct fg_err err;
+
+    bench_must(merge_part_open(source, 0, arena, &part.part, &err), &err);
+    bench_must(fg_nodes_parse(fg_slice_sub(source->bytes, (size_t)nod.offset, (size_t)nod.len),
+                              arena, &part.nodes, &err),
+               &err);
+    return part;
+}
+
+static void nodes_over_days(const struct fg_buf *days, uint32_t n, uint64_t profiles)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct merge_source sources[DAYS_MAX];
+    struct merge_above_part parts[DAYS_MAX];
+    struct merge_above above = {.tenant = FG_LIT("tenant"),
+                                .parts = parts,
+                                .n_parts = n,
+                                .start_ns = hour_ns(0),
+                                .end_ns = hour_ns(n * 24),
+                                .max_bytes = memory_max_bytes,
+                                .arena = arena};
+    struct fg_block_writer *block;
+    struct fg_block_summary summary;
+    struct fg_buf out;
+    uint32_t raws = 0;
+    bool left_out;
+    struct fg_err err;
+    int64_t begun_ns = bench_cpu_ns();
+
+    for (uint32_t i = 0; i < n; i++) {
+        sources[i] = source_of(fg_buf_slice(&days[i]), arena);
+        parts[i] = above_part(&sources[i], i, arena);
+    }
+    above.service = sources[0].parts[0].service;
+    fg_buf_init(&out, SIZE_MAX);
+    block = fg_block_writer_create(&(struct fg_block_sink){append, &out}, 4);
+    bench_must(merge_above_plan(&above, &err), &err);
+    for (uint32_t i = 0; i < n; i++)
+        raws += parts[i].raw;
+    bench_must(merge_above_write(&above, block, &left_out, &err), &err);
+    bench_must(fg_block_writer_finish(block, &summary, &err), &err);
+    printf("nodes over %u days (%u by profiles): %zu bytes, %.2f us a profile\n", n, raws, out.len,
+           (double)(bench_cpu_ns() - begun_ns) / 1e3 / (double)profiles);
+    fg_block_writer_destroy(block);
+    fg_buf_done(&out);
+    fg_arena_destroy(arena);
+}
+
+static void make_day(struct stream *stream, uint32_t day, uint32_t n_hours, struct costs *hour,
+                     struct costs *all, struct fg_buf *out)
+{
+    struct fg_buf hours[HOURS_MAX];
+
+    for (uint32_t h = 0; h < n_hours; h++) {
+        uint32_t number = day * 24 + h;
+        const struct merge_span span = {hour_ns(number), hour_ns(number + 1), 0, UINT16_MAX};
+        struct fg_buf segments[SEGMENTS];
+
+        stream->first_round = number * SEGMENTS * ROUNDS;
+        for (uint32_t s = 0; s < SEGMENTS; s++, stream->first_round += ROUNDS) {
+            struct written written;
+
+            stream_write(stream, &written);
+            segments[s] = written.file;
+        }
+        compact(segments, SEGMENTS, 1, &span, &hours[h], hour);
+    }
+    compact(hours, n_hours, 3,
+            &(struct merge_span){hour_ns(day * 24), hour_ns(day * 24 + 24), 0, UINT16_MAX}, out,
+            all);
+}
+
 int main(int argc, char **argv)
 {
     struct stream stream = {.rounds = ROUNDS};
-    struct fg_buf hours[HOURS_MAX], day;
+    struct fg_buf days[DAYS_MAX];
     struct costs hour = {0}, all = {0};
     struct rusage usage;
-    uint32_t n_hours;
+    uint32_t n_hours, n_days;
 
-    if (argc < 4) {
-        (void)fprintf(stderr, "usage: bench_compact INSTANCES HOURS FILE...\n");
+    if (argc < 5) {
+        (void)fprintf(stderr, "usage: bench_compact INSTANCES HOURS DAYS FILE...\n");
         return 2;
     }
     stream.instances = (uint32_t)strtoul(argv[1], NULL, 10);
     n_hours = FG_MIN((uint32_t)strtoul(argv[2], NULL, 10), HOURS_MAX);
-    stream_open(&stream, argv + 3, argc - 3);
-    for (uint32_t h = 0; h < n_hours; h++) {
-        struct fg_buf segments[SEGMENTS];
-
-        for (uint32_t s = 0; s < SEGMENTS; s++, stream.first_round += ROUNDS) {
-            struct written written;
-
-            stream_write(&stream, &written);
-            segments[s] = written.file;
-        }
-        compact(segments, SEGMENTS, 1,
-                &(struct merge_span){hour_ns(h), hour_ns(h + 1), 0, UINT16_MAX}, &hours[h], &hour);
-    }
-    compact(hours, n_hours, 3, &(struct merge_span){hour_ns(0), hour_ns(24), 0, UINT16_MAX}, &day,
-            &all);
+    n_days = FG_MIN((uint32_t)strtoul(argv[3], NULL, 10), DAYS_MAX);
+    stream_open(&stream, argv + 4, argc - 4);
+    for (uint32_t d = 0; d < n_days; d++)
+        make_day(&stream, d, n_hours, &hour, &all, &days[d]);
     show("segments to hours", &hour);
     show("hours to a day", &all);
+    if (n_days > 1)
+        nodes_over_days(days, n_days, all.profiles);
     (void)getrusage(RUSAGE_SELF, &usage);
     printf("most memory, with objects and the stream: %ld MiB\n", usage.ru_maxrss / 1024);
-    fg_buf_done(&day);
+    for (uint32_t d = 0; d < n_days; d++)
+        fg_buf_done(&days[d]);
     stream_close(&stream);
     return 0;
 }
