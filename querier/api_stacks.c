@@ -304,8 +304,8 @@ static enum fg_code find_pprof(struct question *question, const struct stack_req
                                struct selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
 {
-    const struct stacks *stacks;
-    size_t max_nodes;
+    const struct stacks *stacks = NULL;
+    size_t max_nodes = 0;
 
     if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
         select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
@@ -321,8 +321,8 @@ static enum fg_code answer_stacks(struct question *question, const struct stack_
                                   Querier__V1__ProfileFormat format, struct selection *selection,
                                   struct fg_tree *tree, struct fg_err *err)
 {
-    const struct stacks *stacks;
-    size_t max_nodes;
+    const struct stacks *stacks = NULL;
+    size_t max_nodes = 0;
 
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF) {
         if (find_pprof(question, in, selection, tree, &max_nodes, err) != FG_OK)
@@ -411,7 +411,7 @@ static enum fg_code bare_pprof(struct question *question, const struct stack_req
                                struct fg_err *err)
 {
     ProtobufCMessage *profile;
-    size_t max_nodes;
+    size_t max_nodes = 0;
     struct fg_buf pprof;
 
     if (find_pprof(question, in, selection, tree, &max_nodes, err) != FG_OK)

@@ -874,7 +874,7 @@ static void pictures_that_are_not_exact(void **state)
     uint64_t nodes = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= seeds(8); seed++) {
+    for (uint64_t seed = 1; seed <= seeds(5); seed++) {
         struct fixture f = {.random = seed};
         struct fg_err err;
 
