@@ -1,5 +1,5 @@
 /*
- * A tenant's manifest as bytes; see codec.h for the frame.
+ * A tenant's manifest as bytes; in an envelope (common/base/envelope.h).
  *
  *   varint length, tenant;  varint revision, covered floor, newest
  *   covered     list of: varint generation - that before (of the first: - the floor)
@@ -19,6 +19,8 @@
  */
 #include "common/manifest/blocks.h"
 #include "common/manifest/codec.h"
+
+static const struct fg_envelope envelope = {"manifest", "FGTM", 1, FG_MANIFEST_MAX_BYTES};
 
 enum {
     COVERED_MIN_BYTES = 1,
@@ -112,7 +114,7 @@ enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out
     struct fg_buf record;
 
     fg_buf_init(&record, FG_MANIFEST_MAX_BYTES);
-    manifest_begin(out, MANIFEST_MAGIC_BLOCKS);
+    fg_envelope_begin(&envelope, out);
     fg_buf_lenbytes(out, blocks->tenant);
     fg_buf_varint(out, blocks->revision);
     fg_buf_varint(out, blocks->covered_floor);
@@ -125,7 +127,7 @@ enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out
     fg_buf_put(out, blocks->later);
     out->full |= record.full;
     fg_buf_done(&record);
-    if (manifest_end(out, start, err) != FG_OK)
+    if (fg_envelope_end(&envelope, out, start, err) != FG_OK)
         return fg_wrap(err, "tenant %.*s", FG_S(blocks->tenant));
     return FG_OK;
 }
@@ -151,7 +153,7 @@ static uint64_t *get_ascending(struct reader *reader, struct fg_cur *cur, uint32
                                uint64_t before, uint32_t *ret_count)
 {
     uint64_t *numbers =
-        manifest_list(cur, reader->arena, COVERED_MIN_BYTES, max, sizeof *numbers, ret_count);
+        fg_envelope_list(cur, reader->arena, COVERED_MIN_BYTES, max, sizeof *numbers, ret_count);
 
     for (uint32_t i = 0; i < *ret_count && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
@@ -166,8 +168,8 @@ static uint64_t *get_ascending(struct reader *reader, struct fg_cur *cur, uint32
 
 static struct fg_id *get_ids(struct reader *reader, struct fg_cur *cur, uint32_t *ret_count)
 {
-    struct fg_id *ids =
-        manifest_list(cur, reader->arena, FG_ID_BYTES, FG_BLOCKS_FROM_MAX, sizeof *ids, ret_count);
+    struct fg_id *ids = fg_envelope_list(cur, reader->arena, FG_ID_BYTES, FG_BLOCKS_FROM_MAX,
+                                         sizeof *ids, ret_count);
 
     for (uint32_t i = 0; i < *ret_count && !cur->bad; i++) {
         ids[i] = manifest_get_id(cur);
@@ -236,7 +238,7 @@ static void get_entry(struct reader *reader, struct fg_blocks_entry *entry)
         get_ascending(reader, &cur, FG_BLOCKS_FROM_MAX, 0, &entry->n_from_segments);
     entry->from_blocks = get_ids(reader, &cur, &entry->n_from_blocks);
     get_nodes_only(reader, &cur, entry);
-    entry->later = manifest_later(&cur, reader->arena);
+    entry->later = fg_envelope_later(&cur, reader->arena);
     if (cur.bad)
         fg_cur_fail(&reader->cur);
     check_places(reader, entry);
@@ -259,8 +261,8 @@ static void check_made(struct reader *reader, const struct fg_blocks *blocks)
 
 static void get_blocks(struct reader *reader, struct fg_blocks *blocks)
 {
-    blocks->blocks = manifest_list(&reader->cur, reader->arena, BLOCK_MIN_BYTES, FG_BLOCKS_MAX,
-                                   sizeof *blocks->blocks, &blocks->n_blocks);
+    blocks->blocks = fg_envelope_list(&reader->cur, reader->arena, BLOCK_MIN_BYTES, FG_BLOCKS_MAX,
+                                      sizeof *blocks->blocks, &blocks->n_blocks);
     for (uint32_t i = 0; i < blocks->n_blocks && !reader->cur.bad; i++) {
         get_entry(reader, &blocks->blocks[i]);
         if (i > 0 && fg_id_cmp(blocks->blocks[i - 1].id, blocks->blocks[i].id) >= 0)
@@ -271,15 +273,15 @@ static void get_blocks(struct reader *reader, struct fg_blocks *blocks)
 
 static void get_gone(struct reader *reader, struct fg_blocks *blocks)
 {
-    blocks->gone = manifest_list(&reader->cur, reader->arena, GONE_MIN_BYTES, FG_BLOCKS_GONE_MAX,
-                                 sizeof *blocks->gone, &blocks->n_gone);
+    blocks->gone = fg_envelope_list(&reader->cur, reader->arena, GONE_MIN_BYTES, FG_BLOCKS_GONE_MAX,
+                                    sizeof *blocks->gone, &blocks->n_gone);
     for (uint32_t i = 0; i < blocks->n_gone && !reader->cur.bad; i++) {
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
         struct fg_blocks_gone *gone = &blocks->gone[i];
 
         gone->id = manifest_get_id(&cur);
         gone->since_wall_ns = fg_cur_zigzag(&cur);
-        gone->later = manifest_later(&cur, reader->arena);
+        gone->later = fg_envelope_later(&cur, reader->arena);
         if (cur.bad)
             fg_cur_fail(&reader->cur);
         if (i > 0 && fg_id_cmp(blocks->gone[i - 1].id, gone->id) >= 0)
@@ -304,7 +306,7 @@ static void get_tombstone(struct reader *reader, struct fg_blocks_tombstone *tom
         tombstone->ended_wall_ns = fg_cur_zigzag(&cur);
     }
     tombstone->selector = fg_arena_copy(reader->arena, selector);
-    tombstone->later = manifest_later(&cur, reader->arena);
+    tombstone->later = fg_envelope_later(&cur, reader->arena);
     if (cur.bad || tombstone->selector.ptr == NULL)
         fg_cur_fail(&reader->cur);
     if (selector.len > FG_BLOCKS_SELECTOR_MAX_BYTES)
@@ -314,8 +316,8 @@ static void get_tombstone(struct reader *reader, struct fg_blocks_tombstone *tom
 static void get_tombstones(struct reader *reader, struct fg_blocks *blocks)
 {
     blocks->tombstones =
-        manifest_list(&reader->cur, reader->arena, TOMBSTONE_MIN_BYTES, FG_BLOCKS_TOMBSTONES_MAX,
-                      sizeof *blocks->tombstones, &blocks->n_tombstones);
+        fg_envelope_list(&reader->cur, reader->arena, TOMBSTONE_MIN_BYTES, FG_BLOCKS_TOMBSTONES_MAX,
+                         sizeof *blocks->tombstones, &blocks->n_tombstones);
     for (uint32_t i = 0; i < blocks->n_tombstones && !reader->cur.bad; i++) {
         get_tombstone(reader, &blocks->tombstones[i]);
         if (i > 0 && fg_id_cmp(blocks->tombstones[i - 1].id, blocks->tombstones[i].id) >= 0)
@@ -327,8 +329,8 @@ static void get_ended(struct reader *reader, struct fg_blocks *blocks)
 {
     if (!fg_cur_more(&reader->cur))
         return;
-    blocks->ended = manifest_list(&reader->cur, reader->arena, TOMBSTONE_MIN_BYTES,
-                                  FG_BLOCKS_ENDED_MAX, sizeof *blocks->ended, &blocks->n_ended);
+    blocks->ended = fg_envelope_list(&reader->cur, reader->arena, TOMBSTONE_MIN_BYTES,
+                                     FG_BLOCKS_ENDED_MAX, sizeof *blocks->ended, &blocks->n_ended);
     for (uint32_t i = 0; i < blocks->n_ended && !reader->cur.bad; i++)
         get_tombstone(reader, &blocks->ended[i]);
 }
@@ -353,7 +355,7 @@ enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct
     struct fg_blocks blocks = {.tenant = fg_arena_copy(arena, tenant)};
     struct fg_slice name;
 
-    if (manifest_open(in, MANIFEST_MAGIC_BLOCKS, &reader.cur, err) != FG_OK)
+    if (fg_envelope_open(&envelope, in, &reader.cur, err) != FG_OK)
         return fg_wrap(err, "tenant %.*s", FG_S(tenant));
     name = fg_cur_lenbytes(&reader.cur);
     if (blocks.tenant.ptr == NULL || (!reader.cur.bad && !fg_slice_eq(name, tenant)))
@@ -363,7 +365,7 @@ enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct
     get_gone(&reader, &blocks);
     get_tombstones(&reader, &blocks);
     get_ended(&reader, &blocks);
-    blocks.later = manifest_later(&reader.cur, arena);
+    blocks.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "tenant %.*s: manifest of %zu bytes is broken in %s",
                        FG_S(tenant), in.len, reader.why);

@@ -1,5 +1,5 @@
 /*
- * The L0 manifest as bytes; see codec.h for the frame.
+ * The L0 manifest as bytes; in an envelope (common/base/envelope.h).
  *
  *   varint revision, generation, floor
  *   tenants    list of: varint length, name; ascending
@@ -17,6 +17,8 @@
  *                shard, varint last - first
  */
 #include "common/manifest/codec.h"
+
+static const struct fg_envelope envelope = {"manifest", "FGL0", 1, FG_MANIFEST_MAX_BYTES};
 
 /* The least bytes that elements take; so many fit in what is left of the input at most. */
 enum {
@@ -118,7 +120,7 @@ enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_
     struct fg_buf record;
 
     fg_buf_init(&record, FG_MANIFEST_MAX_BYTES);
-    manifest_begin(out, MANIFEST_MAGIC_L0);
+    fg_envelope_begin(&envelope, out);
     fg_buf_varint(out, l0->revision);
     fg_buf_varint(out, l0->generation);
     fg_buf_varint(out, l0->floor);
@@ -132,7 +134,7 @@ enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_
     fg_buf_put(out, l0->later);
     out->full |= record.full;
     fg_buf_done(&record);
-    if (manifest_end(out, start, err) != FG_OK)
+    if (fg_envelope_end(&envelope, out, start, err) != FG_OK)
         return fg_wrap(err, "L0");
     return FG_OK;
 }
@@ -164,8 +166,8 @@ static void get_tenants(struct reader *reader, struct fg_l0 *l0)
 {
     struct fg_err err;
 
-    l0->tenants = manifest_list(&reader->cur, reader->arena, TENANT_MIN_BYTES, FG_L0_TENANTS_MAX,
-                                sizeof *l0->tenants, &l0->n_tenants);
+    l0->tenants = fg_envelope_list(&reader->cur, reader->arena, TENANT_MIN_BYTES, FG_L0_TENANTS_MAX,
+                                   sizeof *l0->tenants, &l0->n_tenants);
     for (uint32_t i = 0; i < l0->n_tenants && !reader->cur.bad; i++) {
         struct fg_slice name = fg_cur_lenbytes(&reader->cur);
 
@@ -187,8 +189,8 @@ static void get_parts(struct reader *reader, struct fg_cur *cur, uint32_t n_tena
 {
     uint64_t next = 0, profiles = 0;
 
-    segment->parts = manifest_list(cur, reader->arena, PART_MIN_BYTES, FG_L0_PARTS_MAX,
-                                   sizeof *segment->parts, &segment->n_parts);
+    segment->parts = fg_envelope_list(cur, reader->arena, PART_MIN_BYTES, FG_L0_PARTS_MAX,
+                                      sizeof *segment->parts, &segment->n_parts);
     for (uint32_t i = 0; i < segment->n_parts && !cur->bad; i++) {
         struct fg_l0_part *part = &segment->parts[i];
         uint64_t tenant = fg_cur_varint(cur);
@@ -228,7 +230,7 @@ static void get_segment(struct reader *reader, const struct fg_l0 *l0, uint64_t 
     segment->digest = manifest_get_id(&cur);
     manifest_get_span(&cur, &segment->t_min_ns, &segment->t_max_ns);
     get_parts(reader, &cur, l0->n_tenants, segment);
-    segment->later = manifest_later(&cur, reader->arena);
+    segment->later = fg_envelope_later(&cur, reader->arena);
     end_record(reader, &cur);
     if (step == 0 || step > l0->generation - before)
         fail(reader, "the generation of a segment");
@@ -241,8 +243,8 @@ static void get_segments(struct reader *reader, struct fg_l0 *l0)
 {
     uint64_t before = 0, parts = 0;
 
-    l0->segments = manifest_list(&reader->cur, reader->arena, SEGMENT_MIN_BYTES, FG_L0_SEGMENTS_MAX,
-                                 sizeof *l0->segments, &l0->n_segments);
+    l0->segments = fg_envelope_list(&reader->cur, reader->arena, SEGMENT_MIN_BYTES,
+                                    FG_L0_SEGMENTS_MAX, sizeof *l0->segments, &l0->n_segments);
     for (uint32_t i = 0; i < l0->n_segments && !reader->cur.bad; i++) {
         get_segment(reader, l0, before, &l0->segments[i]);
         before = l0->segments[i].generation;
@@ -254,8 +256,8 @@ static void get_segments(struct reader *reader, struct fg_l0 *l0)
 
 static void get_writers(struct reader *reader, struct fg_l0 *l0)
 {
-    l0->writers = manifest_list(&reader->cur, reader->arena, WRITER_MIN_BYTES, FG_L0_WRITERS_MAX,
-                                sizeof *l0->writers, &l0->n_writers);
+    l0->writers = fg_envelope_list(&reader->cur, reader->arena, WRITER_MIN_BYTES, FG_L0_WRITERS_MAX,
+                                   sizeof *l0->writers, &l0->n_writers);
     for (uint32_t i = 0; i < l0->n_writers && !reader->cur.bad; i++) {
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
         struct fg_l0_writer *writer = &l0->writers[i];
@@ -263,7 +265,7 @@ static void get_writers(struct reader *reader, struct fg_l0 *l0)
         writer->id = manifest_get_id(&cur);
         writer->cut = fg_cur_varint(&cur);
         writer->generation = fg_cur_varint(&cur);
-        writer->later = manifest_later(&cur, reader->arena);
+        writer->later = fg_envelope_later(&cur, reader->arena);
         end_record(reader, &cur);
         if (writer->generation > l0->generation)
             fail(reader, "the generation of a writer");
@@ -274,14 +276,14 @@ static void get_writers(struct reader *reader, struct fg_l0 *l0)
 
 static void get_gone(struct reader *reader, struct fg_l0 *l0)
 {
-    l0->gone = manifest_list(&reader->cur, reader->arena, GONE_MIN_BYTES, FG_L0_GONE_MAX,
-                             sizeof *l0->gone, &l0->n_gone);
+    l0->gone = fg_envelope_list(&reader->cur, reader->arena, GONE_MIN_BYTES, FG_L0_GONE_MAX,
+                                sizeof *l0->gone, &l0->n_gone);
     for (uint32_t i = 0; i < l0->n_gone && !reader->cur.bad; i++) {
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
 
         l0->gone[i].id = manifest_get_segment_id(&cur);
         l0->gone[i].since_wall_ns = fg_cur_zigzag(&cur);
-        l0->gone[i].later = manifest_later(&cur, reader->arena);
+        l0->gone[i].later = fg_envelope_later(&cur, reader->arena);
         end_record(reader, &cur);
         if (i > 0 && fg_segment_id_cmp(&l0->gone[i - 1].id, &l0->gone[i].id) >= 0)
             fail(reader, "the order of what is gone");
@@ -317,8 +319,8 @@ static void get_ever(struct reader *reader, struct fg_ever *ever)
         fail(reader, "the windows that count as a whole");
     ever->below = (uint32_t)below;
     ever->above = (uint32_t)above;
-    ever->runs = manifest_list(&reader->cur, reader->arena, RUN_MIN_BYTES, FG_EVER_RUNS_MAX,
-                               sizeof *ever->runs, &ever->n_runs);
+    ever->runs = fg_envelope_list(&reader->cur, reader->arena, RUN_MIN_BYTES, FG_EVER_RUNS_MAX,
+                                  sizeof *ever->runs, &ever->n_runs);
     for (uint32_t i = 0; i < ever->n_runs && !reader->cur.bad; i++) {
         get_run(reader, ever, i == 0, &before, &ever->runs[i]);
         before = ever->runs[i];
@@ -344,7 +346,7 @@ enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_
     struct reader reader = {.arena = arena, .why = "its fields"};
     struct fg_l0 l0 = fg_l0_none();
 
-    if (manifest_open(in, MANIFEST_MAGIC_L0, &reader.cur, err) != FG_OK)
+    if (fg_envelope_open(&envelope, in, &reader.cur, err) != FG_OK)
         return fg_wrap(err, "L0");
     l0.revision = fg_cur_varint(&reader.cur);
     l0.generation = fg_cur_varint(&reader.cur);
@@ -357,7 +359,7 @@ enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_
     get_gone(&reader, &l0);
     get_ever(&reader, &l0.ever);
     check_writers(&reader, &l0);
-    l0.later = manifest_later(&reader.cur, arena);
+    l0.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "L0: manifest of %zu bytes is broken in %s", in.len,
                        reader.why);
