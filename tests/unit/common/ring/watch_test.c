@@ -1,0 +1,382 @@
+/* The thread that follows the ring, on a bucket in memory: nothing here depends on how long it
+ * takes. */
+#include "common/ring/object.h"
+#include "common/ring/watch.h"
+#include "tests/lib/ring_make.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    struct fg_bucket *memory;
+    struct fg_bucket_faulty *faulty;
+    struct fg_bucket *bucket;
+    struct fg_registry *registry;
+    struct fg_bucket_wave *wave;
+    struct fg_ring_object object;
+};
+
+/* An ingester whose head commits at once, if it is let. */
+struct ingester {
+    struct fg_ring_watch *watch;
+    _Atomic bool holds;
+    _Atomic uint64_t asked;
+};
+
+static int64_t soon(void)
+{
+    return fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS;
+}
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fail_msg("%s", err->msg);
+}
+
+static int set_up(void **state)
+{
+    static const struct fg_bucket_faults none = {.seed = 1};
+    struct fixture *f = fg_new(struct fixture);
+
+    f->memory = fg_bucket_memory();
+    f->faulty = fg_bucket_faulty_create(f->memory, &none);
+    f->bucket = fg_bucket_faulty_bucket(f->faulty);
+    f->registry = fg_registry_create();
+    f->wave = fg_bucket_wave_create();
+    f->object = (struct fg_ring_object){f->bucket, f->wave, fg_clock_real(), FG_MINUTE_NS};
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_bucket_wave_destroy(f->wave);
+    fg_bucket_close(f->bucket);
+    fg_bucket_close(f->memory);
+    fg_registry_destroy(f->registry);
+    free(f);
+    return 0;
+}
+
+static void on_drain(void *arg, uint64_t revision)
+{
+    struct ingester *ingester = arg;
+
+    atomic_store(&ingester->asked, revision);
+    assert_true(fg_ring_watch_revision(ingester->watch) >= revision);
+    if (!atomic_load(&ingester->holds))
+        fg_ring_watch_drained(ingester->watch, revision);
+}
+
+static struct fg_ring_watch *start(struct fixture *f, const struct fg_ring_watch_seat *seat)
+{
+    /* Nothing comes by itself: who wants to know asks. */
+    const struct fg_ring_watch_config config = {.bucket = f->bucket,
+                                                .clock = fg_clock_real(),
+                                                .registry = f->registry,
+                                                .poll_ns = 24 * FG_HOUR_NS,
+                                                .seat = seat};
+    struct fg_ring_watch *watch;
+    struct fg_err err;
+
+    must(fg_ring_watch_create(&config, &watch, &err), &err);
+    return watch;
+}
+
+static void start_ingester(struct fixture *f, struct ingester *ingester, const char *name,
+                           uint64_t store)
+{
+    const struct fg_ring_watch_seat seat = {
+        .name = name,
+        .zone = "z",
+        .address = "tcp://h:1",
+        .http = "",
+        .store = {store, 1},
+        .replicas = 1,
+        .on_drain = on_drain,
+        .arg = ingester,
+    };
+    struct fg_err err;
+
+    ingester->watch = start(f, &seat);
+    assert_int_equal(fg_ring_watch_seat_state(ingester->watch), FG_RING_SEAT_JOINING);
+    assert_int_equal(fg_ring_watch_admits(ingester->watch, 1), FG_RING_ADMITS_NOTHING);
+    must(fg_ring_watch_start(ingester->watch, &err), &err);
+}
+
+static void wait_seat(struct ingester *ingester, enum fg_ring_seat_state state)
+{
+    struct fg_err err;
+
+    must(fg_ring_watch_wait_seat(ingester->watch, state, soon(), &err), &err);
+}
+
+/* The ring as it is now, in the copy of that watch too. */
+static void see(struct fg_ring_watch *watch, uint64_t revision, uint32_t n_members)
+{
+    struct fg_ring_view *view;
+    struct fg_err err;
+
+    must(fg_ring_watch_fresh(watch, soon(), &view, &err), &err);
+    assert_int_equal(fg_ring_newest(&view->ring), revision);
+    assert_int_equal(view->ring.n_members, n_members);
+    assert_int_equal(fg_ring_watch_revision(watch), revision);
+    fg_ring_view_unref(view);
+}
+
+static void follows(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring_watch *watch = start(f, NULL);
+    struct fg_ring_change join = ring_make_join("ann", "", 1);
+    struct fg_ring_view *view = NULL, *again;
+    struct fg_err err;
+
+    assert_null(fg_ring_watch_get(watch));
+    must(fg_ring_watch_start(watch, &err), &err);
+    see(watch, 0, 0);
+    must(fg_ring_object_change(&f->object, &join, &view, &err), &err);
+    assert_int_equal(fg_ring_newest(&view->ring), 1);
+    fg_ring_view_unref(view);
+    must(fg_ring_watch_until(watch, 1, soon(), &view, &err), &err);
+    assert_int_equal(view->ring.n_members, 1);
+    see(watch, 1, 1);
+    again = fg_ring_watch_get(watch);
+    assert_ptr_equal(again, view); /* it was not changed, so it is the same */
+    fg_ring_view_unref(again);
+    fg_ring_view_unref(view);
+    assert_int_equal(fg_ring_watch_until(watch, 2, fg_mono_ns(fg_clock_real()), &view, &err),
+                     FG_E_DEADLINE);
+    assert_int_equal(fg_ring_watch_seat_state(watch), FG_RING_SEAT_NONE);
+    fg_ring_watch_destroy(watch);
+}
+
+static void seats(void **state)
+{
+    struct fixture *f = *state;
+    struct ingester ann = {0}, bob = {0};
+    struct fg_ring_view *view;
+    struct fg_buf text;
+    struct fg_err err;
+
+    start_ingester(f, &ann, "ann", 1);
+    wait_seat(&ann, FG_RING_SEAT_ACTIVE);
+    atomic_store(&ann.holds, true);
+    start_ingester(f, &bob, "bob", 2);
+    wait_seat(&bob, FG_RING_SEAT_ACTIVE);
+    assert_int_equal(fg_ring_watch_admits(ann.watch, 1), FG_RING_ADMITS);
+    assert_int_equal(fg_ring_watch_admits(ann.watch, 2), FG_RING_ADMITS_NOT_YET);
+    must(fg_ring_watch_until(ann.watch, 2, soon(), &view, &err), &err);
+    fg_ring_view_unref(view);
+    assert_int_equal(fg_ring_watch_admits(ann.watch, 1), FG_RING_ADMITS_NOT_OLDER);
+    assert_int_equal(fg_ring_watch_admits(ann.watch, 2), FG_RING_ADMITS);
+
+    must(fg_ring_watch_fresh(ann.watch, soon(), &view, &err), &err);
+    assert_int_equal(view->ring.n_revisions, 2); /* nobody has said that it has drained */
+    fg_ring_view_unref(view);
+    assert_int_equal(atomic_load(&ann.asked), 2);
+    fg_ring_watch_drained(ann.watch, 2);
+    do /* it is written down some time */
+        must(fg_ring_watch_fresh(bob.watch, soon(), &view, &err), &err);
+    while (view->ring.n_revisions > 1 && (fg_ring_view_unref(view), true));
+    fg_ring_view_unref(view);
+
+    fg_buf_init(&text, 1 << 20);
+    fg_registry_write(f->registry, &text);
+    assert_true(fg_slice_search(fg_buf_slice(&text), "flamegrid_ring_seat_state") != SIZE_MAX);
+    fg_buf_done(&text);
+
+    /* bob leaves: ann has to drain for the ring's sake, bob for his own. */
+    fg_ring_watch_leave(bob.watch);
+    wait_seat(&bob, FG_RING_SEAT_LEFT);
+    assert_int_equal(fg_ring_watch_wait_seat(bob.watch, FG_RING_SEAT_ACTIVE, soon(), &err),
+                     FG_E_PRECONDITION);
+    assert_int_equal(fg_ring_watch_admits(bob.watch, 3), FG_RING_ADMITS_NOTHING);
+    see(ann.watch, 3, 2);
+    fg_ring_watch_destroy(bob.watch);
+    fg_ring_watch_destroy(ann.watch);
+}
+
+/* Another store under the same name. */
+static void replaced(void **state)
+{
+    struct fixture *f = *state;
+    struct ingester ann = {0}, other = {0};
+
+    start_ingester(f, &ann, "ann", 1);
+    wait_seat(&ann, FG_RING_SEAT_ACTIVE);
+    start_ingester(f, &other, "ann", 2);
+    wait_seat(&other, FG_RING_SEAT_ACTIVE);
+    fg_ring_watch_look(ann.watch, 0);
+    wait_seat(&ann, FG_RING_SEAT_REPLACED);
+    assert_int_equal(fg_ring_watch_admits(ann.watch, 2), FG_RING_ADMITS_NOTHING);
+    fg_ring_watch_destroy(ann.watch);
+    fg_ring_watch_destroy(other.watch);
+}
+
+/* While the bucket is away the copy serves, and who needs a fresh one is told. */
+static void bucket_away(void **state)
+{
+    struct fixture *f = *state;
+    static const struct fg_bucket_faults all = {.seed = 1, .refuse_permille = 1000};
+    static const struct fg_bucket_faults none = {.seed = 1};
+    struct fg_ring_watch *watch = start(f, NULL);
+    struct fg_ring_change join = ring_make_join("ann", "", 1);
+    struct fg_ring_view *view = NULL;
+    struct fg_err err;
+
+    must(fg_ring_object_change(&f->object, &join, &view, &err), &err);
+    fg_ring_view_unref(view);
+    must(fg_ring_watch_start(watch, &err), &err);
+    see(watch, 1, 1);
+    fg_bucket_faulty_set(f->faulty, &all);
+    assert_int_equal(fg_ring_watch_fresh(watch, soon(), &view, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(fg_ring_watch_revision(watch), 1);
+    view = fg_ring_watch_get(watch);
+    assert_int_equal(view->ring.n_members, 1);
+    fg_ring_view_unref(view);
+    fg_bucket_faulty_set(f->faulty, &none);
+    see(watch, 1, 1);
+    fg_ring_watch_destroy(watch);
+}
+
+/* The ring of another bucket, or of none. */
+static void went_back(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_bucket_request remove = {.verb = FG_BUCKET_DELETE, .name = FG_RING_NAME};
+    struct fg_ring_watch *watch = start(f, NULL);
+    struct fg_ring_change join = ring_make_join("ann", "", 1);
+    struct fg_ring_view *view = NULL;
+    struct fg_err err;
+
+    must(fg_ring_object_change(&f->object, &join, &view, &err), &err);
+    fg_ring_view_unref(view);
+    must(fg_ring_watch_start(watch, &err), &err);
+    see(watch, 1, 1);
+    must(fg_bucket_call(f->bucket, &remove), &remove.err);
+    assert_int_equal(fg_ring_watch_fresh(watch, soon(), &view, &err), FG_E_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "older than one that was read there: swaps 1, then 0"));
+    assert_int_equal(fg_ring_watch_revision(watch), 1);
+    fg_ring_watch_destroy(watch);
+}
+
+/* Who waits is told when it ends. */
+static void *wait_for_ever(void *arg)
+{
+    struct fg_ring_view *view;
+    struct fg_err err;
+
+    assert_int_equal(fg_ring_watch_until(arg, 99, soon() + FG_HOUR_NS, &view, &err), FG_E_CANCELED);
+    return NULL;
+}
+
+static void stops(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring_watch *watch = start(f, NULL);
+    pthread_t waiting;
+    struct fg_err err;
+
+    must(fg_ring_watch_start(watch, &err), &err);
+    assert_int_equal(pthread_create(&waiting, NULL, wait_for_ever, watch), 0);
+    see(watch, 0, 0);
+    fg_ring_watch_stop(watch);
+    assert_int_equal(pthread_join(waiting, NULL), 0);
+    fg_ring_watch_destroy(watch);
+}
+
+/* Seats come and go while the bucket loses and delays. */
+static void faults(void **state)
+{
+    struct fixture *f = *state;
+    static const struct fg_bucket_faults some = {.seed = 7,
+                                                 .lose_request_permille = 100,
+                                                 .lose_answer_permille = 100,
+                                                 .refuse_permille = 100,
+                                                 .straggle_permille = 100};
+    static const struct fg_bucket_faults none = {.seed = 7};
+    static const char *const names[] = {"a", "b", "c", "d"};
+    struct ingester ingesters[FG_COUNT(names)] = {0};
+    struct fg_ring_view *view = NULL;
+    struct fg_err err;
+
+    fg_bucket_faulty_set(f->faulty, &some);
+    for (unsigned i = 0; i < FG_COUNT(names); i++)
+        start_ingester(f, &ingesters[i], names[i], i);
+    for (unsigned i = 0; i < FG_COUNT(names); i++)
+        wait_seat(&ingesters[i], FG_RING_SEAT_ACTIVE);
+    fg_ring_watch_leave(ingesters[3].watch);
+    wait_seat(&ingesters[3], FG_RING_SEAT_LEFT);
+    fg_bucket_faulty_set(f->faulty, &none);
+    for (bool drained = false; !drained;) {
+        for (unsigned i = 0; i < FG_COUNT(names); i++) {
+            must(fg_ring_watch_fresh(ingesters[i].watch, soon(), &view, &err), &err);
+            drained = view->ring.n_revisions == 1;
+            ring_make_check(&view->ring);
+            fg_ring_view_unref(view);
+        }
+    }
+    see(ingesters[0].watch, 5, 3);
+    for (unsigned i = 0; i < FG_COUNT(names); i++)
+        fg_ring_watch_destroy(ingesters[i].watch);
+}
+
+static void refused(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring_watch_seat seat = {
+        .name = "", .zone = "", .address = "a", .http = "", .replicas = 3, .on_drain = on_drain};
+    struct fg_ring_watch_config config = {.bucket = f->bucket,
+                                          .clock = fg_clock_real(),
+                                          .registry = f->registry,
+                                          .poll_ns = FG_SECOND_NS,
+                                          .seat = &seat};
+    struct fg_ring_watch *watch;
+    struct fg_err err;
+
+    assert_int_equal(fg_ring_watch_create(&config, &watch, &err), FG_E_INVALID);
+    assert_string_equal(err.msg, "ring: the name is empty");
+    seat.name = "a";
+    seat.replicas = 0;
+    assert_int_equal(fg_ring_watch_create(&config, &watch, &err), FG_E_INVALID);
+    assert_string_equal(err.msg, "ring: 0 replicas; there can be 1 to 3");
+}
+
+/* The k-th request of an operator's change fails, for each k; the change is there in the end. */
+static void changes(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint64_t k = 1; k <= 8; k++) {
+        struct fg_ring_change join = ring_make_join("ann", "", k), forget = ring_make_forget("ann");
+        struct fg_ring_view *view = NULL;
+        struct fg_err err;
+
+        fg_bucket_faulty_fail(f->faulty, k, k % 2 == 0);
+        must(fg_ring_object_change(&f->object, &join, &view, &err), &err);
+        assert_int_equal(view->ring.members[0].store.lo, k);
+        fg_ring_view_unref(view);
+        must(fg_ring_object_change(&f->object, &forget, &view, &err), &err);
+        assert_int_equal(view->ring.n_members, 0);
+        fg_ring_view_unref(view);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(follows), TEST(seats),  TEST(replaced), TEST(bucket_away), TEST(went_back),
+        TEST(stops),   TEST(faults), TEST(refused),  TEST(changes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
