@@ -106,7 +106,7 @@ static bool parse(struct fg_slice rest, struct fg_name *ret_name)
     struct fg_slice root = take(&rest, '/');
 
     if (fg_slice_is(root, "manifests")) {
-        ret_name->kind = FG_NAME_IS_L0;
+        ret_name->kind = fg_slice_is(rest, "l0") ? FG_NAME_IS_L0 : FG_NAME_IS_RING;
         return true;
     }
     if (fg_slice_is(root, "segments")) {
@@ -129,6 +129,9 @@ static enum fg_code make(char out[FG_NAME_MAX_BYTES], const struct fg_name *name
     switch (name->kind) {
     case FG_NAME_IS_L0:
         (void)snprintf(out, FG_NAME_MAX_BYTES, "%s", FG_NAME_L0);
+        return FG_OK;
+    case FG_NAME_IS_RING:
+        (void)snprintf(out, FG_NAME_MAX_BYTES, "%s", FG_RING_NAME);
         return FG_OK;
     case FG_NAME_IS_SEGMENT:
         fg_name_segment(out, &name->segment);

@@ -2,6 +2,7 @@
  * Names of objects in the bucket; made and read back here and nowhere else.
  *
  *   manifests/l0                              the L0 manifest (l0.h)
+ *   manifests/ring                            the ring (common/ring/ring.h)
  *   segments/<writer>/<cut>-<nonce>           what an ingester committed; hexadecimal
  *   tenants/<tenant>/manifest                 a tenant's manifest (blocks.h)
  *   tenants/<tenant>/blocks/<id>              what the compactor made; hexadecimal
@@ -15,6 +16,7 @@
 
 #include "common/base/err.h"
 #include "common/base/hash.h"
+#include "common/ring/ring.h"
 #include "common/tenant/id.h"
 
 enum {
@@ -58,6 +60,7 @@ enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, 
 
 enum fg_name_kind {
     FG_NAME_IS_L0,
+    FG_NAME_IS_RING,
     FG_NAME_IS_SEGMENT,
     FG_NAME_IS_BLOCKS, /* a tenant's manifest */
     FG_NAME_IS_BLOCK,

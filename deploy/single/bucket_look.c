@@ -513,6 +513,26 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, F
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
 }
 
+static enum fg_code inspect_ring(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_bucket_request object;
+    struct fg_ring ring;
+    struct fg_buf json;
+    enum fg_code code = get(bucket, FG_RING_NAME, false, &object, err);
+
+    if (code == FG_OK)
+        code = fg_ring_decode(fg_buf_slice(&object.body), arena, &ring, err);
+    fg_bucket_clear(&object);
+    if (code != FG_OK)
+        return code;
+    fg_buf_init(&json, JSON_MAX_BYTES);
+    fg_ring_json(&ring, &json);
+    (void)fwrite(json.ptr, 1, json.len, out);
+    fg_buf_done(&json);
+    return FG_OK;
+}
+
 enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
                             struct fg_err *err)
 {
@@ -526,6 +546,8 @@ enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *ou
         if (get_l0(bucket, &manifest, err) != FG_OK)
             return err->code;
         return inspect_manifest(manifest, true, out);
+    case FG_NAME_IS_RING:
+        return inspect_ring(bucket, out, err);
     case FG_NAME_IS_BLOCKS:
         if (get_blocks(bucket, fg_cstr(parsed.tenant), &manifest, err) != FG_OK)
             return err->code;

@@ -15,7 +15,8 @@
  */
 enum fg_code bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err) fg_must_check;
 
-/* A manifest as JSON; of a segment or block what its directory says. FG_E_INVALID: neither. */
+/* A manifest or the ring as JSON; of a segment or block what its directory says. FG_E_INVALID:
+ * neither. */
 enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
                             struct fg_err *err) fg_must_check;
 

@@ -44,7 +44,7 @@ static const char help[] =
     "  cat   writes an object to standard output\n"
     "  rm    removes an object; a server that needs it is not asked\n"
     "  inspect\n"
-    "        shows a manifest as JSON, or what is in a segment or block\n"
+    "        shows a manifest or the ring as JSON, or what is in a segment or block\n"
     "  verify\n"
     "        reads all live segments and blocks: every checksum, sum and digest, and whether each\n"
     "        profile is there once\n"

@@ -11,6 +11,7 @@ static const char help[] =
     "  query     ask for the merge of profiles: a table, stacks, pprof, JSON\n"
     "  labels    list label names, values of a label, or profile types\n"
     "  bucket    look at what a server keeps in its bucket and export it, without the server\n"
+    "  ring      look at the ring of a cluster, and give up members that are gone\n"
     "  version   show the version\n"
     "\n"
     "flamegrid COMMAND --help says more about each.\n"

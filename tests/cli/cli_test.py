@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 SAMPLES = "process_cpu:samples:count:cpu:nanoseconds"
 SPACE = "memory:alloc_space:bytes::"
 TIMEOUT_S = 60
+RING = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "fuzz", "corpus", "ring", "three-undrained")
 
 FOLDED = "main;work;hash 30\nmain;work;sort 10\nmain 5\n"
 STACKS = {("main", "serve"): (3, 30_000_000), ("main", "idle"): (1, 10_000_000)}
@@ -305,6 +307,34 @@ def case_bucket_verify(cli):
                 file.write(bytes([byte ^ 4]))
         code, _, err = cli.run("bucket", "verify", "--data", server.data)
         check(code == 1 and any(name in err for name in held), "%d %s", code, err)
+
+
+def case_ring(cli):
+    """On a bucket that no server has; the ring in it is one of the fuzzer's seeds."""
+    data = os.path.join(cli.folder, "cluster")
+    cli.bad(1, "no bucket at", "ring", "ls", "--data", data)
+    os.makedirs(os.path.join(data, "bucket"))
+    options = ("--data", data)
+    check(cli.lines("ring", "ls", *options) == ["nobody has joined yet"], "an empty ring")
+    cli.bad(1, "no member of the ring is called ann", "ring", "forget", "ann", *options)
+    said = cli.lines("ring", "replicate", "2", *options)
+    check(said[-1].split() == ["1", "2", "0"], "%s", said)
+    os.remove(os.path.join(data, "bucket", "objects", "manifests", "ring"))
+    shutil.copy(RING, os.path.join(data, "bucket", "objects", "manifests", "ring"))
+    said = cli.lines("ring", "ls", *options)
+    check([line.split()[:3] for line in said[1:4]] == [["ann", "east", "active"], ["bob", "west", "active"], ["cat", "north", "active"]],
+          "%s", said)
+    ring = json.loads(cli.good("ring", "ls", "--json", *options))
+    check(ring["revision"] == 3 and ring["revisions"][0]["waits_for"] == ["bob"], "%s", ring)
+    check(ring == json.loads(cli.good("bucket", "inspect", "manifests/ring", *options)), "bucket inspect")
+    ring = json.loads(cli.good("ring", "forget", "bob", "--json", *options))
+    check(ring["revision"] == 4 and ring["members"][1]["state"] == "gone" and len(ring["revisions"]) == 2, "%s", ring)
+    check(ring == json.loads(cli.good("ring", "forget", "bob", "--json", *options)), "twice")
+    cli.bad(1, "9 replicas; there can be 1 to 3", "ring", "replicate", "9", *options)
+    cli.bad(2, "forget: NAME has to follow", "ring", "forget", *options)
+    cli.bad(2, "ls, forget or replicate has to follow", "ring", "rm", *options)
+    cli.bad(2, "unexpected argument", "ring", "ls", "ann", *options)
+    check(b"gives up a member" in cli.good("ring", "--help"), "help")
 
 
 def main():

@@ -38,6 +38,8 @@ static void made_and_read(void **state)
 
     assert_true(fg_name_parse(FG_LIT("manifests/l0"), &name));
     assert_int_equal(name.kind, FG_NAME_IS_L0);
+    assert_true(fg_name_parse(FG_LIT("manifests/ring"), &name));
+    assert_int_equal(name.kind, FG_NAME_IS_RING);
 }
 
 /* No tenant's name leads out of its folder, or is cut short. */
