@@ -67,7 +67,7 @@ class Load(threading.Thread):
         now = time.time()
         target = "/ingest?name=app.cpu&format=folded&from=%d&until=%d" % (now - 10, now)
         try:
-            status, _ = client.send("POST", target, b"main;serve;render %d\nmain;serve;query 7\n" % (now * 1000),
+            status, _ = client.send("POST", target, b"main;serve;render %d\nmain;serve;query 7\n" % (now % 1000),
                                     {"X-Scope-OrgID": "tenant-%d" % tenant})
         except OSError:
             status = 0
@@ -79,28 +79,30 @@ def next_cut(after):
     return (int(after - AFTER_WINDOW_S) // WINDOW_S + 1) * WINDOW_S + AFTER_WINDOW_S
 
 
-def row(load, first, last, seconds):
+def row(load, first, last, seconds, out):
     def grown(name):
         return last[name] - first[name]
 
     ingester = sum(grown(name) for name in OF_INGESTER)
     print("| %d | %d | %d | %d | %.4f | %d | %.4f | %d |" % (
         load.tenants, grown(STORED), grown(COMMITTED), ingester, ingester / seconds, grown(PUTS) - ingester,
-        (grown(PUTS) - ingester) / seconds, grown(DEAR)))
+        (grown(PUTS) - ingester) / seconds, grown(DEAR)), file=out, flush=True)
     if load.refused:
-        print("%d refused" % load.refused, file=sys.stderr)
+        raise SystemExit("%d profiles were refused" % load.refused)
 
 
 def measure(loads, begin, end):
     time.sleep(max(0.0, begin - time.time()))
     first = [counters(load.server.port) for load in loads]
-    time.sleep(max(0.0, end - time.time()))
-    last = [counters(load.server.port) for load in loads]
-    print("%d minutes from %s UTC on:\n" % ((end - begin) / 60, time.strftime("%H:%M", time.gmtime(begin))))
-    print("| tenants | profiles | segments | put requests of the ingester | a second | of the compactor | a second "
-          "| requests of class A, all |\n|---|---|---|---|---|---|---|---|")
-    for load, before, after in zip(loads, first, last):
-        row(load, before, after, end - begin)
+    for at in range(begin + WINDOW_S, end + 1, WINDOW_S):
+        time.sleep(max(0.0, at - time.time()))
+        last = [counters(load.server.port) for load in loads]
+        out = sys.stdout if at == end else sys.stderr
+        print("%d minutes from %s UTC on:\n" % ((at - begin) / 60, time.strftime("%H:%M", time.gmtime(begin))), file=out)
+        print("| tenants | profiles | segments | put requests of the ingester | a second | of the compactor | a second "
+              "| requests of class A, all |\n|---|---|---|---|---|---|---|---|", file=out)
+        for load, before, after in zip(loads, first, last):
+            row(load, before, after, at - begin, out)
 
 
 def main():
