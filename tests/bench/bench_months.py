@@ -204,7 +204,7 @@ def show_row(start, name, method, fields, repeat):
     except Refused as why:
         print("| %s | %s |" % (name, why), flush=True)
     finally:
-        server.kill()
+        server.__exit__()
 
 
 def show_rows(what, start, arguments):
@@ -262,7 +262,7 @@ def show_comparison(what, start, arguments):
     except Refused as why:
         print("| %s | %s |" % (name, why))
     finally:
-        server.kill()
+        server.__exit__()
     print()
 
 
@@ -289,11 +289,11 @@ def upload(bucket, host):
             flamegrid.check(response.read() is not None and response.status == 200, "put: %d", response.status)
 
 
-def in_s3(store, folder, settings):
+def in_s3(store, settings):
+    """A folder of its own for each server: what it keeps of the store is there, too."""
     keys = ("--bucket.type", "s3", "--bucket.s3.endpoint", store.url, "--bucket.s3.bucket", bucket_test.NAME,
             "--bucket.s3.access_key", bucket_test.NAME, "--bucket.s3.secret_key", bucket_test.NAME)
-    data = os.path.join(folder, "data-s3")
-    return lambda: flamegrid.Server(*AT_REST, *keys, *settings, data=data).start()
+    return lambda: flamegrid.Server(*AT_REST, *keys, *settings).start()
 
 
 def main():
@@ -321,7 +321,7 @@ def main():
             store.start()
             upload(bucket, "127.0.0.1:%d" % store.port)
             print("From S3 (versitygw on this machine):\n")
-            show_rows(what, in_s3(store, folder, settings), arguments)
+            show_rows(what, in_s3(store, settings), arguments)
     finally:
         if store is not None:
             store.stop()
