@@ -397,7 +397,7 @@ static enum fg_code finish_nodes(struct running *running, const char *path,
 
 static enum fg_code make_nodes(struct running *running, struct fg_err *err)
 {
-    struct merge_written written;
+    struct merge_written written = {.left_out = 0};
     char path[PATH_MAX_BYTES];
     enum fg_code code;
 

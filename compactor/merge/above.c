@@ -492,7 +492,7 @@ static enum fg_code add_all(struct reading *reading, struct fg_err *err)
 {
     struct summing *summing = reading->summing;
     const struct fg_block_index *index = &summing->part->part.index;
-    uint32_t columns[FG_BATCH_TYPES_MAX], page = FG_MAP_NONE;
+    uint32_t columns[FG_BATCH_TYPES_MAX] = {0}, page = FG_MAP_NONE;
 
     for (uint32_t s = 0; s < index->n_series; s++) {
         const struct fg_block_series_row *series = &index->series[s];
@@ -530,8 +530,22 @@ static enum fg_code add_raw(struct summing *summing, struct fg_err *err)
 
 /* ---- rows ---- */
 
+/*
+ * What has to be read instead. A group that is missing here keeps every filter that it matches from
+ * the whole object, whatever its own size: so it takes the place of all.
+ */
+static uint64_t bytes_of(const struct summing *summing, uint32_t column)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t g = 0; g < summing->n_groups; g++)
+        bytes += summing->counteds[g * summing->n_columns + column].bytes;
+    return bytes;
+}
+
+/* bytes: by column. */
 static enum fg_code add_row(struct summing *summing, enum fg_nodes_kind kind, uint32_t group,
-                            struct fg_err *err)
+                            const uint64_t *bytes, struct fg_err *err)
 {
     const struct fg_nodes_key key = {kind, kind == FG_NODES_ALL ? 0 : group,
                                      summing->above->start_ns, summing->above->end_ns};
@@ -544,7 +558,7 @@ static enum fg_code add_row(struct summing *summing, enum fg_nodes_kind kind, ui
                                             .self = sums_of(summing, group, c),
                                             .count = counted->profiles,
                                             .digest = counted->digest,
-                                            .replaces_bytes = counted->bytes};
+                                            .replaces_bytes = bytes[c]};
     }
     return fg_nodes_add(summing->writer, &key, values, summing->n_columns, err);
 }
@@ -565,18 +579,21 @@ static void unite_groups(struct summing *summing)
 
             all->profiles += more->profiles;
             all->digest = fg_id_add(all->digest, more->digest);
-            all->bytes += more->bytes;
         }
     }
 }
 
 static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
 {
+    uint64_t bytes[TYPES_MAX];
+
+    for (uint32_t c = 0; c < summing->n_columns; c++)
+        bytes[c] = bytes_of(summing, c);
     for (uint32_t g = 0; g < summing->n_groups && summing->n_groups > 1; g++)
-        if (add_row(summing, FG_NODES_GROUP, g, err) != FG_OK)
+        if (add_row(summing, FG_NODES_GROUP, g, bytes, err) != FG_OK)
             return err->code;
     unite_groups(summing);
-    return add_row(summing, FG_NODES_ALL, 0, err);
+    return add_row(summing, FG_NODES_ALL, 0, bytes, err);
 }
 
 static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)

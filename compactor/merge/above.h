@@ -9,7 +9,8 @@
  *   merge_above_plan    looks at series and nodes; says whose profiles are needed after all
  *   merge_above_write   sums up and writes the part
  *
- * Series have no nodes here. The same blocks give the same bytes.
+ * Series have no nodes here. Small groups have theirs, worth them or not by themselves: a filter
+ * that matches a group without would have to read all blocks. The same blocks give the same bytes.
  *
  * Thread: one at a time. Memory: sums of a family of types over the names of all blocks, stacks of
  * one block, and those names; FG_E_LIMIT where that does not suffice even without groups.
