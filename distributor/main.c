@@ -11,12 +11,14 @@ static struct distributor_settings settings;
 static struct scraper_settings scraper_settings;
 static struct scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct peers peers;
+static struct fg_rpc_settings rpc;
 static const struct fg_conf_field peers_fields[] = {
     {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester), .def = "tcp://127.0.0.1:4101",
      .min = "1", .doc = "Address of the ingester."},
 };
 
 struct service {
+    struct fg_rpc *rpc;
     struct fg_peer *ingester;
     struct distributor *distributor;
     struct scraper *scraper;
@@ -47,8 +49,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct service *service = fg_new(struct service);
 
     program->service = service;
-    if (fg_peer_dial(peers.ingester, (unsigned)settings.push_messages_max, &service->ingester,
-                     err) != FG_OK)
+    if (fg_rpc_create(&rpc, &service->rpc, err) != FG_OK ||
+        fg_peer_dial(service->rpc, peers.ingester, (unsigned)settings.push_messages_max,
+                     &service->ingester, err) != FG_OK)
         return err->code;
     service->distributor = distributor_create(&(struct distributor_config){
         .settings = &settings,
@@ -83,6 +86,7 @@ static void stop(struct fg_program *program)
     fg_peer_destroy(service->ingester);
     scraper_destroy(service->scraper);
     distributor_destroy(service->distributor);
+    fg_rpc_destroy(service->rpc);
     free(service);
 }
 
@@ -90,6 +94,7 @@ int main(int argc, char **argv)
 {
     const struct fg_conf_section sections[] = {
         {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
+        {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
         {"distributor", distributor_fields, distributor_n_fields, &settings},
         {"scrape", scraper_fields, scraper_n_fields, &scraper_settings},
         {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,

@@ -18,6 +18,7 @@ static struct driver_settings segments;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
 static struct place place;
+static struct fg_rpc_settings rpc;
 static const struct fg_conf_field place_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct place, data), .def = "./head", .min = "1",
      .doc = "Folder of the head; made when it is not there."},
@@ -37,18 +38,18 @@ struct service {
     char scratch[PATH_MAX_BYTES];
     struct ingester *ingester;
     struct ingester_routes routes;
-    struct fg_rpc_server *rpc;
+    struct fg_rpc *rpc;
+    struct fg_rpc_server *server;
 };
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = fg_new(struct service);
 
-    (void)err;
     program->service = service;
     service->routes.work = program->work;
     ingester_routes(&service->routes, program->http);
-    return FG_OK;
+    return fg_rpc_create(&rpc, &service->rpc, err);
 }
 
 static enum fg_code open_bucket(struct service *service, const struct fg_program *program,
@@ -86,10 +87,10 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
                                                   .clock = program->clock},
                         &service->ingester, err) != FG_OK)
         return err->code;
-    service->rpc = fg_rpc_server_create((unsigned)place.requests_max);
-    ingester_serve(service->ingester, service->rpc);
+    service->server = fg_rpc_server_create(service->rpc, (unsigned)place.requests_max);
+    ingester_serve(service->ingester, service->server);
     atomic_store(&service->routes.ingester, service->ingester);
-    return fg_rpc_server_start(service->rpc, place.rpc_listen, err);
+    return fg_rpc_server_start(service->server, place.rpc_listen, err);
 }
 
 static void stop(struct fg_program *program)
@@ -99,11 +100,11 @@ static void stop(struct fg_program *program)
     if (service == NULL)
         return;
     ingester_hurry(service->ingester);
-    if (service->rpc != NULL)
-        fg_rpc_server_stop(service->rpc);
+    if (service->server != NULL)
+        fg_rpc_server_stop(service->server);
     ingester_destroy(service->ingester);
-    if (service->rpc != NULL)
-        fg_rpc_server_destroy(service->rpc);
+    fg_rpc_server_destroy(service->server);
+    fg_rpc_destroy(service->rpc);
     fg_bucket_close(service->bucket);
     fg_store_close(service->store);
     free(service);
@@ -113,6 +114,7 @@ int main(int argc, char **argv)
 {
     const struct fg_conf_section sections[] = {
         {"", place_fields, FG_COUNT(place_fields), &place},
+        {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
         {"ingester", ingester_fields, ingester_n_fields, &settings},
         {"ingester.segments", driver_fields, driver_n_fields, &segments},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},

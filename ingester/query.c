@@ -35,11 +35,10 @@ static void done(struct fg_job *base)
     struct fg_err full;
 
     if (job->job.code == FG_OK && (query->head.full || query->payload.full)) {
-        (void)fg_fail(&full, FG_E_LIMIT, "answer is larger than %u bytes",
-                      FG_RPC_MESSAGE_MAX_BYTES / 2);
+        (void)fg_fail(&full, FG_E_LIMIT, "answer is larger than %u bytes", FG_RPC_REPLY_MAX_BYTES);
         fg_rpc_reply_error(query->req, &full);
     } else if (job->job.code == FG_OK) {
-        fg_rpc_reply(query->req, fg_buf_slice(&query->head), fg_buf_slice(&query->payload));
+        fg_rpc_reply_take(query->req, fg_buf_slice(&query->head), &query->payload);
     } else {
         fg_rpc_reply_error(query->req, &job->job.err);
     }
@@ -61,7 +60,7 @@ static void submit(struct fg_rpc_request *req, struct query_context *context,
     job->query.context = context;
     job->query.req = req;
     fg_buf_init(&job->query.head, FG_RPC_MESSAGE_MAX_BYTES / 2);
-    fg_buf_init(&job->query.payload, FG_RPC_MESSAGE_MAX_BYTES / 2);
+    fg_buf_init(&job->query.payload, FG_RPC_REPLY_MAX_BYTES);
     if (fg_work_submit(context->work, FG_LANE_QUERY, &job->job))
         return;
     free(job);

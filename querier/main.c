@@ -10,6 +10,7 @@ struct peers {
 
 static struct fg_querier_settings settings;
 static struct peers peers;
+static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
 static const struct fg_conf_field peers_fields[] = {
@@ -24,6 +25,7 @@ static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
 struct service {
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk;
+    struct fg_rpc *rpc;
     struct fg_peer *ingester;
     struct fg_querier *querier;
 };
@@ -37,7 +39,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
             FG_OK ||
         fg_querier_open_disk_cache(&settings, NULL, program->registry, &service->disk, err) !=
             FG_OK ||
-        fg_peer_dial(peers.ingester, (unsigned)peers.calls_max, &service->ingester, err) != FG_OK)
+        fg_rpc_create(&rpc, &service->rpc, err) != FG_OK ||
+        fg_peer_dial(service->rpc, peers.ingester, (unsigned)peers.calls_max, &service->ingester,
+                     err) != FG_OK)
         return err->code;
     service->querier = fg_querier_create(&(struct fg_querier_config){
         .ingesters = &service->ingester,
@@ -78,6 +82,7 @@ static void stop(struct fg_program *program)
     fg_querier_destroy(service->querier);
     fg_peer_destroy(service->ingester);
     fg_disk_cache_close(service->disk);
+    fg_rpc_destroy(service->rpc);
     fg_bucket_close(service->bucket);
     free(service);
 }
@@ -86,6 +91,7 @@ int main(int argc, char **argv)
 {
     const struct fg_conf_section sections[] = {
         {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
+        {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
         {"querier", fg_querier_fields, fg_querier_n_fields, &settings},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},

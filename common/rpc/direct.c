@@ -2,6 +2,7 @@
  * A peer that calls a server's handlers on the caller's thread, through the same frames as a socket
  * would: no threads, no time, for tests and the simulator. Handlers may still reply later.
  */
+#include "common/rpc/call.h"
 #include "common/rpc/request.h"
 
 struct direct {
@@ -37,12 +38,7 @@ static void direct_reply(struct fg_rpc_request *base, const struct fg_rpc_frame 
 static void direct_send(struct fg_peer *base, struct fg_call *call)
 {
     struct direct *direct = fg_container(base, struct direct, peer);
-    struct fg_rpc_frame frame = {
-        .kind = (uint8_t)call->method,
-        .left_ms = fg_rpc_left_ms(call->deadline_mono_ns),
-        .head = call->head,
-        .payload = call->payload,
-    };
+    struct fg_rpc_frame frame = fg_call_frame(call, fg_rpc_server_cluster(direct->server));
     size_t size = fg_rpc_frame_size(&frame);
     struct direct_request *req;
 

@@ -3,7 +3,7 @@
  * peer, so that an answer can be thrown away without the caller's structure being touched by two.
  */
 #include "common/base/hash.h"
-#include "common/rpc/message.h"
+#include "common/rpc/call.h"
 
 #include <stdatomic.h>
 
@@ -59,6 +59,8 @@ static void on_done(struct fg_call *inner)
     outer->err = inner->err;
     outer->reply_head = inner->reply_head;
     outer->reply_payload = inner->reply_payload;
+    outer->rest_key = inner->rest_key;
+    outer->rest_bytes = inner->rest_bytes;
     fg_call_finish(outer);
 }
 
@@ -81,6 +83,7 @@ static struct passed *pass(struct faulty *faulty, const struct fg_call *call, st
     passed->call.payload = call->payload;
     passed->call.deadline_mono_ns = call->deadline_mono_ns;
     passed->call.done = on_done;
+    passed->call.single = true; /* each part takes its chances here */
     passed->faulty = faulty;
     passed->outer = outer;
     atomic_fetch_add(&faulty->refs, 1);

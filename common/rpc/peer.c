@@ -12,6 +12,7 @@
  * so the wait is short.
  * - Nothing is freed or stopped in a callback.
  */
+#include "common/rpc/context.h"
 #include "common/rpc/wire.h"
 
 #include <nng/protocol/reqrep0/req.h>
@@ -37,6 +38,7 @@ struct slot {
 
 struct nng_peer {
     struct fg_peer peer;
+    uint64_t cluster;
     nng_socket socket;
     atomic_int connections;
     pthread_mutex_t lock; /* of free */
@@ -71,16 +73,15 @@ static void slot_give(struct slot *slot)
     pthread_mutex_unlock(&peer->lock);
 }
 
-static void set_timeout(struct slot *slot, int64_t ms)
+static void set_timeout(struct slot *slot, uint64_t ms)
 {
-    nng_aio_set_timeout(slot->aio,
-                        (nng_duration)FG_MAX(FG_MIN(ms, (int64_t)INT32_MAX), INT64_C(1)));
+    nng_aio_set_timeout(slot->aio, (nng_duration)FG_MAX(FG_MIN(ms, (uint64_t)INT32_MAX), 1u));
 }
 
-static void start_send(struct slot *slot, nng_msg *msg, int64_t left_ms)
+static void start_send(struct slot *slot, nng_msg *msg, uint64_t left_ms)
 {
     slot->sent = false;
-    set_timeout(slot, FG_MIN(left_ms, (int64_t)SEND_TURN_MS));
+    set_timeout(slot, FG_MIN(left_ms, (uint64_t)SEND_TURN_MS));
     nng_aio_set_msg(slot->aio, msg);
     nng_ctx_send(slot->ctx, slot->aio);
 }
@@ -115,7 +116,7 @@ static void finish_reply(struct slot *slot)
 static void on_unsent(struct slot *slot, int rv)
 {
     nng_msg *msg = nng_aio_get_msg(slot->aio);
-    int64_t left_ms = fg_rpc_left_ms(slot->call->deadline_mono_ns);
+    uint64_t left_ms = fg_rpc_left_ms(slot->call->deadline_mono_ns);
 
     if (rv == NNG_ETIMEDOUT && left_ms > 0 && atomic_load(&slot->peer->connections) > 0) {
         start_send(slot, msg, left_ms); /* the other side is there and busy */
@@ -124,7 +125,7 @@ static void on_unsent(struct slot *slot, int rv)
     nng_msg_free(msg);
     if (rv != NNG_ETIMEDOUT)
         finish_failed(slot, fg_wire_code(rv), nng_strerror(rv));
-    else if (left_ms <= 0)
+    else if (left_ms == 0)
         finish_failed(slot, FG_E_DEADLINE, "could not be sent before the deadline");
     else
         finish_failed(slot, FG_E_UNAVAILABLE, "not connected");
@@ -150,24 +151,19 @@ static void on_aio(void *arg)
 
 static void peer_send(struct fg_peer *base, struct fg_call *call)
 {
-    int64_t left_ms = fg_rpc_left_ms(call->deadline_mono_ns);
-    struct fg_rpc_frame frame = {
-        .kind = (uint8_t)call->method,
-        .left_ms = left_ms,
-        .head = call->head,
-        .payload = call->payload,
-    };
+    struct nng_peer *peer = peer_of(base);
+    struct fg_rpc_frame frame = fg_call_frame(call, peer->cluster);
     struct slot *slot;
 
     if (fg_rpc_frame_size(&frame) == 0) {
         fg_call_fail(call, FG_E_TOO_LARGE, "request is larger than a message may be");
-    } else if (left_ms <= 0) {
+    } else if (frame.left == 0) {
         fg_call_fail(call, FG_E_DEADLINE, "deadline was over before the call");
-    } else if ((slot = slot_take(peer_of(base))) == NULL) {
+    } else if ((slot = slot_take(peer)) == NULL) {
         fg_call_fail(call, FG_E_LIMIT, "too many calls under way");
     } else {
         slot->call = call;
-        start_send(slot, fg_wire_msg(&frame), left_ms);
+        start_send(slot, fg_wire_msg(&frame), frame.left);
     }
 }
 
@@ -250,8 +246,8 @@ static int set_up(struct nng_peer *peer, unsigned calls_max, const char *url)
     return rv;
 }
 
-enum fg_code fg_peer_dial(const char *url, unsigned calls_max, struct fg_peer **ret_peer,
-                          struct fg_err *err)
+enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_max,
+                          struct fg_peer **ret_peer, struct fg_err *err)
 {
     static const struct fg_peer_ops ops = {peer_send, peer_release, peer_destroy};
     struct nng_peer *peer;
@@ -263,6 +259,7 @@ enum fg_code fg_peer_dial(const char *url, unsigned calls_max, struct fg_peer **
     fg_assert(calls_max > 0);
     peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct slot));
     peer->peer.ops = &ops;
+    peer->cluster = fg_rpc_cluster(rpc);
     peer->socket = socket;
     pthread_mutex_init(&peer->lock, NULL);
     rv = set_up(peer, calls_max, url);

@@ -7,17 +7,25 @@
 #include "common/rpc/message.h"
 
 struct fg_rpc_request {
+    struct fg_rpc_server *server;
     struct fg_slice head, payload;
     int64_t deadline_mono_ns;
     enum fg_rpc_method method;
+    uint32_t owner; /* the connection it came by; 0: none */
     /* Takes the reply where it belongs, and the request with it. The frame's slices may be the
      * request's own: copy first. The frame fits a message. */
     void (*reply)(struct fg_rpc_request *req, const struct fg_rpc_frame *frame);
 };
 
-/* Fills in a request from its bytes and gives it to its handler, or refuses it. req->reply is set.
- */
+/* Fills in a request from its bytes and gives it to its handler, or refuses it. req->reply and
+ * req->owner are set. */
 void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
                      struct fg_slice bytes);
+
+/* Large answers that wait for their callers. */
+struct fg_held *fg_rpc_server_held(struct fg_rpc_server *server);
+
+/* What a caller of the server's own cluster writes in its frames. */
+uint64_t fg_rpc_server_cluster(const struct fg_rpc_server *server);
 
 #endif

@@ -1,27 +1,50 @@
 /*
  * Calls between services, over nng's request/reply protocol (protocol of the messages below;
- * transport inproc inside one process, TCP between machines).
+ * transport inproc inside one process, TCP between machines, in the clear or in TLS).
  *
  * A peer is the callers' side and one of the four interfaces between our logic and the world: here
  * the real one (fg_peer_dial) and, for tests, fg_peer_direct (calls a server's handlers without a
- * socket) and fg_peer_faulty (drops, delays and fails what it passes on).
+ * socket) and fg_peer_faulty (faulty.h: drops, delays and fails what it passes on). peers.h keeps
+ * peers by address, hedge.h asks several for one answer.
  *
  * Requests are idempotent: a caller that does not know whether a request arrived sends it again.
  * nng's own resending is switched off. Every request carries its deadline, and a server does not
  * begin what is too late.
  *
  * A message: "FGR1", u8 method (request) or fg code as gRPC number (reply), u8 0, u16 0,
- *   i64 milliseconds left to the deadline (request), u32 head length, head, payload; little-endian.
+ *   request: u64 cluster, u64 milliseconds left to the deadline,
+ *   reply:   u64 name of the rest, u64 bytes of the payload that are not here yet,
+ *   u32 head length, head, payload; little-endian.
  * The head is a protobuf message of proto/inner.proto, the payload bytes of the method's own form.
- * In a failed reply the head is the error's text.
+ * In a failed reply the head is the error's text. The cluster is XXH3-64 of its name, 0 for none.
+ *
+ * Large answers: a reply has at most FG_RPC_PART_BYTES of payload. Where there is more the server
+ * keeps it under a name, and the caller asks for it part after part: method MORE, head: u64 name,
+ * u64 offset in the payload; reply: the part, and how much is left. Offset 2^64-1: the rest is not
+ * wanted. The rest belongs to the connection it was made for. It is gone once its end was sent,
+ * when the connection ends, at the call's deadline, and when nobody asked for half a minute; who
+ * asks then is told FG_E_UNAVAILABLE.
+ *
+ * Versions: every message says its own, so there is no greeting, which a reconnect to another
+ * process would make worthless anyway. Methods and fields of heads are only added: an unknown
+ * method is FG_E_UNIMPLEMENTED, an unknown field passed over. What cannot be added so is a new
+ * number after "FGR", or one of the zero bytes: a server answers either with FG_E_UNIMPLEMENTED, as
+ * FGR1. A later release speaks FGR1 too for one minor version, answers in what it was asked in, and
+ * asks again in FGR1 when told UNIMPLEMENTED. What does not begin with "FGR" is FG_E_INVALID.
+ *
+ * Clusters: a request for another cluster than the server's is FG_E_UNAVAILABLE. The one that was
+ * meant is not at this address any more; later, or elsewhere, it may be.
  */
 #ifndef FG_COMMON_RPC_RPC_H
 #define FG_COMMON_RPC_RPC_H
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/run/config.h"
 #include "common/run/loop.h"
 #include "common/run/metrics.h"
+
+#include <stdatomic.h>
 
 enum fg_rpc_method {
     FG_RPC_PING = 1,   /* every server answers it, empty */
@@ -30,10 +53,38 @@ enum fg_rpc_method {
     FG_RPC_SERIES = 4, /* querier -> ingester: label sets */
     FG_RPC_POINTS = 5, /* querier -> ingester: values over time */
     FG_RPC_STATS = 6,  /* querier -> ingester: what a tenant has */
+    FG_RPC_MORE = 7,   /* the next part of a large answer; asked and answered by this module */
     FG_RPC_METHODS
 };
 
-enum { FG_RPC_MESSAGE_MAX_BYTES = 256 * 1024 * 1024 }; /* the largest answer that is not streamed */
+enum {
+    FG_RPC_MESSAGE_MAX_BYTES = 256 * 1024 * 1024, /* a request, or a reply's head and part */
+    FG_RPC_PART_BYTES = 1024 * 1024, /* 2.5 GB/s with one under way; pushes wait for no more */
+    FG_RPC_REPLY_MAX_BYTES = 256 * 1024 * 1024, /* of payload, unless the caller says otherwise */
+};
+
+/* --- what the calls of a process have in common --- */
+
+struct fg_rpc_settings {
+    char *cluster;
+    uint64_t threads;
+    uint64_t answers_max_bytes;
+};
+
+/* The section "rpc". */
+extern const struct fg_conf_field fg_rpc_fields[];
+extern const size_t fg_rpc_n_fields;
+
+/* Where functions take one, NULL is a process without a cluster's name, with the defaults. */
+struct fg_rpc;
+
+/* Before anything else of this module. settings are borrowed. */
+enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_rpc **ret_rpc,
+                           struct fg_err *err) fg_must_check;
+void fg_rpc_destroy(struct fg_rpc *rpc); /* after its peers and servers; NULL is fine */
+
+/* Sets nng's thread counts, for programs without a struct fg_rpc; once, before anything else. */
+void fg_rpc_init(unsigned threads);
 
 /* --- callers --- */
 
@@ -50,6 +101,11 @@ struct fg_call {
     enum fg_rpc_method method;
     struct fg_slice head, payload; /* copied by send */
     int64_t deadline_mono_ns;
+    uint64_t reply_max_bytes; /* larger payloads end in FG_E_LIMIT; 0: FG_RPC_REPLY_MAX_BYTES */
+    /* NULL: the payload comes whole. Else each part is given here, in order, and reply_payload is
+     * empty. On a transport's thread; must not block; false: no more, which ends the call with
+     * FG_E_CANCELED. */
+    bool (*on_part)(struct fg_call *call, struct fg_slice part);
     struct fg_loop *home;
     void (*done)(struct fg_call *call);
 
@@ -57,7 +113,13 @@ struct fg_call {
     struct fg_err err;
     struct fg_slice reply_head, reply_payload;
 
-    void *transport; /* internal: what the reply's bytes belong to */
+    /* This module's own. */
+    struct fg_peer *peer;
+    void *transport; /* what the reply's bytes belong to */
+    struct fg_gather *gather;
+    uint64_t rest_key, rest_bytes; /* of the payload, where the first reply had not all of it */
+    bool single;                   /* somebody else asks for the rest */
+    atomic_bool unwanted;          /* nobody waits for the rest */
     struct fg_msg msg;
 };
 
@@ -68,16 +130,10 @@ struct fg_peer_ops {
     void (*destroy)(struct fg_peer *peer); /* no call is under way */
 };
 
-static inline void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
-{
-    peer->ops->send(peer, call);
-}
+void fg_peer_send(struct fg_peer *peer, struct fg_call *call);
 
 /* Frees the reply. Once per call that was sent, after done(). */
-static inline void fg_call_done(struct fg_peer *peer, struct fg_call *call)
-{
-    peer->ops->release(call);
-}
+void fg_call_done(struct fg_peer *peer, struct fg_call *call);
 
 static inline void fg_peer_destroy(struct fg_peer *peer)
 {
@@ -100,8 +156,8 @@ enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns,
  * when the connection breaks is FG_E_UNAVAILABLE at once. Destroying waits for callbacks: not from
  * a done() without a home.
  */
-enum fg_code fg_peer_dial(const char *url, unsigned calls_max, struct fg_peer **ret_peer,
-                          struct fg_err *err) fg_must_check;
+enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_max,
+                          struct fg_peer **ret_peer, struct fg_err *err) fg_must_check;
 
 /* --- servers --- */
 
@@ -115,14 +171,17 @@ typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
  * requests_max: how many are worked on at a time; further ones wait in the transport. Handlers are
  * set before start.
  */
-struct fg_rpc_server *fg_rpc_server_create(unsigned requests_max);
+struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,
                           fg_rpc_handler handler, void *arg);
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url,
                                  struct fg_err *err) fg_must_check;
 
-/* Takes no new requests and waits for the answers of those under way. Not from a handler. A server
- * is started and stopped once. */
+/*
+ * Takes no new requests and waits for the answers of those under way. Of a large answer that is its
+ * first part: who asks for the next hears FG_E_UNAVAILABLE. Not from a handler. A server is started
+ * and stopped once.
+ */
 void fg_rpc_server_stop(struct fg_rpc_server *server);
 void fg_rpc_server_destroy(struct fg_rpc_server *server);
 
@@ -132,15 +191,19 @@ struct fg_slice fg_rpc_head(const struct fg_rpc_request *req);
 struct fg_slice fg_rpc_payload(const struct fg_rpc_request *req);
 int64_t fg_rpc_deadline_mono_ns(const struct fg_rpc_request *req);
 
-/* Any thread, exactly one of them once; copied. The request is gone afterwards. */
+/*
+ * Any thread, exactly one of them once; copied. The request is gone afterwards. A payload may be as
+ * large as the settings let answers be that wait for their callers (rpc.answers_max_bytes, of all
+ * of them together); beyond it the caller gets FG_E_LIMIT.
+ */
 void fg_rpc_reply(struct fg_rpc_request *req, struct fg_slice head, struct fg_slice payload);
+/* The same, and the payload's memory is taken over: *payload is empty then. */
+void fg_rpc_reply_take(struct fg_rpc_request *req, struct fg_slice head, struct fg_buf *payload);
 void fg_rpc_reply_error(struct fg_rpc_request *req, const struct fg_err *err);
-
-/* Sets nng's thread counts; once, before the first of the above. */
-void fg_rpc_init(unsigned threads);
 
 /* --- for tests --- */
 
+/* As if of the server's own cluster. */
 struct fg_peer *fg_peer_direct(struct fg_rpc_server *server);
 
 /* Passes on to `inner` (borrowed), failing as told; seeded, so that a run can be had again. */

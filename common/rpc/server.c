@@ -7,7 +7,10 @@
  * Receiving and sending have an aio each: stop ends all receiving for good and must not end a
  * reply.
  */
+#include "common/base/cursor.h"
 #include "common/base/time.h"
+#include "common/rpc/context.h"
+#include "common/rpc/held.h"
 #include "common/rpc/request.h"
 #include "common/rpc/wire.h"
 
@@ -16,6 +19,7 @@
 
 enum {
     REPLY_TIMEOUT_MS = 60 * 1000, /* a caller that does not read its answers; backstop */
+    SWEEP_MS = 1000,
     STOP_LINGER_MS = 50, /* nng says "sent" when the socket has it, and drops that on close */
 };
 
@@ -33,9 +37,12 @@ struct handler {
 };
 
 struct fg_rpc_server {
+    struct fg_rpc *rpc; /* borrowed; NULL */
+    struct fg_held *held;
     struct handler handlers[FG_RPC_METHODS];
     nng_socket socket;
     bool started;
+    nng_aio *sweep_aio; /* a timer */
     unsigned requests_max, n_slots;
     struct slot *slots;
 
@@ -66,18 +73,62 @@ int64_t fg_rpc_deadline_mono_ns(const struct fg_rpc_request *req)
     return req->deadline_mono_ns;
 }
 
-void fg_rpc_reply(struct fg_rpc_request *req, struct fg_slice head, struct fg_slice payload)
+/* The whole payload, or its first part. */
+static void reply_with(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
 {
-    struct fg_rpc_frame frame = {.head = head, .payload = payload};
     struct fg_err err;
 
-    if (fg_rpc_frame_size(&frame) != 0) {
-        req->reply(req, &frame);
+    if (fg_rpc_frame_size(frame) != 0) {
+        req->reply(req, frame);
         return;
     }
-    (void)fg_fail(&err, FG_E_TOO_LARGE, "answer of %zu bytes is larger than a message may be",
-                  head.len + payload.len);
+    (void)fg_fail(&err, FG_E_TOO_LARGE,
+                  "answer's head of %zu bytes is larger than a message may be", frame->head.len);
     fg_rpc_reply_error(req, &err);
+}
+
+void fg_rpc_reply(struct fg_rpc_request *req, struct fg_slice head, struct fg_slice payload)
+{
+    struct fg_buf copy;
+
+    if (payload.len <= FG_RPC_PART_BYTES) {
+        reply_with(req, &(struct fg_rpc_frame){.head = head, .payload = payload});
+        return;
+    }
+    fg_buf_init(&copy, payload.len);
+    fg_buf_put(&copy, payload);
+    fg_rpc_reply_take(req, head, &copy);
+}
+
+static void reply_first(struct fg_rpc_request *req, struct fg_slice head, struct fg_buf *payload)
+{
+    struct fg_held *held = req->server->held;
+    struct fg_held_answer *answer;
+    struct fg_rpc_frame frame;
+    struct fg_err err;
+
+    if (fg_held_add(held, req->owner, payload, fg_mono_ns(fg_clock_real()), req->deadline_mono_ns,
+                    &answer, &err) != FG_OK) {
+        fg_rpc_reply_error(req, &err);
+        return;
+    }
+    frame = (struct fg_rpc_frame){
+        .key = answer->key,
+        .left = answer->payload.len - FG_RPC_PART_BYTES,
+        .head = head,
+        .payload = fg_slice_sub(answer->payload, 0, FG_RPC_PART_BYTES),
+    };
+    reply_with(req, &frame);
+    fg_held_put(held, answer);
+}
+
+void fg_rpc_reply_take(struct fg_rpc_request *req, struct fg_slice head, struct fg_buf *payload)
+{
+    if (payload->len <= FG_RPC_PART_BYTES)
+        fg_rpc_reply(req, head, fg_buf_slice(payload));
+    else
+        reply_first(req, head, payload);
+    fg_buf_done(payload);
 }
 
 void fg_rpc_reply_error(struct fg_rpc_request *req, const struct fg_err *err)
@@ -98,15 +149,28 @@ static enum fg_code read_request(struct fg_rpc_server *server, struct fg_rpc_req
 
     if (fg_rpc_frame_decode(bytes, &frame, err) != FG_OK)
         return fg_wrap(err, "request");
+    if (frame.key != fg_rpc_cluster(server->rpc))
+        return fg_fail(err, FG_E_UNAVAILABLE, "here is cluster \"%s\", the caller is of another",
+                       fg_rpc_cluster_name(server->rpc));
     if (frame.kind == 0 || frame.kind >= FG_RPC_METHODS || server->handlers[frame.kind].fn == NULL)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "method %u is not served here", frame.kind);
-    if (frame.left_ms <= 0)
+    if (frame.left == 0)
         return fg_fail(err, FG_E_DEADLINE, "request arrived after its deadline");
     req->method = (enum fg_rpc_method)frame.kind;
     req->head = frame.head;
     req->payload = frame.payload;
-    req->deadline_mono_ns = fg_rpc_deadline_from(frame.left_ms);
+    req->deadline_mono_ns = fg_rpc_deadline_from(frame.left);
     return FG_OK;
+}
+
+uint64_t fg_rpc_server_cluster(const struct fg_rpc_server *server)
+{
+    return fg_rpc_cluster(server->rpc);
+}
+
+struct fg_held *fg_rpc_server_held(struct fg_rpc_server *server)
+{
+    return server->held;
 }
 
 void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
@@ -114,6 +178,7 @@ void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
 {
     struct fg_err err;
 
+    req->server = server;
     if (read_request(server, req, bytes, &err) == FG_OK)
         server->handlers[req->method].fn(req, server->handlers[req->method].arg);
     else
@@ -152,6 +217,7 @@ static void on_received(void *arg)
     }
     note_received(slot->server);
     slot->msg = nng_aio_get_msg(slot->recv_aio);
+    slot->req.owner = (uint32_t)nng_pipe_id(nng_msg_get_pipe(slot->msg));
     fg_rpc_dispatch(slot->server, &slot->req, fg_wire_bytes(slot->msg));
 }
 
@@ -201,16 +267,57 @@ static void on_ping(struct fg_rpc_request *req, void *arg)
     fg_rpc_reply(req, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
 }
 
-struct fg_rpc_server *fg_rpc_server_create(unsigned requests_max)
+static void reply_part(struct fg_rpc_request *req, struct fg_held_answer *answer, uint64_t offset)
+{
+    struct fg_slice rest = fg_slice_sub(answer->payload, offset, SIZE_MAX);
+    struct fg_rpc_frame frame = {
+        .key = answer->key,
+        .payload = fg_slice_sub(rest, 0, FG_RPC_PART_BYTES),
+    };
+
+    frame.left = rest.len - frame.payload.len;
+    if (frame.left == 0)
+        fg_held_drop(req->server->held, answer); /* the caller of this function still holds it */
+    req->reply(req, &frame);
+}
+
+static void on_more(struct fg_rpc_request *req, void *arg)
+{
+    struct fg_rpc_server *server = arg;
+    struct fg_cur cur = fg_cur(req->head);
+    uint64_t key = fg_cur_le64(&cur), offset = fg_cur_le64(&cur);
+    struct fg_held_answer *answer;
+    struct fg_err err;
+
+    if (cur.bad) {
+        (void)fg_fail(&err, FG_E_INVALID, "question for the rest of an answer, in %zu bytes",
+                      req->head.len);
+        fg_rpc_reply_error(req, &err);
+        return;
+    }
+    answer = fg_held_find(server->held, req->owner, key, fg_mono_ns(fg_clock_real()));
+    if (answer == NULL) {
+        (void)fg_fail(&err, FG_E_UNAVAILABLE, "it is not here any more");
+        fg_rpc_reply_error(req, &err);
+        return;
+    }
+    reply_part(req, answer, FG_MIN(offset, SIZE_MAX)); /* beyond the end: nothing, and it goes */
+    fg_held_put(server->held, answer);
+}
+
+struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max)
 {
     struct fg_rpc_server *server = fg_new(struct fg_rpc_server);
 
     fg_assert(requests_max > 0);
+    server->rpc = rpc;
+    server->held = fg_held_create(fg_rpc_answers_max(rpc));
     server->requests_max = requests_max;
     server->slots = fg_calloc(requests_max, sizeof(struct slot));
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->idle, NULL);
     fg_rpc_server_handle(server, FG_RPC_PING, on_ping, NULL);
+    fg_rpc_server_handle(server, FG_RPC_MORE, on_more, server);
     return server;
 }
 
@@ -233,10 +340,41 @@ static int listen_on(struct fg_rpc_server *server, const char *url)
     return rv;
 }
 
+/* On an nng thread. */
+static void on_sweep(void *arg)
+{
+    struct fg_rpc_server *server = arg;
+
+    if (nng_aio_result(server->sweep_aio) != 0)
+        return; /* stopped */
+    fg_held_sweep(server->held, fg_mono_ns(fg_clock_real()));
+    nng_sleep_aio(SWEEP_MS, server->sweep_aio);
+}
+
+/* On an nng thread: a connection has ended. */
+static void on_pipe_gone(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct fg_rpc_server *server = arg;
+
+    (void)event;
+    fg_held_drop_owner(server->held, (uint32_t)nng_pipe_id(pipe));
+}
+
+static int watch(struct fg_rpc_server *server)
+{
+    int rv = nng_pipe_notify(server->socket, NNG_PIPE_EV_REM_POST, on_pipe_gone, server);
+
+    if (rv == 0)
+        rv = nng_aio_alloc(&server->sweep_aio, on_sweep, server);
+    if (rv == 0)
+        nng_sleep_aio(SWEEP_MS, server->sweep_aio);
+    return rv;
+}
+
 /* Receiving first: what connects finds somebody who listens. */
 static int set_up(struct fg_rpc_server *server, const char *url)
 {
-    int rv = 0;
+    int rv = watch(server);
 
     for (unsigned i = 0; i < server->requests_max && rv == 0; i++) {
         server->n_slots++;
@@ -288,6 +426,8 @@ void fg_rpc_server_stop(struct fg_rpc_server *server)
     pthread_mutex_unlock(&server->lock);
     if (lingers)
         nng_msleep(STOP_LINGER_MS);
+    nng_aio_stop(server->sweep_aio);
+    nng_aio_free(fg_take(server->sweep_aio));
     (void)nng_close(server->socket);
     free_slots(server);
     server->started = false;
@@ -298,6 +438,7 @@ void fg_rpc_server_destroy(struct fg_rpc_server *server)
     if (server == NULL)
         return;
     fg_rpc_server_stop(server);
+    fg_held_destroy(server->held);
     pthread_cond_destroy(&server->idle);
     pthread_mutex_destroy(&server->lock);
     free(server->slots);

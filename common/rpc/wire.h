@@ -4,7 +4,7 @@
 #ifndef FG_COMMON_RPC_WIRE_H
 #define FG_COMMON_RPC_WIRE_H
 
-#include "common/rpc/message.h"
+#include "common/rpc/call.h"
 
 #include <nng/nng.h>
 

@@ -126,8 +126,8 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 
     if (ingester_create(&config, &server->ingester, err) != FG_OK)
         return err->code;
-    server->rpc =
-        fg_rpc_server_create((unsigned)distributor_settings.push_messages_max + QUERY_CALLS_MAX);
+    server->rpc = fg_rpc_server_create(NULL, (unsigned)distributor_settings.push_messages_max +
+                                                 QUERY_CALLS_MAX);
     ingester_serve(server->ingester, server->rpc);
     atomic_store(&server->ingester_routes.ingester, server->ingester);
     return fg_rpc_server_start(server->rpc, url, err);
@@ -136,8 +136,8 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 static enum fg_code start_distributor(struct server *server, struct fg_program *program,
                                       struct fg_err *err)
 {
-    if (fg_peer_dial(url, (unsigned)distributor_settings.push_messages_max, &server->push_peer,
-                     err) != FG_OK)
+    if (fg_peer_dial(NULL, url, (unsigned)distributor_settings.push_messages_max,
+                     &server->push_peer, err) != FG_OK)
         return err->code;
     server->distributor = distributor_create(&(struct distributor_config){
         .settings = &distributor_settings,
@@ -187,7 +187,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
                                   struct fg_err *err)
 {
     if (open_disk_cache(server, program, err) != FG_OK ||
-        fg_peer_dial(url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
+        fg_peer_dial(NULL, url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
         return err->code;
     server->querier = fg_querier_create(&(struct fg_querier_config){
         .ingesters = &server->query_peer,

@@ -58,7 +58,7 @@ static void open_on(struct head *head, struct fg_store *store, struct fg_bucket 
     *head = (struct head){.bucket = bucket,
                           .owns_bucket = own,
                           .registry = fg_registry_create(),
-                          .server = fg_rpc_server_create(8)};
+                          .server = fg_rpc_server_create(NULL, 8)};
     make_scratch(head->scratch);
     config.registry = head->registry;
     head->tenants = tenants_make(&head->limits, few_series, false, head->registry);

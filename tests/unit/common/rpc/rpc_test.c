@@ -1,7 +1,8 @@
 /* Calls over nng, by inproc and TCP. nng allows no fork after its first call, so the process that
  * gets killed is forked first, by main(). */
 #include "common/base/time.h"
-#include "common/rpc/message.h"
+#include "common/rpc/call.h"
+#include "tests/lib/rpc_run.h"
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
@@ -27,12 +28,6 @@ static int64_t now_ns(void)
 }
 
 /* --- handlers --- */
-
-static void echo(struct fg_rpc_request *req, void *arg)
-{
-    (void)arg;
-    fg_rpc_reply(req, fg_rpc_head(req), fg_rpc_payload(req));
-}
 
 static void refuse(struct fg_rpc_request *req, void *arg)
 {
@@ -77,13 +72,13 @@ static int set_up_url(void **state, const char *url)
 {
     struct fixture *f = fg_new(struct fixture);
 
-    f->server = fg_rpc_server_create(8);
-    fg_rpc_server_handle(f->server, FG_RPC_PING, echo, NULL);
+    f->server = fg_rpc_server_create(NULL, 8);
+    fg_rpc_server_handle(f->server, FG_RPC_PING, rpc_run_echo, NULL);
     fg_rpc_server_handle(f->server, FG_RPC_PUSH, refuse, NULL);
     fg_rpc_server_handle(f->server, FG_RPC_SELECT, keep, &f->shelf);
     if (fg_rpc_server_start(f->server, url, &f->err) != FG_OK)
         fail_msg("%s", f->err.msg);
-    assert_int_equal(fg_peer_dial(url, 64, &f->peer, &f->err), FG_OK);
+    assert_int_equal(fg_peer_dial(NULL, url, 64, &f->peer, &f->err), FG_OK);
     *state = f;
     return 0;
 }
@@ -108,16 +103,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct fg_call make_call(enum fg_rpc_method method, int64_t for_ns)
-{
-    return (struct fg_call){
-        .method = method,
-        .head = FG_LIT("head"),
-        .payload = FG_LIT("payload"),
-        .deadline_mono_ns = now_ns() + for_ns,
-    };
-}
-
 /* Calls that are not waited for: done() counts. */
 struct counted {
     struct fg_call call;
@@ -140,7 +125,7 @@ static void wait_until_zero(atomic_int *left)
 static void answers(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call call = make_call(FG_RPC_PING, 5 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PING, 5 * FG_SECOND_NS);
 
     assert_int_equal(fg_peer_call(f->peer, &call), FG_OK);
     assert_true(fg_slice_is(call.reply_head, "head"));
@@ -151,12 +136,12 @@ static void answers(void **state)
 static void answers_errors(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call call = make_call(FG_RPC_PUSH, 5 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PUSH, 5 * FG_SECOND_NS);
 
     assert_int_equal(fg_peer_call(f->peer, &call), FG_E_LIMIT);
     assert_string_equal(call.err.msg, "lane is full");
     fg_call_done(f->peer, &call);
-    call = make_call(FG_RPC_STATS, 5 * FG_SECOND_NS);
+    call = rpc_run_call(FG_RPC_STATS, 5 * FG_SECOND_NS);
     assert_int_equal(fg_peer_call(f->peer, &call), FG_E_UNIMPLEMENTED);
     fg_call_done(f->peer, &call);
 }
@@ -164,7 +149,7 @@ static void answers_errors(void **state)
 static void carries_megabytes(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call call = make_call(FG_RPC_PING, 20 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PING, 20 * FG_SECOND_NS);
     size_t len = (4 << 20) + 1;
     uint8_t *bytes = fg_malloc(len);
 
@@ -180,7 +165,7 @@ static void carries_megabytes(void **state)
 static void refuses_oversize_before_sending(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call call = make_call(FG_RPC_PING, FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PING, FG_SECOND_NS);
 
     call.payload.len = FG_RPC_MESSAGE_MAX_BYTES; /* nobody reads it */
     assert_int_equal(fg_peer_call(f->peer, &call), FG_E_TOO_LARGE);
@@ -191,7 +176,7 @@ static void refuses_oversize_before_sending(void **state)
 static void keeps_deadlines(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call call = make_call(FG_RPC_SELECT, 100 * FG_MS_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_SELECT, 100 * FG_MS_NS);
     int64_t start_ns = now_ns();
 
     assert_int_equal(fg_peer_call(f->peer, &call), FG_E_DEADLINE);
@@ -201,7 +186,7 @@ static void keeps_deadlines(void **state)
     fg_rpc_reply(wait_for_request(&f->shelf), FG_LIT("late"), FG_LIT(""));
     answers(state);
 
-    call = make_call(FG_RPC_PING, -1);
+    call = rpc_run_call(FG_RPC_PING, -1);
     assert_int_equal(fg_peer_call(f->peer, &call), FG_E_DEADLINE);
     fg_call_done(f->peer, &call);
 }
@@ -210,7 +195,7 @@ static void knows_the_deadline_on_the_server(void **state)
 {
     struct fixture *f = *state;
     atomic_int left = 1;
-    struct counted one = {make_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
+    struct counted one = {rpc_run_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
 
     one.call.done = count_down;
     fg_peer_send(f->peer, &one.call);
@@ -227,7 +212,7 @@ static void slow_handlers_block_nobody(void **state)
 {
     struct fixture *f = *state;
     atomic_int left = 1;
-    struct counted slow = {make_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
+    struct counted slow = {rpc_run_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
 
     slow.call.done = count_down;
     fg_peer_send(f->peer, &slow.call);
@@ -244,12 +229,12 @@ static void slow_handlers_block_nobody(void **state)
 static void limits_calls_under_way(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call second = make_call(FG_RPC_PING, FG_SECOND_NS);
+    struct fg_call second = rpc_run_call(FG_RPC_PING, FG_SECOND_NS);
     atomic_int left = 1;
-    struct counted first = {make_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
+    struct counted first = {rpc_run_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
     struct fg_peer *narrow;
 
-    assert_int_equal(fg_peer_dial(URL, 1, &narrow, &f->err), FG_OK);
+    assert_int_equal(fg_peer_dial(NULL, URL, 1, &narrow, &f->err), FG_OK);
     first.call.done = count_down;
     fg_peer_send(narrow, &first.call);
     struct fg_rpc_request *req = wait_for_request(&f->shelf);
@@ -258,7 +243,7 @@ static void limits_calls_under_way(void **state)
     fg_rpc_reply(req, FG_LIT(""), FG_LIT(""));
     wait_until_zero(&left);
     fg_call_done(narrow, &first.call);
-    second = make_call(FG_RPC_PING, FG_SECOND_NS);
+    second = rpc_run_call(FG_RPC_PING, FG_SECOND_NS);
     assert_int_equal(fg_peer_call(narrow, &second), FG_OK);
     fg_call_done(narrow, &second);
     fg_peer_destroy(narrow);
@@ -271,7 +256,7 @@ static void *call_many(void *arg)
     struct fixture *f = arg;
 
     for (uint64_t i = 0; i < CALLS_EACH; i++) {
-        struct fg_call call = make_call(FG_RPC_PING, 30 * FG_SECOND_NS);
+        struct fg_call call = rpc_run_call(FG_RPC_PING, 30 * FG_SECOND_NS);
         uint64_t own[2] = {(uint64_t)pthread_self(), i};
 
         call.payload = fg_bytes(own, sizeof own);
@@ -314,7 +299,7 @@ static void comes_home_to_the_loop(void **state)
     done_at = fg_loop_create("home");
     assert_int_equal(fg_loop_start(done_at, &f->err), FG_OK);
     for (unsigned i = 0; i < CALLS; i++) {
-        calls[i] = (struct counted){make_call(FG_RPC_PING, 10 * FG_SECOND_NS), &left};
+        calls[i] = (struct counted){rpc_run_call(FG_RPC_PING, 10 * FG_SECOND_NS), &left};
         calls[i].call.home = done_at;
         calls[i].call.done = count_down_at_home;
         fg_peer_send(f->peer, &calls[i].call);
@@ -338,9 +323,9 @@ static void *reply_in_a_moment(void *arg)
 static void stopping_waits_for_answers(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call call = make_call(FG_RPC_PING, 5 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PING, 5 * FG_SECOND_NS);
     atomic_int left = 1;
-    struct counted last = {make_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
+    struct counted last = {rpc_run_call(FG_RPC_SELECT, 10 * FG_SECOND_NS), &left};
     pthread_t thread;
 
     last.call.done = count_down;
@@ -379,14 +364,14 @@ static void refuses_foreign_requests(void **state)
     assert_int_equal(nng_recvmsg(socket, &msg, 0), 0);
     assert_int_equal(
         fg_rpc_frame_decode(fg_bytes(nng_msg_body(msg), nng_msg_len(msg)), &reply, &err), FG_OK);
-    assert_int_equal(reply.kind, fg_code_grpc(FG_E_INVALID));
+    assert_int_equal(reply.kind, fg_code_grpc(FG_E_UNIMPLEMENTED));
     nng_msg_free(msg);
     assert_int_equal(nng_close(socket), 0);
 }
 
 static void refuses_foreign_replies(void **state)
 {
-    struct fg_call call = make_call(FG_RPC_PING, 5 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PING, 5 * FG_SECOND_NS);
     struct fg_peer *peer;
     nng_socket socket;
     struct fg_err err;
@@ -397,7 +382,7 @@ static void refuses_foreign_replies(void **state)
     (void)state;
     assert_int_equal(nng_rep0_open(&socket), 0);
     assert_int_equal(nng_listen(socket, "inproc://foreign", NULL, 0), 0);
-    assert_int_equal(fg_peer_dial("inproc://foreign", 1, &peer, &err), FG_OK);
+    assert_int_equal(fg_peer_dial(NULL, "inproc://foreign", 1, &peer, &err), FG_OK);
     one.call.done = count_down;
     fg_peer_send(peer, &one.call);
     assert_int_equal(nng_recvmsg(socket, &msg, 0), 0);
@@ -410,25 +395,60 @@ static void refuses_foreign_replies(void **state)
     assert_int_equal(nng_close(socket), 0);
 }
 
+/* An address that now belongs to another cluster, or a process that was told nothing. */
+static void tells_clusters_apart(void **state)
+{
+    char ours[] = "eu-1", theirs[] = "eu-2";
+    struct fg_rpc_settings our_settings = {.cluster = ours, .threads = 2, .answers_max_bytes = 1};
+    struct fg_rpc_settings their_settings = {.cluster = theirs, .threads = 2};
+    struct fg_rpc *our_rpc, *their_rpc;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_rpc_create(&our_settings, &our_rpc, &err), FG_OK);
+    assert_int_equal(fg_rpc_create(&their_settings, &their_rpc, &err), FG_OK);
+    struct fg_rpc_server *server = fg_rpc_server_create(our_rpc, 2);
+    struct {
+        struct fg_rpc *rpc;
+        enum fg_code code;
+    } cases[] = {{our_rpc, FG_OK}, {their_rpc, FG_E_UNAVAILABLE}, {NULL, FG_E_UNAVAILABLE}};
+
+    assert_int_equal(fg_rpc_server_start(server, "inproc://cluster", &err), FG_OK);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_call call = rpc_run_call(FG_RPC_PING, 5 * FG_SECOND_NS);
+        struct fg_peer *peer;
+
+        assert_int_equal(fg_peer_dial(cases[i].rpc, "inproc://cluster", 1, &peer, &err), FG_OK);
+        assert_int_equal(fg_peer_call(peer, &call), cases[i].code);
+        if (call.code != FG_OK)
+            assert_string_equal(call.err.msg, "here is cluster \"eu-1\", the caller is of another");
+        fg_call_done(peer, &call);
+        fg_peer_destroy(peer);
+    }
+    fg_rpc_server_destroy(server);
+    fg_rpc_destroy(their_rpc);
+    fg_rpc_destroy(our_rpc);
+}
+
 static void says_unavailable_without_a_server(void **state)
 {
-    struct fg_call call = make_call(FG_RPC_PING, 10 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PING, 10 * FG_SECOND_NS);
     struct fg_peer *peer;
     struct fg_err err;
     int64_t start_ns = now_ns();
 
     (void)state;
-    assert_int_equal(fg_peer_dial("inproc://nobody", 4, &peer, &err), FG_OK);
+    assert_int_equal(fg_peer_dial(NULL, "inproc://nobody", 4, &peer, &err), FG_OK);
     assert_int_equal(fg_peer_call(peer, &call), FG_E_UNAVAILABLE);
     assert_true(now_ns() - start_ns < 2 * FG_SECOND_NS);
     fg_call_done(peer, &call);
     fg_peer_destroy(peer);
-    assert_int_equal(fg_peer_dial("carrier-pigeon://x", 4, &peer, &err), FG_E_INVALID);
+    assert_int_equal(fg_peer_dial(NULL, "carrier-pigeon://x", 4, &peer, &err), FG_E_INVALID);
 }
 
 static void server_says_when_it_cannot_listen(void **state)
 {
-    struct fg_rpc_server *server = fg_rpc_server_create(2);
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 2);
     struct fg_err err;
 
     (void)state; /* the fixture's server is there already */
@@ -438,7 +458,7 @@ static void server_says_when_it_cannot_listen(void **state)
 
 static bool call_victim(struct fg_peer *peer)
 {
-    struct fg_call call = make_call(FG_RPC_PING, 5 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_PING, 5 * FG_SECOND_NS);
     bool ok = fg_peer_call(peer, &call) == FG_OK;
 
     fg_call_done(peer, &call);
@@ -449,13 +469,13 @@ static bool call_victim(struct fg_peer *peer)
 static void says_unavailable_when_killed(void **state)
 {
     atomic_int left = 1;
-    struct counted one = {make_call(FG_RPC_SELECT, 60 * FG_SECOND_NS), &left};
+    struct counted one = {rpc_run_call(FG_RPC_SELECT, 60 * FG_SECOND_NS), &left};
     struct fg_peer *peer;
     struct fg_err err;
     int status;
 
     (void)state;
-    assert_int_equal(fg_peer_dial(victim_url, 4, &peer, &err), FG_OK);
+    assert_int_equal(fg_peer_dial(NULL, victim_url, 4, &peer, &err), FG_OK);
     while (!call_victim(peer))
         continue;
     one.call.done = count_down;
@@ -475,12 +495,12 @@ static void says_unavailable_when_killed(void **state)
 
 static void be_the_victim(void)
 {
-    struct fg_rpc_server *server = fg_rpc_server_create(4);
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 4);
     static struct shelf shelf;
     struct fg_err err;
 
     fg_rpc_init(2);
-    fg_rpc_server_handle(server, FG_RPC_PING, echo, NULL);
+    fg_rpc_server_handle(server, FG_RPC_PING, rpc_run_echo, NULL);
     fg_rpc_server_handle(server, FG_RPC_SELECT, keep, &shelf);
     if (fg_rpc_server_start(server, victim_url, &err) != FG_OK)
         _exit(1);
@@ -519,6 +539,7 @@ int main(void)
         TCP(replies_match_from_many_threads),
         TCP(stopping_waits_for_answers),
         cmocka_unit_test(refuses_foreign_replies),
+        cmocka_unit_test(tells_clusters_apart),
         cmocka_unit_test(says_unavailable_without_a_server),
         cmocka_unit_test(says_unavailable_when_killed),
     };

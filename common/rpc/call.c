@@ -1,0 +1,152 @@
+#include "common/rpc/call.h"
+
+#include "common/base/time.h"
+
+#include <semaphore.h>
+#include <time.h>
+
+enum { DEADLINE_MAX_MS = 24 * 3600 * 1000 }; /* keeps a stranger's number from overflowing */
+
+uint64_t fg_rpc_left_ms(int64_t deadline_mono_ns)
+{
+    int64_t left_ns = deadline_mono_ns - fg_mono_ns(fg_clock_real());
+
+    return left_ns <= 0 ? 0 : (uint64_t)((left_ns - 1) / FG_MS_NS + 1);
+}
+
+int64_t fg_rpc_deadline_from(uint64_t left_ms)
+{
+    left_ms = FG_MIN(left_ms, (uint64_t)DEADLINE_MAX_MS);
+    return fg_mono_ns(fg_clock_real()) + (int64_t)left_ms * FG_MS_NS;
+}
+
+struct fg_rpc_frame fg_call_frame(const struct fg_call *call, uint64_t cluster)
+{
+    return (struct fg_rpc_frame){
+        .kind = (uint8_t)call->method,
+        .key = cluster,
+        .left = fg_rpc_left_ms(call->deadline_mono_ns),
+        .head = call->head,
+        .payload = call->payload,
+    };
+}
+
+/* --- there --- */
+
+void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
+{
+    call->peer = peer;
+    call->transport = NULL;
+    call->gather = NULL;
+    call->rest_bytes = 0;
+    peer->ops->send(peer, call);
+}
+
+void fg_call_done(struct fg_peer *peer, struct fg_call *call)
+{
+    peer->ops->release(call);
+    fg_gather_free(fg_take(call->gather));
+}
+
+/* --- and back --- */
+
+static void run_done(struct fg_msg *msg)
+{
+    struct fg_call *call = fg_container(msg, struct fg_call, msg);
+
+    call->done(call);
+}
+
+void fg_call_end(struct fg_call *call)
+{
+    if (call->home == NULL) {
+        call->done(call);
+        return;
+    }
+    call->msg.run = run_done;
+    fg_loop_post(call->home, &call->msg); /* from here the call is not ours */
+}
+
+void fg_call_finish(struct fg_call *call)
+{
+    if (call->code == FG_OK && !call->single)
+        fg_gather_start(call);
+    else
+        fg_call_end(call);
+}
+
+void fg_call_fail(struct fg_call *call, enum fg_code code, const char *text)
+{
+    call->transport = NULL;
+    call->reply_head = call->reply_payload = (struct fg_slice){NULL, 0};
+    call->code = fg_fail(&call->err, code, "%s", text);
+    fg_call_finish(call);
+}
+
+void fg_call_read_reply(struct fg_call *call, struct fg_slice bytes)
+{
+    struct fg_rpc_frame frame = {0};
+
+    call->reply_head = call->reply_payload = (struct fg_slice){NULL, 0};
+    call->code = fg_rpc_frame_decode(bytes, &frame, &call->err);
+    if (call->code != FG_OK) {
+        (void)fg_wrap(&call->err, "reply");
+        return;
+    }
+    call->code = fg_code_from_grpc(frame.kind);
+    if (call->code != FG_OK) {
+        (void)fg_fail(&call->err, call->code, "%.*s", FG_S(frame.head));
+        return;
+    }
+    call->reply_head = frame.head;
+    call->reply_payload = frame.payload;
+    call->rest_key = frame.key;
+    call->rest_bytes = frame.left;
+}
+
+/* --- waiting for one --- */
+
+struct waiter {
+    struct fg_msg msg; /* its place in the call, which is not posted anywhere */
+    sem_t ended;
+};
+
+static void wake_waiter(struct fg_call *call)
+{
+    fg_assert(sem_post(&fg_container(call->msg.next, struct waiter, msg)->ended) == 0);
+}
+
+enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call)
+{
+    struct waiter waiter;
+
+    fg_assert(sem_init(&waiter.ended, 0, 0) == 0);
+    call->home = NULL;
+    call->done = wake_waiter;
+    call->msg.next = &waiter.msg;
+    fg_peer_send(peer, call);
+    while (sem_wait(&waiter.ended) != 0)
+        continue; /* EINTR */
+    (void)sem_destroy(&waiter.ended);
+    return call->code;
+}
+
+enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns, struct fg_err *err)
+{
+    const struct timespec pause = {.tv_nsec = 10 * FG_MS_NS};
+    int64_t deadline_mono_ns = fg_mono_ns(fg_clock_real()) + timeout_ns;
+
+    for (;;) {
+        struct fg_call call = {.method = FG_RPC_PING, .deadline_mono_ns = deadline_mono_ns};
+        enum fg_code code = fg_peer_call(peer, &call);
+
+        *err = call.err;
+        fg_call_done(peer, &call);
+        if (code == FG_OK)
+            return FG_OK;
+        if (fg_mono_ns(fg_clock_real()) >= deadline_mono_ns)
+            return fg_fail(err, FG_E_DEADLINE, "no answer to a ping in %lld ms",
+                           (long long)(timeout_ns / FG_MS_NS));
+        (void)nanosleep(&pause, NULL);
+    }
+}

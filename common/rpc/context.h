@@ -1,0 +1,12 @@
+/* What the calls of a process have in common, as the files of this folder see it. */
+#ifndef FG_COMMON_RPC_CONTEXT_H
+#define FG_COMMON_RPC_CONTEXT_H
+
+#include "common/rpc/rpc.h"
+
+/* NULL as well: a process without a cluster's name, with the defaults. */
+uint64_t fg_rpc_cluster(const struct fg_rpc *rpc);         /* fg_rpc_cluster_key() of its name */
+const char *fg_rpc_cluster_name(const struct fg_rpc *rpc); /* "" for none */
+uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc);
+
+#endif

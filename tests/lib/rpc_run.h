@@ -1,0 +1,21 @@
+/* What tests of calls between services share. */
+#ifndef FG_TESTS_LIB_RPC_RUN_H
+#define FG_TESTS_LIB_RPC_RUN_H
+
+#include "common/rpc/rpc.h"
+
+enum { RPC_RUN_URL_BYTES = 64 };
+
+/* "tcp://127.0.0.1:port" with a port that is free now. */
+void rpc_run_url(const char *scheme, char url[RPC_RUN_URL_BYTES]);
+
+/* Of the method, with a head and a payload, to be answered within so long. */
+struct fg_call rpc_run_call(enum fg_rpc_method method, int64_t for_ns);
+
+/* A handler: answers with what was asked. arg: NULL, or an unsigned that counts. */
+void rpc_run_echo(struct fg_rpc_request *req, void *arg);
+
+/* The peer answers a ping before long. */
+void rpc_run_connected(struct fg_peer *peer);
+
+#endif
