@@ -49,7 +49,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct service *service = fg_new(struct service);
 
     program->service = service;
-    if (fg_rpc_create(&rpc, &service->rpc, err) != FG_OK ||
+    if (fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
         fg_peer_dial(service->rpc, peers.ingester, (unsigned)settings.push_messages_max,
                      &service->ingester, err) != FG_OK)
         return err->code;

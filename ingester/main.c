@@ -49,7 +49,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     program->service = service;
     service->routes.work = program->work;
     ingester_routes(&service->routes, program->http);
-    return fg_rpc_create(&rpc, &service->rpc, err);
+    return fg_rpc_create(&rpc, program->registry, &service->rpc, err);
 }
 
 static enum fg_code open_bucket(struct service *service, const struct fg_program *program,

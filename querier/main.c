@@ -39,7 +39,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
             FG_OK ||
         fg_querier_open_disk_cache(&settings, NULL, program->registry, &service->disk, err) !=
             FG_OK ||
-        fg_rpc_create(&rpc, &service->rpc, err) != FG_OK ||
+        fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
         fg_peer_dial(service->rpc, peers.ingester, (unsigned)peers.calls_max, &service->ingester,
                      err) != FG_OK)
         return err->code;

@@ -1,13 +1,13 @@
 /* Certificates: read at the start, and again whenever their files have changed. */
 #include "common/base/hash.h"
 #include "common/base/time.h"
+#include "common/net/pem.h"
 #include "common/net/tls_impl.h"
 #include "common/run/config.h"
 #include "common/run/log.h"
 
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/pemerr.h>
 #include <openssl/x509.h>
 #include <pthread.h>
 #include <time.h>
@@ -39,34 +39,9 @@ struct fg_tls_context {
 
 /* --- reading one set --- */
 
-/* The oldest error of OpenSSL's in this thread is what it began with; all are forgotten. */
-static const char *why(void)
-{
-    unsigned long code = ERR_get_error();
-    const char *text = ERR_reason_error_string(code);
-
-    ERR_clear_error();
-    if (ERR_SYSTEM_ERROR(code))
-        text = strerrordesc_np(ERR_GET_REASON(code));
-    else if (ERR_GET_LIB(code) == ERR_LIB_OSSL_DECODER ||
-             (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE))
-        text = "nothing in it in PEM form that would do"; /* else "unsupported" */
-    return text == NULL ? "unknown error" : text;
-}
-
 static enum fg_code fail(struct fg_err *err, const char *what, const char *file)
 {
-    return fg_fail(err, FG_E_INVALID, "%s \"%s\": %s", what, file, why());
-}
-
-/* Without this, OpenSSL would ask for it on the terminal. */
-static int no_password(char *buf, int size, int writing, void *asked)
-{
-    (void)buf;
-    (void)size;
-    (void)writing;
-    *(bool *)asked = true;
-    return -1;
+    return fg_fail(err, FG_E_INVALID, "%s \"%s\": %s", what, file, fg_pem_why());
 }
 
 static int choose_protocol(SSL *ssl, const unsigned char **ret_chosen, unsigned char *ret_len,
@@ -126,7 +101,7 @@ static enum fg_code load_files(struct fg_tls_context *context, SSL_CTX *ctx, str
     bool encrypted = false;
 
     ERR_clear_error();
-    SSL_CTX_set_default_passwd_cb(ctx, no_password);
+    SSL_CTX_set_default_passwd_cb(ctx, fg_pem_no_password);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
     if (SSL_CTX_use_certificate_chain_file(ctx, context->files[CERT]) != 1)
         return fail(err, "tls_cert_file", context->files[CERT]);

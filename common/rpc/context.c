@@ -1,6 +1,7 @@
 #include "common/rpc/context.h"
 
 #include "common/rpc/message.h"
+#include "common/rpc/secure.h"
 
 #define CONF(field) FG_CONF_AT(struct fg_rpc_settings, field)
 
@@ -8,6 +9,14 @@
 const struct fg_conf_field fg_rpc_fields[] = {
     {"cluster", FG_CONF_STRING, CONF(cluster), .def = "", .max = "200",
      .doc = "Name that all processes of one cluster have. Calls of processes with another one are refused, so that an address that is used again does no harm."},
+    {"tls_cert_file", FG_CONF_STRING, CONF(tls_cert_file), .def = "", .max = "4000",
+     .doc = "Certificate for calls between services in PEM form, followed by those that lead to its authority. Both sides show it: where it names its uses they have to be both. With it, tls_key_file and tls_ca_file addresses are tls+tcp://HOST:PORT. Changed files are taken over within seconds, for new connections."},
+    {"tls_key_file", FG_CONF_STRING, CONF(tls_key_file), .def = "", .max = "4000",
+     .doc = "Private key of rpc.tls_cert_file in PEM form, not encrypted; RSA, P-256 or P-384."},
+    {"tls_ca_file", FG_CONF_STRING, CONF(tls_ca_file), .def = "", .max = "4000",
+     .doc = "Certificates in PEM form of the authorities that the other side's certificate has to be from."},
+    {"tls_server_name", FG_CONF_STRING, CONF(tls_server_name), .def = "", .max = "250",
+     .doc = "Name that has to be in the certificate of who is called; none: the host of the address."},
     {"threads", FG_CONF_UINT, CONF(threads), .def = "2", .min = "2", .max = "64",
      .doc = "Threads of the transport for calls between services."},
     {"answers_max_bytes", FG_CONF_BYTES, CONF(answers_max_bytes), .def = "256MiB", .min = "1MiB",
@@ -21,24 +30,58 @@ enum { ANSWERS_MAX_BYTES = 256 * 1024 * 1024 }; /* as the default above */
 struct fg_rpc {
     const struct fg_rpc_settings *settings;
     uint64_t cluster;
+    struct fg_secure *secure; /* NULL: no TLS */
 };
 
-enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_rpc **ret_rpc,
-                           struct fg_err *err)
+/* Any of the settings asks for TLS, so that none is passed over in silence. */
+static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, struct fg_err *err)
+{
+    const struct fg_rpc_settings *settings = rpc->settings;
+    bool cert = fg_rpc_is_set(settings->tls_cert_file), key = fg_rpc_is_set(settings->tls_key_file),
+         ca = fg_rpc_is_set(settings->tls_ca_file);
+
+    if (!cert && !key && !ca && !fg_rpc_is_set(settings->tls_server_name))
+        return FG_OK;
+    if (!cert || !key || !ca)
+        return fg_fail(err, FG_E_INVALID,
+                       "TLS between services needs all of rpc.tls_cert_file, rpc.tls_key_file and "
+                       "rpc.tls_ca_file");
+    return fg_secure_create(settings, registry, &rpc->secure, err);
+}
+
+enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
+                           struct fg_rpc **ret_rpc, struct fg_err *err)
 {
     struct fg_rpc *rpc = fg_new(struct fg_rpc);
 
-    (void)err;
     fg_rpc_init((unsigned)settings->threads);
     rpc->settings = settings;
-    rpc->cluster = fg_rpc_cluster_key(settings->cluster);
+    if (fg_rpc_is_set(settings->cluster))
+        rpc->cluster = fg_rpc_cluster_key(settings->cluster);
+    if (start_tls(rpc, registry, err) != FG_OK) {
+        fg_rpc_destroy(rpc);
+        return err->code;
+    }
     *ret_rpc = rpc;
     return FG_OK;
 }
 
 void fg_rpc_destroy(struct fg_rpc *rpc)
 {
+    if (rpc == NULL)
+        return;
+    fg_secure_destroy(rpc->secure);
     free(rpc);
+}
+
+bool fg_rpc_tls_reload(struct fg_rpc *rpc)
+{
+    return rpc->secure != NULL && fg_secure_reload(rpc->secure);
+}
+
+struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? NULL : rpc->secure;
 }
 
 uint64_t fg_rpc_cluster(const struct fg_rpc *rpc)

@@ -4,9 +4,15 @@
 
 #include "common/rpc/rpc.h"
 
+static inline bool fg_rpc_is_set(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
 /* NULL as well: a process without a cluster's name, with the defaults. */
 uint64_t fg_rpc_cluster(const struct fg_rpc *rpc);         /* fg_rpc_cluster_key() of its name */
 const char *fg_rpc_cluster_name(const struct fg_rpc *rpc); /* "" for none */
 uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc);
+struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
 
 #endif

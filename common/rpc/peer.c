@@ -13,6 +13,7 @@
  * - Nothing is freed or stopped in a callback.
  */
 #include "common/rpc/context.h"
+#include "common/rpc/secure.h"
 #include "common/rpc/wire.h"
 
 #include <nng/protocol/reqrep0/req.h>
@@ -39,6 +40,8 @@ struct slot {
 struct nng_peer {
     struct fg_peer peer;
     uint64_t cluster;
+    struct fg_secure *secure; /* borrowed; NULL: no TLS */
+    struct fg_secure_end end;
     nng_socket socket;
     atomic_int connections;
     pthread_mutex_t lock; /* of free */
@@ -174,16 +177,21 @@ static void peer_release(struct fg_call *call)
     call->transport = NULL;
 }
 
-/* Not on an nng thread: nng_aio_free() waits for callbacks. */
+/*
+ * Not on an nng thread: nng_aio_stop() waits for callbacks. All are freed before the socket goes:
+ * a time-out may have ended a call and still be about to leave the socket's lock, and
+ * nng_aio_free() is what waits for that.
+ */
 static void peer_destroy(struct fg_peer *base)
 {
     struct nng_peer *peer = peer_of(base);
 
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_stop(peer->slots[i].aio);
-    (void)nng_close(peer->socket);
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_free(peer->slots[i].aio);
+    (void)nng_close(peer->socket);
+    fg_secure_remove(peer->secure, &peer->end);
     pthread_mutex_destroy(&peer->lock);
     free(peer);
 }
@@ -214,23 +222,32 @@ static int open_slots(struct nng_peer *peer, unsigned calls_max)
     return 0;
 }
 
-static int dial(struct nng_peer *peer, const char *url)
+static int tune(nng_dialer dialer)
+{
+    int rv = fg_wire_tune_dialer(dialer);
+
+    if (rv == 0)
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
+    if (rv == 0)
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
+    return rv;
+}
+
+static enum fg_code dial(struct nng_peer *peer, const char *url, struct fg_err *err)
 {
     nng_dialer dialer;
     int rv = nng_dialer_create(&dialer, peer->socket, url);
 
     if (rv == 0)
-        rv = fg_wire_tune_dialer(dialer);
-    if (rv == 0)
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
-    if (rv == 0)
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
+        rv = tune(dialer);
+    if (rv == 0 && fg_secure_add_dialer(peer->secure, &peer->end, dialer, url, err) != FG_OK)
+        return err->code;
     if (rv == 0)
         rv = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
-    return rv;
+    return fg_wire_check(rv, err);
 }
 
-static int set_up(struct nng_peer *peer, unsigned calls_max, const char *url)
+static int set_up(struct nng_peer *peer, unsigned calls_max)
 {
     /* Before the contexts, which take it over. */
     int rv = nng_socket_set_ms(peer->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
@@ -241,31 +258,37 @@ static int set_up(struct nng_peer *peer, unsigned calls_max, const char *url)
         rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, peer);
     if (rv == 0)
         rv = open_slots(peer, calls_max);
-    if (rv == 0)
-        rv = dial(peer, url);
     return rv;
+}
+
+static struct nng_peer *create(struct fg_rpc *rpc, unsigned calls_max)
+{
+    static const struct fg_peer_ops ops = {peer_send, peer_release, peer_destroy};
+    struct nng_peer *peer;
+
+    fg_assert(calls_max > 0);
+    peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct slot));
+    peer->peer.ops = &ops;
+    peer->cluster = fg_rpc_cluster(rpc);
+    peer->secure = fg_rpc_secure(rpc);
+    pthread_mutex_init(&peer->lock, NULL);
+    return peer;
 }
 
 enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_max,
                           struct fg_peer **ret_peer, struct fg_err *err)
 {
-    static const struct fg_peer_ops ops = {peer_send, peer_release, peer_destroy};
     struct nng_peer *peer;
     nng_socket socket;
-    int rv = nng_req0_open(&socket);
 
-    if (rv != 0)
-        return fg_fail(err, fg_wire_code(rv), "peer %s: %s", url, nng_strerror(rv));
-    fg_assert(calls_max > 0);
-    peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct slot));
-    peer->peer.ops = &ops;
-    peer->cluster = fg_rpc_cluster(rpc);
+    if (fg_secure_check_url(fg_rpc_secure(rpc), url, err) != FG_OK ||
+        fg_wire_check(nng_req0_open(&socket), err) != FG_OK)
+        return fg_wrap(err, "peer %s", url);
+    peer = create(rpc, calls_max);
     peer->socket = socket;
-    pthread_mutex_init(&peer->lock, NULL);
-    rv = set_up(peer, calls_max, url);
-    if (rv != 0) {
+    if (fg_wire_check(set_up(peer, calls_max), err) != FG_OK || dial(peer, url, err) != FG_OK) {
         peer_destroy(&peer->peer);
-        return fg_fail(err, fg_wire_code(rv), "peer %s: %s", url, nng_strerror(rv));
+        return fg_wrap(err, "peer %s", url);
     }
     *ret_peer = &peer->peer;
     return FG_OK;

@@ -67,6 +67,7 @@ enum {
 
 struct fg_rpc_settings {
     char *cluster;
+    char *tls_cert_file, *tls_key_file, *tls_ca_file, *tls_server_name;
     uint64_t threads;
     uint64_t answers_max_bytes;
 };
@@ -78,10 +79,18 @@ extern const size_t fg_rpc_n_fields;
 /* Where functions take one, NULL is a process without a cluster's name, with the defaults. */
 struct fg_rpc;
 
-/* Before anything else of this module. settings are borrowed. */
-enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_rpc **ret_rpc,
-                           struct fg_err *err) fg_must_check;
+/*
+ * Before anything else of this module. settings and registry (NULL: nothing is counted) are
+ * borrowed. FG_E_INVALID: certificate files that cannot be used, with the setting, the file and the
+ * reason.
+ */
+enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
+                           struct fg_rpc **ret_rpc, struct fg_err *err) fg_must_check;
 void fg_rpc_destroy(struct fg_rpc *rpc); /* after its peers and servers; NULL is fine */
+
+/* Looks at the certificate files now, which otherwise happens every few seconds. true: they had
+ * changed and hold for new connections. May block. */
+bool fg_rpc_tls_reload(struct fg_rpc *rpc);
 
 /* Sets nng's thread counts, for programs without a struct fg_rpc; once, before anything else. */
 void fg_rpc_init(unsigned threads);
@@ -150,7 +159,8 @@ enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns,
                           struct fg_err *err) fg_must_check;
 
 /*
- * url: "inproc://name" or "tcp://host:port". calls_max: contexts, calls under way at one time; one
+ * url: "inproc://name", "tcp://host:port" or, with certificates in the settings and only then,
+ * "tls+tcp://host:port". calls_max: contexts, calls under way at one time; one
  * more is FG_E_LIMIT at once. Connecting goes on in the background: a call made without a
  * connection waits a quarter of a second for one and is FG_E_UNAVAILABLE then. A call under way
  * when the connection breaks is FG_E_UNAVAILABLE at once. Destroying waits for callbacks: not from
@@ -174,6 +184,7 @@ typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
 struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,
                           fg_rpc_handler handler, void *arg);
+/* url as in fg_peer_dial(); "tls+tcp" demands a certificate of whoever connects. */
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url,
                                  struct fg_err *err) fg_must_check;
 

@@ -12,6 +12,7 @@
 #include "common/rpc/context.h"
 #include "common/rpc/held.h"
 #include "common/rpc/request.h"
+#include "common/rpc/secure.h"
 #include "common/rpc/wire.h"
 
 #include <nng/protocol/reqrep0/rep.h>
@@ -41,6 +42,7 @@ struct fg_rpc_server {
     struct fg_held *held;
     struct handler handlers[FG_RPC_METHODS];
     nng_socket socket;
+    struct fg_secure_end end; /* its listener */
     bool started;
     nng_aio *sweep_aio; /* a timer */
     unsigned requests_max, n_slots;
@@ -328,16 +330,19 @@ void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method metho
     server->handlers[method] = (struct handler){handler, arg};
 }
 
-static int listen_on(struct fg_rpc_server *server, const char *url)
+static enum fg_code listen_on(struct fg_rpc_server *server, const char *url, struct fg_err *err)
 {
     nng_listener listener;
     int rv = nng_listener_create(&listener, server->socket, url);
 
     if (rv == 0)
         rv = fg_wire_tune_listener(listener);
+    if (rv == 0 && fg_secure_add_listener(fg_rpc_secure(server->rpc), &server->end, listener, url,
+                                          err) != FG_OK)
+        return err->code;
     if (rv == 0)
         rv = nng_listener_start(listener, 0);
-    return rv;
+    return fg_wire_check(rv, err);
 }
 
 /* On an nng thread. */
@@ -371,8 +376,7 @@ static int watch(struct fg_rpc_server *server)
     return rv;
 }
 
-/* Receiving first: what connects finds somebody who listens. */
-static int set_up(struct fg_rpc_server *server, const char *url)
+static int set_up(struct fg_rpc_server *server)
 {
     int rv = watch(server);
 
@@ -382,22 +386,20 @@ static int set_up(struct fg_rpc_server *server, const char *url)
         if (rv == 0)
             nng_ctx_recv(server->slots[i].ctx, server->slots[i].recv_aio);
     }
-    return rv == 0 ? listen_on(server, url) : rv;
+    return rv;
 }
 
+/* Receiving first: what connects finds somebody who listens. */
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url, struct fg_err *err)
 {
-    int rv;
-
     fg_assert(!server->started);
-    rv = nng_rep0_open(&server->socket);
-    if (rv != 0)
-        return fg_fail(err, fg_wire_code(rv), "rpc server %s: %s", url, nng_strerror(rv));
+    if (fg_secure_check_url(fg_rpc_secure(server->rpc), url, err) != FG_OK ||
+        fg_wire_check(nng_rep0_open(&server->socket), err) != FG_OK)
+        return fg_wrap(err, "rpc server %s", url);
     server->started = true;
-    rv = set_up(server, url);
-    if (rv != 0) {
+    if (fg_wire_check(set_up(server), err) != FG_OK || listen_on(server, url, err) != FG_OK) {
         fg_rpc_server_stop(server);
-        return fg_fail(err, fg_wire_code(rv), "rpc server %s: %s", url, nng_strerror(rv));
+        return fg_wrap(err, "rpc server %s", url);
     }
     return FG_OK;
 }
@@ -428,8 +430,9 @@ void fg_rpc_server_stop(struct fg_rpc_server *server)
         nng_msleep(STOP_LINGER_MS);
     nng_aio_stop(server->sweep_aio);
     nng_aio_free(fg_take(server->sweep_aio));
+    free_slots(server); /* before the socket: see peer_destroy() */
     (void)nng_close(server->socket);
-    free_slots(server);
+    fg_secure_remove(fg_rpc_secure(server->rpc), &server->end);
     server->started = false;
 }
 

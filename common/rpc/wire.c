@@ -1,9 +1,16 @@
 #include "common/rpc/wire.h"
 
+#include "common/base/time.h"
+#include "common/run/log.h"
+
+#include <stdatomic.h>
+
 enum {
     /* nng counts its own request id (and those of devices on the way) to the size. */
     RECV_MAX_BYTES = FG_RPC_MESSAGE_MAX_BYTES + 64,
 };
+
+static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
 
 /* A peer that vanishes with its machine is noticed by TCP. inproc does not know the option. */
 static int unless_unsupported(int rv)
@@ -64,8 +71,35 @@ enum fg_code fg_wire_code(int rv)
     }
 }
 
+enum fg_code fg_wire_check(int rv, struct fg_err *err)
+{
+    return rv == 0 ? FG_OK : fg_fail(err, fg_wire_code(rv), "%s", nng_strerror(rv));
+}
+
+/*
+ * Why a handshake failed nng tells nobody but its log: a dialer just is not connected. The first
+ * line says it; those after it are what followed from it, and the next try a second later. What
+ * else is in that log, that an address cannot be reached for example, callers hear.
+ */
+static void on_log(nng_log_level level, nng_log_facility facility, const char *id,
+                   const char *message)
+{
+    static _Atomic int64_t quiet_until_mono_ns;
+    int64_t now_ns = fg_mono_ns(fg_clock_real()), until_ns = atomic_load(&quiet_until_mono_ns);
+
+    (void)level;
+    (void)facility;
+    if (id == NULL || !fg_slice_starts(fg_cstr(id), "NNG-TLS") || now_ns < until_ns ||
+        !atomic_compare_exchange_strong(&quiet_until_mono_ns, &until_ns, now_ns + LOG_EVERY_NS))
+        return;
+    fg_log_warn("TLS between services failed, said at most every ten seconds",
+                fg_ls("err", message));
+}
+
 void fg_rpc_init(unsigned threads)
 {
+    nng_log_set_logger(on_log);
+    nng_log_set_level(NNG_LOG_WARN);
     /* By default they follow the machine's processors, blind to what a container was given. nng
      * wants two for tasks: one that waits for another must not be the last. */
     nng_init_set_parameter(NNG_INIT_NUM_TASK_THREADS, FG_MAX(threads, 2u));

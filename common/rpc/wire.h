@@ -19,4 +19,7 @@ struct fg_slice fg_wire_bytes(nng_msg *msg);
 
 enum fg_code fg_wire_code(int rv);
 
+/* FG_OK for 0, else the code and nng's own words. */
+enum fg_code fg_wire_check(int rv, struct fg_err *err) fg_must_check;
+
 #endif

@@ -231,7 +231,7 @@ static void says_when_the_server_has_no_room(void **state)
     struct fg_call call = make_call(&too_large);
 
     (void)state;
-    assert_int_equal(fg_rpc_create(&settings, &rpc, &err), FG_OK);
+    assert_int_equal(fg_rpc_create(&settings, NULL, &rpc, &err), FG_OK);
     server = fg_rpc_server_create(rpc, 1);
     fg_rpc_server_handle(server, FG_RPC_SELECT, answer_large, NULL);
     peer = fg_peer_direct(server);

@@ -405,8 +405,8 @@ static void tells_clusters_apart(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(fg_rpc_create(&our_settings, &our_rpc, &err), FG_OK);
-    assert_int_equal(fg_rpc_create(&their_settings, &their_rpc, &err), FG_OK);
+    assert_int_equal(fg_rpc_create(&our_settings, NULL, &our_rpc, &err), FG_OK);
+    assert_int_equal(fg_rpc_create(&their_settings, NULL, &their_rpc, &err), FG_OK);
     struct fg_rpc_server *server = fg_rpc_server_create(our_rpc, 2);
     struct {
         struct fg_rpc *rpc;

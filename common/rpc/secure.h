@@ -1,0 +1,62 @@
+/*
+ * TLS between services ("tls+tcp://"): one certificate with its key for what a process listens to
+ * and dials, and the authorities that the other side's certificate has to be from. Both sides show
+ * one. A dialer also wants the name in it that the settings say, or the host of its address.
+ *
+ * nng has mbedTLS do it: TLS 1.2 and 1.3, keys RSA or on NIST's curves.
+ *
+ * Every few seconds a thread looks whether the files have changed and gives a new set that is whole
+ * to all dialers and listeners; a broken one is logged and counted, and the old one stays.
+ * Connections keep what they began with, and so does the one that a listener will accept next: nng
+ * has prepared it.
+ *
+ * Thread: any.
+ */
+#ifndef FG_COMMON_RPC_SECURE_H
+#define FG_COMMON_RPC_SECURE_H
+
+#include "common/rpc/rpc.h"
+
+#include <nng/nng.h>
+#include <nng/supplemental/tls/tls.h>
+
+struct fg_secure;
+
+/* A dialer or a listener with TLS; its owner's, from add to remove. */
+struct fg_secure_end {
+    struct fg_secure_end *next;
+    bool listens;
+    nng_dialer dialer;
+    nng_listener listener;
+    char *server_name; /* of a dialer */
+    /* nng takes a reference to what it uses a moment after it has looked which that is: so the one
+     * before stays until the next change. */
+    nng_tls_config *current, *previous;
+};
+
+/* settings are borrowed and name all three files. registry: NULL: nothing is counted. */
+enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
+                              struct fg_secure **ret_secure, struct fg_err *err) fg_must_check;
+void fg_secure_destroy(struct fg_secure *secure); /* after its ends; NULL is fine */
+
+/* As fg_rpc_tls_reload(). */
+bool fg_secure_reload(struct fg_secure *secure);
+
+/*
+ * Does this address go with these settings? secure NULL: there are none. A link that is in the
+ * clear because one forgot a few letters would be found out by somebody else.
+ */
+enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url,
+                                 struct fg_err *err) fg_must_check;
+
+/* Before the dialer or listener is started. Nothing to do for other addresses than tls+tcp. */
+enum fg_code fg_secure_add_dialer(struct fg_secure *secure, struct fg_secure_end *end,
+                                  nng_dialer dialer, const char *url,
+                                  struct fg_err *err) fg_must_check;
+enum fg_code fg_secure_add_listener(struct fg_secure *secure, struct fg_secure_end *end,
+                                    nng_listener listener, const char *url,
+                                    struct fg_err *err) fg_must_check;
+/* After its socket was closed. Of a zeroed one as well. */
+void fg_secure_remove(struct fg_secure *secure, struct fg_secure_end *end);
+
+#endif
