@@ -1,6 +1,7 @@
 #include "common/rpc/call.h"
 
 #include "common/base/time.h"
+#include "common/rpc/record.h"
 
 #include <semaphore.h>
 #include <time.h>
@@ -31,6 +32,44 @@ struct fg_rpc_frame fg_call_frame(const struct fg_call *call, uint64_t cluster)
     };
 }
 
+/* --- how a peer does --- */
+
+enum { BAD_FAILURES = 3 };
+static const int64_t BAD_NS = 10 * FG_SECOND_NS;
+
+static void note_answer(const struct fg_call *call)
+{
+    struct fg_peer *peer = call->peer;
+    int64_t now_ns = fg_mono_ns(fg_clock_real());
+
+    if (call->code == FG_E_UNAVAILABLE || call->code == FG_E_DEADLINE) {
+        atomic_fetch_add(&peer->failures, 1);
+        atomic_store(&peer->failure_mono_ns, now_ns);
+        return;
+    }
+    atomic_store_explicit(&peer->success_mono_ns, now_ns, memory_order_relaxed);
+    if (atomic_load_explicit(&peer->failures, memory_order_relaxed) != 0)
+        atomic_store(&peer->failures, 0);
+}
+
+void fg_peer_health(const struct fg_peer *peer, struct fg_peer_health *ret_health)
+{
+    *ret_health = (struct fg_peer_health){
+        .calls = atomic_load(&peer->calls),
+        .failures = atomic_load(&peer->failures),
+        .success_mono_ns = atomic_load(&peer->success_mono_ns),
+        .failure_mono_ns = atomic_load(&peer->failure_mono_ns),
+        .connected = atomic_load(&peer->connections) > 0,
+        .connected_wall_ns = atomic_load(&peer->connected_wall_ns),
+    };
+}
+
+bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns)
+{
+    return atomic_load(&peer->failures) >= BAD_FAILURES &&
+           now_mono_ns - atomic_load(&peer->failure_mono_ns) < BAD_NS;
+}
+
 /* --- there --- */
 
 void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
@@ -39,6 +78,8 @@ void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
     call->transport = NULL;
     call->gather = NULL;
     call->rest_bytes = 0;
+    call->begun_mono_ns = fg_mono_ns(fg_clock_real());
+    atomic_fetch_add(&peer->calls, 1);
     peer->ops->send(peer, call);
 }
 
@@ -46,6 +87,7 @@ void fg_call_done(struct fg_peer *peer, struct fg_call *call)
 {
     peer->ops->release(call);
     fg_gather_free(fg_take(call->gather));
+    atomic_fetch_sub(&peer->calls, 1); /* last: who waits for the last call may destroy the peer */
 }
 
 /* --- and back --- */
@@ -59,6 +101,9 @@ static void run_done(struct fg_msg *msg)
 
 void fg_call_end(struct fg_call *call)
 {
+    if (!call->single)
+        fg_record_call(call->peer->record, call->code,
+                       fg_mono_ns(fg_clock_real()) - call->begun_mono_ns);
     if (call->home == NULL) {
         call->done(call);
         return;
@@ -69,18 +114,30 @@ void fg_call_end(struct fg_call *call)
 
 void fg_call_finish(struct fg_call *call)
 {
+    note_answer(call);
     if (call->code == FG_OK && !call->single)
         fg_gather_start(call);
     else
         fg_call_end(call);
 }
 
-void fg_call_fail(struct fg_call *call, enum fg_code code, const char *text)
+static void fill_failure(struct fg_call *call, enum fg_code code, const char *text)
 {
     call->transport = NULL;
     call->reply_head = call->reply_payload = (struct fg_slice){NULL, 0};
     call->code = fg_fail(&call->err, code, "%s", text);
+}
+
+void fg_call_fail(struct fg_call *call, enum fg_code code, const char *text)
+{
+    fill_failure(call, code, text);
     fg_call_finish(call);
+}
+
+void fg_call_refuse(struct fg_call *call, enum fg_code code, const char *text)
+{
+    fill_failure(call, code, text);
+    fg_call_end(call);
 }
 
 void fg_call_read_reply(struct fg_call *call, struct fg_slice bytes)

@@ -22,6 +22,9 @@ void fg_call_finish(struct fg_call *call);
 /* The same without a reply. */
 void fg_call_fail(struct fg_call *call, enum fg_code code, const char *text);
 
+/* It was not even tried, which says nothing about the peer. */
+void fg_call_refuse(struct fg_call *call, enum fg_code code, const char *text);
+
 /* done() at its home, or here. */
 void fg_call_end(struct fg_call *call);
 

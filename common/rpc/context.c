@@ -1,7 +1,10 @@
 #include "common/rpc/context.h"
 
 #include "common/rpc/message.h"
+#include "common/rpc/record.h"
 #include "common/rpc/secure.h"
+
+#include <pthread.h>
 
 #define CONF(field) FG_CONF_AT(struct fg_rpc_settings, field)
 
@@ -27,11 +30,48 @@ const size_t fg_rpc_n_fields = FG_COUNT(fg_rpc_fields);
 
 enum { ANSWERS_MAX_BYTES = 256 * 1024 * 1024 }; /* as the default above */
 
+/* clang-format off */
+#define RPC_METRICS(M)                                                                                      \
+    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Large answers whose parts wait to be fetched")
+/* clang-format on */
+FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
+static const struct fg_metric_def rpc_metrics[] = FG_METRICS_DEFS(RPC_METRICS);
+
+/* Beyond it they share one name: labels are for what one can look at. */
+enum { PEERS_NAMED_MAX = 256 };
+
 struct fg_rpc {
     const struct fg_rpc_settings *settings;
     uint64_t cluster;
-    struct fg_secure *secure; /* NULL: no TLS */
+    struct fg_secure *secure;     /* NULL: no TLS */
+    struct fg_registry *registry; /* NULL: nothing is counted */
+    struct fg_metrics *metrics;
+    /* Of all below. A scrape takes it with the registry's lock held: never the other way round. */
+    pthread_mutex_t lock;
+    struct fg_peer *peers;
+    size_t n_peers;
+    struct fg_held *held;
 };
+
+static void on_scrape(void *arg)
+{
+    struct fg_rpc *rpc = arg;
+
+    (void)pthread_mutex_lock(&rpc->lock);
+    for (struct fg_peer *peer = rpc->peers; peer != NULL; peer = peer->next_counted)
+        fg_record_scrape(peer->record, peer);
+    fg_metric_set(rpc->metrics, RPC_ANSWERS,
+                  rpc->held == NULL ? 0 : (int64_t)fg_held_bytes(rpc->held));
+    (void)pthread_mutex_unlock(&rpc->lock);
+}
+
+static void start_counting(struct fg_rpc *rpc)
+{
+    if (rpc->registry == NULL)
+        return;
+    rpc->metrics = fg_metrics_register(rpc->registry, rpc_metrics, FG_COUNT(rpc_metrics));
+    fg_registry_on_scrape(rpc->registry, on_scrape, rpc);
+}
 
 /* Any of the settings asks for TLS, so that none is passed over in silence. */
 static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, struct fg_err *err)
@@ -56,12 +96,15 @@ enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_reg
 
     fg_rpc_init((unsigned)settings->threads);
     rpc->settings = settings;
+    rpc->registry = registry;
+    (void)pthread_mutex_init(&rpc->lock, NULL);
     if (fg_rpc_is_set(settings->cluster))
         rpc->cluster = fg_rpc_cluster_key(settings->cluster);
     if (start_tls(rpc, registry, err) != FG_OK) {
         fg_rpc_destroy(rpc);
         return err->code;
     }
+    start_counting(rpc);
     *ret_rpc = rpc;
     return FG_OK;
 }
@@ -70,7 +113,9 @@ void fg_rpc_destroy(struct fg_rpc *rpc)
 {
     if (rpc == NULL)
         return;
+    fg_assert(rpc->peers == NULL && rpc->held == NULL);
     fg_secure_destroy(rpc->secure);
+    (void)pthread_mutex_destroy(&rpc->lock);
     free(rpc);
 }
 
@@ -97,4 +142,53 @@ const char *fg_rpc_cluster_name(const struct fg_rpc *rpc)
 uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc)
 {
     return rpc == NULL ? ANSWERS_MAX_BYTES : rpc->settings->answers_max_bytes;
+}
+
+/* --- peers --- */
+
+static const char *label_of(const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    return host == NULL ? url : host + 3;
+}
+
+void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url)
+{
+    bool named;
+
+    if (rpc == NULL || rpc->registry == NULL)
+        return;
+    (void)pthread_mutex_lock(&rpc->lock);
+    named = rpc->n_peers++ < PEERS_NAMED_MAX;
+    (void)pthread_mutex_unlock(&rpc->lock);
+    peer->record = fg_record_create(rpc->registry, named ? label_of(url) : "other");
+    (void)pthread_mutex_lock(&rpc->lock);
+    peer->next_counted = rpc->peers;
+    rpc->peers = peer;
+    (void)pthread_mutex_unlock(&rpc->lock);
+}
+
+void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer)
+{
+    if (rpc == NULL || peer->record == NULL)
+        return;
+    (void)pthread_mutex_lock(&rpc->lock);
+    for (struct fg_peer **at = &rpc->peers; *at != NULL; at = &(*at)->next_counted)
+        if (*at == peer) {
+            *at = peer->next_counted;
+            rpc->n_peers--;
+            break;
+        }
+    (void)pthread_mutex_unlock(&rpc->lock);
+    fg_record_destroy(fg_take(peer->record));
+}
+
+void fg_rpc_show_held(struct fg_rpc *rpc, struct fg_held *held)
+{
+    if (rpc == NULL)
+        return;
+    (void)pthread_mutex_lock(&rpc->lock);
+    rpc->held = held;
+    (void)pthread_mutex_unlock(&rpc->lock);
 }

@@ -2,6 +2,7 @@
 #ifndef FG_COMMON_RPC_CONTEXT_H
 #define FG_COMMON_RPC_CONTEXT_H
 
+#include "common/rpc/held.h"
 #include "common/rpc/rpc.h"
 
 static inline bool fg_rpc_is_set(const char *text)
@@ -14,5 +15,12 @@ uint64_t fg_rpc_cluster(const struct fg_rpc *rpc);         /* fg_rpc_cluster_key
 const char *fg_rpc_cluster_name(const struct fg_rpc *rpc); /* "" for none */
 uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc);
 struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
+
+/* The peer is counted from now on, under its address, until remove, before it is destroyed. */
+void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url);
+void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer);
+
+/* A server's answers that wait are shown from now on; NULL: no more. */
+void fg_rpc_show_held(struct fg_rpc *rpc, struct fg_held *held);
 
 #endif

@@ -12,7 +12,9 @@
  * so the wait is short.
  * - Nothing is freed or stopped in a callback.
  */
+#include "common/base/time.h"
 #include "common/rpc/context.h"
+#include "common/rpc/record.h"
 #include "common/rpc/secure.h"
 #include "common/rpc/wire.h"
 
@@ -39,11 +41,9 @@ struct slot {
 
 struct nng_peer {
     struct fg_peer peer;
-    uint64_t cluster;
-    struct fg_secure *secure; /* borrowed; NULL: no TLS */
+    struct fg_rpc *rpc; /* borrowed; NULL */
     struct fg_secure_end end;
     nng_socket socket;
-    atomic_int connections;
     pthread_mutex_t lock; /* of free */
     struct slot *free;
     unsigned n_slots;
@@ -110,6 +110,7 @@ static void finish_reply(struct slot *slot)
     nng_msg *reply = nng_aio_get_msg(slot->aio);
 
     slot_give(slot);
+    fg_record_received(call->peer->record, nng_msg_len(reply));
     call->transport = reply;
     fg_call_read_reply(call, fg_wire_bytes(reply));
     fg_call_finish(call);
@@ -121,7 +122,7 @@ static void on_unsent(struct slot *slot, int rv)
     nng_msg *msg = nng_aio_get_msg(slot->aio);
     uint64_t left_ms = fg_rpc_left_ms(slot->call->deadline_mono_ns);
 
-    if (rv == NNG_ETIMEDOUT && left_ms > 0 && atomic_load(&slot->peer->connections) > 0) {
+    if (rv == NNG_ETIMEDOUT && left_ms > 0 && atomic_load(&slot->peer->peer.connections) > 0) {
         start_send(slot, msg, left_ms); /* the other side is there and busy */
         return;
     }
@@ -155,17 +156,18 @@ static void on_aio(void *arg)
 static void peer_send(struct fg_peer *base, struct fg_call *call)
 {
     struct nng_peer *peer = peer_of(base);
-    struct fg_rpc_frame frame = fg_call_frame(call, peer->cluster);
+    struct fg_rpc_frame frame = fg_call_frame(call, fg_rpc_cluster(peer->rpc));
     struct slot *slot;
 
     if (fg_rpc_frame_size(&frame) == 0) {
-        fg_call_fail(call, FG_E_TOO_LARGE, "request is larger than a message may be");
+        fg_call_refuse(call, FG_E_TOO_LARGE, "request is larger than a message may be");
     } else if (frame.left == 0) {
-        fg_call_fail(call, FG_E_DEADLINE, "deadline was over before the call");
+        fg_call_refuse(call, FG_E_DEADLINE, "deadline was over before the call");
     } else if ((slot = slot_take(peer)) == NULL) {
-        fg_call_fail(call, FG_E_LIMIT, "too many calls under way");
+        fg_call_refuse(call, FG_E_LIMIT, "too many calls under way");
     } else {
         slot->call = call;
+        fg_record_sent(base->record, fg_rpc_frame_size(&frame));
         start_send(slot, fg_wire_msg(&frame), frame.left);
     }
 }
@@ -191,7 +193,8 @@ static void peer_destroy(struct fg_peer *base)
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_free(peer->slots[i].aio);
     (void)nng_close(peer->socket);
-    fg_secure_remove(peer->secure, &peer->end);
+    fg_secure_remove(fg_rpc_secure(peer->rpc), &peer->end);
+    fg_rpc_remove_peer(peer->rpc, base);
     pthread_mutex_destroy(&peer->lock);
     free(peer);
 }
@@ -199,10 +202,15 @@ static void peer_destroy(struct fg_peer *base)
 /* On an nng thread. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
-    struct nng_peer *peer = arg;
+    struct fg_peer *peer = arg;
 
     (void)pipe;
-    atomic_fetch_add(&peer->connections, event == NNG_PIPE_EV_ADD_POST ? 1 : -1);
+    if (event == NNG_PIPE_EV_ADD_POST) {
+        atomic_store(&peer->connected_wall_ns, fg_wall_ns(fg_clock_real()));
+        atomic_fetch_add(&peer->connections, 1);
+    } else if (atomic_fetch_sub(&peer->connections, 1) == 1) {
+        atomic_store(&peer->connected_wall_ns, 0);
+    }
 }
 
 static int open_slots(struct nng_peer *peer, unsigned calls_max)
@@ -240,7 +248,8 @@ static enum fg_code dial(struct nng_peer *peer, const char *url, struct fg_err *
 
     if (rv == 0)
         rv = tune(dialer);
-    if (rv == 0 && fg_secure_add_dialer(peer->secure, &peer->end, dialer, url, err) != FG_OK)
+    if (rv == 0 &&
+        fg_secure_add_dialer(fg_rpc_secure(peer->rpc), &peer->end, dialer, url, err) != FG_OK)
         return err->code;
     if (rv == 0)
         rv = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
@@ -253,9 +262,9 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
     int rv = nng_socket_set_ms(peer->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
 
     if (rv == 0)
-        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe, peer);
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe, &peer->peer);
     if (rv == 0)
-        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, peer);
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, &peer->peer);
     if (rv == 0)
         rv = open_slots(peer, calls_max);
     return rv;
@@ -269,8 +278,7 @@ static struct nng_peer *create(struct fg_rpc *rpc, unsigned calls_max)
     fg_assert(calls_max > 0);
     peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct slot));
     peer->peer.ops = &ops;
-    peer->cluster = fg_rpc_cluster(rpc);
-    peer->secure = fg_rpc_secure(rpc);
+    peer->rpc = rpc;
     pthread_mutex_init(&peer->lock, NULL);
     return peer;
 }
@@ -290,6 +298,7 @@ enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_ma
         peer_destroy(&peer->peer);
         return fg_wrap(err, "peer %s", url);
     }
+    fg_rpc_add_peer(rpc, &peer->peer, url);
     *ret_peer = &peer->peer;
     return FG_OK;
 }

@@ -81,8 +81,8 @@ struct fg_rpc;
 
 /*
  * Before anything else of this module. settings and registry (NULL: nothing is counted) are
- * borrowed. FG_E_INVALID: certificate files that cannot be used, with the setting, the file and the
- * reason.
+ * borrowed; nobody scrapes once it was destroyed. FG_E_INVALID: certificate files that cannot be
+ * used, with the setting, the file and the reason.
  */
 enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
                            struct fg_rpc **ret_rpc, struct fg_err *err) fg_must_check;
@@ -97,8 +97,14 @@ void fg_rpc_init(unsigned threads);
 
 /* --- callers --- */
 
+/* Zeroed but for ops by who makes one. */
 struct fg_peer {
     const struct fg_peer_ops *ops;
+    /* This module's own: how it goes. */
+    atomic_uint calls, failures, connections;
+    _Atomic int64_t success_mono_ns, failure_mono_ns, connected_wall_ns;
+    struct fg_peer_record *record; /* what is counted; NULL: nothing */
+    struct fg_peer *next_counted;
 };
 
 /*
@@ -128,7 +134,8 @@ struct fg_call {
     struct fg_gather *gather;
     uint64_t rest_key, rest_bytes; /* of the payload, where the first reply had not all of it */
     bool single;                   /* somebody else asks for the rest */
-    atomic_bool unwanted;          /* nobody waits for the rest */
+    int64_t begun_mono_ns;
+    atomic_bool unwanted; /* nobody waits for the rest */
     struct fg_msg msg;
 };
 
@@ -157,6 +164,24 @@ enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call);
 /* Waits on the calling thread until the peer answers a PING; FG_E_DEADLINE after timeout_ns. */
 enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns,
                           struct fg_err *err) fg_must_check;
+
+/*
+ * How a peer does, by the calls that were made to it. A failure is one that another peer might not
+ * have had: nobody there, or no answer in time. An error that the other side answered with is none.
+ */
+struct fg_peer_health {
+    unsigned calls;            /* sent, and fg_call_done() not yet called */
+    unsigned failures;         /* since the last answer */
+    int64_t success_mono_ns;   /* the last one's time; 0: there was none */
+    int64_t failure_mono_ns;   /* likewise */
+    bool connected;            /* now; of one that needs no connection: never */
+    int64_t connected_wall_ns; /* since when; 0: it is not */
+};
+void fg_peer_health(const struct fg_peer *peer, struct fg_peer_health *ret_health);
+
+/* Several failures running, the last of them in these seconds: whoever has a choice puts it last.
+ * It is not bad for ever without being asked, so somebody will find out when it is well again. */
+bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns);
 
 /*
  * url: "inproc://name", "tcp://host:port" or, with certificates in the settings and only then,

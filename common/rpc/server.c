@@ -314,6 +314,7 @@ struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests
     fg_assert(requests_max > 0);
     server->rpc = rpc;
     server->held = fg_held_create(fg_rpc_answers_max(rpc));
+    fg_rpc_show_held(rpc, server->held);
     server->requests_max = requests_max;
     server->slots = fg_calloc(requests_max, sizeof(struct slot));
     pthread_mutex_init(&server->lock, NULL);
@@ -441,6 +442,7 @@ void fg_rpc_server_destroy(struct fg_rpc_server *server)
     if (server == NULL)
         return;
     fg_rpc_server_stop(server);
+    fg_rpc_show_held(server->rpc, NULL);
     fg_held_destroy(server->held);
     pthread_cond_destroy(&server->idle);
     pthread_mutex_destroy(&server->lock);

@@ -205,6 +205,20 @@ struct fg_metrics *fg_metrics_register(struct fg_registry *registry,
     return table;
 }
 
+void fg_metrics_unregister(struct fg_registry *registry, struct fg_metrics *metrics)
+{
+    struct fg_metrics **at = &registry->tables;
+
+    pthread_mutex_lock(&registry->mutex);
+    while (*at != metrics) {
+        fg_assert(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = metrics->next;
+    pthread_mutex_unlock(&registry->mutex);
+    table_destroy(metrics);
+}
+
 void fg_registry_on_scrape(struct fg_registry *registry, void (*on_scrape)(void *arg), void *arg)
 {
     struct hook *hook = fg_new(struct hook);

@@ -17,7 +17,7 @@
  * one family have one kind. The same name in two tables is one series: their sum.
  *
  * A table may also be built while the program runs (a row for each route and status, say): its
- * array and strings belong to the caller and live as long as the registry.
+ * array and strings belong to the caller and live as long as it is registered.
  *
  * Thread: any. Counting is cheap: relaxed atomics on stripes, one of which a thread uses always,
  * summed when scraped.
@@ -49,11 +49,15 @@ struct fg_registry *fg_registry_create(void);
 void fg_registry_destroy(struct fg_registry *registry); /* and all its tables; NULL is fine */
 
 /*
- * defs and its strings have to live as long as the registry. Registering the same table (the same
- * address) twice gives the same values.
+ * defs and its strings have to live as long as the registry, or until the table is unregistered.
+ * Registering the same table (the same address) twice gives the same values.
  */
 struct fg_metrics *fg_metrics_register(struct fg_registry *registry,
                                        const struct fg_metric_def *defs, size_t count);
+
+/* The table leaves, with what it counted; its array and strings are the caller's again. For things
+ * that come and go. */
+void fg_metrics_unregister(struct fg_registry *registry, struct fg_metrics *metrics);
 
 /*
  * Values that are read when scraped (queue depths, memory): on_scrape is called on the scraping

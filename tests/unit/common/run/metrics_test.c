@@ -221,6 +221,28 @@ static void an_empty_registry_writes_nothing(void **state)
     fg_registry_destroy(NULL);
 }
 
+static void tables_leave(void **state)
+{
+    static const struct fg_metric_def first[] = {{FG_METRIC_COUNTER, "fg_c{p=\"1\"}", "C."}},
+                                      second[] = {{FG_METRIC_COUNTER, "fg_c{p=\"2\"}", "C."}};
+    struct fg_registry *registry = fg_registry_create();
+    struct fg_metrics *one = fg_metrics_register(registry, first, 1);
+    struct fg_metrics *two = fg_metrics_register(registry, second, 1);
+
+    (void)state;
+    fg_metric_add(one, 0, 1);
+    fg_metric_add(two, 0, 2);
+    fg_metrics_unregister(registry, one);
+    assert_string_equal(text_of(registry),
+                        "# HELP fg_c C.\n# TYPE fg_c counter\nfg_c{p=\"2\"} 2\n");
+    one = fg_metrics_register(registry, first, 1); /* begins anew */
+    assert_int_equal(fg_metric_get(one, 0), 0);
+    fg_metrics_unregister(registry, one);
+    fg_metrics_unregister(registry, two);
+    assert_string_equal(text_of(registry), "");
+    fg_registry_destroy(registry);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +253,7 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_between_threads),
         cmocka_unit_test(docs),
         cmocka_unit_test(an_empty_registry_writes_nothing),
+        cmocka_unit_test(tables_leave),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
