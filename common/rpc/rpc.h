@@ -242,13 +242,4 @@ void fg_rpc_reply_error(struct fg_rpc_request *req, const struct fg_err *err);
 /* As if of the server's own cluster. */
 struct fg_peer *fg_peer_direct(struct fg_rpc_server *server);
 
-/* Passes on to `inner` (borrowed), failing as told; seeded, so that a run can be had again. */
-struct fg_peer_faults {
-    uint64_t seed;
-    unsigned drop_request_permille; /* never arrives; FG_E_UNAVAILABLE */
-    unsigned drop_reply_permille;   /* arrives, and the answer is lost; FG_E_UNAVAILABLE */
-    unsigned duplicate_permille;    /* arrives twice */
-};
-struct fg_peer *fg_peer_faulty(struct fg_peer *inner, const struct fg_peer_faults *faults);
-
 #endif

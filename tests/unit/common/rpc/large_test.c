@@ -2,6 +2,7 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/rpc/call.h"
+#include "common/rpc/faulty.h"
 #include "common/rpc/held.h"
 #include "common/rpc/request.h"
 #include "tests/lib/rpc_run.h"
@@ -406,28 +407,29 @@ static void does_not_believe_everything(void **state)
 static void loses_parts(void **state)
 {
     struct fixture *f = *state;
-    struct fg_peer *faulty =
-        fg_peer_faulty(f->peer, &(struct fg_peer_faults){.seed = 3,
-                                                         .drop_request_permille = 100,
-                                                         .drop_reply_permille = 100,
-                                                         .duplicate_permille = 100});
+    struct fg_peer_faulty *faulty =
+        fg_peer_faulty_create(f->peer, &(struct fg_peer_faults){.seed = 3,
+                                                                .drop_request_permille = 100,
+                                                                .drop_reply_permille = 100,
+                                                                .duplicate_permille = 100});
+    struct fg_peer *peer = fg_peer_faulty_peer(faulty);
     const size_t len = 3 * PART + 1;
     unsigned ok = 0;
 
     for (unsigned i = 0; i < 50; i++) {
         struct fg_call call = make_call(&len);
 
-        if (fg_peer_call(faulty, &call) == FG_OK) {
+        if (fg_peer_call(peer, &call) == FG_OK) {
             assert_int_equal(call.reply_payload.len, len);
             assert_true(is_right(call.reply_payload, 0));
             ok++;
         } else {
             assert_int_equal(call.code, FG_E_UNAVAILABLE);
         }
-        fg_call_done(faulty, &call);
+        fg_call_done(peer, &call);
     }
     assert_in_range(ok, 10, 40);
-    fg_peer_destroy(faulty);
+    fg_peer_destroy(peer);
 }
 
 #define LARGE(test, way)                                                                           \

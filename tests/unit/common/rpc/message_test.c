@@ -1,4 +1,4 @@
-/* The frame, and the peers that need no transport. */
+/* The frame, and the peer that needs no transport. */
 #include "common/base/time.h"
 #include "common/rpc/call.h"
 #include "tests/lib/rpc_run.h"
@@ -63,7 +63,7 @@ static void frame_refuses_what_it_does_not_know(void **state)
     assert_int_equal(fg_rpc_frame_decode(fg_bytes(bytes, sizeof bytes), &back, &err), FG_E_INVALID);
 }
 
-/* --- direct and faulty --- */
+/* --- direct --- */
 
 static void refuse(struct fg_rpc_request *req, void *arg)
 {
@@ -108,57 +108,6 @@ static void direct_peer_answers(void **state)
     fg_rpc_server_destroy(server);
 }
 
-struct tally {
-    unsigned ok, failed, served;
-};
-
-static struct tally run_faulty(const struct fg_peer_faults *faults)
-{
-    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
-    struct fg_peer *inner = fg_peer_direct(server), *peer = fg_peer_faulty(inner, faults);
-    struct tally tally = {0};
-
-    fg_rpc_server_handle(server, FG_RPC_PING, rpc_run_echo, &tally.served);
-    for (unsigned i = 0; i < 1000; i++) {
-        struct fg_call call = rpc_run_call(FG_RPC_PING, FG_SECOND_NS);
-
-        if (fg_peer_call(peer, &call) == FG_OK) {
-            assert_true(fg_slice_is(call.reply_payload, "payload"));
-            tally.ok++;
-        } else {
-            assert_int_equal(call.code, FG_E_UNAVAILABLE);
-            tally.failed++;
-        }
-        fg_call_done(peer, &call);
-    }
-    fg_peer_destroy(peer);
-    fg_peer_destroy(inner);
-    fg_rpc_server_destroy(server);
-    return tally;
-}
-
-static void faulty_peer_loses_and_doubles(void **state)
-{
-    struct fg_peer_faults none = {.seed = 1}, requests = {.seed = 1, .drop_request_permille = 300},
-                          replies = {.seed = 1, .drop_reply_permille = 300},
-                          twice = {.seed = 1, .duplicate_permille = 300};
-    struct tally tally = run_faulty(&none);
-
-    (void)state;
-    assert_int_equal(tally.ok, 1000);
-    assert_int_equal(tally.served, 1000);
-    tally = run_faulty(&requests);
-    assert_in_range(tally.failed, 200, 400);
-    assert_int_equal(tally.served, tally.ok);
-    tally = run_faulty(&replies);
-    assert_in_range(tally.failed, 200, 400);
-    assert_int_equal(tally.served, 1000);
-    tally = run_faulty(&twice);
-    assert_int_equal(tally.ok, 1000);
-    assert_in_range(tally.served, 1200, 1400);
-    assert_int_equal(run_faulty(&twice).served, tally.served); /* the same seed, the same run */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,7 +115,6 @@ int main(void)
         cmocka_unit_test(frame_comes_back),
         cmocka_unit_test(frame_refuses_what_it_does_not_know),
         cmocka_unit_test(direct_peer_answers),
-        cmocka_unit_test(faulty_peer_loses_and_doubles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
