@@ -1,5 +1,4 @@
-/* Calls over nng, by inproc and TCP. nng allows no fork after its first call, so the process that
- * gets killed is forked first, by main(). */
+/* Calls over nng, by inproc and TCP. */
 #include "common/base/time.h"
 #include "common/rpc/call.h"
 #include "tests/lib/rpc_run.h"
@@ -9,18 +8,15 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #define URL "inproc://rpc_test"
 
-static char tcp_url[64], victim_url[64];
-static pid_t victim;
+static char tcp_url[RPC_RUN_URL_BYTES];
 
 static int64_t now_ns(void)
 {
@@ -456,58 +452,6 @@ static void server_says_when_it_cannot_listen(void **state)
     fg_rpc_server_destroy(server);
 }
 
-static bool call_victim(struct fg_peer *peer)
-{
-    struct fg_call call = rpc_run_call(FG_RPC_PING, 5 * FG_SECOND_NS);
-    bool ok = fg_peer_call(peer, &call) == FG_OK;
-
-    fg_call_done(peer, &call);
-    return ok;
-}
-
-/* The victim never answers SELECT; kill -9 ends the wait. */
-static void says_unavailable_when_killed(void **state)
-{
-    atomic_int left = 1;
-    struct counted one = {rpc_run_call(FG_RPC_SELECT, 60 * FG_SECOND_NS), &left};
-    struct fg_peer *peer;
-    struct fg_err err;
-    int status;
-
-    (void)state;
-    assert_int_equal(fg_peer_dial(NULL, victim_url, 4, &peer, &err), FG_OK);
-    while (!call_victim(peer))
-        continue;
-    one.call.done = count_down;
-    one.call.deadline_mono_ns = now_ns() + 60 * FG_SECOND_NS;
-    fg_peer_send(peer, &one.call);
-    assert_true(call_victim(peer)); /* so the one before has arrived */
-    int64_t start_ns = now_ns();
-    assert_int_equal(kill(victim, SIGKILL), 0);
-    assert_int_equal(waitpid(victim, &status, 0), victim);
-    wait_until_zero(&left);
-    assert_int_equal(one.call.code, FG_E_UNAVAILABLE);
-    assert_true(now_ns() - start_ns < 2 * FG_SECOND_NS);
-    fg_call_done(peer, &one.call);
-    assert_false(call_victim(peer));
-    fg_peer_destroy(peer);
-}
-
-static void be_the_victim(void)
-{
-    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 4);
-    static struct shelf shelf;
-    struct fg_err err;
-
-    fg_rpc_init(2);
-    fg_rpc_server_handle(server, FG_RPC_PING, rpc_run_echo, NULL);
-    fg_rpc_server_handle(server, FG_RPC_SELECT, keep, &shelf);
-    if (fg_rpc_server_start(server, victim_url, &err) != FG_OK)
-        _exit(1);
-    for (;;)
-        pause();
-}
-
 #define INPROC(test) cmocka_unit_test_setup_teardown(test, set_up_inproc, tear_down)
 #define TCP(test)                                                                                  \
     {                                                                                              \
@@ -541,15 +485,9 @@ int main(void)
         cmocka_unit_test(refuses_foreign_replies),
         cmocka_unit_test(tells_clusters_apart),
         cmocka_unit_test(says_unavailable_without_a_server),
-        cmocka_unit_test(says_unavailable_when_killed),
     };
 
-    /* Ports below the range that outgoing connections are given, different per process. */
-    (void)snprintf(tcp_url, sizeof tcp_url, "tcp://127.0.0.1:%d", 20000 + getpid() % 5000);
-    (void)snprintf(victim_url, sizeof victim_url, "tcp://127.0.0.1:%d", 25000 + getpid() % 5000);
-    victim = fork();
-    if (victim == 0)
-        be_the_victim();
+    rpc_run_url("tcp", tcp_url);
     fg_rpc_init(2);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
