@@ -35,12 +35,10 @@ struct fg_peer_record {
 /* host:port has none of those that a label's value must not have as they are. */
 static void clean_label(const char *label, char out[LABEL_MAX_BYTES])
 {
-    size_t len = 0;
-
-    for (; *label != '\0' && len + 1 < LABEL_MAX_BYTES; label++)
-        out[len++] =
-            *label <= ' ' || *label > '~' || *label == '"' || *label == '\\' ? '_' : *label;
-    out[len] = '\0';
+    (void)snprintf(out, LABEL_MAX_BYTES, "%s", label);
+    for (; *out != '\0'; out++)
+        if (*out <= ' ' || *out > '~' || *out == '"' || *out == '\\')
+            *out = '_';
 }
 
 struct fg_peer_record *fg_record_create(struct fg_registry *registry, const char *label)

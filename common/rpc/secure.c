@@ -88,7 +88,7 @@ static enum fg_code make_config(const struct set *set, const char *server_name,
 
 static enum fg_code check(struct set *set, struct fg_err *err)
 {
-    nng_tls_config *config;
+    nng_tls_config *config = NULL;
 
     if (fg_pem_check_pair(&set->files[CERT], &set->files[KEY], &set->end_s, err) != FG_OK ||
         fg_pem_check_certs(&set->files[CA], err) != FG_OK ||
@@ -129,7 +129,7 @@ static uint64_t hash_of(const struct set *set)
 static enum fg_code give_config(struct fg_secure *secure, struct fg_secure_end *end,
                                 struct fg_err *err)
 {
-    nng_tls_config *config;
+    nng_tls_config *config = NULL;
     int rv;
 
     if (make_config(&secure->set, end->listens ? NULL : end->server_name, &config, err) != FG_OK)

@@ -231,7 +231,7 @@ static void survives_losers(void **state)
 
     for (size_t i = 0; i < PEERS; i++)
         f->ones[i].answer_bytes = (1 << 20) + 1;
-    for (unsigned i = 0; i < 60; i++)
+    for (unsigned i = 0; i < 40; i++)
         assert_int_equal(call_all(f, i % 7 * FG_MS_NS / 4, &from), FG_OK);
 }
 
