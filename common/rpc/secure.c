@@ -102,11 +102,12 @@ static enum fg_code check(struct set *set, struct fg_err *err)
 static enum fg_code read_set(const struct fg_rpc_settings *settings, struct set *ret_set,
                              struct fg_err *err)
 {
-    *ret_set = (struct set){.files = {
-                                [CERT] = {"rpc.tls_cert_file", settings->tls_cert_file},
-                                [KEY] = {"rpc.tls_key_file", settings->tls_key_file},
-                                [CA] = {"rpc.tls_ca_file", settings->tls_ca_file},
-                            }};
+    *ret_set =
+        (struct set){.files = {
+                         [CERT] = {.setting = "rpc.tls_cert_file", .path = settings->tls_cert_file},
+                         [KEY] = {.setting = "rpc.tls_key_file", .path = settings->tls_key_file},
+                         [CA] = {.setting = "rpc.tls_ca_file", .path = settings->tls_ca_file},
+                     }};
     for (size_t i = 0; i < FILES; i++)
         if (fg_pem_read(&ret_set->files[i], err) != FG_OK)
             return err->code;
