@@ -64,6 +64,14 @@ static int64_t now(const struct fg_ring_watch *watch)
     return fg_mono_ns(watch->config.clock);
 }
 
+/* Under the lock. Returns the number of a read that begins from now on. */
+static uint64_t ask(struct fg_ring_watch *watch)
+{
+    watch->asked = true;
+    (void)pthread_cond_signal(&watch->wake);
+    return fg_ring_follow_ticket(&watch->follow);
+}
+
 /* ---- the seat ---- */
 
 static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *event);
@@ -104,7 +112,7 @@ static void swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
 static void ask_to_read(struct fg_ring_watch *watch)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    (void)fg_ring_follow_ticket(&watch->follow);
+    (void)ask(watch);
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
@@ -271,34 +279,25 @@ static void follow_step(struct fg_ring_watch *watch, const struct asked *asked,
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-static bool is_stopping(struct fg_ring_watch *watch)
-{
-    bool stop;
-
-    (void)pthread_mutex_lock(&watch->lock);
-    stop = watch->stop;
-    (void)pthread_mutex_unlock(&watch->lock);
-    return stop;
-}
-
 static void *run(void *arg)
 {
     struct fg_ring_watch *watch = arg;
+    struct fg_ring_follow_effects effects = {0};
     struct asked asked = {0};
 
     (void)pthread_setname_np(pthread_self(), "ring");
     do {
-        struct fg_ring_follow_effects effects;
+        bool begun = effects.read; /* at the end of the last one, for those who waited */
+        int64_t wake_mono_ns;
 
         if (watch->config.seat != NULL)
             tell_seat(watch, &asked);
         follow_step(watch, &asked, &effects);
-        while (effects.read && !is_stopping(watch)) {
+        effects.read |= begun;
+        if (effects.read)
             read_once(watch, &effects);
-            if (!effects.read) /* what the seat wants to know */
-                follow_step(watch, &(struct asked){0}, &effects);
-        }
-        asked = wait_for_more(watch, FG_MIN(effects.wake_mono_ns, watch->seat_wake_mono_ns));
+        wake_mono_ns = effects.read ? 0 : FG_MIN(effects.wake_mono_ns, watch->seat_wake_mono_ns);
+        asked = wait_for_more(watch, wake_mono_ns);
     } while (!asked.stop);
     return NULL;
 }
@@ -335,14 +334,6 @@ enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch, u
     if (revision == known)
         return FG_RING_ADMITS;
     return revision < known ? FG_RING_ADMITS_NOT_OLDER : FG_RING_ADMITS_NOT_YET;
-}
-
-/* Under the lock. Returns the number of a read that begins from now on. */
-static uint64_t ask(struct fg_ring_watch *watch)
-{
-    watch->asked = true;
-    (void)pthread_cond_signal(&watch->wake);
-    return fg_ring_follow_ticket(&watch->follow);
 }
 
 void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision)
@@ -507,6 +498,7 @@ static void init_seat(struct fg_ring_watch *watch, uint64_t seed)
     const struct fg_ring_watch_seat *seat = watch->config.seat;
 
     watch->seat_config = *seat;
+    watch->config.seat = &watch->seat_config;
     fg_ring_seat_init(&watch->seat, &(struct fg_ring_seat_config){
                                         .name = fg_cstr(seat->name),
                                         .zone = fg_cstr(seat->zone),
