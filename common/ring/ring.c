@@ -93,7 +93,8 @@ const char *fg_ring_zone_fault(struct fg_slice zone)
     if (zone.len > FG_RING_TEXT_MAX_BYTES)
         return "is longer than 128 bytes";
     for (size_t i = 0; i < zone.len; i++)
-        if (!is_letter_or_digit(zone.ptr[i]) && memchr("-._", zone.ptr[i], 3) == NULL)
+        if (!is_letter_or_digit(zone.ptr[i]) &&
+            fg_slice_find(FG_LIT("-._"), zone.ptr[i]) == SIZE_MAX)
             return "has something other than letters, digits and -._";
     return NULL;
 }

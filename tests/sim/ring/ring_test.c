@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 10, SEEDS_TO_BREAK = 100, STEPS = 12000, ALL_RULES = (1 << RULES_COUNT) - 1 };
+enum { SEEDS = 6, SEEDS_TO_BREAK = 100, STEPS = 12000, ALL_RULES = (1 << RULES_COUNT) - 1 };
 
 static const char *const rule_names[] = {
 #define X(name, text) text,

@@ -113,7 +113,7 @@ static void as_the_slow_one(void **state)
         assert_int_equal(table->n_owners, FG_MIN(shapes[s].n, shapes[s].replicas));
         assert_int_equal(table->revision, 7);
         for (uint32_t shard = 0; shard < FG_RING_SHARDS; shard += 31) {
-            uint32_t owners[FG_RING_REPLICAS_MAX];
+            uint32_t owners[FG_RING_REPLICAS_MAX] = {0};
 
             assert_int_equal(slow_owners(&made, shard, owners), table->n_owners);
             for (unsigned i = 0; i < table->n_owners; i++)
