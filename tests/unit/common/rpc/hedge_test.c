@@ -16,7 +16,7 @@ struct one {
     struct fg_rpc_server *server;
     struct fg_peer *peer;
     enum fg_code code; /* what it answers at once; FG_OK: "answer"; with `slow` it waits */
-    bool slow;
+    atomic_bool slow;
     size_t answer_bytes; /* 0: few */
     _Atomic(struct fg_rpc_request *) waiting;
     atomic_uint asked;
@@ -41,15 +41,26 @@ static void reply(struct one *one, struct fg_rpc_request *req)
     free(bytes);
 }
 
+static void answer_waiting(struct one *one)
+{
+    struct fg_rpc_request *req = atomic_exchange(&one->waiting, NULL);
+
+    if (req != NULL)
+        reply(one, req);
+}
+
 static void on_select(struct fg_rpc_request *req, void *arg)
 {
     struct one *one = arg;
 
     atomic_fetch_add(&one->asked, 1);
-    if (one->slow)
-        atomic_store(&one->waiting, req);
-    else
+    if (!atomic_load(&one->slow)) {
         reply(one, req);
+        return;
+    }
+    atomic_store(&one->waiting, req); /* the only one: each is asked once while it is slow */
+    if (!atomic_load(&one->slow))     /* who ended that looked before */
+        answer_waiting(one);
 }
 
 static int set_up(void **state)
@@ -73,23 +84,25 @@ static int set_up(void **state)
     return 0;
 }
 
-/* What is still asked is answered: a server waits for that. Its caller has gone. */
+/* A server waits for what it was asked, and some of it may still be on its way: its caller has
+ * gone. */
+static void answer_all(struct one *one)
+{
+    struct fg_peer_health health;
+
+    atomic_store(&one->slow, false);
+    answer_waiting(one);
+    do
+        fg_peer_health(one->peer, &health);
+    while (health.calls > 0 && usleep(1000) == 0);
+}
+
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
     for (size_t i = 0; i < PEERS; i++) {
-        struct fg_rpc_request *req = atomic_load(&f->ones[i].waiting);
-
-        if (req != NULL)
-            reply(&f->ones[i], req);
-    }
-    for (size_t i = 0; i < PEERS; i++) {
-        struct fg_peer_health health;
-
-        do
-            fg_peer_health(f->ones[i].peer, &health);
-        while (health.calls > 0 && usleep(1000) == 0);
+        answer_all(&f->ones[i]);
         fg_peer_destroy(f->ones[i].peer);
         fg_rpc_server_destroy(f->ones[i].server);
     }
@@ -148,7 +161,7 @@ static void *answer_first(void *arg)
 
     while (atomic_load(&f->ones[1].waiting) == NULL)
         usleep(1000);
-    reply(&f->ones[0], atomic_exchange(&f->ones[0].waiting, NULL));
+    answer_waiting(&f->ones[0]);
     return NULL;
 }
 
