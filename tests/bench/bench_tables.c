@@ -236,7 +236,7 @@ static void read_object(struct tables *tables, const char *name, struct fg_id id
     part = &directory.parts[0];
     add_sizes(&tables->levels[directory.level], file.len, part);
     read_nodes(tables, fg_buf_slice(&file), part, object);
-    if (part->n_profiles > 0)
+    if (object->nodes.n_made_of == 0)
         read_raw(tables, fg_buf_slice(&file), part, arena, &object->raw);
     *source = (struct fg_plan_source){.id = id,
                                       .t_min_ns = part->t_min_ns,
