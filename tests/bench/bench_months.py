@@ -6,7 +6,8 @@
 FOLDER is bench_fill's. The bucket is copied (by hard links into a data folder, or by uploads into versitygw), so
 it stays as it is. Each row is asked of a server that has just started, its ingester empty and its compactor at
 rest, and then again and again of the same one, for half a minute at most. "exact" is what the server says of its
-picture. Then every picture is compared with that of all raw profiles, which the server is asked to merge.
+picture. Then every picture is compared with that of everything, which the server is asked to merge in full (from
+full nodes of days, where there are any), and that of all there is with what bench_tables counted from samples.
 """
 
 import argparse
@@ -247,9 +248,27 @@ def difference(picture, whole):
         len(unlike), len(whole), 100.0 * most / total, 100.0 * min(value for value, _ in whole.values()) / total)
 
 
+def show_whole(connection, path, what):
+    """All there is, against what bench_tables counted from samples."""
+    whole = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            value, _, names = line.rstrip("\n").partition(" ")
+            whole[tuple(names.split("\t"))] = int(value)
+    answer = ask(connection, "SelectMergeStacktraces", {
+        "profileTypeID": CPU, "labelSelector": SELECTORS[0][1], "start": (what["start_s"] - 60) * 1000,
+        "end": what["end_s"] * 1000, "maxNodes": NODES})
+    picture = {names[1:]: value for names, (_, value) in nodes_of(answer).items() if len(names) > 1}
+    print("All there is, %d profiles, against its samples: %s\n" % (
+        answer.number("profiles"), "the same" if picture == whole else "%d of %d nodes have another value" % (
+            sum(picture.get(names) != whole.get(names) for names in picture.keys() | whole.keys()), len(whole))))
+
+
 def show_comparison(what, start, arguments):
     server = start().wait_ready()
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=3600)
+    if os.path.exists(os.path.join(arguments.folder, "picture.txt")):
+        show_whole(connection, os.path.join(arguments.folder, "picture.txt"), what)
     print("| picture of %d nodes | profiles | exact | compared | merge of all of them, ms |\n|---|---|---|---|---|" % NODES)
     try:
         for name, method, fields in questions(what):

@@ -7,17 +7,22 @@
  * Everything is read. The plan of a question for all of it (common/block/nodes/plan.h) says which
  * tables to add up; what it wants read raw has to be whole objects. The other side is counted from
  * samples, node by node, the slow and simple way.
+ *
+ * FOLDER/picture.txt is what samples add up to, as bench_months.py compares it with a server's
+ * picture: the nodes of the tree of names cut to NODES, a line each: self value, a space, and the
+ * names from the root with a tab between them.
  */
 #include "common/base/time.h"
 #include "common/block/nodes/plan.h"
 #include "common/bucket/directory.h"
 #include "common/manifest/manifest.h"
+#include "common/profile/flame.h"
 #include "common/tenant/id.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>
 
-enum { PATH_BYTES = 4096, LEVELS_MAX = 8 };
+enum { PATH_BYTES = 4096, LEVELS_MAX = 8, NODES = 8192 };
 
 #define TYPE FG_LIT("cpu")
 
@@ -44,6 +49,7 @@ struct tables {
     struct fg_bucket *bucket;
     struct fg_arena *arena;
     struct fg_symbols names;
+    struct fg_tree whole; /* of names, of all samples */
     struct fg_plan_source *sources;
     struct object *objects;
     uint32_t n, cap;
@@ -155,6 +161,7 @@ static void read_raw(struct tables *tables, struct fg_slice file, const struct f
     fg_tree_init(&names);
     fg_tree_names(&view, &names);
     table_of(tables, &names, table);
+    fg_tree_merge(&tables->whole, &names);
     fg_tree_done(&names);
 }
 
@@ -291,6 +298,40 @@ static void read_all(struct tables *tables)
             tables->objects[i].nodes.n_rows > 0 ? &tables->objects[i].nodes : NULL;
 }
 
+/* ---- the picture ---- */
+
+static void put_node(FILE *file, const struct fg_tree *tree, uint32_t node)
+{
+    if (tree->parents[node] != FG_TREE_ROOT) {
+        put_node(file, tree, tree->parents[node]);
+        (void)fputc('\t', file);
+    }
+    (void)fprintf(file, "%.*s", FG_S(fg_tree_name(tree, node)));
+}
+
+static void write_picture(const struct tables *tables, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    struct fg_tree once, cut;
+
+    if (file == NULL) {
+        (void)fprintf(stderr, "bench_tables: %s cannot be written\n", path);
+        exit(1);
+    }
+    fg_tree_init(&once);
+    fg_tree_init(&cut);
+    fg_tree_truncate(&tables->whole, NODES, &once);
+    fg_tree_truncate(&once, NODES, &cut); /* as drawing does */
+    for (uint32_t i = 0; i < cut.n_nodes; i++) {
+        (void)fprintf(file, "%lld ", (long long)cut.self[i]);
+        put_node(file, &cut, i);
+        (void)fputc('\n', file);
+    }
+    (void)fclose(file);
+    fg_tree_done(&once);
+    fg_tree_done(&cut);
+}
+
 /* ---- the sum of nodes ---- */
 
 static void add_pick(struct tables *tables, const struct fg_plan_pick *pick, struct table *sum)
@@ -398,10 +439,11 @@ static void run(struct tables *tables)
 int main(int argc, char **argv)
 {
     struct tables tables = {.arena = fg_arena_create(SIZE_MAX / 2)};
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], picture[PATH_BYTES];
     struct fg_err err;
 
-    if (argc != 2 || snprintf(path, sizeof path, "%s/bucket", argv[1]) >= PATH_BYTES) {
+    if (argc != 2 || snprintf(path, sizeof path, "%s/bucket", argv[1]) >= PATH_BYTES ||
+        snprintf(picture, sizeof picture, "%s/picture.txt", argv[1]) >= PATH_BYTES) {
         (void)fprintf(stderr, "usage: bench_tables FOLDER\n");
         return 2;
     }
@@ -411,9 +453,12 @@ int main(int argc, char **argv)
             &tables.bucket, &err),
         &err);
     fg_symbols_init(&tables.names);
+    fg_tree_init(&tables.whole);
     run(&tables);
+    write_picture(&tables, picture);
     fg_bucket_close(tables.bucket);
     fg_symbols_done(&tables.names);
+    fg_tree_done(&tables.whole);
     fg_arena_destroy(tables.arena);
     free(tables.sources);
     free(tables.objects);
