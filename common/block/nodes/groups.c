@@ -28,20 +28,49 @@ static bool all_have(const struct fg_labels *series, uint32_t n_series,
     return true;
 }
 
-static enum fg_code find_common(struct choosing *choosing, struct fg_err *err)
+static bool none_has(const struct fg_labels *series, uint32_t n_series, struct fg_slice name)
+{
+    for (uint32_t i = 0; i < n_series; i++) {
+        size_t at;
+
+        if (fg_labels_find(&series[i], name, &at))
+            return false;
+    }
+    return true;
+}
+
+/* At its place by name, unless it is there. There is room. */
+static void add_common(struct fg_labels *common, struct fg_label label)
+{
+    size_t at;
+
+    if (fg_labels_find(common, label.name, &at))
+        return;
+    for (at = common->count++; at > 0 && fg_slice_cmp(common->items[at - 1].name, label.name) > 0;
+         at--)
+        common->items[at] = common->items[at - 1];
+    common->items[at] = label;
+}
+
+static enum fg_code find_common(struct choosing *choosing, const struct fg_slice *wanted,
+                                size_t n_wanted, struct fg_err *err)
 {
     const struct fg_labels *first = &choosing->series[0];
     struct fg_groups *groups = choosing->groups;
 
     if (groups->n_series == 0)
         return FG_OK;
-    groups->common.items = fg_arena_new(choosing->arena, struct fg_label, first->count);
+    groups->common.items = fg_arena_new(choosing->arena, struct fg_label, first->count + n_wanted);
     if (groups->common.items == NULL)
         return no_room(err);
     for (size_t i = 0; i < first->count; i++)
         if (!fg_slice_is(first->items[i].name, FG_LABEL_NAME) &&
             all_have(choosing->series, groups->n_series, &first->items[i]))
             groups->common.items[groups->common.count++] = first->items[i];
+    for (size_t i = 0; i < n_wanted; i++)
+        if (!fg_slice_is(wanted[i], FG_LABEL_NAME) &&
+            none_has(choosing->series, groups->n_series, wanted[i]))
+            add_common(&groups->common, (struct fg_label){wanted[i], FG_LIT("")});
     return FG_OK;
 }
 
@@ -181,7 +210,7 @@ enum fg_code fg_groups_choose(const struct fg_labels *series, uint32_t n_series,
     choosing.values_of = fg_arena_new(arena, uint32_t, n_series);
     if (groups.of_series == NULL || choosing.values_of == NULL)
         return no_room(err);
-    if (find_common(&choosing, err) != FG_OK)
+    if (find_common(&choosing, wanted, n_wanted, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < n_wanted; i++)
         try_label(&choosing, wanted[i]);
@@ -224,7 +253,8 @@ static bool is_known(const struct fg_groups *groups, const struct fg_labels *lab
     for (size_t i = 0; i < FG_COUNT(made); i++)
         if (fg_slice_is(name, made[i]))
             return true;
-    return is_taken(groups, name) || fg_labels_find(labels, name, &at);
+    return is_taken(groups, name) || fg_labels_find(labels, name, &at) ||
+           fg_labels_find(&groups->common, name, &at);
 }
 
 static enum fg_groups_answer match(const struct fg_groups *groups, const struct fg_labels *labels,

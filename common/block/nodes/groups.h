@@ -5,7 +5,8 @@
  * Which labels is chosen from the series that are there: the first of the wanted ones, in their
  * order, that have two values or more (no label counting as a value), at most FG_GROUPS_VALUES_MAX,
  * and with which there are at most FG_GROUPS_MAX groups. Beside them the labels that all series
- * have alike: filters on those are decided without a look at the series.
+ * have alike, and the wanted ones that none of them has: filters on those are decided without a
+ * look at the series.
  */
 #ifndef FG_COMMON_BLOCK_NODES_GROUPS_H
 #define FG_COMMON_BLOCK_NODES_GROUPS_H
@@ -18,14 +19,16 @@ enum {
     FG_GROUPS_MAX = 64,
 };
 
-/* What labels are wanted where nobody says otherwise. */
+/* What labels are wanted where nobody says otherwise. The first is in every question for pictures
+ * (querier/select.c). */
 #define FG_GROUPS_DEFAULT                                                                          \
     {                                                                                              \
-        FG_LIT("region"), FG_LIT("zone"), FG_LIT("version"), FG_LIT("namespace")                   \
+        FG_LIT("__sampled__"), FG_LIT("region"), FG_LIT("zone"), FG_LIT("version"),                \
+            FG_LIT("namespace")                                                                    \
     }
 
 struct fg_groups {
-    struct fg_labels common; /* of all series; sorted */
+    struct fg_labels common; /* of all series; sorted; an empty value: none of them has it */
     struct fg_slice names[FG_GROUPS_LABELS_MAX];
     uint32_t n_names;
     struct fg_slice
