@@ -142,16 +142,18 @@ static void leave(struct draft *draft, uint32_t number)
         (void)add_revision(draft, number);
 }
 
-static enum fg_code drained(struct draft *draft, uint32_t number, uint64_t revision,
-                            struct fg_err *err)
+static enum fg_code drained(struct draft *draft, uint32_t number,
+                            const struct fg_ring_change *change, struct fg_err *err)
 {
     struct fg_ring_member *member = &draft->ring.members[number];
+    uint64_t revision = change->revision;
 
     if (revision > newest_of(draft)->number)
         return fg_fail(err, FG_E_INVALID, "revision %llu was drained, the newest is %llu",
                        (unsigned long long)revision, (unsigned long long)newest_of(draft)->number);
     draft->changed = revision > member->drained;
     member->drained = FG_MAX(revision, member->drained);
+    draft->ring.generation = FG_MAX(draft->ring.generation, change->generation);
     return FG_OK;
 }
 
@@ -206,7 +208,7 @@ static enum fg_code make_change(struct draft *draft, const struct fg_ring_change
             leave(draft, number);
         return FG_OK;
     case FG_RING_DRAINED:
-        return is_it ? drained(draft, number, change->revision, err) : FG_OK;
+        return is_it ? drained(draft, number, change, err) : FG_OK;
     case FG_RING_FORGET:
         if (number != FG_RING_NO_MEMBER)
             forget(draft, number);

@@ -1,7 +1,7 @@
 /*
  * The ring as bytes; in an envelope (common/base/envelope.h).
  *
- *   varint swaps
+ *   varint swaps, generation
  *   members    list of records, ascending by name:
  *                varint length, name;  varint length, address;  varint length, address of HTTP
  *                store 16 bytes;  zigzag since / ns;  varint drained, lost
@@ -64,6 +64,7 @@ enum fg_code fg_ring_encode(const struct fg_ring *ring, struct fg_buf *out, stru
     fg_buf_init(&record, FG_RING_MAX_BYTES);
     fg_envelope_begin(&envelope, out);
     fg_buf_varint(out, ring->swaps);
+    fg_buf_varint(out, ring->generation);
     fg_buf_varint(out, ring->n_members);
     for (uint32_t i = 0; i < ring->n_members; i++) {
         fg_buf_clear(&record);
@@ -230,6 +231,7 @@ enum fg_code fg_ring_decode(struct fg_slice in, struct fg_arena *arena, struct f
     ring.swaps = fg_cur_varint(&reader.cur);
     if (ring.swaps > FG_RING_NUMBER_MAX)
         fail(&reader, "the number of swaps");
+    ring.generation = fg_cur_varint(&reader.cur);
     get_members(&reader, &ring);
     get_revisions(&reader, &ring);
     if (!reader.cur.bad)

@@ -60,6 +60,7 @@ void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
     fg_buf_putc(out, '{');
     put_number(out, "revision", newest);
     put_number(out, "swaps", ring->swaps);
+    put_number(out, "generation", ring->generation);
     fg_buf_puts(out, "\"members\":[");
     for (uint32_t i = 0; i < ring->n_members; i++)
         put_member(out, ring, i);

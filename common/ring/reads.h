@@ -3,9 +3,9 @@
  * of them. Of every shard, under every revision that has not drained (ring-history), as many owners
  * as it takes to hear one that has what was acknowledged (quorum-read).
  *
- * An owner that has drained the revision counts as heard: what came to it is committed. That is so
- * since the ring is read before the snapshot of manifests that goes with it; a reader that keeps to
- * this order, and whose ring is not older than its question (fg_ring_watch_fresh()), misses
+ * An owner that has drained the revision counts as heard: what came to it is committed. So the
+ * snapshot of manifests that goes with it is of ring.generation at least (as-drained); a reader
+ * that keeps to this, and whose ring is not older than its question (fg_ring_watch_fresh()), misses
  * nothing. One that has lost the revision never counts; where so many have lost it that the quorum
  * cannot be had any more all that are left are asked: more is not to be had from anyone.
  *

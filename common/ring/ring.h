@@ -83,6 +83,9 @@ struct fg_ring_revision {
 
 struct fg_ring {
     uint64_t swaps; /* counts them */
+    /* Of the L0 manifest (common/manifest): what members have drained is committed at it or before.
+     * A reader that takes "drained" for an answer needs a snapshot that is not older. */
+    uint64_t generation;
     struct fg_ring_member *members;
     uint32_t n_members;
     struct fg_ring_revision *revisions; /* the last is the newest; none: nobody ever joined */
@@ -184,6 +187,7 @@ struct fg_ring_change {
     struct fg_id store;                  /* JOIN, LEAVE, DRAINED */
     struct fg_slice zone, address, http; /* JOIN */
     uint64_t revision;                   /* DRAINED */
+    uint64_t generation;                 /* DRAINED: see struct fg_ring */
     unsigned replicas; /* REPLICATE; JOIN: of a ring that nobody has made before */
     int64_t wall_ns;   /* JOIN */
 };

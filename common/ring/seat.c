@@ -99,6 +99,7 @@ static struct fg_ring_change change_of(const struct fg_ring_seat *seat,
         .address = seat->config.address,
         .http = seat->config.http,
         .revision = seat->drained,
+        .generation = seat->generation,
         .replicas = seat->config.replicas,
         .wall_ns = wall_ns,
     };
@@ -173,6 +174,7 @@ void fg_ring_seat_step(struct fg_ring_seat *seat, const struct fg_ring_seat_even
         break;
     case FG_RING_SEAT_DRAINED:
         seat->drained = FG_MAX(seat->drained, event->revision);
+        seat->generation = FG_MAX(seat->generation, event->generation);
         look_now(seat);
         break;
     case FG_RING_SEAT_SWAPPED:

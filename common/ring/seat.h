@@ -56,6 +56,7 @@ struct fg_ring_seat {
     bool look; /* the ring is to be read, not before: */
     int64_t not_before_mono_ns;
     uint64_t draining, drained; /* revisions: what the head was asked for, what it has done */
+    uint64_t generation;        /* ... at which */
     uint32_t failures;
     uint64_t random;
 };
@@ -77,6 +78,7 @@ struct fg_ring_seat_event {
     const struct fg_ring *ring; /* RING */
     struct fg_arena *arena;     /* RING: what is to be swapped in is made in it */
     uint64_t revision;          /* DRAINED */
+    uint64_t generation;        /* DRAINED: at which, or before, it was (ring.h) */
     bool won;                   /* SWAPPED: as far as is known */
 };
 

@@ -44,6 +44,7 @@ struct fg_ring_watch {
     /* What is asked for. */
     bool stop, leave, asked;
     uint64_t wanted, drained; /* revisions */
+    uint64_t generation;      /* at which that was drained */
     /* What there is. */
     struct fg_ring_view *view; /* NULL: not read yet */
     struct fg_ring_follow follow;
@@ -229,7 +230,7 @@ static bool is_asked(const struct fg_ring_watch *watch)
 /* What was asked for since, taken over. */
 struct asked {
     bool stop, leave;
-    uint64_t wanted, drained;
+    uint64_t wanted, drained, generation;
 };
 
 /* Until something is asked for, or due. */
@@ -242,7 +243,8 @@ static struct asked wait_for_more(struct fg_ring_watch *watch, int64_t wake_mono
     while (!is_asked(watch))
         if (pthread_cond_timedwait(&watch->wake, &watch->lock, &until) != 0)
             break;
-    asked = (struct asked){watch->stop, watch->leave, watch->wanted, watch->drained};
+    asked =
+        (struct asked){watch->stop, watch->leave, watch->wanted, watch->drained, watch->generation};
     watch->leave = watch->asked = false;
     watch->wanted = watch->drained = 0;
     (void)pthread_mutex_unlock(&watch->lock);
@@ -257,7 +259,8 @@ static void tell_seat(struct fg_ring_watch *watch, const struct asked *asked)
         event.kind = FG_RING_SEAT_LEAVE;
         seat_step(watch, &event);
     }
-    event = (struct fg_ring_seat_event){.kind = FG_RING_SEAT_DRAINED, .revision = asked->drained};
+    event = (struct fg_ring_seat_event){
+        .kind = FG_RING_SEAT_DRAINED, .revision = asked->drained, .generation = asked->generation};
     if (asked->drained > 0)
         seat_step(watch, &event);
     event = (struct fg_ring_seat_event){.kind = FG_RING_SEAT_TICK};
@@ -348,10 +351,11 @@ void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision)
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision)
+void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision, uint64_t generation)
 {
     (void)pthread_mutex_lock(&watch->lock);
     watch->drained = FG_MAX(watch->drained, revision);
+    watch->generation = FG_MAX(watch->generation, generation);
     (void)pthread_cond_signal(&watch->wake);
     (void)pthread_mutex_unlock(&watch->lock);
 }

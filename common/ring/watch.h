@@ -7,8 +7,9 @@
  * member cannot be reached: fg_ring_watch_look(), its address may be another one.
  *
  * Who reads (a querier) takes fg_ring_watch_fresh() for each question, before its snapshot of
- * manifests: one conditional request, shared by those who ask at the same time. An old copy could
- * hide what was acknowledged under newer revisions (follow.h).
+ * manifests, which is of ring.generation at least: one conditional request, shared by those who
+ * ask at the same time. An old copy could hide what was acknowledged under newer revisions
+ * (follow.h).
  *
  * An ingester has a seat, and asks fg_ring_watch_admits() of each profile's revision.
  *
@@ -82,8 +83,9 @@ enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch,
 /* Read the ring soon; because somebody knows of this revision (0: for another reason). */
 void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision);
 
-/* All that came under revisions below this one is committed. */
-void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision);
+/* All that came under revisions below this one is committed, at this generation of the L0 manifest
+ * or before. */
+void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision, uint64_t generation);
 
 /* Leave the ring, for good. */
 void fg_ring_watch_leave(struct fg_ring_watch *watch);

@@ -54,8 +54,11 @@ struct fg_ring_change ring_make_leave(const char *name, uint64_t store)
 
 struct fg_ring_change ring_make_drained(const char *name, uint64_t store, uint64_t revision)
 {
-    return (struct fg_ring_change){
-        .kind = FG_RING_DRAINED, .name = fg_cstr(name), .store = {store, 1}, .revision = revision};
+    return (struct fg_ring_change){.kind = FG_RING_DRAINED,
+                                   .name = fg_cstr(name),
+                                   .store = {store, 1},
+                                   .revision = revision,
+                                   .generation = 10 * revision};
 }
 
 struct fg_ring_change ring_make_forget(const char *name)

@@ -11,6 +11,7 @@ struct fg_ring ring_make(const struct fg_ring *ring, struct fg_ring_change chang
 /* Joins with the store {store, 1}, at the address "tcp://NAME:1", of a ring of three replicas. */
 struct fg_ring_change ring_make_join(const char *name, const char *zone, uint64_t store);
 struct fg_ring_change ring_make_leave(const char *name, uint64_t store);
+/* At generation 10 * revision. */
 struct fg_ring_change ring_make_drained(const char *name, uint64_t store, uint64_t revision);
 struct fg_ring_change ring_make_forget(const char *name);
 

@@ -17,11 +17,12 @@ enum { SEEDS = 6, SEEDS_TO_BREAK = 60 };
 
 static const struct {
     const char *name;
-    uint32_t heads, copies;
+    uint32_t heads, heads_max;
+    unsigned replicas;
 } shapes[] = {
-    {"one ingester", 1, 1},
-    {"two ingesters, one copy", 2, 1},
-    {"three ingesters, three copies", 3, 3},
+    {"one ingester", 1, 1, 1},
+    {"two to four ingesters, one replica", 2, 4, 1},
+    {"three to five ingesters, three replicas", 3, 5, 3},
 };
 
 static const char *const rule_names[] = {
@@ -29,6 +30,14 @@ static const char *const rule_names[] = {
     FG_RULES(X)
 #undef X
 };
+
+static const char *const cluster_rule_names[] = {
+#define X(name, text) text,
+    CLUSTER_RULES(X)
+#undef X
+};
+
+enum { ALL_CLUSTER_RULES = (1 << CLUSTER_RULES_COUNT) - 1 };
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -38,11 +47,13 @@ static uint64_t setting(const char *name, uint64_t otherwise)
     return text != NULL && fg_parse_u64(fg_cstr(text), &value) ? value : otherwise;
 }
 
-static struct world *run(uint64_t seed, size_t shape, unsigned rules)
+static struct world *run(uint64_t seed, size_t shape, unsigned rules, unsigned cluster_rules)
 {
     struct shape wanted = {.heads = shapes[shape].heads,
-                           .copies = shapes[shape].copies,
+                           .heads_max = shapes[shape].heads_max,
+                           .replicas = shapes[shape].replicas,
                            .rules = rules,
+                           .cluster_rules = cluster_rules,
                            .length_ns = 90 * FG_MINUTE_NS,
                            .trace = setting("FG_SIM_TRACE", 0) != 0};
 
@@ -56,10 +67,10 @@ static void holds(void **state)
     (void)state;
     for (size_t s = 0; s < FG_COUNT(shapes); s++) {
         uint64_t acked = 0, reads = 0, refused = 0, unacked = 0, crashes = 0, compactions = 0,
-                 deleted = 0, nodes = 0;
+                 deleted = 0, nodes = 0, left = 0, wiped = 0, forgotten = 0;
 
         for (uint64_t seed = first; seed < first + seeds; seed++) {
-            struct world *world = run(seed, s, FG_RULES_ALL);
+            struct world *world = run(seed, s, FG_RULES_ALL, ALL_CLUSTER_RULES);
 
             if (world->fault[0] != '\0')
                 fail_msg("%s, seed %llu: %s", shapes[s].name, (unsigned long long)seed,
@@ -72,39 +83,49 @@ static void holds(void **state)
             compactions += world->covers + world->replaces + world->retires;
             nodes += world->nodes_made;
             deleted += world->deleted;
+            left += world->left;
+            wiped += world->wiped;
+            forgotten += world->forgotten;
             world_destroy(world);
         }
         print_message(
             "  %s, %llu seeds: %llu profiles, %llu pushes refused, %llu reads, %llu "
             "refused, %llu crashes, %llu compactions, %llu nodes over blocks, %llu objects "
-            "deleted\n",
+            "deleted, %llu members left, %llu were wiped, %llu forgotten\n",
             shapes[s].name, (unsigned long long)seeds, (unsigned long long)acked,
             (unsigned long long)unacked, (unsigned long long)reads, (unsigned long long)refused,
             (unsigned long long)crashes, (unsigned long long)compactions, (unsigned long long)nodes,
-            (unsigned long long)deleted);
+            (unsigned long long)deleted, (unsigned long long)left, (unsigned long long)wiped,
+            (unsigned long long)forgotten);
         assert_true(acked > 0 && reads > refused && nodes > 0);
     }
+}
+
+static void expect_fault(const char *without, unsigned rules, unsigned cluster_rules)
+{
+    bool broken = false;
+
+    for (uint64_t seed = 0; seed < SEEDS_TO_BREAK && !broken; seed++) {
+        size_t shape = seed % FG_COUNT(shapes);
+        struct world *world = run(seed, shape, rules, cluster_rules);
+
+        broken = world->fault[0] != '\0';
+        if (broken)
+            print_message("  without %s: %s, seed %llu: %s\n", without, shapes[shape].name,
+                          (unsigned long long)seed, world->fault);
+        world_destroy(world);
+    }
+    if (!broken)
+        fail_msg("nothing happens without %s", without);
 }
 
 static void every_rule_is_needed(void **state)
 {
     (void)state;
-    for (unsigned rule = 0; rule < FG_RULES_COUNT; rule++) {
-        bool broken = false;
-
-        for (uint64_t seed = 0; seed < SEEDS_TO_BREAK && !broken; seed++) {
-            size_t shape = seed % FG_COUNT(shapes);
-            struct world *world = run(seed, shape, FG_RULES_ALL & ~(1u << rule));
-
-            broken = world->fault[0] != '\0';
-            if (broken)
-                print_message("  without %s: %s, seed %llu: %s\n", rule_names[rule],
-                              shapes[shape].name, (unsigned long long)seed, world->fault);
-            world_destroy(world);
-        }
-        if (!broken)
-            fail_msg("nothing happens without %s", rule_names[rule]);
-    }
+    for (unsigned rule = 0; rule < FG_RULES_COUNT; rule++)
+        expect_fault(rule_names[rule], FG_RULES_ALL & ~(1u << rule), ALL_CLUSTER_RULES);
+    for (unsigned rule = 0; rule < CLUSTER_RULES_COUNT; rule++)
+        expect_fault(cluster_rule_names[rule], FG_RULES_ALL, ALL_CLUSTER_RULES & ~(1u << rule));
 }
 
 int main(void)

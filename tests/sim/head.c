@@ -29,10 +29,9 @@ struct todo {
 
 struct head {
     struct world *world;
-    uint32_t number;
-    bool up;
+    struct seat seat;
+    bool up, ended;
     uint64_t life;
-    struct fg_id writer;
     int64_t skew_ns, cut_off_until_ns;
 
     /* Durable. */
@@ -43,6 +42,8 @@ struct head {
     uint64_t last_cut;
 
     /* Of this life. */
+    struct member *member;
+    uint32_t drains; /* who wants everything committed at once */
     struct segments *core;
     struct fg_manifests *manifests;
     struct fg_manifest *l0; /* handed in last */
@@ -64,9 +65,30 @@ bool head_is_up(const struct head *head)
     return head->up;
 }
 
+bool head_has_ended(const struct head *head)
+{
+    return head->ended;
+}
+
 uint64_t head_life(const struct head *head)
 {
     return head->life;
+}
+
+struct world *head_world(const struct head *head)
+{
+    return head->world;
+}
+
+const struct seat *head_seat(const struct head *head)
+{
+    return &head->seat;
+}
+
+struct member *head_member(const struct head *head)
+{
+    fg_assert(head->up);
+    return head->member;
 }
 
 bool head_is_cut_off(const struct head *head)
@@ -126,7 +148,7 @@ static void set_mark(struct head *head, const struct mark *mark)
 {
     struct mark *there = find_mark(head, &mark->group, mark->number);
 
-    trace(head->world, "head %u: round %u:%u:%u/%u is %s, cut %llu, generation %llu", head->number,
+    trace(head->world, "%s: round %u:%u:%u/%u is %s, cut %llu, generation %llu", head->seat.name,
           mark->group.tenant, mark->group.shard, mark->group.window, mark->number,
           mark->state == ROUND_SEALED ? "sealed" : "committed", (unsigned long long)mark->cut,
           (unsigned long long)mark->generation);
@@ -147,7 +169,7 @@ static void forget_round(struct head *head, const struct mark *round)
     uint32_t kept = 0;
     struct mark *mark = find_mark(head, &round->group, round->number);
 
-    trace(head->world, "head %u: round %u:%u:%u/%u is forgotten", head->number, round->group.tenant,
+    trace(head->world, "%s: round %u:%u:%u/%u is forgotten", head->seat.name, round->group.tenant,
           round->group.shard, round->group.window, round->number);
     for (uint32_t i = 0; i < head->n_stored; i++)
         if (head->stored[i].round != round->number ||
@@ -223,7 +245,7 @@ static void tick(void *arg)
 void head_start(struct head *head)
 {
     struct segments_config config = {
-        .writer = head->writer,
+        .writer = head->seat.store,
         .seed = draw(head->world, UINT64_MAX),
         .cut_bytes = 25 * PROFILE_BYTES,
         .grace_ns = FG_MINUTE_NS,
@@ -239,13 +261,14 @@ void head_start(struct head *head)
     };
     struct clock_arg *clock = fg_new(struct clock_arg);
 
-    trace(head->world, "head %u: starts", head->number);
+    trace(head->world, "%s: starts", head->seat.name);
     head->up = true;
     head->life++;
     head->core = segments_create(&config, head->last_cut);
     head->manifests = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, config.rules);
     head->wake_mono_ns = 0;
     restore(head);
+    head->member = member_start(head, &head->seat);
     *clock = (struct clock_arg){head, head->life};
     fibers_spawn(head->world->fibers, 0, tick, clock);
 }
@@ -261,9 +284,11 @@ void head_crash(struct head *head)
 {
     if (!head->up)
         return;
-    trace(head->world, "head %u: dies", head->number);
+    trace(head->world, "%s: dies", head->seat.name);
     head->up = false;
+    head->drains = 0;
     head->world->crashes++;
+    member_end(head->member);
     segments_destroy(head->core);
     fg_manifests_destroy(head->manifests);
     fg_manifest_unref(head->l0);
@@ -275,16 +300,35 @@ void head_crash(struct head *head)
     clear_queue(head);
 }
 
-struct head *head_create(struct world *world, uint32_t number)
+struct head *head_create(struct world *world, const struct seat *seat)
 {
     struct head *head = fg_new(struct head);
 
     head->world = world;
-    head->number = number;
-    head->writer = (struct fg_id){draw(world, UINT64_MAX), number + 1};
+    head->seat = *seat;
     head->skew_ns = (int64_t)draw(world, 6 * (uint64_t)FG_MINUTE_NS) - 3 * FG_MINUTE_NS;
     head_start(head);
     return head;
+}
+
+void head_wipe(struct head *head, struct fg_id store)
+{
+    fg_assert(!head->up);
+    head->seat.store = store;
+    head->n_stored = head->n_marks = 0;
+    head->last_cut = 0;
+}
+
+void head_move(struct head *head, const char *zone)
+{
+    fg_assert(!head->up);
+    (void)snprintf(head->seat.zone, sizeof head->seat.zone, "%s", zone);
+}
+
+void head_end(struct head *head)
+{
+    head_crash(head);
+    head->ended = true;
 }
 
 void head_destroy(struct head *head)
@@ -299,8 +343,31 @@ void head_destroy(struct head *head)
 
 void head_drain(struct head *head, bool on)
 {
-    if (head->up)
-        step(head, (struct segments_event){.kind = SEGMENTS_DRAIN, .on = on});
+    fg_assert(head->up && (on || head->drains > 0));
+    head->drains = on ? head->drains + 1 : head->drains - 1;
+    step(head, (struct segments_event){.kind = SEGMENTS_DRAIN, .on = head->drains > 0});
+}
+
+static bool is_uncommitted(struct head *head, const struct stored *stored)
+{
+    const struct mark *mark = find_mark(head, &stored->item.group, stored->round);
+
+    return mark == NULL || mark->state != ROUND_COMMITTED;
+}
+
+void head_uncommitted(struct head *head, struct items *out)
+{
+    for (uint32_t i = 0; i < head->n_stored; i++)
+        if (is_uncommitted(head, &head->stored[i]))
+            items_add(out, head->stored[i].item);
+}
+
+bool head_has_uncommitted(struct head *head, const struct items *items)
+{
+    for (uint32_t i = 0; i < head->n_stored; i++)
+        if (is_uncommitted(head, &head->stored[i]) && items_has(items, &head->stored[i].item))
+            return true;
+    return false;
 }
 
 /* ---- effects that are done at once ---- */
@@ -447,7 +514,7 @@ static void move(struct head *head, const struct segments_round *round, const st
         if (stored->round != round->number || !same_group(&stored->item.group, &round->group) ||
             items_has(held, &stored->item))
             continue;
-        trace(head->world, "head %u: profile %u from round %u to %u", head->number,
+        trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
               stored->item.profile, stored->round, to);
         stored->round = to;
     }
@@ -534,7 +601,7 @@ static void build(struct head *head, const struct todo *todo, struct fg_buf *byt
                         same_group(&todo->rounds[k].group, &item->group);
             if (!mine || item->group.tenant != t)
                 continue;
-            trace(head->world, "head %u: profile %u into cut %llu nonce %llx", head->number,
+            trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->seat.name,
                   item->profile, (unsigned long long)todo->effect.id.cut,
                   (unsigned long long)todo->effect.id.nonce);
             fg_buf_append(bytes, item, sizeof *item);
@@ -681,8 +748,8 @@ static void step(struct head *head, struct segments_event event)
     event.mono_ns = fibers_now_ns(head->world->fibers);
     segments_step(head->core, &event, &effects);
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
-        trace(head->world, "head %u: event %d, seen %llu, gen %llu, safe %llu, %u effects",
-              head->number, event.kind, (unsigned long long)segments_status(head->core).seen,
+        trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
+              head->seat.name, event.kind, (unsigned long long)segments_status(head->core).seen,
               (unsigned long long)segments_status(head->core).gen,
               (unsigned long long)segments_status(head->core).safe, effects.n);
     head->wake_mono_ns = effects.wake_mono_ns;
@@ -736,7 +803,7 @@ static enum io look(struct head *head, struct owner *owner, const struct item *i
     return io;
 }
 
-enum head_write head_write(struct head *head, const struct item *item)
+enum head_write head_write(struct head *head, const struct item *item, uint64_t revision)
 {
     struct world *world = head->world;
     struct owner owner = self(head);
@@ -749,14 +816,16 @@ enum head_write head_write(struct head *head, const struct item *item)
         bool found;
         enum io io;
 
+        if (!member_admits(head->member, revision))
+            return HEAD_REFUSED;
         if (is_stored(head, item))
             return HEAD_STORED;
         switch (segments_admit(head->core, &item->group, looked, &round)) {
         case SEGMENTS_ADMIT:
             if (write_fails(head))
                 return HEAD_REFUSED;
-            trace(world, "head %u: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
-                  head->number, item->profile, item->group.tenant, item->group.shard,
+            trace(world, "%s: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
+                  head->seat.name, item->profile, item->group.tenant, item->group.shard,
                   item->group.window, round, (unsigned long long)looked,
                   (unsigned long long)segments_seen(head->core));
             store(head, item, round);

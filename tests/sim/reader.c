@@ -182,34 +182,46 @@ enum io read_contents(struct world *world, struct owner *owner, const struct fg_
 
 /* ---- a read ---- */
 
-/* Heads that have to answer: all where each profile is in one, else enough to meet each write. */
-static uint32_t quorum(const struct world *world)
+/* What one of those answers that the ring names; HEAD_UNAVAILABLE too where it is another store. */
+static enum head_read ask_member(struct world *world, const struct fg_ring_member *member,
+                                 uint32_t tenant, uint64_t generation, struct items *out,
+                                 uint64_t *ret_least)
 {
-    const struct shape *shape = &world->shape;
+    struct head *head = find_head(world, member->name);
+    struct items items = {0};
+    enum head_read got = HEAD_UNAVAILABLE;
 
-    return shape->copies == 1 ? shape->heads : shape->copies - (shape->copies / 2 + 1) + 1;
+    if (head != NULL && fg_id_eq(head_seat(head)->store, member->store))
+        got = head_read(head, tenant, generation, &items, ret_least);
+    for (uint32_t k = 0; got == HEAD_ANSWERED && k < items.n; k++)
+        if (!items_has(out, &items.items[k])) /* replicas: once each */
+            items_add(out, items.items[k]);
+    items_done(&items);
+    return got;
 }
 
 /* HEAD_ANSWERED: the union of enough heads' answers is in out. */
-static enum head_read ask_heads(struct world *world, uint32_t tenant, uint64_t generation,
-                                struct items *out, uint64_t *ret_least)
+static enum head_read ask_heads(struct world *world, const struct fg_ring_view *view,
+                                uint32_t tenant, uint64_t generation, struct items *out,
+                                uint64_t *ret_least)
 {
-    uint32_t first = (uint32_t)draw(world, world->shape.heads), answered = 0;
+    uint32_t members[FG_RING_MEMBERS_MAX], n;
+    struct fg_ring_reads reads;
 
-    for (uint32_t i = 0; i < world->shape.heads && answered < quorum(world); i++) {
-        struct head *head = world->heads[(first + i) % world->shape.heads];
-        struct items items = {0};
-        enum head_read got = head_read(head, tenant, generation, &items, ret_least);
+    fg_ring_reads_init(&reads, view, 0, SHARDS - 1);
+    while ((n = fg_ring_reads_ask(&reads, (uint32_t)draw(world, 1000), members)) > 0)
+        for (uint32_t i = 0; i < n; i++) {
+            enum head_read got = ask_member(world, &view->ring.members[members[i]], tenant,
+                                            generation, out, ret_least);
 
-        for (uint32_t k = 0; got == HEAD_ANSWERED && k < items.n; k++)
-            if (!items_has(out, &items.items[k])) /* replicas: once each */
-                items_add(out, items.items[k]);
-        items_done(&items);
-        if (got == HEAD_STALE)
-            return HEAD_STALE;
-        answered += got == HEAD_ANSWERED;
-    }
-    return answered == quorum(world) ? HEAD_ANSWERED : HEAD_UNAVAILABLE;
+            if (got == HEAD_STALE)
+                return HEAD_STALE;
+            if (got == HEAD_ANSWERED)
+                fg_ring_reads_heard(&reads, members[i]);
+            else
+                fg_ring_reads_failed(&reads, members[i]);
+        }
+    return fg_ring_reads_is_enough(&reads) ? HEAD_ANSWERED : HEAD_UNAVAILABLE;
 }
 
 static void check(struct world *world, uint32_t tenant, const bool *must, uint32_t n_must,
@@ -247,10 +259,11 @@ static bool *what_must(const struct world *world, uint32_t tenant)
     return must;
 }
 
-/* One try. IO_OK: blocks and heads are read, at *least. IO_MISSING: take a fresh snapshot;
- * IO_REFUSED: one of *least. */
-static enum io try_read(struct world *world, struct fg_snapshot *snapshot, uint32_t tenant,
-                        bool fresh, uint64_t *least, struct items *blocks, struct items *heads)
+/* One try under a ring. IO_OK: blocks and heads are read, at *least. IO_MISSING: take a fresh
+ * snapshot; IO_REFUSED: one of *least. */
+static enum io read_under(struct world *world, const struct fg_ring_view *view,
+                          struct fg_snapshot *snapshot, uint32_t tenant, bool fresh,
+                          uint64_t *least, struct items *blocks, struct items *heads)
 {
     struct owner owner = {0};
     enum io io = take_snapshot(world, &owner, snapshot, *least, fresh);
@@ -263,10 +276,27 @@ static enum io try_read(struct world *world, struct fg_snapshot *snapshot, uint3
         fibers_sleep(world->fibers, (int64_t)draw(world, 5 * (uint64_t)FG_MINUTE_NS));
     if (blocks_first && (io = read_contents(world, &owner, snapshot, 0, blocks)) != IO_OK)
         return io;
-    got = ask_heads(world, tenant, fg_snapshot_generation(snapshot), heads, least);
+    got = ask_heads(world, view, tenant, fg_snapshot_generation(snapshot), heads, least);
     if (got != HEAD_ANSWERED)
         return got == HEAD_STALE ? IO_REFUSED : IO_UNSURE;
     return blocks_first ? IO_OK : read_contents(world, &owner, snapshot, 0, blocks);
+}
+
+/* The ring comes first: who has drained is not asked, and has it in the snapshot. (as-drained) */
+static enum io try_read(struct world *world, struct fg_snapshot *snapshot, uint32_t tenant,
+                        bool fresh, uint64_t *least, struct items *blocks, struct items *heads)
+{
+    struct owner owner = {0};
+    struct fg_ring_view *view;
+    enum io io = ring_get(world, &owner, &view);
+
+    if (io != IO_OK)
+        return io;
+    if (keeps(world, CLUSTER_RULE_AS_DRAINED))
+        *least = FG_MAX(*least, view->ring.generation);
+    io = read_under(world, view, snapshot, tenant, fresh, least, blocks, heads);
+    fg_ring_view_unref(view);
+    return io;
 }
 
 bool read_and_check(struct world *world)

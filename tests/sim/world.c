@@ -93,123 +93,6 @@ bool is_alive(struct world *world, struct owner *owner)
     return !owner->dead;
 }
 
-/* ---- pushes ---- */
-
-/* What a distributor sends to the owners; lives until all have answered, or never will. */
-struct push {
-    struct world *world;
-    uint32_t profile;
-    uint32_t waiting, stored;
-};
-
-struct copy {
-    struct push *push;
-    struct head *head;
-};
-
-static uint32_t write_quorum(const struct world *world)
-{
-    return world->shape.copies / 2 + 1;
-}
-
-static void push_copy(void *arg)
-{
-    struct copy *copy = arg;
-    struct push *push = copy->push;
-    struct world *world = push->world;
-    struct item item = world->sent[push->profile].item;
-    bool stored;
-
-    delay(world);
-    stored = !chance(world, world->lose_permille) && head_write(copy->head, &item) == HEAD_STORED;
-    delay(world);
-    push->stored += stored && !chance(world, world->lose_permille);
-    if (push->stored >= write_quorum(world)) { /* so the agent is told */
-        world->acked += !world->sent[push->profile].acked;
-        world->sent[push->profile].acked = true;
-    }
-    if (--push->waiting == 0) {
-        world->refused_writes += push->stored < write_quorum(world);
-        free(push);
-    }
-    free(copy);
-}
-
-/* Which heads hold it: all of them, or the one of its shard, but for a push that went astray, as
- * one does around a change of the ring. */
-static uint32_t first_owner(struct world *world, const struct item *item)
-{
-    bool stray = chance(world, 50);
-
-    return stray ? (uint32_t)draw(world, world->shape.heads)
-                 : item->group.shard % world->shape.heads;
-}
-
-static void push_profile(struct world *world, uint32_t profile)
-{
-    const struct shape *shape = &world->shape;
-    uint32_t first = first_owner(world, &world->sent[profile].item);
-    struct push *push = fg_new(struct push);
-
-    *push = (struct push){.world = world, .profile = profile, .waiting = shape->copies};
-    for (uint32_t i = 0; i < shape->copies; i++) {
-        struct copy *copy = fg_new(struct copy);
-
-        *copy = (struct copy){push, world->heads[(first + i) % shape->heads]};
-        fibers_spawn(world->fibers, 0, push_copy, copy);
-    }
-}
-
-/* Mostly of now; some late, some by a clock that is ahead. */
-static int64_t profile_time(struct world *world)
-{
-    uint64_t kind = draw(world, 100);
-    int64_t now = world_wall_ns(world);
-
-    if (kind < 15)
-        return now - (int64_t)draw(world, 2 * (uint64_t)FG_HOUR_NS);
-    if (kind < 18)
-        return now + (int64_t)draw(world, (uint64_t)FG_HOUR_NS);
-    return now - (int64_t)draw(world, (uint64_t)FG_MINUTE_NS);
-}
-
-static uint32_t new_profile(struct world *world)
-{
-    struct sent *sent;
-
-    if (world->n_sent == world->cap_sent) {
-        world->cap_sent = FG_MAX(256, world->cap_sent * 2);
-        world->sent = fg_realloc(world->sent, world->cap_sent * sizeof *world->sent);
-    }
-    sent = &world->sent[world->n_sent];
-    *sent = (struct sent){.item = {.profile = world->n_sent}};
-    sent->item.group.tenant = draw(world, 4) == 0;
-    sent->item.group.shard = (uint16_t)draw(world, SHARDS);
-    sent->item.group.window = head_window(profile_time(world), 0);
-    return world->n_sent++;
-}
-
-/* Now and then an agent sends again what it sent before, answered or not. */
-static uint32_t old_profile(struct world *world)
-{
-    uint32_t recent = FG_MIN(world->n_sent, 100);
-
-    return draw(world, 2) == 0 ? (uint32_t)draw(world, world->n_sent)
-                               : world->n_sent - 1 - (uint32_t)draw(world, recent);
-}
-
-static void agents(void *arg)
-{
-    struct world *world = arg;
-
-    while (!world->ending) {
-        bool again = world->n_sent > 0 && draw(world, 5) == 0;
-
-        push_profile(world, again ? old_profile(world) : new_profile(world));
-        fibers_sleep(world->fibers, (int64_t)draw(world, 8 * (uint64_t)FG_SECOND_NS));
-    }
-}
-
 /* ---- the other actors ---- */
 
 static void read_once(void *arg)
@@ -237,21 +120,12 @@ static void compactor(void *arg)
     }
 }
 
-/* Kills, starts, cuts off. */
-static void weather(void *arg)
+static void operator(void *arg)
 {
     struct world *world = arg;
 
     while (!world->ending) {
-        struct head *head = world->heads[draw(world, world->shape.heads)];
-        uint64_t kind = draw(world, 100);
-
-        if (!head_is_up(head) && kind < 70)
-            head_start(head);
-        else if (kind < 5)
-            head_crash(head);
-        else if (kind < 9)
-            head_cut_off(head, (int64_t)draw(world, 15 * (uint64_t)FG_MINUTE_NS));
+        operate(world);
         fibers_sleep(world->fibers, (int64_t)draw(world, 2 * (uint64_t)FG_MINUTE_NS));
     }
 }
@@ -286,42 +160,82 @@ static void check_end(struct world *world)
     free(times);
 }
 
+/* Those that are there: who has left or was given up is not. */
+static struct head *living(const struct world *world, uint32_t number)
+{
+    struct head *head = world->heads[number];
+
+    return head_has_ended(head) ? NULL : head;
+}
+
 static bool all_drained(struct world *world)
 {
-    for (uint32_t i = 0; i < world->shape.heads; i++)
-        if (!head_status(world->heads[i]).drained)
+    for (uint32_t i = 0; i < world->n_heads; i++)
+        if (living(world, i) != NULL && !head_status(world->heads[i]).drained)
             return false;
     return true;
+}
+
+/* Nobody has anything left that came under an older revision. */
+static bool ring_has_settled(struct world *world)
+{
+    struct owner owner = {0};
+    struct fg_ring_view *view;
+    bool settled;
+
+    fg_assert(ring_get(world, &owner, &view) == IO_OK);
+    settled = view->ring.n_revisions == 1;
+    fg_ring_view_unref(view);
+    return settled;
+}
+
+static void start_all(struct world *world)
+{
+    for (uint32_t i = 0; i < world->n_heads; i++) {
+        if (living(world, i) == NULL)
+            continue;
+        head_cut_off(world->heads[i], 0);
+        if (!head_is_up(world->heads[i]))
+            head_start(world->heads[i]);
+    }
+}
+
+static void drain_all(struct world *world)
+{
+    int tries = 0;
+
+    while (!ring_has_settled(world) && tries++ < 600)
+        fibers_sleep(world->fibers, FG_SECOND_NS);
+    if (!ring_has_settled(world))
+        found_fault(world, "the ring does not settle when the faults have stopped");
+    for (uint32_t i = 0; i < world->n_heads; i++)
+        if (living(world, i) != NULL)
+            head_drain(world->heads[i], true);
+    for (tries = 0; !all_drained(world) && tries < 600; tries++)
+        fibers_sleep(world->fibers, FG_SECOND_NS);
+    if (!all_drained(world))
+        found_fault(world, "the heads do not drain when the faults have stopped");
 }
 
 /* The faults stop, everything is committed and compacted, and looked at. */
 static void finish(void *arg)
 {
     struct world *world = arg;
-    int tries = 0;
 
     fibers_sleep(world->fibers, world->shape.length_ns);
     world->ending = true;
     fibers_sleep(world->fibers, 10 * FG_MINUTE_NS);
     world->quiet = true;
-    for (uint32_t i = 0; i < world->shape.heads; i++) {
-        head_cut_off(world->heads[i], 0);
-        if (!head_is_up(world->heads[i]))
-            head_start(world->heads[i]);
-    }
+    start_all(world);
     fibers_sleep(world->fibers, 2 * FG_MINUTE_NS);
-    for (uint32_t i = 0; i < world->shape.heads; i++)
-        head_drain(world->heads[i], true);
-    while (!all_drained(world) && tries++ < 600)
-        fibers_sleep(world->fibers, FG_SECOND_NS);
-    if (!all_drained(world))
-        found_fault(world, "the heads do not drain when the faults have stopped");
+    drain_all(world);
     compact_all(world);
     if (!read_and_check(world))
         found_fault(world, "no read succeeds when the faults have stopped");
     check_end(world);
-    for (uint32_t i = 0; i < world->shape.heads; i++)
-        head_crash(world->heads[i]); /* their clocks stop */
+    for (uint32_t i = 0; i < world->n_heads; i++)
+        if (living(world, i) != NULL)
+            head_end(world->heads[i]); /* their clocks stop */
 }
 
 struct world *world_run(uint64_t seed, const struct shape *shape)
@@ -336,12 +250,12 @@ struct world *world_run(uint64_t seed, const struct shape *shape)
     world->slow_ns = 10 * FG_MS_NS << draw(world, 8);
     world->reader_cache = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, shape->rules);
     for (uint32_t i = 0; i < shape->heads; i++)
-        world->heads[i] = head_create(world, i);
-    fibers_spawn(world->fibers, 0, agents, world);
+        bear_head(world);
+    fibers_spawn(world->fibers, 0, push_agents, world);
     fibers_spawn(world->fibers, 0, readers, world);
     fibers_spawn(world->fibers, 0, compactor, world);
     fibers_spawn(world->fibers, 0, compactor, world);
-    fibers_spawn(world->fibers, 0, weather, world);
+    fibers_spawn(world->fibers, 0, operator, world);
     fibers_spawn(world->fibers, 0, finish, world);
     while (fibers_turn(world->fibers))
         if (world->fault[0] != '\0')
@@ -351,14 +265,17 @@ struct world *world_run(uint64_t seed, const struct shape *shape)
 
 void world_destroy(struct world *world)
 {
-    for (uint32_t i = 0; i < HEADS_MAX; i++)
+    for (uint32_t i = 0; i < world->n_heads; i++)
         head_destroy(world->heads[i]);
     for (uint32_t i = 0; i < world->n_objects; i++) {
         free(world->objects[i].name);
         free(world->objects[i].bytes);
     }
+    pushes_done(world);
+    fg_ring_view_unref(world->ring);
     fg_manifests_destroy(world->reader_cache);
     fibers_destroy(world->fibers);
+    free(world->heads);
     free(world->objects);
     free(world->sent);
     free(world);

@@ -12,10 +12,12 @@
 
 #include "common/base/time.h"
 #include "common/manifest/snapshot.h"
+#include "common/ring/reads.h"
+#include "common/ring/seat.h"
 #include "ingester/segments/segments.h"
 #include "tests/lib/fiber.h"
 
-enum { TENANTS = 2, SHARDS = 3, HEADS_MAX = 3, PROFILE_BYTES = 100 };
+enum { TENANTS = 2, SHARDS = 3, DISTRIBUTORS = 3, PROFILE_BYTES = 100 };
 
 extern const struct fg_slice tenant_names[TENANTS];
 
@@ -47,9 +49,24 @@ struct sent {
     bool acked;
 };
 
+/* Rules of the ring that show here only, where heads really commit (common/ring/README.md). */
+#define CLUSTER_RULES(X)                                                                           \
+    X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
+    X(COMMIT_FIRST, "commit-first")                                                                \
+    X(AS_DRAINED, "as-drained")
+
+enum cluster_rule {
+#define X(name, text) CLUSTER_RULE_##name,
+    CLUSTER_RULES(X)
+#undef X
+        CLUSTER_RULES_COUNT
+};
+
 struct shape {
-    uint32_t heads, copies; /* how many there are, how many of them hold a profile */
-    unsigned rules;         /* enum fg_rule */
+    uint32_t heads, heads_max; /* at first; no more at a time */
+    unsigned replicas;         /* heads that are to hold a profile */
+    unsigned rules;            /* enum fg_rule */
+    unsigned cluster_rules;    /* bits of enum cluster_rule */
     int64_t length_ns;
     bool trace; /* what happens, on the standard output */
 };
@@ -72,12 +89,16 @@ struct world {
     struct sent *sent;
     uint32_t n_sent, cap_sent;
 
-    struct head *heads[HEADS_MAX];
+    struct head **heads; /* all that ever were */
+    uint32_t n_heads, cap_heads;
+    struct head *destroyed;    /* its disk is, and the ring may not know it yet; or NULL */
+    struct fg_ring_view *ring; /* read last, by whomever */
+    struct fg_ring_view *copies[DISTRIBUTORS];
     struct fg_manifests *reader_cache;
 
     char fault[256]; /* what was seen that must not be; "" */
     uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
-        nodes_made, deleted;
+        nodes_made, deleted, left, wiped, forgotten;
 };
 
 #define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)
@@ -90,6 +111,10 @@ static inline int64_t world_wall_ns(const struct world *world)
 uint64_t draw(struct world *world, uint64_t below);
 bool chance(struct world *world, unsigned permille); /* a fault: never when quiet */
 void found_fault(struct world *world, const char *fmt, ...) fg_printf(2, 3);
+static inline bool keeps(const struct world *world, enum cluster_rule rule)
+{
+    return (world->shape.cluster_rules >> rule & 1) != 0;
+}
 void trace(const struct world *world, const char *fmt, ...) fg_printf(2, 3);
 
 /* Sleeps as long as a message or request takes. */
@@ -145,25 +170,68 @@ enum io read_object(struct world *world, struct owner *owner, const char *name, 
 /* One read of one tenant, checked. false: refused. */
 bool read_and_check(struct world *world);
 
+/* ---- the ring (members.c) ---- */
+
+/* How a head is known. */
+struct seat {
+    char name[16], zone[8];
+    struct fg_id store; /* and writer of segments */
+};
+
+/* As it is; the caller's reference. IO_OK, IO_UNSURE, IO_DEAD. */
+enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view **ret_view);
+
+/* A head's place, in one life of it; ends with that. */
+struct member *member_start(struct head *head, const struct seat *seat);
+void member_end(struct member *member);
+void member_leave(struct member *member);
+/* May a profile be taken that comes under this revision? (stale-ring-reject) */
+bool member_admits(struct member *member, uint64_t revision);
+
 /* ---- heads (head.c) ---- */
 
-struct head *head_create(struct world *world, uint32_t number);
+struct head *head_create(struct world *world, const struct seat *seat);
 void head_destroy(struct head *head);
 void head_start(struct head *head);
 void head_crash(struct head *head);
+void head_wipe(struct head *head, struct fg_id store); /* while it is down: another disk */
+void head_move(struct head *head, const char *zone);   /* likewise */
+void head_end(struct head *head);                      /* for good */
 bool head_is_up(const struct head *head);
+bool head_has_ended(const struct head *head);
 uint64_t head_life(const struct head *head);
+struct world *head_world(const struct head *head);
+const struct seat *head_seat(const struct head *head);
+struct member *head_member(const struct head *head); /* while it is up */
 void head_cut_off(struct head *head, int64_t ns);
 bool head_is_cut_off(const struct head *head);
-void head_drain(struct head *head, bool on);
 struct segments_status head_status(const struct head *head);
 
+/* Everything is committed at once while it is on, as often as it was switched. */
+void head_drain(struct head *head, bool on);
+/* Profiles that are not committed; are any of these not yet? */
+void head_uncommitted(struct head *head, struct items *out);
+bool head_has_uncommitted(struct head *head, const struct items *items);
+
 enum head_write { HEAD_STORED, HEAD_REFUSED, HEAD_DIED };
-enum head_write head_write(struct head *head, const struct item *item);
+enum head_write head_write(struct head *head, const struct item *item, uint64_t revision);
 
 enum head_read { HEAD_ANSWERED, HEAD_STALE, HEAD_UNAVAILABLE };
 enum head_read head_read(struct head *head, uint32_t tenant, uint64_t generation, struct items *out,
                          uint64_t *ret_least);
+
+/* By its name; NULL: there is none. */
+struct head *find_head(struct world *world, struct fg_slice name);
+
+/* ---- who sends (pushes.c) ---- */
+
+void push_agents(void *arg); /* a fiber; arg: the world */
+void pushes_done(struct world *world);
+
+/* ---- who operates (operator.c) ---- */
+
+void bear_head(struct world *world);
+void operate(struct world *world); /* something, by chance */
 
 /* ---- compactors (compactors.c) ---- */
 

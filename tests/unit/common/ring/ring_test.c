@@ -40,6 +40,7 @@ static void assert_round_trip(const struct fg_ring *ring, struct fg_arena *arena
     assert_int_equal(read.n_members, ring->n_members);
     assert_int_equal(read.n_revisions, ring->n_revisions);
     assert_int_equal(read.swaps, ring->swaps);
+    assert_int_equal(read.generation, ring->generation);
     fg_buf_done(&bytes);
     fg_buf_done(&again);
 }
@@ -149,6 +150,7 @@ static void leaves(void **state)
     assert_int_equal(ring.n_revisions, 2);
     ring = ring_make(&ring, ring_make_drained("cat", 3, 4), arena);
     assert_int_equal(ring.n_revisions, 1);
+    assert_int_equal(ring.generation, 40); /* where it is now, though who said so has gone */
     assert_null(member_of(&ring, "ann"));
     assert_int_equal(ring.revisions[0].places[0].member, 0); /* bob */
     assert_unchanged(&ring, &leave, arena);

@@ -72,7 +72,7 @@ static void on_drain(void *arg, uint64_t revision)
     atomic_store(&ingester->asked, revision);
     assert_true(fg_ring_watch_revision(ingester->watch) >= revision);
     if (!atomic_load(&ingester->holds))
-        fg_ring_watch_drained(ingester->watch, revision);
+        fg_ring_watch_drained(ingester->watch, revision, 7);
 }
 
 static struct fg_ring_watch *start(struct fixture *f, const struct fg_ring_watch_seat *seat)
@@ -182,7 +182,7 @@ static void seats(void **state)
     assert_int_equal(view->ring.n_revisions, 2); /* nobody has said that it has drained */
     fg_ring_view_unref(view);
     assert_int_equal(atomic_load(&ann.asked), 2);
-    fg_ring_watch_drained(ann.watch, 2);
+    fg_ring_watch_drained(ann.watch, 2, 8);
     do /* it is written down some time */
         must(fg_ring_watch_fresh(bob.watch, soon(), &view, &err), &err);
     while (view->ring.n_revisions > 1 && (fg_ring_view_unref(view), true));

@@ -1,0 +1,230 @@
+/* The ring: who reads it, and the seats that heads have in it (common/ring). */
+#include "tests/sim/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A head's seat, in one life of it: the head has it, and two fibers, which end with that life. */
+struct member {
+    uint32_t refs;
+    struct owner owner;
+    struct fg_ring_seat seat;
+    struct fg_ring_view *view; /* NULL: the ring was not read yet */
+    bool read;                 /* now */
+    bool swap;
+    struct fg_buf swapped_in;
+    int64_t wake_mono_ns, poll_mono_ns;
+    uint64_t drain; /* the head is asked to commit; 0: no */
+};
+
+/* ---- reading ---- */
+
+enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view **ret_view)
+{
+    struct fg_ring_view *view;
+    struct fg_buf bytes;
+    struct fg_err err;
+    char etag[24] = "";
+    enum io io;
+
+    fg_buf_init(&bytes, SIZE_MAX);
+    io = bucket_get(world, owner, FG_RING_NAME, "", &bytes, etag);
+    if (io == IO_OK || io == IO_MISSING) {
+        fg_assert(fg_ring_view_create(fg_buf_slice(&bytes), fg_cstr(io == IO_OK ? etag : ""),
+                                      world->ring, &view, &err) == FG_OK);
+        fg_ring_view_unref(world->ring); /* for its tables only */
+        world->ring = fg_ring_view_ref(view);
+        *ret_view = view;
+        io = IO_OK;
+    }
+    fg_buf_done(&bytes);
+    return io;
+}
+
+/* ---- a seat ---- */
+
+static void unref(struct member *member)
+{
+    if (--member->refs > 0)
+        return;
+    fg_ring_view_unref(member->view);
+    fg_buf_done(&member->swapped_in);
+    free(member);
+}
+
+static bool lives(struct member *member)
+{
+    return is_alive(head_world(member->owner.head), &member->owner);
+}
+
+static void step(struct member *member, struct fg_ring_seat_event *event)
+{
+    struct world *world = head_world(member->owner.head);
+    struct fg_ring_seat_effects effects;
+    struct fg_err err;
+
+    event->mono_ns = fibers_now_ns(world->fibers);
+    event->wall_ns = world_wall_ns(world);
+    fg_ring_seat_step(&member->seat, event, &effects);
+    member->read |= effects.read;
+    member->wake_mono_ns = effects.wake_mono_ns;
+    member->drain = FG_MAX(member->drain, effects.drain);
+    if (!effects.swap)
+        return;
+    fg_buf_clear(&member->swapped_in);
+    fg_assert(fg_ring_encode(&effects.ring, &member->swapped_in, &err) == FG_OK);
+    member->swap = true;
+}
+
+static void read_ring(struct member *member)
+{
+    struct head *head = member->owner.head;
+    struct world *world = head_world(head);
+    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_RING};
+    struct fg_ring_view *view;
+
+    if (ring_get(world, &member->owner, &view) != IO_OK)
+        return;
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    fg_ring_view_unref(member->view);
+    member->view = view;
+    member->read = false;
+    member->poll_mono_ns =
+        fibers_now_ns(world->fibers) + (int64_t)draw(world, (uint64_t)FG_MINUTE_NS);
+    event.ring = &view->ring;
+    event.arena = arena;
+    step(member, &event);
+    trace(world, "%s: ring of revision %llu, %s", head_seat(head)->name,
+          (unsigned long long)fg_ring_newest(&view->ring),
+          fg_ring_seat_state_name(member->seat.state));
+}
+
+static void swap_ring(struct member *member)
+{
+    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_SWAPPED};
+    char etag[24];
+    enum io io;
+
+    (void)snprintf(etag, sizeof etag, "%.*s", FG_S(member->view->etag));
+    io =
+        bucket_put(head_world(member->owner.head), &member->owner, FG_RING_NAME,
+                   fg_buf_slice(&member->swapped_in), etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
+    if (io == IO_DEAD)
+        return;
+    member->swap = false;
+    event.won = io == IO_OK;
+    step(member, &event);
+}
+
+/* What is in the head now has to be committed; what comes meanwhile need not. (commit-first) */
+static void drain_head(struct member *member)
+{
+    struct head *head = member->owner.head;
+    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_DRAINED, .revision = member->drain};
+    struct items items = {0};
+
+    member->drain = 0;
+    head_uncommitted(head, &items);
+    trace(head_world(head), "%s: has to drain %u profiles for revision %llu", head_seat(head)->name,
+          items.n, (unsigned long long)event.revision);
+    head_drain(head, true);
+    while (lives(member) && keeps(head_world(head), CLUSTER_RULE_COMMIT_FIRST) &&
+           head_has_uncommitted(head, &items))
+        fibers_sleep(head_world(head)->fibers, FG_SECOND_NS);
+    items_done(&items);
+    if (!lives(member))
+        return;
+    head_drain(head, false);
+    event.generation = head_status(head).gen;
+    step(member, &event);
+}
+
+static void turn(struct member *member)
+{
+    int64_t now = fibers_now_ns(head_world(member->owner.head)->fibers);
+    struct fg_ring_seat_event tick = {.kind = FG_RING_SEAT_TICK};
+
+    if (member->swap)
+        swap_ring(member);
+    else if (member->read || now >= member->poll_mono_ns)
+        read_ring(member);
+    else if (now >= member->wake_mono_ns)
+        step(member, &tick);
+}
+
+/* Drains beside the rest: the ring is followed meanwhile. */
+static void drainer(void *arg)
+{
+    struct member *member = arg;
+    struct world *world = head_world(member->owner.head);
+
+    while (lives(member)) {
+        if (member->drain > 0)
+            drain_head(member);
+        fibers_sleep(world->fibers, FG_SECOND_NS);
+    }
+    unref(member);
+}
+
+static void sitter(void *arg)
+{
+    struct member *member = arg;
+    struct world *world = head_world(member->owner.head);
+
+    while (lives(member) && member->seat.state != FG_RING_SEAT_LEFT &&
+           member->seat.state != FG_RING_SEAT_REPLACED) {
+        turn(member);
+        fibers_sleep(world->fibers, (int64_t)draw(world, (uint64_t)FG_SECOND_NS));
+    }
+    if (lives(member)) {
+        head_world(member->owner.head)->left++;
+        head_end(member->owner.head);
+    }
+    unref(member);
+}
+
+struct member *member_start(struct head *head, const struct seat *seat)
+{
+    struct world *world = head_world(head);
+    struct member *member = fg_new(struct member);
+
+    member->refs = 3;
+    member->owner = (struct owner){.head = head, .life = head_life(head)};
+    fg_buf_init(&member->swapped_in, SIZE_MAX);
+    fg_ring_seat_init(&member->seat, &(struct fg_ring_seat_config){
+                                         .name = fg_cstr(seat->name),
+                                         .zone = fg_cstr(seat->zone),
+                                         .address = fg_cstr(seat->name),
+                                         .http = FG_LIT(""),
+                                         .store = seat->store,
+                                         .replicas = world->shape.replicas,
+                                         .backoff_min_ns = 100 * FG_MS_NS,
+                                         .backoff_max_ns = 10 * FG_SECOND_NS,
+                                         .seed = draw(world, UINT64_MAX),
+                                     });
+    fibers_spawn(world->fibers, 0, sitter, member);
+    fibers_spawn(world->fibers, 0, drainer, member);
+    return member;
+}
+
+void member_end(struct member *member)
+{
+    unref(member);
+}
+
+void member_leave(struct member *member)
+{
+    step(member, &(struct fg_ring_seat_event){.kind = FG_RING_SEAT_LEAVE});
+}
+
+bool member_admits(struct member *member, uint64_t revision)
+{
+    uint64_t known = member->view == NULL ? 0 : fg_ring_newest(&member->view->ring);
+    bool seated =
+        member->seat.state == FG_RING_SEAT_ACTIVE || member->seat.state == FG_RING_SEAT_LEAVING;
+
+    member->read |= revision > known;
+    if (!keeps(head_world(member->owner.head), CLUSTER_RULE_STALE_RING_REJECT))
+        return seated && revision <= known;
+    return seated && revision == known;
+}
