@@ -150,9 +150,7 @@ static enum fg_code add_part(struct running *running, struct opened *opened, str
     uint32_t number = running->n_parts++;
     struct merge_above_part *part = &running->parts[number];
 
-    *part = (struct merge_above_part){.id = opened->entry->id,
-                                      .start_ns = opened->entry->start_ns,
-                                      .end_ns = opened->entry->end_ns};
+    *part = (struct merge_above_part){.id = opened->entry->id};
     running->of[number] = opened;
     running->fetched[number] = (struct fetched){.map = NULL};
     if (nod.len > 0 &&
@@ -178,6 +176,16 @@ static enum fg_code add_parts(struct running *running, struct fg_slice service, 
     return FG_OK;
 }
 
+/* The first block may have profiles that begin before its span, and so before all of it. */
+static int64_t start_of(const struct above *above)
+{
+    int64_t start_ns = above->start_ns;
+
+    for (uint32_t i = 0; i < above->n_blocks; i++)
+        start_ns = FG_MIN(start_ns, above->blocks[i]->t_min_ns);
+    return start_ns;
+}
+
 static enum fg_code sum_up(struct running *running, struct fg_slice service, struct fg_err *err)
 {
     const struct above *above = running->above;
@@ -185,7 +193,7 @@ static enum fg_code sum_up(struct running *running, struct fg_slice service, str
                                 .service = service,
                                 .parts = running->parts,
                                 .n_parts = running->n_parts,
-                                .start_ns = above->start_ns,
+                                .start_ns = start_of(above),
                                 .end_ns = above->end_ns,
                                 .max_bytes = above->env->memory_max_bytes / SHARE_SUMS,
                                 .arena = running->scratch};

@@ -274,7 +274,12 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
                                struct plan_range shards, struct fg_err *err)
 {
     struct plan_span span = span_of(running, bin->start_ns);
-    const struct merge_span what = {bin->start_ns, bin->end_ns, shards.first, shards.last};
+    const struct merge_span what = {
+        .start_ns = bin->start_ns,
+        .end_ns = bin->end_ns,
+        .shard_first = shards.first,
+        .shard_last = shards.last,
+        .early_ns = bin->t_min_ns < bin->start_ns ? bin->start_ns - bin->t_min_ns : 0};
     struct merge_written written;
     char path[PATH_MAX_BYTES];
     enum fg_code code;
@@ -291,6 +296,45 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
     code = finish_block(running, path, &span, shards, &written.summary, err);
     (void)unlink(path);
     return code;
+}
+
+/* ---- what begins in the hour before ---- */
+
+/*
+ * A profile is of the hour it begins in, but it comes with the segments of the hour it ends in, and
+ * so does what was sent a little late. When these are merged the hour before has its block: those
+ * few would be a patch of it, hour after hour, which every question looks at and nodes over
+ * several hours wait for. So they go into the block of the hour they came with, as far as both
+ * are of one day: what comes of the day before is a patch, until the day is merged an hour later,
+ * and a day has its own profiles only.
+ */
+static bool joins_next(const struct running *running, const struct merge_bin *early,
+                       const struct merge_bin *next)
+{
+    uint64_t late = early->profiles - early->spilling;
+
+    return span_of(running, early->start_ns).level == PLAN_HOUR &&
+           span_of(running, next->start_ns).level == PLAN_HOUR && early->end_ns == next->start_ns &&
+           next->start_ns % PLAN_DAY_NS != 0 && late <= next->profiles / PLAN_LATE_SHARE;
+}
+
+/* Bins that went into the next one are left without profiles. */
+static void join_bins(struct running *running)
+{
+    struct merge_bin *bins = running->survey.bins;
+
+    for (uint32_t i = running->survey.n_bins; i-- > 1;) {
+        struct merge_bin *early = &bins[i - 1], *next = &bins[i];
+
+        if (!joins_next(running, early, next))
+            continue;
+        next->profiles += early->profiles;
+        next->t_min_ns = early->t_min_ns;
+        next->shard_min = FG_MIN(next->shard_min, early->shard_min);
+        next->shard_max = FG_MAX(next->shard_max, early->shard_max);
+        early->profiles = 0;
+        i--; /* what came with it was merged an hour ago */
+    }
 }
 
 /* ---- all blocks ---- */
@@ -327,8 +371,10 @@ static enum fg_code make_blocks(struct running *running, struct fg_err *err)
     const struct merge_survey *seen = &running->survey;
     uint64_t seen_profiles = seen->kept.profiles + seen->deleted + seen->expired;
 
+    if (running->job->plan->kind == PLAN_SEGMENTS)
+        join_bins(running);
     for (uint32_t i = 0; i < seen->n_bins; i++)
-        if (make_bin(running, &seen->bins[i], err) != FG_OK)
+        if (seen->bins[i].profiles > 0 && make_bin(running, &seen->bins[i], err) != FG_OK)
             return err->code;
     running->result.profiles = seen->n_profiles;
     running->result.deleted = seen->deleted;

@@ -205,6 +205,22 @@ uint64_t plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg
     return (uint64_t)((double)segment->bytes * (double)part->profiles / (double)segment->profiles);
 }
 
+/*
+ * Comes after its hour was merged, and is of the hour before the one it came in: it waits for that
+ * one's merge, where what is little finds a place (job.c). In an open day only: elsewhere it is
+ * merged with nothing.
+ */
+static bool can_wait(const struct planning *planning, const struct fg_l0_segment *segment,
+                     const struct plan_span *last)
+{
+    const struct plan_config *config = planning->config;
+    struct plan_span came = span_at(PLAN_HOUR, FG_HOUR_NS, segment->entered_wall_ns);
+
+    return came.start_ns == last->end_ns && came.start_ns % PLAN_DAY_NS != 0 &&
+           is_over(last->end_ns, config->hour_delay_ns, segment->entered_wall_ns) &&
+           !is_over(came.end_ns, config->hour_delay_ns, planning->input->wall_ns);
+}
+
 static bool is_ready(const struct planning *planning, const struct fg_l0_segment *segment,
                      const struct fg_l0_part *part)
 {
@@ -212,7 +228,8 @@ static bool is_ready(const struct planning *planning, const struct fg_l0_segment
     int64_t wall_ns = planning->input->wall_ns;
     struct plan_span last = span_at(PLAN_HOUR, FG_HOUR_NS, part->t_max_ns);
 
-    return is_over(last.end_ns, config->hour_delay_ns, wall_ns) ||
+    return (is_over(last.end_ns, config->hour_delay_ns, wall_ns) &&
+            !can_wait(planning, segment, &last)) ||
            is_over(segment->entered_wall_ns, config->segment_wait_ns, wall_ns) ||
            planning->input->l0->n_segments > FG_L0_SEGMENTS_MAX / 2;
 }

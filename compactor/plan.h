@@ -2,8 +2,9 @@
  * What to merge: a pure function of manifests and time. The same manifests give the same jobs; who
  * was stopped in the middle of one finds it again.
  *
- *   segments --> 1 h blocks   once the segment's last hour is over and hour_delay has passed; what
- *                             is of a day that is closed already goes into a block of that day
+ *   segments --> 1 h blocks   once the segment's last hour is over and hour_delay has passed, or
+ *                             with the next hour's where it comes later than that; what is of a
+ *                             day that is closed already goes into a block of that day
  *   1 h      --> 1 day        once the day is over and day_delay has passed; by ranges of shards
  *                             where a day is larger than a job may be
  *   late     --> folded       blocks that come after a day has its own are patches: they are

@@ -38,8 +38,8 @@ struct fg_blocks_entry {
     bool patch;      /* late data of a span that has its block */
     bool nodes_only; /* it holds merged nodes of from_blocks, and no profiles of its own: profiles,
                         digest and times are theirs, and counted there already */
-    int64_t start_ns, end_ns;   /* the span, [start, end) */
-    int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive */
+    int64_t start_ns, end_ns;   /* the span, [start, end), that it was made for */
+    int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive; a few may begin before the span */
     uint16_t shard_first, shard_last;
     uint64_t bytes;
     uint64_t directory_offset, directory_bytes;

@@ -95,7 +95,8 @@ static uint32_t n_groups_of(const struct fg_nodes *nodes)
     return FG_MAX(nodes->groups.n_groups, 1);
 }
 
-/* The row of a group over the whole block; NULL: there is none. */
+/* The row of a group over the whole block, also of what is before the block's span; NULL: there is
+ * none. */
 static const struct fg_nodes_row *find_row(const struct merge_above_part *part,
                                            const struct fg_profile_type *type, uint32_t group)
 {
@@ -106,7 +107,8 @@ static const struct fg_nodes_row *find_row(const struct merge_above_part *part,
         const struct fg_nodes_row *row = &nodes->rows[i];
 
         if (row->key.kind == (all ? FG_NODES_ALL : FG_NODES_GROUP) && row->key.number == group &&
-            row->key.start_ns == part->start_ns && row->key.end_ns == part->end_ns &&
+            row->key.start_ns <= part->part.part->t_min_ns &&
+            row->key.end_ns > part->part.part->t_max_ns &&
             fg_profile_type_eq(&nodes->types[row->type], type))
             return row;
     }

@@ -24,19 +24,18 @@
 
 /* What a block has of the service. */
 struct merge_above_part {
-    struct fg_id id;          /* of the block's object */
-    int64_t start_ns, end_ns; /* the block's span */
-    struct merge_part part;   /* opened; its bytes: from CRN on, all where they are raw */
-    struct fg_nodes nodes;    /* n_rows 0: there are none */
-    bool raw;                 /* out: profiles have to be read */
-    uint32_t *groups;         /* out: of a series */
+    struct fg_id id;        /* of the block's object */
+    struct merge_part part; /* opened; its bytes: from CRN on, all where they are raw */
+    struct fg_nodes nodes;  /* n_rows 0: there are none */
+    bool raw;               /* out: profiles have to be read */
+    uint32_t *groups;       /* out: of a series */
 };
 
 struct merge_above {
     struct fg_slice tenant, service;
     struct merge_above_part *parts; /* ascending by id, each once */
     uint32_t n_parts;
-    int64_t start_ns, end_ns; /* the span of it all */
+    int64_t start_ns, end_ns; /* of it all: profiles are in [start, end) */
     size_t max_bytes;
     struct fg_arena *arena;  /* what is found out lives there until it is written */
     struct fg_groups groups; /* out */

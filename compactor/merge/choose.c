@@ -76,8 +76,10 @@ enum fg_code merge_choose(const struct merge_part *part, const struct merge_span
                           struct fg_err *err)
 {
     struct choosing choosing = {.part = part, .span = span};
-    const struct merge_scan scan = {
-        .start_ns = span->start_ns, .end_ns = span->end_ns, .each = choose_rows, .arg = &choosing};
+    const struct merge_scan scan = {.start_ns = merge_span_from_ns(span),
+                                    .end_ns = span->end_ns,
+                                    .each = choose_rows,
+                                    .arg = &choosing};
 
     choosing.choice.bits = fg_arena_new(arena, uint8_t, part->part->n_profiles / 8 + 1);
     if (choosing.choice.bits == NULL || !merge_naming_init(&choosing.naming, deletions, arena))

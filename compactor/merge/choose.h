@@ -5,25 +5,33 @@
 #ifndef FG_COMPACTOR_MERGE_CHOOSE_H
 #define FG_COMPACTOR_MERGE_CHOOSE_H
 
+#include "common/base/time.h"
 #include "common/profile/deletion.h"
 #include "compactor/merge/source.h"
 
-/* Times [start, end); an end of INT64_MAX is the end of time itself. */
+/* Times [start - early, end); an end of INT64_MAX is the end of time itself. */
 struct merge_span {
     int64_t start_ns, end_ns;
     uint16_t shard_first, shard_last; /* inclusive */
+    int64_t early_ns;                 /* what begins so much before the span belongs to it too */
 };
-#define MERGE_SPAN_ALL ((struct merge_span){INT64_MIN, INT64_MAX, 0, UINT16_MAX})
+#define MERGE_SPAN_ALL ((struct merge_span){INT64_MIN, INT64_MAX, 0, UINT16_MAX, 0})
 
 static inline bool merge_time_in(int64_t time_ns, int64_t start_ns, int64_t end_ns)
 {
     return time_ns >= start_ns && (time_ns < end_ns || end_ns == INT64_MAX);
 }
 
+/* Where its profiles begin. */
+static inline int64_t merge_span_from_ns(const struct merge_span *span)
+{
+    return fg_time_add(span->start_ns, -span->early_ns);
+}
+
 static inline bool merge_span_has(const struct merge_span *span, int64_t time_ns, uint16_t shard)
 {
-    return merge_time_in(time_ns, span->start_ns, span->end_ns) && shard >= span->shard_first &&
-           shard <= span->shard_last;
+    return merge_time_in(time_ns, merge_span_from_ns(span), span->end_ns) &&
+           shard >= span->shard_first && shard <= span->shard_last;
 }
 
 /* Those deletions that name the series at hand, kept from row to row. */

@@ -113,7 +113,7 @@ static enum fg_code open_service(struct writing *writing, struct fg_slice servic
         if (part == NULL || !fg_slice_eq(part->service, service))
             continue;
         if (part->t_min_ns < writing->span->end_ns || writing->span->end_ns == INT64_MAX)
-            if (part->t_max_ns >= writing->span->start_ns &&
+            if (part->t_max_ns >= merge_span_from_ns(writing->span) &&
                 open_part(writing, i, writing->next_parts[i], err) != FG_OK)
                 return err->code;
         writing->next_parts[i]++;

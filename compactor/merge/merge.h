@@ -30,10 +30,15 @@ struct merge {
     size_t memory_max_bytes;
 };
 
+/* What begins no longer than that before the end of a span, and ends after it, spills over. */
+#define MERGE_SPILL_NS (10 * FG_MINUTE_NS)
+
 /* Profiles of a span of time. */
 struct merge_bin {
     int64_t start_ns, end_ns;
+    int64_t t_min_ns; /* of the profiles */
     uint64_t profiles;
+    uint64_t spilling;             /* of these */
     uint16_t shard_min, shard_max; /* of those there are */
 };
 

@@ -43,9 +43,10 @@ struct making {
     uint32_t group_sizes[FG_GROUPS_MAX]; /* series */
     bool left_out;
 
-    /* Time: buckets, and so many of them are a middle span; 1 of either: none. */
+    /* Time: buckets, the first of them for what is early, where anything is (n_early 1); the others
+     * are the span, and some of these a middle span; 1 of either: none. */
     int64_t start_ns, bucket_ns;
-    uint32_t n_buckets, n_middles;
+    uint32_t n_buckets, n_middles, n_early;
 
     struct fg_profile_type types[TYPES_MAX];
     uint32_t n_types;
@@ -79,6 +80,8 @@ static void set_spans(struct making *making)
         making->n_middles = 4;
     }
     making->bucket_ns = (int64_t)(len / making->n_buckets);
+    making->n_early = span->early_ns > 0;
+    making->n_buckets += making->n_early;
 }
 
 /* Buckets [from, to). */
@@ -88,9 +91,16 @@ struct stretch {
 
 static struct stretch middle_of(const struct making *making, uint32_t middle)
 {
-    uint32_t each = making->n_buckets / making->n_middles;
+    uint32_t each = (making->n_buckets - making->n_early) / making->n_middles;
+    uint32_t from = making->n_early + middle * each;
 
-    return (struct stretch){middle * each, (middle + 1) * each};
+    return (struct stretch){from, from + each};
+}
+
+/* All but what is early. */
+static struct stretch span_itself(const struct making *making)
+{
+    return (struct stretch){making->n_early, making->n_buckets};
 }
 
 static struct stretch whole(const struct making *making)
@@ -100,10 +110,20 @@ static struct stretch whole(const struct making *making)
 
 static uint32_t bucket_of(const struct making *making, int64_t time_ns)
 {
-    uint64_t bucket =
-        ((uint64_t)time_ns - (uint64_t)making->start_ns) / (uint64_t)making->bucket_ns;
+    uint64_t bucket;
 
-    return (uint32_t)FG_MIN(bucket, making->n_buckets - 1);
+    if (time_ns < making->start_ns)
+        return 0;
+    bucket = ((uint64_t)time_ns - (uint64_t)making->start_ns) / (uint64_t)making->bucket_ns;
+    return (uint32_t)FG_MIN(making->n_early + bucket, making->n_buckets - 1);
+}
+
+/* Where a bucket begins; n_buckets: where the last one ends. */
+static int64_t bucket_start_ns(const struct making *making, uint32_t bucket)
+{
+    if (bucket < making->n_early)
+        return merge_span_from_ns(making->input->span);
+    return making->start_ns + (bucket - making->n_early) * making->bucket_ns;
 }
 
 /* ---- types and series ---- */
@@ -382,8 +402,8 @@ static enum fg_code add_row(struct making *making, struct fg_nodes_key key, stru
     struct fg_nodes_value values[TYPES_MAX];
     uint32_t n = 0;
 
-    key.start_ns = making->start_ns + stretch.from * making->bucket_ns;
-    key.end_ns = making->start_ns + stretch.to * making->bucket_ns;
+    key.start_ns = bucket_start_ns(making, stretch.from);
+    key.end_ns = bucket_start_ns(making, stretch.to);
     for (uint32_t c = 0; c < making->n_columns; c++) {
         struct counted counted = count_key(making, &key, stretch, c);
 
@@ -511,13 +531,14 @@ static enum fg_code sum_bucket(struct making *making, uint32_t bucket, struct fg
         for (uint32_t s = 0; s < making->input->cursors[i].part.index.n_series; s++)
             if (add_series(making, i, s, stretch, true, err) != FG_OK)
                 return err->code;
-    if (making->n_buckets == 1)
-        return FG_OK;
+    if (making->n_buckets == 1 + making->n_early && bucket == making->n_early)
+        return FG_OK; /* it is the span */
     return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->bucket,
                    NULL, err);
 }
 
-/* Rows of groups, and of all, which is the sum of them; that is in the place of the first then. */
+/* Rows of groups, and of all, which is the sum of them: by name in the place of a bucket, in full
+ * in that of the first. */
 static enum fg_code add_rows(struct making *making, struct stretch stretch, int64_t *sums,
                              bool with_full, struct fg_err *err)
 {
@@ -532,12 +553,14 @@ static enum fg_code add_rows(struct making *making, struct stretch stretch, int6
                     n_full == 0 ? NULL : full_of(making, g), err) != FG_OK)
             return err->code;
     }
-    for (uint32_t g = 1; g < making->n_groups; g++) {
-        add_to(group_of(making, sums, g), names_columns(making), sums);
-        for (size_t i = 0; i < n_full; i++)
+    zero(making->bucket, names_columns(making));
+    for (uint32_t g = 0; g < making->n_groups; g++) {
+        add_to(group_of(making, sums, g), names_columns(making), making->bucket);
+        for (size_t i = 0; g > 0 && i < n_full; i++)
             first[i] += full_of(making, g)[i];
     }
-    return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, sums, first, err);
+    return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->bucket,
+                   first, err);
 }
 
 static enum fg_code sum_middle(struct making *making, uint32_t middle, struct fg_err *err)
@@ -550,9 +573,35 @@ static enum fg_code sum_middle(struct making *making, uint32_t middle, struct fg
         if (sum_bucket(making, b, err) != FG_OK)
             return err->code;
     if (making->n_middles == 1)
-        return add_rows(making, stretch, making->middle, true, err);
+        return FG_OK; /* it is the span */
     add_to(making->middle, count, making->top);
     return add_rows(making, stretch, making->middle, false, err);
+}
+
+static bool has_early(const struct making *making)
+{
+    for (uint32_t i = 0; i < making->input->n_series && making->n_early > 0; i++)
+        if (making->series[i].buckets[0].profiles > 0)
+            return true;
+    return false;
+}
+
+/* Rows of the span, of which sums are known; these become sums of what is early as well. */
+static enum fg_code add_early(struct making *making, int64_t *sums, struct fg_err *err)
+{
+    size_t count = making->n_groups * names_columns(making);
+
+    if (!has_early(making))
+        return FG_OK;
+    if (add_rows(making, span_itself(making), sums, false, err) != FG_OK)
+        return err->code;
+    if (sums != making->middle)
+        zero(making->middle, count);
+    if (sum_bucket(making, 0, err) != FG_OK)
+        return err->code;
+    if (sums != making->middle)
+        add_to(making->middle, count, sums);
+    return FG_OK;
 }
 
 /* Is it more than its group, or than all are? */
@@ -595,10 +644,13 @@ static enum fg_code sum_series(struct making *making, uint32_t merged, struct fg
 
 static enum fg_code sum_columns(struct making *making, struct fg_err *err)
 {
+    int64_t *sums = making->n_middles > 1 ? making->top : making->middle;
+
     for (uint32_t m = 0; m < making->n_middles; m++)
         if (sum_middle(making, m, err) != FG_OK)
             return err->code;
-    if (making->n_middles > 1 && add_rows(making, whole(making), making->top, true, err) != FG_OK)
+    if (add_early(making, sums, err) != FG_OK ||
+        add_rows(making, whole(making), sums, true, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
         making->sources[i].at = 0;

@@ -7,6 +7,10 @@
  *                        all
  *   another              its span for all, groups and series
  *
+ * Where profiles begin before the span (merge_span.early_ns) that is what the block has in all,
+ * from the first of them on; beside it there is the span itself for all and groups, for questions
+ * that begin with it, and what comes before, for all.
+ *
  * Of the span's sums of all and of groups there are full nodes as well: what weeks are made of.
  * What is not worth its bytes is left out (fg_nodes_worth()), and so is what does not fit into
  * memory: first full nodes of groups, then groups, at last the service's nodes. That is no error.

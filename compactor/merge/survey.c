@@ -37,7 +37,8 @@ static struct merge_bin *bin_add(struct surveying *surveying, int64_t start_ns, 
         return NULL;
     }
     bin = &surveying->bins[surveying->n_bins++];
-    *bin = (struct merge_bin){.start_ns = start_ns, .end_ns = end_ns, .shard_min = UINT16_MAX};
+    *bin = (struct merge_bin){
+        .start_ns = start_ns, .end_ns = end_ns, .t_min_ns = INT64_MAX, .shard_min = UINT16_MAX};
     return bin;
 }
 
@@ -63,6 +64,12 @@ static bool is_expired(const struct surveying *surveying, const struct merge_bin
     return bin->end_ns != INT64_MAX && bin->end_ns <= surveying->options->keep_from_ns;
 }
 
+static bool spills(const struct merge_bin *bin, int64_t time_ns, int64_t duration_ns)
+{
+    return bin->end_ns != INT64_MAX &&
+           fg_time_add(time_ns, FG_MIN(duration_ns, MERGE_SPILL_NS)) >= bin->end_ns;
+}
+
 static enum fg_code survey_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
 {
     struct surveying *surveying = arg;
@@ -86,6 +93,8 @@ static enum fg_code survey_rows(void *arg, const struct merge_rows *page, struct
             continue;
         }
         bin->profiles++;
+        bin->spilling += spills(bin, rows->times_ns[i], rows->durations_ns[i]);
+        bin->t_min_ns = FG_MIN(bin->t_min_ns, rows->times_ns[i]);
         bin->shard_min = FG_MIN(bin->shard_min, rows->shards[i]);
         bin->shard_max = FG_MAX(bin->shard_max, rows->shards[i]);
         merge_tally_row(&surveying->result.kept, &surveying->factors, surveying->part, page, i);

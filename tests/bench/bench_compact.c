@@ -136,8 +136,7 @@ static int64_t hour_ns(uint32_t number)
 static struct merge_above_part above_part(struct merge_source *source, uint32_t day,
                                           struct fg_arena *arena)
 {
-    struct merge_above_part part = {
-        .id = {day + 1, 0}, .start_ns = hour_ns(day * 24), .end_ns = hour_ns(day * 24 + 24)};
+    struct merge_above_part part = {.id = {day + 1, 0}};
     struct fg_block_range nod = fg_nodes_ranges(&source->parts[0]).nod;
     struct fg_err err;
 
@@ -194,7 +193,7 @@ static void make_day(struct stream *stream, uint32_t day, uint32_t n_hours, stru
 
     for (uint32_t h = 0; h < n_hours; h++) {
         uint32_t number = day * 24 + h;
-        const struct merge_span span = {hour_ns(number), hour_ns(number + 1), 0, UINT16_MAX};
+        const struct merge_span span = {hour_ns(number), hour_ns(number + 1), 0, UINT16_MAX, 0};
         struct fg_buf segments[SEGMENTS];
 
         stream->first_round = number * SEGMENTS * ROUNDS;
@@ -207,7 +206,7 @@ static void make_day(struct stream *stream, uint32_t day, uint32_t n_hours, stru
         compact(segments, SEGMENTS, 1, &span, &hours[h], hour);
     }
     compact(hours, n_hours, 3,
-            &(struct merge_span){hour_ns(day * 24), hour_ns(day * 24 + 24), 0, UINT16_MAX}, out,
+            &(struct merge_span){hour_ns(day * 24), hour_ns(day * 24 + 24), 0, UINT16_MAX, 0}, out,
             all);
 }
 

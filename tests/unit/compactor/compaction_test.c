@@ -233,21 +233,16 @@ static void commit(struct fixture *f, const struct fg_l0_new *segment)
     fg_arena_destroy(arena);
 }
 
-/* A segment of these many profiles, of the last `span` before `until`. */
-static void arrive(struct fixture *f, size_t n, int64_t until_ns, int64_t span_ns)
+/* The last n profiles become a segment. */
+static void arrive_last(struct fixture *f, size_t n)
 {
-    struct made_profile *first = &f->profiles[f->n_profiles];
+    struct made_profile *first = &f->profiles[f->n_profiles - n];
     struct fg_l0_new_part parts[MADE_TENANTS];
     struct fg_block_summary summary;
     struct fg_l0_new segment;
     char name[FG_NAME_MAX_BYTES];
     struct fg_buf object;
 
-    for (size_t i = 0; i < n; i++, f->drawn++)
-        first[i] =
-            made_draw(f->seed, f->drawn,
-                      until_ns - (int64_t)(fg_mix64(f->seed + f->drawn * 77) % (uint64_t)span_ns));
-    f->n_profiles += n;
     fg_buf_init(&object, SIZE_MAX);
     summary = made_write(first, n, 0, f->n_profiles, &object);
     segment = (struct fg_l0_new){.id = {{5, 5}, ++f->cuts, 1},
@@ -265,6 +260,30 @@ static void arrive(struct fixture *f, size_t n, int64_t until_ns, int64_t span_n
     put(f, name, fg_buf_slice(&object));
     commit(f, &segment);
     fg_buf_done(&object);
+}
+
+static void draw_at(struct fixture *f, int64_t time_ns)
+{
+    f->profiles[f->n_profiles++] = made_draw(f->seed, f->drawn++, time_ns);
+}
+
+/* A segment of these many profiles, of the last `span` before `until`. */
+static void arrive(struct fixture *f, size_t n, int64_t until_ns, int64_t span_ns)
+{
+    for (size_t i = 0; i < n; i++)
+        draw_at(f, until_ns - (int64_t)(fg_mix64(f->seed + f->drawn * 77) % (uint64_t)span_ns));
+    arrive_last(f, n);
+}
+
+/* The segment of ten minutes of profiles that end in them, as those of a service that is always
+ * there do: the first begin before. They have 10 s each. */
+static void arrive_steadily(struct fixture *f, size_t n, int64_t until_ns)
+{
+    int64_t each_ns = 10 * FG_MINUTE_NS / (int64_t)n;
+
+    for (size_t i = 0; i < n; i++)
+        draw_at(f, until_ns - 10 * FG_MINUTE_NS - 5 * FG_SECOND_NS + (int64_t)i * each_ns);
+    arrive_last(f, n);
 }
 
 /* ---- what is there ---- */
@@ -873,6 +892,66 @@ static void nodes_over_weeks(void **state)
     free(f);
 }
 
+/* Each window's segment comes a minute after its end. */
+static void live_steadily(struct fixture *f, uint32_t windows)
+{
+    struct fg_err err;
+
+    for (uint32_t w = 0; w < windows; w++) {
+        pass_time(f, 10 * FG_MINUTE_NS);
+        arrive_steadily(f, 12, f->clock.wall_ns - FG_MINUTE_NS);
+        must(compaction_round(f->compaction, &err), &err);
+    }
+    check(f);
+}
+
+/* What begins in one hour and ends in the next is no block of its own: of the open day there is one
+ * of each hour, and nodes over 6 of them; of a day that is over one. */
+static void steady_data_makes_a_block_an_hour(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct shape shape;
+
+    (void)state;
+    open_fixture(f, 21);
+    pass_time(f, FG_MINUTE_NS);
+    live_steadily(f, 6 * 20);
+    shape = shape_of(f);
+    assert_int_equal(shape.hours, 2 * 19); /* of two tenants; the last hour is segments */
+    assert_int_equal(shape.nodes, 2 * 3);
+    live_steadily(f, 6 * 5 + 1);
+    assert_in_range(shape_of(f).hours, 2 * 25 + 1, 2 * 26); /* what came at midnight is apart */
+    live_steadily(f, 6);
+    shape = shape_of(f);
+    assert_int_equal(shape.days, 2 + 1); /* the first profile of all begins the day before */
+    assert_int_equal(shape.hours, 2 * 2);
+    assert_int_equal(shape.nodes, 0);
+    verify_bucket(f, "\n");
+    close_fixture(f);
+    free(f);
+}
+
+/* Late data is a patch, unless it is little and of the hour before. */
+static void late_data_of_the_open_day(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    uint32_t hours;
+
+    (void)state;
+    open_fixture(f, 23);
+    pass_time(f, FG_MINUTE_NS);
+    live_steadily(f, 6 * 5);
+    hours = shape_of(f).hours;
+    arrive(f, 6, NOW + 3 * FG_HOUR_NS, FG_MINUTE_NS);
+    live_steadily(f, 1);
+    assert_int_equal(shape_of(f).hours, hours + 2 + 2); /* patches, and one more hour */
+    live_steadily(f, 12);
+    assert_int_equal(shape_of(f).hours, hours + 2 + 2 * 3);
+    verify_bucket(f, "\n");
+    close_fixture(f);
+    free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -887,6 +966,8 @@ int main(void)
         cmocka_unit_test(deletions),
         cmocka_unit_test(retention),
         cmocka_unit_test(nodes_over_weeks),
+        cmocka_unit_test(steady_data_makes_a_block_an_hour),
+        cmocka_unit_test(late_data_of_the_open_day),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

@@ -202,7 +202,7 @@ static void divides(void **state)
     for (uint32_t b = 0; b < seen.n_bins; b++)
         for (uint32_t half = 0; half < 2; half++) {
             struct merge_span span = {seen.bins[b].start_ns, seen.bins[b].end_ns,
-                                      half == 0 ? 0 : 0x8000, half == 0 ? 0x7fff : UINT16_MAX};
+                                      half == 0 ? 0 : 0x8000, half == 0 ? 0x7fff : UINT16_MAX, 0};
             struct merge_tally tally = write_span(&f, &span, &outs[n]);
 
             merge_tally_add(&sum, &tally);
@@ -266,6 +266,7 @@ static void deletes(void **state)
 
 struct seen_rows {
     uint32_t kinds[3], spans, halves, zeros, fulls, multiples;
+    uint32_t before, itself, both; /* of spans with something early */
 };
 
 /* Every node is what the profiles add up to, however they came. */
@@ -300,6 +301,13 @@ static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
             seen->zeros += row->count == 0;
             seen->fulls += row->places[FG_NODES_FULL].bytes > 0;
             seen->multiples += row->factor > 1;
+            if (span->early_ns > 0) {
+                bool early = row->key.start_ns == span->start_ns - span->early_ns;
+
+                seen->before += early && row->key.end_ns == span->start_ns;
+                seen->itself += len == span->end_ns - span->start_ns;
+                seen->both += early && row->key.end_ns == span->end_ns;
+            }
         }
     }
     fg_arena_destroy(arena);
@@ -307,10 +315,14 @@ static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
 
 static void nodes_are_what_profiles_add_up_to(void **state)
 {
-    static const struct merge_span spans[] = {{START, START + HOUR, 0, UINT16_MAX},
-                                              {START, START + 24 * HOUR, 0, UINT16_MAX},
-                                              {START, START + 24 * HOUR, 0x1000, 0xcfff},
-                                              {START, START + 672 * HOUR, 0, UINT16_MAX}};
+    static const struct merge_span spans[] = {
+        {START, START + HOUR, 0, UINT16_MAX, 0},
+        {START + HOUR, START + 2 * HOUR, 0, UINT16_MAX, HOUR / 2},
+        {START, START + 24 * HOUR, 0, UINT16_MAX, 0},
+        {START + HOUR, START + 25 * HOUR, 0, UINT16_MAX, HOUR / 2},
+        {START, START + 24 * HOUR, 0x1000, 0xcfff, 0},
+        {START, START + 672 * HOUR, 0, UINT16_MAX, 0},
+        {START + 2 * HOUR, START + 672 * HOUR, 0, UINT16_MAX, HOUR}};
     struct seen_rows seen = {0};
 
     (void)state;
@@ -337,6 +349,7 @@ static void nodes_are_what_profiles_add_up_to(void **state)
                   seen.fulls, seen.multiples);
     assert_true(seen.kinds[0] > 0 && seen.kinds[1] > 0 && seen.kinds[2] > 0);
     assert_true(seen.spans > 0 && seen.halves > 0 && seen.zeros > 0 && seen.fulls > 0);
+    assert_true(seen.before > 0 && seen.itself > 0 && seen.both > seen.before);
 }
 
 /* ---- nodes of other blocks ---- */
@@ -372,7 +385,7 @@ static void parse_nodes(struct fixture *f, struct fg_slice file, const struct fg
 
 /* The part of a service over some blocks. */
 static void write_above(struct fixture *f, struct above_source *sources, uint32_t n,
-                        struct fg_slice service, int64_t start_ns, int64_t end_ns, int64_t each_ns,
+                        struct fg_slice service, int64_t start_ns, int64_t end_ns,
                         struct fg_block_writer *block, uint32_t *raws)
 {
     struct merge_above_part parts[SOURCES_MAX];
@@ -393,9 +406,7 @@ static void write_above(struct fixture *f, struct above_source *sources, uint32_
         if (number == sources[i].directory.n_parts ||
             !fg_slice_eq(sources[i].directory.parts[number].service, service))
             continue;
-        *part = (struct merge_above_part){.id = {i + 1, 0},
-                                          .start_ns = start_ns + i * each_ns,
-                                          .end_ns = start_ns + (i + 1) * each_ns};
+        *part = (struct merge_above_part){.id = {i + 1, 0}};
         must(merge_part_open(&sources[i].source, number, f->arena, &part->part, &err), &err);
         if (i != 1 || !fg_slice_is(service, "shop")) /* else as if it had none: profiles are read */
             parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part, &part->nodes);
@@ -490,7 +501,7 @@ static const struct fg_nodes_row *find_same(const struct looked *in, const struc
 /* Three blocks of an hour, and nodes over them: those of one block of all their profiles. */
 static void nodes_of_blocks_are_those_of_their_profiles(void **state)
 {
-    static const struct merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX};
+    static const struct merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
     uint32_t raws[2] = {0, 0}, compared = 0;
 
     (void)state;
@@ -505,8 +516,13 @@ static void nodes_of_blocks_are_those_of_their_profiles(void **state)
 
         open_fixture(&f, seed, 4);
         for (uint32_t i = 0; i < 3; i++) {
-            const struct merge_span span = {START + i * HOUR, START + (i + 1) * HOUR, 0,
-                                            UINT16_MAX};
+            /* Every other time the second one has what begins late in the first. */
+            int64_t early_ns = seed % 2 * (HOUR / 3);
+            const struct merge_span span = {.start_ns = START + i * HOUR,
+                                            .end_ns =
+                                                START + (i + 1) * HOUR - (i == 0 ? early_ns : 0),
+                                            .shard_last = UINT16_MAX,
+                                            .early_ns = i == 1 ? early_ns : 0};
 
             (void)write_span(&f, &span, &sources[i].file);
             open_object(&f, fg_buf_slice(&sources[i].file), &sources[i].directory);
@@ -520,8 +536,8 @@ static void nodes_of_blocks_are_those_of_their_profiles(void **state)
         fg_buf_init(&file, SIZE_MAX);
         block = fg_block_writer_create(&(struct fg_block_sink){append, &file}, 2);
         for (uint32_t p = 0; p < direct.n_parts; p++)
-            write_above(&f, sources, 3, direct.parts[p].service, all.start_ns, all.end_ns, HOUR,
-                        block, raws);
+            write_above(&f, sources, 3, direct.parts[p].service, all.start_ns, all.end_ns, block,
+                        raws);
         must(fg_block_writer_finish(block, &summary, &err), &err);
         fg_block_writer_destroy(block);
         open_object(&f, fg_buf_slice(&file), &made);
