@@ -8,6 +8,7 @@
  *     things.c    bytes into what is kept: directories, indexes, trees, pages
  *     reader.c    the parts of a question, in batches that fit in memory; series that match
  *     nodes.c     which merged nodes take the place of reading a part
+ *     under.c     objects that need not be opened, since others have their sums
  *     rows.c      which of their profiles are in the range
  *     select.c    their samples into sums
  *     tree.c      sums into a tree
@@ -84,18 +85,28 @@ struct object {
     struct fg_block_range head;   /* both, where they are little enough; else the directory */
     struct fg_id block_id;        /* what is made of it knows it by that */
     struct fg_cache_entry *entry; /* its head, once fetched */
+    bool known;                   /* its parts are */
+
+    /* under.c. Of a block of merged nodes: what it is made of; else NULL. */
+    const struct fg_blocks_entry *made;
+    bool shut; /* sums of it are in another: it is opened where these do not answer */
+    bool vouched, guessed;
 };
 
 struct objects {
     struct object *items;
     uint32_t n, cap;
+    uint32_t blocks[FG_SNAPSHOT_TENANTS_MAX + 1]; /* where blocks of each tenant begin; by id */
 };
 
 /* Those of the question's snapshot with something of its tenants in the range; in the arena. nodes:
- * also those that hold merged nodes of others. */
+ * also those that hold merged nodes of others, and what these are made of is shut. */
 enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
                           bool nodes, struct fg_arena *arena, struct objects *ret_objects,
                           struct fg_err *err) fg_must_check;
+
+/* A block of a tenant of the question, or NULL. */
+struct object *objects_block(const struct objects *objects, uint32_t tenant, struct fg_id id);
 
 /* ---- reader.c ---- */
 
@@ -140,8 +151,10 @@ struct reader {
     struct fg_arena *arena;      /* of all that is below */
     struct fg_selector selector; /* with the profile type; regular expressions are borrowed */
     const struct selection *selection;
+    struct fg_slice service;  /* the only one; empty: any */
     int64_t start_ns, end_ns; /* inclusive */
     struct objects objects;
+    uint32_t n_open; /* of these */
     struct part *parts;
     uint32_t n_parts, cap_parts;
     uint32_t n_found; /* those that nodes.c has put aside included */
@@ -153,13 +166,16 @@ struct reader {
 };
 
 /* Finds the parts: fetches the directories. profile_type NULL: any. nodes: with parts of merged
- * nodes of others, of which nodes_choose() leaves none to be read as they are. close() in any case.
- */
+ * nodes of others, of which nodes_choose() leaves none to be read as they are, and without what
+ * these make needless. close() in any case. */
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,
                          int64_t start_ns, int64_t end_ns, bool nodes,
                          struct fg_err *err) fg_must_check;
 void reader_close(struct reader *reader);
+
+/* The same of objects that are not shut any more; before the first batch. */
+enum fg_code reader_extend(struct reader *reader, struct fg_err *err) fg_must_check;
 
 /*
  * The next parts that fit in memory together; what the batch before made in the arena is gone.
@@ -178,6 +194,21 @@ enum fg_code reader_next(struct reader *reader, struct fg_err *err) fg_must_chec
  */
 enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what,
                           struct fg_err *err) fg_must_check;
+
+/* ---- under.c ---- */
+
+/* Opens what is shut where nothing that stands above it is known to have all of it, once it is
+ * known what nodes parts have. What was opened is to be read with reader_extend(). */
+bool under_open_unvouched(struct reader *reader);
+
+/* Opens those of a tenant that a plan lacks. FG_E_CORRUPT: they are not there. */
+enum fg_code under_open(struct reader *reader, uint32_t tenant, const struct fg_plan *plan,
+                        struct fg_err *err) fg_must_check;
+
+bool under_any_shut(const struct reader *reader);
+
+/* What is shut stores so much of the question's services, about. */
+uint64_t under_bytes(struct reader *reader);
 
 /* ---- rows.c ---- */
 

@@ -12,6 +12,12 @@ enum {
     SERIES_BYTES = 512,
 };
 
+struct choosing;
+
+/* Says what becomes of the plan of a service. */
+typedef enum fg_code (*plan_user)(struct choosing *choosing, struct part *parts, uint32_t n,
+                                  const struct fg_plan *plan, struct fg_err *err);
+
 struct choosing {
     struct reader *reader;
     struct fg_plan_query query;
@@ -45,7 +51,7 @@ static enum fg_code find_nodes(struct reader *reader, struct fg_err *err)
         struct part *part = &reader->parts[i];
         struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
 
-        if (nod.len == 0 || is_touched(reader, part) ||
+        if (part->nodes != NULL || nod.len == 0 || is_touched(reader, part) ||
             nodes_are_with(part->object->entry, part->number, &part->nodes))
             continue;
         if (fetch_add(
@@ -99,7 +105,7 @@ static enum fg_code find_indexes(struct choosing *choosing, struct fg_err *err)
         struct part *part = &reader->parts[i];
         bool open = false;
 
-        if (part->nodes == NULL || part->entry->n_series == 0)
+        if (part->nodes == NULL || part->entry->n_series == 0 || part->index != NULL)
             continue;
         if (is_open(choosing, part, &open, err) != FG_OK)
             return err->code;
@@ -219,9 +225,11 @@ static int raw_order(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-static enum fg_code take_plan(struct reader *reader, struct part *parts, uint32_t n,
+static enum fg_code take_plan(struct choosing *choosing, struct part *parts, uint32_t n,
                               const struct fg_plan *plan, struct fg_err *err)
 {
+    struct reader *reader = choosing->reader;
+
     for (uint32_t i = 0; i < plan->n_picks; i++)
         if (!put_pick(reader, &parts[plan->picks[i].source], &plan->picks[i]))
             return blocks_too_large(err);
@@ -236,8 +244,15 @@ static enum fg_code take_plan(struct reader *reader, struct part *parts, uint32_
     return FG_OK;
 }
 
+static enum fg_code open_missing(struct choosing *choosing, struct part *parts, uint32_t n,
+                                 const struct fg_plan *plan, struct fg_err *err)
+{
+    (void)n;
+    return under_open(choosing->reader, parts[0].tenant, plan, err);
+}
+
 static enum fg_code plan_service(struct choosing *choosing, struct part *parts, uint32_t n,
-                                 struct fg_err *err)
+                                 plan_user use, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(choosing->arena);
     struct fg_plan_source *sources = fg_arena_new(choosing->arena, struct fg_plan_source, n);
@@ -249,13 +264,13 @@ static enum fg_code plan_service(struct choosing *choosing, struct part *parts, 
         if (make_source(choosing, &parts[i], &sources[i], err) != FG_OK)
             return err->code;
     if (fg_plan_make(&choosing->query, sources, n, choosing->arena, &plan, err) != FG_OK ||
-        take_plan(choosing->reader, parts, n, &plan, err) != FG_OK)
+        use(choosing, parts, n, &plan, err) != FG_OK)
         return err->code;
     fg_arena_release(choosing->arena, mark);
     return FG_OK;
 }
 
-static enum fg_code plan_all(struct choosing *choosing, struct fg_err *err)
+static enum fg_code plan_all(struct choosing *choosing, plan_user use, struct fg_err *err)
 {
     struct reader *reader = choosing->reader;
 
@@ -265,7 +280,7 @@ static enum fg_code plan_all(struct choosing *choosing, struct fg_err *err)
         for (next = i + 1;
              next < reader->n_parts && same_service(&reader->parts[i], &reader->parts[next]);)
             next++;
-        if (plan_service(choosing, &reader->parts[i], next - i, err) != FG_OK)
+        if (plan_service(choosing, &reader->parts[i], next - i, use, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -297,14 +312,42 @@ static bool is_read(const struct part *part)
     return part->n_raws + part->n_fulls > 0;
 }
 
+/* What nodes there are of what is open, and which series match where they do not say it. */
+static enum fg_code look(struct choosing *choosing, struct fg_err *err)
+{
+    if (find_nodes(choosing->reader, err) != FG_OK)
+        return err->code;
+    put_aside(choosing->reader, has_anything);
+    return find_indexes(choosing, err);
+}
+
+/* Opens what plans need, until there is nothing that they lack. */
+static enum fg_code open_all(struct choosing *choosing, struct fg_err *err)
+{
+    struct reader *reader = choosing->reader;
+    uint32_t n_objects;
+
+    do {
+        n_objects = reader->n_open;
+        if (look(choosing, err) != FG_OK)
+            return err->code;
+        if (!under_open_unvouched(reader) && under_any_shut(reader) &&
+            plan_all(choosing, open_missing, err) != FG_OK)
+            return err->code;
+        if (reader_extend(reader, err) != FG_OK)
+            return err->code;
+    } while (reader->n_open > n_objects);
+    return FG_OK;
+}
+
 static enum fg_code choose(struct choosing *choosing, struct fg_err *err)
 {
     struct reader *reader = choosing->reader;
 
-    if (find_nodes(reader, err) != FG_OK)
+    if (open_all(choosing, err) != FG_OK)
         return err->code;
     put_aside(reader, has_anything);
-    if (find_indexes(choosing, err) != FG_OK || plan_all(choosing, err) != FG_OK)
+    if (plan_all(choosing, take_plan, err) != FG_OK)
         return err->code;
     put_aside(reader, is_read);
     reader->batch = reader->parts;

@@ -105,6 +105,7 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
             .directory = {block->directory_offset, block->directory_bytes},
             .nodes_bytes = block->nodes_bytes,
             .block_id = block->id,
+            .made = block->nodes_only ? block : NULL,
         };
 
         if (!is_about(block, start_ns, end_ns, nodes))
@@ -116,6 +117,38 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
     return FG_OK;
 }
 
+struct object *objects_block(const struct objects *objects, uint32_t tenant, struct fg_id id)
+{
+    uint32_t from = objects->blocks[tenant], to = objects->blocks[tenant + 1];
+
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        int order = fg_id_cmp(objects->items[middle].block_id, id);
+
+        if (order == 0)
+            return &objects->items[middle];
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
+
+static void shut_under(struct objects *objects, uint32_t tenant)
+{
+    for (uint32_t i = objects->blocks[tenant]; i < objects->blocks[tenant + 1]; i++) {
+        const struct fg_blocks_entry *made = objects->items[i].made;
+
+        for (uint32_t k = 0; made != NULL && k < made->n_from_blocks; k++) {
+            struct object *object = objects_block(objects, tenant, made->from_blocks[k]);
+
+            if (object != NULL)
+                object->shut = true;
+        }
+    }
+}
+
 enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
                           bool nodes, struct fg_arena *arena, struct objects *ret_objects,
                           struct fg_err *err)
@@ -125,9 +158,13 @@ enum fg_code objects_find(const struct question *question, int64_t start_ns, int
 
     if (add_segments(snapshot, start_ns, end_ns, arena, &objects, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < snapshot->n_tenants; i++)
+    for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
+        objects.blocks[i] = objects.n;
         if (add_blocks(snapshot, i, start_ns, end_ns, nodes, arena, &objects, err) != FG_OK)
             return err->code;
+        objects.blocks[i + 1] = objects.n;
+        shut_under(&objects, i);
+    }
     *ret_objects = objects;
     return FG_OK;
 }

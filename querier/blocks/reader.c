@@ -61,7 +61,7 @@ static enum fg_code add_parts_of(struct reader *reader, struct object *object, u
 {
     const struct fg_block_directory *directory = directory_of(object->entry);
     struct fg_slice name = reader->question->tenants.ids[tenant];
-    struct fg_slice service = only_service(&reader->selector);
+    struct fg_slice service = reader->service;
     uint32_t i = fg_block_part_find(directory, name, service);
 
     for (; i < directory->n_parts; i++) {
@@ -90,23 +90,46 @@ static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
 {
     struct fetch_list list = {0};
 
-    for (uint32_t i = 0; i < reader->objects.n; i++)
+    for (uint32_t i = 0; i < reader->objects.n; i++) {
+        struct object *object = &reader->objects.items[i];
+
+        if (object->known || object->shut)
+            continue;
         if (fetch_add(&list, reader->arena,
-                      &(struct fetch_item){.thing = &thing_directory,
-                                           .object = &reader->objects.items[i],
-                                           .range = reader->objects.items[i].head},
+                      &(struct fetch_item){
+                          .thing = &thing_directory, .object = object, .range = object->head},
                       err) != FG_OK)
             return err->code;
+    }
+    reader->n_open += list.n;
+    reader->question->objects += list.n;
+    fg_metric_add(reader->blocks->metrics, BLOCKS_OBJECTS, list.n);
     return fetch_all(reader->question, &list, keep_directory, reader, err);
 }
 
-static enum fg_code find_parts(struct reader *reader, struct fg_err *err)
+static enum fg_code find_parts(struct reader *reader, struct object *object, struct fg_err *err)
 {
-    for (uint32_t i = 0; i < reader->objects.n; i++)
-        for (uint32_t t = 0; t < reader->question->tenants.n; t++)
-            if ((reader->objects.items[i].tenants >> t & 1) != 0 &&
-                add_parts_of(reader, &reader->objects.items[i], t, err) != FG_OK)
-                return err->code;
+    for (uint32_t t = 0; t < reader->question->tenants.n; t++)
+        if ((object->tenants >> t & 1) != 0 && add_parts_of(reader, object, t, err) != FG_OK)
+            return err->code;
+    object->known = true;
+    return FG_OK;
+}
+
+enum fg_code reader_extend(struct reader *reader, struct fg_err *err)
+{
+    if (fetch_directories(reader, err) != FG_OK)
+        return err->code;
+    reader->n_parts = reader->n_found; /* those that were put aside stay among them */
+    for (uint32_t i = 0; i < reader->objects.n; i++) {
+        struct object *object = &reader->objects.items[i];
+
+        if (object->entry != NULL && !object->known && find_parts(reader, object, err) != FG_OK)
+            return err->code;
+    }
+    reader->n_found = reader->n_parts;
+    reader->batch = reader->parts;
+    reader->mark = fg_arena_mark(reader->arena);
     return FG_OK;
 }
 
@@ -124,17 +147,13 @@ enum fg_code reader_open(struct reader *reader, struct question *question,
         .start_ns = start_ns,
         .end_ns = end_ns,
     };
-    if (take_selector(reader, selection, profile_type, err) != FG_OK ||
-        objects_find(question, start_ns, end_ns, nodes, reader->arena, &reader->objects, err) !=
-            FG_OK ||
-        fetch_directories(reader, err) != FG_OK || find_parts(reader, err) != FG_OK)
+    if (take_selector(reader, selection, profile_type, err) != FG_OK)
         return err->code;
-    reader->n_found = reader->n_parts;
-    question->objects += reader->objects.n;
-    fg_metric_add(blocks->metrics, BLOCKS_OBJECTS, reader->objects.n);
-    reader->batch = reader->parts;
-    reader->mark = fg_arena_mark(reader->arena);
-    return FG_OK;
+    reader->service = only_service(&reader->selector);
+    if (objects_find(question, start_ns, end_ns, nodes, reader->arena, &reader->objects, err) !=
+        FG_OK)
+        return err->code;
+    return reader_extend(reader, err);
 }
 
 static void release_part(struct part *part)

@@ -352,10 +352,26 @@ static uint64_t bytes_in_range(const struct reader *reader, const struct fg_bloc
     return 0;
 }
 
+/* Whatever of it takes the place of reading it. */
+static uint64_t bytes_asked_for(struct reader *reader)
+{
+    uint64_t bytes = under_bytes(reader);
+
+    for (uint32_t i = 0; i < reader->n_found; i++)
+        bytes += bytes_in_range(reader, reader->parts[i].entry);
+    return bytes;
+}
+
 /* Spans and ids are not in merged nodes. */
 static bool may_take_nodes(const struct stacks *stacks)
 {
     return stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
+}
+
+/* What is made of others has no full nodes. */
+static bool may_take_above(const struct select_taker *taker)
+{
+    return taker->take_crowns != NULL;
 }
 
 static enum fg_code choose(struct select *select, struct fg_err *err)
@@ -379,11 +395,12 @@ enum fg_code select_sums(struct question *question, const struct selection *sele
 
     select.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
     code = reader_open(&select.reader, question, selection, selection->type_text,
-                       selection->start_ns, selection->end_ns, nodes, err);
-    for (uint32_t i = 0; i < select.reader.n_parts; i++)
-        *sample_bytes += bytes_in_range(&select.reader, select.reader.parts[i].entry);
+                       selection->start_ns, selection->end_ns,
+                       nodes && may_take_above(taker), err);
     if (code == FG_OK && nodes)
         code = choose(&select, err);
+    if (code == FG_OK)
+        *sample_bytes += bytes_asked_for(&select.reader);
     if (code == FG_OK)
         code = read_all(&select, err);
     reader_close(&select.reader);

@@ -127,7 +127,7 @@ def ranges(what):
 
 
 SELECTORS = (("the service", '{service_name="bench"}'), ("one region", '{service_name="bench", region="eu-west-1"}'),
-             ("one pod", '{service_name="bench", pod="bench-6c9f7b8d5-00007"}'))
+             ("one pod", '{service_name="bench", pod="bench-6c9f7b8d5-00003"}'))
 
 
 def questions(what):

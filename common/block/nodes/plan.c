@@ -1,6 +1,6 @@
 /*
  * The plan of all sources. Those made of others stand above them: of each such, either itself is
- * read, or the best of what is below it.
+ * read, or the best of what is below it; what is below but not among the sources cannot be read.
  */
 #include "common/block/nodes/plan_impl.h"
 
@@ -12,15 +12,22 @@ struct above {
     bool chosen, covered;
 };
 
+/* A source; or what one is made of that is not among them. */
+struct ground {
+    struct fg_id id;
+    uint32_t source; /* or FG_MAP_NONE */
+    uint32_t owner;  /* of one with profiles: the lowest above it, or FG_MAP_NONE */
+};
+
 struct planning {
     const struct fg_plan_query *query;
     const struct fg_plan_source *sources;
     uint32_t n_sources;
     struct fg_arena *arena;
     struct fg_plan_work *works; /* [n_sources] */
-    uint32_t *by_id;            /* sources, ascending */
-    uint32_t *owners;           /* of a source with profiles: the lowest above it, or FG_MAP_NONE */
-    struct above *aboves;       /* those that come first are above */
+    struct ground *grounds;     /* by id */
+    uint32_t n_grounds;
+    struct above *aboves; /* those that come first are above */
     uint32_t n_aboves;
 };
 
@@ -29,11 +36,88 @@ static bool is_made(const struct fg_plan_source *source)
     return source->nodes != NULL && source->nodes->n_made_of > 0;
 }
 
-static int compare_ids(const void *left, const void *right, void *arg)
-{
-    const struct fg_plan_source *sources = arg;
+/* ---- grounds ---- */
 
-    return fg_id_cmp(sources[*(const uint32_t *)left].id, sources[*(const uint32_t *)right].id);
+/* Of the same id those that are sources come first. */
+static int compare_grounds(const void *left, const void *right)
+{
+    const struct ground *a = left, *b = right;
+    int order = fg_id_cmp(a->id, b->id);
+
+    return order != 0 ? order : (a->source > b->source) - (a->source < b->source);
+}
+
+static enum fg_code keep_each_once(struct planning *planning, struct fg_err *err)
+{
+    struct ground *grounds = planning->grounds;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < planning->n_grounds; i++) {
+        if (kept == 0 || !fg_id_eq(grounds[kept - 1].id, grounds[i].id))
+            grounds[kept++] = grounds[i];
+        else if (grounds[i].source != FG_MAP_NONE)
+            return fg_fail(err, FG_E_INVALID, "plan with a source twice");
+    }
+    planning->n_grounds = kept;
+    return FG_OK;
+}
+
+static void add_ground(struct planning *planning, struct fg_id id, uint32_t source)
+{
+    planning->grounds[planning->n_grounds++] = (struct ground){id, source, FG_MAP_NONE};
+}
+
+/* Nothing is missing of what the query does not ask for. */
+static uint32_t n_named_by(const struct planning *planning, const struct fg_plan_source *source)
+{
+    return is_made(source) && source->t_min_ns <= planning->query->end_ns &&
+                   source->t_max_ns >= planning->query->start_ns
+               ? source->nodes->n_made_of
+               : 0;
+}
+
+static enum fg_code find_grounds(struct planning *planning, struct fg_err *err)
+{
+    size_t count = planning->n_sources;
+
+    for (uint32_t i = 0; i < planning->n_sources; i++)
+        count += n_named_by(planning, &planning->sources[i]);
+    planning->grounds =
+        count >= FG_MAP_NONE ? NULL : fg_arena_new(planning->arena, struct ground, count);
+    if (planning->grounds == NULL)
+        return fg_fail(err, FG_E_LIMIT, "plan of %zu objects needs too much memory", count);
+    for (uint32_t i = 0; i < planning->n_sources; i++) {
+        const struct fg_plan_source *source = &planning->sources[i];
+
+        add_ground(planning, source->id, i);
+        for (uint32_t k = 0; k < n_named_by(planning, source); k++)
+            add_ground(planning, source->nodes->made_of[k], FG_MAP_NONE);
+    }
+    if (planning->n_grounds > 1)
+        qsort(planning->grounds, planning->n_grounds, sizeof *planning->grounds, compare_grounds);
+    return keep_each_once(planning, err);
+}
+
+/* What has profiles; NULL: the id is that of a source made of others. */
+static struct ground *find_ground(const struct planning *planning, struct fg_id id)
+{
+    uint32_t from = 0, to = planning->n_grounds;
+
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        struct ground *ground = &planning->grounds[middle];
+        int order = fg_id_cmp(ground->id, id);
+
+        if (order == 0)
+            return ground->source != FG_MAP_NONE && is_made(&planning->sources[ground->source])
+                       ? NULL
+                       : ground;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
 }
 
 static enum fg_code prepare(struct planning *planning, struct fg_err *err)
@@ -41,73 +125,46 @@ static enum fg_code prepare(struct planning *planning, struct fg_err *err)
     uint32_t count = planning->n_sources;
 
     planning->works = fg_arena_new(planning->arena, struct fg_plan_work, count);
-    planning->by_id = fg_arena_new(planning->arena, uint32_t, count);
-    planning->owners = fg_arena_new(planning->arena, uint32_t, count);
     planning->aboves = fg_arena_new(planning->arena, struct above, count);
-    if (planning->works == NULL || planning->by_id == NULL || planning->owners == NULL ||
-        planning->aboves == NULL)
+    if (planning->works == NULL || planning->aboves == NULL)
         return fg_fail(err, FG_E_LIMIT, "plan of %u sources needs too much memory", count);
-    for (uint32_t i = 0; i < count; i++) {
-        planning->by_id[i] = i;
-        planning->owners[i] = FG_MAP_NONE;
+    for (uint32_t i = 0; i < count; i++)
         planning->works[i] = (struct fg_plan_work){.query = planning->query,
                                                    .source = &planning->sources[i],
                                                    .number = i,
                                                    .arena = planning->arena,
                                                    .raw = !is_made(&planning->sources[i])};
-    }
-    qsort_r(planning->by_id, count, sizeof *planning->by_id, compare_ids,
-            (void *)(uintptr_t)planning->sources);
-    for (uint32_t i = 1; i < count; i++)
-        if (fg_id_eq(planning->sources[planning->by_id[i - 1]].id,
-                     planning->sources[planning->by_id[i]].id))
-            return fg_fail(err, FG_E_INVALID, "plan with a source twice");
-    return FG_OK;
-}
-
-/* The source with profiles of this id, or FG_MAP_NONE. */
-static uint32_t find_source(const struct planning *planning, struct fg_id id)
-{
-    uint32_t from = 0, to = planning->n_sources;
-
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2, source = planning->by_id[middle];
-        int order = fg_id_cmp(planning->sources[source].id, id);
-
-        if (order == 0)
-            return is_made(&planning->sources[source]) ? FG_MAP_NONE : source;
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return FG_MAP_NONE;
+    return find_grounds(planning, err);
 }
 
 /* ---- what is made of others ---- */
 
-/* All it is made of is there, and nothing else, and within the query's time. */
+/* Within the query's time, and of what it is made of that which is there says the same. */
 static bool is_usable(const struct planning *planning, const struct fg_plan_source *made)
 {
     uint64_t n_profiles = 0;
     struct fg_id digest = {0, 0};
+    bool all = true;
 
     if (made->t_min_ns < planning->query->start_ns || made->t_max_ns > planning->query->end_ns)
         return false;
     for (uint32_t i = 0; i < made->nodes->n_made_of; i++) {
-        uint32_t number = find_source(planning, made->nodes->made_of[i]);
+        const struct ground *ground = find_ground(planning, made->nodes->made_of[i]);
         const struct fg_plan_source *source;
 
-        if (number == FG_MAP_NONE)
+        if (ground == NULL)
             return false;
-        source = &planning->sources[number];
+        all = all && ground->source != FG_MAP_NONE;
+        if (ground->source == FG_MAP_NONE)
+            continue;
+        source = &planning->sources[ground->source];
         if (source->n_profiles > 0 &&
             (source->t_min_ns < made->t_min_ns || source->t_max_ns > made->t_max_ns))
             return false;
         n_profiles += source->n_profiles;
         digest = fg_id_add(digest, source->digest);
     }
-    return n_profiles == made->n_profiles && fg_id_eq(digest, made->digest);
+    return !all || (n_profiles == made->n_profiles && fg_id_eq(digest, made->digest));
 }
 
 static int compare_made(const void *left, const void *right, void *arg)
@@ -127,12 +184,12 @@ static bool nest(struct planning *planning, uint32_t number)
     struct above *above = &planning->aboves[number];
     const struct fg_nodes *nodes = planning->sources[above->source].nodes;
 
-    above->parent = planning->owners[find_source(planning, nodes->made_of[0])];
+    above->parent = find_ground(planning, nodes->made_of[0])->owner;
     for (uint32_t i = 1; i < nodes->n_made_of; i++)
-        if (planning->owners[find_source(planning, nodes->made_of[i])] != above->parent)
+        if (find_ground(planning, nodes->made_of[i])->owner != above->parent)
             return false;
     for (uint32_t i = 0; i < nodes->n_made_of; i++)
-        planning->owners[find_source(planning, nodes->made_of[i])] = number;
+        find_ground(planning, nodes->made_of[i])->owner = number;
     return true;
 }
 
@@ -167,9 +224,14 @@ static void add_below(struct planning *planning, uint32_t owner, uint64_t bytes)
  * place of what. */
 static void choose(struct planning *planning)
 {
-    for (uint32_t i = 0; i < planning->n_sources; i++)
-        if (planning->owners[i] != FG_MAP_NONE)
-            add_below(planning, planning->owners[i], planning->works[i].bytes);
+    for (uint32_t i = 0; i < planning->n_grounds; i++) {
+        const struct ground *ground = &planning->grounds[i];
+
+        if (ground->owner != FG_MAP_NONE)
+            add_below(planning, ground->owner,
+                      ground->source == FG_MAP_NONE ? FG_PLAN_NEVER
+                                                    : planning->works[ground->source].bytes);
+    }
     for (uint32_t i = planning->n_aboves; i-- > 0;) {
         struct above *above = &planning->aboves[i];
         uint64_t bytes = planning->works[above->source].bytes;
@@ -195,19 +257,43 @@ static void emit_source(const struct planning *planning, uint32_t source, struct
     fg_plan_source_emit(&planning->works[source], out);
 }
 
+/* Is it read as part of one above it? */
+static bool is_covered(const struct planning *planning, const struct ground *ground)
+{
+    const struct above *above =
+        ground->owner == FG_MAP_NONE ? NULL : &planning->aboves[ground->owner];
+
+    return above != NULL && (above->chosen || above->covered);
+}
+
 static void emit_all(const struct planning *planning, struct fg_plan_out *out)
 {
     for (uint32_t i = 0; i < planning->n_aboves; i++)
         if (planning->aboves[i].chosen)
             emit_source(planning, planning->aboves[i].source, out);
-    for (uint32_t i = 0; i < planning->n_sources; i++) {
-        uint32_t owner = planning->owners[i];
+    for (uint32_t i = 0; i < planning->n_grounds; i++) {
+        uint32_t source = planning->grounds[i].source;
 
-        if (!is_made(&planning->sources[i]) &&
-            (owner == FG_MAP_NONE ||
-             !(planning->aboves[owner].chosen || planning->aboves[owner].covered)))
-            emit_source(planning, i, out);
+        if (source != FG_MAP_NONE && !is_made(&planning->sources[source]) &&
+            !is_covered(planning, &planning->grounds[i]))
+            emit_source(planning, source, out);
     }
+}
+
+static enum fg_code find_missing(const struct planning *planning, struct fg_plan *plan,
+                                 struct fg_err *err)
+{
+    uint32_t count = 0;
+
+    plan->missing = fg_arena_new(planning->arena, struct fg_id, planning->n_grounds);
+    if (plan->missing == NULL)
+        return fg_fail(err, FG_E_LIMIT, "plan needs too much memory");
+    for (uint32_t i = 0; i < planning->n_grounds; i++)
+        if (planning->grounds[i].source == FG_MAP_NONE &&
+            !is_covered(planning, &planning->grounds[i]))
+            plan->missing[count++] = planning->grounds[i].id;
+    plan->n_missing = count;
+    return FG_OK;
 }
 
 enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_plan_source *sources,
@@ -231,6 +317,8 @@ enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_pla
     emit_all(&planning, &out);
     if (out.no_room)
         return fg_fail(err, FG_E_LIMIT, "plan needs too much memory");
+    if (find_missing(&planning, &out.plan, err) != FG_OK)
+        return err->code;
     *ret_plan = out.plan;
     return FG_OK;
 }

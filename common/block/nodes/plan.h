@@ -7,6 +7,9 @@
  * aside. A patch of late data is one more source with profiles. Nothing is assumed about levels:
  * the rows of each source say what there is.
  *
+ * What a source is made of need not be among the sources: its nodes are believed then, and where
+ * they do not answer, the plan says what is missing. So the caller opens only what has to be.
+ *
  * Pure: no I/O, no clock.
  */
 #ifndef FG_COMMON_BLOCK_NODES_PLAN_H
@@ -60,6 +63,9 @@ struct fg_plan {
     struct fg_plan_raw *raws;
     uint32_t n_picks, n_raws;
     uint64_t bytes; /* to be read, as far as can be foreseen */
+    /* Objects that sources are made of: without them the plan lacks their profiles. Ascending. */
+    struct fg_id *missing;
+    uint32_t n_missing;
 };
 
 /* FG_E_LIMIT at the arena's end. FG_E_INVALID: start after end, a source twice. */

@@ -899,17 +899,33 @@ static void pictures_that_are_not_exact(void **state)
     assert_true(inexact > pictures / 20 && inexact < pictures / 2);
 }
 
-/* What nodes answer costs two requests an object: what there is of them, and crowns with names. */
-static void nodes_cost_two_requests(void **state)
+/* Asks for a picture of a service over all of time. */
+static struct question *draw_all(struct fixture *f, const char *selector)
 {
-    enum { MANIFESTS = 2 };
     static const struct stacks all;
-    struct fixture f = {.random = 1};
-    struct question *question;
+    struct question *question = begin(f, 1);
     struct selection selection = {
         .type_text = types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
     struct fg_tree tree;
     struct fg_err err;
+
+    assert_int_equal(
+        fg_selector_parse(fg_cstr(selector), question->arena, &selection.selector, &err), FG_OK);
+    fg_tree_init(&tree);
+    must(plan_picture(question, &selection, &all, 100, true, &tree, &err), &err);
+    fg_tree_done(&tree);
+    selection_done(&selection);
+    return question;
+}
+
+/* What nodes answer costs two requests an object: what there is of them, and crowns with names. Of
+ * objects that others sum up nothing is read, unless it is asked for what these cannot answer. */
+static void nodes_cost_two_requests(void **state)
+{
+    enum { MANIFESTS = 2 };
+    struct fixture f = {.random = 1};
+    struct question *question;
+    uint64_t n_objects, profiles;
 
     (void)state;
     fixture_init(&f, 21, 0, NULL);
@@ -921,17 +937,24 @@ static void nodes_cost_two_requests(void **state)
         for (unsigned k = 0; k < 10; k++)
             world_compact(&f.world, 0);
     }
-    question = begin(&f, 1);
-    assert_int_equal(fg_selector_parse(FG_LIT("{service_name=\"api\"}"), question->arena,
-                                       &selection.selector, &err),
-                     FG_OK);
-    fg_tree_init(&tree);
-    must(plan_picture(question, &selection, &all, 100, true, &tree, &err), &err);
-    assert_true(question->objects >= 5);
-    assert_true(question->nodes >= question->objects);
-    assert_true(question->requests <= MANIFESTS + 2 * question->objects);
-    fg_tree_done(&tree);
-    selection_done(&selection);
+    question = draw_all(&f, "{service_name=\"api\"}");
+    n_objects = question->objects;
+    profiles = question->profiles;
+    assert_true(n_objects >= 5);
+    assert_true(question->nodes >= n_objects);
+    assert_true(question->requests <= MANIFESTS + 2 * n_objects);
+    end(question);
+
+    world_sum(&f.world, 0);
+    fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
+    question = draw_all(&f, "{service_name=\"api\"}");
+    assert_int_equal(question->objects, 1);
+    assert_int_equal(question->profiles, profiles);
+    assert_true(question->requests <= MANIFESTS + 2);
+    end(question);
+
+    question = draw_all(&f, "{service_name=\"api\", pod=~\"p[1-3]\"}");
+    assert_int_equal(question->objects, n_objects + 1);
     end(question);
     fixture_done(&f);
 }

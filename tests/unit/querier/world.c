@@ -647,6 +647,29 @@ void world_join(struct world *world, uint32_t tenant)
     fg_arena_destroy(arena);
 }
 
+/* As a compactor does: a service that one of the blocks only has is not in their sums. */
+static uint32_t drop_lonely(const struct world *world, struct world_profile **profiles, uint32_t n)
+{
+    uint32_t *blocks = fg_malloc(world->n_series * sizeof *blocks), kept = 0;
+    bool *several = fg_calloc(world->n_series, sizeof *several);
+
+    for (uint32_t i = 0; i < world->n_series; i++) /* more than there are services */
+        blocks[i] = WORLD_NO_BLOCK;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t service = world->series[profiles[i]->series].service;
+
+        several[service] = several[service] || (blocks[service] != WORLD_NO_BLOCK &&
+                                                blocks[service] != profiles[i]->block);
+        blocks[service] = profiles[i]->block;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (several[world->series[profiles[i]->series].service])
+            profiles[kept++] = profiles[i];
+    free(blocks);
+    free(several);
+    return kept;
+}
+
 void world_sum(struct world *world, uint32_t tenant)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
@@ -665,6 +688,7 @@ void world_sum(struct world *world, uint32_t tenant)
     for (uint32_t i = 0; i < world->n_profiles; i++)
         if (world->profiles[i].tenant == tenant && world->profiles[i].block != WORLD_NO_BLOCK)
             chosen[n++] = &world->profiles[i];
+    n = drop_lonely(world, chosen, n);
     if (!there && n > 0)
         swap_blocks(world, tenant, &before, &l0, &change, chosen, n, arena);
     fg_arena_destroy(arena);
