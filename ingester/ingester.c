@@ -223,6 +223,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .dicts = ingester->dicts,
         .driver = ingester->driver,
         .work = ingester->work,
+        .store_id = driver_writer(ingester->driver),
         .memory_max_bytes = settings->query_max_bytes,
     };
     return FG_OK;

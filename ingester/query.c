@@ -2,7 +2,10 @@
 
 #include "common/base/time.h"
 
-enum { CHECK_DEADLINE_EVERY = 1024 }; /* records: about a millisecond */
+enum {
+    CHECK_DEADLINE_EVERY = 1024,    /* records: about a millisecond */
+    QUERY_HEAD_MAX_BYTES = 8 << 20, /* deletions, ids and groups at their most are 5 MB */
+};
 
 /* ---- jobs ---- */
 
@@ -22,6 +25,9 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
     job->query.arena = fg_arena_create(job->query.context->memory_max_bytes);
     if (fg_rpc_deadline_mono_ns(job->query.req) <= fg_mono_ns(fg_clock_real()))
         return fg_fail(err, FG_E_DEADLINE, "query waited too long");
+    if (fg_rpc_head(job->query.req).len > QUERY_HEAD_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "query of %zu bytes, at most %d",
+                       fg_rpc_head(job->query.req).len, QUERY_HEAD_MAX_BYTES);
     entered = catalog_enter(catalog);
     code = job->kind(&job->query, err);
     catalog_leave(catalog, entered);
@@ -201,6 +207,32 @@ static struct fg_store_iter *make_iter(const struct query *query, const struct q
     return iter;
 }
 
+static bool is_wanted(const struct query_shards *shards, uint16_t shard)
+{
+    return query_shards_data(shards, shard) || query_shards_sums(shards, shard);
+}
+
+/* What is in other shards than those asked about goes. */
+static void keep_shards(struct query *query, struct query_scope *scope)
+{
+    size_t matches = 0, rounds = 0;
+
+    for (size_t i = 0; i < scope->n_matches; i++) {
+        uint16_t shard = scope->matches[i].series->shard;
+
+        if (!is_wanted(&scope->shards, shard))
+            continue;
+        scope->left[matches] = scope->left[i];
+        scope->matches[matches++] = scope->matches[i];
+        query->series += query_shards_data(&scope->shards, shard);
+    }
+    for (size_t i = 0; i < scope->n_rounds; i++)
+        if (is_wanted(&scope->shards, scope->rounds[i].key.group.shard))
+            scope->rounds[rounds++] = scope->rounds[i];
+    scope->n_matches = matches;
+    scope->n_rounds = rounds;
+}
+
 /* Rounds and iterator are of one moment, at which nothing is on its way into a segment. */
 static enum fg_code choose_rounds(struct query *query, uint64_t generation,
                                   struct query_scope *scope, struct fg_err *err)
@@ -222,6 +254,15 @@ static enum fg_code choose_rounds(struct query *query, uint64_t generation,
         scope->iter = make_iter(query, scope);
     driver_unfence(driver);
     return code;
+}
+
+static enum fg_code check_store(const struct query_context *context, ProtobufCBinaryData meant,
+                                struct fg_err *err)
+{
+    if (meant.len == 0 ||
+        (meant.len == FG_ID_BYTES && fg_id_eq(fg_id_get(meant.data), context->store_id)))
+        return FG_OK;
+    return fg_fail(err, FG_E_PRECONDITION, "this ingester has another store than the one meant");
 }
 
 void query_scope_done(struct query_scope *scope)
@@ -259,11 +300,16 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
+    if (check_store(query->context, selection->store, err) != FG_OK ||
+        query_shards_read(selection->shards, query->arena, &scope.shards, err) != FG_OK ||
+        query_ids_read(selection->only_ids, query->arena, &scope.ids, err) != FG_OK)
+        return err->code;
     scope.tenant = catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
     code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)
         code = choose_rounds(query, selection->generation, &scope, err);
-    query->series += scope.n_matches;
+    if (code == FG_OK)
+        keep_shards(query, &scope);
     *ret_scope = scope;
     return code;
 }
@@ -275,8 +321,10 @@ struct scan {
     const struct query_scope *scope;
     query_visit visit;
     void *arg;
+    struct query_sums *sums;
     struct fg_store_iter *iter;
     struct fg_buf key;
+    bool data, summing; /* what is wanted of the round at hand */
 };
 
 /* To the first record of the series in the round that is not too early. */
@@ -290,16 +338,13 @@ static void seek(struct scan *scan, const struct head_round_key *round, uint32_t
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
 }
 
-static enum fg_code visit_record(struct scan *scan, const struct catalog_match *matches, size_t n,
-                                 const struct head_profile_key *key, struct fg_err *err)
+static enum fg_code visit_data(struct scan *scan, const struct catalog_match *matches, size_t n,
+                               const struct head_profile_key *key, struct fg_err *err)
 {
     struct query *query = scan->query;
     struct record record;
 
-    if (++query->profiles % CHECK_DEADLINE_EVERY == 0 &&
-        fg_rpc_deadline_mono_ns(query->req) <= fg_mono_ns(fg_clock_real()))
-        return fg_fail(err, FG_E_DEADLINE, "query took too long: %llu profiles read",
-                       (unsigned long long)query->profiles);
+    query->profiles++;
     query->bytes += scan->iter->key.len + scan->iter->value.len;
     if (record_open(scan->iter->value, &record, err) != FG_OK)
         return err->code;
@@ -307,6 +352,22 @@ static enum fg_code visit_record(struct scan *scan, const struct catalog_match *
         if (scan->visit(scan->arg, &matches[i], key, &record, err) != FG_OK)
             return err->code;
     return FG_OK;
+}
+
+static enum fg_code visit_record(struct scan *scan, const struct catalog_match *matches, size_t n,
+                                 const struct head_profile_key *key, struct fg_err *err)
+{
+    struct query *query = scan->query;
+
+    if (++query->keys % CHECK_DEADLINE_EVERY == 0 &&
+        fg_rpc_deadline_mono_ns(query->req) <= fg_mono_ns(fg_clock_real()))
+        return fg_fail(err, FG_E_DEADLINE, "query took too long: %llu profiles read",
+                       (unsigned long long)query->keys);
+    if (!query_ids_have(&scan->scope->ids, key->id))
+        return FG_OK;
+    if (scan->summing && query_sums_add(scan->sums, key->time_ns, key->id, err) != FG_OK)
+        return err->code;
+    return scan->data ? visit_data(scan, matches, n, key, err) : FG_OK;
 }
 
 /* n matches, all of one series. */
@@ -353,7 +414,12 @@ static enum fg_code scan_round(struct scan *scan, const struct round *round, siz
                                struct fg_err *err)
 {
     const struct catalog_match *matches = scan->scope->matches;
+    uint16_t shard = round->key.group.shard;
 
+    scan->data = query_shards_data(&scan->scope->shards, shard);
+    scan->summing = query_shards_sums(&scan->scope->shards, shard);
+    if (scan->summing && query_sums_group(scan->sums, &round->key.group, err) != FG_OK)
+        return err->code;
     for (size_t i = from, next; i < to; i = next) {
         for (next = i + 1; next < to && matches[next].series == matches[i].series;)
             next++;
@@ -384,10 +450,14 @@ static enum fg_code scan_rounds(struct scan *scan, struct fg_err *err)
 }
 
 enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
-                        void *arg, struct fg_err *err)
+                        void *arg, struct query_sums *sums, struct fg_err *err)
 {
-    struct scan scan = {
-        .query = query, .scope = scope, .visit = visit, .arg = arg, .iter = scope->iter};
+    struct scan scan = {.query = query,
+                        .scope = scope,
+                        .visit = visit,
+                        .arg = arg,
+                        .sums = sums,
+                        .iter = scope->iter};
     enum fg_code code;
 
     if (scope->n_matches == 0 || scope->n_rounds == 0)
@@ -395,7 +465,7 @@ enum fg_code query_scan(struct query *query, const struct query_scope *scope, qu
     fg_buf_init(&scan.key, 64);
     code = scan_rounds(&scan, err);
     fg_buf_done(&scan.key);
-    return code;
+    return code == FG_OK ? query_sums_finish(sums, err) : code;
 }
 
 void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats)

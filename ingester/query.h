@@ -10,6 +10,7 @@
 #include "common/run/work.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/query_shards.h"
 #include "ingester/record.h"
 #include "ingester/rounds.h"
 #include "ingester/segments/driver.h"
@@ -22,6 +23,7 @@ struct query_context {
     struct dict_table *dicts;
     struct driver *driver;
     struct fg_work *work;
+    struct fg_id store_id;     /* what is asked of another store is not answered */
     uint64_t memory_max_bytes; /* of one query */
 };
 
@@ -32,6 +34,7 @@ struct query {
     struct fg_arena *arena;
     struct fg_buf head, payload; /* of the reply */
     uint64_t profiles, bytes;    /* read so far */
+    uint64_t keys;               /* likewise; more than profiles where only sums are asked for */
     uint64_t series;
 };
 
@@ -49,6 +52,8 @@ enum fg_code query_stats(struct query *query, struct fg_err *err);
 
 /* What a selection picked. */
 struct query_scope {
+    struct query_shards shards;    /* that are asked about */
+    struct query_ids ids;          /* of the profiles, likewise */
     struct catalog_tenant *tenant; /* NULL: nobody has heard of it, nothing matches */
     struct catalog_match *matches;
     size_t n_matches;
@@ -61,8 +66,9 @@ struct query_scope {
 };
 
 /*
- * Finds series and rounds. profile_type: NULL or "" for any. The times are given apart, since a
- * kind may read more than it was asked about.
+ * Finds series and rounds, of shards that are asked about in any way. profile_type: NULL or "" for
+ * any. The times are given apart, since a kind may read more than it was asked about.
+ * FG_E_PRECONDITION: another store is meant, or the snapshot is too old; nothing was read.
  */
 enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
                          const char *profile_type, int64_t start_ns, int64_t end_ns,
@@ -70,15 +76,18 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
 /* Lets go of the iterator: the rest is the arena's. */
 void query_scope_done(struct query_scope *scope);
 
-/* Called for each record of the scope, with the match it belongs to. */
+/* Called for each record of the scope that is data, with the match it belongs to. */
 typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match,
                                     const struct head_profile_key *key, const struct record *record,
                                     struct fg_err *err);
 
-/* Reads every record of the scope that is not deleted, once for each type that matched.
- * FG_E_DEADLINE when it is too late. */
+/*
+ * Reads every record of the scope that is not deleted, once for each type that matched; of shards
+ * of which sums are wanted alone, the keys. *sums: initialised, and complete afterwards.
+ * FG_E_DEADLINE when it is too late.
+ */
 enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
-                        void *arg, struct fg_err *err) fg_must_check;
+                        void *arg, struct query_sums *sums, struct fg_err *err) fg_must_check;
 
 void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats);
 

@@ -182,13 +182,15 @@ static void write_points(const struct points *points, struct fg_buf *out)
     fg_buf_done(&labels);
 }
 
-static void write_reply(struct query *query)
+static void write_reply(struct query *query, const struct query_sums *sums)
 {
     Fg__Inner__PointsReply reply = FG__INNER__POINTS_REPLY__INIT;
     Fg__Inner__Stats stats;
 
     query_stats_fill(query, &stats);
     reply.stats = &stats;
+    reply.sums = sums->items;
+    reply.n_sums = sums->n;
     query_put_reply(query, &reply.base);
 }
 
@@ -197,6 +199,7 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
     const Fg__Inner__PointsHead *head = points->head;
     struct query *query = points->query;
     struct query_scope scope;
+    struct query_sums sums;
     enum fg_code code;
 
     if (head->selection == NULL || head->step_ns <= 0 ||
@@ -210,14 +213,16 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
                     fg_time_add(points->start_ns, 1 - head->step_ns), head->selection->end_ns,
                     &scope, err) != FG_OK)
         return err->code;
-    code = query_scan(query, &scope, visit, points, err);
+    query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
+    code = query_scan(query, &scope, visit, points, &sums, err);
     query_scope_done(&scope);
-    if (code != FG_OK)
-        return code;
-    settle(points);
-    write_points(points, &query->payload);
-    write_reply(query);
-    return FG_OK;
+    if (code == FG_OK) {
+        settle(points);
+        write_points(points, &query->payload);
+        write_reply(query, &sums);
+    }
+    query_sums_done(&sums);
+    return code;
 }
 
 enum fg_code query_points(struct query *query, struct fg_err *err)

@@ -208,14 +208,31 @@ static void sums_done(struct select *select)
     record_columns_done(&select->columns);
 }
 
-static void write_reply(struct query *query)
+static void write_reply(struct query *query, const struct query_sums *sums)
 {
     Fg__Inner__SelectReply reply = FG__INNER__SELECT_REPLY__INIT;
     Fg__Inner__Stats stats;
 
     query_stats_fill(query, &stats);
     reply.stats = &stats;
+    reply.sums = sums->items;
+    reply.n_sums = sums->n;
     query_put_reply(query, &reply.base);
+}
+
+/* What was summed as a tree. */
+static enum fg_code write_tree(struct select *select, struct fg_err *err)
+{
+    struct fg_tree tree;
+    enum fg_code code = FG_OK;
+
+    fg_tree_init(&tree);
+    for (struct sums *sums = select->sums; sums != NULL && code == FG_OK; sums = sums->next)
+        code = add_tree(select, sums, &tree, err);
+    if (code == FG_OK)
+        fg_tree_encode(&tree, &select->query->payload);
+    fg_tree_done(&tree);
+    return code;
 }
 
 static enum fg_code answer(struct select *select, struct fg_err *err)
@@ -223,7 +240,7 @@ static enum fg_code answer(struct select *select, struct fg_err *err)
     struct query *query = select->query;
     const Fg__Inner__Selection *selection = select->head->selection;
     struct query_scope scope;
-    struct fg_tree tree;
+    struct query_sums sums;
     enum fg_code code;
 
     if (selection == NULL)
@@ -231,16 +248,14 @@ static enum fg_code answer(struct select *select, struct fg_err *err)
     if (query_scope(query, selection, select->head->profile_type, selection->start_ns,
                     selection->end_ns, &scope, err) != FG_OK)
         return err->code;
-    code = query_scan(query, &scope, visit, select, err);
+    query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
+    code = query_scan(query, &scope, visit, select, &sums, err);
     query_scope_done(&scope);
-    fg_tree_init(&tree);
-    for (struct sums *sums = select->sums; sums != NULL && code == FG_OK; sums = sums->next)
-        code = add_tree(select, sums, &tree, err);
-    if (code == FG_OK) {
-        fg_tree_encode(&tree, &query->payload);
-        write_reply(query);
-    }
-    fg_tree_done(&tree);
+    if (code == FG_OK)
+        code = write_tree(select, err);
+    if (code == FG_OK)
+        write_reply(query, &sums);
+    query_sums_done(&sums);
     return code;
 }
 

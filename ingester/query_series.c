@@ -1,7 +1,8 @@
 /*
  * SERIES and STATS: answered from the catalog, without reading a profile. So a series is listed
  * that has profiles before and after the range and none in it, as long as its shard has any; and
- * deletions are compared with the first and the last time of a series, and of a round.
+ * deletions are compared with the first and the last time of a series, and of a round. Of shards,
+ * SERIES looks at those that are wanted as data, since what replicas list unites; STATS at all.
  */
 #include "ingester/query.h"
 
@@ -113,7 +114,8 @@ static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *hea
         const struct catalog_match *match = &scope.matches[i];
         struct fg_labels labels;
 
-        if (!shard_has_data(&scope, match->series->shard))
+        if (!query_shards_data(&scope.shards, match->series->shard) ||
+            !shard_has_data(&scope, match->series->shard))
             continue;
         labels = restrict_labels(&match->series->by_type[match->type], head->label_names,
                                  head->n_label_names, query->arena);
@@ -140,35 +142,67 @@ enum fg_code query_series(struct query *query, struct fg_err *err)
     return code;
 }
 
+/* A round that is not deleted as a whole. */
+static enum fg_code count_round(const struct query_scope *scope, const struct round *round,
+                                struct query_sums *sums, Fg__Inner__StatsReply *reply,
+                                struct fg_err *err)
+{
+    int64_t least_ns = round->least_ns, greatest_ns = round->greatest_ns;
+    bool first = reply->profiles == 0;
+
+    if (!fg_left_clip(&scope->every, &least_ns, &greatest_ns))
+        return FG_OK;
+    reply->oldest_ns = first ? least_ns : FG_MIN(reply->oldest_ns, least_ns);
+    reply->newest_ns = first ? greatest_ns : FG_MAX(reply->newest_ns, greatest_ns);
+    reply->profiles += round->count;
+    if (!query_shards_sums(&scope->shards, round->key.group.shard))
+        return FG_OK;
+    if (query_sums_group(sums, &round->key.group, err) != FG_OK)
+        return err->code;
+    query_sums_add_all(sums, round->count, round->digest);
+    return FG_OK;
+}
+
+static enum fg_code count_rounds(struct query *query, const struct query_scope *scope,
+                                 struct query_sums *sums, struct fg_err *err)
+{
+    Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
+
+    for (size_t i = 0; i < scope->n_rounds; i++)
+        if (count_round(scope, &scope->rounds[i], sums, &reply, err) != FG_OK)
+            return err->code;
+    if (query_sums_finish(sums, err) != FG_OK)
+        return err->code;
+    if (scope->tenant != NULL)
+        reply.series = catalog_count_series(query->context->catalog, scope->tenant);
+    reply.sums = sums->items;
+    reply.n_sums = sums->n;
+    query_put_reply(query, &reply.base);
+    return FG_OK;
+}
+
 static enum fg_code stats_of(struct query *query, const Fg__Inner__StatsHead *head,
                              struct fg_err *err)
 {
     Fg__Inner__Selection selection;
-    Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
     struct query_scope scope;
+    struct query_sums sums;
+    enum fg_code code;
 
     fg__inner__selection__init(&selection);
     selection.tenant = head->tenant;
     selection.generation = head->generation;
     selection.deletions = head->deletions;
     selection.n_deletions = head->n_deletions;
+    selection.store = head->store;
+    selection.shards = head->shards;
     if (query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
     query_scope_done(&scope);
-    for (size_t i = 0; i < scope.n_rounds; i++) {
-        int64_t least_ns = scope.rounds[i].least_ns, greatest_ns = scope.rounds[i].greatest_ns;
-        bool first = reply.profiles == 0;
-
-        if (!fg_left_clip(&scope.every, &least_ns, &greatest_ns))
-            continue;
-        reply.oldest_ns = first ? least_ns : FG_MIN(reply.oldest_ns, least_ns);
-        reply.newest_ns = first ? greatest_ns : FG_MAX(reply.newest_ns, greatest_ns);
-        reply.profiles += scope.rounds[i].count;
-    }
-    if (scope.tenant != NULL)
-        reply.series = catalog_count_series(query->context->catalog, scope.tenant);
-    query_put_reply(query, &reply.base);
-    return FG_OK;
+    query_sums_init(&sums, &scope.shards, query->arena, 0);
+    code = count_rounds(query, &scope, &sums, err);
+    query_sums_done(&sums);
+    return code;
 }
 
 enum fg_code query_stats(struct query *query, struct fg_err *err)

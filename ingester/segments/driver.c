@@ -75,6 +75,7 @@ struct driver {
     /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
     pthread_mutex_t core_lock;
     struct segments *core;
+    struct fg_id writer; /* never changes */
     struct commit *commit;
     struct fg_metrics *metrics;
     int64_t swept_mono_ns; /* the committer's thread */
@@ -495,6 +496,11 @@ static void *run(void *arg)
 
 /* ---- what others ask ---- */
 
+struct fg_id driver_writer(const struct driver *driver)
+{
+    return driver->writer;
+}
+
 enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
                                      uint64_t looked, uint32_t *ret_round)
 {
@@ -746,6 +752,7 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
     if (find_writer(driver->config.head.store, &config.writer, err) != FG_OK ||
         random_bytes(&config.seed, sizeof config.seed, err) != FG_OK)
         return err->code;
+    driver->writer = config.writer;
     driver->core = segments_create(&config, rounds_cuts(driver->config.rounds));
     return restore(driver, err);
 }

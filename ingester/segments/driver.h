@@ -62,6 +62,9 @@ void driver_found(struct driver *driver, uint64_t generation);
 
 /* --- any thread --- */
 
+/* Who writes the segments: born with the store, and by it the store is known to others. */
+struct fg_id driver_writer(const struct driver *driver);
+
 /* Have profiles of this group to be looked for, in blocks of *ret_seen or newer? */
 bool driver_is_late(struct driver *driver, const struct head_group_key *group, uint64_t *ret_seen);
 
