@@ -23,6 +23,7 @@ struct commit {
     struct rounds *rounds;
     struct driver *driver;
     struct dict_table *dicts;
+    const struct member *member;
     struct fg_metrics *metrics;
     uint64_t queue_max_bytes;
     int64_t delay_ns;
@@ -102,6 +103,12 @@ void commit_spoil(struct catalog_service *service, uint32_t generation)
 {
     raise_to(&service->generation, generation + 1);
     raise_to(&service->valid_from, generation + 1);
+}
+
+/* What is wrong with our disk is in the log; an agent needs to know that it may try again. */
+static enum fg_code not_durable(struct commit_item *item, enum fg_code code)
+{
+    return fg_fail(&item->err, code, "the profile could not be made durable, try again");
 }
 
 static bool is_stale(const struct commit_item *item)
@@ -247,9 +254,8 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
     return FG_OK;
 }
 
-/* Into which rounds the profiles go. FG_E_ABORTED: something was committed since the blocks were
- * looked at for them. */
-static enum fg_code admit_item(struct commit *commit, struct commit_item *item)
+/* Into which rounds the profiles go. */
+static enum fg_code choose_rounds(struct commit *commit, struct commit_item *item)
 {
     for (uint32_t i = 0; i < item->n_profiles; i++) {
         struct head_round_key *round = &item->profiles[i].key.round;
@@ -258,12 +264,25 @@ static enum fg_code admit_item(struct commit *commit, struct commit_item *item)
         case SEGMENTS_ADMIT:
             break;
         case SEGMENTS_LOOK:
-            return FG_E_ABORTED;
+            item->look_again = true;
+            return fg_fail(&item->err, FG_E_ABORTED,
+                           "segments are committed faster than they can be looked at");
         case SEGMENTS_FULL:
-            return FG_E_LIMIT;
+            return fg_fail(&item->err, FG_E_LIMIT, "the head has too many groups");
         }
     }
     return FG_OK;
+}
+
+/* May it be inserted, now? The ring comes last: whoever says that all is drained that came under
+ * older revisions has what was let in before (driver_drain()). */
+static enum fg_code admit_item(struct commit *commit, struct commit_item *item)
+{
+    if (is_stale(item))
+        return not_durable(item, FG_E_UNAVAILABLE);
+    if (choose_rounds(commit, item) != FG_OK)
+        return item->err.code;
+    return member_admits(commit->member, item->revision, &item->err);
 }
 
 static enum fg_code add_item(struct commit *commit, struct commit_item *item, struct fg_err *err)
@@ -360,14 +379,13 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
     return FG_OK;
 }
 
-static void finish_item(struct commit *commit, struct commit_item *item, enum fg_code code)
+/* With what is in its err. */
+static void finish_item(struct commit *commit, struct commit_item *item)
 {
-    item->code = code;
-    if (code != FG_OK) {
-        /* What is wrong with our disk is in the log; an agent needs to know that it may try again.
-         */
-        (void)fg_fail(&item->err, code, "the profile could not be made durable, try again");
-        commit_spoil(item->service, item->generation);
+    item->code = item->err.code;
+    if (item->code != FG_OK) {
+        if (item->defs.count > 0) /* what was numbered for it is not on disk */
+            commit_spoil(item->service, item->generation);
     } else {
         for (uint32_t i = 0; i < item->n_marks; i++)
             set_mark(&item->marks[i]);
@@ -399,7 +417,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
 {
     struct commit_item *added = NULL, **tail = &added;
     struct fg_err err = {.code = FG_OK};
-    enum fg_code code, admitted;
+    enum fg_code code;
 
     batch_clear(commit);
     code = write_undo(commit, &err);
@@ -408,14 +426,16 @@ static void commit_items(struct commit *commit, struct commit_item *items)
 
         items = item->next;
         item->next = NULL;
-        admitted = code != FG_OK || is_stale(item) ? FG_E_UNAVAILABLE : admit_item(commit, item);
-        if (admitted == FG_OK) {
+        if (code != FG_OK)
+            (void)not_durable(item, FG_E_UNAVAILABLE);
+        else if (admit_item(commit, item) == FG_OK)
             code = add_item(commit, item, &err);
-            *tail = item;
-            tail = &item->next;
-        } else {
-            finish_item(commit, item, admitted);
+        if (item->err.code != FG_OK) {
+            finish_item(commit, item);
+            continue;
         }
+        *tail = item;
+        tail = &item->next;
     }
     if (code == FG_OK)
         code = write_batch(commit, &err);
@@ -424,7 +444,9 @@ static void commit_items(struct commit *commit, struct commit_item *items)
         struct commit_item *item = added;
 
         added = item->next;
-        finish_item(commit, item, code);
+        if (code != FG_OK)
+            (void)not_durable(item, code);
+        finish_item(commit, item);
     }
 }
 
@@ -557,23 +579,23 @@ static void on_scrape(void *arg)
     (void)pthread_mutex_unlock(&commit->lock);
 }
 
-enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct driver *driver,
-                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
-                           struct fg_registry *registry, struct commit **ret_commit,
+enum fg_code commit_create(const struct commit_config *config, struct commit **ret_commit,
                            struct fg_err *err)
 {
     struct commit *commit = fg_new(struct commit);
     pthread_condattr_t monotonic;
     int failed;
 
-    commit->store = store;
-    commit->rounds = rounds;
-    commit->driver = driver;
-    commit->dicts = dicts;
-    commit->queue_max_bytes = queue_max_bytes;
-    commit->delay_ns = delay_ns;
-    commit->metrics = fg_metrics_register(registry, commit_metrics, FG_COUNT(commit_metrics));
-    fg_registry_on_scrape(registry, on_scrape, commit);
+    commit->store = config->store;
+    commit->rounds = config->rounds;
+    commit->driver = config->driver;
+    commit->dicts = config->dicts;
+    commit->member = config->member;
+    commit->queue_max_bytes = config->queue_max_bytes;
+    commit->delay_ns = config->delay_ns;
+    commit->metrics =
+        fg_metrics_register(config->registry, commit_metrics, FG_COUNT(commit_metrics));
+    fg_registry_on_scrape(config->registry, on_scrape, commit);
     fg_store_batch_init(&commit->batch);
     fg_store_batch_init(&commit->taking);
     fg_store_batch_init(&commit->undo);

@@ -16,6 +16,7 @@
 #include "common/run/metrics.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/member.h"
 #include "ingester/rounds.h"
 #include "ingester/segments/driver.h"
 
@@ -43,6 +44,7 @@ struct commit_item {
     struct catalog_service *service;
     struct dict *dict;   /* referenced; the committer lets go of it */
     uint32_t generation; /* of dict: refused when it was spoilt */
+    uint64_t revision;   /* of the ring, under which it comes; 0 without one */
     uint64_t looked;     /* generation of the manifest up to which blocks were looked at for held
                           * profiles; 0: they were not */
     struct fg_store_batch defs; /* definitions and dictionary chunks */
@@ -54,9 +56,10 @@ struct commit_item {
 
     /* Committer's thread; may free the item. */
     void (*done)(struct commit_item *item);
-    enum fg_code code; /* FG_E_ABORTED: something was committed since the blocks were looked at;
-                        * nothing of the item is stored, and it may be tried again at once */
-    struct fg_err err;
+    enum fg_code code; /* as of err */
+    struct fg_err err; /* nothing of the item is stored, as far as is known; see member_admits() */
+    bool look_again;   /* FG_E_ABORTED, since something was committed after the blocks were looked
+                        * at: it may be tried again at once */
     uint32_t stored, duplicates;
 };
 
@@ -78,13 +81,21 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark);
 /* clang-format on */
 
 /*
- * driver: says into which round profiles go.
+ * driver: says into which round profiles go; member: under which revision of the ring.
  * queue_max_bytes: records waiting; beyond it submit refuses. delay_ns: how long a first item waits
  * for others to share its fsync with; 0: not at all. Starts the thread.
  */
-enum fg_code commit_create(struct fg_store *store, struct rounds *rounds, struct driver *driver,
-                           struct dict_table *dicts, uint64_t queue_max_bytes, int64_t delay_ns,
-                           struct fg_registry *registry, struct commit **ret_commit,
+struct commit_config {
+    struct fg_store *store; /* borrowed, as are those below */
+    struct rounds *rounds;
+    struct driver *driver;
+    struct dict_table *dicts;
+    const struct member *member;
+    uint64_t queue_max_bytes;
+    int64_t delay_ns;
+    struct fg_registry *registry;
+};
+enum fg_code commit_create(const struct commit_config *config, struct commit **ret_commit,
                            struct fg_err *err) fg_must_check;
 
 /* Writes what is queued and makes the visits that were posted, then ends. NULL is fine. */

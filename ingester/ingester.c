@@ -62,6 +62,7 @@ static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_
 
 struct ingester {
     struct fg_store *store;
+    struct member member;
     struct catalog *catalog;
     struct rounds *rounds;
     struct dict_table *dicts;
@@ -175,14 +176,24 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
                 .head = {config->store, ingester->catalog, ingester->dicts},
                 .rounds = ingester->rounds,
                 .retire = ingester->retire,
+                .member = &ingester->member,
                 .held = ingester->held,
                 .registry = config->registry,
                 .clock = config->clock,
             },
             &ingester->driver, err) != FG_OK ||
-        commit_create(config->store, ingester->rounds, ingester->driver, ingester->dicts,
-                      settings->commit_queue_max_bytes, settings->commit_delay_ns, config->registry,
-                      &ingester->commit, err) != FG_OK)
+        commit_create(
+            &(struct commit_config){
+                .store = config->store,
+                .rounds = ingester->rounds,
+                .driver = ingester->driver,
+                .dicts = ingester->dicts,
+                .member = &ingester->member,
+                .queue_max_bytes = settings->commit_queue_max_bytes,
+                .delay_ns = settings->commit_delay_ns,
+                .registry = config->registry,
+            },
+            &ingester->commit, err) != FG_OK)
         return err->code;
     return driver_start(ingester->driver, ingester->commit, err);
 }
@@ -197,6 +208,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         rounds_open(config->store, catalog_count_tenants(ingester->catalog),
                     settings->catalog_max_bytes / 2, &ingester->rounds, err) != FG_OK ||
         prove_writable(config->store, err) != FG_OK ||
+        member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
     ingester->dicts = dict_table_create(config->store, settings->dictionary_max_bytes);
@@ -212,6 +224,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .commit = ingester->commit,
         .driver = ingester->driver,
         .held = ingester->held,
+        .member = &ingester->member,
         .work = ingester->work,
         .tenants = config->tenants,
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
@@ -223,7 +236,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .dicts = ingester->dicts,
         .driver = ingester->driver,
         .work = ingester->work,
-        .store_id = driver_writer(ingester->driver),
+        .store_id = ingester->member.store,
         .memory_max_bytes = settings->query_max_bytes,
     };
     return FG_OK;
@@ -236,6 +249,7 @@ enum fg_code ingester_create(const struct ingester_config *config, struct ingest
     int64_t before = fg_mono_ns(config->clock);
 
     ingester->store = config->store;
+    ingester->member.watch = config->watch;
     if (start(ingester, config, err) != FG_OK) {
         ingester_destroy(ingester);
         return fg_wrap(err, "ingester");
@@ -269,6 +283,11 @@ void ingester_destroy(struct ingester *ingester)
 enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
     return driver_flush(ingester->driver, deadline_mono_ns, err);
+}
+
+void ingester_drain(struct ingester *ingester, uint64_t revision)
+{
+    driver_drain(ingester->driver, revision);
 }
 
 void ingester_hurry(struct ingester *ingester)

@@ -10,12 +10,14 @@
 
 #include "common/base/budget.h"
 #include "common/base/time.h"
+#include "common/ring/watch.h"
 #include "common/rpc/rpc.h"
 #include "common/run/config.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/store/store.h"
 #include "common/tenant/limits.h"
+#include "ingester/member.h"
 #include "ingester/segments/driver.h"
 
 struct ingester;
@@ -53,6 +55,9 @@ struct ingester_config {
     struct fg_bucket *bucket;   /* borrowed; what is committed goes there */
     const char *scratch;        /* a folder for files on their way to the bucket; borrowed */
     struct fg_tenants *tenants; /* borrowed */
+    /* With a seat whose store is this one's (member_find_store()) and whose on_drain calls
+     * ingester_drain(); started later, stopped before the ingester ends. Borrowed; NULL: alone. */
+    struct fg_ring_watch *watch;
     struct fg_registry *registry;
     struct fg_clock *clock;
 };
@@ -61,10 +66,14 @@ struct ingester_config {
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err) fg_must_check;
 
-/* Puts everything that is in the head into segments, and waits for it. FG_E_DEADLINE;
+/* Puts what is in the head into segments, and waits for it. FG_E_DEADLINE;
  * FG_E_CANCELED: the ingester ends. Any thread that may wait. */
 enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns,
                             struct fg_err *err) fg_must_check;
+
+/* Commits what came under revisions of the ring below this one, and then says so to the watch. Does
+ * not wait; any thread. */
+void ingester_drain(struct ingester *ingester, uint64_t revision);
 
 /* Nobody waits any more for what the bucket has to be asked for: the end is near. NULL is fine. */
 void ingester_hurry(struct ingester *ingester);

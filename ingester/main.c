@@ -1,5 +1,7 @@
 #include "common/bucket/settings.h"
 #include "common/program/program.h"
+#include "common/ring/settings.h"
+#include "common/run/log.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/routes.h"
@@ -11,6 +13,7 @@ struct place {
     char *data;
     char *rpc_listen;
     uint64_t requests_max;
+    int64_t leave_timeout_ns;
 };
 
 static struct ingester_settings settings;
@@ -19,6 +22,7 @@ static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
 static struct place place;
 static struct fg_rpc_settings rpc;
+static struct fg_ring_settings ring;
 static const struct fg_conf_field place_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct place, data), .def = "./head", .min = "1",
      .doc = "Folder of the head; made when it is not there."},
@@ -26,6 +30,10 @@ static const struct fg_conf_field place_fields[] = {
      .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address for calls of other services."},
     {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct place, requests_max), .def = "576", .min = "1",
      .max = "65536", .doc = "Calls worked on at a time."},
+    {"leave_timeout", FG_CONF_NS, FG_CONF_AT(struct place, leave_timeout_ns), .def = "10m",
+     .min = "1s", .max = "1d",
+     .doc = "How long the end waits, after POST /ingester/prepare-shutdown, until all is committed "
+            "and the ring was left. After it the seat and the disk stay, as at a restart."},
 };
 
 enum { PATH_MAX_BYTES = 4096 };
@@ -36,6 +44,7 @@ struct service {
     struct fg_store *store;
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES];
+    struct fg_ring_watch *watch;
     struct ingester *ingester;
     struct ingester_routes routes;
     struct fg_rpc *rpc;
@@ -49,6 +58,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     program->service = service;
     service->routes.work = program->work;
     ingester_routes(&service->routes, program->http);
+    ingester_ring_routes(&service->routes, program->http);
     return fg_rpc_create(&rpc, program->registry, &service->rpc, err);
 }
 
@@ -64,6 +74,45 @@ static enum fg_code open_bucket(struct service *service, const struct fg_program
     return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }
 
+static void on_drain(void *arg, uint64_t revision)
+{
+    struct service *service = arg;
+
+    ingester_drain(service->ingester, revision);
+}
+
+/* The seat is the store's; nothing is read of the ring before the ingester is there. */
+static enum fg_code make_watch(struct service *service, const struct fg_program *program,
+                               struct fg_err *err)
+{
+    struct fg_ring_watch_config config = {
+        .bucket = service->bucket,
+        .clock = program->clock,
+        .registry = program->registry,
+        .poll_ns = ring.poll_ns,
+    };
+    struct fg_ring_watch_seat seat;
+    struct fg_id store;
+
+    if (member_find_store(service->store, &store, err) != FG_OK ||
+        fg_ring_settings_seat(&ring, place.rpc_listen, program->settings.listen, store, &seat,
+                              err) != FG_OK)
+        return err->code;
+    seat.on_drain = on_drain;
+    seat.arg = service;
+    config.seat = &seat;
+    return fg_ring_watch_create(&config, &service->watch, err);
+}
+
+/* From now on others may find this member. */
+static enum fg_code join(struct service *service, struct fg_err *err)
+{
+    if (fg_rpc_server_start(service->server, place.rpc_listen, err) != FG_OK)
+        return err->code;
+    atomic_store(&service->routes.watch, service->watch);
+    return fg_ring_watch_start(service->watch, err);
+}
+
 /* Reading what the last run left may take a while. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
@@ -75,7 +124,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     if (fg_store_open(place.data, head_families, HEAD_FAMILIES, &store_config, &service->store,
                       err) != FG_OK)
         return err->code;
-    if (open_bucket(service, program, err) != FG_OK)
+    if (open_bucket(service, program, err) != FG_OK || make_watch(service, program, err) != FG_OK)
         return err->code;
     if (ingester_create(&(struct ingester_config){.settings = &settings,
                                                   .segments = &segments,
@@ -83,6 +132,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
                                                   .bucket = service->bucket,
                                                   .scratch = service->scratch,
                                                   .tenants = program->tenants,
+                                                  .watch = service->watch,
                                                   .registry = program->registry,
                                                   .clock = program->clock},
                         &service->ingester, err) != FG_OK)
@@ -90,7 +140,36 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     service->server = fg_rpc_server_create(service->rpc, (unsigned)place.requests_max);
     ingester_serve(service->ingester, service->server);
     atomic_store(&service->routes.ingester, service->ingester);
-    return fg_rpc_server_start(service->server, place.rpc_listen, err);
+    return join(service, err);
+}
+
+static const char *unready(struct fg_program *program)
+{
+    const struct service *service = program->service;
+
+    switch (fg_ring_watch_seat_state(service->watch)) {
+    case FG_RING_SEAT_ACTIVE:
+        return NULL;
+    case FG_RING_SEAT_LEAVING:
+    case FG_RING_SEAT_LEFT:
+        return "leaves the ring";
+    case FG_RING_SEAT_REPLACED:
+        return "another store has joined the ring under this name";
+    default:
+        return "joins the ring";
+    }
+}
+
+/* Others are served until all that is here is committed and written down. */
+static void leave(struct service *service, const struct fg_program *program)
+{
+    struct fg_err err;
+
+    fg_ring_watch_leave(service->watch);
+    if (fg_ring_watch_wait_seat(service->watch, FG_RING_SEAT_LEFT,
+                                fg_mono_ns(program->clock) + place.leave_timeout_ns, &err) != FG_OK)
+        fg_log_error("the ring was not left: the seat stays, and the disk is still needed",
+                     fg_ls("err", err.msg));
 }
 
 static void stop(struct fg_program *program)
@@ -99,10 +178,14 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
+    if (service->watch != NULL && atomic_load(&service->routes.leaves))
+        leave(service, program);
+    fg_ring_watch_stop(service->watch);
     ingester_hurry(service->ingester);
     if (service->server != NULL)
         fg_rpc_server_stop(service->server);
     ingester_destroy(service->ingester);
+    fg_ring_watch_destroy(service->watch);
     fg_rpc_server_destroy(service->server);
     fg_rpc_destroy(service->rpc);
     fg_bucket_close(service->bucket);
@@ -115,6 +198,7 @@ int main(int argc, char **argv)
     const struct fg_conf_section sections[] = {
         {"", place_fields, FG_COUNT(place_fields), &place},
         {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
+        {"ring", fg_ring_member_fields, fg_ring_n_member_fields, &ring},
         {"ingester", ingester_fields, ingester_n_fields, &settings},
         {"ingester.segments", driver_fields, driver_n_fields, &segments},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
@@ -127,6 +211,7 @@ int main(int argc, char **argv)
         .n_sections = FG_COUNT(sections),
         .start = start,
         .ready = ready,
+        .unready = unready,
         .stop = stop,
     };
 

@@ -99,6 +99,7 @@ static void reply(struct message *message)
     answer.results = pointers;
     answer.n_results = message->n_pushes;
     answer.start_id = message->context->start_id;
+    answer.revision = member_revision(message->context->member);
     bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&answer));
     len = fg__inner__push_reply__pack(&answer, bytes);
     fg_rpc_reply(message->req, fg_bytes(bytes, len), fg_bytes(NULL, 0));
@@ -143,7 +144,7 @@ static void on_committed(struct commit_item *item)
     struct push *push = fg_container(item, struct push, item);
 
     leave(push);
-    if (item->code == FG_E_ABORTED && push->tries++ < TRIES_MAX) {
+    if (item->look_again && push->tries++ < TRIES_MAX) {
         look_free(fg_take(push->look));
         begin_anew(push);
         return;
@@ -385,6 +386,10 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     enum fg_code code;
 
     push->entered = catalog_enter(push->context->catalog);
+    push->item.revision = push->message->head->revision;
+    /* It is asked again where it matters, but here before stacks are numbered for nothing. */
+    if (member_admits(push->context->member, push->item.revision, err) != FG_OK)
+        return err->code;
     push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
     if (push->item.tenant != NULL)
         push->item.service = catalog_service(push->context->catalog, push->item.tenant,
@@ -528,6 +533,13 @@ static enum fg_code divide(struct message *message, struct fg_err *err)
     return FG_OK;
 }
 
+static enum fg_code check_store(const struct message *message, struct fg_err *err)
+{
+    const ProtobufCBinaryData *store = &message->head->store;
+
+    return member_check_store(message->context->member, fg_bytes(store->data, store->len), err);
+}
+
 void push_handle(struct fg_rpc_request *req, void *context)
 {
     struct fg_slice bytes = fg_rpc_head(req);
@@ -549,7 +561,7 @@ void push_handle(struct fg_rpc_request *req, void *context)
     message->head = head;
     message->n_pushes = n;
     message->under_way = n;
-    if (divide(message, &err) != FG_OK) {
+    if (divide(message, &err) != FG_OK || check_store(message, &err) != FG_OK) {
         fg_rpc_reply_error(req, &err);
         message_free(message);
         return;

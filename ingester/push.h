@@ -13,6 +13,7 @@
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
 #include "ingester/commit.h"
+#include "ingester/member.h"
 #include "ingester/segments/driver.h"
 #include "ingester/segments/held.h"
 
@@ -23,6 +24,7 @@ struct push_context {
     struct commit *commit;
     struct driver *driver;
     struct held *held;
+    const struct member *member;
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */

@@ -1,6 +1,8 @@
 #include "ingester/routes.h"
 
 #include "common/base/time.h"
+#include "common/ring/route.h"
+#include "common/run/log.h"
 
 static const int64_t FLUSH_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 
@@ -55,6 +57,59 @@ static void post_flush(struct fg_http_request *req, void *arg)
     free(flush);
     (void)fg_fail(&err, FG_E_LIMIT, "too many requests wait already");
     fg_http_respond_error(req, &err);
+}
+
+static void get_ring(struct fg_http_request *req, void *arg)
+{
+    struct ingester_routes *routes = arg;
+
+    fg_ring_respond(req, atomic_load(&routes->watch));
+}
+
+static void respond_leaves(struct fg_http_request *req, const struct ingester_routes *routes)
+{
+    struct fg_buf body;
+
+    fg_buf_init(&body, 64);
+    fg_buf_puts(&body, atomic_load(&routes->leaves) ? "set\n" : "unset\n");
+    fg_http_respond(req, 200, "text/plain", &body);
+}
+
+static void set_leaves(struct fg_http_request *req, struct ingester_routes *routes, bool leaves)
+{
+    if (atomic_exchange(&routes->leaves, leaves) != leaves)
+        fg_log_info(leaves ? "the end will leave the ring" : "the end will keep the seat",
+                    fg_ls("asked_by", "/ingester/prepare-shutdown"));
+    respond_leaves(req, routes);
+}
+
+static void get_leaves(struct fg_http_request *req, void *arg)
+{
+    respond_leaves(req, arg);
+}
+
+static void post_leaves(struct fg_http_request *req, void *arg)
+{
+    set_leaves(req, arg, true);
+}
+
+static void delete_leaves(struct fg_http_request *req, void *arg)
+{
+    set_leaves(req, arg, false);
+}
+
+void ingester_ring_routes(struct ingester_routes *routes, struct fg_http_server *server)
+{
+    static const char prepare[] = "/ingester/prepare-shutdown";
+    const struct fg_http_route list[] = {
+        {.methods = FG_HTTP_GET, .path = "/ring", .handler = get_ring, .arg = routes},
+        {.methods = FG_HTTP_GET, .path = prepare, .handler = get_leaves, .arg = routes},
+        {.methods = FG_HTTP_POST, .path = prepare, .handler = post_leaves, .arg = routes},
+        {.methods = FG_HTTP_DELETE, .path = prepare, .handler = delete_leaves, .arg = routes},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(list); i++)
+        fg_http_server_route(server, &list[i]);
 }
 
 void ingester_routes(struct ingester_routes *routes, struct fg_http_server *server)

@@ -15,10 +15,17 @@ static void get_ready(struct fg_http_request *req, void *arg)
 {
     struct fg_program *program = arg;
 
+    const char *fault = "starting or stopping";
+    char text[256];
+
     if (atomic_load(&program->ready))
+        fault = program->def->unready == NULL ? NULL : program->def->unready(program);
+    if (fault == NULL) {
         respond_text(req, 200, "ready");
-    else
-        respond_text(req, 503, "not ready: starting or stopping\n");
+        return;
+    }
+    (void)snprintf(text, sizeof text, "not ready: %s\n", fault);
+    respond_text(req, 503, text);
 }
 
 static void get_healthz(struct fg_http_request *req, void *arg)

@@ -3,7 +3,8 @@
  * loops, workers, an HTTP server with the operator's routes, and an orderly end. A service adds
  * what is its own in start() and takes it back in stop(), so that its main fits on a screen.
  *
- *   GET /ready      200 "ready", 503 until ready() is done and again once the end has begun
+ *   GET /ready      200 "ready", 503 until ready() is done, while unready() has something to say,
+ *                   and again once the end has begun
  *   GET /healthz    200 while the process answers
  *   GET /metrics    Prometheus text
  *   GET /config     the running settings as YAML, secrets masked
@@ -56,6 +57,9 @@ struct fg_program_def {
     /* What has to be done before the service can do its work and may take long: requests come in
      * meanwhile. NULL: nothing. */
     enum fg_code (*ready)(struct fg_program *program, struct fg_err *err);
+    /* Why the service cannot do its work, although ready() is done ("joins the ring"); NULL: it
+     * can. Any thread. NULL: it always can then. */
+    const char *(*unready)(struct fg_program *program);
     /* Takes down what these two made, all of it or the part they got to. */
     void (*stop)(struct fg_program *program);
 };

@@ -15,9 +15,9 @@ static bool wants_json(struct fg_http_request *req)
            fg_slice_search(accept, "text/html") == SIZE_MAX;
 }
 
-static void get_ring(struct fg_http_request *req, void *arg)
+void fg_ring_respond(struct fg_http_request *req, struct fg_ring_watch *watch)
 {
-    fg_auto(fg_ring_view) *view = fg_ring_watch_get(arg);
+    fg_auto(fg_ring_view) *view = watch == NULL ? NULL : fg_ring_watch_get(watch);
     bool json = wants_json(req);
     struct fg_buf body;
     struct fg_err err;
@@ -43,6 +43,11 @@ static void get_ring(struct fg_http_request *req, void *arg)
         fg_http_add_header(req, "Content-Security-Policy",
                            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
     fg_http_respond(req, 200, json ? "application/json" : "text/html; charset=utf-8", &body);
+}
+
+static void get_ring(struct fg_http_request *req, void *arg)
+{
+    fg_ring_respond(req, arg);
 }
 
 void fg_ring_route(struct fg_http_server *server, struct fg_ring_watch *watch)

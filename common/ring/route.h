@@ -11,4 +11,7 @@
  */
 void fg_ring_route(struct fg_http_server *server, struct fg_ring_watch *watch);
 
+/* The same answer, for who has no watch before the server starts; NULL: there is none yet. */
+void fg_ring_respond(struct fg_http_request *req, struct fg_ring_watch *watch);
+
 #endif

@@ -41,8 +41,6 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
 
-static const struct fg_slice writer_key = {(const uint8_t *)"writer", 6};
-
 /* clang-format off */
 #define DRIVER_METRICS(M)                                                                          \
     M(COUNTER, DRIVER_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
@@ -70,12 +68,16 @@ struct task {
     uint32_t n_rounds;
 };
 
+/* What the ring waits for, and the drain that it is done with. */
+struct ring_drain {
+    uint64_t revision, drain;
+};
+
 struct driver {
     struct driver_config config;
     /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
     pthread_mutex_t core_lock;
     struct segments *core;
-    struct fg_id writer; /* never changes */
     struct commit *commit;
     struct fg_metrics *metrics;
     int64_t swept_mono_ns; /* the committer's thread */
@@ -89,11 +91,15 @@ struct driver {
     pthread_mutex_t lock;
     pthread_cond_t wake;  /* the thread: something is asked for */
     pthread_cond_t moved; /* those who wait: a step was taken */
-    bool stop, hurry, drain;
+    bool stop, hurry;
     uint64_t wanted; /* generation */
     uint64_t n_steps;
-    /* How often drain was set; up to which time the thread knows of it, and has taken a step. */
-    uint64_t drain_asked, drain_known, drain_stepped;
+    /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
+     * which they are done. */
+    uint64_t drain_asked, drain_known, drained;
+    /* The first that is not done, and the newest: those in between end with it. */
+    struct ring_drain ring_drains[2];
+    unsigned n_ring_drains;
 
     /* The thread's own. */
     struct task tasks[SEGMENTS_EFFECTS_MAX];
@@ -349,6 +355,25 @@ static void on_turn(struct commit_visit *visit)
     fg_assert(sem_post(&turn->taken) == 0);
 }
 
+/* A step was taken: who waits for it, and what the ring may be told. */
+static void on_stepped(struct driver *driver)
+{
+    struct ring_drain done = {0};
+
+    (void)pthread_mutex_lock(&driver->lock);
+    driver->n_steps++;
+    driver->drained = driver->status.drained; /* its writer waits for us */
+    if (driver->n_ring_drains > 0 && driver->ring_drains[0].drain <= driver->drained) {
+        done = driver->ring_drains[0];
+        driver->ring_drains[0] = driver->ring_drains[1];
+        driver->n_ring_drains--;
+    }
+    (void)pthread_cond_broadcast(&driver->moved);
+    (void)pthread_mutex_unlock(&driver->lock);
+    if (done.revision > 0)
+        fg_ring_watch_drained(driver->config.member->watch, done.revision, driver->status.gen);
+}
+
 /* Hands an event to the core and waits for the step. Driver's thread. */
 static void hand_in(struct driver *driver, const struct segments_event *event,
                     struct compare *compare)
@@ -361,11 +386,7 @@ static void hand_in(struct driver *driver, const struct segments_event *event,
     while (sem_wait(&turn.taken) != 0)
         continue;
     (void)sem_destroy(&turn.taken);
-    (void)pthread_mutex_lock(&driver->lock);
-    driver->n_steps++;
-    driver->drain_stepped = driver->drain_known;
-    (void)pthread_cond_broadcast(&driver->moved);
-    (void)pthread_mutex_unlock(&driver->lock);
+    on_stepped(driver);
 }
 
 /* ---- effects of the bucket: driver's thread ---- */
@@ -455,7 +476,7 @@ static bool next_event(struct driver *driver, struct segments_event *ret_event)
     stop = driver->stop;
     if (driver->drain_known != driver->drain_asked) {
         driver->drain_known = driver->drain_asked;
-        event = (struct segments_event){.kind = SEGMENTS_DRAIN, .on = driver->drain};
+        event = (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = driver->drain_known};
     } else if (driver->wanted > 0) {
         event = (struct segments_event){.kind = SEGMENTS_WANTED, .generation = driver->wanted};
         driver->wanted = 0;
@@ -495,11 +516,6 @@ static void *run(void *arg)
 }
 
 /* ---- what others ask ---- */
-
-struct fg_id driver_writer(const struct driver *driver)
-{
-    return driver->writer;
-}
 
 enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
                                      uint64_t looked, uint32_t *ret_round)
@@ -604,28 +620,30 @@ void driver_unfence(struct driver *driver)
     (void)pthread_rwlock_unlock(&driver->steps);
 }
 
-/* Returns what has_stepped() wants to know. */
-static uint64_t set_drain(struct driver *driver, bool drain)
+/* Its number. Locked. */
+static uint64_t ask_to_drain(struct driver *driver)
 {
-    uint64_t asked;
-
-    (void)pthread_mutex_lock(&driver->lock);
-    driver->drain = drain;
-    asked = ++driver->drain_asked;
     (void)pthread_cond_signal(&driver->wake);
-    (void)pthread_mutex_unlock(&driver->lock);
-    return asked;
+    return ++driver->drain_asked;
 }
 
-/* Was a step taken that knew of it? */
-static bool has_stepped(struct driver *driver, uint64_t asked)
+static bool is_drained(struct driver *driver, uint64_t drain)
 {
-    bool stepped;
+    bool drained;
 
     (void)pthread_mutex_lock(&driver->lock);
-    stepped = driver->drain_stepped >= asked;
+    drained = driver->drained >= drain;
     (void)pthread_mutex_unlock(&driver->lock);
-    return stepped;
+    return drained;
+}
+
+void driver_drain(struct driver *driver, uint64_t revision)
+{
+    (void)pthread_mutex_lock(&driver->lock);
+    driver->n_ring_drains = FG_MIN(driver->n_ring_drains + 1, FG_COUNT(driver->ring_drains));
+    driver->ring_drains[driver->n_ring_drains - 1] =
+        (struct ring_drain){revision, ask_to_drain(driver)};
+    (void)pthread_mutex_unlock(&driver->lock);
 }
 
 static struct segments_status status_of(struct driver *driver)
@@ -641,14 +659,17 @@ static struct segments_status status_of(struct driver *driver)
 enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
-    uint64_t n_steps = count_steps(driver), asked = set_drain(driver, true);
+    uint64_t n_steps, drain;
 
-    do {
+    (void)pthread_mutex_lock(&driver->lock);
+    n_steps = driver->n_steps;
+    drain = ask_to_drain(driver);
+    (void)pthread_mutex_unlock(&driver->lock);
+    while (code == FG_OK && !is_drained(driver, drain)) {
         code =
             wait_for_step(driver, n_steps, deadline_mono_ns, "the head is not committed yet", err);
         n_steps = count_steps(driver);
-    } while (code == FG_OK && (!has_stepped(driver, asked) || !status_of(driver).drained));
-    (void)set_drain(driver, false);
+    }
     return code;
 }
 
@@ -662,43 +683,6 @@ static void on_scrape(void *arg)
     fg_metric_set(driver->metrics, DRIVER_GENERATION, (int64_t)status.gen);
     fg_metric_set(driver->metrics, DRIVER_OPEN_BYTES, (int64_t)status.open_bytes);
     fg_metric_set(driver->metrics, DRIVER_SEALED_BYTES, (int64_t)status.sealed_bytes);
-}
-
-static enum fg_code random_bytes(void *out, size_t len, struct fg_err *err)
-{
-    if (getrandom(out, len, 0) != (ssize_t)len)
-        return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
-    return FG_OK;
-}
-
-/* Born with the store, and never that of another. */
-static enum fg_code find_writer(struct fg_store *store, struct fg_id *ret_writer,
-                                struct fg_err *err)
-{
-    uint8_t id[FG_ID_BYTES];
-    struct fg_store_batch batch;
-    struct fg_buf value;
-    enum fg_code code;
-    bool found;
-
-    fg_buf_init(&value, 64);
-    code = fg_store_get(store, HEAD_META, writer_key, &value, &found, err);
-    if (code == FG_OK && found && value.len != FG_ID_BYTES)
-        code = fg_fail(err, FG_E_CORRUPT, "head: its id cannot be read");
-    if (code == FG_OK && found)
-        memcpy(id, value.ptr, FG_ID_BYTES);
-    if (code == FG_OK && !found) {
-        code = random_bytes(id, sizeof id, err);
-        fg_store_batch_init(&batch);
-        fg_store_put(&batch, HEAD_META, writer_key, fg_bytes(id, sizeof id));
-        if (code == FG_OK)
-            code = fg_store_write(store, &batch, err);
-        fg_store_batch_done(&batch);
-    }
-    fg_buf_done(&value);
-    if (code == FG_OK)
-        *ret_writer = fg_id_get(id);
-    return code;
 }
 
 static enum fg_code restore(struct driver *driver, struct fg_err *err)
@@ -736,6 +720,7 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
 {
     const struct driver_settings *settings = driver->config.settings;
     struct segments_config config = {
+        .writer = driver->config.member->store,
         .cut_bytes = settings->cut_bytes,
         .grace_ns = settings->grace_ns,
         .linger_ns = settings->linger_ns,
@@ -749,10 +734,8 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
         .rules = FG_RULES_ALL,
     };
 
-    if (find_writer(driver->config.head.store, &config.writer, err) != FG_OK ||
-        random_bytes(&config.seed, sizeof config.seed, err) != FG_OK)
-        return err->code;
-    driver->writer = config.writer;
+    if (getrandom(&config.seed, sizeof config.seed, 0) != sizeof config.seed)
+        return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
     driver->core = segments_create(&config, rounds_cuts(driver->config.rounds));
     return restore(driver, err);
 }

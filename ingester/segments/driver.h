@@ -16,6 +16,7 @@
 #include "common/bucket/bucket.h"
 #include "common/run/config.h"
 #include "common/run/metrics.h"
+#include "ingester/member.h"
 #include "ingester/retire.h"
 #include "ingester/segments/build.h"
 #include "ingester/segments/held.h"
@@ -40,6 +41,7 @@ struct driver_config {
     struct build_head head;
     struct rounds *rounds;
     struct retire *retire;
+    const struct member *member;
     struct held *held;
     struct fg_registry *registry;
     struct fg_clock *clock;
@@ -61,9 +63,6 @@ void driver_added(struct driver *driver, const struct head_round_key *round, uin
 void driver_found(struct driver *driver, uint64_t generation);
 
 /* --- any thread --- */
-
-/* Who writes the segments: born with the store, and by it the store is known to others. */
-struct fg_id driver_writer(const struct driver *driver);
 
 /* Have profiles of this group to be looked for, in blocks of *ret_seen or newer? */
 bool driver_is_late(struct driver *driver, const struct head_group_key *group, uint64_t *ret_seen);
@@ -92,10 +91,17 @@ enum fg_code driver_fence(struct driver *driver, uint64_t generation, int64_t de
 void driver_unfence(struct driver *driver);
 
 /*
- * Cuts everything there is and waits until it is committed. FG_E_DEADLINE: it goes on, and did not
- * come to an end in time. Any thread that may wait.
+ * Cuts what there is now and waits until it is committed; what comes meanwhile is not waited for.
+ * FG_E_DEADLINE: it goes on, and did not come to an end in time. Any thread that may wait.
  */
 enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns,
                           struct fg_err *err) fg_must_check;
+
+/*
+ * The same for what came under revisions of the ring below this one, and does not wait: it is said
+ * to the ring when it is committed (commit-first). The ring refuses such revisions already, so what
+ * the head has now, and what the committer is writing, is all there will ever be. Any thread.
+ */
+void driver_drain(struct driver *driver, uint64_t revision);
 
 #endif

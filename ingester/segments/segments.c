@@ -53,8 +53,9 @@ struct segments {
     uint64_t random;
     int64_t wall_ns, mono_ns; /* of the event being handled */
     int64_t next_look_mono_ns;
-    bool look; /* through all rounds, in this step */
-    bool drain;
+    bool look;       /* through all rounds, in this step */
+    uint64_t drains; /* number of the last DRAIN */
+    bool draining;   /* some round may be waited for by one */
 
     /* What the manifest said last. */
     bool started; /* it was read */
@@ -348,6 +349,13 @@ uint32_t segments_leftover(const struct segments *segments, const struct head_gr
     return found->open != NULL && found->open->number != round ? found->open->number : found->next;
 }
 
+/* The DRAIN of that number waits for the round too. */
+static void wait_for(struct segments_round *round, uint64_t drain)
+{
+    if (drain != 0 && (round->drain == 0 || drain < round->drain))
+        round->drain = drain;
+}
+
 /* The other profiles of a round become part of the open one. */
 static void move_leftover(struct segments *segments, struct segments_round *round,
                           const struct segments_outcome *outcome, uint32_t to)
@@ -364,6 +372,7 @@ static void move_leftover(struct segments *segments, struct segments_round *roun
         open = table_add_round(&segments->table, group, &fresh);
     }
     open->opened_wall_ns = FG_MIN(open->opened_wall_ns, round->opened_wall_ns);
+    wait_for(open, round->drain);
     table_count(&segments->table, round, -(int64_t)outcome->moved_profiles,
                 -(int64_t)outcome->moved_bytes);
     table_count(&segments->table, open, (int64_t)outcome->moved_profiles,
@@ -439,11 +448,19 @@ static bool all_committed(const struct segments *segments)
     return true;
 }
 
-static int compare_windows(const void *left, const void *right)
+/* What is waited for comes first, so that no flood of other data can keep it. */
+static int compare_urgency(const void *left, const void *right)
 {
     const struct segments_round *const *a = left, *const *b = right;
 
+    if (((*a)->drain != 0) != ((*b)->drain != 0))
+        return (*a)->drain != 0 ? -1 : 1;
     return ((*a)->group.window > (*b)->group.window) - ((*a)->group.window < (*b)->group.window);
+}
+
+static bool is_due(const struct segments *segments, const struct segments_round *round)
+{
+    return round->drain != 0 || due_wall_ns(segments, round) <= segments->wall_ns;
 }
 
 /* Does some open round need a cut? */
@@ -453,27 +470,26 @@ static bool is_cut_due(const struct segments *segments)
 
     if (table->by_state[ROUND_OPEN] == 0)
         return false;
-    if (segments->drain || table->open_bytes >= segments->config.cut_bytes)
+    if (table->open_bytes >= segments->config.cut_bytes)
         return true;
-    for (uint32_t i = 0; segments->look && i < table->n_rounds; i++) {
+    for (uint32_t i = 0; (segments->look || segments->draining) && i < table->n_rounds; i++) {
         const struct segments_round *round = table->rounds[i];
 
-        if (round->state == ROUND_OPEN && round->profiles > 0 &&
-            due_wall_ns(segments, round) <= segments->wall_ns)
+        if (round->state == ROUND_OPEN && round->profiles > 0 && is_due(segments, round))
             return true;
     }
     return false;
 }
 
 /*
- * What the cut takes: everything, when there is so much or the head drains, else what is closed or
- * due; the oldest windows first, and no more than makes a segment of the usual size, as there may
- * be hours of it when the bucket was away.
+ * What the cut takes: everything, when there is so much, else what is waited for, closed or due;
+ * the oldest windows first, and no more than makes a segment of the usual size, as there may be
+ * hours of it when the bucket was away.
  */
 static void pin(struct segments *segments)
 {
     const struct table *table = &segments->table;
-    bool everything = segments->drain || table->open_bytes >= segments->config.cut_bytes;
+    bool everything = table->open_bytes >= segments->config.cut_bytes;
     uint64_t bytes = 0;
     uint32_t n = 0;
 
@@ -482,12 +498,11 @@ static void pin(struct segments *segments)
         struct segments_round *round = table->rounds[i];
 
         if (round->state == ROUND_OPEN && round->profiles > 0 &&
-            (everything || is_closed(segments, round) ||
-             due_wall_ns(segments, round) <= segments->wall_ns))
+            (everything || is_closed(segments, round) || is_due(segments, round)))
             list_add(&segments->pinned, round);
     }
     if (segments->pinned.n > 0)
-        qsort(segments->pinned.rounds, segments->pinned.n, sizeof(void *), compare_windows);
+        qsort(segments->pinned.rounds, segments->pinned.n, sizeof(void *), compare_urgency);
     while (n < segments->pinned.n && (n == 0 || bytes < segments->config.cut_bytes))
         bytes += segments->pinned.rounds[n++]->bytes;
     segments->pinned.n = n;
@@ -566,6 +581,38 @@ static void on_failed(struct segments *segments, enum segments_effect_kind faile
         return;
     }
     fail(segments, &segments->cut_pause);
+}
+
+/* ---- draining ---- */
+
+static bool is_to_commit(const struct segments_round *round)
+{
+    return round->state == ROUND_SEALED || (round->state == ROUND_OPEN && round->profiles > 0) ||
+           (round->state == ROUND_COMMITTED && !round->marked);
+}
+
+static void on_drain(struct segments *segments, uint64_t drain)
+{
+    fg_assert(drain > segments->drains);
+    segments->drains = drain;
+    segments->draining = true;
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++)
+        if (is_to_commit(segments->table.rounds[i]))
+            wait_for(segments->table.rounds[i], drain);
+}
+
+/* Up to which DRAIN nothing is waited for any more. */
+static uint64_t count_drained(const struct segments *segments)
+{
+    uint64_t drained = segments->drains;
+
+    for (uint32_t i = 0; segments->draining && i < segments->table.n_rounds; i++) {
+        const struct segments_round *round = segments->table.rounds[i];
+
+        if (round->drain != 0 && is_to_commit(round))
+            drained = FG_MIN(drained, round->drain - 1);
+    }
+    return drained;
 }
 
 /* ---- effects ---- */
@@ -788,7 +835,7 @@ static void take_event(struct segments *segments, const struct segments_event *e
         segments->wanted = FG_MAX(segments->wanted, event->generation);
         break;
     case SEGMENTS_DRAIN:
-        segments->drain = event->on;
+        on_drain(segments, event->drain);
         break;
     case SEGMENTS_MANIFEST:
         on_manifest(segments, event->l0);
@@ -852,6 +899,7 @@ void segments_step(struct segments *segments, const struct segments_event *event
         advance_cut(segments, ret_effects);
     } while (segments->cut == CUT_IDLE && before != CUT_IDLE);
     advance_forget(segments, ret_effects);
+    segments->draining = segments->draining && count_drained(segments) < segments->drains;
     ret_effects->wake_mono_ns = wake_mono_ns(segments);
 }
 
@@ -959,7 +1007,7 @@ struct segments_status segments_status(const struct segments *segments)
         .oldest_open_wall_ns = INT64_MAX,
         .settled = segments->settled,
         .went_back = segments->went_back,
-        .drained = segments->cut == CUT_IDLE,
+        .drained = count_drained(segments),
     };
 
     memcpy(status.rounds, table->by_state, sizeof status.rounds);
@@ -969,7 +1017,6 @@ struct segments_status segments_status(const struct segments *segments)
         if (round->state != ROUND_OPEN || round->profiles == 0)
             continue;
         status.oldest_open_wall_ns = FG_MIN(status.oldest_open_wall_ns, round->opened_wall_ns);
-        status.drained = false;
     }
     return status;
 }

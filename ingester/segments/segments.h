@@ -66,6 +66,7 @@ struct segments_round {
     int64_t opened_wall_ns;    /* of its first profile */
     int64_t committed_mono_ns; /* 0 where it was before this start */
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
+    uint64_t drain;            /* the first DRAIN that waits for it; 0: none does */
 };
 
 /* last_cut: the greatest number a SEAL ever had in this store. */
@@ -80,7 +81,7 @@ bool segments_restore(struct segments *segments, const struct segments_round *ro
 enum segments_event_kind {
     SEGMENTS_TICK,      /* time has passed; also to begin with */
     SEGMENTS_WANTED,    /* somebody knows of this generation and waits for it */
-    SEGMENTS_DRAIN,     /* on: everything is cut at once, and what comes from now on too */
+    SEGMENTS_DRAIN,     /* what there is now is cut at once; what comes later is not waited for */
     SEGMENTS_MANIFEST,  /* READ: as it is now */
     SEGMENTS_COMPARED,  /* COMPARE: written, and these are the outcomes */
     SEGMENTS_SEALED,    /* SEAL: written */
@@ -133,7 +134,7 @@ struct segments_event {
     const struct head_group_key *missing;
     uint32_t n_missing;
     enum segments_effect_kind failed; /* FAILED */
-    bool on;                          /* DRAIN */
+    uint64_t drain;                   /* DRAIN: its number, greater than all before */
     bool nothing; /* UPLOADED: the rounds are empty, and so nothing was uploaded */
 };
 
@@ -237,7 +238,9 @@ struct segments_status {
     int64_t oldest_open_wall_ns; /* INT64_MAX: none */
     bool settled;
     bool went_back; /* the manifest is older than one that was read: not our bucket any more */
-    bool drained;   /* nothing is open or sealed, all marks are written */
+    /* DRAINs up to this number are done: what they found is committed, with all marks written.
+     * They come to an end however much is pushed meanwhile. */
+    uint64_t drained;
 };
 struct segments_status segments_status(const struct segments *segments);
 

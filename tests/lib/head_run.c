@@ -23,15 +23,59 @@ static void make_scratch(char path[HEAD_SCRATCH_MAX_BYTES])
     fg_assert(mkdtemp(path) != NULL);
 }
 
-static void open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket, bool own,
-                    int64_t forget_after_ns)
+struct opening {
+    struct fg_store *store;
+    struct fg_bucket *bucket;
+    bool owns_bucket;
+    int64_t forget_after_ns;
+    const char *name; /* of the member; NULL: no ring */
+    unsigned replicas;
+};
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fg_assert_failed(err->msg, __FILE__, __LINE__);
+}
+
+static void on_drain(void *arg, uint64_t revision)
+{
+    struct head *head = arg;
+
+    ingester_drain(head->ingester, revision);
+}
+
+static void make_watch(struct head *head, const struct opening *opening)
+{
+    const struct fg_ring_watch_seat seat = {
+        .name = opening->name,
+        .zone = "",
+        .address = "tcp://127.0.0.1:1",
+        .http = "",
+        .store = head->store_id,
+        .replicas = opening->replicas,
+        .on_drain = on_drain,
+        .arg = head,
+    };
+    struct fg_err err;
+
+    must(fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = opening->bucket,
+                                                             .clock = fg_clock_real(),
+                                                             .registry = head->registry,
+                                                             .poll_ns = 1000 * FG_HOUR_NS,
+                                                             .seat = &seat},
+                              &head->watch, &err),
+         &err);
+}
+
+static void open_on(struct head *head, const struct opening *opening)
 {
     const struct driver_settings segments = {
         .cut_bytes = 64 << 20,
         .grace_ns = FG_MINUTE_NS,
         .linger_ns = 10 * FG_MINUTE_NS,
         .open_max_ns = 2 * FG_HOUR_NS,
-        .forget_after_ns = forget_after_ns,
+        .forget_after_ns = opening->forget_after_ns,
         .poll_ns = 15 * FG_SECOND_NS,
     };
     static const struct ingester_settings settings = {
@@ -49,46 +93,57 @@ static void open_on(struct head *head, struct fg_store *store, struct fg_bucket 
     };
     struct ingester_config config = {.settings = &settings,
                                      .segments = &segments,
-                                     .store = store,
-                                     .bucket = bucket,
+                                     .store = opening->store,
+                                     .bucket = opening->bucket,
                                      .scratch = head->scratch,
                                      .clock = fg_clock_real()};
     struct fg_err err;
 
-    *head = (struct head){.bucket = bucket,
-                          .owns_bucket = own,
+    *head = (struct head){.bucket = opening->bucket,
+                          .owns_bucket = opening->owns_bucket,
                           .registry = fg_registry_create(),
                           .server = fg_rpc_server_create(NULL, 8)};
     make_scratch(head->scratch);
     config.registry = head->registry;
     head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
     config.tenants = head->tenants;
-    if (ingester_create(&config, &head->ingester, &err) != FG_OK)
-        fg_assert_failed(err.msg, __FILE__, __LINE__);
+    must(member_find_store(opening->store, &head->store_id, &err), &err);
+    if (opening->name != NULL)
+        make_watch(head, opening);
+    config.watch = head->watch;
+    must(ingester_create(&config, &head->ingester, &err), &err);
     ingester_serve(head->ingester, head->server);
     head->peer = fg_peer_direct(head->server);
 }
 
 void head_open(struct head *head, struct fg_store *store)
 {
-    open_on(head, store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS);
+    open_on(head, &(struct opening){store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS, NULL, 0});
 }
 
 void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket)
 {
-    open_on(head, store, bucket, false, 5 * FG_MINUTE_NS);
+    open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL, 0});
 }
 
 void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                           int64_t forget_after_ns)
 {
-    open_on(head, store, bucket, false, forget_after_ns);
+    open_on(head, &(struct opening){store, bucket, false, forget_after_ns, NULL, 0});
+}
+
+void head_open_seated(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                      const char *name, unsigned replicas)
+{
+    open_on(head, &(struct opening){store, bucket, false, 0, name, replicas});
 }
 
 void head_close(struct head *head)
 {
+    fg_ring_watch_stop(head->watch);
     fg_peer_destroy(head->peer);
     ingester_destroy(head->ingester);
+    fg_ring_watch_destroy(head->watch);
     fg_rpc_server_destroy(head->server);
     tenants_free(head->tenants, &head->limits);
     fg_registry_destroy(head->registry);
@@ -189,9 +244,16 @@ static int64_t deadline(void)
 void head_call_push(struct head_call *call, const struct head_profile *profile,
                     struct fg_slice batch)
 {
+    head_call_push_under(call, profile, batch, 0, FG_LIT(""));
+}
+
+void head_call_push_under(struct head_call *call, const struct head_profile *profile,
+                          struct fg_slice batch, uint64_t revision, struct fg_slice store)
+{
     Fg__Inner__PushHead message;
     Fg__Inner__PushItem item, *items[] = {&item};
     char tenant[64], service[64];
+    uint8_t store_bytes[FG_ID_BYTES + 1];
 
     fg__inner__push_head__init(&message);
     fg__inner__push_item__init(&item);
@@ -202,6 +264,10 @@ void head_call_push(struct head_call *call, const struct head_profile *profile,
     item.bytes = (uint32_t)batch.len;
     message.items = items;
     message.n_items = FG_COUNT(items);
+    message.revision = revision;
+    fg_assert(store.len <= sizeof store_bytes);
+    memcpy(store_bytes, store.ptr, store.len);
+    message.store = (ProtobufCBinaryData){store.len, store_bytes};
     fg_assert(fg__inner__push_head__get_packed_size(&message) <= sizeof call->bytes);
     call->call = (struct fg_call){
         .method = FG_RPC_PUSH,
@@ -220,6 +286,7 @@ struct head_pushed head_call_done(struct head *head, struct head_call *call)
         reply = fg__inner__push_reply__unpack(NULL, call->call.reply_head.len,
                                               call->call.reply_head.ptr);
         fg_assert(reply != NULL && reply->start_id != 0 && reply->n_results == 1);
+        pushed.revision = reply->revision;
         pushed.code = fg_code_from_grpc(reply->results[0]->code);
         pushed.stored = reply->results[0]->stored;
         pushed.duplicates = reply->results[0]->duplicates;
@@ -233,9 +300,15 @@ struct head_pushed head_call_done(struct head *head, struct head_call *call)
 struct head_pushed head_push_bytes(struct head *head, const struct head_profile *profile,
                                    struct fg_slice batch)
 {
+    uint8_t store[FG_ID_BYTES];
     struct head_call call;
 
-    head_call_push(&call, profile, batch);
+    fg_id_put(store, head->store_id);
+    if (head->watch == NULL)
+        head_call_push(&call, profile, batch);
+    else
+        head_call_push_under(&call, profile, batch, fg_ring_watch_revision(head->watch),
+                             fg_bytes(store, sizeof store));
     (void)fg_peer_call(head->peer, &call.call);
     return head_call_done(head, &call);
 }

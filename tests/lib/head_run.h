@@ -22,6 +22,8 @@ struct head {
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
+    struct fg_id store_id;
+    struct fg_ring_watch *watch; /* NULL: there is no ring */
     struct ingester *ingester;
     struct fg_rpc_server *server;
     struct fg_peer *peer;
@@ -34,6 +36,10 @@ void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *b
 /* forget_after: how long what is committed stays. */
 void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                           int64_t forget_after_ns);
+/* With a seat in the bucket's ring of so many replicas, under this name; it is still to be started:
+ * fg_ring_watch_start(). Nothing of the ring happens by itself, in time. */
+void head_open_seated(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                      const char *name, unsigned replicas);
 void head_close(struct head *head);
 
 struct head_sample {
@@ -56,8 +62,10 @@ struct fg_id head_encode(const struct head_profile *profile, bool define, unsign
 struct head_pushed {
     enum fg_code code;
     uint32_t stored, duplicates, n_undefined;
+    uint64_t revision;
 };
 
+/* Where there is a ring: for this store, under the newest revision it knows. */
 struct head_pushed head_push_bytes(struct head *head, const struct head_profile *profile,
                                    struct fg_slice batch);
 struct head_pushed head_push(struct head *head, const struct head_profile *profile, bool define);
@@ -69,6 +77,9 @@ struct head_call {
 };
 void head_call_push(struct head_call *call, const struct head_profile *profile,
                     struct fg_slice batch);
+/* Under a revision of the ring, for a store (as in PushHead). */
+void head_call_push_under(struct head_call *call, const struct head_profile *profile,
+                          struct fg_slice batch, uint64_t revision, struct fg_slice store);
 /* The reply of an answered push; frees it. */
 struct head_pushed head_call_done(struct head *head, struct head_call *call);
 

@@ -43,7 +43,6 @@ struct head {
 
     /* Of this life. */
     struct member *member;
-    uint32_t drains; /* who wants everything committed at once */
     struct segments *core;
     struct fg_manifests *manifests;
     struct fg_manifest *l0; /* handed in last */
@@ -52,6 +51,7 @@ struct head {
     struct todo queue[QUEUE_MAX];
     uint32_t n_queue;
     bool in_queue;
+    uint64_t drains;
     int64_t wake_mono_ns;
 };
 
@@ -267,6 +267,7 @@ void head_start(struct head *head)
     head->core = segments_create(&config, head->last_cut);
     head->manifests = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, config.rules);
     head->wake_mono_ns = 0;
+    head->drains = 0;
     restore(head);
     head->member = member_start(head, &head->seat);
     *clock = (struct clock_arg){head, head->life};
@@ -286,7 +287,6 @@ void head_crash(struct head *head)
         return;
     trace(head->world, "%s: dies", head->seat.name);
     head->up = false;
-    head->drains = 0;
     head->world->crashes++;
     member_end(head->member);
     segments_destroy(head->core);
@@ -341,33 +341,16 @@ void head_destroy(struct head *head)
     free(head);
 }
 
-void head_drain(struct head *head, bool on)
+uint64_t head_drain(struct head *head)
 {
-    fg_assert(head->up && (on || head->drains > 0));
-    head->drains = on ? head->drains + 1 : head->drains - 1;
-    step(head, (struct segments_event){.kind = SEGMENTS_DRAIN, .on = head->drains > 0});
+    fg_assert(head->up);
+    step(head, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = ++head->drains});
+    return head->drains;
 }
 
-static bool is_uncommitted(struct head *head, const struct stored *stored)
+bool head_is_drained(const struct head *head, uint64_t drain)
 {
-    const struct mark *mark = find_mark(head, &stored->item.group, stored->round);
-
-    return mark == NULL || mark->state != ROUND_COMMITTED;
-}
-
-void head_uncommitted(struct head *head, struct items *out)
-{
-    for (uint32_t i = 0; i < head->n_stored; i++)
-        if (is_uncommitted(head, &head->stored[i]))
-            items_add(out, head->stored[i].item);
-}
-
-bool head_has_uncommitted(struct head *head, const struct items *items)
-{
-    for (uint32_t i = 0; i < head->n_stored; i++)
-        if (is_uncommitted(head, &head->stored[i]) && items_has(items, &head->stored[i].item))
-            return true;
-    return false;
+    return head_status(head).drained >= drain;
 }
 
 /* ---- effects that are done at once ---- */

@@ -120,21 +120,16 @@ static void swap_ring(struct member *member)
 static void drain_head(struct member *member)
 {
     struct head *head = member->owner.head;
+    struct world *world = head_world(head);
     struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_DRAINED, .revision = member->drain};
-    struct items items = {0};
+    uint64_t drain = head_drain(head);
 
     member->drain = 0;
-    head_uncommitted(head, &items);
-    trace(head_world(head), "%s: has to drain %u profiles for revision %llu", head_seat(head)->name,
-          items.n, (unsigned long long)event.revision);
-    head_drain(head, true);
-    while (lives(member) && keeps(head_world(head), CLUSTER_RULE_COMMIT_FIRST) &&
-           head_has_uncommitted(head, &items))
-        fibers_sleep(head_world(head)->fibers, FG_SECOND_NS);
-    items_done(&items);
+    while (lives(member) && keeps(world, CLUSTER_RULE_COMMIT_FIRST) &&
+           !head_is_drained(head, drain))
+        fibers_sleep(world->fibers, FG_SECOND_NS);
     if (!lives(member))
         return;
-    head_drain(head, false);
     event.generation = head_status(head).gen;
     step(member, &event);
 }

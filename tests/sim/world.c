@@ -168,14 +168,6 @@ static struct head *living(const struct world *world, uint32_t number)
     return head_has_ended(head) ? NULL : head;
 }
 
-static bool all_drained(struct world *world)
-{
-    for (uint32_t i = 0; i < world->n_heads; i++)
-        if (living(world, i) != NULL && !head_status(world->heads[i]).drained)
-            return false;
-    return true;
-}
-
 /* Nobody has anything left that came under an older revision. */
 static bool ring_has_settled(struct world *world)
 {
@@ -200,6 +192,17 @@ static void start_all(struct world *world)
     }
 }
 
+static void drain_one(struct world *world, struct head *head)
+{
+    uint64_t drain = head_drain(head);
+    int tries = 0;
+
+    while (!head_is_drained(head, drain) && tries++ < 600)
+        fibers_sleep(world->fibers, FG_SECOND_NS);
+    if (!head_is_drained(head, drain))
+        found_fault(world, "a head does not drain when the faults have stopped");
+}
+
 static void drain_all(struct world *world)
 {
     int tries = 0;
@@ -210,11 +213,7 @@ static void drain_all(struct world *world)
         found_fault(world, "the ring does not settle when the faults have stopped");
     for (uint32_t i = 0; i < world->n_heads; i++)
         if (living(world, i) != NULL)
-            head_drain(world->heads[i], true);
-    for (tries = 0; !all_drained(world) && tries < 600; tries++)
-        fibers_sleep(world->fibers, FG_SECOND_NS);
-    if (!all_drained(world))
-        found_fault(world, "the heads do not drain when the faults have stopped");
+            drain_one(world, world->heads[i]);
 }
 
 /* The faults stop, everything is committed and compacted, and looked at. */

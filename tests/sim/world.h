@@ -207,11 +207,9 @@ void head_cut_off(struct head *head, int64_t ns);
 bool head_is_cut_off(const struct head *head);
 struct segments_status head_status(const struct head *head);
 
-/* Everything is committed at once while it is on, as often as it was switched. */
-void head_drain(struct head *head, bool on);
-/* Profiles that are not committed; are any of these not yet? */
-void head_uncommitted(struct head *head, struct items *out);
-bool head_has_uncommitted(struct head *head, const struct items *items);
+/* What there is now is committed at once; a number to ask by whether it is. */
+uint64_t head_drain(struct head *head);
+bool head_is_drained(const struct head *head, uint64_t drain);
 
 enum head_write { HEAD_STORED, HEAD_REFUSED, HEAD_DIED };
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision);

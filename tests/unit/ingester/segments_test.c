@@ -116,13 +116,11 @@ static void enter(struct run *run, const struct fg_segment_id *id, uint32_t wind
     assert_int_equal(fg_l0_commit(&run->l0, &new, 0, window, run->arena, &run->l0, &err), FG_OK);
 }
 
-/* From SEAL to where the cut is in the manifest and marked. */
-static void commit(struct run *run, uint32_t window)
+/* From UPLOAD to where the cut is in the manifest and marked. */
+static void commit_upload(struct run *run, uint32_t window)
 {
     struct fg_segment_id id;
 
-    assert_non_null(wants(run, SEGMENTS_SEAL));
-    event(run, SEGMENTS_SEALED);
     assert_non_null(wants(run, SEGMENTS_UPLOAD));
     id = wants(run, SEGMENTS_UPLOAD)->id;
     event(run, SEGMENTS_UPLOADED);
@@ -136,6 +134,13 @@ static void commit(struct run *run, uint32_t window)
     event(run, SEGMENTS_MANIFEST);
     assert_non_null(wants(run, SEGMENTS_MARK));
     event(run, SEGMENTS_MARKED);
+}
+
+static void commit(struct run *run, uint32_t window)
+{
+    assert_non_null(wants(run, SEGMENTS_SEAL));
+    event(run, SEGMENTS_SEALED);
+    commit_upload(run, window);
 }
 
 /* Past the reads that come by themselves. */
@@ -199,11 +204,34 @@ static void much_is_cut_at_once(void **state)
     assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
     assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
     assert_int_equal(segments_status(run.segments).last_cut, 1);
-    assert_false(segments_status(run.segments).drained);
+    end(&run);
+}
 
-    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .on = true});
-    commit(&run, 1002);
-    assert_true(segments_status(run.segments).drained);
+/* What there was when it was asked for is cut and committed, and nothing that comes later keeps it
+ * from its end. */
+static void drains(void **state)
+{
+    struct run run = begin();
+
+    (void)state;
+    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_int_equal(segments_status(run.segments).drained, 1); /* there is nothing */
+    assert_int_equal(push(&run, 1001, 1), SEGMENTS_ADMIT);
+    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 2});
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    assert_int_equal(push(&run, 1000, 1), SEGMENTS_ADMIT); /* of an older window even */
+    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 4});
+    assert_int_equal(segments_status(run.segments).drained, 1);
+    event(&run, SEGMENTS_SEALED);
+    assert_int_equal(push(&run, 1001, 1), SEGMENTS_ADMIT);
+    assert_int_equal(push(&run, 999, 2000), SEGMENTS_ADMIT); /* more than a segment's size */
+    assert_int_equal(segments_status(run.segments).drained, 1);
+    commit_upload(&run, 1001);
+    assert_int_equal(segments_status(run.segments).drained, 3);
+    /* The next cut takes everything; what is waited for comes first. */
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
+    commit(&run, 1000);
+    assert_int_equal(segments_status(run.segments).drained, 4);
     end(&run);
 }
 
@@ -379,7 +407,7 @@ int main(void)
         cmocka_unit_test(window_closes), cmocka_unit_test(much_is_cut_at_once),
         cmocka_unit_test(late_ids),      cmocka_unit_test(failures),
         cmocka_unit_test(oddities),      cmocka_unit_test(restarts),
-        cmocka_unit_test(empty_rounds),
+        cmocka_unit_test(empty_rounds),  cmocka_unit_test(drains),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
