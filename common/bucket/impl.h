@@ -1,4 +1,4 @@
-/* What the forms of the bucket share; nobody else includes it. */
+/* What forms of the bucket share, wherever they are; nobody else includes it. */
 #ifndef FG_COMMON_BUCKET_IMPL_H
 #define FG_COMMON_BUCKET_IMPL_H
 

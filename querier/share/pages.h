@@ -1,0 +1,63 @@
+/*
+ * What was read of segments and blocks, as bytes: pages of 64 KiB of each object, in a cache in
+ * memory and, where there is one, on a disk below it. Ranges of any kind are put together from
+ * pages, so that it does not matter how somebody's question cut them.
+ *
+ * Objects never change, so pages do not; what they hold is checked by whoever asked.
+ *
+ * Thread: any. Reading a page from the disk waits for it: not from a loop.
+ */
+#ifndef FG_QUERIER_SHARE_PAGES_H
+#define FG_QUERIER_SHARE_PAGES_H
+
+#include "common/bucket/bucket.h"
+#include "common/run/cache.h"
+#include "common/run/disk_cache.h"
+
+enum {
+    PAGES_BYTES = 64 * 1024,
+    PAGES_READ_MAX_BYTES = 64 * 1024 * 1024, /* of one range */
+};
+
+struct pages;
+
+/* bucket, disk: borrowed; disk may be NULL. */
+struct pages *pages_create(struct fg_bucket *bucket, struct fg_disk_cache *disk,
+                           uint64_t cache_max_bytes);
+void pages_destroy(struct pages *pages); /* nothing is read any more; NULL is fine */
+
+struct pages_stats {
+    uint64_t hits, misses; /* pages, since the start */
+    uint64_t bytes;        /* of memory */
+};
+struct pages_stats pages_stats(struct pages *pages);
+
+/*
+ * A range that is wanted. The caller fills the upper part, zeroes the rest, and keeps the whole
+ * until done().
+ */
+struct pages_read {
+    const char *name;        /* of the object; borrowed */
+    uint64_t offset, length; /* 0 < length <= PAGES_READ_MAX_BYTES */
+    int64_t deadline_mono_ns;
+    /* Within pages_read(), or on a thread of the bucket's; must not block. */
+    void (*done)(struct pages_read *read);
+
+    enum fg_code code; /* as of a get; FG_OK: body, less than length at the object's end */
+    struct fg_err err;
+    struct fg_buf body;
+
+    /* pages.c's own. */
+    struct pages *pages;
+    struct fg_id object;
+    struct pages_slot *slots;
+    size_t n_slots, first_missing, end_missing;
+    struct fg_bucket_request request;
+};
+
+void pages_read(struct pages *pages, struct pages_read *read);
+
+/* Frees the body. */
+void pages_read_done(struct pages_read *read);
+
+#endif

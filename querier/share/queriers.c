@@ -1,0 +1,266 @@
+#include "querier/share/queriers.h"
+
+#include "common/base/str.h"
+#include "common/base/time.h"
+#include "common/run/log.h"
+
+#include <netdb.h>
+#include <pthread.h>
+
+enum {
+    ADDRESSES_MAX = 64, /* in the settings */
+    MATES_MAX = 1024,
+    HOST_MAX_BYTES = 256,
+    URL_MAX_BYTES = HOST_MAX_BYTES + 32,
+};
+
+/* One address of the settings. */
+struct address {
+    char scheme[16], host[HOST_MAX_BYTES], port[8];
+};
+
+struct queriers {
+    struct fg_peers *peers;
+    int64_t every_ns;
+    struct address addresses[ADDRESSES_MAX];
+    size_t n_addresses;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stop;
+    struct querier_set *set;
+};
+
+/* ---- addresses ---- */
+
+static bool take_text(char *out, size_t size, struct fg_slice text)
+{
+    if (text.len == 0 || text.len >= size)
+        return false;
+    memcpy(out, text.ptr, text.len);
+    out[text.len] = '\0';
+    return true;
+}
+
+/* scheme "://" host ":" port; a host of numbers with colons stands in brackets. */
+static bool parse(struct fg_slice text, struct address *ret_address)
+{
+    size_t scheme = fg_slice_search(text, "://");
+    struct fg_slice rest = fg_slice_sub(text, scheme == SIZE_MAX ? 0 : scheme + 3, text.len), host;
+    size_t colon = rest.len;
+    uint64_t port;
+
+    while (colon > 0 && rest.ptr[colon - 1] != ':')
+        colon--;
+    if (scheme == SIZE_MAX || colon == 0)
+        return false;
+    host = fg_slice_sub(rest, 0, colon - 1);
+    if (host.len > 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']')
+        host = fg_slice_sub(host, 1, host.len - 2);
+    rest = fg_slice_sub(rest, colon, rest.len);
+    text = fg_slice_sub(text, 0, scheme);
+    return (fg_slice_is(text, "tcp") || fg_slice_is(text, "tls+tcp")) &&
+           fg_parse_u64(rest, &port) && port > 0 && port <= UINT16_MAX &&
+           take_text(ret_address->scheme, sizeof ret_address->scheme, text) &&
+           take_text(ret_address->host, sizeof ret_address->host, host) &&
+           take_text(ret_address->port, sizeof ret_address->port, rest);
+}
+
+static enum fg_code parse_all(struct queriers *queriers, const char *addresses, struct fg_err *err)
+{
+    struct fg_slice rest = fg_cstr(addresses);
+    bool more = rest.len > 0;
+
+    while (more) {
+        size_t comma = fg_slice_find(rest, ',');
+        struct fg_slice one = fg_trim(fg_slice_sub(rest, 0, comma));
+
+        more = comma != SIZE_MAX;
+        rest = more ? fg_slice_sub(rest, comma + 1, rest.len) : rest;
+        if (queriers->n_addresses == ADDRESSES_MAX)
+            return fg_fail(err, FG_E_INVALID, "more than %d addresses of queriers", ADDRESSES_MAX);
+        if (!parse(one, &queriers->addresses[queriers->n_addresses++]))
+            return fg_fail(err, FG_E_INVALID,
+                           "address %zu of queriers, \"%.*s\", is not tcp://HOST:PORT or "
+                           "tls+tcp://HOST:PORT",
+                           queriers->n_addresses, FG_S(fg_slice_sub(one, 0, HOST_MAX_BYTES)));
+    }
+    return FG_OK;
+}
+
+/* ---- sets ---- */
+
+void querier_set_unref(struct querier_set *set)
+{
+    if (set == NULL || atomic_fetch_sub(&set->refs, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < set->n; i++) {
+        fg_peers_put(set->peers, set->mates[i].peer);
+        free(set->mates[i].url);
+    }
+    free(set->mates);
+    free(set);
+}
+
+struct querier_set *queriers_get(struct queriers *queriers)
+{
+    struct querier_set *set;
+
+    (void)pthread_mutex_lock(&queriers->lock);
+    set = queriers->set;
+    (void)atomic_fetch_add(&set->refs, 1);
+    (void)pthread_mutex_unlock(&queriers->lock);
+    return set;
+}
+
+struct querier_mate *querier_set_owner(const struct querier_set *set, struct fg_id object,
+                                       int64_t now_mono_ns)
+{
+    struct querier_mate *owner = NULL;
+    uint64_t highest = 0;
+
+    for (uint32_t i = 0; i < set->n; i++) {
+        struct querier_mate *mate = &set->mates[i];
+        uint64_t weight = fg_mix64(mate->hash ^ fg_mix64(object.lo));
+
+        if ((owner == NULL || weight > highest) &&
+            (atomic_load(&mate->self) || !fg_peer_is_bad(mate->peer, now_mono_ns))) {
+            owner = mate;
+            highest = weight;
+        }
+    }
+    return owner;
+}
+
+static const struct querier_mate *find_mate(const struct querier_set *set, const char *url)
+{
+    for (uint32_t i = 0; set != NULL && i < set->n; i++)
+        if (strcmp(set->mates[i].url, url) == 0)
+            return &set->mates[i];
+    return NULL;
+}
+
+/* One more, unless it is there already or cannot be called at all. */
+static void add_mate(struct querier_set *set, const struct querier_set *before, const char *url)
+{
+    const struct querier_mate *known = find_mate(before, url);
+    struct querier_mate *mate = &set->mates[set->n];
+    struct fg_err err;
+
+    if (set->n == MATES_MAX || find_mate(set, url) != NULL)
+        return;
+    if (fg_peers_get(set->peers, url, &mate->peer, &err) != FG_OK) {
+        fg_log_warn("querier cannot be called", fg_ls("address", url), fg_ls("err", err.msg));
+        return;
+    }
+    mate->url = fg_malloc(strlen(url) + 1);
+    memcpy(mate->url, url, strlen(url) + 1);
+    mate->hash = fg_hash64(fg_cstr(url));
+    atomic_store(&mate->self, known != NULL && atomic_load(&known->self));
+    set->n++;
+}
+
+/* The addresses of one name. false: they could not be found out. */
+static bool look_up(const struct address *address, struct querier_set *set,
+                    const struct querier_set *before)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char host[HOST_MAX_BYTES], url[URL_MAX_BYTES];
+
+    if (getaddrinfo(address->host, address->port, &hints, &found) != 0)
+        return false;
+    for (const struct addrinfo *at = found; at != NULL; at = at->ai_next) {
+        if (getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) !=
+            0)
+            continue;
+        (void)snprintf(url, sizeof url, at->ai_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s",
+                       address->scheme, host, address->port);
+        add_mate(set, before, url);
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
+/* What a name stood for when it was looked up last stays where it cannot be looked up now. */
+void queriers_look(struct queriers *queriers)
+{
+    struct querier_set *set = fg_new(struct querier_set), *before = queriers->set;
+
+    atomic_store(&set->refs, 1);
+    set->peers = queriers->peers;
+    set->mates = fg_calloc(MATES_MAX, sizeof *set->mates);
+    for (size_t i = 0; i < queriers->n_addresses; i++) {
+        if (look_up(&queriers->addresses[i], set, before))
+            continue;
+        fg_log_warn("querier's name is not known", fg_ls("host", queriers->addresses[i].host));
+        for (uint32_t k = 0; before != NULL && k < before->n; k++)
+            add_mate(set, before, before->mates[k].url);
+    }
+    (void)pthread_mutex_lock(&queriers->lock);
+    queriers->set = set;
+    (void)pthread_mutex_unlock(&queriers->lock);
+    querier_set_unref(before);
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *arg)
+{
+    struct queriers *queriers = arg;
+    bool stop = false;
+
+    while (!stop) {
+        int64_t until = fg_mono_ns(fg_clock_real()) + queriers->every_ns;
+        const struct timespec at = {until / FG_SECOND_NS, until % FG_SECOND_NS};
+
+        (void)pthread_mutex_lock(&queriers->lock);
+        while (!queriers->stop &&
+               pthread_cond_timedwait(&queriers->wake, &queriers->lock, &at) == 0)
+            ;
+        stop = queriers->stop;
+        (void)pthread_mutex_unlock(&queriers->lock);
+        if (!stop)
+            queriers_look(queriers);
+    }
+    return NULL;
+}
+
+enum fg_code queriers_create(const struct queriers_config *config, struct queriers **ret_queriers,
+                             struct fg_err *err)
+{
+    struct queriers *queriers = fg_new(struct queriers);
+    pthread_condattr_t attr;
+
+    queriers->peers = config->peers;
+    queriers->every_ns = config->every_ns;
+    if (parse_all(queriers, config->addresses, err) != FG_OK) {
+        free(queriers);
+        return err->code;
+    }
+    (void)pthread_mutex_init(&queriers->lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&queriers->wake, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    queriers_look(queriers);
+    fg_assert(pthread_create(&queriers->thread, NULL, run, queriers) == 0);
+    *ret_queriers = queriers;
+    return FG_OK;
+}
+
+void queriers_destroy(struct queriers *queriers)
+{
+    if (queriers == NULL)
+        return;
+    (void)pthread_mutex_lock(&queriers->lock);
+    queriers->stop = true;
+    (void)pthread_cond_signal(&queriers->wake);
+    (void)pthread_mutex_unlock(&queriers->lock);
+    (void)pthread_join(queriers->thread, NULL);
+    querier_set_unref(queriers->set);
+    (void)pthread_cond_destroy(&queriers->wake);
+    (void)pthread_mutex_destroy(&queriers->lock);
+    free(queriers);
+}

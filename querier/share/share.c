@@ -1,0 +1,491 @@
+#include "querier/share/share.h"
+
+#include "common/base/time.h"
+#include "common/bucket/impl.h"
+#include "common/manifest/name.h"
+#include "proto/inner.pb-c.h"
+#include "querier/share/pages.h"
+#include "querier/share/queriers.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+enum { PEERS_MAX = 1024 };
+
+static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
+
+#define CONF(field) FG_CONF_AT(struct share_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field share_fields[] = {
+    {"queriers", FG_CONF_STRING, CONF(queriers), .def = "", .max = "8000",
+     .doc = "Addresses at which queriers call each other, tcp://HOST:PORT with commas between them: each keeps a share of what is read of segments and blocks for all. A name stands for all its addresses. Empty: each for itself."},
+    {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "128MiB", .min = "0",
+     .doc = "Memory for this querier's share."},
+    {"requests_max", FG_CONF_UINT, CONF(requests_max), .def = "64", .min = "1", .max = "65536",
+     .doc = "Reads for other queriers that are worked on at a time; as many may be under way to each of them."},
+    {"look_up", FG_CONF_NS, CONF(look_up_ns), .def = "10s", .min = "100ms", .max = "1h",
+     .doc = "Names of queriers are looked up again that often."},
+    {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "2s", .min = "10ms", .max = "1m",
+     .doc = "After that long without an answer of another querier the bucket is asked."},
+};
+/* clang-format on */
+const size_t share_n_fields = FG_COUNT(share_fields);
+
+/* clang-format off */
+#define SHARE_METRICS(M)                                                                                       \
+    M(COUNTER, SHARE_OWN, "flamegrid_querier_share_reads_total{of=\"own\"}", "Reads of segments and blocks, by whose share they were of") \
+    M(COUNTER, SHARE_OTHERS, "flamegrid_querier_share_reads_total{of=\"another\"}", "Reads of segments and blocks, by whose share they were of") \
+    M(COUNTER, SHARE_FALLBACKS, "flamegrid_querier_share_fallbacks_total", "Reads that another querier did not answer, made from the bucket") \
+    M(COUNTER, SHARE_SERVED, "flamegrid_querier_share_served_total", "Reads done for other queriers")           \
+    M(GAUGE, SHARE_QUERIERS, "flamegrid_querier_share_queriers", "Queriers that share, this one included")     \
+    M(GAUGE, SHARE_HITS, "flamegrid_querier_share_page_hits", "Pages that were there, since the start")        \
+    M(GAUGE, SHARE_MISSES, "flamegrid_querier_share_page_misses", "Pages that were not, since the start")      \
+    M(GAUGE, SHARE_BYTES, "flamegrid_querier_share_cache_bytes", "Memory of this querier's share")
+/* clang-format on */
+FG_METRICS_ENUM(share_metric, SHARE_METRICS)
+static const struct fg_metric_def share_metrics[] = FG_METRICS_DEFS(SHARE_METRICS);
+
+struct share {
+    struct fg_bucket bucket; /* what questions see */
+    struct share_settings settings;
+    struct fg_bucket *inner;
+    struct fg_work *work;
+    struct fg_clock *clock;
+    struct fg_registry *registry;
+    struct fg_metrics *metrics;
+    struct pages *pages;
+    struct fg_peers *peers;
+    struct queriers *queriers;
+    uint64_t start_id;
+
+    pthread_mutex_t lock; /* of the list */
+    struct passage *passages;
+};
+
+/* A question's read on its way through here. */
+struct passage {
+    struct share *share;
+    struct fg_bucket_request *outer;
+    struct querier_set *set;
+    struct querier_mate *mate;       /* who is asked; NULL: nobody else */
+    struct fg_call call;             /* to it */
+    struct pages_read read;          /* of our own share */
+    struct fg_bucket_request direct; /* where the mate did not answer */
+    bool is_direct;                  /* under the lock: direct is under way, and can be cancelled */
+    struct passage *before, *next;
+};
+
+/* ---- beginning and end ---- */
+
+static void list_add(struct passage *passage)
+{
+    struct share *share = passage->share;
+
+    (void)pthread_mutex_lock(&share->lock);
+    passage->next = share->passages;
+    if (share->passages != NULL)
+        share->passages->before = passage;
+    share->passages = passage;
+    (void)pthread_mutex_unlock(&share->lock);
+}
+
+static void list_remove(struct passage *passage)
+{
+    struct share *share = passage->share;
+
+    (void)pthread_mutex_lock(&share->lock);
+    if (passage->before != NULL)
+        passage->before->next = passage->next;
+    else
+        share->passages = passage->next;
+    if (passage->next != NULL)
+        passage->next->before = passage->before;
+    (void)pthread_mutex_unlock(&share->lock);
+}
+
+/* The outer request has its result. */
+static void finish(struct passage *passage)
+{
+    struct fg_bucket_request *outer = passage->outer;
+
+    list_remove(passage);
+    querier_set_unref(passage->set);
+    free(passage);
+    fg_bucket_finish(outer);
+}
+
+static void take_body(struct fg_bucket_request *outer, struct fg_buf *body)
+{
+    fg_buf_done(&outer->body);
+    outer->body = *body;
+    fg_buf_init(body, 0);
+}
+
+/* ---- the bucket itself ---- */
+
+static void on_direct(struct fg_bucket_request *direct)
+{
+    struct passage *passage = fg_container(direct, struct passage, direct);
+
+    (void)pthread_mutex_lock(&passage->share->lock);
+    passage->is_direct = false;
+    (void)pthread_mutex_unlock(&passage->share->lock);
+    passage->outer->code = direct->code;
+    passage->outer->err = direct->err;
+    take_body(passage->outer, &direct->body);
+    fg_bucket_clear(direct);
+    finish(passage);
+}
+
+static void ask_bucket(struct passage *passage)
+{
+    const struct fg_bucket_request *outer = passage->outer;
+
+    fg_metric_add(passage->share->metrics, SHARE_FALLBACKS, 1);
+    passage->direct = (struct fg_bucket_request){
+        .verb = FG_BUCKET_GET,
+        .name = outer->name,
+        .offset = outer->offset,
+        .length = outer->length,
+        .content_max_bytes = outer->content_max_bytes,
+        .deadline_mono_ns = outer->deadline_mono_ns,
+        .done = on_direct,
+    };
+    (void)pthread_mutex_lock(&passage->share->lock);
+    passage->is_direct = true;
+    (void)pthread_mutex_unlock(&passage->share->lock);
+    fg_bucket_send(passage->share->inner, &passage->direct);
+}
+
+/* ---- our own share ---- */
+
+static void on_own(struct pages_read *read)
+{
+    struct passage *passage = fg_container(read, struct passage, read);
+
+    passage->outer->code = read->code;
+    passage->outer->err = read->err;
+    if (read->code == FG_OK)
+        take_body(passage->outer, &read->body);
+    pages_read_done(read);
+    finish(passage);
+}
+
+static void read_own(struct passage *passage)
+{
+    const struct fg_bucket_request *outer = passage->outer;
+
+    fg_metric_add(passage->share->metrics, SHARE_OWN, 1);
+    passage->read = (struct pages_read){
+        .name = outer->name,
+        .offset = outer->offset,
+        .length = outer->length,
+        .deadline_mono_ns = outer->deadline_mono_ns,
+        .done = on_own,
+    };
+    pages_read(passage->share->pages, &passage->read);
+}
+
+/* ---- another's ---- */
+
+/* Is it we who answered? Then nobody is called any more for what is ours. */
+static void learn(const struct passage *passage)
+{
+    struct fg_slice head = passage->call.reply_head;
+    Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
+
+    if (reply != NULL && reply->start_id == passage->share->start_id)
+        atomic_store(&passage->mate->self, true);
+    fg__inner__read_reply__free_unpacked(reply, NULL);
+}
+
+static void on_answer(struct fg_call *call)
+{
+    struct passage *passage = fg_container(call, struct passage, call);
+    struct fg_bucket_request *outer = passage->outer;
+    enum fg_code code = call->code;
+
+    if (code == FG_OK) {
+        learn(passage);
+        outer->code = FG_OK;
+        fg_buf_init(&outer->body, outer->content_max_bytes);
+        fg_buf_put(&outer->body, call->reply_payload);
+    } else if (code == FG_E_NOT_FOUND) { /* the bucket's word */
+        outer->code = code;
+        outer->err = call->err;
+    }
+    fg_call_done(passage->mate->peer, call);
+    if (code == FG_OK || code == FG_E_NOT_FOUND)
+        finish(passage);
+    else
+        ask_bucket(passage);
+}
+
+static void ask_mate(struct passage *passage)
+{
+    const struct fg_bucket_request *outer = passage->outer;
+    struct share *share = passage->share;
+    int64_t deadline = fg_mono_ns(share->clock) + share->settings.timeout_ns;
+    char name[FG_NAME_MAX_BYTES];
+    Fg__Inner__ReadHead head;
+    struct fg_buf bytes;
+
+    fg_metric_add(share->metrics, SHARE_OTHERS, 1);
+    (void)snprintf(name, sizeof name, "%s", outer->name);
+    fg__inner__read_head__init(&head);
+    head.name = name;
+    head.offset = outer->offset;
+    head.length = outer->length;
+    fg_buf_init(&bytes, SIZE_MAX);
+    fg_buf_reserve(&bytes, fg__inner__read_head__get_packed_size(&head));
+    bytes.len = fg__inner__read_head__pack(&head, bytes.ptr);
+    passage->call = (struct fg_call){
+        .method = FG_RPC_READ,
+        .head = fg_buf_slice(&bytes),
+        .deadline_mono_ns =
+            outer->deadline_mono_ns == 0 ? deadline : FG_MIN(deadline, outer->deadline_mono_ns),
+        .reply_max_bytes = outer->content_max_bytes,
+        .done = on_answer,
+    };
+    fg_peer_send(passage->mate->peer, &passage->call);
+    fg_buf_done(&bytes);
+}
+
+/* ---- as a bucket ---- */
+
+/* Only what never changes. */
+static bool is_shared(const struct fg_bucket_request *request)
+{
+    struct fg_name name;
+
+    return request->verb == FG_BUCKET_GET && request->condition == FG_BUCKET_ALWAYS &&
+           request->length > 0 && request->length <= PAGES_READ_MAX_BYTES &&
+           fg_name_parse(fg_cstr(request->name), &name) &&
+           (name.kind == FG_NAME_IS_SEGMENT || name.kind == FG_NAME_IS_BLOCK);
+}
+
+static struct share *share_of(struct fg_bucket *bucket)
+{
+    return fg_container(bucket, struct share, bucket);
+}
+
+static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct share *share = share_of(bucket);
+    struct passage *passage;
+
+    if (!is_shared(request)) {
+        share->inner->ops->send(share->inner, request);
+        return;
+    }
+    passage = fg_new(struct passage);
+    passage->share = share;
+    passage->outer = request;
+    passage->set = queriers_get(share->queriers);
+    passage->mate = querier_set_owner(passage->set, fg_hash128(fg_cstr(request->name)),
+                                      fg_mono_ns(share->clock));
+    list_add(passage);
+    if (passage->mate == NULL || atomic_load(&passage->mate->self))
+        read_own(passage);
+    else
+        ask_mate(passage);
+}
+
+/* What is with another querier ends in time by itself; pages go on, since others may want them. */
+static void share_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct share *share = share_of(bucket);
+    struct passage *at;
+
+    (void)pthread_mutex_lock(&share->lock);
+    at = share->passages;
+    while (at != NULL && at->outer != request)
+        at = at->next;
+    if (at != NULL && at->is_direct)
+        fg_bucket_cancel(share->inner, &at->direct);
+    (void)pthread_mutex_unlock(&share->lock);
+    if (at == NULL)
+        share->inner->ops->cancel(share->inner, request);
+}
+
+static void share_close(struct fg_bucket *bucket)
+{
+    (void)bucket; /* share_destroy() */
+}
+
+/* ---- serving others ---- */
+
+struct served {
+    _Atomic unsigned refs; /* the job, the read */
+    struct share *share;
+    struct fg_rpc_request *req;
+    Fg__Inner__ReadHead *head;
+    struct fg_job job;
+    struct pages_read read;
+};
+
+static void served_unref(struct served *served)
+{
+    if (atomic_fetch_sub(&served->refs, 1) != 1)
+        return;
+    fg__inner__read_head__free_unpacked(served->head, NULL);
+    free(served);
+}
+
+static void reply(struct served *served)
+{
+    struct pages_read *read = &served->read;
+    Fg__Inner__ReadReply head;
+    uint8_t bytes[16];
+
+    if (read->code != FG_OK) {
+        fg_rpc_reply_error(served->req, &read->err);
+        return;
+    }
+    fg__inner__read_reply__init(&head);
+    head.start_id = served->share->start_id;
+    fg_assert(fg__inner__read_reply__get_packed_size(&head) <= sizeof bytes);
+    fg_rpc_reply_take(served->req, fg_bytes(bytes, fg__inner__read_reply__pack(&head, bytes)),
+                      &read->body);
+}
+
+static void on_served(struct pages_read *read)
+{
+    struct served *served = fg_container(read, struct served, read);
+
+    fg_metric_add(served->share->metrics, SHARE_SERVED, 1);
+    reply(served);
+    pages_read_done(read);
+    served_unref(served);
+}
+
+/* A worker's, since pages may be on the disk. */
+static enum fg_code run_served(struct fg_job *job, struct fg_err *err)
+{
+    struct served *served = fg_container(job, struct served, job);
+
+    (void)err;
+    pages_read(served->share->pages, &served->read);
+    return FG_OK;
+}
+
+static void served_done(struct fg_job *job)
+{
+    served_unref(fg_container(job, struct served, job));
+}
+
+static bool is_served(const Fg__Inner__ReadHead *head)
+{
+    const struct fg_bucket_request request = {
+        .verb = FG_BUCKET_GET, .name = head->name, .length = head->length};
+
+    return head->offset <= INT64_MAX && is_shared(&request);
+}
+
+static void handle_read(struct fg_rpc_request *req, void *arg)
+{
+    struct share *share = arg;
+    struct fg_slice bytes = fg_rpc_head(req);
+    Fg__Inner__ReadHead *head = fg__inner__read_head__unpack(NULL, bytes.len, bytes.ptr);
+    struct served *served;
+    struct fg_err err;
+
+    if (head == NULL || !is_served(head)) {
+        fg__inner__read_head__free_unpacked(head, NULL);
+        (void)fg_fail(&err, FG_E_INVALID, "not a range of a segment or block");
+        fg_rpc_reply_error(req, &err);
+        return;
+    }
+    served = fg_new(struct served);
+    atomic_store(&served->refs, 2);
+    served->share = share;
+    served->req = req;
+    served->head = head;
+    served->job.run = run_served;
+    served->job.done = served_done;
+    served->read = (struct pages_read){
+        .name = head->name,
+        .offset = head->offset,
+        .length = head->length,
+        .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
+        .done = on_served,
+    };
+    if (fg_work_submit(share->work, FG_LANE_BACKGROUND, &served->job))
+        return;
+    (void)fg_fail(&err, FG_E_LIMIT, "querier has too many reads for others");
+    fg_rpc_reply_error(req, &err);
+    atomic_store(&served->refs, 1);
+    served_unref(served);
+}
+
+void share_serve(struct share *share, struct fg_rpc_server *server)
+{
+    fg_rpc_server_handle(server, FG_RPC_READ, handle_read, share);
+}
+
+/* ---- start and end ---- */
+
+static void on_scrape(void *arg)
+{
+    struct share *share = arg;
+    struct pages_stats stats = pages_stats(share->pages);
+    struct querier_set *set = queriers_get(share->queriers);
+
+    fg_metric_set(share->metrics, SHARE_QUERIERS, set->n);
+    fg_metric_set(share->metrics, SHARE_HITS, (int64_t)stats.hits);
+    fg_metric_set(share->metrics, SHARE_MISSES, (int64_t)stats.misses);
+    fg_metric_set(share->metrics, SHARE_BYTES, (int64_t)stats.bytes);
+    querier_set_unref(set);
+}
+
+struct fg_bucket *share_bucket(struct share *share)
+{
+    return &share->bucket;
+}
+
+enum fg_code share_create(const struct share_config *config, struct share **ret_share,
+                          struct fg_err *err)
+{
+    static const struct fg_bucket_ops ops = {share_send, share_cancel, share_close};
+    struct share *share = fg_new(struct share);
+
+    share->bucket.ops = &ops;
+    share->settings = *config->settings;
+    share->inner = config->bucket;
+    share->work = config->work;
+    share->clock = config->clock;
+    fg_assert(getrandom(&share->start_id, sizeof share->start_id, 0) == sizeof share->start_id);
+    (void)pthread_mutex_init(&share->lock, NULL);
+    share->pages = pages_create(config->bucket, config->disk, share->settings.cache_max_bytes);
+    share->peers = fg_peers_create(&(struct fg_peers_config){
+        .rpc = config->rpc,
+        .calls_max = (unsigned)share->settings.requests_max,
+        .peers_max = PEERS_MAX,
+        .idle_ns = PEER_IDLE_NS,
+    });
+    if (queriers_create(&(struct queriers_config){.addresses = share->settings.queriers,
+                                                  .peers = share->peers,
+                                                  .every_ns = share->settings.look_up_ns},
+                        &share->queriers, err) != FG_OK) {
+        share_destroy(share);
+        return err->code;
+    }
+    share->registry = config->registry;
+    share->metrics = fg_metrics_register(share->registry, share_metrics, FG_COUNT(share_metrics));
+    fg_registry_on_scrape(share->registry, on_scrape, share);
+    *ret_share = share;
+    return FG_OK;
+}
+
+void share_destroy(struct share *share)
+{
+    if (share == NULL)
+        return;
+    fg_assert(share->passages == NULL);
+    queriers_destroy(share->queriers);
+    fg_peers_destroy(share->peers);
+    pages_destroy(share->pages);
+    (void)pthread_mutex_destroy(&share->lock);
+    free(share);
+}

@@ -1,0 +1,63 @@
+/*
+ * Queriers share what they read of segments and blocks: each object belongs to one of them
+ * (queriers.h), which keeps its pages (pages.h), and the others ask that one before they ask the
+ * bucket. So each block is read from the bucket once, and the memory and disks of all queriers
+ * together are one cache.
+ *
+ * For those who read it is a bucket: ranges of segments and blocks take that way, all else goes to
+ * the bucket itself. A querier that cannot be reached, is slow or full costs a request to the
+ * bucket, never an answer.
+ *
+ *   question --> whose? -- ours ------> pages --(missing)--> bucket
+ *                   \---- another's --> READ --> its pages --(missing)--> bucket
+ *                                        \--(no answer)----------------> bucket
+ *
+ * Thread: as of a bucket.
+ */
+#ifndef FG_QUERIER_SHARE_SHARE_H
+#define FG_QUERIER_SHARE_SHARE_H
+
+#include "common/bucket/bucket.h"
+#include "common/rpc/rpc.h"
+#include "common/run/config.h"
+#include "common/run/disk_cache.h"
+#include "common/run/metrics.h"
+#include "common/run/work.h"
+
+/* Section "querier.share". */
+struct share_settings {
+    char *queriers;
+    uint64_t cache_max_bytes, requests_max;
+    int64_t look_up_ns, timeout_ns;
+};
+extern const struct fg_conf_field share_fields[];
+extern const size_t share_n_fields;
+
+/* All borrowed. */
+struct share_config {
+    const struct share_settings *settings;
+    struct fg_bucket *bucket;
+    struct fg_disk_cache *disk; /* of the pages; NULL: none */
+    struct fg_rpc *rpc;
+    struct fg_work *work; /* its BACKGROUND lane serves others */
+    struct fg_registry *registry;
+    struct fg_clock *clock;
+};
+
+struct share;
+
+/* FG_E_INVALID: addresses in the settings. */
+enum fg_code share_create(const struct share_config *config, struct share **ret_share,
+                          struct fg_err *err) fg_must_check;
+
+/* The bucket to read through; it lives as long as the share, and is not to be closed. */
+struct fg_bucket *share_bucket(struct share *share);
+
+/* Sets the handler of a server that has not started yet. */
+void share_serve(struct share *share, struct fg_rpc_server *server);
+
+/* Nobody reads any more, no call of another querier is under way, and workers have ended. NULL is
+ * fine. */
+void share_destroy(struct share *share);
+
+#endif

@@ -1,0 +1,428 @@
+/* Queriers that share what they read: the same bytes as the bucket's, read from it once. */
+#include "common/base/str.h"
+#include "common/manifest/name.h"
+#include "proto/inner.pb-c.h"
+#include "querier/share/share.h"
+#include "tests/lib/rpc_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { QUERIERS = 3, OBJECTS = 12, PAGE = 64 * 1024, OBJECT_MAX_BYTES = 5 * PAGE };
+
+struct querier {
+    struct share *share;
+    struct fg_work *work;
+    struct fg_rpc_server *server;
+    struct fg_disk_cache *disk;
+    char url[RPC_RUN_URL_BYTES];
+};
+
+struct fixture {
+    struct fg_bucket *memory, *bucket;
+    struct fg_bucket_faulty *faulty; /* counts */
+    struct share_settings settings;
+    char addresses[QUERIERS * RPC_RUN_URL_BYTES];
+    struct querier queriers[QUERIERS];
+    char names[OBJECTS][FG_NAME_MAX_BYTES];
+    struct fg_buf contents[OBJECTS];
+    struct fg_registry *registry;
+    uint64_t random;
+    struct fg_err err;
+};
+
+static uint64_t draw(struct fixture *f, uint64_t below)
+{
+    f->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
+    return fg_mix64(f->random) % below;
+}
+
+static void put_object(struct fixture *f, size_t i, size_t len)
+{
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = f->names[i]};
+
+    assert_int_equal(fg_name_block(f->names[i], FG_LIT("acme"), (struct fg_id){i + 1, 7}, &f->err),
+                     FG_OK);
+    fg_buf_init(&f->contents[i], SIZE_MAX);
+    while (f->contents[i].len < len)
+        fg_buf_putc(&f->contents[i], (uint8_t)draw(f, 256));
+    put.content = fg_buf_slice(&f->contents[i]);
+    assert_int_equal(fg_bucket_call(f->memory, &put), FG_OK);
+    fg_bucket_clear(&put);
+}
+
+static void start_server(struct fixture *f, struct querier *querier)
+{
+    querier->server = fg_rpc_server_create(NULL, 8);
+    share_serve(querier->share, querier->server);
+    assert_int_equal(fg_rpc_server_start(querier->server, querier->url, &f->err), FG_OK);
+}
+
+static void start(struct fixture *f, struct querier *querier, const char *disk)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {1, 1}, [FG_LANE_QUERY] = {1, 1}, [FG_LANE_BACKGROUND] = {1, 64}};
+    const struct fg_disk_cache_config disk_config = {
+        .path = disk, .max_bytes = 64 << 20, .registry = f->registry};
+
+    if (disk != NULL)
+        assert_int_equal(fg_disk_cache_open(&disk_config, &querier->disk, &f->err), FG_OK);
+    assert_int_equal(fg_work_create("share", lanes, &querier->work, &f->err), FG_OK);
+    if (share_create(&(struct share_config){.settings = &f->settings,
+                                            .bucket = f->bucket,
+                                            .disk = querier->disk,
+                                            .work = querier->work,
+                                            .registry = f->registry,
+                                            .clock = fg_clock_real()},
+                     &querier->share, &f->err) != FG_OK)
+        fail_msg("%s", f->err.msg);
+    start_server(f, querier);
+}
+
+static void stop(struct querier *querier)
+{
+    if (querier->server != NULL)
+        fg_rpc_server_stop(querier->server);
+    fg_work_destroy(querier->work);
+    share_destroy(querier->share);
+    fg_rpc_server_destroy(querier->server);
+    fg_disk_cache_close(querier->disk);
+    querier->share = NULL;
+    querier->work = NULL;
+    querier->server = NULL;
+    querier->disk = NULL;
+}
+
+static struct fg_bucket_request get(const char *name, uint64_t offset, uint64_t length)
+{
+    return (struct fg_bucket_request){.verb = FG_BUCKET_GET,
+                                      .name = name,
+                                      .offset = offset,
+                                      .length = length,
+                                      .content_max_bytes = length};
+}
+
+/* A range that begins in the object, through a querier. */
+static void check_range(struct fixture *f, size_t querier, size_t object, uint64_t offset,
+                        uint64_t length)
+{
+    struct fg_bucket_request request = get(f->names[object], offset, length);
+    struct fg_slice right = fg_slice_sub(fg_buf_slice(&f->contents[object]), offset, length);
+
+    if (fg_bucket_call(share_bucket(f->queriers[querier].share), &request) != FG_OK)
+        fail_msg("%s", request.err.msg);
+    assert_true(fg_slice_eq(fg_buf_slice(&request.body), right));
+    fg_bucket_clear(&request);
+}
+
+static void check_any(struct fixture *f, size_t querier)
+{
+    size_t object = (size_t)draw(f, OBJECTS);
+    uint64_t len = f->contents[object].len, offset = draw(f, len);
+    uint64_t length = 1 + draw(f, draw(f, 2) == 0 ? 300 : 4 * PAGE);
+
+    check_range(f, querier, object, offset, FG_MIN(length, len - offset));
+}
+
+/* Until all have found each other: a call that comes before a connection may fail, and costs a
+ * request. The first page of each object is read afterwards. */
+static void connect_all(struct fixture *f)
+{
+    uint64_t before;
+
+    do {
+        before = fg_bucket_faulty_count(f->faulty);
+        for (size_t i = 0; i < OBJECTS; i++)
+            for (size_t q = 0; q < QUERIERS; q++)
+                check_range(f, q, i, 0, 1);
+    } while (fg_bucket_faulty_count(f->faulty) != before);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    size_t at = 0;
+
+    f->random = 20;
+    f->registry = fg_registry_create();
+    f->memory = fg_bucket_memory();
+    f->faulty = fg_bucket_faulty_create(f->memory, &(struct fg_bucket_faults){0});
+    f->bucket = fg_bucket_faulty_bucket(f->faulty);
+    for (size_t i = 0; i < OBJECTS; i++)
+        put_object(f, i, i == 0 ? (size_t)2 * PAGE : 1 + draw(f, OBJECT_MAX_BYTES));
+    for (size_t i = 0; i < QUERIERS; i++) {
+        rpc_run_url("tcp", f->queriers[i].url);
+        at += (size_t)snprintf(f->addresses + at, sizeof f->addresses - at, "%s%s",
+                               i == 0 ? "" : ", ", f->queriers[i].url);
+    }
+    f->settings = (struct share_settings){.queriers = f->addresses,
+                                          .cache_max_bytes = 64 << 20,
+                                          .requests_max = 16,
+                                          .look_up_ns = FG_HOUR_NS,
+                                          .timeout_ns = FG_MINUTE_NS};
+    for (size_t i = 0; i < QUERIERS; i++)
+        start(f, &f->queriers[i], NULL);
+    connect_all(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < QUERIERS; i++)
+        stop(&f->queriers[i]);
+    for (size_t i = 0; i < OBJECTS; i++)
+        fg_buf_done(&f->contents[i]);
+    fg_bucket_close(f->bucket);
+    fg_bucket_close(f->memory);
+    fg_registry_destroy(f->registry);
+    free(f);
+    return 0;
+}
+
+/* Whatever is asked of whom: right, and each page is read from the bucket once. */
+static void ranges_are_right(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t pages = 0, before;
+
+    before = fg_bucket_faulty_count(f->faulty);
+    for (int i = 0; i < 600; i++)
+        check_any(f, (size_t)draw(f, QUERIERS));
+    for (size_t i = 0; i < OBJECTS; i++)
+        pages += (f->contents[i].len - 1) / PAGE; /* the first ones were */
+    assert_in_range(fg_bucket_faulty_count(f->faulty) - before, 1, pages);
+}
+
+static void the_end_is_found(void **state)
+{
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < OBJECTS; i++)
+        for (size_t q = 0; q < QUERIERS; q++) {
+            uint64_t offset = draw(f, f->contents[i].len);
+
+            check_range(f, q, i, offset, 7 * PAGE);
+            check_range(f, q, i, offset, 2 * PAGE);
+        }
+}
+
+static void everything_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t before;
+
+    before = fg_bucket_faulty_count(f->faulty);
+    for (size_t i = 0; i < OBJECTS; i++)
+        check_range(f, i % QUERIERS, i, 0, f->contents[i].len);
+    assert_in_range(fg_bucket_faulty_count(f->faulty) - before, 1, OBJECTS);
+    before = fg_bucket_faulty_count(f->faulty);
+    for (int i = 0; i < 200; i++)
+        check_any(f, (size_t)draw(f, QUERIERS));
+    assert_int_equal(fg_bucket_faulty_count(f->faulty), before);
+}
+
+static void errors_are_the_buckets(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_bucket *bucket = share_bucket(f->queriers[0].share);
+    char name[FG_NAME_MAX_BYTES];
+
+    for (uint64_t i = 0; i < 8; i++) { /* of each one's share */
+        struct fg_bucket_request request;
+
+        assert_int_equal(fg_name_block(name, FG_LIT("acme"), (struct fg_id){i, 99}, &f->err),
+                         FG_OK);
+        request = get(name, 0, 10);
+        assert_int_equal(fg_bucket_call(bucket, &request), FG_E_NOT_FOUND);
+        assert_non_null(strstr(request.err.msg, name));
+        fg_bucket_clear(&request);
+    }
+    for (size_t i = 0; i < OBJECTS; i++) {
+        struct fg_bucket_request request = get(f->names[i], f->contents[i].len, 10);
+
+        assert_int_equal(fg_bucket_call(bucket, &request), FG_E_INVALID);
+        fg_bucket_clear(&request);
+    }
+}
+
+/* What changes, or is not read in ranges, is not kept. */
+static void all_else_passes_through(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_bucket *bucket = share_bucket(f->queriers[1].share);
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = FG_NAME_L0};
+    struct fg_bucket_request read = get(FG_NAME_L0, 0, 10);
+    struct fg_bucket_request list = {.verb = FG_BUCKET_LIST, .name = FG_NAME_TENANTS};
+
+    for (int i = 0; i < 3; i++) {
+        char text[2] = {(char)('a' + i), '\0'};
+
+        put.content = fg_cstr(text);
+        assert_int_equal(fg_bucket_call(bucket, &put), FG_OK);
+        fg_bucket_clear(&put);
+        assert_int_equal(fg_bucket_call(bucket, &read), FG_OK);
+        assert_true(fg_slice_is(fg_buf_slice(&read.body), text));
+        fg_bucket_clear(&read);
+    }
+    assert_int_equal(fg_bucket_call(bucket, &list), FG_OK);
+    assert_int_equal(list.n_entries, OBJECTS);
+    fg_bucket_clear(&list);
+    read = get(f->names[0], 0, 0);
+    read.content_max_bytes = SIZE_MAX;
+    assert_int_equal(fg_bucket_call(bucket, &read), FG_OK);
+    assert_int_equal(read.body.len, f->contents[0].len);
+    fg_bucket_clear(&read);
+}
+
+/* One that is gone costs requests and no answer; another takes its share over. */
+static void one_may_be_gone(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t before;
+
+    for (int i = 0; i < 50; i++)
+        check_any(f, (size_t)draw(f, QUERIERS));
+    stop(&f->queriers[2]);
+    for (int i = 0; i < 200; i++)
+        check_any(f, (size_t)draw(f, QUERIERS - 1));
+    for (size_t i = 0; i < OBJECTS; i++)
+        for (size_t q = 0; q < 2; q++)
+            check_range(f, q, i, 0, f->contents[i].len);
+    before = fg_bucket_faulty_count(f->faulty);
+    for (int i = 0; i < 200; i++)
+        check_any(f, (size_t)draw(f, QUERIERS - 1));
+    /* Now and then it is asked whether it is back. */
+    assert_in_range(fg_bucket_faulty_count(f->faulty) - before, 0, 20);
+}
+
+/* The bucket fails: so does the read, and nothing wrong is kept. */
+static void failures_are_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_bucket_request request;
+    unsigned failed = 0;
+
+    fg_bucket_faulty_set(f->faulty, &(struct fg_bucket_faults){.seed = 3, .refuse_permille = 500});
+    for (size_t i = 0; i < OBJECTS; i++) {
+        request = get(f->names[i], 0, f->contents[i].len);
+        failed += fg_bucket_call(share_bucket(f->queriers[0].share), &request) != FG_OK;
+        fg_bucket_clear(&request);
+    }
+    assert_in_range(failed, 1, OBJECTS);
+    fg_bucket_faulty_set(f->faulty, &(struct fg_bucket_faults){0});
+    for (int i = 0; i < 100; i++)
+        check_any(f, (size_t)draw(f, QUERIERS));
+}
+
+/* A second start finds on the disk what the first one read. */
+static void the_disk_is_below(void **state)
+{
+    struct fixture *f = *state;
+    char folder[] = "/tmp/share_test_XXXXXX", command[64];
+    uint64_t before = 0;
+
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < QUERIERS; i++)
+        stop(&f->queriers[i]);
+    (void)snprintf(f->addresses, sizeof f->addresses, "%s", f->queriers[0].url);
+    for (int round = 0; round < 2; round++) {
+        start(f, &f->queriers[0], folder);
+        fg_disk_cache_settle(f->queriers[0].disk);
+        before = fg_bucket_faulty_count(f->faulty);
+        for (size_t i = 0; i < OBJECTS; i++)
+            check_range(f, 0, i, 0, f->contents[i].len);
+        fg_disk_cache_settle(f->queriers[0].disk);
+        stop(&f->queriers[0]);
+    }
+    assert_int_equal(fg_bucket_faulty_count(f->faulty), before);
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static enum fg_code ask_read(struct fixture *f, const char *name, uint64_t offset, uint64_t length)
+{
+    struct fg_peer *peer = fg_peer_direct(f->queriers[0].server);
+    struct fg_call call = rpc_run_call(FG_RPC_READ, FG_MINUTE_NS);
+    char text[FG_NAME_MAX_BYTES];
+    Fg__Inner__ReadHead head;
+    uint8_t bytes[1024];
+    enum fg_code code;
+
+    fg__inner__read_head__init(&head);
+    (void)snprintf(text, sizeof text, "%s", name);
+    head.name = text;
+    head.offset = offset;
+    head.length = length;
+    call.head = fg_bytes(bytes, fg__inner__read_head__pack(&head, bytes));
+    code = fg_peer_call(peer, &call);
+    fg_call_done(peer, &call);
+    fg_peer_destroy(peer);
+    return code;
+}
+
+/* Whatever a stranger asks for. */
+static void only_ranges_of_blocks_are_served(void **state)
+{
+    struct fixture *f = *state;
+    const char *block = f->names[1];
+
+    assert_int_equal(ask_read(f, block, 0, 10), FG_OK);
+    assert_int_equal(ask_read(f, block, 0, 0), FG_E_INVALID);
+    assert_int_equal(ask_read(f, block, 0, UINT64_MAX), FG_E_INVALID);
+    assert_int_equal(ask_read(f, block, UINT64_MAX, 10), FG_E_INVALID);
+    assert_int_equal(ask_read(f, block, INT64_MAX, 10), FG_E_INVALID);
+    assert_int_equal(ask_read(f, FG_NAME_L0, 0, 10), FG_E_INVALID);
+    assert_int_equal(ask_read(f, "tenants/acme/manifest", 0, 10), FG_E_INVALID);
+    assert_int_equal(ask_read(f, "../../etc/passwd", 0, 10), FG_E_INVALID);
+    assert_int_equal(ask_read(f, "", 0, 10), FG_E_INVALID);
+}
+
+static void addresses_are_checked(void **state)
+{
+    static const char *const wrong[] = {
+        "127.0.0.1:1",        "tcp://127.0.0.1",      "tcp://127.0.0.1:0",
+        "tcp://:1",           "udp://host:1",         "tcp://host:70000",
+        "tcp://127.0.0.1:1,", "tcp://a:1,,tcp://b:1", "tcp://127.0.0.1:x"};
+    struct fixture *f = *state;
+    struct share *share;
+
+    for (size_t i = 0; i < FG_COUNT(wrong); i++) {
+        struct share_settings settings = f->settings;
+        char text[64];
+
+        (void)snprintf(text, sizeof text, "%s", wrong[i]);
+        settings.queriers = text;
+        if (share_create(&(struct share_config){.settings = &settings,
+                                                .bucket = f->bucket,
+                                                .work = f->queriers[0].work,
+                                                .registry = f->registry,
+                                                .clock = fg_clock_real()},
+                         &share, &f->err) != FG_E_INVALID)
+            fail_msg("%s is taken", wrong[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(ranges_are_right, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_end_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(everything_is_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(errors_are_the_buckets, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_else_passes_through, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_may_be_gone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(failures_are_not_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_disk_is_below, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_ranges_of_blocks_are_served, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(addresses_are_checked, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
