@@ -195,6 +195,8 @@ static enum fg_code sum_up(struct running *running, struct fg_slice service, str
                                 .n_parts = running->n_parts,
                                 .start_ns = start_of(above),
                                 .end_ns = above->end_ns,
+                                .alone = above->alone,
+                                .parts_ns = above->parts_ns,
                                 .max_bytes = above->env->memory_max_bytes / SHARE_SUMS,
                                 .arena = running->scratch};
     bool left_out = false;
@@ -211,7 +213,8 @@ static enum fg_code sum_up(struct running *running, struct fg_slice service, str
     return FG_OK;
 }
 
-/* What does not fit into memory has no nodes over this span: that is no reason to fail. */
+/* What does not fit into memory has no nodes over this span: that is no reason to fail, unless they
+ * are all that would be left. */
 static enum fg_code write_service(struct running *running, struct fg_slice service,
                                   struct fg_err *err)
 {
@@ -220,7 +223,7 @@ static enum fg_code write_service(struct running *running, struct fg_slice servi
     fg_arena_reset(running->scratch);
     running->n_parts = 0;
     code = add_parts(running, service, err);
-    if (code == FG_OK && running->n_parts > 1)
+    if (code == FG_OK && (running->n_parts > 1 || running->above->alone))
         code = sum_up(running, service, err);
     for (uint32_t i = 0; i < running->n_parts; i++)
         fetched_done(&running->fetched[i]);
@@ -229,7 +232,7 @@ static enum fg_code write_service(struct running *running, struct fg_slice servi
 
         running->blocks[i].next += part != NULL && fg_slice_eq(part->service, service);
     }
-    if (code == FG_E_LIMIT) {
+    if (code == FG_E_LIMIT && !running->above->alone) {
         running->left_out++;
         return FG_OK;
     }

@@ -19,6 +19,8 @@ struct above {
     uint32_t n_blocks;
     uint32_t level;
     int64_t start_ns, end_ns;
+    bool alone;       /* what takes the place of the blocks: nothing is left out */
+    int64_t parts_ns; /* as of merge_above */
 };
 
 /* *ret_read_bytes: fetched. Codes as of job_run(). */

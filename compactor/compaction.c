@@ -136,19 +136,21 @@ static struct tenant_rules rules_of(struct compaction *compaction, const struct 
 {
     const struct compactor_settings *settings = compaction->config.settings;
     struct fg_limits *limits = fg_tenants_limits(compaction->config.tenants, tenant->name);
-    struct tenant_rules rules = {.plan = {.hour_delay_ns = settings->hour_delay_ns,
-                                          .day_delay_ns = settings->day_delay_ns,
-                                          .segment_wait_ns = SEGMENT_WAIT_NS,
-                                          .fold_after_ns = settings->fold_after_ns,
-                                          .fold_quiet_ns = settings->fold_quiet_ns,
-                                          .job_max_bytes = settings->job_max_bytes,
-                                          .sources_max = (uint32_t)settings->job_max_sources,
-                                          .nodes_min_bytes = settings->nodes_min_bytes,
-                                          .retention_ns = limits->values.retention_period_ns},
-                                 .look_ns = LOOK_NS,
-                                 .deletion_wait_ns = settings->deletion_wait_ns,
-                                 .on_job = on_job,
-                                 .arg = compaction};
+    struct tenant_rules rules = {
+        .plan = {.hour_delay_ns = settings->hour_delay_ns,
+                 .day_delay_ns = settings->day_delay_ns,
+                 .segment_wait_ns = SEGMENT_WAIT_NS,
+                 .fold_after_ns = settings->fold_after_ns,
+                 .fold_quiet_ns = settings->fold_quiet_ns,
+                 .job_max_bytes = settings->job_max_bytes,
+                 .sources_max = (uint32_t)settings->job_max_sources,
+                 .nodes_min_bytes = settings->nodes_min_bytes,
+                 .retention_ns = limits->values.retention_period_ns,
+                 .nodes_retention_ns = limits->values.retention_period_nodes_ns},
+        .look_ns = LOOK_NS,
+        .deletion_wait_ns = settings->deletion_wait_ns,
+        .on_job = on_job,
+        .arg = compaction};
 
     fg_limits_unref(limits);
     return rules;

@@ -1,5 +1,6 @@
 #include "compactor/deletion.h"
 
+#include "common/block/nodes/reader.h"
 #include "compactor/fetch.h"
 
 enum {
@@ -109,12 +110,31 @@ static enum fg_code look_at_series(struct looking *looking, bool *ret_names, str
     return FG_OK;
 }
 
+/* Of merged nodes that are alone: groups have to tell. */
+static enum fg_code look_at_nodes(struct looking *looking, const struct fg_block_part *part,
+                                  bool *ret_names, struct fg_err *err)
+{
+    struct fg_nodes nodes;
+    struct fg_buf body;
+    enum fg_code code;
+
+    if (fetch_range(looking->env, looking->name, fg_nodes_ranges(part).nod, &body, err) != FG_OK)
+        return err->code;
+    code = fg_nodes_parse(fg_buf_slice(&body), looking->arena, &nodes, err);
+    fg_buf_done(&body);
+    return code == FG_OK
+               ? fg_nodes_named(&nodes, part, looking->deletion, looking->arena, ret_names, err)
+               : code;
+}
+
 static enum fg_code look_at_part(struct looking *looking, const struct fg_block_part *part,
                                  bool *ret_names, struct fg_err *err)
 {
     struct fg_buf body;
     enum fg_code code;
 
+    if (part->n_series == 0)
+        return look_at_nodes(looking, part, ret_names, err);
     if (fetch_range(looking->env, looking->name, fg_block_part_range(part, FG_BLOCK_WANT_SERIES),
                     &body, err) != FG_OK)
         return err->code;

@@ -6,6 +6,7 @@
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
 #include "compactor/metrics.h"
+#include "compactor/strip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -388,6 +389,27 @@ static enum fg_code make_blocks(struct running *running, struct fg_err *err)
 
 /* ---- nodes of other blocks ---- */
 
+static enum fg_code write_stripped_file(struct running *running, const char *path,
+                                        struct merge_written *ret_written, struct fg_err *err)
+{
+    const struct job *job = running->job;
+    const struct strip strip = {.env = job->env,
+                                .tenant = job->blocks->tenant,
+                                .block = fg_blocks_find(job->blocks, job->plan->blocks[0]),
+                                .deletions = &running->job->deletions};
+    fg_auto(fg_block_file) *file = NULL;
+    struct fg_block_sink sink;
+
+    if (fg_block_file_create(path, &file, err) != FG_OK)
+        return err->code;
+    sink = fg_block_file_sink(file);
+    if (strip_write(&strip, &sink, &ret_written->summary, err) != FG_OK)
+        return err->code;
+    running->result.read_bytes = strip.block->bytes;
+    running->result.deleted = strip.block->profiles - ret_written->summary.n_profiles;
+    return fg_block_file_finish(file, err);
+}
+
 static enum fg_code write_nodes_file(struct running *running, const char *path,
                                      struct merge_written *ret_written, struct fg_err *err)
 {
@@ -396,13 +418,16 @@ static enum fg_code write_nodes_file(struct running *running, const char *path,
         fg_arena_new(running->arena, const struct fg_blocks_entry *, plan->n_blocks);
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
-    struct above above = {.env = running->job->env,
-                          .tenant = running->job->blocks->tenant,
-                          .blocks = blocks,
-                          .n_blocks = plan->n_blocks,
-                          .level = (uint32_t)plan->level,
-                          .start_ns = plan->start_ns,
-                          .end_ns = plan->end_ns};
+    struct above above = {
+        .env = running->job->env,
+        .tenant = running->job->blocks->tenant,
+        .blocks = blocks,
+        .n_blocks = plan->n_blocks,
+        .level = (uint32_t)plan->level,
+        .start_ns = plan->start_ns,
+        .end_ns = plan->end_ns,
+        .alone = plan->kind == PLAN_KEEP,
+        .parts_ns = plan->kind == PLAN_KEEP && plan->level == PLAN_WEEK ? PLAN_DAY_NS : 0};
 
     if (blocks == NULL)
         return no_memory(err);
@@ -416,7 +441,8 @@ static enum fg_code write_nodes_file(struct running *running, const char *path,
     return fg_block_file_finish(file, err);
 }
 
-/* An object without any nodes enters the manifest too: so nobody tries again. */
+/* An object without any nodes enters the manifest too: so nobody tries again; not one of which a
+ * deletion left nothing. */
 static enum fg_code finish_nodes(struct running *running, const char *path,
                                  const struct fg_block_summary *summary, struct fg_err *err)
 {
@@ -435,6 +461,7 @@ static enum fg_code finish_nodes(struct running *running, const char *path,
         return err->code;
     entry = &running->entries[running->n_entries - 1];
     entry->nodes_only = true;
+    entry->alone = plan->kind != PLAN_NODES;
     entry->from_blocks = plan->blocks;
     entry->n_from_blocks = plan->n_blocks;
     running->result.n_blocks = 1;
@@ -449,8 +476,10 @@ static enum fg_code make_nodes(struct running *running, struct fg_err *err)
 
     running->merge.memory_max_bytes = running->job->env->memory_max_bytes;
     block_path(running, path);
-    code = write_nodes_file(running, path, &written, err);
-    if (code == FG_OK) {
+    code = (running->job->plan->kind == PLAN_STRIP ? write_stripped_file : write_nodes_file)(
+        running, path, &written, err);
+    if (code == FG_OK &&
+        (written.summary.n_profiles > 0 || running->job->plan->kind != PLAN_STRIP)) {
         running->result.profiles = written.summary.n_profiles;
         running->result.without_nodes = written.left_out;
         code = finish_nodes(running, path, &written.summary, err);
@@ -523,6 +552,13 @@ static bool is_certainly_lost(enum fg_code code)
     return code == FG_E_ABORTED;
 }
 
+static bool makes_nodes(const struct running *running)
+{
+    enum plan_kind kind = running->job->plan->kind;
+
+    return kind == PLAN_NODES || kind == PLAN_KEEP || kind == PLAN_STRIP;
+}
+
 static enum fg_code run(struct running *running, struct fg_err *err)
 {
     enum fg_code code;
@@ -534,7 +570,7 @@ static enum fg_code run(struct running *running, struct fg_err *err)
         running->result.profiles = running->result.expired;
         return swap(running, err);
     }
-    if (running->job->plan->kind == PLAN_NODES) {
+    if (makes_nodes(running)) {
         code = make_nodes(running, err);
     } else {
         if (add_sources(running, err) != FG_OK || survey(running, err) != FG_OK)

@@ -58,9 +58,22 @@ struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns,
                : span_at(PLAN_HOUR, FG_HOUR_NS, time_ns);
 }
 
+/* A retention of 0 is for ever. */
+static int64_t from_ns(int64_t wall_ns, int64_t retention_ns)
+{
+    return retention_ns == 0 ? INT64_MIN : fg_time_add(wall_ns, -retention_ns);
+}
+
+/* What is older than that is kept as merged nodes, if at all. */
+static int64_t profiles_from_ns(const struct planning *planning)
+{
+    return from_ns(planning->input->wall_ns, planning->config->retention_ns);
+}
+
 int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns)
 {
-    return config->retention_ns == 0 ? INT64_MIN : fg_time_add(wall_ns, -config->retention_ns);
+    return FG_MIN(from_ns(wall_ns, config->retention_ns),
+                  from_ns(wall_ns, config->nodes_retention_ns));
 }
 
 /* ---- shards ---- */
@@ -187,7 +200,8 @@ static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
     if (set.items == NULL)
         return no_memory(err);
     for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++)
-        if (!blocks->blocks[i].nodes_only && /* they go with what they are made of */
+        if ((!blocks->blocks[i].nodes_only || /* they go with what they are made of */
+             blocks->blocks[i].alone) &&
             blocks->blocks[i].t_max_ns < keep_from_ns)
             set.items[set.count++] = &blocks->blocks[i];
     if (set.count == 0)
@@ -549,9 +563,12 @@ static enum fg_code plan_deletions(struct planning *planning, struct fg_err *err
         const struct plan_span span = {(enum plan_level)block->level, block->start_ns,
                                        block->end_ns};
 
-        if (!planning->taken[i] && planning->input->deleted[i] &&
-            merge(planning, &one, &span, "deletion", err) != FG_OK)
+        if (planning->taken[i] || !planning->input->deleted[i])
+            continue;
+        if (merge(planning, &one, &span, "deletion", err) != FG_OK)
             return err->code;
+        if (block->alone)
+            planning->plan.jobs[planning->plan.n_jobs - 1].kind = PLAN_STRIP;
     }
     return FG_OK;
 }
@@ -638,8 +655,7 @@ static bool is_time(const struct planning *planning, const struct nodes_level *l
 
     return is_over(span->end_ns, days ? config->day_delay_ns : config->hour_delay_ns, wall_ns) &&
            (days || !is_over(day.end_ns, config->day_delay_ns, wall_ns)) &&
-           span->start_ns >= plan_keep_from_ns(config, wall_ns) &&
-           !waits_for_segments(planning, span);
+           span->start_ns >= profiles_from_ns(planning) && !waits_for_segments(planning, span);
 }
 
 static enum fg_code plan_nodes_span(struct planning *planning, const struct nodes_level *level,
@@ -696,6 +712,87 @@ static enum fg_code plan_all_nodes(struct planning *planning, struct fg_err *err
     return FG_OK;
 }
 
+/* ---- merged nodes in place of blocks ---- */
+
+/* Nothing more comes for a while, or it comes all the time; and nothing is to be taken out. */
+static bool are_quiet(const struct planning *planning, const struct set *set)
+{
+    const struct plan_config *config = planning->config;
+    const bool *deleted = planning->input->deleted;
+    int64_t oldest_ns = INT64_MAX, newest_ns = INT64_MIN;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        int64_t made_ns = (int64_t)set->items[i]->id.hi; /* plan_block_id() */
+
+        if (deleted != NULL && deleted[set->items[i] - planning->input->blocks->blocks])
+            return false;
+        oldest_ns = FG_MIN(oldest_ns, made_ns);
+        newest_ns = FG_MAX(newest_ns, made_ns);
+    }
+    return is_over(newest_ns, config->fold_quiet_ns, planning->input->wall_ns) ||
+           is_over(oldest_ns, config->fold_after_ns, planning->input->wall_ns);
+}
+
+/* The first of the set, as many as nodes can be made of at once. Days stay together where they
+ * can: sets ascend by time. */
+static uint32_t keep_at_once(const struct planning *planning, const struct set *set)
+{
+    uint64_t bytes = 0, profiles = 0;
+    uint32_t n = 0;
+
+    for (; n < set->count && n < FG_BLOCKS_FROM_MAX; n++) {
+        bytes += set->items[n]->bytes;
+        profiles += set->items[n]->profiles;
+        if (n > 0 && (bytes / PLAN_KEEP_JOBS > planning->config->job_max_bytes ||
+                      profiles > UINT32_MAX)) /* which is the most a part may have */
+            break;
+    }
+    return n;
+}
+
+static enum fg_code keep_span(struct planning *planning, const struct set *set,
+                              const struct plan_span *span, struct fg_err *err)
+{
+    if (span->end_ns > profiles_from_ns(planning) || !are_quiet(planning, set))
+        return FG_OK;
+    for (uint32_t i = 0, n; i < set->count; i += n) {
+        struct set some = sub(set, i, set->count);
+        struct plan_job *job;
+
+        n = some.count = keep_at_once(planning, &some);
+        if (merge(planning, &some, span, "retention", err) != FG_OK)
+            return err->code;
+        job = &planning->plan.jobs[planning->plan.n_jobs - 1];
+        job->kind = PLAN_KEEP;
+        job->n_ranges = 0;
+    }
+    return FG_OK;
+}
+
+static enum fg_code plan_keeps(struct planning *planning, bool months, struct fg_err *err)
+{
+    enum plan_level level = months ? PLAN_MONTH : PLAN_WEEK;
+    int64_t unit_ns = (months ? 28 : 7) * PLAN_DAY_NS;
+    struct set all;
+
+    if (plan_keep_from_ns(planning->config, planning->input->wall_ns) >= profiles_from_ns(planning))
+        return FG_OK; /* nodes are not kept for longer */
+    if (!gather(planning, months, &all))
+        return no_memory(err);
+    for (uint32_t i = 0, end; i < all.count; i = end) {
+        struct plan_span span = span_at(level, unit_ns, all.items[i]->start_ns);
+        struct set set;
+
+        for (end = i; end < all.count && all.items[end]->start_ns < span.end_ns; end++)
+            ;
+        end = FG_MAX(end, i + 1); /* the last unit of all is cut short */
+        set = sub(&all, i, end);
+        if (keep_span(planning, &set, &span, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
 enum fg_code plan_make(const struct plan_config *config, const struct plan_input *input,
                        struct fg_arena *arena, struct plan *ret_plan, struct fg_err *err)
 {
@@ -712,6 +809,7 @@ enum fg_code plan_make(const struct plan_config *config, const struct plan_input
     if (planning.taken == NULL || planning.late_from_ns == NULL || planning.late_to_ns == NULL)
         return no_memory(err);
     if (plan_drops(&planning, err) != FG_OK || plan_segments(&planning, err) != FG_OK ||
+        plan_keeps(&planning, false, err) != FG_OK || plan_keeps(&planning, true, err) != FG_OK ||
         plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
         plan_deletions(&planning, err) != FG_OK || plan_all_nodes(&planning, err) != FG_OK)
         return err->code;

@@ -11,6 +11,9 @@
  *                             merged into it when they are more than 1 % and no more come, or a
  *                             day old, or many
  *   expired  --> dropped      whole blocks; the exact cut-off is a filter of queries
+ *   expired  --> kept         where merged nodes are kept for longer: once all of a week is over
+ *                             and as it will be for a while, its blocks are replaced by nodes that
+ *                             are alone, in one swap
  *   deleted  --> rewritten    blocks that hold what a deletion names
  *   1 h      --> nodes of 6 h merged nodes over several blocks, which stay: of a span that is over,
  *   1 day    --> of 7 d, 28 d   whose blocks are as they will be for a while: nothing late waits,
@@ -19,7 +22,8 @@
  *
  * What always holds of the jobs of a plan: no segment or block is in two of them that replace it,
  * or in one of these and in one of nodes; sources of one that replaces are at most job_max_bytes,
- * unless it is a single one, and sources_max; carried out, they lead to a plan without jobs.
+ * unless it is a single one, and sources_max (more where only nodes are read: PLAN_KEEP_JOBS);
+ * carried out, they lead to a plan without jobs.
  *
  * Late data is folded by amounts and not at once: each fold rewrites the day, and a stream of
  * single late profiles would rewrite it all the time.
@@ -42,22 +46,24 @@ enum plan_level {
 };
 
 enum {
-    PLAN_SHARES_MAX = 64,  /* ranges of shards that one span is divided into, at once */
-    PLAN_MANY = 16,        /* blocks of one span and range: so many are merged, whatever they are */
+    PLAN_SHARES_MAX = 64, /* ranges of shards that one span is divided into, at once */
+    PLAN_MANY = 16,       /* blocks of one span and range: so many are merged, whatever they are */
+    PLAN_KEEP_JOBS = 7, /* job_max_bytes, of blocks that are read for their nodes: a week of days */
     PLAN_LATE_SHARE = 100, /* late data is folded when it is more than one in so many */
 };
 
 struct plan_config {
     int64_t hour_delay_ns, day_delay_ns;
-    int64_t segment_wait_ns;  /* a segment whose hour is not over goes in after that all the same:
-                                 somebody's clock is wrong */
-    int64_t fold_after_ns;    /* late data is folded when it is that old */
-    int64_t fold_quiet_ns;    /* or is enough, and the newest is that old */
-    uint64_t job_max_bytes;   /* of sources */
-    uint32_t sources_max;     /* at least 2 */
-    uint64_t nodes_min_bytes; /* of blocks: nodes over fewer are not made; they are soon read */
-    int64_t retention_ns;     /* 0: for ever */
-    bool segments_apart;      /* a job for each: one of them is broken */
+    int64_t segment_wait_ns;    /* a segment whose hour is not over goes in after that all the same:
+                                   somebody's clock is wrong */
+    int64_t fold_after_ns;      /* late data is folded when it is that old */
+    int64_t fold_quiet_ns;      /* or is enough, and the newest is that old */
+    uint64_t job_max_bytes;     /* of sources */
+    uint32_t sources_max;       /* at least 2 */
+    uint64_t nodes_min_bytes;   /* of blocks: nodes over fewer are not made; they are soon read */
+    int64_t retention_ns;       /* 0: for ever */
+    int64_t nodes_retention_ns; /* of merged nodes; 0: for ever; up to retention_ns: not longer */
+    bool segments_apart;        /* a job for each: one of them is broken */
 };
 
 struct plan_input {
@@ -67,7 +73,14 @@ struct plan_input {
     int64_t wall_ns;
 };
 
-enum plan_kind { PLAN_DROP, PLAN_SEGMENTS, PLAN_MERGE, PLAN_NODES };
+enum plan_kind {
+    PLAN_DROP,
+    PLAN_SEGMENTS,
+    PLAN_MERGE,
+    PLAN_NODES,
+    PLAN_KEEP,  /* blocks into nodes that are alone */
+    PLAN_STRIP, /* one of these, without the services that a deletion may name */
+};
 
 struct plan_range {
     uint16_t first, last; /* shards, inclusive */
@@ -80,7 +93,7 @@ struct plan_job {
     struct fg_id *blocks; /* [n_blocks], ascending */
     uint32_t n_segments, n_blocks;
     uint64_t bytes; /* of the sources */
-    /* MERGE, NODES: the block's span; SEGMENTS: plan_span_of() says for each time. */
+    /* MERGE, NODES, KEEP, STRIP: the block's span; SEGMENTS: plan_span_of() says for each time. */
     enum plan_level level;
     int64_t start_ns, end_ns;
     /* MERGE: a block for each; empty ones are left out. */
@@ -99,7 +112,7 @@ enum fg_code plan_make(const struct plan_config *config, const struct plan_input
                        struct fg_arena *arena, struct plan *ret_plan,
                        struct fg_err *err) fg_must_check;
 
-/* What is older than that is not kept; INT64_MIN: everything is. */
+/* What is older than that is not kept, not even as merged nodes; INT64_MIN: everything is. */
 int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns);
 
 /* The span that profiles of a time go into when they come from segments. */

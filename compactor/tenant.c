@@ -81,6 +81,12 @@ static enum fg_code find_deleted(struct looking *looking, uint32_t block, uint32
     return FG_OK;
 }
 
+/* Else its profiles are in others. */
+static bool has_own(const struct fg_blocks_entry *block)
+{
+    return !block->nodes_only || block->alone;
+}
+
 static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
@@ -98,7 +104,7 @@ static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *er
     if (looking->deleted == NULL || looking->waiting == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
     for (uint32_t b = 0; b < blocks->n_blocks; b++)
-        for (uint32_t t = 0; t < blocks->n_tombstones && !blocks->blocks[b].nodes_only; t++)
+        for (uint32_t t = 0; t < blocks->n_tombstones && has_own(&blocks->blocks[b]); t++)
             if (find_deleted(looking, b, t, err) != FG_OK)
                 return err->code;
     return FG_OK;
@@ -167,7 +173,7 @@ static void count_blocks(struct looking *looking)
         counts->bytes += block->bytes;
         counts->others +=
             block->nodes_only || (block->level != PLAN_HOUR && block->level != PLAN_DAY);
-        if (block->nodes_only) /* its profiles are in others */
+        if (block->nodes_only) /* its profiles are in others, or gone */
             continue;
         counts->hours += block->level == PLAN_HOUR;
         counts->days += block->level == PLAN_DAY;

@@ -96,6 +96,12 @@ static bool is_replaced(const struct fg_blocks_change *change, struct fg_id id)
     return false;
 }
 
+/* Does it live as long as what it is made of? */
+static bool is_bound(const struct fg_blocks_entry *entry)
+{
+    return entry->nodes_only && !entry->alone;
+}
+
 /* What it is made of is there, and stays. */
 static enum fg_code check_nodes_only(const struct fg_blocks *blocks,
                                      const struct fg_blocks_change *change,
@@ -109,10 +115,42 @@ static enum fg_code check_nodes_only(const struct fg_blocks *blocks,
             return fg_fail(err, FG_E_ABORTED, "a block that nodes are made of is not there");
     }
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (blocks->blocks[i].nodes_only && blocks->blocks[i].level == entry->level &&
+        if (is_bound(&blocks->blocks[i]) && blocks->blocks[i].level == entry->level &&
             blocks->blocks[i].start_ns == entry->start_ns)
             return fg_fail(err, FG_E_ABORTED, "merged nodes of this span are there already");
     return FG_OK;
+}
+
+/* What is only left in it was all in what it takes the place of. */
+static enum fg_code check_alone(const struct fg_blocks *blocks,
+                                const struct fg_blocks_change *change,
+                                const struct fg_blocks_entry *entry, struct fg_err *err)
+{
+    struct fg_id digest = {0, 0};
+    uint64_t profiles = 0;
+
+    fg_assert(entry->nodes_only && change->n_cover == 0 && change->n_add == 1);
+    for (uint32_t i = 0; i < change->n_replace; i++) {
+        const struct fg_blocks_entry *from = fg_blocks_find(blocks, change->replace[i]);
+
+        if (from->alone)
+            return FG_OK;
+        profiles += from->profiles;
+        digest = fg_id_add(digest, from->digest);
+    }
+    if (profiles != entry->profiles || !fg_id_eq(digest, entry->digest))
+        return fg_fail(err, FG_E_INTERNAL,
+                       "merged nodes of %llu profiles would take the place of %llu, or of others",
+                       (unsigned long long)entry->profiles, (unsigned long long)profiles);
+    return FG_OK;
+}
+
+static enum fg_code check_add(const struct fg_blocks *blocks, const struct fg_blocks_change *change,
+                              const struct fg_blocks_entry *entry, struct fg_err *err)
+{
+    if (entry->alone)
+        return check_alone(blocks, change, entry, err);
+    return entry->nodes_only ? check_nodes_only(blocks, change, entry, err) : FG_OK;
 }
 
 static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg_l0 *l0,
@@ -128,8 +166,7 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
         if (fg_blocks_find(blocks, change->add[i].id) != NULL || is_gone(blocks, change->add[i].id))
             return fg_fail(err, FG_E_ABORTED, "a block to be added is there already");
     for (uint32_t i = 0; i < change->n_add; i++)
-        if (change->add[i].nodes_only &&
-            check_nodes_only(blocks, change, &change->add[i], err) != FG_OK)
+        if (check_add(blocks, change, &change->add[i], err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -138,9 +175,9 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
 static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_change *change,
                      struct fg_arena *arena)
 {
-    const struct fg_id *from = entry->nodes_only ? entry->from_blocks : change->replace;
-    uint32_t n_segments = entry->nodes_only ? 0 : change->n_cover;
-    uint32_t n_from = entry->nodes_only ? entry->n_from_blocks : change->n_replace;
+    const struct fg_id *from = is_bound(entry) ? entry->from_blocks : change->replace;
+    uint32_t n_segments = is_bound(entry) ? 0 : change->n_cover;
+    uint32_t n_from = is_bound(entry) ? entry->n_from_blocks : change->n_replace;
     uint64_t *segments = fg_arena_new(arena, uint64_t, n_segments);
     struct fg_id *ids = fg_arena_new(arena, struct fg_id, n_from);
 
@@ -165,7 +202,7 @@ static bool leaves(const struct fg_blocks_entry *entry, const struct fg_id *repl
 {
     if (find(entry->id, replaced, n_replaced, sizeof *replaced) != NULL)
         return true;
-    for (uint32_t i = 0; entry->nodes_only && i < entry->n_from_blocks; i++)
+    for (uint32_t i = 0; is_bound(entry) && i < entry->n_from_blocks; i++)
         if (find(entry->from_blocks[i], replaced, n_replaced, sizeof *replaced) != NULL)
             return true;
     return false;

@@ -4,12 +4,12 @@
  * checks of the changes below keep it right.
  *
  * Values as in l0.h. What always holds (fg_blocks_decode checks what can be seen):
- *   - every profile is in one block at most that is not nodes_only
+ *   - every profile is in one block at most that is not nodes_only, or in one that is alone
  *   - a segment that holds profiles of the tenant is covered (fg_blocks_covers) exactly when all of
  *     them are in blocks, or were deleted on purpose
  *   - blocks and gone are sorted by id, covered by generation, all of it > covered_floor
  *   - what a nodes_only entry is made of is there, and not nodes_only itself; of a level and span
- *     there is one at most
+ *     there is one at most; but for those that are alone: what these were made of is gone
  *
  * covered_floor is what keeps the list of covered segments short: all of the tenant's segments up
  * to it are covered. It rises with the changes, as far as the L0 manifest at hand allows.
@@ -38,6 +38,8 @@ struct fg_blocks_entry {
     bool patch;      /* late data of a span that has its block */
     bool nodes_only; /* it holds merged nodes of from_blocks, and no profiles of its own: profiles,
                         digest and times are theirs, and counted there already */
+    bool alone;      /* nodes_only, and all that is left of from_blocks, which it took the place of:
+                        its profiles are counted here */
     int64_t start_ns, end_ns;   /* the span, [start, end), that it was made for */
     int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive; a few may begin before the span */
     uint16_t shard_first, shard_last;
@@ -48,7 +50,8 @@ struct fg_blocks_entry {
     uint64_t profiles;
     struct fg_id digest;             /* sum of the profiles' ids */
     const uint64_t *from_segments;   /* generations, ascending */
-    const struct fg_id *from_blocks; /* ascending; live ones where nodes_only, else gone */
+    const struct fg_id *from_blocks; /* ascending; live ones where nodes_only and not alone, else
+                                        gone */
     uint32_t n_from_segments, n_from_blocks;
     struct fg_slice later;
 };
@@ -126,11 +129,15 @@ struct fg_blocks_taken {
  * Blocks enter, and what they were made of goes: segments are covered, blocks go to gone[]. All in
  * one, so that nothing is ever there twice or not at all. No entries: what is named is dropped
  * (retention; a segment of which nothing was left). With a block goes every nodes_only entry that
- * is made of it.
+ * is made of it, unless that is alone.
+ *
+ * An entry that is alone takes the place of what is replaced: of all of it, to the profile and the
+ * digest, unless something of that was alone itself (a deletion took some of it).
  */
 struct fg_blocks_change {
     const struct fg_blocks_entry *add; /* from_… is what is covered and replaced, but for nodes_only
-                                          entries, which come with from_blocks (ascending) */
+                                          entries that are not alone, which come with from_blocks
+                                          (ascending) */
     uint32_t n_add;
     const uint64_t *cover; /* generations, live in l0 with a part of the tenant's */
     uint32_t n_cover;
@@ -144,7 +151,7 @@ struct fg_blocks_change {
  * *ret_changed false: the change is there already, by an earlier try of which nobody knew.
  * FG_E_ABORTED: a segment is covered already, or not live; a block is not there any more, or is
  * there already, or another of the same nodes: somebody else was faster, and what was built is
- * waste.
+ * waste. FG_E_INTERNAL: an entry that is alone does not add up to what it takes the place of.
  */
 enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                              const struct fg_blocks_change *change, int64_t wall_ns,

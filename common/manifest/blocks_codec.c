@@ -9,7 +9,7 @@
  *                 varint bytes, directory offset, directory bytes, nodes offset, nodes bytes,
  *                 varint profiles, digest 16 bytes,
  *                 list of: varint segment - that before (of the first: - 0);  list of: id 16 bytes,
- *                 varint nodes only (0 or 1; not there: 0)
+ *                 varint nodes only (0 or 1; 2: and alone; not there: 0)
  *   gone        list of records, ascending: id 16 bytes, zigzag since / ns
  *   tombstones  list of records, ascending: id 16 bytes, varint length, selector,
  *                 span, zigzag asked / ns, varint profiles, varint rewrites, zigzag ended / ns
@@ -61,7 +61,7 @@ static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
     fg_buf_varint(out, entry->n_from_blocks);
     for (uint32_t i = 0; i < entry->n_from_blocks; i++)
         manifest_put_id(out, entry->from_blocks[i]);
-    fg_buf_varint(out, entry->nodes_only);
+    fg_buf_varint(out, (uint64_t)entry->nodes_only + entry->alone);
     fg_buf_put(out, entry->later);
 }
 
@@ -206,8 +206,9 @@ static void get_nodes_only(struct reader *reader, struct fg_cur *cur, struct fg_
 {
     uint64_t nodes_only = fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
 
-    entry->nodes_only = nodes_only == 1;
-    if (nodes_only > 1 || (nodes_only == 1 && (entry->patch || entry->n_from_segments > 0 ||
+    entry->nodes_only = nodes_only >= 1;
+    entry->alone = nodes_only == 2;
+    if (nodes_only > 2 || (nodes_only >= 1 && (entry->patch || entry->n_from_segments > 0 ||
                                                entry->n_from_blocks == 0)))
         fail(reader, "a block of nodes only");
 }
@@ -244,13 +245,13 @@ static void get_entry(struct reader *reader, struct fg_blocks_entry *entry)
     check_places(reader, entry);
 }
 
-/* What nodes are made of is there. */
+/* What nodes are made of is there, but for those that are alone. */
 static void check_made(struct reader *reader, const struct fg_blocks *blocks)
 {
     for (uint32_t i = 0; i < blocks->n_blocks && !reader->cur.bad; i++) {
         const struct fg_blocks_entry *entry = &blocks->blocks[i];
 
-        for (uint32_t k = 0; entry->nodes_only && k < entry->n_from_blocks; k++) {
+        for (uint32_t k = 0; entry->nodes_only && !entry->alone && k < entry->n_from_blocks; k++) {
             const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[k]);
 
             if (from == NULL || from->nodes_only)

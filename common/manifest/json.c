@@ -192,6 +192,7 @@ static void put_entry(struct fg_buf *out, struct fg_slice tenant,
     put_u64(out, "level", entry->level);
     put_u64(out, "patch", entry->patch);
     put_u64(out, "nodes_only", entry->nodes_only);
+    put_u64(out, "alone", entry->alone);
     put_i64(out, "start_ns", entry->start_ns);
     put_i64(out, "end_ns", entry->end_ns);
     put_i64(out, "t_min_ns", entry->t_min_ns);

@@ -49,6 +49,8 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "How far back queries reach: what they ask for before that is left out. 0: to the beginning."},
     {"retention_period", FG_CONF_NS, CONF(retention_period_ns), .def = "0", .min = "0", .max = "36500d",
      .doc = "How long profiles are kept, by their own time: what is older is not answered for, and its blocks are dropped. 0: for ever."},
+    {"retention_period_nodes", FG_CONF_NS, CONF(retention_period_nodes_ns), .def = "1s", .min = "0", .max = "36500d",
+     .doc = "How long merged nodes are kept, from which flame graphs of what is older than retention_period are drawn. What is not longer than that keeps none. 0: for ever."},
     {"ingestion_relabeling_rules", FG_CONF_YAML, CONF(ingestion_relabeling_rules), .def = "", .max = "1000000",
      .doc = "Rules that rewrite the labels of profiles or drop them: a list as Prometheus' relabel_configs."},
     {"ingestion_relabeling_default_rules_position", FG_CONF_ENUM, CONF(ingestion_relabeling_default_rules_position), .def = "first",

@@ -1,5 +1,7 @@
 #include "compactor/merge/above.h"
 
+#include "common/base/time.h"
+
 #include <stdlib.h>
 
 enum {
@@ -33,6 +35,7 @@ struct summing {
     size_t stride;            /* names, and one for what has none */
     int64_t *sums;            /* [group][column][stride] */
     struct counted *counteds; /* [group][column] */
+    int64_t start_ns, end_ns; /* the span at hand */
 
     /* The part at hand: of a rank the node of names, or what has none. */
     const struct merge_above_part *part;
@@ -549,8 +552,8 @@ static uint64_t bytes_of(const struct summing *summing, uint32_t column)
 static enum fg_code add_row(struct summing *summing, enum fg_nodes_kind kind, uint32_t group,
                             const uint64_t *bytes, struct fg_err *err)
 {
-    const struct fg_nodes_key key = {kind, kind == FG_NODES_ALL ? 0 : group,
-                                     summing->above->start_ns, summing->above->end_ns};
+    const struct fg_nodes_key key = {kind, kind == FG_NODES_ALL ? 0 : group, summing->start_ns,
+                                     summing->end_ns};
     struct fg_nodes_value values[TYPES_MAX];
 
     for (uint32_t c = 0; c < summing->n_columns; c++) {
@@ -598,11 +601,14 @@ static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
     return add_row(summing, FG_NODES_ALL, 0, bytes, err);
 }
 
+/* Of parts in the span at hand. */
 static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
 {
     for (uint32_t i = 0; i < summing->above->n_parts; i++) {
         const struct merge_above_part *part = &summing->above->parts[i];
 
+        if (part->start_ns < summing->start_ns || part->end_ns > summing->end_ns)
+            continue;
         if (open_part(summing, part, err) != FG_OK ||
             (part->raw ? add_raw : add_nodes)(summing, err) != FG_OK)
             return merge_part_wrap(&part->part, err);
@@ -629,15 +635,44 @@ static bool make_room(struct summing *summing)
     return true;
 }
 
+static enum fg_code sum_span(struct summing *summing, int64_t start_ns, int64_t end_ns,
+                             struct fg_err *err)
+{
+    size_t values = (size_t)summing->n_groups * summing->n_columns;
+
+    memset(summing->sums, 0, values * summing->stride * sizeof *summing->sums);
+    memset(summing->counteds, 0, values * sizeof *summing->counteds);
+    summing->start_ns = start_ns;
+    summing->end_ns = end_ns;
+    return sum_parts(summing, err);
+}
+
+/* All of it, and what lies in it. */
+static enum fg_code sum_spans(struct summing *summing, struct fg_err *err)
+{
+    const struct merge_above *above = summing->above;
+    enum fg_code code = sum_span(summing, above->start_ns, above->end_ns, err);
+
+    if (above->parts_ns == 0)
+        return code;
+    for (int64_t at = above->start_ns; code == FG_OK && at < above->end_ns;
+         at = fg_time_add(at, above->parts_ns))
+        code = sum_span(summing, at, FG_MIN(fg_time_add(at, above->parts_ns), above->end_ns), err);
+    return code;
+}
+
 static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
 
     summing->stride = (size_t)summing->names->n_nodes + 1;
     while (code == FG_OK && next_columns(summing)) {
-        if (!make_room(summing))
+        if (!make_room(summing)) {
+            if (summing->above->alone)
+                return fg_fail(err, FG_E_LIMIT, "no room for sums of %zu names", summing->stride);
             continue;
-        code = sum_parts(summing, err);
+        }
+        code = sum_spans(summing, err);
         free(summing->sums);
         free(summing->counteds);
         summing->sums = NULL;
@@ -655,7 +690,8 @@ static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
                                        .types = summing->types,
                                        .n_types = summing->n_types,
                                        .made_of = ids,
-                                       .n_made_of = above->n_parts};
+                                       .n_made_of = above->n_parts,
+                                       .all = above->alone};
 
     if (ids == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", above->n_parts);
@@ -688,7 +724,7 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
         FG_OK)
         return err->code;
     if (fg_nodes_write(summing->writer, summing->block, err) != FG_OK) {
-        if (err->code != FG_E_LIMIT)
+        if (err->code != FG_E_LIMIT || above->alone)
             return err->code;
         summing->left_out =
             true; /* more than a page can hold: the part has no nodes, and so is none */
@@ -701,6 +737,8 @@ static enum fg_code run(struct summing *summing, struct fg_err *err)
     if (name_all(summing, err) != FG_OK)
         return err->code;
     find_types(summing);
+    if (summing->above->alone && summing->left_out)
+        return fg_fail(err, FG_E_LIMIT, "more than %d profile types", TYPES_MAX);
     if (create_writer(summing, err) != FG_OK || sum_types(summing, err) != FG_OK)
         return err->code;
     return write_part(summing, err);

@@ -9,6 +9,10 @@
  *   merge_above_plan    looks at series and nodes; says whose profiles are needed after all
  *   merge_above_write   sums up and writes the part
  *
+ * Nodes that are alone take the place of the blocks: they are of every service and every type,
+ * worth their bytes or not, and beside the whole span of each part of it that blocks were of
+ * (parts_ns), so that questions can be about some of it.
+ *
  * Series have no nodes here. Small groups have theirs, worth them or not by themselves: a filter
  * that matches a group without would have to read all blocks. The same blocks give the same bytes.
  *
@@ -36,6 +40,8 @@ struct merge_above {
     struct merge_above_part *parts; /* ascending by id, each once */
     uint32_t n_parts;
     int64_t start_ns, end_ns; /* of it all: profiles are in [start, end) */
+    bool alone;
+    int64_t parts_ns; /* alone: parts of the span have nodes too; 0: none */
     size_t max_bytes;
     struct fg_arena *arena;  /* what is found out lives there until it is written */
     struct fg_groups groups; /* out */
@@ -47,7 +53,8 @@ enum fg_code merge_above_plan(struct merge_above *above, struct fg_err *err) fg_
 /*
  * Adds the part to the block, unless none of its nodes is worth its bytes. *ret_left_out: groups or
  * types were left out for lack of memory. FG_E_CORRUPT: a block is broken, or its nodes do not add
- * up to what its series say. FG_E_LIMIT: nothing was written.
+ * up to what its series say. FG_E_LIMIT: nothing was written; where they are alone, also if
+ * anything but groups would be left out.
  */
 enum fg_code merge_above_write(const struct merge_above *above, struct fg_block_writer *block,
                                bool *ret_left_out, struct fg_err *err) fg_must_check;

@@ -75,6 +75,7 @@ struct owner {
     struct held *held;
     size_t n_held, cap_held;
     uint64_t n_segments, n_blocks, n_above; /* above: of merged nodes only */
+    uint64_t n_alone, n_alone_profiles;     /* of merged nodes whose profiles are gone */
 };
 
 struct verifying {
@@ -198,6 +199,10 @@ static enum fg_code verify_nodes(const struct verifying *v, const struct listed 
         return v->err->code;
     if (listed->block == NULL)
         return FG_OK;
+    if (listed->block->alone) { /* what it was made of is gone: it has to add up by itself */
+        v->owners[listed->owner].n_alone_profiles += part->n_profiles;
+        return FG_OK;
+    }
     if (listed->block->nodes_only)
         return verify_made_of(v, listed, file, part);
     hold(&v->owners[listed->owner], listed->block->id, part);
@@ -326,7 +331,8 @@ static enum fg_code verify_blocks(struct verifying *v, uint32_t number, bool nod
         if (block->nodes_only != nodes_only)
             continue;
         v->owners[number].n_blocks += !nodes_only;
-        v->owners[number].n_above += nodes_only;
+        v->owners[number].n_above += nodes_only && !block->alone;
+        v->owners[number].n_alone += block->alone;
         if (fg_name_block(name, v->l0->l0.tenants[number], block->id, v->err) != FG_OK ||
             verify_object(v, &(struct listed){.name = name,
                                               .owner = number,
@@ -365,6 +371,9 @@ static enum fg_code check_ids(const struct verifying *v, uint32_t number, FILE *
             (unsigned long long)owner->n_blocks);
     if (owner->n_above > 0)
         fprintf(out, ", and %llu of merged nodes over these", (unsigned long long)owner->n_above);
+    if (owner->n_alone > 0)
+        fprintf(out, "; of %llu profiles that were dropped, merged nodes in %llu blocks",
+                (unsigned long long)owner->n_alone_profiles, (unsigned long long)owner->n_alone);
     fputc('\n', out);
     return FG_OK;
 }

@@ -294,6 +294,8 @@ enum fg_code fg_nodes_finish(struct fg_nodes_writer *writer, struct fg_nodes_sec
     struct finishing finishing;
     enum fg_code code;
 
+    if (writer->lacking && writer->options.all)
+        return fg_fail(err, FG_E_LIMIT, "more merged nodes than a part may have");
     finishing_init(&finishing, writer);
     code = put_all(&finishing, err);
     finishing_done(&finishing);
@@ -310,7 +312,7 @@ enum fg_code fg_nodes_write(struct fg_nodes_writer *writer, struct fg_block_writ
 {
     struct fg_nodes_sections sections;
 
-    if (!writer->any)
+    if (!writer->any && !writer->options.all)
         return FG_OK;
     if (fg_nodes_finish(writer, &sections, err) != FG_OK)
         return fg_wrap(err, "merged nodes");

@@ -321,3 +321,41 @@ enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
     *ret_nodes = nodes;
     return FG_OK;
 }
+
+/* ---- deletions ---- */
+
+/* Has a group of the type a series that the selector names, or may it have one? */
+static enum fg_code type_is_named(const struct fg_nodes *nodes, const struct fg_profile_type *type,
+                                  const struct fg_selector *selector, struct fg_arena *arena,
+                                  bool *ret_named, struct fg_err *err)
+{
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    enum fg_groups_answer *answers =
+        fg_arena_new(arena, enum fg_groups_answer, nodes->groups.n_groups);
+
+    if (answers == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u groups", nodes->groups.n_groups);
+    if (fg_groups_match(&nodes->groups, type, selector, arena, answers, err) != FG_OK)
+        return err->code;
+    *ret_named = false;
+    for (uint32_t g = 0; g < nodes->groups.n_groups; g++)
+        *ret_named = *ret_named || answers[g] != FG_GROUPS_NONE;
+    fg_arena_release(arena, mark);
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_named(const struct fg_nodes *nodes, const struct fg_block_part *part,
+                            const struct fg_deletion *deletion, struct fg_arena *arena,
+                            bool *ret_named, struct fg_err *err)
+{
+    bool meets = fg_deletion_meets(deletion, part->t_min_ns, part->t_max_ns) &&
+                 fg_deletion_may_name(deletion, part->service);
+    bool named = meets && (nodes->n_types == 0 || nodes->groups.n_groups == 0);
+
+    for (uint32_t t = 0; t < nodes->n_types && meets && !named; t++)
+        if (type_is_named(nodes, &nodes->types[t], &deletion->selector, arena, &named, err) !=
+            FG_OK)
+            return err->code;
+    *ret_named = named;
+    return FG_OK;
+}

@@ -20,6 +20,7 @@
 #include "common/block/nodes/groups.h"
 #include "common/block/reader.h"
 #include "common/profile/crown.h"
+#include "common/profile/deletion.h"
 
 /* Where some of a node is. */
 struct fg_nodes_place {
@@ -61,6 +62,14 @@ struct fg_nodes_ranges fg_nodes_ranges(const struct fg_block_part *part);
 /* bytes: all of section NOD. */
 enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
                             struct fg_nodes *ret_nodes, struct fg_err *err) fg_must_check;
+
+/*
+ * Is the part of those that a deletion takes something of, as far as groups and times tell? Where
+ * they leave it open: yes. The part's nodes. FG_E_LIMIT at the arena's end.
+ */
+enum fg_code fg_nodes_named(const struct fg_nodes *nodes, const struct fg_block_part *part,
+                            const struct fg_deletion *deletion, struct fg_arena *arena,
+                            bool *ret_named, struct fg_err *err) fg_must_check;
 
 /*
  * The tree of names over which crowns are, and whose names tables have. names, dict: the bytes of

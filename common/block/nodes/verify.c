@@ -82,6 +82,53 @@ static enum fg_code verify_row(const struct verifying *verifying, const struct f
     return code;
 }
 
+/* Of which row's span is this one's a part, of the same key? They come after it, one by one. */
+static bool is_part_of(const struct fg_nodes_row *row, const struct fg_nodes_row *whole)
+{
+    return row->type == whole->type && row->key.kind == whole->key.kind &&
+           row->key.number == whole->key.number && row->key.start_ns >= whole->key.start_ns &&
+           row->key.end_ns <= whole->key.end_ns;
+}
+
+/*
+ * Where nothing is left of what nodes are made of, those of parts of a span add up to that of all
+ * of it, if they fill it. *at: a row; out: the one behind those that are parts of its span.
+ */
+static enum fg_code verify_span(const struct fg_nodes *nodes, uint32_t *at, struct fg_err *err)
+{
+    const struct fg_nodes_row *whole = &nodes->rows[(*at)++];
+    int64_t filled_ns = whole->key.start_ns, total = 0;
+    struct fg_id digest = {0, 0};
+    uint64_t count = 0;
+    uint32_t first = *at;
+
+    for (; *at < nodes->n_rows && is_part_of(&nodes->rows[*at], whole); (*at)++) {
+        const struct fg_nodes_row *row = &nodes->rows[*at];
+
+        if (row->key.start_ns == filled_ns)
+            filled_ns = row->key.end_ns;
+        count += row->count;
+        digest = fg_id_add(digest, row->digest);
+        total = fg_value_add(total, row->total);
+    }
+    if (*at == first || filled_ns != whole->key.end_ns ||
+        (count == whole->count && fg_id_eq(digest, whole->digest) && total == whole->total))
+        return FG_OK;
+    return fg_fail(
+        err, FG_E_CORRUPT,
+        "merged node %u: %llu profiles worth %lld, those of its parts are %llu worth %lld",
+        first - 1, (unsigned long long)whole->count, (long long)whole->total,
+        (unsigned long long)count, (long long)total);
+}
+
+static enum fg_code verify_spans(const struct fg_nodes *nodes, struct fg_err *err)
+{
+    for (uint32_t i = 0; nodes->n_made_of > 0 && i < nodes->n_rows;)
+        if (verify_span(nodes, &i, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 static enum fg_code verify_rows(struct verifying *verifying, struct fg_err *err)
 {
     const struct fg_nodes *nodes = &verifying->nodes;
@@ -99,7 +146,7 @@ static enum fg_code verify_rows(struct verifying *verifying, struct fg_err *err)
     for (uint32_t i = 0; i < nodes->n_rows; i++)
         if (verify_row(verifying, &nodes->rows[i], err) != FG_OK)
             return fg_wrap(err, "merged node %u", i);
-    return FG_OK;
+    return verify_spans(nodes, err);
 }
 
 enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice file,

@@ -1,5 +1,6 @@
 /*
- * Looks at all merged nodes of a part: that they can be read, fill their sections, and add up; and,
+ * Looks at all merged nodes of a part: that they can be read, fill their sections, and add up, by
+ * themselves and, where they are made of others, those of days to that of their week; and,
  * where somebody has the time, that they are what its profiles add up to.
  */
 #ifndef FG_COMMON_BLOCK_NODES_VERIFY_H

@@ -212,10 +212,12 @@ static void judge(struct fg_nodes_writer *writer, enum fg_nodes_what what, uint6
     if (what != FG_NODES_FULL)
         newcomers = meet(writer, what, part);
     if (bytes == UINT64_MAX || newcomers.nodes > FG_NODES_DICT_MAX - writer->n_dict ||
-        newcomers.name_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES - writer->named_bytes)
+        newcomers.name_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES - writer->named_bytes) {
+        writer->lacking = true;
         return;
+    }
     bytes += (uint64_t)newcomers.nodes * DICT_NODE_BYTES + newcomers.name_bytes / NAME_TEXT_SHARE;
-    if (!fg_nodes_worth(bytes, replaces_bytes))
+    if (!writer->options.all && !fg_nodes_worth(bytes, replaces_bytes))
         return;
     part->kept = true;
     if (what != FG_NODES_FULL)

@@ -33,6 +33,9 @@ struct fg_nodes_options {
     /* Of parts that hold nodes only: the objects whose profiles they sum up. */
     const struct fg_id *made_of;
     uint32_t n_made_of;
+    /* Those objects will be gone: everything is kept, whatever it is worth, and what cannot be is
+     * an error. */
+    bool all;
     uint32_t n_ranks;     /* stacks of the part (fg_block_part_n_stacks()); 0: no full nodes */
     uint32_t crown_nodes; /* 0: FG_CROWN_NODES */
 };
@@ -69,7 +72,8 @@ struct fg_nodes_sections {
     struct fg_slice nod, crn, ftb, ful;
 };
 
-/* FG_E_INVALID: a key was added twice. FG_E_LIMIT: more than a page can hold. */
+/* FG_E_INVALID: a key was added twice. FG_E_LIMIT: more than a page can hold; with all: more than a
+ * part may have. */
 enum fg_code fg_nodes_finish(struct fg_nodes_writer *writer, struct fg_nodes_sections *ret_sections,
                              struct fg_err *err) fg_must_check;
 

@@ -43,7 +43,8 @@ struct fg_nodes_writer {
     uint64_t named_bytes;
     struct fg_nodes_out_row *rows;
     uint32_t n_rows, cap_rows;
-    bool any; /* row that is more than "there is nothing" */
+    bool lacking; /* something could not be kept */
+    bool any;     /* row that is more than "there is nothing" */
     struct fg_block_packer *packer;
     struct fg_buf raw; /* of what is packed */
     struct fg_buf nod, crn, ftb, ful;

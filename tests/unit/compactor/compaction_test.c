@@ -49,6 +49,7 @@ struct fixture {
     size_t n_profiles;
     uint64_t seed, cuts, drawn;
     uint64_t n_nodes_parts; /* parts of nodes only that were looked at */
+    uint64_t n_alone;       /* profiles that are left as merged nodes only, as often as looked at */
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -399,7 +400,9 @@ static void find_all(struct fixture *f, uint32_t tenant, struct made_found *foun
         read_object(f, name, tenant, found);
     }
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
-        if (blocks->blocks.blocks[i].nodes_only)
+        if (blocks->blocks.blocks[i].alone)
+            f->n_alone += blocks->blocks.blocks[i].profiles;
+        else if (blocks->blocks.blocks[i].nodes_only)
             look_at_nodes(f, &blocks->blocks, &blocks->blocks.blocks[i]);
         else
             read_block(f, &blocks->blocks.blocks[i], tenant, found);
@@ -823,6 +826,7 @@ static bool is_kept(const struct made_profile *profile)
 static void four_days(struct fg_limit_settings *limits)
 {
     limits->retention_period_ns = 4 * DAY;
+    limits->retention_period_nodes_ns = 1;
 }
 
 static void retention(void **state)
@@ -862,6 +866,84 @@ static void verify_bucket(struct fixture *f, const char *says)
     if (strstr(said, says) == NULL)
         fail_msg("%s", said);
     free(said);
+}
+
+static int64_t split;
+
+static bool is_after_split(const struct made_profile *profile)
+{
+    return profile->time_ns >= split;
+}
+
+static bool not_of_shop(const struct made_profile *profile)
+{
+    return profile->tenant != 0 || profile->service != 2;
+}
+
+static void nodes_for_long(struct fg_limit_settings *limits)
+{
+    limits->retention_period_ns = 7 * DAY;
+    limits->retention_period_nodes_ns = 100 * DAY;
+}
+
+/* Weeks lose their profiles, and keep merged nodes of every service; a deletion takes the nodes of
+ * those it may name. */
+static void nodes_outlive_profiles(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    const int64_t week = 7 * DAY;
+    uint64_t kept;
+    size_t all;
+
+    (void)state;
+    open_fixture(f, 19);
+    pass_time(f, NOW + 2 * week - f->clock.wall_ns);
+    pass_time(f, week - f->clock.wall_ns % week); /* weeks begin now */
+    const int64_t first = f->clock.wall_ns;
+    for (int day = 0; day < 7; day++) {
+        pass_time(f, DAY);
+        arrive(f, 60, f->clock.wall_ns - 1, DAY - 2);
+        if (day % 3 == 0)
+            turn(f);
+    }
+    pass_time(f, 3 * DAY);
+    turn(f);
+    all = f->n_profiles;
+    tenants_free(f->tenants, &f->limits);
+    f->tenants = f->config.tenants = tenants_make(&f->limits, nodes_for_long, true, f->registry);
+    restart(f);
+    arrive(f, 40, first + 8 * DAY, DAY / 2); /* of the week after */
+    pass_time(f, 3 * FG_HOUR_NS);
+    turn(f); /* all of it is there yet */
+    pass_time(f, first + 2 * week - f->clock.wall_ns);
+    split = first + week;
+    keep(f, is_after_split);
+    turn(f);
+    f->n_alone = 0;
+    check(f);
+    assert_int_equal(f->n_alone, all);
+    verify_bucket(f, "profiles that were dropped, merged nodes in 1 blocks\n");
+
+    bury(f, "{service_name=\"shop\",pod=\"nobody\"}", first, first + DAY);
+    keep(f, not_of_shop); /* of the next week too, as the second deletion says */
+    bury(f, "{service_name=\"shop\"}", first + week, first + 2 * week);
+    compaction_wake(f->compaction, FG_LIT("acme"));
+    turn(f);
+    kept = f->n_alone;
+    f->n_alone = 0;
+    check(f);
+    assert_in_range(f->n_alone, 1, kept - 1);
+    verify_bucket(f, "merged nodes in 1 blocks\n");
+
+    /* One day nodes are too old as well. */
+    pass_time(f, 110 * DAY);
+    f->n_profiles = 0;
+    turn(f);
+    f->n_alone = 0;
+    check(f);
+    assert_int_equal(f->n_alone, 0);
+    close_fixture(f);
+    free(f);
 }
 
 /* Days of a month: nodes over 6 hours while there are hours, then over weeks and the month. */
@@ -968,6 +1050,7 @@ int main(void)
         cmocka_unit_test(nodes_over_weeks),
         cmocka_unit_test(steady_data_makes_a_block_an_hour),
         cmocka_unit_test(late_data_of_the_open_day),
+        cmocka_unit_test(nodes_outlive_profiles),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

@@ -21,7 +21,8 @@ static struct plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
                                     .fold_quiet_ns = FG_HOUR_NS,
                                     .job_max_bytes = 400 * PROFILE_BYTES,
                                     .sources_max = 40,
-                                    .nodes_min_bytes = 5 * PROFILE_BYTES};
+                                    .nodes_min_bytes = 5 * PROFILE_BYTES,
+                                    .nodes_retention_ns = 1};
 
 struct profile {
     int64_t time_ns;
@@ -46,6 +47,7 @@ struct world {
     int64_t wall_ns;
     uint64_t random, jobs, rewritten_bytes;
     uint64_t nodes[PLAN_MONTH + 1]; /* made, by level */
+    uint64_t kept;                  /* jobs of nodes in place of blocks */
 };
 
 static uint64_t draw(struct world *world, uint64_t below)
@@ -251,6 +253,45 @@ static void carry_out_nodes(struct world *world, const struct plan_job *job)
     world->nodes[job->level]++;
 }
 
+/* Merged nodes in place of blocks: what these had is in the one that is alone. */
+static void carry_out_keep(struct world *world, const struct plan_job *job)
+{
+    struct fg_blocks_entry entry = {
+        .id = plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
+        .level = (uint8_t)job->level,
+        .nodes_only = true,
+        .alone = true,
+        .start_ns = job->start_ns,
+        .end_ns = job->end_ns,
+        .t_min_ns = INT64_MAX,
+        .t_max_ns = INT64_MIN,
+    };
+    const struct fg_blocks_change change = {
+        .add = &entry, .n_add = 1, .replace = job->blocks, .n_replace = job->n_blocks};
+    uint32_t object = object_add(world, 0, entry.id);
+    struct fg_err err;
+    bool changed;
+
+    assert_true(job->end_ns <= fg_time_add(world->wall_ns, -config.retention_ns));
+    for (uint32_t i = 0; i < job->n_blocks; i++) {
+        const struct fg_blocks_entry *from = fg_blocks_find(&world->blocks, job->blocks[i]);
+
+        assert_true(from->start_ns >= job->start_ns && from->end_ns <= job->end_ns);
+        assert_false(from->nodes_only);
+        entry.profiles += from->profiles;
+        entry.t_min_ns = FG_MIN(entry.t_min_ns, from->t_min_ns);
+        entry.t_max_ns = FG_MAX(entry.t_max_ns, from->t_max_ns);
+    }
+    for (uint32_t i = 0; i < world->n_profiles; i++)
+        if (is_source(world, job, world->profiles[i].object))
+            world->profiles[i].object = object;
+    must(fg_blocks_apply(&world->blocks, &world->l0, &change, world->wall_ns, world->arena,
+                         &world->blocks, &changed, &err),
+         &err);
+    assert_true(changed);
+    world->kept++;
+}
+
 static void carry_out(struct world *world, const struct plan_job *job)
 {
     static struct fg_blocks_entry entries[OBJECTS_MAX];
@@ -263,9 +304,9 @@ static void carry_out(struct world *world, const struct plan_job *job)
     struct fg_err err;
     bool changed;
 
-    if (job->kind == PLAN_NODES) {
+    if (job->kind == PLAN_NODES || job->kind == PLAN_KEEP) {
         free(sources);
-        carry_out_nodes(world, job);
+        (job->kind == PLAN_NODES ? carry_out_nodes : carry_out_keep)(world, job);
         return;
     }
     for (uint32_t i = 0; i < world->n_objects; i++)
@@ -294,6 +335,11 @@ static void check_jobs(const struct world *world, const struct plan *plan)
         assert_true(job->n_segments + job->n_blocks > 0);
         if (job->kind == PLAN_NODES)
             continue;
+        if (job->kind == PLAN_KEEP) {
+            assert_true(job->bytes <= (PLAN_KEEP_JOBS + 1) * config.job_max_bytes ||
+                        job->n_blocks == 1);
+            continue;
+        }
         assert_true(job->kind == PLAN_DROP || job->bytes <= config.job_max_bytes ||
                     job->n_segments + job->n_blocks == 1);
         assert_true(job->kind == PLAN_DROP ||
@@ -321,7 +367,8 @@ static void check_world(const struct world *world)
             in_blocks++;
     }
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
-        profiles += world->blocks.blocks[i].nodes_only ? 0 : world->blocks.blocks[i].profiles;
+        if (!world->blocks.blocks[i].nodes_only || world->blocks.blocks[i].alone)
+            profiles += world->blocks.blocks[i].profiles;
     assert_int_equal(in_blocks, profiles);
 }
 
@@ -544,6 +591,84 @@ static void retention(void **state)
     free(world);
 }
 
+static uint32_t count_alone(const struct world *world)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
+        n += world->blocks.blocks[i].alone;
+    return n;
+}
+
+/* Nodes are kept for longer than profiles: weeks take the place of their days, whatever comes late,
+ * and no profile is lost until it is older than nodes may be. */
+static void nodes_outlive_profiles(void **state)
+{
+    const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
+    struct world *world = fg_new(struct world);
+
+    (void)state;
+    world_open(world, 4);
+    config.retention_ns = 10 * PLAN_DAY_NS;
+    config.nodes_retention_ns = 60 * PLAN_DAY_NS;
+    world->wall_ns = first;
+    for (int half = 0; half < 2 * 7 * 6; half++) {
+        arrive_at(world, world->wall_ns, 1 + (uint32_t)draw(world, 4));
+        world->wall_ns += PLAN_DAY_NS / 2;
+        (void)turn(world, draw(world, 5) == 0 ? 1 : UINT32_MAX);
+    }
+    settle(world);
+    /* Of six weeks the last ten days are there, and what of their week is older. */
+    assert_int_equal(count_alone(world), 4);
+    assert_int_equal(world->kept, 4);
+
+    /* Late data lives as any other of its day would: it is in nodes of its own after a while. */
+    arrive_at(world, first + PLAN_DAY_NS, 3);
+    world->wall_ns += 3 * FG_HOUR_NS;
+    settle(world);
+    assert_int_equal(count_alone(world), 4);
+    world->wall_ns += FG_HOUR_NS;
+    settle(world);
+    assert_int_equal(count_alone(world), 5);
+
+    /* What a deletion names goes first. */
+    arrive_at(world, first + PLAN_DAY_NS, 3);
+    world->wall_ns += 3 * FG_HOUR_NS;
+    settle(world);
+    world->wall_ns += FG_HOUR_NS;
+    bool *deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
+    const struct plan_input input = {&world->l0, &world->blocks, deleted, world->wall_ns};
+    struct plan plan;
+    struct fg_err err;
+    for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
+        deleted[i] = world->blocks.blocks[i].start_ns < first + week;
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    assert_int_equal(plan.n_jobs, 3);
+    for (uint32_t i = 0; i < plan.n_jobs; i++) {
+        assert_string_equal(plan.jobs[i].why, "deletion");
+        assert_int_equal(plan.jobs[i].n_blocks, 1);
+        assert_int_equal(plan.jobs[i].kind == PLAN_STRIP,
+                         fg_blocks_find(&world->blocks, plan.jobs[i].blocks[0])->alone);
+    }
+    free(deleted);
+
+    /* For ever is for ever; else they are too old themselves one day. */
+    config.nodes_retention_ns = 0;
+    world->wall_ns += 500 * PLAN_DAY_NS;
+    settle(world);
+    assert_int_equal(count_alone(world), world->blocks.n_blocks);
+    config.nodes_retention_ns = 7 * PLAN_DAY_NS;
+    const struct plan_input later = {&world->l0, &world->blocks, NULL, world->wall_ns};
+    must(plan_make(&config, &later, world->arena, &plan, &err), &err);
+    assert_int_equal(plan.n_jobs, 1);
+    drop(world, &plan.jobs[0]);
+    assert_int_equal(world->blocks.n_blocks, 0);
+    config.retention_ns = 0;
+    config.nodes_retention_ns = 1;
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
 static void rewrites_what_a_deletion_names(void **state)
 {
     struct world *world = fg_new(struct world);
@@ -614,6 +739,7 @@ int main(void)
         cmocka_unit_test(usual),
         cmocka_unit_test(nodes_over_spans),
         cmocka_unit_test(retention),
+        cmocka_unit_test(nodes_outlive_profiles),
         cmocka_unit_test(rewrites_what_a_deletion_names),
         cmocka_unit_test(spans_cover_all_time),
         cmocka_unit_test(divides_shards),

@@ -159,6 +159,65 @@ static void replacing(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Nodes that are alone take the place of blocks, to the profile. */
+static void alone(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(16 << 20);
+    struct fg_l0 l0 = segments(arena);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    const uint64_t one[] = {1}, two[] = {2};
+    const struct fg_id both[] = {{11, 0}, {12, 0}}, thirty[] = {{30, 0}};
+    struct fg_blocks_entry bound = entry(20), nodes = entry(30);
+    struct fg_blocks_change above = {.add = &bound, .n_add = 1};
+    struct fg_blocks_change change = {.add = &nodes, .n_add = 1, .replace = both, .n_replace = 2};
+    struct fg_err err;
+    bool changed;
+
+    (void)state;
+    assert_int_equal(apply(&blocks, &l0, 11, one, 1, NULL, 0, arena, &changed), FG_OK);
+    assert_int_equal(apply(&blocks, &l0, 12, two, 1, NULL, 0, arena, &changed), FG_OK);
+    bound.level = nodes.level = 4;
+    bound.nodes_only = nodes.nodes_only = nodes.alone = true;
+    bound.from_blocks = both;
+    bound.n_from_blocks = 2;
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &above, 50, arena, &blocks, &changed, &err),
+                     FG_OK);
+
+    nodes.profiles = 1;
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_E_INTERNAL);
+    nodes.profiles = blocks.blocks[0].profiles + blocks.blocks[1].profiles;
+    nodes.digest = fg_id_add(blocks.blocks[0].digest, blocks.blocks[1].digest);
+    nodes.digest.hi++;
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_E_INTERNAL);
+    nodes.digest.hi--;
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_OK);
+    assert_true(changed);
+    assert_int_equal(blocks.n_blocks, 1); /* those bound to the blocks have left with them */
+    assert_int_equal(blocks.n_gone, 3);
+    assert_true(blocks.blocks[0].alone);
+    assert_int_equal(blocks.blocks[0].n_from_blocks, 2);
+    assert_true(fg_id_eq(blocks.blocks[0].from_blocks[1], both[1]));
+    assert_round_trip(&blocks, arena);
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 50, arena, &blocks, &changed, &err),
+                     FG_OK);
+    assert_false(changed);
+
+    /* A deletion takes some of it: what is left takes its place in turn. */
+    nodes.id.lo = 31;
+    nodes.profiles = 1;
+    change.replace = thirty;
+    change.n_replace = 1;
+    assert_int_equal(fg_blocks_apply(&blocks, &l0, &change, 60, arena, &blocks, &changed, &err),
+                     FG_OK);
+    assert_int_equal(blocks.n_blocks, 1);
+    assert_int_equal(blocks.blocks[0].profiles, 1);
+    assert_round_trip(&blocks, arena);
+    fg_arena_destroy(arena);
+}
+
 /* Nodes of other blocks live as long as all of these. */
 static void nodes_only(void **state)
 {
@@ -388,13 +447,10 @@ static void a_broken_deletion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covering),
-        cmocka_unit_test(replacing),
-        cmocka_unit_test(nodes_only),
-        cmocka_unit_test(tombstones),
-        cmocka_unit_test(counts_of_deletions),
-        cmocka_unit_test(too_many_deletions),
-        cmocka_unit_test(a_broken_deletion),
+        cmocka_unit_test(covering),           cmocka_unit_test(replacing),
+        cmocka_unit_test(nodes_only),         cmocka_unit_test(alone),
+        cmocka_unit_test(tombstones),         cmocka_unit_test(counts_of_deletions),
+        cmocka_unit_test(too_many_deletions), cmocka_unit_test(a_broken_deletion),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
