@@ -201,7 +201,7 @@ static enum fg_code verify_nodes(const struct verifying *v, const struct listed 
         return FG_OK;
     if (listed->block->alone) { /* what it was made of is gone: it has to add up by itself */
         v->owners[listed->owner].n_alone_profiles += part->n_profiles;
-        return FG_OK;
+        return fg_nodes_verify_alone(part, file, PARSED_MAX_BYTES, v->err);
     }
     if (listed->block->nodes_only)
         return verify_made_of(v, listed, file, part);

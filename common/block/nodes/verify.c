@@ -123,7 +123,7 @@ static enum fg_code verify_span(const struct fg_nodes *nodes, uint32_t *at, stru
 
 static enum fg_code verify_spans(const struct fg_nodes *nodes, struct fg_err *err)
 {
-    for (uint32_t i = 0; nodes->n_made_of > 0 && i < nodes->n_rows;)
+    for (uint32_t i = 0; i < nodes->n_rows;)
         if (verify_span(nodes, &i, err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -146,7 +146,7 @@ static enum fg_code verify_rows(struct verifying *verifying, struct fg_err *err)
     for (uint32_t i = 0; i < nodes->n_rows; i++)
         if (verify_row(verifying, &nodes->rows[i], err) != FG_OK)
             return fg_wrap(err, "merged node %u", i);
-    return verify_spans(nodes, err);
+    return FG_OK;
 }
 
 enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice file,
@@ -167,6 +167,19 @@ enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice f
     if (fg_nodes_parse(fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
                        &verifying.nodes, err) != FG_OK ||
         verify_rows(&verifying, err) != FG_OK)
+        return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_verify_alone(const struct fg_block_part *part, struct fg_slice file,
+                                   size_t max_bytes, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
+    struct fg_block_range nod = fg_nodes_ranges(part).nod;
+    struct fg_nodes nodes;
+
+    if (fg_nodes_parse(fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, err) != FG_OK ||
+        verify_spans(&nodes, err) != FG_OK)
         return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
     return FG_OK;
 }

@@ -1,6 +1,5 @@
 /*
- * Looks at all merged nodes of a part: that they can be read, fill their sections, and add up, by
- * themselves and, where they are made of others, those of days to that of their week; and,
+ * Looks at all merged nodes of a part: that they can be read, fill their sections, and add up; and,
  * where somebody has the time, that they are what its profiles add up to.
  */
 #ifndef FG_COMMON_BLOCK_NODES_VERIFY_H
@@ -23,5 +22,13 @@ enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice f
  */
 enum fg_code fg_nodes_verify_sums(const struct fg_block_part *part, struct fg_slice file,
                                   size_t max_bytes, struct fg_err *err) fg_must_check;
+
+/*
+ * Of a part that has taken the place of what it was made of: what a node of all of a span says is
+ * what those of its parts (days of a week) say together. fg_nodes_verify() has found it good.
+ * FG_E_CORRUPT, FG_E_LIMIT.
+ */
+enum fg_code fg_nodes_verify_alone(const struct fg_block_part *part, struct fg_slice file,
+                                   size_t max_bytes, struct fg_err *err) fg_must_check;
 
 #endif
