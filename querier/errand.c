@@ -138,6 +138,11 @@ static enum fg_code begin(struct question *question, bool fresh, struct fg_err *
     return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
 }
 
+enum fg_code errand_begin(struct question *question, struct fg_err *err)
+{
+    return begin(question, false, err);
+}
+
 enum fg_code errand_run(struct question *question, struct errand *errand, struct fg_err *err)
 {
     uint64_t profiles = question->profiles, series = question->series;

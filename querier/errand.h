@@ -24,6 +24,8 @@ struct errand {
     void (*restart)(struct errand *errand); /* empties `into` */
     void *into;
 };
+/* Takes a snapshot, unless there is one: for who has to look at it before the errand. */
+enum fg_code errand_begin(struct question *question, struct fg_err *err) fg_must_check;
 enum fg_code errand_run(struct question *question, struct errand *errand,
                         struct fg_err *err) fg_must_check;
 

@@ -91,16 +91,14 @@ static enum fg_code add_up(struct question *question, const struct selection *se
 
 /* ---- pictures of one or two sums ---- */
 
-enum { SIDES_MAX = 2 };
-
 struct picture {
     struct question *question;
-    const struct selection *selections[SIDES_MAX];
-    const struct stacks *stacks[SIDES_MAX]; /* NULL: that sum is empty */
+    struct selection selections[QUESTION_SIDES_MAX];
+    const struct stacks *stacks[QUESTION_SIDES_MAX]; /* NULL: that sum is empty */
     unsigned n_sides;
     size_t max_nodes;
     bool fold;
-    struct fg_crown_sum sums[SIDES_MAX];
+    struct fg_crown_sum sums[QUESTION_SIDES_MAX];
     /* Draws the sums, in place of what was drawn before. */
     void (*draw)(struct picture *picture, struct fg_crown_verdict *ret_verdict);
     void *into;
@@ -121,7 +119,7 @@ static enum fg_code add_up_sides(struct picture *picture, bool full,
         fg_crown_sum_init(&picture->sums[i]);
     for (unsigned i = 0; i < picture->n_sides; i++)
         if (picture->stacks[i] != NULL &&
-            add_up(picture->question, picture->selections[i], picture->stacks[i], full,
+            add_up(picture->question, &picture->selections[i], picture->stacks[i], full,
                    &picture->sums[i], &facts, err) != FG_OK) {
             clear_sums(picture);
             return err->code;
@@ -158,12 +156,33 @@ static enum fg_code refine(struct picture *picture, struct fg_crown_verdict *ver
     return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
 }
 
+/* Of what is older than profiles are kept there are merged nodes, if anything. */
+static enum fg_code fit_sides(struct picture *picture, struct fg_err *err)
+{
+    if (errand_begin(picture->question, err) != FG_OK)
+        return err->code;
+    for (unsigned i = 0; i < picture->n_sides; i++) {
+        const struct stacks *stacks = picture->stacks[i];
+
+        if (stacks == NULL)
+            continue;
+        if (stacks->n_call_site + stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0)
+            blocks_widen(picture->question, &picture->selections[i]);
+        else if (blocks_need_profiles(picture->question, &picture->selections[i],
+                                      "call sites, spans and traces", err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
 static enum fg_code make_picture(struct picture *picture, struct fg_err *err)
 {
     struct question *question = picture->question;
     struct fg_crown_verdict verdict;
     struct picture_facts facts;
 
+    if (fit_sides(picture, err) != FG_OK)
+        return err->code;
     if (add_up_sides(picture, question->refine, &facts, err) != FG_OK)
         return err->code;
     picture->draw(picture, &verdict);
@@ -192,7 +211,7 @@ enum fg_code plan_picture(struct question *question, const struct selection *sel
 {
     struct picture picture = {
         .question = question,
-        .selections = {selection},
+        .selections = {*selection},
         .stacks = {stacks},
         .n_sides = 1,
         .max_nodes = max_nodes,
@@ -217,7 +236,7 @@ enum fg_code plan_diff(struct question *question, const struct side *left, const
 {
     struct picture picture = {
         .question = question,
-        .selections = {&left->selection, &right->selection},
+        .selections = {left->selection, right->selection},
         .stacks = {left->stacks, right->stacks},
         .n_sides = 2,
         .max_nodes = max_nodes,

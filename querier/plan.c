@@ -62,7 +62,9 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
         .names_only = names_only,
     };
 
-    if (errand_select_head(question, selection, stacks, names_only, &inner, &head, err) != FG_OK)
+    if (errand_begin(question, err) != FG_OK ||
+        blocks_need_profiles(question, selection, "lines and addresses", err) != FG_OK ||
+        errand_select_head(question, selection, stacks, names_only, &inner, &head, err) != FG_OK)
         return err->code;
     errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
     return errand_run(question, &errand.base, err);
@@ -387,5 +389,8 @@ enum fg_code plan_profiles(struct question *question, const struct selection *se
     };
 
     fg_assert(question->querier->n_ingesters == 0);
+    if (errand_begin(question, err) != FG_OK ||
+        blocks_need_profiles(question, selection, "single profiles", err) != FG_OK)
+        return err->code;
     return errand_run(question, &errand.base, err);
 }

@@ -129,9 +129,27 @@ static void add_verdict(struct question *question)
         add_number(question->req, "X-Flamegrid-Bound", question->bound);
 }
 
+/* What was answered where that is more than was asked for: merged nodes do not tell moments apart.
+ */
+enum { RANGES_MAX_BYTES = QUESTION_SIDES_MAX * 48 };
+
+static void add_ranges(struct question *question)
+{
+    char text[RANGES_MAX_BYTES] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i < question->n_wide; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%lld-%lld", i == 0 ? "" : ", ",
+                                (long long)(question->wide[i].start_ns / FG_MS_NS),
+                                (long long)(question->wide[i].end_ns / FG_MS_NS));
+    if (len > 0)
+        fg_http_add_header(question->req, "X-Flamegrid-Range", text);
+}
+
 static void add_statistics(struct question *question, int64_t took_ns)
 {
     add_verdict(question);
+    add_ranges(question);
     add_number(question->req, "X-Flamegrid-Profiles", question->profiles);
     add_number(question->req, "X-Flamegrid-Bytes", question->bytes);
     add_number(question->req, "X-Flamegrid-Series", question->series);
@@ -206,6 +224,14 @@ static struct question *question_create(struct fg_querier *querier, struct fg_ht
     return question;
 }
 
+/* Profiles, or merged nodes of them; 0: for ever. */
+static int64_t longest_kept(const struct fg_limit_settings *limits)
+{
+    if (limits->retention_period_ns == 0 || limits->retention_period_nodes_ns == 0)
+        return 0;
+    return FG_MAX(limits->retention_period_ns, limits->retention_period_nodes_ns);
+}
+
 /* The least that is set: 0 is none. */
 static int64_t least(int64_t a, int64_t b)
 {
@@ -230,7 +256,7 @@ static enum fg_code identify(struct question *question, struct fg_err *err)
         question->length_max_ns =
             least(question->length_max_ns, limits->values.max_query_length_ns);
         question->lookback_ns = least(question->lookback_ns, limits->values.max_query_lookback_ns);
-        question->retention_ns[i] = limits->values.retention_period_ns;
+        question->retention_ns[i] = longest_kept(&limits->values);
         fg_limits_unref(limits);
     }
     return FG_OK;

@@ -30,7 +30,10 @@
 #include "common/profile/tree.h"
 #include "querier/querier.h"
 
-enum { RENDER_GROUPS_MAX = 16 }; /* labels to group by; further ones are not looked at */
+enum {
+    RENDER_GROUPS_MAX = 16, /* labels to group by; further ones are not looked at */
+    QUESTION_SIDES_MAX = 2, /* of a comparison */
+};
 
 /* Parameters of the plain GET routes, read on the loop. ptr NULL: not given. */
 struct render_params {
@@ -61,7 +64,8 @@ struct question {
     struct fg_slice accept;      /* the header */
     struct fg_tenant_ids tenants;
     int64_t length_max_ns, lookback_ns;      /* the least of the tenants'; 0: any */
-    int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant; 0: for ever */
+    int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant: as long as something is kept,
+                                                profiles or merged nodes; 0: for ever */
     int64_t start_mono_ns, deadline_mono_ns;
     struct fg_arena *arena;
     struct fg_buf body;               /* of the answer */
@@ -73,6 +77,9 @@ struct question {
     bool refine;    /* the client wants pictures without any bound, whatever they cost */
     bool inexact;   /* some picture is not what a full merge would give */
     uint64_t bound; /* then it is wrong by so much at most */
+    struct fg_time_span
+        wide[QUESTION_SIDES_MAX]; /* what was answered where it is more than asked */
+    unsigned n_wide;
     struct blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
     struct fg_deletions *deletions;   /* [tenants.n], as of the snapshot; NULL: not known yet */
 };

@@ -601,13 +601,19 @@ static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
     return add_row(summing, FG_NODES_ALL, 0, bytes, err);
 }
 
+/* Days have their own profiles only (job.c), so a part is in one of them. */
+static bool is_in_span(const struct summing *summing, const struct fg_block_part *part)
+{
+    return part->t_min_ns >= summing->start_ns && part->t_max_ns < summing->end_ns;
+}
+
 /* Of parts in the span at hand. */
 static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
 {
     for (uint32_t i = 0; i < summing->above->n_parts; i++) {
         const struct merge_above_part *part = &summing->above->parts[i];
 
-        if (part->start_ns < summing->start_ns || part->end_ns > summing->end_ns)
+        if (!is_in_span(summing, part->part.part))
             continue;
         if (open_part(summing, part, err) != FG_OK ||
             (part->raw ? add_raw : add_nodes)(summing, err) != FG_OK)

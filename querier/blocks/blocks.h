@@ -55,6 +55,17 @@ const struct fg_blocks *blocks_manifest(const struct question *question, size_t 
 
 void blocks_end(struct question *question);
 
+/*
+ * Of profiles that were dropped there may be merged nodes, over days of weeks. A selection that
+ * begins or ends within what has one only is widened to its ends; the question notes it.
+ */
+void blocks_widen(struct question *question, struct selection *selection);
+
+/* FG_E_INVALID: some of the time has merged nodes only, which have no such thing (for people). */
+enum fg_code blocks_need_profiles(const struct question *question,
+                                  const struct selection *selection, const char *what,
+                                  struct fg_err *err) fg_must_check;
+
 /* --- between the two; nothing without a bucket. What they are asked is in question.h. --- */
 
 enum fg_code blocks_tree(struct question *question, const struct selection *selection,

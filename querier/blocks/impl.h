@@ -8,6 +8,7 @@
  *     things.c    bytes into what is kept: directories, indexes, trees, pages
  *     reader.c    the parts of a question, in batches that fit in memory; series that match
  *     nodes.c     which merged nodes take the place of reading a part
+ *     alone.c     merged nodes of profiles that are gone: which range, totals and labels of them
  *     under.c     objects that need not be opened, since others have their sums
  *     rows.c      which of their profiles are in the range
  *     select.c    their samples into sums
@@ -81,6 +82,7 @@ struct object {
     uint64_t bytes, profiles;
     struct fg_id digest;
     struct fg_block_range directory;
+    bool alone;                   /* merged nodes, of profiles that are gone */
     uint64_t nodes_bytes;         /* what merged nodes there are: right before it */
     struct fg_block_range head;   /* both, where they are little enough; else the directory */
     struct fg_id block_id;        /* what is made of it knows it by that */
@@ -99,11 +101,17 @@ struct objects {
     uint32_t blocks[FG_SNAPSHOT_TENANTS_MAX + 1]; /* where blocks of each tenant begin; by id */
 };
 
-/* Those of the question's snapshot with something of its tenants in the range; in the arena. nodes:
- * also those that hold merged nodes of others, and what these are made of is shut. */
+enum objects_which {
+    OBJECTS_PROFILES,
+    OBJECTS_AND_ALONE, /* also merged nodes that are alone */
+    OBJECTS_AND_NODES, /* also all others, and what these are made of is shut */
+    OBJECTS_ALONE,
+};
+
+/* Those of the question's snapshot with something of its tenants in the range; in the arena. */
 enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
-                          bool nodes, struct fg_arena *arena, struct objects *ret_objects,
-                          struct fg_err *err) fg_must_check;
+                          enum objects_which which, struct fg_arena *arena,
+                          struct objects *ret_objects, struct fg_err *err) fg_must_check;
 
 /* A block of a tenant of the question, or NULL. */
 struct object *objects_block(const struct objects *objects, uint32_t tenant, struct fg_id id);
@@ -165,12 +173,11 @@ struct reader {
     struct fg_arena_mark mark;
 };
 
-/* Finds the parts: fetches the directories. profile_type NULL: any. nodes: with parts of merged
- * nodes of others, of which nodes_choose() leaves none to be read as they are, and without what
- * these make needless. close() in any case. */
+/* Finds the parts: fetches the directories. profile_type NULL: any. Of parts of merged nodes only
+ * nodes_choose() leaves none to be read as they are. close() in any case. */
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,
-                         int64_t start_ns, int64_t end_ns, bool nodes,
+                         int64_t start_ns, int64_t end_ns, enum objects_which which,
                          struct fg_err *err) fg_must_check;
 void reader_close(struct reader *reader);
 
@@ -190,10 +197,35 @@ enum fg_code reader_next(struct reader *reader, struct fg_err *err) fg_must_chec
  * Says of each part what is to be read of it, so that all together is every profile of the question
  * once: merged nodes, and what they do not cover. Parts of which nothing but crowns is to be read
  * come behind n_parts, up to n_found. Beside full nodes crowns are read where that is what is asked
- * for.
+ * for, and (crowns_too) of what is alone and has nothing else. FG_E_INVALID: that does not do
+ * either.
  */
-enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what,
+enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what, bool crowns_too,
                           struct fg_err *err) fg_must_check;
+
+/* What nodes the parts have: part->nodes, of which nothing is deleted. */
+enum fg_code nodes_find(struct reader *reader, struct fg_err *err) fg_must_check;
+
+/* ---- alone.c ---- */
+
+/* The question's points of what is alone: totals of its rows, spread evenly over their times. */
+typedef enum fg_code (*alone_point)(void *arg, const struct fg_labels *labels, uint64_t step,
+                                    uint64_t sum, uint64_t count, struct fg_err *err);
+struct alone_grid {
+    int64_t start_ns, step_ns;
+    uint64_t last_step;
+    const char *const *group_by;
+    size_t n_group_by;
+    alone_point each; /* labels: with those made from the type */
+    void *arg;
+};
+enum fg_code alone_points(struct question *question, const struct selection *selection,
+                          const struct alone_grid *grid, struct fg_err *err) fg_must_check;
+
+/* Label sets of groups, with those made from each type: what is left of series. */
+typedef enum fg_code (*alone_labels)(void *arg, const struct fg_labels *labels, struct fg_err *err);
+enum fg_code alone_series(struct question *question, const struct selection *selection,
+                          alone_labels each, void *arg, struct fg_err *err) fg_must_check;
 
 /* ---- under.c ---- */
 

@@ -43,7 +43,31 @@ static bool is_touched(const struct reader *reader, const struct part *part)
                               FG_MIN(part->entry->t_max_ns, reader->end_ns));
 }
 
-static enum fg_code find_nodes(struct reader *reader, struct fg_err *err)
+/*
+ * Of what is alone nothing can be taken out: what is deleted of it, or what may be, goes with all
+ * of the part, as it will from the bucket (compactor/strip.h). How long it is kept the manifest
+ * says.
+ */
+static enum fg_code forget_named(struct reader *reader, struct part *part, struct fg_err *err)
+{
+    const struct fg_deletions *deletions = &reader->question->deletions[part->tenant];
+    uint32_t n = blocks_manifest(reader->question, part->tenant)->n_tombstones;
+    bool named = false;
+
+    for (uint32_t i = 0; i < n && !named; i++) {
+        struct fg_arena_mark mark = fg_arena_mark(reader->arena);
+
+        if (fg_nodes_named(part->nodes, part->entry, &deletions->items[i], reader->arena, &named,
+                           err) != FG_OK)
+            return err->code;
+        fg_arena_release(reader->arena, mark);
+    }
+    if (named)
+        part->nodes = NULL;
+    return FG_OK;
+}
+
+static enum fg_code fetch_nodes(struct reader *reader, struct fg_err *err)
 {
     struct fetch_list list = {0};
 
@@ -51,7 +75,8 @@ static enum fg_code find_nodes(struct reader *reader, struct fg_err *err)
         struct part *part = &reader->parts[i];
         struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
 
-        if (part->nodes != NULL || nod.len == 0 || is_touched(reader, part) ||
+        if (part->nodes != NULL || nod.len == 0 ||
+            (!part->object->alone && is_touched(reader, part)) ||
             nodes_are_with(part->object->entry, part->number, &part->nodes))
             continue;
         if (fetch_add(
@@ -62,6 +87,17 @@ static enum fg_code find_nodes(struct reader *reader, struct fg_err *err)
             return err->code;
     }
     return fetch_all(reader->question, &list, keep_nodes, reader, err);
+}
+
+enum fg_code nodes_find(struct reader *reader, struct fg_err *err)
+{
+    if (fetch_nodes(reader, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < reader->n_parts; i++)
+        if (reader->parts[i].object->alone && reader->parts[i].nodes != NULL &&
+            forget_named(reader, &reader->parts[i], err) != FG_OK)
+            return err->code;
+    return FG_OK;
 }
 
 /* ---- which series match ---- */
@@ -187,6 +223,7 @@ static enum fg_code make_source(struct choosing *choosing, const struct part *pa
         .t_max_ns = part->entry->t_max_ns,
         .n_profiles = part->entry->n_profiles,
         .digest = part->entry->digest,
+        .alone = part->object->alone,
         .raw_bytes = sample_bytes(part->entry) * choosing->reader->blocks->sample_weight,
         .tree_bytes =
             fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES | FG_BLOCK_WANT_TREE).len,
@@ -263,8 +300,9 @@ static enum fg_code plan_service(struct choosing *choosing, struct part *parts, 
     for (uint32_t i = 0; i < n; i++)
         if (make_source(choosing, &parts[i], &sources[i], err) != FG_OK)
             return err->code;
-    if (fg_plan_make(&choosing->query, sources, n, choosing->arena, &plan, err) != FG_OK ||
-        use(choosing, parts, n, &plan, err) != FG_OK)
+    if (fg_plan_make(&choosing->query, sources, n, choosing->arena, &plan, err) != FG_OK)
+        return fg_wrap(err, "service %.*s", FG_S(parts[0].entry->service));
+    if (use(choosing, parts, n, &plan, err) != FG_OK)
         return err->code;
     fg_arena_release(choosing->arena, mark);
     return FG_OK;
@@ -315,7 +353,7 @@ static bool is_read(const struct part *part)
 /* What nodes there are of what is open, and which series match where they do not say it. */
 static enum fg_code look(struct choosing *choosing, struct fg_err *err)
 {
-    if (find_nodes(choosing->reader, err) != FG_OK)
+    if (nodes_find(choosing->reader, err) != FG_OK)
         return err->code;
     put_aside(choosing->reader, has_anything);
     return find_indexes(choosing, err);
@@ -355,7 +393,8 @@ static enum fg_code choose(struct choosing *choosing, struct fg_err *err)
     return question_check(reader->question, err);
 }
 
-enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what, struct fg_err *err)
+enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what, bool crowns_too,
+                          struct fg_err *err)
 {
     const struct selection *selection = reader->selection;
     struct fg_matcher type = {.op = FG_MATCH_EQ,
@@ -366,7 +405,8 @@ enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what, struct
         .query = {.selector = &selection->selector,
                   .start_ns = reader->start_ns,
                   .end_ns = reader->end_ns,
-                  .what = what},
+                  .what = what,
+                  .crowns_too = crowns_too},
         .only_type = {&type, 1},
     };
 

@@ -81,16 +81,19 @@ static enum fg_code add_segments(const struct fg_snapshot *snapshot, int64_t sta
 
 /* What only holds sums of others is of use where all of it is asked for. */
 static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
-                     bool nodes)
+                     enum objects_which which)
 {
-    if (block->nodes_only)
-        return nodes && block->t_min_ns >= start_ns && block->t_max_ns <= end_ns;
+    if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ALONE)
+        return false;
+    if (block->nodes_only && !block->alone)
+        return which == OBJECTS_AND_NODES && block->t_min_ns >= start_ns &&
+               block->t_max_ns <= end_ns;
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
 }
 
 static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tenant,
-                               int64_t start_ns, int64_t end_ns, bool nodes, struct fg_arena *arena,
-                               struct objects *objects, struct fg_err *err)
+                               int64_t start_ns, int64_t end_ns, enum objects_which which,
+                               struct fg_arena *arena, struct objects *objects, struct fg_err *err)
 {
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
     char name[FG_NAME_MAX_BYTES];
@@ -105,10 +108,11 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
             .directory = {block->directory_offset, block->directory_bytes},
             .nodes_bytes = block->nodes_bytes,
             .block_id = block->id,
-            .made = block->nodes_only ? block : NULL,
+            .made = block->nodes_only && !block->alone ? block : NULL,
+            .alone = block->alone,
         };
 
-        if (!is_about(block, start_ns, end_ns, nodes))
+        if (!is_about(block, start_ns, end_ns, which))
             continue;
         if (fg_name_block(name, snapshot->tenants[tenant], block->id, err) != FG_OK ||
             add(objects, arena, name, &object, err) != FG_OK)
@@ -150,17 +154,18 @@ static void shut_under(struct objects *objects, uint32_t tenant)
 }
 
 enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
-                          bool nodes, struct fg_arena *arena, struct objects *ret_objects,
-                          struct fg_err *err)
+                          enum objects_which which, struct fg_arena *arena,
+                          struct objects *ret_objects, struct fg_err *err)
 {
     const struct fg_snapshot *snapshot = &question->snapshot->core;
     struct objects objects = {0};
 
-    if (add_segments(snapshot, start_ns, end_ns, arena, &objects, err) != FG_OK)
+    if (which != OBJECTS_ALONE &&
+        add_segments(snapshot, start_ns, end_ns, arena, &objects, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
         objects.blocks[i] = objects.n;
-        if (add_blocks(snapshot, i, start_ns, end_ns, nodes, arena, &objects, err) != FG_OK)
+        if (add_blocks(snapshot, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
             return err->code;
         objects.blocks[i + 1] = objects.n;
         shut_under(&objects, i);

@@ -246,14 +246,16 @@ static enum fg_code take_crowns(void *arg, struct reader *reader, struct fg_err 
     return code;
 }
 
-/* full: of merged nodes only full ones will do then, and of sums nothing is left out. */
+/* full: of merged nodes only full ones will do then, unless there are no others, and of sums
+ * nothing is left out. */
 enum fg_code blocks_picture(struct question *question, const struct selection *selection,
                             const struct stacks *stacks, bool full, struct fg_crown_sum *into,
                             struct picture_facts *facts, struct fg_err *err)
 {
     const struct blocks *blocks = question->querier->blocks;
     struct crowning crowning = {.blocks = blocks, .into = into, .facts = facts};
-    struct select_taker taker = {.take_crowns = full ? NULL : take_crowns,
+    struct select_taker taker = {.take_crowns = take_crowns,
+                                 .full = full,
                                  .stacks = &thing_names,
                                  .take = add_part,
                                  .arg = &crowning};

@@ -240,6 +240,38 @@ static enum fg_code read_all(struct totals *totals, struct fg_err *err)
     return FG_OK;
 }
 
+/* ---- merged nodes of profiles that are gone ---- */
+
+static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64_t step,
+                               uint64_t sum, uint64_t count, struct fg_err *err)
+{
+    struct totals *totals = arg;
+    fg_auto(fg_arena) *arena = fg_arena_create(totals->reader.blocks->memory_max_bytes);
+    struct fg_labels group = fg_labels_group(labels, totals->group_by, totals->n_group_by, arena);
+    struct total total = {.step = step, .sum = sum, .count = count};
+    size_t at;
+
+    if (group.items == NULL)
+        return blocks_too_large(err);
+    if (label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err) != FG_OK)
+        return err->code;
+    total.set = (uint32_t)at;
+    return add_total(totals, total, err);
+}
+
+static enum fg_code read_alone(struct totals *totals, struct fg_err *err)
+{
+    const struct alone_grid grid = {.start_ns = totals->start_ns,
+                                    .step_ns = totals->step_ns,
+                                    .last_step = totals->last_step,
+                                    .group_by = totals->group_by,
+                                    .n_group_by = totals->n_group_by,
+                                    .each = take_alone,
+                                    .arg = totals};
+
+    return alone_points(totals->reader.question, totals->reader.selection, &grid, err);
+}
+
 enum fg_code blocks_points(struct question *question, const struct selection *selection,
                            int64_t step_ns, const char *const *group_by, size_t n_group_by,
                            struct points_list *into, struct fg_err *err)
@@ -257,10 +289,13 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
     totals.max = question->querier->blocks->memory_max_bytes / sizeof *totals.items;
     label_sets_init(&totals.sets);
-    code = reader_open(&totals.reader, question, selection, selection->type_text,
-                       points_from_ns(selection, step_ns), selection->end_ns, false, err);
+    code =
+        reader_open(&totals.reader, question, selection, selection->type_text,
+                    points_from_ns(selection, step_ns), selection->end_ns, OBJECTS_PROFILES, err);
     if (code == FG_OK)
         code = read_all(&totals, err);
+    if (code == FG_OK)
+        code = read_alone(&totals, err);
     if (code == FG_OK)
         code = give(&totals, into, err);
     reader_close(&totals.reader);

@@ -135,7 +135,8 @@ enum fg_code reader_extend(struct reader *reader, struct fg_err *err)
 
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,
-                         int64_t start_ns, int64_t end_ns, bool nodes, struct fg_err *err)
+                         int64_t start_ns, int64_t end_ns, enum objects_which which,
+                         struct fg_err *err)
 {
     struct blocks *blocks = question->querier->blocks;
 
@@ -150,7 +151,7 @@ enum fg_code reader_open(struct reader *reader, struct question *question,
     if (take_selector(reader, selection, profile_type, err) != FG_OK)
         return err->code;
     reader->service = only_service(&reader->selector);
-    if (objects_find(question, start_ns, end_ns, nodes, reader->arena, &reader->objects, err) !=
+    if (objects_find(question, start_ns, end_ns, which, reader->arena, &reader->objects, err) !=
         FG_OK)
         return err->code;
     return reader_extend(reader, err);

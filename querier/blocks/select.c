@@ -369,17 +369,21 @@ static bool may_take_nodes(const struct stacks *stacks)
 }
 
 /* What is made of others has no full nodes. */
-static bool may_take_above(const struct select_taker *taker)
+static enum objects_which which_objects(const struct select_taker *taker, bool nodes)
 {
-    return taker->take_crowns != NULL;
+    if (!nodes || taker->take_crowns == NULL)
+        return OBJECTS_PROFILES;
+    return taker->full ? OBJECTS_AND_ALONE : OBJECTS_AND_NODES;
 }
 
 static enum fg_code choose(struct select *select, struct fg_err *err)
 {
     const struct select_taker *taker = select->taker;
 
-    if (nodes_choose(&select->reader, taker->take_crowns != NULL ? FG_NODES_CROWN : FG_NODES_FULL,
-                     err) != FG_OK)
+    bool crowns = taker->take_crowns != NULL;
+
+    if (nodes_choose(&select->reader, crowns && !taker->full ? FG_NODES_CROWN : FG_NODES_FULL,
+                     crowns, err) != FG_OK)
         return err->code;
     return taker->take_crowns == NULL ? FG_OK
                                       : taker->take_crowns(taker->arg, &select->reader, err);
@@ -395,8 +399,7 @@ enum fg_code select_sums(struct question *question, const struct selection *sele
 
     select.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
     code = reader_open(&select.reader, question, selection, selection->type_text,
-                       selection->start_ns, selection->end_ns,
-                       nodes && may_take_above(taker), err);
+                       selection->start_ns, selection->end_ns, which_objects(taker, nodes), err);
     if (code == FG_OK && nodes)
         code = choose(&select, err);
     if (code == FG_OK)

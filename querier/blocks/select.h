@@ -10,8 +10,10 @@
 struct thing;
 
 struct select_taker {
-    /* Takes the crowns that reader->parts[0, n_found) name; NULL: only full nodes will do. */
+    /* Takes the crowns that reader->parts[0, n_found) name; NULL: only full nodes will do. full:
+     * they will but of what is alone. */
     enum fg_code (*take_crowns)(void *arg, struct reader *reader, struct fg_err *err);
+    bool full;
     const struct thing *stacks; /* what ranks mean: thing_tree or thing_names */
     /* Takes a part that has values: part->sums, and stacks in part->tree_entry. What it makes in
      * the arena is gone afterwards. */

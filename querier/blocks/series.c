@@ -8,6 +8,24 @@ struct listing {
     struct label_sets *into;
 };
 
+/* labels: with those made from the type. */
+static enum fg_code add_labels(void *arg, const struct fg_labels *labels, struct fg_err *err)
+{
+    struct listing *listing = arg;
+    struct fg_arena *arena = listing->reader.arena;
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct fg_labels shown = fg_labels_restrict(labels, listing->names, listing->n_names, arena);
+    enum fg_code code;
+    size_t at;
+
+    if (labels->items == NULL || shown.items == NULL)
+        code = blocks_too_large(err);
+    else
+        code = label_sets_take(listing->into, &shown, listing->reader.question->arena, &at, err);
+    fg_arena_release(arena, mark);
+    return code;
+}
+
 static enum fg_code add_match(struct listing *listing, const struct part *part,
                               const struct fg_block_match *match, struct fg_err *err)
 {
@@ -16,14 +34,8 @@ static enum fg_code add_match(struct listing *listing, const struct part *part,
     struct fg_arena *arena = listing->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_labels labels = fg_labels_with_type(&series->labels, &type, arena);
-    struct fg_labels shown = fg_labels_restrict(&labels, listing->names, listing->n_names, arena);
-    enum fg_code code;
-    size_t at;
+    enum fg_code code = add_labels(listing, &labels, err);
 
-    if (labels.items == NULL || shown.items == NULL)
-        code = blocks_too_large(err);
-    else
-        code = label_sets_take(listing->into, &shown, listing->reader.question->arena, &at, err);
     fg_arena_release(arena, mark);
     return code;
 }
@@ -64,9 +76,11 @@ enum fg_code blocks_series(struct question *question, const struct selection *se
     if (question->snapshot == NULL)
         return FG_OK;
     code = reader_open(&listing.reader, question, selection, NULL, selection->start_ns,
-                       selection->end_ns, false, err);
+                       selection->end_ns, OBJECTS_PROFILES, err);
     if (code == FG_OK)
         code = read_all(&listing, err);
+    if (code == FG_OK)
+        code = alone_series(question, selection, add_labels, &listing, err);
     reader_close(&listing.reader);
     return code;
 }
@@ -98,7 +112,8 @@ static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
     uint32_t number = fg_l0_tenant(l0, snapshot->tenants[tenant]);
 
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (!blocks->blocks[i].nodes_only) /* what they sum up is in others */
+        if (!blocks->blocks[i].nodes_only ||
+            blocks->blocks[i].alone) /* what they sum up is in others */
             count_left(left, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
                        blocks->blocks[i].t_max_ns, into);
     for (uint32_t i = 0; number != FG_L0_NO_TENANT && i < l0->n_segments; i++) {

@@ -33,7 +33,7 @@ struct planning {
 
 static bool is_made(const struct fg_plan_source *source)
 {
-    return source->nodes != NULL && source->nodes->n_made_of > 0;
+    return source->nodes != NULL && source->nodes->n_made_of > 0 && !source->alone;
 }
 
 /* ---- grounds ---- */
@@ -133,7 +133,8 @@ static enum fg_code prepare(struct planning *planning, struct fg_err *err)
                                                    .source = &planning->sources[i],
                                                    .number = i,
                                                    .arena = planning->arena,
-                                                   .raw = !is_made(&planning->sources[i])};
+                                                   .raw = !is_made(&planning->sources[i]) &&
+                                                          !planning->sources[i].alone};
     return find_grounds(planning, err);
 }
 
@@ -296,6 +297,32 @@ static enum fg_code find_missing(const struct planning *planning, struct fg_plan
     return FG_OK;
 }
 
+/* What is alone has all types that its profiles had. */
+static bool has_type(const struct fg_plan_source *source, const struct fg_profile_type *type)
+{
+    for (uint32_t t = 0; source->nodes != NULL && t < source->nodes->n_types; t++)
+        if (fg_profile_type_eq(&source->nodes->types[t], type))
+            return true;
+    return false;
+}
+
+/* The best that can be done with one that stands by itself. */
+static enum fg_code plan_ground(struct planning *planning, uint32_t number, struct fg_err *err)
+{
+    const struct fg_plan_source *source = &planning->sources[number];
+
+    if (source->alone && !has_type(source, &planning->query->type))
+        return FG_OK;
+    if (fg_plan_source_make(&planning->works[number], err) != FG_OK)
+        return err->code;
+    if (source->alone && planning->works[number].bytes == FG_PLAN_NEVER)
+        return fg_fail(
+            err, FG_E_INVALID,
+            "the profiles were dropped, and the merged nodes that are left of them do not "
+            "tell apart what the query asks for");
+    return FG_OK;
+}
+
 enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_plan_source *sources,
                           uint32_t n_sources, struct fg_arena *arena, struct fg_plan *ret_plan,
                           struct fg_err *err)
@@ -309,7 +336,7 @@ enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_pla
     if (prepare(&planning, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < n_sources; i++)
-        if (!is_made(&sources[i]) && fg_plan_source_make(&planning.works[i], err) != FG_OK)
+        if (!is_made(&sources[i]) && plan_ground(&planning, i, err) != FG_OK)
             return err->code;
     if (find_aboves(&planning, err) != FG_OK)
         return err->code;

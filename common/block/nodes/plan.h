@@ -4,8 +4,9 @@
  *
  * Sources are what a service's blocks and segments have of it: those that hold profiles, and those
  * that only hold nodes made of the profiles of others (6 hours, weeks), which cost nothing to leave
- * aside. A patch of late data is one more source with profiles. Nothing is assumed about levels:
- * the rows of each source say what there is.
+ * aside. A patch of late data is one more source with profiles. One that is alone is made of what
+ * is gone: its profiles are nowhere else, and cannot be read. Nothing is assumed about levels: the
+ * rows of each source say what there is.
  *
  * What a source is made of need not be among the sources: its nodes are believed then, and where
  * they do not answer, the plan says what is missing. So the caller opens only what has to be.
@@ -31,6 +32,7 @@ struct fg_plan_source {
     struct fg_id digest; /* sum of their ids */
     uint64_t raw_bytes;  /* of its samples */
     uint64_t tree_bytes; /* of stacks and symbols, which raw data and full nodes need */
+    bool alone;
     /* All series of the type, ascending; NULL: not known, which groups can make good for. */
     const struct fg_plan_series *series;
     uint32_t n_series;
@@ -41,6 +43,7 @@ struct fg_plan_query {
     const struct fg_selector *selector; /* without the type */
     int64_t start_ns, end_ns;           /* profiles' times, inclusive */
     enum fg_nodes_what what;            /* at least this: a full node will do for all */
+    bool crowns_too;                    /* of what is alone, where there is nothing better */
 };
 
 /* A node to be read. */
@@ -68,7 +71,10 @@ struct fg_plan {
     uint32_t n_missing;
 };
 
-/* FG_E_LIMIT at the arena's end. FG_E_INVALID: start after end, a source twice. */
+/*
+ * FG_E_LIMIT at the arena's end. FG_E_INVALID: start after end, a source twice; one that is alone
+ * cannot answer.
+ */
 enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_plan_source *sources,
                           uint32_t n_sources, struct fg_arena *arena, struct fg_plan *ret_plan,
                           struct fg_err *err) fg_must_check;

@@ -264,6 +264,8 @@ bool fg_plan_serves(const struct fg_plan_work *work, uint32_t row, bool linear,
     const struct fg_nodes_place *places = work->source->nodes->rows[row].places;
     enum fg_nodes_what what = work->query->what;
 
+    if (work->source->alone && work->query->crowns_too && what == FG_NODES_FULL)
+        what = FG_NODES_CROWN;
     if (places[what].bytes == 0 || (linear && what == FG_NODES_CROWN))
         what = FG_NODES_FULL;
     *ret_what = what;
