@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "lib"))
 import caching  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
+import keeping  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(ROOT, "build", "bucket")
@@ -285,6 +286,10 @@ def export_from_a_directory(folder):
     exporting.export_and_push_back(Bucket([], {}), [], tempfile.mkdtemp(dir=folder))
 
 
+def nodes_outlive_profiles(folder):
+    keeping.nodes_outlive_profiles(Bucket([], {}), [], tempfile.mkdtemp(dir=folder))
+
+
 def server_settings_of(store, prefix):
     settings = settings_of(store) + ["--bucket.s3.access_key", NAME, "--bucket.s3.secret_key", NAME]
     settings[settings.index("command")] = prefix
@@ -317,6 +322,7 @@ def main():
         tally.run("command on a directory", command_on_a_directory, folder)
         tally.run("command without a verb", command_without_a_verb, folder)
         tally.run("export from a directory", export_from_a_directory, folder)
+        tally.run("nodes outlive profiles", nodes_outlive_profiles, folder)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
                  "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store}
