@@ -11,6 +11,8 @@
 #ifndef FG_COMMON_RUN_STOP_H
 #define FG_COMMON_RUN_STOP_H
 
+#include "common/base/time.h"
+
 /* Blocks both signals, in the calling thread and all it creates. Called first in main. */
 void fg_stop_init(void);
 
@@ -19,6 +21,9 @@ void fg_stop_init(void);
  * exit code 128 + signal (130, 143). From the thread that called fg_stop_init().
  */
 int fg_stop_wait(void);
+
+/* The same for so long at most; 0: none came. */
+int fg_stop_wait_for(int64_t timeout_ns);
 
 /* Writing to a peer that has gone becomes EPIPE, an ordinary error. */
 void fg_ignore_sigpipe(void);

@@ -21,6 +21,7 @@ int cli_query(int argc, char **argv);
 int cli_labels(int argc, char **argv);
 int cli_bucket(int argc, char **argv);
 int cli_ring(int argc, char **argv);
+int cli_canary(int argc, char **argv);
 
 /* The overview: what `flamegrid --help` shows. */
 void cli_help(FILE *out);

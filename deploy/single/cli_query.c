@@ -1,12 +1,12 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/pbjson.h"
+#include "common/profile/flame.h"
 #include "common/profile/selector.h"
 #include "deploy/single/ask.h"
 #include "deploy/single/cli.h"
 #include "deploy/single/output.h"
 #include "deploy/single/show.h"
-#include "deploy/single/treebytes.h"
 #include "proto/querier_v1.pb-c.h"
 
 #include <unistd.h>
@@ -76,44 +76,12 @@ static enum fg_code write_buf(const struct query *query, const struct fg_buf *ou
 
 /* ---- table and folded ---- */
 
-static enum fg_code read_stacktraces(const struct query *query, struct fg_slice bytes,
-                                     struct fg_tree *tree, struct fg_err *err)
+static enum fg_code ask_sum(const struct query *query, struct fg_tree *tree, struct fg_err *err)
 {
-    Querier__V1__SelectMergeStacktracesResponse *answer =
-        querier__v1__select_merge_stacktraces_response__unpack(NULL, bytes.len, bytes.ptr);
-    enum fg_code code;
-
-    if (answer == NULL)
-        return fg_fail(err, FG_E_DECODE, "the answer cannot be read");
-    code = treebytes_decode(fg_bytes(answer->tree.data, answer->tree.len), tree, err);
-    querier__v1__select_merge_stacktraces_response__free_unpacked(answer, NULL);
-    if (code == FG_OK && tree->n_nodes == 0)
-        return fail_empty(query, err);
-    return code;
-}
-
-static enum fg_code ask_tree(const struct query *query, struct fg_tree *tree, struct fg_err *err)
-{
-    Querier__V1__SelectMergeStacktracesRequest request;
-    struct client_reply reply = {0};
-
-    querier__v1__select_merge_stacktraces_request__init(&request);
-    request.profile_typeid = fg_arena_text(query->arena, query->type_id);
-    request.label_selector = fg_arena_text(query->arena, query->selection.labels);
-    if (request.profile_typeid == NULL || request.label_selector == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the selector is too long");
-    request.start = query->range.start_ms;
-    request.end = query->range.end_ms;
-    request.opt_max_nodes_case =
-        QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__OPT_MAX_NODES_MAX_NODES;
-    request.max_nodes = query->max_nodes == 0 ? FG_FLAME_NODES_MAX : (int64_t)query->max_nodes;
-    request.format = QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
-    if (client_call(query->client, "querier.v1.QuerierService/SelectMergeStacktraces",
-                    &request.base, &reply, err) != FG_OK)
+    if (ask_tree(query->client, query->type_id, query->selection.labels, &query->range,
+                 query->max_nodes, query->arena, tree, err) != FG_OK)
         return err->code;
-    enum fg_code code = read_stacktraces(query, fg_buf_slice(&reply.body), tree, err);
-    client_reply_done(&reply);
-    return code;
+    return tree->n_nodes == 0 ? fail_empty(query, err) : FG_OK;
 }
 
 static void write_title(const struct query *query, struct fg_buf *out)
@@ -134,7 +102,7 @@ static enum fg_code run_table(const struct query *query, struct fg_err *err)
         return err->code;
     fg_tree_init(&tree);
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
-    if (ask_tree(query, &tree, err) == FG_OK) {
+    if (ask_sum(query, &tree, err) == FG_OK) {
         write_title(query, &out);
         show_table(&tree, type.unit, query->limit, &out);
         err->code = write_buf(query, &out, err);
@@ -151,7 +119,7 @@ static enum fg_code run_folded(const struct query *query, struct fg_err *err)
 
     fg_tree_init(&tree);
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
-    if (ask_tree(query, &tree, err) == FG_OK) {
+    if (ask_sum(query, &tree, err) == FG_OK) {
         fg_flame_write_folded(&tree, &out);
         err->code = write_buf(query, &out, err);
     }

@@ -96,6 +96,8 @@ enum fg_code client_create(const struct client_config *config, struct client **r
     fg_assert(client->curl != NULL); /* memory is gone */
     client->url = copy_url(url == NULL ? default_url : url);
     set_defaults(client);
+    if (config->timeout_s > 0)
+        curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
     /* Waiting for "100 Continue" would cost a second with servers that do not say it. */
     add_header(&client->headers, "Expect", "");
     add_header(&client->headers, "X-Scope-OrgID", tenant);

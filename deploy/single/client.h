@@ -17,6 +17,7 @@ struct client_config {
     const char *url;    /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
     const char *tenant; /* X-Scope-OrgID; NULL: FLAMEGRID_TENANT, else none */
     const char *token;  /* Authorization: Bearer; NULL: FLAMEGRID_TOKEN, else none */
+    unsigned timeout_s; /* of a request; 0: minutes, since large queries take long */
 };
 
 /* The lines of an options table that fill a client_config. */

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The commands push, query and labels against a real server: what they print, and how they fail.
+"""The commands push, query, labels and canary against a real server: what they print, and how they fail.
 
     cli_test.py [-k REGEX]
 """
 
 import gzip
+import http.client
 import http.server
 import json
 import os
@@ -18,6 +19,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import canary  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -335,6 +337,76 @@ def case_ring(cli):
     cli.bad(2, "ls, forget or replicate has to follow", "ring", "rm", *options)
     cli.bad(2, "unexpected argument", "ring", "ls", "ann", *options)
     check(b"gives up a member" in cli.good("ring", "--help"), "help")
+
+
+class Between(http.server.BaseHTTPRequestHandler):
+    """A proxy that hands everything on, but the pushes whose turn is in `swallowed`: 200, and gone."""
+
+    protocol_version = "HTTP/1.1"
+    server_port = 0
+    swallowed = ()
+    lock = threading.Lock()
+    pushes = 0
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status, answer = self.hand_on(body)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def hand_on(self, body):
+        if self.path.startswith("/ingest"):
+            with Between.lock:
+                Between.pushes += 1
+                if Between.pushes in self.swallowed:
+                    return 200, b""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server_port, timeout=TIMEOUT_S)
+        connection.request("POST", self.path, body, {"Content-Type": self.headers["Content-Type"]})
+        response = connection.getresponse()
+        try:
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def log_message(self, *_):
+        pass
+
+
+CANARY = ["--for", "2s", "--rate", "100/s", "--reads", "20/s"]
+
+
+def case_canary(cli):
+    with canary.Canary(cli.environment["FLAMEGRID_URL"], *CANARY) as bird:
+        code, sums = bird.finish()
+        check(code == 0 and bird.errors() == "", "exit code %d, %s:\n%s", code, sums, bird.log())
+    check(sums["pushed"] == sums["acknowledged"] > 10 and sums["reads"] > 1, "%s", sums)
+    check(sums["lost"] == sums["double"] == sums["foreign"] == sums["unknown"] == 0, "%s", sums)
+
+
+def case_canary_finds_what_is_lost(cli):
+    port = int(cli.environment["FLAMEGRID_URL"].rsplit(":", 1)[1])
+    handler = type("Handler", (Between,), {"server_port": port, "swallowed": (5, 23)})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as proxy:
+        proxy.daemon_threads = True
+        threading.Thread(target=proxy.serve_forever).start()
+        try:
+            with canary.Canary("http://127.0.0.1:%d" % proxy.server_address[1], *CANARY) as bird:
+                code, sums = bird.finish()
+                named = set(re.findall(r"what=lost number=(\d+)", bird.errors(10000)))
+        finally:
+            proxy.shutdown()
+    check(code == 1 and sums["lost"] >= 2 and sums["double"] == 0, "exit code %d, %s", code, sums)
+    check(len(named) == 2, "%s", named)
+
+
+def case_canary_failures(cli):
+    cli.bad(2, "--rate 0", "canary", "--rate", "0")
+    cli.bad(2, "--rate 5/h", "canary", "--rate", "5/h")
+    cli.bad(2, "--for soon is not a duration", "canary", "--for", "soon")
+    cli.bad(2, "only options", "canary", "http://somewhere")
+    cli.bad(1, "999999", "canary", "--listen", "127.0.0.1:999999")
 
 
 def main():

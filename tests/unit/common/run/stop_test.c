@@ -60,6 +60,27 @@ static void the_second_signal_ends_at_once(void **state)
     first_asks_second_ends(SIGTERM, SIGINT, 130);
 }
 
+/* A child, since the signals stay blocked in whoever asked. */
+static void waiting_has_an_end(void **state)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        fg_stop_init();
+        if (fg_stop_wait_for(FG_MS_NS) != 0)
+            _exit(WRONG);
+        if (kill(getpid(), SIGTERM) != 0 || fg_stop_wait_for(INT64_MAX) != SIGTERM)
+            _exit(WRONG);
+        _exit(STOPPED_IN_ORDER);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), STOPPED_IN_ORDER);
+}
+
 static void a_broken_pipe_is_an_error(void **state)
 {
     int ends[2];
@@ -76,6 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_signal_ends_at_once),
+        cmocka_unit_test(waiting_has_an_end),
         cmocka_unit_test(a_broken_pipe_is_an_error),
     };
 

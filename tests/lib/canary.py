@@ -1,0 +1,49 @@
+"""`flamegrid canary` as the ledger client of a test: started, stopped, and its counts."""
+
+import os
+import signal
+import subprocess
+import tempfile
+
+import flamegrid
+
+STOP_TIMEOUT_S = 180  # it waits for answers, settles what it sent, and asks for all of it once more
+
+
+class Canary:
+    """One process. Use as a context: it ends with it. What it says is in the file log_path."""
+
+    def __init__(self, url, *arguments, query_url=None):
+        handle, self.log_path = tempfile.mkstemp(prefix="flamegrid-canary.")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("FLAMEGRID_", "FG_"))}
+        environment["NO_PROXY"] = "127.0.0.1"
+        with os.fdopen(handle, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [flamegrid.binary(), "canary", "--url", url, "--query-url", query_url or url, *arguments],
+                stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=environment, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        os.unlink(self.log_path)
+
+    def finish(self):
+        """(exit code, {count: value}) of one that ends by itself."""
+        out, _ = self.process.communicate(timeout=STOP_TIMEOUT_S)
+        return self.process.returncode, {line.split()[0]: int(line.split()[1]) for line in out.splitlines()}
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.finish()
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8") as log:
+            return log.read()
+
+    def errors(self, most=10):
+        """The first lines about wrong answers."""
+        return "\n".join([line for line in self.log().splitlines() if "level=error" in line][:most])
