@@ -4,15 +4,11 @@ versitygw keeps every condition that we need, so the suite has to pass and the p
 passes over If-Match when an upload in parts is completed: there the proof has to refuse it, and say so.
 """
 
-import hashlib
-import hmac
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -22,139 +18,10 @@ import caching  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import keeping  # noqa: E402
+import stores  # noqa: E402
+from stores import NAME, Versitygw, signed_put  # noqa: E402
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.path.join(ROOT, "build", "bucket")
-OLDEST_GO = (1, 25)
-INSTALL_TIMEOUT_S = 900
-START_TIMEOUT_S = 60
 SUITE_TIMEOUT_S = 300
-NAME = "flamegrid"  # of bucket, access key and secret key
-REGION = "us-east-1"
-
-
-class Unavailable(Exception):
-    """A toolchain or a registry is not there; nothing is wrong with us."""
-
-
-def fetch(*command, **options):
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=INSTALL_TIMEOUT_S, **options)
-    except (OSError, subprocess.TimeoutExpired) as missing:
-        raise Unavailable(str(missing))
-    if done.returncode != 0:
-        raise Unavailable("%s: %s" % (" ".join(command), done.stdout.decode("utf-8", "replace")[-400:]))
-    return done.stdout.decode("utf-8", "replace")
-
-
-class Store:
-    """A server process with an empty bucket."""
-
-    refused = None  # what the proof says of it
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.port = flamegrid.free_port()
-        self.url = "http://127.0.0.1:%d" % self.port
-        self.process = None
-
-    def start(self):
-        self.install()
-        self.process = subprocess.Popen(self.command(), cwd=self.folder, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        env={**os.environ, "ROOT_ACCESS_KEY": NAME, "ROOT_SECRET_KEY": NAME})
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self.make_bucket():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("%s did not start" % type(self).__name__)
-            time.sleep(0.05)
-
-    def stop(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def make_bucket(self):
-        try:
-            with urllib.request.urlopen(signed_put("127.0.0.1:%d" % self.port, "/" + NAME), timeout=5):
-                return True
-        except urllib.error.HTTPError as fault:
-            return fault.code == 409  # it is there
-        except OSError:
-            return False
-
-
-class Versitygw(Store):
-    program = os.path.join(BUILD, "versitygw")
-
-    def install(self):
-        """Built once, from what go.sum locks."""
-        version = re.search(r"go(\d+)\.(\d+)", fetch("go", "version"))
-        if version is None or tuple(map(int, version.groups())) < OLDEST_GO:
-            raise Unavailable("no Go %d.%d or later" % OLDEST_GO)
-        fetch("go", "build", "-mod=readonly", "-o", self.program, "github.com/versity/versitygw/cmd/versitygw",
-              cwd=os.path.join(HERE, "versitygw"))
-        self.home = os.path.join(self.folder, "store")
-        os.makedirs(self.home, exist_ok=True)
-        try:
-            # Where there are none it could keep etags beside the objects (--sidecar), but then it gives a
-            # content with another one's etag now and then, and updates are lost.
-            os.setxattr(self.home, "user.flamegrid", b"")
-        except OSError as fault:
-            raise Unavailable("%s: attributes for users: %s" % (self.home, fault))
-
-    def command(self):
-        return [self.program, "--port", "127.0.0.1:%d" % self.port, "--quiet", "posix", self.home]
-
-
-class Moto(Store):
-    refused = "a multipart put if match"
-
-    def install(self):
-        """A virtual environment with what locks/moto.txt lists."""
-        self.home = os.path.join(BUILD, "venv-moto")
-        if not os.path.exists(os.path.join(self.home, "bin", "pip")):
-            fetch(sys.executable, "-m", "venv", self.home)
-        fetch(os.path.join(self.home, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check",
-              "--require-hashes", "--requirement", os.path.join(HERE, "locks", "moto.txt"))
-
-    def command(self):
-        return [os.path.join(self.home, "bin", "moto_server"), "-H", "127.0.0.1", "-p", str(self.port)]
-
-
-def signed_put(host, path, content=b""):
-    """Signed by Signature Version 4, by other lines than those under test."""
-    date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    digest = hashlib.sha256(content).hexdigest()
-    headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": date}
-    names = ";".join(sorted(headers))
-    request = "\n".join(["PUT", path, "", *("%s:%s" % item for item in sorted(headers.items())), "", names, digest])
-    scope = "%s/%s/s3/aws4_request" % (date[:8], REGION)
-    text = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(request.encode()).hexdigest()])
-    key = ("AWS4" + NAME).encode()
-    for part in scope.split("/"):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    headers["Content-Type"] = "application/octet-stream"  # else it would be a form
-    headers["Authorization"] = "AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%s" % (
-        NAME, scope, names, hmac.new(key, text.encode(), hashlib.sha256).hexdigest())
-    return urllib.request.Request("http://%s%s" % (host, path), data=content, method="PUT", headers=headers)
-
-
-def any_store(folder):
-    """The first of them that can be had; why not, of each, where none can."""
-    reasons = []
-    for kind in (Versitygw, Moto):
-        store = kind(folder)
-        try:
-            store.start()
-            return store, reasons
-        except Unavailable as why:
-            reasons.append("%s: %s" % (kind.__name__, why))
-        except RuntimeError:
-            store.stop()
-            raise
-    return None, reasons
 
 
 # ---- the suite ----
@@ -250,8 +117,7 @@ def command_without_a_verb(_folder):
 
 
 def settings_of(store):
-    return ["--bucket.type", "s3", "--bucket.s3.endpoint", store.url, "--bucket.s3.bucket", NAME,
-            "--bucket.s3.prefix", "command"]
+    return stores.settings(store, "command")
 
 
 def command_on_a_store(store, _folder):
@@ -291,9 +157,7 @@ def nodes_outlive_profiles(folder):
 
 
 def server_settings_of(store, prefix):
-    settings = settings_of(store) + ["--bucket.s3.access_key", NAME, "--bucket.s3.secret_key", NAME]
-    settings[settings.index("command")] = prefix
-    return settings
+    return stores.settings(store, prefix) + stores.keys()
 
 
 def disk_cache_of_a_store(store, _folder):
@@ -317,7 +181,6 @@ def secrets_are_not_shown(_store, _folder):
 
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
-    os.makedirs(BUILD, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="flamegrid-bucket.") as folder:
         tally.run("command on a directory", command_on_a_directory, folder)
         tally.run("command without a verb", command_without_a_verb, folder)
@@ -326,7 +189,7 @@ def main():
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
                  "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store}
-        store, reasons = any_store(folder)
+        store, reasons = stores.any_store(folder)
         if store is None:
             for name in ["suite", *cases]:
                 if tally.wants(name):
