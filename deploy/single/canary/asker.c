@@ -2,7 +2,10 @@
 #include "deploy/single/ask.h"
 #include "deploy/single/canary/impl.h"
 
-enum { ASK_MAX_BYTES = 256 * 1024 }; /* of a request's texts */
+enum {
+    ASK_MAX_BYTES = 256 * 1024,              /* of a request's texts */
+    TIMELINE_PROFILES_MAX = 8 * 1024 * 1024, /* points are doubles: their sum is exact below 2^53 */
+};
 
 /* ---- what is asked ---- */
 
@@ -265,6 +268,12 @@ enum fg_code canary_ask(struct canary *canary, struct client *client,
     return code;
 }
 
+bool canary_may_sum(const struct canary *canary)
+{
+    return ledger_n_settled(canary->ledger) + ledger_n_pending(canary->ledger) <
+           TIMELINE_PROFILES_MAX;
+}
+
 /* Under the lock, until it is stopped. */
 static void ask_on(struct canary *canary, struct client *client)
 {
@@ -273,7 +282,7 @@ static void ask_on(struct canary *canary, struct client *client)
     while (!canary->stopped) {
         int64_t next_ns = canary_now_ns() + canary->config.read_interval_ns;
         struct ledger_range range = draw_range(canary, &draw);
-        bool timeline = drawn(&draw, 4) == 0;
+        bool timeline = drawn(&draw, 4) == 0 && canary_may_sum(canary);
         struct fg_err err;
 
         if (range.end_ms > range.start_ms && ledger_next(canary->ledger) > 0)

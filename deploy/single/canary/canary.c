@@ -189,8 +189,11 @@ enum fg_code canary_last_check(struct canary *canary, int64_t deadline_mono_ns, 
     if (client_create(&canary->config.query, &client, err) != FG_OK)
         return err->code;
     (void)pthread_mutex_lock(&canary->lock);
-    for (uint32_t i = 0; i < 2 * canary->config.services && code == FG_OK; i++)
-        code = check_service(canary, client, i / 2, i % 2 != 0, deadline_mono_ns, err);
+    for (uint32_t i = 0; i < canary->config.services && code == FG_OK; i++) {
+        code = check_service(canary, client, i, false, deadline_mono_ns, err);
+        if (code == FG_OK && canary_may_sum(canary))
+            code = check_service(canary, client, i, true, deadline_mono_ns, err);
+    }
     (void)pthread_mutex_unlock(&canary->lock);
     client_destroy(client);
     return code;

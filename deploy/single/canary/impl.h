@@ -69,6 +69,9 @@ void *canary_ask_loop(void *arg);
 enum fg_code canary_ask(struct canary *canary, struct client *client,
                         const struct ledger_range *range, bool timeline, struct fg_err *err);
 
+/* Under the lock: are there few enough for sums over time to be exact? */
+bool canary_may_sum(const struct canary *canary);
+
 /* Under the lock: since the beginning, or as far back as is asked; whole seconds. */
 struct ledger_range canary_whole_range(const struct canary *canary, uint32_t service);
 
