@@ -84,7 +84,7 @@ void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *
     struct fg_tree named;
 
     fg_tree_init(&named);
-    fg_tree_name_all(tree, &named, nodes);
+    fg_tree_name_new(tree, &named, nodes);
     fg_name_tree_init(names, &named);
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         if (nodes[i] != FG_TREE_ROOT)

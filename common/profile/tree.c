@@ -3,6 +3,7 @@
 enum {
     TREE_MIN_NODES = 64,
     NODE_MIN_BYTES = 3, /* encoded: parent, location, self */
+    NEAR_CHILDREN = 16, /* most nodes have few, the root and its like hundreds */
 };
 
 void fg_tree_init(struct fg_tree *tree)
@@ -45,7 +46,8 @@ void fg_tree_reserve(struct fg_tree *tree, uint32_t count)
     fg_map_reserve(&tree->map, count);
 }
 
-static uint32_t node_add(struct fg_tree *tree, uint64_t hash, uint32_t parent, uint32_t location)
+/* Nothing finds it but who knows its number. */
+static uint32_t node_append(struct fg_tree *tree, uint32_t parent, uint32_t location)
 {
     uint32_t node = tree->n_nodes;
 
@@ -56,8 +58,15 @@ static uint32_t node_add(struct fg_tree *tree, uint64_t hash, uint32_t parent, u
     tree->parents[node] = parent;
     tree->locations[node] = location;
     tree->self[node] = 0;
-    fg_map_add(&tree->map, hash, node);
     tree->n_nodes++;
+    return node;
+}
+
+static uint32_t node_add(struct fg_tree *tree, uint64_t hash, uint32_t parent, uint32_t location)
+{
+    uint32_t node = node_append(tree, parent, location);
+
+    fg_map_add(&tree->map, hash, node);
     return node;
 }
 
@@ -145,10 +154,51 @@ void fg_tree_merge_used(struct fg_tree *tree, const struct fg_tree *from)
 
 /* ---- names ---- */
 
+/*
+ * Children of the nodes of a new tree, found by going through the first few that each has; only
+ * further ones are in the tree's map. Stacks come depth first, so these are at hand, while a probe
+ * of a map of millions of nodes is not.
+ */
+struct near {
+    uint32_t *first; /* [1 + node]: its first child, or FG_MAP_NONE; [0]: of the root */
+    uint32_t *next;  /* [node]: its parent's next one */
+    uint32_t cap;
+};
+
+static void near_grow(struct near *near, uint32_t cap)
+{
+    uint32_t from = near->cap;
+
+    near->first = fg_realloc(near->first, ((size_t)cap + 1) * sizeof *near->first);
+    near->next = fg_realloc(near->next, cap * sizeof *near->next);
+    memset(near->first + (from == 0 ? 0 : from + 1), 0xff,
+           ((size_t)cap - from + (from == 0)) * sizeof *near->first); /* FG_MAP_NONE */
+    memset(near->next + from, 0xff, (cap - from) * sizeof *near->next);
+    near->cap = cap;
+}
+
+static uint32_t near_child(struct near *near, struct fg_tree *tree, uint32_t parent,
+                           uint32_t location)
+{
+    uint32_t *link = &near->first[parent + 1], node; /* FG_TREE_ROOT + 1 is 0 */
+    uint32_t steps = 0;
+
+    for (; *link != FG_MAP_NONE; link = &near->next[*link]) {
+        if (tree->locations[*link] == location)
+            return *link;
+        if (++steps == NEAR_CHILDREN)
+            return fg_tree_child(tree, parent, location);
+    }
+    node = node_append(tree, parent, location);
+    *link = node;
+    return node;
+}
+
 /* A tree on its way to a tree of names. */
 struct naming {
     const struct fg_tree *tree;
     struct fg_tree *into;
+    struct near *near;   /* NULL: `into` is to be added to by others */
     uint32_t *functions; /* of a function: its location in `into`, or FG_MAP_NONE */
     uint32_t *nodes;     /* of a node: where its stack ends in `into`, or FG_TREE_ROOT */
 };
@@ -161,12 +211,23 @@ static uint32_t function_name(const struct fg_function *function)
 static uint32_t name_location(struct naming *naming, uint32_t function)
 {
     const struct fg_symbols *symbols = &naming->tree->symbols;
-    uint32_t name = function_name(&symbols->functions[function]);
 
     if (naming->functions[function] == FG_MAP_NONE)
-        naming->functions[function] =
-            fg_symbols_name_location(&naming->into->symbols, fg_symbols_text(symbols, name));
+        naming->functions[function] = fg_symbols_name_location(
+            &naming->into->symbols,
+            fg_symbols_text(symbols, function_name(&symbols->functions[function])));
     return naming->functions[function];
+}
+
+static uint32_t name_child(struct naming *naming, uint32_t parent, uint32_t location)
+{
+    struct fg_tree *into = naming->into;
+
+    if (naming->near == NULL)
+        return fg_tree_child(into, parent, location);
+    if (into->n_nodes == naming->near->cap)
+        near_grow(naming->near, naming->near->cap * 2);
+    return near_child(naming->near, into, parent, location);
 }
 
 static void name_node(struct naming *naming, uint32_t node)
@@ -179,36 +240,50 @@ static void name_node(struct naming *naming, uint32_t node)
 
     /* pprof has the innermost inlined function first, a tree wants the outermost. */
     for (uint32_t i = location->n_lines; i-- > 0;)
-        at = fg_tree_child(naming->into, at, name_location(naming, lines[i].function));
+        at = name_child(naming, at, name_location(naming, lines[i].function));
     naming->nodes[node] = at;
 }
 
 /* live: NULL, or the nodes that are wanted; of the others nodes[] says nothing. */
-static void name_nodes(const struct fg_tree *tree, const bool *live, struct fg_tree *into,
-                       uint32_t *nodes)
+static void name_nodes(struct naming *naming, const bool *live)
 {
+    const struct fg_tree *tree = naming->tree;
     size_t functions_bytes = tree->symbols.n_functions * sizeof(uint32_t);
-    struct naming naming = {.tree = tree, .into = into, .nodes = nodes};
 
-    naming.functions = fg_malloc(FG_MAX(functions_bytes, 1));
-    memset(naming.functions, 0xff, functions_bytes); /* FG_MAP_NONE in every byte */
+    naming->functions = fg_malloc(FG_MAX(functions_bytes, 1));
+    memset(naming->functions, 0xff, functions_bytes); /* FG_MAP_NONE in every byte */
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         if (live == NULL || live[i]) /* and so is its parent */
-            name_node(&naming, i);
-    free(naming.functions);
+            name_node(naming, i);
+    free(naming->functions);
 }
 
 void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes)
 {
-    name_nodes(tree, NULL, into, nodes);
+    struct naming naming = {.tree = tree, .into = into, .nodes = nodes};
+
+    name_nodes(&naming, NULL);
+}
+
+void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes)
+{
+    struct near near = {0};
+    struct naming naming = {.tree = tree, .into = into, .near = &near, .nodes = nodes};
+
+    fg_assert(into->n_nodes == 0);
+    near_grow(&near, TREE_MIN_NODES);
+    name_nodes(&naming, NULL);
+    free(near.first);
+    free(near.next);
 }
 
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into)
 {
     uint32_t *nodes = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *nodes);
     bool *live = nodes_with_value(tree);
+    struct naming naming = {.tree = tree, .into = into, .nodes = nodes};
 
-    name_nodes(tree, live, into, nodes);
+    name_nodes(&naming, live);
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         if (live[i])
             fg_tree_add(into, nodes[i], tree->self[i]);

@@ -160,6 +160,56 @@ static void names_unfold_lines_and_skip_addresses(void **state)
     fg_tree_done(&names);
 }
 
+/* Wide nodes and narrow ones, names that come again below others. */
+static void draw_locations(struct fg_tree *tree, uint64_t *random)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", NULL};
+    uint32_t count = 1 + (uint32_t)(slow_random(random) % 600);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const char *lines[4] = {NULL};
+        char many[16];
+        uint32_t parent = slow_random(random) % 4 == 0 || tree->n_nodes == 0
+                              ? FG_TREE_ROOT
+                              : (uint32_t)(slow_random(random) % tree->n_nodes) % 20;
+
+        for (uint64_t k = 0, n = slow_random(random) % 4; k < n; k++)
+            lines[k] = names[slow_random(random) % 8];
+        (void)snprintf(many, sizeof many, "%u", (unsigned)(slow_random(random) % 100));
+        if (slow_random(random) % 2 == 0)
+            lines[0] = many;
+        if (parent != FG_TREE_ROOT && parent >= tree->n_nodes)
+            parent = FG_TREE_ROOT;
+        (void)fg_tree_child(tree, parent, lines_location(tree, slow_random(random) % 50, lines));
+    }
+}
+
+static void new_names_are_those_of_any(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        uint32_t nodes[2][600];
+        struct fg_tree tree, any, new;
+        uint64_t random = seed;
+
+        fg_tree_init(&tree);
+        fg_tree_init(&any);
+        fg_tree_init(&new);
+        draw_locations(&tree, &random);
+        fg_tree_name_all(&tree, &any, nodes[0]);
+        fg_tree_name_new(&tree, &new, nodes[1]);
+        assert_int_equal(any.n_nodes, new.n_nodes);
+        assert_memory_equal(nodes[0], nodes[1], tree.n_nodes * sizeof nodes[0][0]);
+        for (uint32_t i = 0; i < any.n_nodes; i++) {
+            assert_int_equal(any.parents[i], new.parents[i]);
+            assert_true(fg_slice_eq(fg_tree_name(&any, i), fg_tree_name(&new, i)));
+        }
+        fg_tree_done(&tree);
+        fg_tree_done(&any);
+        fg_tree_done(&new);
+    }
+}
+
 static void decode_takes_back_what_encode_gave(void **state)
 {
     (void)state;
@@ -303,6 +353,7 @@ int main(void)
         cmocka_unit_test(merge_is_commutative_and_associative),
         cmocka_unit_test(totals_are_sums_of_what_is_below),
         cmocka_unit_test(names_unfold_lines_and_skip_addresses),
+        cmocka_unit_test(new_names_are_those_of_any),
         cmocka_unit_test(merging_what_is_used_leaves_out_the_rest),
         cmocka_unit_test(a_call_site_keeps_what_is_below_it),
         cmocka_unit_test(decode_takes_back_what_encode_gave),
