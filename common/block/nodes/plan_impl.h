@@ -64,6 +64,8 @@ struct fg_plan_work {
     struct fg_plan_best *bests;
     uint32_t n_bests, cap_bests;
     struct fg_map map; /* (span, key) -> best */
+    bool no_tree;      /* what needs the stack tree is not looked at */
+    bool tree;         /* the best needs it */
     uint64_t bytes;    /* of it all, trees and names included */
     bool no_room;
 };

@@ -46,7 +46,7 @@ static uint64_t raw_bytes(const struct fg_plan_work *work, uint32_t span, uint32
     double bytes = part * profiles_of(work, span, key) * (double)work->shares[key] *
                    (double)source->raw_bytes / (double)FG_MAX(source->n_profiles, 1);
 
-    if (!work->raw)
+    if (!work->raw || work->no_tree)
         return FG_PLAN_NEVER;
     return bytes < most ? (uint64_t)bytes : (uint64_t)most;
 }
@@ -100,7 +100,8 @@ static void try_node(struct fg_plan_work *work, struct fg_plan_best *best)
     if (work->states[best->key] != FG_GROUPS_EVERY || !is_inside(work, best->span))
         return;
     found = fg_plan_find_row(work, best->span, best->key, &row);
-    if (found == NULL || !fg_plan_serves(work, row, false, &what))
+    if (found == NULL || !fg_plan_serves(work, row, false, &what) ||
+        (what == FG_NODES_FULL && work->no_tree))
         return;
     add_what(&node, found, what);
     take_better(best, &node);
@@ -211,6 +212,8 @@ static void try_minus(struct fg_plan_work *work, struct fg_plan_best *best)
         found = fg_plan_find_row(work, best->span, key, &row);
         if (found == NULL || (found->count > 0 && !fg_plan_serves(work, row, true, &what)))
             return;
+        if (found->count > 0 && what == FG_NODES_FULL && work->no_tree)
+            return;
         if (found->count > 0)
             add_what(&sum, found, what);
     }
@@ -270,24 +273,45 @@ static struct fg_plan_best solve(struct fg_plan_work *work, uint32_t span, uint3
     return best;
 }
 
-enum fg_code fg_plan_source_make(struct fg_plan_work *work, struct fg_err *err)
+/* The best of all, with what it needs beside what was chosen; afresh. */
+static uint64_t solve_all(struct fg_plan_work *work, bool no_tree)
 {
     const struct fg_nodes *nodes = work->source->nodes;
     struct fg_plan_best best;
 
+    work->no_tree = no_tree;
+    work->bests = NULL;
+    work->n_bests = work->cap_bests = 0;
+    work->map = (struct fg_map){0};
+    best = solve(work, 0, 0);
+    if (best.tree)
+        best.bytes = fg_plan_add(best.bytes, work->source->tree_bytes);
+    if (best.names && nodes != NULL)
+        best.bytes = fg_plan_add(best.bytes, nodes->names.bytes + (uint64_t)nodes->dict.bytes);
+    work->tree = best.tree;
+    return best.bytes;
+}
+
+/*
+ * A few profiles are less than a node of them, but to read them takes the stacks of the source, and
+ * nothing else may need these. So what is best is tried once more without.
+ */
+enum fg_code fg_plan_source_make(struct fg_plan_work *work, struct fg_err *err)
+{
     if (work->source->n_profiles == 0)
         return FG_OK;
     if (fg_plan_rows(work, err) != FG_OK)
         return err->code;
-    best = solve(work, 0, 0);
-    if (work->no_room)
-        return fg_fail(err, FG_E_LIMIT, "plan needs too much memory");
-    work->bytes = best.bytes;
-    if (best.tree)
-        work->bytes = fg_plan_add(work->bytes, work->source->tree_bytes);
-    if (best.names && nodes != NULL)
-        work->bytes = fg_plan_add(work->bytes, nodes->names.bytes + (uint64_t)nodes->dict.bytes);
-    return FG_OK;
+    work->bytes = solve_all(work, false);
+    if (work->tree && work->query->what != FG_NODES_FULL) {
+        struct fg_plan_work without = *work;
+
+        without.bytes = solve_all(&without, true);
+        work->no_room = without.no_room;
+        if (without.bytes < work->bytes)
+            *work = without;
+    }
+    return work->no_room ? fg_fail(err, FG_E_LIMIT, "plan needs too much memory") : FG_OK;
 }
 
 /* ---- the plan ---- */

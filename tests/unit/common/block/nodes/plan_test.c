@@ -492,11 +492,55 @@ static void reads_the_fewest_bytes(void **state)
     assert_true(possible > 200);
 }
 
+/* Two groups: a node of most profiles, and a few others, whose node is more than they are. */
+static void reads_no_stacks_for_a_few_profiles(void **state)
+{
+    static struct world world;
+    static const struct {
+        uint64_t tree_bytes;
+        uint32_t n_raws;
+    } cases[] = {{0, 1}, {100, 1}, {1000, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct model *model = &world.models[0];
+        uint64_t random = 1;
+        struct fg_plan plan;
+        struct fg_err err;
+
+        world = (struct world){.arena = fg_arena_create(16 << 20), .n_sources = 1};
+        make_labels(&world);
+        world.query = (struct fg_plan_query){.type = types[0],
+                                             .selector = &world.selector,
+                                             .start_ns = 0,
+                                             .end_ns = UNIT,
+                                             .what = FG_NODES_CROWN};
+        for (uint32_t k = 0; k < PROFILES_MAX; k++)
+            model->profiles[model->n_profiles++] = (struct profile){k, k == 0 ? 1 : 0};
+        for (uint32_t g = 0; g < world.groups.n_groups; g++) {
+            struct fg_nodes_row *row = &model->rows[model->nodes.n_rows++];
+
+            *row = (struct fg_nodes_row){.key = {FG_NODES_GROUP, g, 0, UNIT}, .factor = 1};
+            row->count = count_in(&world, model, &row->key);
+            row->places[FG_NODES_CROWN].bytes = 500;
+        }
+        describe(&world, 0, false, &random);
+        world.sources[0].raw_bytes = 100 * PROFILES_MAX;
+        world.sources[0].tree_bytes = cases[i].tree_bytes;
+        assert_int_equal(fg_plan_make(&world.query, world.sources, 1, world.arena, &plan, &err),
+                         FG_OK);
+        assert_int_equal(plan.n_raws, cases[i].n_raws);
+        assert_int_equal(plan.n_picks, 2 - cases[i].n_raws);
+        fg_arena_destroy(world.arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_each_profile_once),
         cmocka_unit_test(reads_the_fewest_bytes),
+        cmocka_unit_test(reads_no_stacks_for_a_few_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
