@@ -10,6 +10,14 @@ enum {
     CROWN_NODE_BYTES = 3,
     CROWN_NODE_SHARE = 4,
     ZERO_ROW_BYTES = 8, /* of a row that says there is nothing, packed */
+    /* Of small nodes: a sample has so many nodes of its own at most, or nearly; a node takes two
+     * bytes of crown, dictionary and table; so many nodes are gone through as quickly as a sample
+     * is written. A stack and a node of the part's tree take so much where it is stored. */
+    SMALL_NODES = 4,
+    SMALL_NODE_BYTES = 2,
+    SMALL_NODES_A_SAMPLE = 8,
+    STACK_BYTES = 2,
+    TREE_NODE_BYTES = 1,
 };
 
 /* Profiles of a series in a bucket of time. */
@@ -58,10 +66,11 @@ struct making {
     uint32_t columns[TYPES_MAX], n_columns; /* into types, ascending */
     uint32_t column_of[TYPES_MAX];          /* FG_MAP_NONE: not at hand */
     bool done[TYPES_MAX];
-    uint32_t n_groups;              /* that are summed; 1: all are one */
-    size_t stride;                  /* of a column by name */
-    int64_t *bucket, *middle, *top; /* [column]; [group][column] twice */
-    uint64_t *full;                 /* [group][column][n_ranks]; NULL: none */
+    bool small_groups, small_series; /* have nodes, whatever they are worth */
+    uint32_t n_groups;               /* that are summed; 1: all are one */
+    size_t stride;                   /* of a column by name */
+    int64_t *bucket, *middle, *top;  /* [column]; [group][column] twice */
+    uint64_t *full;                  /* [group][column][n_ranks]; NULL: none */
 };
 
 /* ---- spans ---- */
@@ -395,6 +404,89 @@ static bool says_nothing(const struct making *making, const struct fg_nodes_key 
     return fg_nodes_worth(rows * ZERO_ROW_BYTES, bytes_of(making, counted.samples));
 }
 
+/* ---- small ones ---- */
+
+/*
+ * Whoever reads profiles as they are, if only a few, needs all stacks of the part; and a filter
+ * that a small group matches reads them for that one alone. So groups and series that are not
+ * worth a node by their samples have one if all such together are worth the part's bytes, and the
+ * time that making them takes.
+ */
+struct small {
+    uint64_t rows, bytes;
+};
+
+/* Of the part as it is stored: samples, and about what stacks take. */
+static uint64_t part_bytes(const struct making *making)
+{
+    return making->samples_bytes + (uint64_t)making->input->tree->n_nodes * TREE_NODE_BYTES +
+           (uint64_t)making->n_ranks * STACK_BYTES;
+}
+
+/* What a node of so many samples takes, at most or nearly. */
+static uint64_t most_bytes(const struct making *making, uint64_t samples)
+{
+    uint64_t nodes = FG_MIN(making->names->n_nodes, FG_CROWN_NODES);
+
+    return FG_MIN(nodes, samples * SMALL_NODES) * SMALL_NODE_BYTES;
+}
+
+static bool is_small(const struct making *making, uint64_t samples)
+{
+    return !fg_nodes_worth(most_bytes(making, samples), bytes_of(making, samples));
+}
+
+static void add_small(const struct making *making, struct fg_nodes_key key, struct stretch stretch,
+                      struct small *small)
+{
+    for (uint32_t c = 0; c < making->n_columns; c++) {
+        struct counted counted = count_key(making, &key, stretch, c);
+
+        if (counted.profiles == 0 || !is_small(making, counted.samples))
+            continue;
+        small->rows++;
+        small->bytes += most_bytes(making, counted.samples);
+    }
+}
+
+static bool are_worth_it(const struct making *making, const struct small *small)
+{
+    return fg_nodes_worth(small->bytes, part_bytes(making)) &&
+           small->rows * making->names->n_nodes <= making->samples * SMALL_NODES_A_SAMPLE;
+}
+
+/* Of the types at hand. */
+static void judge_small(struct making *making)
+{
+    struct fg_nodes_key key = {.kind = FG_NODES_GROUP};
+    struct small small = {0, 0};
+
+    for (; key.number < making->n_groups && making->n_groups > 1; key.number++) {
+        add_small(making, key, whole(making), &small);
+        for (uint32_t m = 0; m < making->n_middles && making->n_middles > 1; m++)
+            add_small(making, key, middle_of(making, m), &small);
+    }
+    making->small_groups = are_worth_it(making, &small);
+    key = (struct fg_nodes_key){.kind = FG_NODES_SERIES};
+    for (; key.number < making->input->n_series; key.number++)
+        add_small(making, key, whole(making), &small);
+    making->small_series = are_worth_it(making, &small);
+}
+
+/* What a node of the key takes the place of; 0: it is not worth making. */
+static uint64_t replaced_bytes(const struct making *making, enum fg_nodes_kind kind,
+                               uint64_t samples)
+{
+    uint64_t bytes = bytes_of(making, samples);
+
+    if (is_small(making, samples) && ((kind == FG_NODES_GROUP && making->small_groups) ||
+                                      (kind == FG_NODES_SERIES && making->small_series)))
+        return part_bytes(making);
+    return is_promising(making, samples) ? bytes : 0;
+}
+
+/* ---- rows that are kept ---- */
+
 /* self, full: by column. */
 static enum fg_code add_row(struct making *making, struct fg_nodes_key key, struct stretch stretch,
                             const int64_t *self, const uint64_t *full, struct fg_err *err)
@@ -406,9 +498,9 @@ static enum fg_code add_row(struct making *making, struct fg_nodes_key key, stru
     key.end_ns = bucket_start_ns(making, stretch.to);
     for (uint32_t c = 0; c < making->n_columns; c++) {
         struct counted counted = count_key(making, &key, stretch, c);
+        uint64_t bytes = replaced_bytes(making, key.kind, counted.samples);
 
-        if (counted.profiles == 0 ? !says_nothing(making, &key, c)
-                                  : !is_promising(making, counted.samples))
+        if (counted.profiles == 0 ? !says_nothing(making, &key, c) : bytes == 0)
             continue;
         values[n++] = (struct fg_nodes_value){
             .type = making->columns[c],
@@ -416,7 +508,7 @@ static enum fg_code add_row(struct making *making, struct fg_nodes_key key, stru
             .full = full == NULL ? NULL : full + (size_t)c * making->n_ranks,
             .count = counted.profiles,
             .digest = counted.digest,
-            .replaces_bytes = bytes_of(making, counted.samples),
+            .replaces_bytes = bytes,
         };
     }
     if (n == 0 || fg_nodes_add(making->writer, &key, values, n, err) == FG_OK)
@@ -633,8 +725,8 @@ static enum fg_code sum_series(struct making *making, uint32_t merged, struct fg
     struct counted counted = {0};
 
     count_series(making, merged, whole(making), &counted);
-    if (!is_at_hand(making, merged) || !is_promising(making, counted.samples) ||
-        !is_one_of_many(making, merged))
+    if (!is_at_hand(making, merged) || !is_one_of_many(making, merged) ||
+        replaced_bytes(making, FG_NODES_SERIES, counted.samples) == 0)
         return FG_OK;
     zero(making->bucket, names_columns(making));
     if (add_everywhere(making, merged, err) != FG_OK)
@@ -646,6 +738,7 @@ static enum fg_code sum_columns(struct making *making, struct fg_err *err)
 {
     int64_t *sums = making->n_middles > 1 ? making->top : making->middle;
 
+    judge_small(making);
     for (uint32_t m = 0; m < making->n_middles; m++)
         if (sum_middle(making, m, err) != FG_OK)
             return err->code;

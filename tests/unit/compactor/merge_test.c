@@ -352,6 +352,49 @@ static void nodes_are_what_profiles_add_up_to(void **state)
     assert_true(seen.before > 0 && seen.itself > 0 && seen.both > seen.before);
 }
 
+/* Two profiles are far less than a node of them; but who reads them needs all stacks of the day. */
+static void small_ones_have_nodes(void **state)
+{
+    static const struct merge_span day = {START, START + 24 * HOUR, 0, UINT16_MAX};
+    enum { RARE = 2, FEW = 2 };
+    uint32_t n_rare = 0, small[3] = {0, 0, 0};
+    struct fg_block_directory directory;
+    struct fg_buf file;
+    struct fixture f;
+    struct fg_err err;
+    uint64_t offset;
+
+    (void)state;
+    open_fixture(&f, 1, 1);
+    for (size_t i = 0; i < PROFILES; i++)
+        if (f.profiles[i].instance == RARE && n_rare++ >= FEW)
+            f.profiles[i].instance = 0;
+    fg_buf_done(&f.objects[0]);
+    divide(&f, 2, 1);
+    (void)write_span(&f, &day, &file);
+    must(fg_block_directory_offset(fg_buf_slice(&file), file.len, &offset, &err), &err);
+    must(fg_block_directory_parse(fg_slice_sub(fg_buf_slice(&file), (size_t)offset, SIZE_MAX),
+                                  file.len, f.arena, &directory, &err),
+         &err);
+    for (uint32_t i = 0; i < directory.n_parts; i++) {
+        struct fg_block_range nod = fg_nodes_ranges(&directory.parts[i]).nod;
+        struct fg_nodes nodes = {0};
+
+        must(fg_nodes_verify_sums(&directory.parts[i], fg_buf_slice(&file), MEMORY, &err), &err);
+        if (nod.len > 0)
+            must(fg_nodes_parse(fg_slice_sub(fg_buf_slice(&file), nod.offset, nod.len), f.arena,
+                                &nodes, &err),
+                 &err);
+        for (uint32_t k = 0; k < nodes.n_rows; k++)
+            small[nodes.rows[k].key.kind] += nodes.rows[k].count > 0 &&
+                                             nodes.rows[k].count <= FEW &&
+                                             nodes.rows[k].places[FG_NODES_CROWN].bytes > 0;
+    }
+    assert_true(n_rare > FEW && small[FG_NODES_GROUP] + small[FG_NODES_SERIES] > 0);
+    fg_buf_done(&file);
+    close_fixture(&f);
+}
+
 /* ---- nodes of other blocks ---- */
 
 struct above_source {
@@ -639,6 +682,7 @@ int main(void)
         cmocka_unit_test(divides),
         cmocka_unit_test(deletes),
         cmocka_unit_test(nodes_are_what_profiles_add_up_to),
+        cmocka_unit_test(small_ones_have_nodes),
         cmocka_unit_test(nodes_of_blocks_are_those_of_their_profiles),
         cmocka_unit_test(refuses_what_is_there_twice),
         cmocka_unit_test(broken_sources),
