@@ -2,12 +2,35 @@
 
 #include <endian.h>
 
+/* Seven bits of each byte, one behind the other: pairs, then fours, then all eight. */
+static uint64_t join_sevens(uint64_t word)
+{
+    word &= UINT64_C(0x7f7f7f7f7f7f7f7f);
+    word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x7f007f007f007f00)) >> 1;
+    word = (word & UINT64_C(0x00003fff00003fff)) | (word & UINT64_C(0x3fff00003fff0000)) >> 2;
+    return (word & UINT64_C(0x000000000fffffff)) | (word & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
 uint64_t fg_cur_varint_slow(struct fg_cur *cur)
 {
     const uint8_t *in = cur->ptr;
     size_t len = FG_MIN(cur->left, 10);
     uint64_t value = 0;
 
+    if (cur->left >= sizeof value) { /* of eight bytes at most: times and sizes, without a loop */
+        uint64_t word, ends;
+
+        memcpy(&word, in, sizeof word);
+        word = le64toh(word);
+        ends = ~word & UINT64_C(0x8080808080808080);
+        if (ends != 0) {
+            unsigned bytes = (unsigned)__builtin_ctzll(ends) / 8 + 1;
+
+            cur->ptr += bytes;
+            cur->left -= bytes;
+            return join_sevens(word & (ends ^ (ends - 1)));
+        }
+    }
     for (size_t i = 0; i < len; i++) {
         if (i == 9 && in[i] > 1) /* beyond 64 bits */
             break;
@@ -72,19 +95,19 @@ uint64_t fg_cur_varint9_slow(struct fg_cur *cur)
     return 0;
 }
 
-void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count)
+/* one: reads a number that has more than eight bytes, or the last ones. */
+static void skip_numbers(struct fg_cur *cur, uint64_t count, uint64_t (*one)(struct fg_cur *cur))
 {
     while (count > 0 && cur->left >= sizeof(uint64_t)) {
         uint64_t word, ends;
         unsigned n, bytes;
 
-        /* A number begins here and ends with each byte whose upper bit is not set. Whatever ends
-         * within these eight bytes has no ninth, which would be an exception. */
+        /* A number begins here and ends with each byte whose upper bit is not set. */
         memcpy(&word, cur->ptr, sizeof word);
         ends = ~le64toh(word) & 0x8080808080808080u;
         n = (unsigned)((ends >> 7) * 0x0101010101010101u >> 56);
         if (n == 0) {
-            (void)fg_cur_varint9(cur);
+            (void)one(cur);
             count--;
             continue;
         }
@@ -96,9 +119,19 @@ void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count)
         count -= n;
     }
     for (; count > 0 && fg_cur_more(cur); count--)
-        (void)fg_cur_varint9(cur);
+        (void)one(cur);
     if (count > 0)
         fg_cur_fail(cur);
+}
+
+void fg_cur_skip_varints(struct fg_cur *cur, uint64_t count)
+{
+    skip_numbers(cur, count, fg_cur_varint_slow);
+}
+
+void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count)
+{
+    skip_numbers(cur, count, fg_cur_varint9_slow);
 }
 
 static uint64_t fixed_le(struct fg_cur *cur, unsigned bytes)

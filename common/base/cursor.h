@@ -93,6 +93,9 @@ static inline uint64_t fg_cur_varint9(struct fg_cur *cur)
 /* So many of them at once, for tables that are passed over before they are read. */
 void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count);
 
+/* The same of fg_cur_varint(): columns that nobody wants. */
+void fg_cur_skip_varints(struct fg_cur *cur, uint64_t count);
+
 static inline int64_t fg_cur_zigzag(struct fg_cur *cur)
 {
     uint64_t value = fg_cur_varint(cur);

@@ -2,6 +2,7 @@
 
 #include "common/base/crc32c.h"
 
+#include <pthread.h>
 #include <zstd.h>
 
 enum {
@@ -99,11 +100,38 @@ enum fg_code fg_block_unpack(struct fg_block_unpacker *unpacker, struct fg_slice
     return FG_OK;
 }
 
+/* One for each thread, 160 kB: pages come by the thousand, and some are quicker to unpack than this
+ * is to set up. */
+static pthread_once_t unpackers_once = PTHREAD_ONCE_INIT;
+static pthread_key_t unpackers_key;
+
+static void unpacker_drop(void *arg)
+{
+    fg_block_unpacker_destroy(arg);
+}
+
+static void unpackers_init(void)
+{
+    fg_assert(pthread_key_create(&unpackers_key, unpacker_drop) == 0);
+}
+
+static struct fg_block_unpacker *unpacker_of_thread(void)
+{
+    struct fg_block_unpacker *unpacker;
+
+    pthread_once(&unpackers_once, unpackers_init);
+    unpacker = pthread_getspecific(unpackers_key);
+    if (unpacker == NULL) {
+        unpacker = fg_block_unpacker_create();
+        fg_assert(pthread_setspecific(unpackers_key, unpacker) == 0);
+    }
+    return unpacker;
+}
+
 enum fg_code fg_block_unpack_in(struct fg_slice stored, struct fg_block_stored said,
                                 struct fg_arena *arena, struct fg_slice *ret_raw,
                                 struct fg_err *err)
 {
-    fg_auto(fg_block_unpacker) *unpacker = NULL;
     uint8_t *out;
 
     if (fg_block_check(stored, said, err) != FG_OK)
@@ -112,8 +140,7 @@ enum fg_code fg_block_unpack_in(struct fg_slice stored, struct fg_block_stored s
     if (out == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for a page of %u bytes", said.raw_bytes);
     if (stored.len < said.raw_bytes) {
-        unpacker = fg_block_unpacker_create();
-        if (fg_block_unpack(unpacker, stored, said, out, err) != FG_OK)
+        if (fg_block_unpack(unpacker_of_thread(), stored, said, out, err) != FG_OK)
             return err->code;
     } else if (stored.len > 0) {
         memcpy(out, stored.ptr, stored.len);

@@ -1,20 +1,26 @@
 /* Pages of IDX and PID; what is stored is said where it is written (write_rows.c). */
 #include "common/block/reader_impl.h"
 
-enum { ROW_MIN_BYTES = 6 };
+enum {
+    ROW_MIN_BYTES = 6,
+    COLUMNS_BESIDE = 5, /* durations, periods, shards, windows, samples */
+};
 
-static bool rows_alloc(struct fg_block_rows *rows, struct fg_arena *arena)
+/* all: not only what totals over time need. */
+static bool rows_alloc(struct fg_block_rows *rows, bool all, struct fg_arena *arena)
 {
     uint32_t count = rows->count;
 
     rows->series = fg_arena_new(arena, uint32_t, count);
     rows->times_ns = fg_arena_new(arena, int64_t, count);
+    rows->totals = fg_arena_new(arena, uint64_t *, count);
+    if (!all)
+        return rows->series != NULL && rows->times_ns != NULL && rows->totals != NULL;
     rows->durations_ns = fg_arena_new(arena, int64_t, count);
     rows->periods = fg_arena_new(arena, int64_t, count);
     rows->n_samples = fg_arena_new(arena, uint32_t, count);
     rows->shards = fg_arena_new(arena, uint16_t, count);
     rows->windows = fg_arena_new(arena, uint32_t, count);
-    rows->totals = fg_arena_new(arena, uint64_t *, count);
     return rows->series != NULL && rows->times_ns != NULL && rows->durations_ns != NULL &&
            rows->periods != NULL && rows->n_samples != NULL && rows->shards != NULL &&
            rows->windows != NULL && rows->totals != NULL;
@@ -26,6 +32,7 @@ struct run {
     struct fg_cur *cur;
     struct fg_arena *arena;
     struct fg_block_rows *rows;
+    bool all;
     uint32_t series, from, count;
     uint64_t *numbers; /* [count] */
 };
@@ -88,6 +95,18 @@ static bool get_places(struct run *run, int64_t *scratch)
     return wrong == 0 && !run->cur->bad;
 }
 
+/* What stands between times and totals. */
+static bool get_beside(struct run *run, int64_t *scratch)
+{
+    if (!run->all) {
+        fg_cur_skip_varints(run->cur, (uint64_t)COLUMNS_BESIDE * run->count);
+        return !run->cur->bad;
+    }
+    get_steps(run, run->rows->durations_ns + run->from);
+    get_steps(run, run->rows->periods + run->from);
+    return get_places(run, scratch);
+}
+
 /* Totals come type by type and are kept row by row. columns: [n_types][count]. */
 static bool get_totals(struct run *run, uint64_t *columns, uint64_t *rows, uint32_t n_types)
 {
@@ -127,12 +146,7 @@ static enum fg_code parse_run(struct run *run, struct fg_err *err)
         return fg_block_no_room(err, "profiles");
     for (uint32_t i = 0; i < run->count; i++)
         run->rows->series[run->from + i] = run->series;
-    good = get_times(run);
-    if (good) {
-        get_steps(run, run->rows->durations_ns + run->from);
-        get_steps(run, run->rows->periods + run->from);
-        good = get_places(run, scratch) && get_totals(run, columns, rows, n_types);
-    }
+    good = get_times(run) && get_beside(run, scratch) && get_totals(run, columns, rows, n_types);
     fg_arena_release(run->arena, mark);
     return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", run->series);
 }
@@ -160,14 +174,15 @@ static enum fg_code parse_runs(struct run *run, struct fg_err *err)
     return fg_cur_end(run->cur) ? FG_OK : fg_fail(err, FG_E_CORRUPT, "bytes left over");
 }
 
-enum fg_code fg_block_rows_parse(const struct fg_block_index *index, uint32_t page,
-                                 struct fg_slice bytes, struct fg_arena *arena,
-                                 struct fg_block_rows *ret_rows, struct fg_err *err)
+static enum fg_code parse_page(const struct fg_block_index *index, uint32_t page,
+                               struct fg_slice bytes, bool all, struct fg_arena *arena,
+                               struct fg_block_rows *ret_rows, struct fg_err *err)
 {
     const struct fg_block_page *row;
     struct fg_block_rows rows;
     struct fg_slice raw;
     struct fg_cur cur;
+    struct run run = {.index = index, .cur = &cur, .arena = arena, .rows = &rows, .all = all};
 
     if (fg_block_page_open(index, FG_BLOCK_IDX, page, bytes, arena, &raw, err) != FG_OK)
         return fg_block_page_wrap(err, FG_BLOCK_IDX, page);
@@ -176,13 +191,27 @@ enum fg_code fg_block_rows_parse(const struct fg_block_index *index, uint32_t pa
     cur = fg_cur(raw);
     if (rows.count > raw.len / ROW_MIN_BYTES)
         (void)fg_fail(err, FG_E_CORRUPT, "%u profiles in %zu bytes", rows.count, raw.len);
-    else if (!rows_alloc(&rows, arena))
+    else if (!rows_alloc(&rows, all, arena))
         (void)fg_block_no_room(err, "profiles");
-    else if (parse_runs(&(struct run){index, &cur, arena, &rows, 0, 0, 0, NULL}, err) == FG_OK) {
+    else if (parse_runs(&run, err) == FG_OK) {
         *ret_rows = rows;
         return FG_OK;
     }
     return fg_block_page_wrap(err, FG_BLOCK_IDX, page);
+}
+
+enum fg_code fg_block_rows_parse(const struct fg_block_index *index, uint32_t page,
+                                 struct fg_slice bytes, struct fg_arena *arena,
+                                 struct fg_block_rows *ret_rows, struct fg_err *err)
+{
+    return parse_page(index, page, bytes, true, arena, ret_rows, err);
+}
+
+enum fg_code fg_block_totals_parse(const struct fg_block_index *index, uint32_t page,
+                                   struct fg_slice bytes, struct fg_arena *arena,
+                                   struct fg_block_rows *ret_rows, struct fg_err *err)
+{
+    return parse_page(index, page, bytes, false, arena, ret_rows, err);
 }
 
 enum fg_code fg_block_ids_parse(const struct fg_block_index *index, uint32_t page,

@@ -175,8 +175,8 @@ static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_er
     struct fg_arena *arena = totals->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_block_rows rows;
-    enum fg_code code = fg_block_rows_parse(item->part->index, item->number, page_of(item->entry),
-                                            arena, &rows, err);
+    enum fg_code code = fg_block_totals_parse(item->part->index, item->number, page_of(item->entry),
+                                              arena, &rows, err);
 
     if (code == FG_OK)
         code = take_rows(totals, item->part, &rows, err);

@@ -76,7 +76,7 @@ enum fg_code rows_take(struct reader *reader, struct part *part, uint32_t page,
 {
     struct fg_arena_mark mark = fg_arena_mark(reader->arena);
     struct fg_block_rows rows;
-    enum fg_code code = fg_block_rows_parse(part->index, page, bytes, reader->arena, &rows, err);
+    enum fg_code code = fg_block_totals_parse(part->index, page, bytes, reader->arena, &rows, err);
 
     if (code == FG_OK)
         code = take_rows(part, &rows, err);

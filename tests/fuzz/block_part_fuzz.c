@@ -105,9 +105,12 @@ static void read_part(struct fg_slice file, const struct fg_block_part *part,
     if (fg_block_part_parse(part, fg_slice_sub(file, range.offset, range.len), arena, &index,
                             &err) != FG_OK)
         return;
-    for (uint32_t i = 0; i < index.pages[FG_BLOCK_IDX].count; i++)
+    for (uint32_t i = 0; i < index.pages[FG_BLOCK_IDX].count; i++) {
         (void)!fg_block_rows_parse(&index, i, page_of(file, &index, FG_BLOCK_IDX, i), arena, &rows,
                                    &err);
+        (void)!fg_block_totals_parse(&index, i, page_of(file, &index, FG_BLOCK_IDX, i), arena,
+                                     &rows, &err);
+    }
     select_series(&index, arena);
     read_tree(file, &index, arena);
     read_samples(file, &index, arena);

@@ -162,12 +162,17 @@ static void check_rows(struct opened *opened, const struct made_part *part)
     struct fg_err err;
 
     for (uint32_t i = 0; i < opened->index.pages[FG_BLOCK_IDX].count; i++) {
-        struct fg_block_rows rows;
+        struct fg_block_rows rows, totals;
         struct fg_id *ids;
 
         must(fg_block_rows_parse(&opened->index, i, page_bytes(opened, FG_BLOCK_IDX, i),
                                  opened->arena, &rows, &err),
              &err);
+        must(fg_block_totals_parse(&opened->index, i, page_bytes(opened, FG_BLOCK_IDX, i),
+                                   opened->arena, &totals, &err),
+             &err);
+        assert_int_equal(totals.first, rows.first);
+        assert_int_equal(totals.count, rows.count);
         must(fg_block_ids_parse(&opened->index, i, page_bytes(opened, FG_BLOCK_PID, i),
                                 opened->arena, &ids, &err),
              &err);
@@ -178,7 +183,11 @@ static void check_rows(struct opened *opened, const struct made_part *part)
 
             assert_true(fg_id_eq(ids[k], profile->id));
             assert_int_equal(rows.series[k], series - part->series);
+            assert_int_equal(totals.series[k], rows.series[k]);
             assert_int_equal(rows.times_ns[k], profile->time_ns);
+            assert_int_equal(totals.times_ns[k], profile->time_ns);
+            for (uint32_t t = 0; t < opened->index.series[rows.series[k]].schema->n_types; t++)
+                assert_true(totals.totals[k][t] == rows.totals[k][t]);
             assert_int_equal(rows.durations_ns[k], profile->duration_ns);
             assert_int_equal(rows.periods[k], profile->period);
             assert_int_equal(rows.shards[k], profile->shard);
