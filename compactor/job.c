@@ -482,6 +482,8 @@ static enum fg_code make_nodes(struct running *running, struct fg_err *err)
         (written.summary.n_profiles > 0 || running->job->plan->kind != PLAN_STRIP)) {
         running->result.profiles = written.summary.n_profiles;
         running->result.without_nodes = written.left_out;
+        if (running->job->plan->kind == PLAN_KEEP)
+            running->result.expired = written.summary.n_profiles;
         code = finish_nodes(running, path, &written.summary, err);
     }
     (void)unlink(path);
@@ -552,6 +554,18 @@ static bool is_certainly_lost(enum fg_code code)
     return code == FG_E_ABORTED;
 }
 
+/* Profiles of nodes that are alone were dropped before. */
+static void count_dropped(struct running *running)
+{
+    for (uint32_t i = 0; i < running->job->plan->n_blocks; i++) {
+        const struct fg_blocks_entry *block =
+            fg_blocks_find(running->job->blocks, running->job->plan->blocks[i]);
+
+        running->result.profiles += block->profiles;
+        running->result.expired += block->alone ? 0 : block->profiles;
+    }
+}
+
 static bool makes_nodes(const struct running *running)
 {
     enum plan_kind kind = running->job->plan->kind;
@@ -564,10 +578,7 @@ static enum fg_code run(struct running *running, struct fg_err *err)
     enum fg_code code;
 
     if (running->job->plan->kind == PLAN_DROP) {
-        for (uint32_t i = 0; i < running->job->plan->n_blocks; i++)
-            running->result.expired +=
-                fg_blocks_find(running->job->blocks, running->job->plan->blocks[i])->profiles;
-        running->result.profiles = running->result.expired;
+        count_dropped(running);
         return swap(running, err);
     }
     if (makes_nodes(running)) {

@@ -66,6 +66,8 @@ static enum fg_code copy_part(struct stripping *stripping, const struct fg_block
 static enum fg_code strip_parts(struct stripping *stripping, struct fg_block_summary *ret_summary,
                                 struct fg_err *err)
 {
+    for (uint32_t i = 0; i < stripping->strip->deletions->count; i++)
+        stripping->strip->deletions->items[i].profiles = 0;
     for (uint32_t i = 0; i < stripping->directory.n_parts; i++) {
         const struct fg_block_part *part = &stripping->directory.parts[i];
         struct fg_deletion *deletion;

@@ -39,35 +39,30 @@ static bool overlaps(const struct fg_blocks_entry *entry, int64_t start_ns, int6
     return entry->t_min_ns <= end_ns && entry->t_max_ns >= start_ns;
 }
 
-/* Where the span of nodes that a time of the object's is in begins; *ret_end_ns: its last moment.
- */
-static int64_t span_of(const struct fg_blocks_entry *entry, int64_t time_ns, int64_t *ret_end_ns)
+/* The span of nodes that a time of the object's is in. */
+static struct fg_time_span span_of(const struct fg_blocks_entry *entry, int64_t time_ns)
 {
-    int64_t start_ns = entry->start_ns;
+    struct fg_time_span span = {entry->start_ns, fg_time_add(entry->end_ns, -1)};
 
-    *ret_end_ns = entry->end_ns - 1;
-    if (entry->end_ns != fg_time_add(start_ns, 7 * DAY_NS))
-        return start_ns;
-    start_ns += (time_ns - start_ns) / DAY_NS * DAY_NS;
-    *ret_end_ns = start_ns + DAY_NS - 1;
-    return start_ns;
+    if (entry->end_ns != fg_time_add(entry->start_ns, 7 * DAY_NS) || time_ns < span.start_ns ||
+        time_ns > span.end_ns)
+        return span;
+    span.start_ns += (time_ns - span.start_ns) / DAY_NS * DAY_NS;
+    span.end_ns = span.start_ns + DAY_NS - 1;
+    return span;
 }
 
 /* Of one object; true: there was something to be done. */
 static bool widen_by(const struct fg_blocks_entry *entry, struct selection *selection)
 {
     struct fg_time_span before = {selection->start_ns, selection->end_ns};
-    int64_t end_ns;
 
     if (!overlaps(entry, selection->start_ns, selection->end_ns))
         return false;
-    if (selection->start_ns > entry->t_min_ns)
-        selection->start_ns =
-            FG_MIN(selection->start_ns, span_of(entry, selection->start_ns, &end_ns));
-    if (selection->end_ns < entry->t_max_ns) {
-        (void)span_of(entry, selection->end_ns, &end_ns);
-        selection->end_ns = FG_MAX(selection->end_ns, end_ns);
-    }
+    if (before.start_ns > entry->t_min_ns)
+        selection->start_ns = FG_MIN(before.start_ns, span_of(entry, before.start_ns).start_ns);
+    if (before.end_ns < entry->t_max_ns)
+        selection->end_ns = FG_MAX(before.end_ns, span_of(entry, before.end_ns).end_ns);
     return selection->start_ns != before.start_ns || selection->end_ns != before.end_ns;
 }
 
@@ -238,17 +233,22 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_no
     }
 }
 
+static uint64_t length_of(const struct fg_nodes_row *row)
+{
+    return (uint64_t)row->key.end_ns - (uint64_t)row->key.start_ns;
+}
+
 /* Rows that together are all of a key, over the shortest spans there are. */
 static enum fg_code spread_key(struct spreading *spreading, const struct part *part,
                                enum fg_nodes_kind kind, uint32_t group,
                                const struct fg_labels *labels, struct fg_err *err)
 {
     const struct fg_nodes *nodes = part->nodes;
-    int64_t shortest_ns = INT64_MAX;
+    uint64_t shortest_ns = UINT64_MAX;
     bool any = false;
 
     for (uint32_t i = 0; i < nodes->n_rows; i++)
-        shortest_ns = FG_MIN(shortest_ns, nodes->rows[i].key.end_ns - nodes->rows[i].key.start_ns);
+        shortest_ns = FG_MIN(shortest_ns, length_of(&nodes->rows[i]));
     for (uint32_t i = 0; i < nodes->n_rows; i++) {
         const struct fg_nodes_row *row = &nodes->rows[i];
         struct fg_time_span whole = {FG_MAX(row->key.start_ns, part->entry->t_min_ns),
@@ -258,7 +258,7 @@ static enum fg_code spread_key(struct spreading *spreading, const struct part *p
             !fg_profile_type_eq(&nodes->types[row->type], &spreading->type))
             continue;
         any = true;
-        if (row->key.end_ns - row->key.start_ns != shortest_ns || row->count == 0)
+        if (length_of(row) != shortest_ns || row->count == 0)
             continue;
         spreading->reader.question->nodes++;
         if (spread(spreading, row, whole, labels, err) != FG_OK)

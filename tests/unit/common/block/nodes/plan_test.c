@@ -292,7 +292,8 @@ static void check_plan(const struct world *world, const struct fg_plan *plan)
         const struct fg_nodes_row *row = &world->models[pick->source].rows[pick->row];
 
         assert_true(row->places[pick->what].bytes > 0);
-        assert_true(pick->what == world->query.what || pick->what == FG_NODES_FULL);
+        assert_true(pick->what == world->query.what || pick->what == FG_NODES_FULL ||
+                    (world->query.crowns_too && world->sources[pick->source].alone));
         assert_true(pick->sign == 1 || pick->what != FG_NODES_CROWN);
         assert_int_equal(row->type, 0);
         count_row(world, pick->source, row, pick->sign, counts);
@@ -366,6 +367,52 @@ static unsigned make_plan(struct world *world, struct fg_plan *ret_plan)
     for (uint32_t i = 0; i < ret_plan->n_raws; i++)
         ret_plan->raws[i].source = given[ret_plan->raws[i].source];
     return missing;
+}
+
+/* Of what is alone there are no profiles: each is in a node of it once, or the plan is refused. */
+static void reads_no_profiles_that_are_gone(void **state)
+{
+    static struct world world;
+    unsigned answered = 0, refused = 0, crowns = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4000; seed++) {
+        uint64_t random = seed;
+        uint32_t n_raw = 1 + (uint32_t)(slow_random(&random) % RAW_SOURCES_MAX);
+        struct fg_plan plan = {0};
+        struct fg_err err;
+
+        world = (struct world){.arena = fg_arena_create(16 << 20)};
+        make_labels(&world);
+        ask(&world, &random);
+        world.query.crowns_too = seed % 2 == 0;
+        for (uint32_t i = 0; i < n_raw; i++) {
+            make_source(&world, &random);
+            world.sources[i].alone =
+                world.sources[i].nodes != NULL && slow_random(&random) % 2 == 0;
+            if (world.sources[i].alone)
+                world.sources[i].series = NULL;
+        }
+        if (fg_plan_make(&world.query, world.sources, n_raw, world.arena, &plan, &err) == FG_OK) {
+            check_plan(&world, &plan);
+            for (uint32_t i = 0; i < plan.n_raws; i++)
+                assert_false(world.sources[plan.raws[i].source].alone);
+            for (uint32_t i = 0; i < plan.n_picks; i++) {
+                bool alone = world.sources[plan.picks[i].source].alone;
+
+                answered += alone;
+                crowns += alone && plan.picks[i].what != world.query.what;
+            }
+        } else {
+            assert_int_equal(err.code, FG_E_INVALID);
+            refused++;
+        }
+        fg_selector_done(&world.selector);
+        fg_arena_destroy(world.arena);
+    }
+    print_message("  %u nodes of what is alone, %u of another sort, %u plans refused\n", answered,
+                  crowns, refused);
+    assert_true(answered > 100 && refused > 100 && crowns > 10);
 }
 
 static void reads_each_profile_once(void **state)
@@ -539,6 +586,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_each_profile_once),
+        cmocka_unit_test(reads_no_profiles_that_are_gone),
         cmocka_unit_test(reads_the_fewest_bytes),
         cmocka_unit_test(reads_no_stacks_for_a_few_profiles),
     };
