@@ -33,8 +33,6 @@ const struct fg_conf_field ingester_fields[] = {
      .doc = "Pushes waiting for a worker. Above it they are refused with 429."},
     {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "128", .min = "1", .max = "1000000",
      .doc = "Queries waiting for a worker. Above it they are refused with 429."},
-    {"spread", FG_CONF_UINT, CONF(spread), .def = "0", .max = "12",
-     .doc = "A service's series occupy at most 2^spread shards."},
     {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "256MiB", .min = "16MiB",
      .doc = "Memory that one query may use; beyond it the query fails with 429."},
     {"late_queue_max", FG_CONF_UINT, CONF(late_queue_max), .def = "1024", .min = "1", .max = "1000000",
@@ -203,7 +201,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
 {
     const struct ingester_settings *settings = config->settings;
 
-    if (catalog_open(config->store, (unsigned)settings->spread, settings->catalog_max_bytes,
+    if (catalog_open(config->store, settings->catalog_max_bytes,
                      &ingester->catalog, err) != FG_OK ||
         rounds_open(config->store, catalog_count_tenants(ingester->catalog),
                     settings->catalog_max_bytes / 2, &ingester->rounds, err) != FG_OK ||

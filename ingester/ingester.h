@@ -34,7 +34,6 @@ struct ingester_settings {
     uint64_t query_workers;   /* 0: one for each processor */
     uint64_t queue_max;       /* pushes waiting for a worker */
     uint64_t query_queue_max; /* queries waiting for a worker */
-    uint64_t spread;          /* bits of the label hash in a shard */
     uint64_t query_max_bytes; /* memory of one query */
     uint64_t late_queue_max;  /* pushes whose profiles are looked for in blocks */
     uint64_t late_cache_max_bytes;

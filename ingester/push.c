@@ -260,8 +260,8 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
     if (!fg_slice_is(fg_labels_get(&profile->labels, FG_LABEL_SERVICE), push->head->service))
         return fg_fail(err, FG_E_INVALID, "profile of another service than %s",
                        push->head->service);
-    series = catalog_series(push->context->catalog, item->tenant, item->service, batch,
-                            &profile->labels, series_max);
+    series = catalog_series(push->context->catalog, item->tenant, item->service,
+                            (uint16_t)push->head->shard, batch, &profile->labels, series_max);
     if (series == NULL)
         return catalog_is_full(push->context->catalog) ? catalog_full(err)
                                                        : too_many_series(push, series_max, err);
@@ -524,6 +524,8 @@ static enum fg_code divide(struct message *message, struct fg_err *err)
         push->head = message->head->items[i];
         if (push->head->tenant[0] == '\0' || push->head->service[0] == '\0')
             return fg_fail(err, FG_E_INVALID, "push without tenant or service");
+        if (push->head->shard > UINT16_MAX)
+            return fg_fail(err, FG_E_INVALID, "push for shard %u of 65536", push->head->shard);
         if (push->head->bytes > rest.len)
             return fg_fail(err, FG_E_INVALID, "push says %u bytes where %zu are left",
                            push->head->bytes, rest.len);

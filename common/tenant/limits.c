@@ -39,6 +39,8 @@ const struct fg_conf_field fg_limit_fields[] = {
      .doc = "MiB of one request, as received. Larger ones are refused with 413. 0: as distributor.body_max_bytes says for all."},
     {"max_series_per_tenant", FG_CONF_UINT, CONF(max_series_per_tenant), .def = "0", .max = "1000000000",
      .doc = "Series of a tenant in one ingester. Profiles of further ones are refused. 0: any number."},
+    {"spread", FG_CONF_UINT, CONF(spread), .def = "0", .max = "12",
+     .doc = "A service's series are divided among 2^spread shards, and so among as many groups of ingesters at most: for services that write more than the few that own one shard can take. Queries of a service ask all of them."},
     {"reject_older_than", FG_CONF_NS, CONF(reject_older_than_ns), .def = "0", .min = "0", .max = "3650d",
      .doc = "Profiles that began longer ago are refused. 0: none is."},
     {"reject_newer_than", FG_CONF_NS, CONF(reject_newer_than_ns), .def = "10m", .min = "0", .max = "3650d",

@@ -26,6 +26,7 @@ struct fg_limit_settings {
     uint64_t max_profile_stacktrace_samples, max_profile_stacktrace_sample_labels;
     uint64_t max_profile_stacktrace_depth, max_profile_symbol_value_length;
     uint64_t max_series_per_tenant;
+    uint64_t spread; /* bits of the label hash in a shard (common/ring/shard.h) */
     double ingestion_body_limit_mb;
     int64_t reject_older_than_ns, reject_newer_than_ns;
     int64_t max_query_length_ns, max_query_lookback_ns;

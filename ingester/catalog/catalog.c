@@ -1,4 +1,3 @@
-#include "common/ring/shard.h"
 #include "ingester/catalog/impl.h"
 
 /* ---- growing ---- */
@@ -337,8 +336,6 @@ void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
 {
     series->number = number;
     series->service = service;
-    series->shard =
-        fg_shard_of(tenant->name, service->name, fg_labels_hash(&series->labels), catalog->spread);
     add_to_shelf(catalog, &tenant->series, fg_id_table(series->id), &series->memory);
     tenant->next_series = FG_MAX(tenant->next_series, number + 1);
     service->n_series++;
@@ -363,11 +360,17 @@ static struct catalog_series *use_series(const struct catalog *catalog,
 }
 
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                                      struct catalog_service *service,
+                                      struct catalog_service *service, uint16_t shard,
                                       const struct fg_wire_batch *batch,
                                       const struct fg_labels *labels, uint64_t series_max)
 {
-    const struct series_def def = {*labels, batch->period_type, batch->types, batch->n_types};
+    const struct series_def def = {
+        .shard = shard,
+        .labels = *labels,
+        .period = batch->period_type,
+        .types = batch->types,
+        .n_types = batch->n_types,
+    };
     struct fg_id id = series_id(&def);
     struct catalog_series *series, *made;
     bool room;
@@ -495,15 +498,13 @@ size_t catalog_bytes(struct catalog *catalog)
     (void)pthread_rwlock_unlock(&catalog->lock);
     return bytes;
 }
-enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_bytes,
-                          struct catalog **ret_catalog, struct fg_err *err)
+enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct catalog **ret_catalog,
+                          struct fg_err *err)
 {
     struct catalog *catalog = fg_new(struct catalog);
 
-    fg_assert(spread <= FG_SHARD_SPREAD_MAX);
     (void)pthread_rwlock_init(&catalog->lock, NULL);
     catalog->arena = fg_arena_create(SIZE_MAX);
-    catalog->spread = spread;
     catalog->max_bytes = max_bytes;
     catalog->epoch = 2;
     if (catalog_load(catalog, store, err) != FG_OK) {

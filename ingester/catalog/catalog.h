@@ -56,11 +56,11 @@ struct catalog_service {
 };
 
 /*
- * Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. spread: bits of the label hash in a shard.
- * max_bytes: memory beyond which nothing new is taken in: see catalog_is_full().
+ * Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. max_bytes: memory beyond which nothing new
+ * is taken in: see catalog_is_full().
  */
-enum fg_code catalog_open(struct fg_store *store, unsigned spread, uint64_t max_bytes,
-                          struct catalog **ret_catalog, struct fg_err *err) fg_must_check;
+enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct catalog **ret_catalog,
+                          struct fg_err *err) fg_must_check;
 void catalog_close(struct catalog *catalog);
 
 /* With what has left and is not freed yet. */
@@ -93,10 +93,10 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
 void catalog_each_service(struct catalog *catalog,
                           void (*each)(struct catalog_service *service, void *arg), void *arg);
 
-/* The series of a profile with the batch's schema. Find or add, as above; NULL too when the tenant
- * has series_max now (0: any number). */
+/* The series of a profile with the batch's schema that came for this shard. Find or add, as above;
+ * NULL too when the tenant has series_max now (0: any number). */
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                                      struct catalog_service *service,
+                                      struct catalog_service *service, uint16_t shard,
                                       const struct fg_wire_batch *batch,
                                       const struct fg_labels *labels, uint64_t series_max);
 

@@ -27,7 +27,6 @@ struct catalog_tenant {
 /* Both have struct catalog_memory first. */
 struct catalog {
     pthread_rwlock_t lock;
-    unsigned spread;
     uint64_t max_bytes;
     uint64_t bytes;
     struct fg_arena *arena;          /* names of tenants */

@@ -153,7 +153,6 @@ static enum fg_code load_series(struct loading *loading, struct fg_slice key, st
         return corrupt(err, "series");
     series = series_make(&stored.def);
     catalog_add_series(loading->catalog, tenant, service, series, number);
-    series->shard = stored.shard; /* of its profiles' keys, whatever the spread is now */
     series->least_ns = INT64_MIN;
     series->greatest_ns = INT64_MAX;
     series->held_before = UINT32_MAX;

@@ -6,6 +6,7 @@ struct fg_id series_id(const struct series_def *def)
     struct fg_id id;
 
     fg_buf_init(&content, SIZE_MAX);
+    fg_buf_varint(&content, def->shard);
     fg_labels_encode(&def->labels, &content);
     fg_buf_lenbytes(&content, def->period.type);
     fg_buf_lenbytes(&content, def->period.unit);
@@ -145,6 +146,7 @@ struct catalog_series *series_make(const struct series_def *def)
 
     series->memory.bytes = sizes.arrays + sizes.texts;
     series->labels = keep_labels(&room, &def->labels);
+    series->shard = def->shard;
     series->id = series_id(def);
     series->least_ns = INT64_MAX;
     series->greatest_ns = INT64_MIN;
@@ -203,7 +205,7 @@ enum fg_code series_decode(struct fg_slice in, struct fg_arena *arena,
     stored.seen = fg_cur_varint(&cur);
     if (!fg_cur_end(&cur) || shard > UINT16_MAX)
         return corrupt(err);
-    stored.shard = (uint16_t)shard;
+    def->shard = (uint16_t)shard;
     if (fg_labels_decode(labels, arena, &def->labels, err) != FG_OK)
         return fg_wrap(err, "series");
     *ret_stored = stored;

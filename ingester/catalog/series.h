@@ -26,7 +26,7 @@ struct catalog_series {
     struct fg_labels *by_type;     /* [n_types]: what queries see, fg_labels_with_type() */
     struct fg_profile_type *types; /* [n_types] */
     uint32_t n_types;
-    struct fg_id id; /* hash of labels and schema */
+    struct fg_id id; /* series_id() */
     /* Types that ever had a value: bit t. The others are not listed and answer nothing. */
     _Atomic uint64_t seen;
     _Atomic uint64_t stored; /* those of them that the definition on disk says */
@@ -40,13 +40,14 @@ struct catalog_series {
 
 /* What makes two series one. Borrowed. */
 struct series_def {
+    uint16_t shard; /* as its profiles came: what its tenant's spread was */
     struct fg_labels labels;
     struct fg_value_type period, *types;
     uint32_t n_types;
 };
 struct fg_id series_id(const struct series_def *def);
 
-/* Without number, shard and service; nothing was stored of it. Released with free(). */
+/* Without number and service; nothing was stored of it. Released with free(). */
 struct catalog_series *series_make(const struct series_def *def);
 
 /* The value of its definition. service: its number. */
@@ -55,7 +56,6 @@ void series_encode(const struct catalog_series *series, uint32_t service, struct
 struct series_stored {
     struct series_def def;
     uint64_t service, seen;
-    uint16_t shard;
 };
 /* Borrows from `in`, arrays in the arena. FG_E_CORRUPT. */
 enum fg_code series_decode(struct fg_slice in, struct fg_arena *arena,

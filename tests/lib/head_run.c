@@ -1,6 +1,7 @@
 #include "tests/lib/head_run.h"
 
 #include "common/profile/flame.h"
+#include "common/ring/shard.h"
 #include "proto/builder.h"
 #include "proto/inner.pb-c.h"
 #include "tests/lib/tenants.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ANSWER_MAX_S = 60 };
+enum { ANSWER_MAX_S = 60, SPREAD = 2 };
 
 /* ---- the ingester ---- */
 
@@ -86,7 +87,6 @@ static void open_on(struct head *head, const struct opening *opening)
         .query_workers = 1,
         .queue_max = 1024,
         .query_queue_max = 128,
-        .spread = 2,
         .query_max_bytes = 64 << 20,
         .late_queue_max = 128,
         .late_cache_max_bytes = 1 << 20,
@@ -241,6 +241,15 @@ static int64_t deadline(void)
     return fg_mono_ns(fg_clock_real()) + ANSWER_MAX_S * FG_SECOND_NS;
 }
 
+/* Series of a service are in several shards, as with a spread. */
+static uint16_t shard_of(const struct head_profile *profile)
+{
+    struct fg_slice zone = profile->zone == NULL ? FG_LIT("") : fg_cstr(profile->zone);
+
+    return fg_shard_of(fg_cstr(profile->tenant), fg_cstr(profile->service), fg_hash128(zone),
+                       SPREAD);
+}
+
 void head_call_push(struct head_call *call, const struct head_profile *profile,
                     struct fg_slice batch)
 {
@@ -262,6 +271,7 @@ void head_call_push_under(struct head_call *call, const struct head_profile *pro
     item.tenant = tenant;
     item.service = service;
     item.bytes = (uint32_t)batch.len;
+    item.shard = shard_of(profile);
     message.items = items;
     message.n_items = FG_COUNT(items);
     message.revision = revision;

@@ -14,7 +14,7 @@ static struct catalog *open_catalog(struct fg_store *store)
     struct catalog *catalog;
     struct fg_err err;
 
-    assert_int_equal(catalog_open(store, 3, 1 << 30, &catalog, &err), FG_OK);
+    assert_int_equal(catalog_open(store, 1 << 30, &catalog, &err), FG_OK);
     return catalog;
 }
 
@@ -26,9 +26,10 @@ static void write_batch(struct fg_store *store, struct fg_store_batch *batch)
     fg_store_batch_done(batch);
 }
 
-/* A series of the service with a label zone and two types. */
-static struct catalog_series *add_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                                         struct catalog_service *service, const char *zone)
+/* A series of the service with a label zone and two types, that came for the shard. */
+static struct catalog_series *add_at(struct catalog *catalog, struct catalog_tenant *tenant,
+                                     struct catalog_service *service, const char *zone,
+                                     uint16_t shard)
 {
     struct fg_label items[] = {
         {FG_LIT("__name__"), FG_LIT("process_cpu")},
@@ -41,7 +42,13 @@ static struct catalog_series *add_series(struct catalog *catalog, struct catalog
     struct fg_wire_batch batch = {
         .types = types, .n_types = 2, .period_type = {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
 
-    return catalog_series(catalog, tenant, service, &batch, &labels, 0);
+    return catalog_series(catalog, tenant, service, shard, &batch, &labels, 0);
+}
+
+static struct catalog_series *add_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                                         struct catalog_service *service, const char *zone)
+{
+    return add_at(catalog, tenant, service, zone, 0);
 }
 
 /* Everything of the series, its service and tenant, as a push would. */
@@ -77,6 +84,9 @@ static void equal_things_have_one_number(void **state)
     assert_ptr_not_equal(add_series(catalog, a, shop, "x"), add_series(catalog, a, shop, "y"));
     assert_int_equal(add_series(catalog, a, shop, "x")->number, 0);
     assert_int_equal(add_series(catalog, a, shop, "y")->number, 1);
+    /* What comes for another shard is another series. */
+    assert_int_equal(add_at(catalog, a, shop, "x", 7)->number, 2);
+    assert_int_equal(add_at(catalog, a, shop, "x", 7)->shard, 7);
     catalog_close(catalog);
     fg_store_close(store);
 }
@@ -132,7 +142,8 @@ static void what_was_written_is_read_back(void **state)
         for (size_t z = 0; z < FG_COUNT(zones); z++) {
             struct catalog_service *service =
                 catalog_service(catalog, tenant, fg_cstr(z % 2 == 0 ? "shop" : "archive"));
-            struct catalog_series *series = add_series(catalog, tenant, service, zones[z]);
+            struct catalog_series *series =
+                add_at(catalog, tenant, service, zones[z], (uint16_t)(65531 + z));
 
             catalog_series_saw(series, z == 0 ? 1 : z == 1 ? 2 : 3);
             put_all(store, tenant, series);
@@ -151,6 +162,8 @@ static void what_was_written_is_read_back(void **state)
         assert_int_equal(catalog_service(catalog, one, FG_LIT("shop"))->number,
                          catalog_service(again, two, FG_LIT("shop"))->number);
         assert_true(catalog_service(again, two, FG_LIT("archive"))->durable);
+        assert_true(add_at(again, two, catalog_service(again, two, FG_LIT("archive")), "e", 65532)
+                        ->durable);
         list(again, tenant, "{}", &after);
         assert_non_null(strstr((const char *)after.ptr, "zone=\"w\""));
         list(again, tenant, "{service_name=\"archive\",zone=~\"e|n\"}", &after);
@@ -246,7 +259,7 @@ static void what_cannot_be_read_is_refused(void **state)
 
         print_message("  %s\n", cases[i].name);
         put_raw(store, cases[i].family, cases[i].key, cases[i].value);
-        assert_int_equal(catalog_open(store, 0, 1 << 30, &catalog, &err), cases[i].code);
+        assert_int_equal(catalog_open(store, 1 << 30, &catalog, &err), cases[i].code);
         fg_store_close(store);
     }
 }
@@ -276,12 +289,12 @@ static void damaged_series_are_survived(void **state)
         fg_buf_put(&value, iter->value);
         value.ptr[i / 4] = bytes[i % 4];
         put_raw(good, HEAD_SERIES, iter->key, fg_buf_slice(&value));
-        if (catalog_open(good, 0, 1 << 30, &catalog, &err) == FG_OK)
+        if (catalog_open(good, 1 << 30, &catalog, &err) == FG_OK)
             catalog_close(catalog);
         else
             assert_int_equal(err.code, FG_E_CORRUPT);
         put_raw(good, HEAD_SERIES, iter->key, fg_bytes(iter->value.ptr, i / 4));
-        assert_int_equal(catalog_open(good, 0, 1 << 30, &catalog, &err), FG_E_CORRUPT);
+        assert_int_equal(catalog_open(good, 1 << 30, &catalog, &err), FG_E_CORRUPT);
     }
     fg_store_iter_destroy(iter);
     fg_buf_done(&value);

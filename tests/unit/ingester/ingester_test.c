@@ -609,7 +609,12 @@ static void items_of_a_message_stand_alone(void **state)
     fg_call_done(head.peer, &call);
     assert_select(&head, &query, "main;work 10\n");
 
-    items[2].bytes++; /* more than there is: nothing of the message counts */
+    items[2].shard = 65536; /* nothing of the message counts */
+    call.head = fg_bytes(bytes, fg__inner__push_head__pack(&out, bytes));
+    assert_int_equal(fg_peer_call(head.peer, &call), FG_E_INVALID);
+    fg_call_done(head.peer, &call);
+    items[2].shard = 0;
+    items[2].bytes++; /* more than there is: neither */
     call.head = fg_bytes(bytes, fg__inner__push_head__pack(&out, bytes));
     assert_int_equal(fg_peer_call(head.peer, &call), FG_E_INVALID);
     fg_call_done(head.peer, &call);
