@@ -164,6 +164,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
     ingester->held = held_create(&(struct held_config){
         .bucket = config->bucket,
         .clock = config->clock,
+        .registry = config->registry,
         .cache_max_bytes = settings->late_cache_max_bytes,
     });
     if (driver_create(

@@ -13,23 +13,104 @@ static enum fg_code too_many(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the head has too many profiles to compare");
 }
 
-/* Rounds that are not committed, sorted by group. */
+/* All rounds, sorted by group. */
 static enum fg_code find_rounds(const struct compare_head *head, struct fg_arena *arena,
                                 struct round **ret_rounds, size_t *ret_count, struct fg_err *err)
 {
-    size_t n, kept = 0;
+    return rounds_select(
+        head->rounds,
+        &(struct rounds_filter){
+            .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
+        arena, ret_rounds, ret_count, err);
+}
 
-    if (rounds_select(
-            head->rounds,
-            &(struct rounds_filter){
-                .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
-            arena, ret_rounds, &n, err) != FG_OK)
-        return err->code;
-    for (size_t i = 0; i < n; i++)
-        if ((*ret_rounds)[i].state != ROUND_COMMITTED)
-            (*ret_rounds)[kept++] = (*ret_rounds)[i];
-    *ret_count = kept;
+/* ---- finding ---- */
+
+static int cmp_ids(const void *left, const void *right)
+{
+    return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
+}
+
+/* One for each group that may be held. */
+static enum fg_code list_groups(const struct round *rounds, size_t n,
+                                const struct compare_asking *asking, struct compare *compare,
+                                struct fg_err *err)
+{
+    compare->groups = fg_arena_new(compare->arena, struct compare_group, n);
+    if (compare->groups == NULL)
+        return too_many(err);
+    for (size_t i = 0; i < n; i++) {
+        const struct head_group_key *key = &rounds[i].key.group;
+
+        if ((i > 0 && head_same_group(key, &rounds[i - 1].key.group)) ||
+            !asking->may_hold(asking->arg, key))
+            continue;
+        compare->groups[compare->n_groups++] =
+            (struct compare_group){.key = *key, .held.arena = compare->arena};
+    }
     return FG_OK;
+}
+
+static enum fg_code ask(const struct compare_head *head, const struct compare_asking *asking,
+                        struct compare *compare, struct fg_err *err)
+{
+    fg_auto(fg_arena) *scratch = fg_arena_create(arena_max_bytes);
+    struct held_question *questions =
+        fg_arena_new(scratch, struct held_question, compare->n_groups);
+
+    if (questions == NULL)
+        return too_many(err);
+    for (size_t i = 0; i < compare->n_groups; i++) {
+        const struct head_group_key *key = &compare->groups[i].key;
+
+        questions[i] = (struct held_question){
+            .tenant = catalog_tenant_name(catalog_tenant_at(head->catalog, key->tenant)),
+            .shard = key->shard,
+            .window = key->window,
+            .all = &compare->groups[i].held,
+        };
+    }
+    return held_find(head->held, questions, compare->n_groups, asking->only, asking->least,
+                     asking->deadline_mono_ns, &compare->generation, err);
+}
+
+/* Those of which nothing is held go; ids are put in order. */
+static void keep_held(struct compare *compare)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < compare->n_groups; i++) {
+        struct compare_group *group = &compare->groups[i];
+
+        if (group->held.n == 0)
+            continue;
+        qsort(group->held.ids, group->held.n, sizeof *group->held.ids, cmp_ids);
+        for (size_t k = 0; k < group->held.n; k++)
+            group->digest = fg_id_add(group->digest, group->held.ids[k]);
+        compare->groups[kept++] = *group;
+    }
+    compare->n_groups = kept;
+}
+
+enum fg_code compare_find(const struct compare_head *head, const struct compare_asking *asking,
+                          struct compare *ret_compare, struct fg_err *err)
+{
+    struct compare compare = {.arena = fg_arena_create(arena_max_bytes),
+                              .generation = FG_MAX(asking->only, asking->least)};
+    struct round *rounds = NULL;
+    size_t n = 0;
+    enum fg_code code = find_rounds(head, compare.arena, &rounds, &n, err);
+
+    if (code == FG_OK)
+        code = list_groups(rounds, n, asking, &compare, err);
+    if (code == FG_OK && compare.n_groups > 0)
+        code = ask(head, asking, &compare, err);
+    keep_held(&compare);
+    if (code == FG_OK)
+        *ret_compare = compare;
+    else
+        compare_done(&compare);
+    return code;
 }
 
 /* ---- walking a round ---- */
@@ -70,145 +151,14 @@ static enum fg_code walk_end(struct walk *walk, struct fg_err *err)
     return code;
 }
 
-/* ---- finding ---- */
-
-struct finding {
-    const struct compare_head *head;
-    struct compare *compare;
-    uint64_t only, least;
-    int64_t deadline_mono_ns;
-    struct fg_err *err;
-};
-
-static enum fg_code read_ids(const struct finding *finding, const struct round *rounds, size_t n,
-                             struct fg_arena *scratch, struct fg_id **ret_ids, size_t *ret_n)
-{
-    uint64_t most = 0;
-    size_t count = 0;
-    struct fg_id *ids;
-
-    for (size_t i = 0; i < n; i++) {
-        struct walk walk;
-
-        walk_start(&walk, finding->head->store, &rounds[i].key);
-        for (bool first = true; walk_next(&walk, first); first = false)
-            most++;
-        if (walk_end(&walk, finding->err) != FG_OK)
-            return finding->err->code;
-    }
-    ids = fg_arena_new(scratch, struct fg_id, most);
-    if (ids == NULL)
-        return too_many(finding->err);
-    for (size_t i = 0; i < n; i++) {
-        struct walk walk;
-
-        walk_start(&walk, finding->head->store, &rounds[i].key);
-        for (bool first = true; count < most && walk_next(&walk, first); first = false)
-            ids[count++] = walk.key.id;
-        if (walk_end(&walk, finding->err) != FG_OK)
-            return finding->err->code;
-    }
-    *ret_ids = ids;
-    *ret_n = count;
-    return FG_OK;
-}
-
-static int cmp_ids(const void *left, const void *right)
-{
-    return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
-}
-
-static enum fg_code keep_found(const struct finding *finding, const struct head_group_key *key,
-                               const struct fg_id *ids, const bool *found, size_t n)
-{
-    struct compare *compare = finding->compare;
-    struct compare_group *group = &compare->groups[compare->n_groups];
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        count += found[i];
-    if (count == 0)
-        return FG_OK;
-    *group = (struct compare_group){*key, fg_arena_new(compare->arena, struct fg_id, count), 0};
-    if (group->ids == NULL)
-        return too_many(finding->err);
-    for (size_t i = 0; i < n; i++)
-        if (found[i])
-            group->ids[group->n_ids++] = ids[i];
-    qsort(group->ids, group->n_ids, sizeof *group->ids, cmp_ids);
-    compare->n_groups++;
-    return FG_OK;
-}
-
-/* n rounds, all of one group. */
-static enum fg_code find_group(const struct finding *finding, const struct round *rounds, size_t n,
-                               struct fg_arena *scratch)
-{
-    const struct head_group_key *key = &rounds[0].key.group;
-    struct held_question question = {
-        .tenant = catalog_tenant_name(catalog_tenant_at(finding->head->catalog, key->tenant)),
-        .shard = key->shard,
-        .window = key->window,
-    };
-    struct fg_id *ids = NULL;
-    uint64_t generation;
-
-    if (read_ids(finding, rounds, n, scratch, &ids, &question.n_ids) != FG_OK)
-        return finding->err->code;
-    question.ids = ids;
-    question.found = fg_arena_new(scratch, bool, question.n_ids);
-    if (question.found == NULL)
-        return too_many(finding->err);
-    if (held_find(finding->head->held, &question, 1, finding->only, finding->least,
-                  finding->deadline_mono_ns, &generation, finding->err) != FG_OK)
-        return finding->err->code;
-    finding->compare->generation = FG_MIN(finding->compare->generation, generation);
-    return keep_found(finding, key, ids, question.found, question.n_ids);
-}
-
-enum fg_code compare_find(const struct compare_head *head,
-                          bool (*may_hold)(void *arg, const struct head_group_key *group),
-                          void *arg, uint64_t only, uint64_t least, int64_t deadline_mono_ns,
-                          struct compare *ret_compare, struct fg_err *err)
-{
-    struct compare compare = {.arena = fg_arena_create(arena_max_bytes), .generation = UINT64_MAX};
-    const struct finding finding = {head, &compare, only, least, deadline_mono_ns, err};
-    enum fg_code code;
-    struct round *rounds = NULL;
-    size_t n = 0, next;
-
-    code = find_rounds(head, compare.arena, &rounds, &n, err);
-    if (code == FG_OK)
-        compare.groups = fg_arena_new(compare.arena, struct compare_group, n);
-    if (code == FG_OK)
-        compare.looked = fg_arena_new(compare.arena, struct head_group_key, n);
-    if (code == FG_OK && (compare.groups == NULL || compare.looked == NULL))
-        code = too_many(err);
-    for (size_t i = 0; i < n && code == FG_OK; i = next) {
-        fg_auto(fg_arena) *scratch = fg_arena_create(arena_max_bytes);
-
-        for (next = i + 1;
-             next < n && head_same_group(&rounds[next].key.group, &rounds[i].key.group);)
-            next++;
-        if (!may_hold(arg, &rounds[i].key.group))
-            continue;
-        compare.looked[compare.n_looked++] = rounds[i].key.group;
-        code = find_group(&finding, rounds + i, next - i, scratch);
-    }
-    if (compare.generation == UINT64_MAX) /* nothing had to be looked at */
-        compare.generation = FG_MAX(only, least);
-    if (code == FG_OK)
-        *ret_compare = compare;
-    else
-        compare_done(&compare);
-    return code;
-}
-
 /* ---- applying ---- */
 
 struct applying {
     const struct compare_head *head;
     struct compare *compare;
+    struct compare_group *group; /* that is being looked at */
+    bool has_to;                 /* its open round is committed: */
+    uint32_t to;                 /* where leftovers go then */
     struct fg_store_batch batch;
     struct round *changed; /* as they are to be */
     size_t n_changed;
@@ -219,7 +169,7 @@ struct applying {
 
 static bool is_held(const struct compare_group *group, struct fg_id id)
 {
-    return bsearch(&id, group->ids, group->n_ids, sizeof *group->ids, cmp_ids) != NULL;
+    return bsearch(&id, group->held.ids, group->held.n, sizeof *group->held.ids, cmp_ids) != NULL;
 }
 
 /* The round as it is to be, so far. */
@@ -228,9 +178,12 @@ static struct round *changed_round(struct applying *applying, const struct head_
 {
     struct round *round;
 
-    for (size_t i = 0; i < applying->n_changed; i++)
-        if (head_same_round(&applying->changed[i].key, key))
-            return &applying->changed[i];
+    for (size_t i = applying->n_changed; i > 0; i--) { /* those of a group stand together */
+        if (!head_same_group(&applying->changed[i - 1].key.group, &key->group))
+            break;
+        if (head_same_round(&applying->changed[i - 1].key, key))
+            return &applying->changed[i - 1];
+    }
     round = &applying->changed[applying->n_changed++];
     if (!rounds_find(applying->head->rounds, key, round)) {
         *round = round_empty(key);
@@ -257,67 +210,135 @@ static void move_profile(struct applying *applying, const struct walk *walk, str
     round_add(leftover, key.time_ns, key.id, walk->iter->value.len);
 }
 
-/* Is any profile of the round held? Then the others move, and it is committed. */
-static enum fg_code apply_round(struct applying *applying, const struct compare_group *group,
-                                const struct round *round)
+/* What of the round is held, and what not. */
+static enum fg_code divide(const struct applying *applying, const struct round *round,
+                           struct round *kept, struct round *moved)
 {
-    struct segments_outcome outcome = {.group = group->key, .number = round->key.number};
-    struct round kept = round_empty(&round->key), moved = kept;
+    const struct compare_group *group = applying->group;
+    struct walk walk;
+
+    *kept = *moved = round_empty(&round->key);
+    if (round->count == group->held.n && fg_id_eq(round->digest, group->digest)) {
+        *kept = *round; /* the usual case: just what we had was committed by another */
+        return FG_OK;
+    }
+    walk_start(&walk, applying->head->store, &round->key);
+    for (bool first = true; walk_next(&walk, first); first = false)
+        round_add(is_held(group, walk.key.id) ? kept : moved, walk.key.time_ns, walk.key.id,
+                  walk.iter->value.len);
+    return walk_end(&walk, applying->err);
+}
+
+static enum fg_code move_profiles(struct applying *applying, const struct round *round)
+{
+    const struct head_round_key to = {
+        round->key.group,
+        applying->has_to ? applying->to : applying->leftover(applying->arg, &round->key)};
+    struct round *leftover = changed_round(applying, &to, round);
     struct walk walk;
 
     walk_start(&walk, applying->head->store, &round->key);
     for (bool first = true; walk_next(&walk, first); first = false)
-        round_add(is_held(group, walk.key.id) ? &kept : &moved, walk.key.time_ns, walk.key.id,
-                  walk.iter->value.len);
-    if (walk_end(&walk, applying->err) != FG_OK)
+        if (!is_held(applying->group, walk.key.id))
+            move_profile(applying, &walk, leftover);
+    return walk_end(&walk, applying->err);
+}
+
+/* Is any profile of the round held? Then the others move, and it is committed. */
+static enum fg_code apply_round(struct applying *applying, const struct round *round)
+{
+    struct compare *compare = applying->compare;
+    struct round kept, moved;
+
+    if (divide(applying, round, &kept, &moved) != FG_OK)
         return applying->err->code;
     if (kept.count == 0)
         return FG_OK;
-    if (moved.count > 0) {
-        const struct head_round_key to = {group->key,
-                                          applying->leftover(applying->arg, &round->key)};
-        struct round *leftover = changed_round(applying, &to, round);
-
-        walk_start(&walk, applying->head->store, &round->key);
-        for (bool first = true; walk_next(&walk, first); first = false)
-            if (!is_held(group, walk.key.id))
-                move_profile(applying, &walk, leftover);
-        if (walk_end(&walk, applying->err) != FG_OK)
-            return applying->err->code;
+    if (round->state == ROUND_OPEN) {
+        applying->to = applying->leftover(applying->arg, &round->key);
+        applying->has_to = true;
     }
+    if (moved.count > 0 && move_profiles(applying, round) != FG_OK)
+        return applying->err->code;
     kept.born = round->born;
     kept.opened_wall_ns = round->opened_wall_ns;
     kept.state = ROUND_COMMITTED;
-    kept.generation = applying->compare->generation;
+    kept.generation = compare->generation;
     *changed_round(applying, &round->key, round) = kept;
-    outcome.moved_profiles = moved.count;
-    outcome.moved_bytes = moved.bytes;
-    applying->compare->outcomes[applying->compare->n_outcomes++] = outcome;
+    applying->group->n_met += kept.count;
+    compare->outcomes[compare->n_outcomes++] = (struct segments_outcome){
+        .group = round->key.group,
+        .number = round->key.number,
+        .moved_profiles = moved.count,
+        .moved_bytes = moved.bytes,
+    };
     return FG_OK;
 }
 
-static enum fg_code apply_all(struct applying *applying, const struct round *rounds, size_t n)
+static uint64_t order_of(const struct head_group_key *key)
 {
-    const struct compare *compare = applying->compare;
-    size_t g = 0;
+    return (uint64_t)key->shard << 32 | key->window;
+}
 
-    /* Both are sorted by group, and groups do not go away. */
-    for (size_t i = 0; i < n && g < compare->n_groups; i++) {
-        if (!head_same_group(&compare->groups[g].key, &rounds[i].key.group))
-            continue;
-        if (apply_round(applying, &compare->groups[g], &rounds[i]) != FG_OK)
+static bool is_before(const struct head_group_key *a, const struct head_group_key *b)
+{
+    return a->tenant != b->tenant ? a->tenant < b->tenant : order_of(a) < order_of(b);
+}
+
+/* Rounds of one group; the open one, which is the last, comes first: leftovers of the others go
+ * into it, unless it is committed itself. */
+static enum fg_code apply_group(struct applying *applying, const struct round *rounds, size_t n)
+{
+    applying->has_to = false;
+    for (size_t i = n; i > 0; i--)
+        if (rounds[i - 1].state != ROUND_COMMITTED &&
+            apply_round(applying, &rounds[i - 1]) != FG_OK)
             return applying->err->code;
-        if (i + 1 == n || !head_same_group(&rounds[i + 1].key.group, &rounds[i].key.group))
+    return FG_OK;
+}
+
+/* Both are sorted by group. */
+static enum fg_code apply_rounds(struct applying *applying, const struct round *rounds, size_t n)
+{
+    struct compare *compare = applying->compare;
+    size_t g = 0, next;
+
+    for (size_t i = 0; i < n; i = next) {
+        const struct head_group_key *key = &rounds[i].key.group;
+
+        for (next = i + 1; next < n && head_same_group(&rounds[next].key.group, key);)
+            next++;
+        while (g < compare->n_groups && is_before(&compare->groups[g].key, key))
             g++;
+        if (g == compare->n_groups)
+            break;
+        applying->group = &compare->groups[g];
+        if (head_same_group(&applying->group->key, key) &&
+            apply_group(applying, rounds + i, next - i) != FG_OK)
+            return applying->err->code;
     }
+    return FG_OK;
+}
+
+static enum fg_code write_changes(struct applying *applying)
+{
+    if (applying->n_changed == 0)
+        return FG_OK;
     for (size_t i = 0; i < applying->n_changed; i++)
         round_put(&applying->changed[i], &applying->batch);
-    if (applying->n_changed > 0 &&
-        commit_write(applying->head->commit, &applying->batch, applying->err) != FG_OK)
+    if (commit_write(applying->head->commit, &applying->batch, applying->err) != FG_OK)
         return applying->err->code;
     for (size_t i = 0; i < applying->n_changed; i++)
         rounds_set(applying->head->rounds, &applying->changed[i]);
     return FG_OK;
+}
+
+/* A profile of one segment is in no other, so in no round of ours that was committed before. */
+static void list_missing(struct compare *compare)
+{
+    for (size_t i = 0; i < compare->n_groups; i++)
+        if (compare->groups[i].n_met < compare->groups[i].held.n)
+            compare->missing[compare->n_missing++] = compare->groups[i].key;
 }
 
 enum fg_code compare_apply(const struct compare_head *head, struct compare *compare,
@@ -334,11 +355,15 @@ enum fg_code compare_apply(const struct compare_head *head, struct compare *comp
         return err->code;
     applying.changed = fg_arena_new(compare->arena, struct round, 2 * n);
     compare->outcomes = fg_arena_new(compare->arena, struct segments_outcome, n);
-    compare->n_outcomes = 0;
-    if (applying.changed == NULL || compare->outcomes == NULL)
+    compare->missing = fg_arena_new(compare->arena, struct head_group_key, compare->n_groups);
+    if (applying.changed == NULL || compare->outcomes == NULL || compare->missing == NULL)
         return too_many(err);
     fg_store_batch_init(&applying.batch);
-    code = apply_all(&applying, rounds, n);
+    code = apply_rounds(&applying, rounds, n);
+    if (code == FG_OK)
+        code = write_changes(&applying);
     fg_store_batch_done(&applying.batch);
+    if (code == FG_OK)
+        list_missing(compare);
     return code;
 }

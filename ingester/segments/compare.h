@@ -3,10 +3,11 @@
  * blocks already. Two halves, since the bucket is read where waiting is allowed and the head is
  * changed where nothing comes in between:
  *
- *   driver's thread      compare_find()     ids of the rounds, and which of them are held
+ *   driver's thread      compare_find()     which ids of the head's groups are held
  *   committer's thread   compare_apply()    profiles that are not held move to another round
  *
- * A profile that arrives between the two is not held: it was looked for when it was let in.
+ * All ids of a group are read, and not only looked for: a profile that arrives between the two may
+ * be held, and is let in without a look where nothing of its group was missing before.
  */
 #ifndef FG_INGESTER_SEGMENTS_COMPARE_H
 #define FG_INGESTER_SEGMENTS_COMPARE_H
@@ -25,34 +26,40 @@ struct compare_head {
     struct commit *commit;
 };
 
-/* A group and the ids of its profiles that are held. */
+/* A group of the head's of which something is held. */
 struct compare_group {
     struct head_group_key key;
-    struct fg_id *ids; /* ascending */
-    size_t n_ids;
+    struct held_ids held; /* ascending */
+    struct fg_id digest;  /* their sum */
+    uint64_t n_met;       /* of them are in our rounds */
 };
 
 struct compare {
     struct fg_arena *arena;
-    struct compare_group *groups; /* those with any */
+    struct compare_group *groups; /* by tenant, shard, window */
     size_t n_groups;
-    struct head_group_key *looked; /* all groups that were looked at */
-    uint32_t n_looked;
     uint64_t generation; /* of what was looked at */
 
     /* After compare_apply(): for the core. */
     struct segments_outcome *outcomes;
     uint32_t n_outcomes;
+    /* Of one segment: groups of which it holds profiles that we do not have. */
+    struct head_group_key *missing;
+    uint32_t n_missing;
 };
 
-/*
- * may_hold: only groups for which it says so are looked at. only: the segment of this generation,
- * or 0: everything that is live at `least` or later. FG_E_NOT_FOUND: that segment is not live any
- * more. FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CORRUPT, FG_E_LIMIT.
- */
-enum fg_code compare_find(const struct compare_head *head,
-                          bool (*may_hold)(void *arg, const struct head_group_key *group),
-                          void *arg, uint64_t only, uint64_t least, int64_t deadline_mono_ns,
+struct compare_asking {
+    /* Only groups for which it says so are looked at. */
+    bool (*may_hold)(void *arg, const struct head_group_key *group);
+    void *arg;
+    uint64_t only;  /* the segment of this generation, or 0: */
+    uint64_t least; /* everything that is live at this one or later */
+    int64_t deadline_mono_ns;
+};
+
+/* FG_E_NOT_FOUND: that segment is not live any more. FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CORRUPT,
+ * FG_E_LIMIT. */
+enum fg_code compare_find(const struct compare_head *head, const struct compare_asking *asking,
                           struct compare *ret_compare, struct fg_err *err) fg_must_check;
 
 /* leftover: where profiles of a round go that are not held (segments_leftover()). One durable

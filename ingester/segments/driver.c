@@ -278,9 +278,8 @@ static void apply_compare(struct driver *driver, struct turn *turn)
     turn->event.generation = compare->generation;
     turn->event.outcomes = compare->outcomes;
     turn->event.n_outcomes = compare->n_outcomes;
-    /* Whose profiles of these groups we lack is not looked at: their late ones cost looks then. */
-    turn->event.missing = compare->looked;
-    turn->event.n_missing = compare->n_looked;
+    turn->event.missing = compare->missing;
+    turn->event.n_missing = compare->n_missing;
 }
 
 static void add_task(struct driver *driver, const struct segments_effect *effect)
@@ -412,8 +411,15 @@ static enum fg_code find_held(struct driver *driver, const struct segments_effec
 {
     const struct compare_head head = compare_head(driver);
 
-    return compare_find(&head, may_hold, driver, effect->all ? 0 : effect->generation,
-                        effect->generation, deadline_in(driver, COMPARE_TIMEOUT_NS), compare, err);
+    const struct compare_asking asking = {
+        .may_hold = may_hold,
+        .arg = driver,
+        .only = effect->all ? 0 : effect->generation,
+        .least = effect->generation,
+        .deadline_mono_ns = deadline_in(driver, COMPARE_TIMEOUT_NS),
+    };
+
+    return compare_find(&head, &asking, compare, err);
 }
 
 static void carry_out(struct driver *driver, struct task *task)

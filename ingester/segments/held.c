@@ -10,6 +10,7 @@ enum {
     TENANTS_MAX = 64,          /* manifests that are kept; late data is of few tenants at a time */
     ATTEMPTS_MAX = 3,          /* objects that are gone mean that the snapshot is old */
     THING_MAX_BYTES = 1 << 30, /* memory of one parsed thing */
+    WHOLE_MAX_BYTES = 256 << 20, /* segments that are larger are read piece by piece */
 };
 
 /* Older manifests are asked for again. A least generation that is newer is one reason more. */
@@ -18,8 +19,16 @@ static const int64_t MANIFEST_AGE_NS = 5 * FG_SECOND_NS;
 /* What is kept of objects; of the ids of a group the shard is part of the kind. */
 enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
 
+/* clang-format off */
+#define HELD_METRICS(M)                                                                            \
+    M(COUNTER, HELD_SEARCHES, "flamegrid_ingester_late_searches_total", "Times that profiles were looked for in all that is live: late ones, repeated ones")
+/* clang-format on */
+FG_METRICS_ENUM(held_metric, HELD_METRICS)
+static const struct fg_metric_def held_metrics[] = FG_METRICS_DEFS(HELD_METRICS);
+
 struct held {
     struct held_config config;
+    struct fg_metrics *metrics;
     struct fg_cache *cache;
     pthread_mutex_t lock; /* of manifests */
     struct fg_manifests *manifests;
@@ -31,6 +40,7 @@ struct held *held_create(const struct held_config *config)
 
     held->config = *config;
     held->cache = fg_cache_create(config->cache_max_bytes);
+    held->metrics = fg_metrics_register(config->registry, held_metrics, FG_COUNT(held_metrics));
     (void)pthread_mutex_init(&held->lock, NULL);
     held->manifests = fg_manifests_create(TENANTS_MAX, MANIFEST_AGE_NS, FG_RULES_ALL);
     return held;
@@ -49,11 +59,15 @@ void held_destroy(struct held *held)
 /* One call of held_find(). */
 struct search {
     struct held *held;
-    const struct held_question *questions;
+    struct fg_slice tenant;
+    const struct held_question **questions; /* of the tenant, by shard and window */
     size_t n_questions;
     int64_t deadline_mono_ns;
     struct fg_err *err;
     struct fg_snapshot snapshot;
+    /* The one object that there is to search, once it was read; empty: pieces are read. */
+    bool want_whole;
+    struct fg_buf whole;
 };
 
 /* ---- the snapshot ---- */
@@ -62,7 +76,7 @@ struct search {
 static enum fg_code read_manifest(struct search *search, int object, struct fg_slice etag,
                                   struct fg_manifest **ret_manifest)
 {
-    struct fg_slice tenant = search->questions[0].tenant;
+    struct fg_slice tenant = search->tenant;
     char name[FG_NAME_MAX_BYTES] = FG_NAME_L0;
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
@@ -169,8 +183,20 @@ static void thing_destroy(void *value)
     free(thing);
 }
 
-static enum fg_code get_range(const struct search *search, const struct object *object,
-                              struct fg_block_range range, struct fg_bucket_request *get)
+/* A piece of what was read whole; shorter where that ends. */
+static void copy_range(const struct search *search, struct fg_block_range range,
+                       struct fg_bucket_request *get)
+{
+    struct fg_slice piece = fg_slice_sub(fg_buf_slice(&search->whole),
+                                         FG_MIN(range.offset, search->whole.len), SIZE_MAX);
+
+    *get = (struct fg_bucket_request){.verb = FG_BUCKET_GET};
+    fg_buf_init(&get->body, range.len);
+    fg_buf_append(&get->body, piece.ptr, FG_MIN(piece.len, range.len));
+}
+
+static enum fg_code call_range(const struct search *search, const struct object *object,
+                               struct fg_block_range range, struct fg_bucket_request *get)
 {
     *get = (struct fg_bucket_request){
         .verb = FG_BUCKET_GET,
@@ -180,10 +206,19 @@ static enum fg_code get_range(const struct search *search, const struct object *
         .content_max_bytes = range.len,
         .deadline_mono_ns = search->deadline_mono_ns,
     };
-    if (fg_bucket_call(search->held->config.bucket, get) != FG_OK) {
-        *search->err = get->err;
+    if (fg_bucket_call(search->held->config.bucket, get) == FG_OK)
+        return FG_OK;
+    *search->err = get->err;
+    return search->err->code;
+}
+
+static enum fg_code get_range(const struct search *search, const struct object *object,
+                              struct fg_block_range range, struct fg_bucket_request *get)
+{
+    if (search->whole.len > 0)
+        copy_range(search, range, get);
+    else if (call_range(search, object, range, get) != FG_OK)
         return search->err->code;
-    }
     if (get->body.len != range.len)
         return fg_fail(search->err, FG_E_CORRUPT, "%s: ends before its directory says",
                        object->name);
@@ -372,28 +407,82 @@ static bool has_id(const struct thing *thing, struct fg_id id)
            bsearch(&id, thing->ids, thing->n_ids, sizeof *thing->ids, cmp_ids) != NULL;
 }
 
-static bool has_group(const struct fg_block_part *part, const struct thing *groups, uint16_t shard,
-                      uint32_t window)
+static uint64_t order_of(uint16_t shard, uint32_t window)
 {
-    uint32_t low = 0, high = part->n_groups;
+    return (uint64_t)shard << 32 | window;
+}
+
+static uint64_t order_of_question(const struct held_question *question)
+{
+    return order_of(question->shard, question->window);
+}
+
+static int cmp_questions(const void *left, const void *right)
+{
+    const struct held_question *const *a = left, *const *b = right;
+    uint64_t x = order_of_question(*a), y = order_of_question(*b);
+
+    return (x > y) - (x < y);
+}
+
+static uint64_t order_of_group(const struct thing *groups, uint32_t number)
+{
+    return order_of(groups->groups[number].shard, groups->groups[number].window);
+}
+
+/* The first group of the part from `first` on that is not before `order`. */
+static uint32_t seek_group(const struct fg_block_part *part, const struct thing *groups,
+                           uint32_t first, uint64_t order)
+{
+    uint32_t low = first, high = part->n_groups;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const struct fg_block_group *group = &groups->groups[middle];
 
-        if (group->shard < shard || (group->shard == shard && group->window < window))
+        if (order_of_group(groups, middle) < order)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < part->n_groups && groups->groups[low].shard == shard &&
-           groups->groups[low].window == window;
+    return low;
+}
+
+static size_t seek_question(const struct search *search, size_t first, uint64_t order)
+{
+    size_t low = first, high = search->n_questions;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (order_of_question(search->questions[middle]) < order)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static enum fg_code add_all(const struct search *search, const struct thing *thing,
+                            struct held_ids *all)
+{
+    struct fg_id *ids = fg_arena_new(all->arena, struct fg_id, all->n + thing->n_ids);
+
+    if (ids == NULL)
+        return fg_fail(search->err, FG_E_LIMIT, "too many ids to look at");
+    if (all->n > 0)
+        memcpy(ids, all->ids, all->n * sizeof *ids);
+    if (thing->n_ids > 0)
+        memcpy(ids + all->n, thing->ids, thing->n_ids * sizeof *ids);
+    all->ids = ids;
+    all->n += thing->n_ids;
+    return FG_OK;
 }
 
 static enum fg_code search_group(const struct search *search, struct wanted wanted,
                                  const struct held_question *question)
 {
     struct fg_cache_entry *entry = NULL;
+    enum fg_code code = FG_OK;
 
     wanted.what = WHAT_IDS;
     wanted.shard = question->shard;
@@ -403,8 +492,10 @@ static enum fg_code search_group(const struct search *search, struct wanted want
     for (size_t i = 0; i < question->n_ids; i++)
         if (has_id(fg_cache_value(entry), question->ids[i]))
             question->found[i] = true;
+    if (question->all != NULL)
+        code = add_all(search, fg_cache_value(entry), question->all);
     fg_cache_unref(entry);
-    return FG_OK;
+    return code;
 }
 
 /* Is the time of any profile of the window between these? */
@@ -413,59 +504,90 @@ static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
     return t_min_ns < head_window_end_ns(window) && t_max_ns >= head_window_first_ns(window);
 }
 
+static bool any_overlaps(const struct search *search, int64_t t_min_ns, int64_t t_max_ns)
+{
+    for (size_t q = 0; q < search->n_questions; q++)
+        if (overlaps(search->questions[q]->window, t_min_ns, t_max_ns))
+            return true;
+    return false;
+}
+
+/* Both the part's groups and the questions are in order, and either may be a few among many. */
 static enum fg_code search_part(const struct search *search, struct wanted wanted)
 {
     const struct fg_block_part *part = part_of(&wanted);
     struct fg_cache_entry *entry = NULL;
+    const struct thing *groups;
     enum fg_code code = FG_OK;
+    uint32_t g = 0;
+    size_t q = 0;
 
-    for (size_t q = 0; q < search->n_questions && code == FG_OK; q++) {
-        const struct held_question *question = &search->questions[q];
+    if (!any_overlaps(search, part->t_min_ns, part->t_max_ns))
+        return FG_OK;
+    wanted.what = WHAT_GROUPS;
+    if (get_thing(search, &wanted, &entry) != FG_OK)
+        return search->err->code;
+    groups = fg_cache_value(entry);
+    while (code == FG_OK && q < search->n_questions) {
+        uint64_t order = order_of_question(search->questions[q]);
 
-        if (!overlaps(question->window, part->t_min_ns, part->t_max_ns))
-            continue;
-        wanted.what = WHAT_GROUPS;
-        if (entry == NULL)
-            code = get_thing(search, &wanted, &entry);
-        if (code == FG_OK &&
-            has_group(part, fg_cache_value(entry), question->shard, question->window))
-            code = search_group(search, wanted, question);
+        g = seek_group(part, groups, g, order);
+        if (g == part->n_groups)
+            break;
+        if (order_of_group(groups, g) == order)
+            code = search_group(search, wanted, search->questions[q++]);
+        else
+            q = seek_question(search, q, order_of_group(groups, g));
     }
     fg_cache_unref(entry);
     return code;
 }
 
-static enum fg_code search_object(const struct search *search, const struct object *object,
+/* Once, when something of it is needed. */
+static enum fg_code read_whole(struct search *search, const struct object *object)
+{
+    struct fg_bucket_request get;
+
+    search->want_whole = false;
+    if (object->bytes > WHOLE_MAX_BYTES)
+        return FG_OK;
+    if (call_range(search, object, (struct fg_block_range){0, object->bytes}, &get) != FG_OK)
+        return search->err->code;
+    search->whole = get.body;
+    get.body = (struct fg_buf){0};
+    fg_bucket_clear(&get);
+    return FG_OK;
+}
+
+static enum fg_code search_object(struct search *search, const struct object *object,
                                   int64_t t_min_ns, int64_t t_max_ns)
 {
     struct wanted wanted = {.object = object, .what = WHAT_DIRECTORY};
-    struct fg_slice tenant = search->questions[0].tenant;
     const struct fg_block_directory *directory;
     struct fg_cache_entry *entry = NULL;
     enum fg_code code = FG_OK;
-    bool any = false;
 
-    for (size_t q = 0; q < search->n_questions && !any; q++)
-        any = overlaps(search->questions[q].window, t_min_ns, t_max_ns);
-    if (!any)
+    if (!any_overlaps(search, t_min_ns, t_max_ns))
         return FG_OK;
+    if (search->want_whole && read_whole(search, object) != FG_OK)
+        return search->err->code;
     if (get_thing(search, &wanted, &entry) != FG_OK)
         return search->err->code;
     wanted.directory = fg_cache_value(entry);
     directory = &wanted.directory->directory;
-    wanted.part = fg_block_part_find(directory, tenant, FG_LIT(""));
+    wanted.part = fg_block_part_find(directory, search->tenant, FG_LIT(""));
     for (; code == FG_OK && wanted.part < directory->n_parts &&
-           fg_slice_eq(directory->parts[wanted.part].tenant, tenant);
+           fg_slice_eq(directory->parts[wanted.part].tenant, search->tenant);
          wanted.part++)
         code = search_part(search, wanted);
     fg_cache_unref(entry);
     return code;
 }
 
-static enum fg_code search_segment(const struct search *search, const struct fg_l0_segment *segment)
+static enum fg_code search_segment(struct search *search, const struct fg_l0_segment *segment)
 {
     const struct fg_l0 *l0 = &search->snapshot.l0->l0;
-    uint32_t tenant = fg_l0_tenant(l0, search->questions[0].tenant);
+    uint32_t tenant = fg_l0_tenant(l0, search->tenant);
     const struct fg_l0_part *part = tenant == FG_L0_NO_TENANT ? NULL : fg_l0_part(segment, tenant);
     char name[FG_NAME_MAX_BYTES];
 
@@ -480,7 +602,7 @@ static enum fg_code search_segment(const struct search *search, const struct fg_
                          part->t_min_ns, part->t_max_ns);
 }
 
-static enum fg_code search_segments(const struct search *search)
+static enum fg_code search_segments(struct search *search)
 {
     const struct fg_l0 *l0 = &search->snapshot.l0->l0;
 
@@ -491,20 +613,7 @@ static enum fg_code search_segments(const struct search *search)
     return FG_OK;
 }
 
-static enum fg_code search_one(struct search *search, uint64_t generation)
-{
-    const struct fg_l0_segment *segment;
-
-    if (take_snapshot(search, generation, false) != FG_OK)
-        return search->err->code;
-    segment = fg_l0_segment(&search->snapshot.l0->l0, generation);
-    return segment == NULL ? fg_fail(search->err, FG_E_NOT_FOUND,
-                                     "the segment of generation %llu is not live any more",
-                                     (unsigned long long)generation)
-                           : search_segment(search, segment);
-}
-
-static enum fg_code search_blocks(const struct search *search)
+static enum fg_code search_blocks(struct search *search)
 {
     const struct fg_blocks *blocks = &search->snapshot.blocks[0]->blocks;
 
@@ -514,7 +623,7 @@ static enum fg_code search_blocks(const struct search *search)
 
         if (block->nodes_only) /* its profiles are in others */
             continue;
-        if (fg_name_block(name, search->questions[0].tenant, block->id, search->err) != FG_OK ||
+        if (fg_name_block(name, search->tenant, block->id, search->err) != FG_OK ||
             search_object(search,
                           &(struct object){name,
                                            fg_hash128(fg_cstr(name)),
@@ -531,6 +640,9 @@ static enum fg_code search_all(struct search *search, uint64_t least)
     enum fg_code code;
 
     for (unsigned attempt = 1;; attempt++) {
+        for (size_t q = 0; q < search->n_questions; q++)
+            if (search->questions[q]->all != NULL)
+                search->questions[q]->all->n = 0;
         code = take_snapshot(search, least, attempt > 1);
         if (code == FG_OK)
             code = search_segments(search);
@@ -541,28 +653,97 @@ static enum fg_code search_all(struct search *search, uint64_t least)
     }
 }
 
+static void begin_snapshot(struct search *search, const struct fg_slice *tenant)
+{
+    search->tenant = *tenant;
+    (void)pthread_mutex_lock(&search->held->lock);
+    fg_snapshot_init(&search->snapshot, search->held->manifests, tenant, 1);
+    (void)pthread_mutex_unlock(&search->held->lock);
+}
+
+static void end_snapshot(struct search *search)
+{
+    (void)pthread_mutex_lock(&search->held->lock);
+    fg_snapshot_done(&search->snapshot);
+    (void)pthread_mutex_unlock(&search->held->lock);
+}
+
+/* The questions of the tenant of the first, and how many these are. */
+static size_t take_tenant(struct search *search, const struct held_question *questions, size_t n)
+{
+    search->tenant = questions[0].tenant;
+    search->n_questions = 0;
+    while (search->n_questions < n &&
+           fg_slice_eq(questions[search->n_questions].tenant, search->tenant)) {
+        search->questions[search->n_questions] = &questions[search->n_questions];
+        search->n_questions++;
+    }
+    qsort(search->questions, search->n_questions, sizeof(void *), cmp_questions);
+    return search->n_questions;
+}
+
+static enum fg_code find_in_segment(struct search *search, const struct held_question *questions,
+                                    size_t n, uint64_t generation)
+{
+    const struct fg_l0_segment *segment;
+    enum fg_code code;
+
+    begin_snapshot(search, &questions[0].tenant);
+    code = take_snapshot(search, generation, false);
+    segment = code == FG_OK ? fg_l0_segment(&search->snapshot.l0->l0, generation) : NULL;
+    if (code == FG_OK && segment == NULL)
+        code = fg_fail(search->err, FG_E_NOT_FOUND,
+                       "the segment of generation %llu is not live any more",
+                       (unsigned long long)generation);
+    search->want_whole = true;
+    for (size_t i = 0; code == FG_OK && i < n;) {
+        i += take_tenant(search, questions + i, n - i);
+        code = search_segment(search, segment);
+    }
+    end_snapshot(search);
+    fg_buf_done(&search->whole);
+    return code;
+}
+
+static enum fg_code find_everywhere(struct search *search, const struct held_question *questions,
+                                    size_t n, uint64_t least, uint64_t *ret_generation)
+{
+    uint64_t generation = UINT64_MAX;
+    enum fg_code code = FG_OK;
+
+    fg_metric_add(search->held->metrics, HELD_SEARCHES, 1);
+    for (size_t i = 0; code == FG_OK && i < n;) {
+        begin_snapshot(search, &questions[i].tenant);
+        i += take_tenant(search, questions + i, n - i);
+        code = search_all(search, least);
+        if (code == FG_OK)
+            generation = FG_MIN(generation, fg_snapshot_generation(&search->snapshot));
+        end_snapshot(search);
+    }
+    if (code == FG_OK)
+        *ret_generation = generation;
+    return code;
+}
+
 enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
                        uint64_t only, uint64_t least, int64_t deadline_mono_ns,
                        uint64_t *ret_generation, struct fg_err *err)
 {
     struct search search = {
         .held = held,
-        .questions = questions,
-        .n_questions = n,
+        .questions = fg_calloc(n, sizeof(void *)),
         .deadline_mono_ns = deadline_mono_ns,
         .err = err,
     };
     enum fg_code code;
 
     fg_assert(n > 0);
-    (void)pthread_mutex_lock(&held->lock);
-    fg_snapshot_init(&search.snapshot, held->manifests, &questions[0].tenant, 1);
-    (void)pthread_mutex_unlock(&held->lock);
-    code = only != 0 ? search_one(&search, only) : search_all(&search, least);
-    if (code == FG_OK)
-        *ret_generation = only != 0 ? only : fg_snapshot_generation(&search.snapshot);
-    (void)pthread_mutex_lock(&held->lock);
-    fg_snapshot_done(&search.snapshot);
-    (void)pthread_mutex_unlock(&held->lock);
+    if (only == 0)
+        code = find_everywhere(&search, questions, n, least, ret_generation);
+    else
+        code = find_in_segment(&search, questions, n, only);
+    if (code == FG_OK && only != 0)
+        *ret_generation = only;
+    free(search.questions);
     return code;
 }

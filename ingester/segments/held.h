@@ -11,8 +11,10 @@
 #ifndef FG_INGESTER_SEGMENTS_HELD_H
 #define FG_INGESTER_SEGMENTS_HELD_H
 
+#include "common/base/arena.h"
 #include "common/bucket/bucket.h"
 #include "common/run/cache.h"
+#include "common/run/metrics.h"
 #include "ingester/keys.h"
 
 struct held;
@@ -21,11 +23,19 @@ struct held;
 struct held_config {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
+    struct fg_registry *registry;
     uint64_t cache_max_bytes;
 };
 
 struct held *held_create(const struct held_config *config);
 void held_destroy(struct held *held); /* nobody asks any more; NULL is fine */
+
+/* Ids of a group that are held. */
+struct held_ids {
+    struct fg_arena *arena; /* where they are put */
+    struct fg_id *ids;      /* in no order */
+    size_t n;
+};
 
 /* Ids of one group. */
 struct held_question {
@@ -34,14 +44,16 @@ struct held_question {
     uint32_t window;
     const struct fg_id *ids;
     size_t n_ids;
-    bool *found; /* [n_ids]: set where the id is in some object, else left alone */
+    bool *found;          /* [n_ids]: set where the id is in some object, else left alone */
+    struct held_ids *all; /* NULL, or where all ids of the group are added that are held */
 };
 
 /*
  * Looks in what is live at a generation of `least` or newer, which one is said; or, with only not
- * 0, in the segment of that generation alone (FG_E_NOT_FOUND: it is not live any more). All
- * questions are of one tenant. FG_E_UNAVAILABLE, FG_E_DEADLINE: the bucket; FG_E_CORRUPT: what it
- * holds.
+ * 0, in the segment of that generation alone (FG_E_NOT_FOUND: it is not live any more), which is
+ * read whole, in one request, unless it is very large. Questions of one tenant stand together; of
+ * several tenants the least generation is said. FG_E_UNAVAILABLE, FG_E_DEADLINE: the bucket;
+ * FG_E_CORRUPT: what it holds; FG_E_LIMIT: an arena is full.
  */
 enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
                        uint64_t only, uint64_t least, int64_t deadline_mono_ns,

@@ -1,0 +1,246 @@
+/*
+ * Two heads that hold the same, without a ring: what one commits the other finds committed, and no
+ * profile is committed twice, though more of them arrive while it compares.
+ */
+#include "common/manifest/name.h"
+#include "tests/lib/bucket_gate.h"
+#include "tests/lib/committed.h"
+#include "tests/lib/head_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { PROFILES = 8, GROUPS = 2 };
+
+static const int64_t start_ns = INT64_C(1700000000) * FG_SECOND_NS;
+static const char cpu[] = "cpu:nanoseconds";
+static const char searches[] = "\nflamegrid_ingester_late_searches_total ";
+
+struct fixture {
+    struct fg_bucket *bucket;
+    struct bucket_gate gate; /* before b's bucket */
+    struct fg_store *stores[2];
+    struct head a, b;
+    struct fg_buf lines;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    f->bucket = fg_bucket_memory();
+    bucket_gate_init(&f->gate, f->bucket);
+    for (size_t i = 0; i < 2; i++)
+        f->stores[i] = fg_store_memory(HEAD_FAMILIES);
+    head_open_forgetting(&f->a, f->stores[0], f->bucket, 1000 * FG_HOUR_NS);
+    head_open_forgetting(&f->b, f->stores[1], &f->gate.bucket, 1000 * FG_HOUR_NS);
+    fg_buf_init(&f->lines, SIZE_MAX);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    head_close(&f->a);
+    head_close(&f->b);
+    for (size_t i = 0; i < 2; i++)
+        fg_store_close(f->stores[i]);
+    bucket_gate_done(&f->gate);
+    fg_bucket_close(f->bucket);
+    fg_buf_done(&f->lines);
+    free(f);
+    return 0;
+}
+
+/* n is its bit in what the answers say. Even and odd ones are two groups. */
+static void push(struct head *head, unsigned n)
+{
+    const struct head_sample sample = {"a", {1, 1 << n}, 0};
+    const struct head_profile profile = {
+        .tenant = "tenant",
+        .service = "shop",
+        .time_ns = start_ns + (int64_t)(n % GROUPS) * FG_HOUR_NS + n,
+        .samples = &sample,
+        .n_samples = 1,
+    };
+    struct head_pushed pushed = head_push(head, &profile, true);
+
+    assert_int_equal(pushed.code, FG_OK);
+}
+
+/* The value of a counter. */
+static uint64_t counted(struct head *head, const char *metric)
+{
+    uint64_t value = 0;
+    struct fg_buf text;
+    size_t at;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_registry_write(head->registry, &text);
+    at = fg_slice_search(fg_buf_slice(&text), metric);
+    assert_int_not_equal(at, SIZE_MAX);
+    for (at += strlen(metric); at < text.len && text.ptr[at] != '\n'; at++)
+        value = text.ptr[at] == ' ' ? 0 : value * 10 + (uint64_t)(text.ptr[at] - '0');
+    fg_buf_done(&text);
+    return value;
+}
+
+static void flush(struct head *head)
+{
+    struct fg_err err;
+
+    if (ingester_flush(head->ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+}
+
+/* Bits of what the head shows to a reader of that generation. */
+static unsigned shown(struct fixture *f, struct head *head, uint64_t generation)
+{
+    const struct head_query query = {.tenant = "tenant",
+                                     .type = cpu,
+                                     .start_ns = INT64_MIN,
+                                     .end_ns = INT64_MAX,
+                                     .generation = generation};
+    unsigned bits = 0;
+
+    assert_int_equal(head_select(head, &query, &f->lines), FG_OK);
+    for (size_t i = 2; i < f->lines.len && f->lines.ptr[i] != '\n'; i++) /* behind "a " */
+        bits = bits * 10 + (unsigned)(f->lines.ptr[i] - '0');
+    return bits;
+}
+
+static struct committed read_bucket(struct fixture *f)
+{
+    return committed_read(f->bucket, "tenant", cpu, &f->lines);
+}
+
+struct thread {
+    pthread_t id;
+    struct fixture *f;
+    uint64_t generation; /* 0: flushes */
+    unsigned shown;
+};
+
+static void *run(void *arg)
+{
+    struct thread *thread = arg;
+
+    if (thread->generation == 0)
+        flush(&thread->f->b);
+    else
+        thread->shown = shown(thread->f, &thread->f->b, thread->generation);
+    return NULL;
+}
+
+static void start(struct thread *thread)
+{
+    assert_int_equal(pthread_create(&thread->id, NULL, run, thread), 0);
+}
+
+static void finish(struct thread *thread)
+{
+    assert_int_equal(pthread_join(thread->id, NULL), 0);
+}
+
+/* While b reads what a has committed more of that arrives at b. */
+static void what_arrives_meanwhile_is_found_too(void **state)
+{
+    struct fixture *f = *state;
+    struct thread reader = {.f = f};
+
+    assert_int_equal(shown(f, &f->b, 0), 0); /* it has read the manifest */
+    for (unsigned n = 0; n < 6; n++)
+        push(&f->a, n);
+    push(&f->b, 0);
+    push(&f->b, 1);
+    push(&f->b, 6);
+    flush(&f->a);
+    reader.generation = read_bucket(f).generation;
+    bucket_gate_shut(&f->gate, FG_BUCKET_GET, FG_NAME_SEGMENTS);
+    start(&reader);
+    bucket_gate_await(&f->gate);
+    push(&f->b, 2);
+    push(&f->b, 3);
+    push(&f->b, 7);
+    bucket_gate_open(&f->gate);
+    finish(&reader);
+    assert_int_equal(reader.shown, 0300);
+    /* What it still lacks of the segment it looks for. */
+    push(&f->b, 4);
+    push(&f->b, 5);
+    assert_int_equal(shown(f, &f->b, reader.generation), 0300);
+    flush(&f->b);
+    assert_int_equal(read_bucket(f).n_profiles, PROFILES);
+}
+
+/* While b makes a segment of a round, a commits some of it, and some of the next round. */
+static void leftovers_of_all_rounds_stay(void **state)
+{
+    struct fixture *f = *state;
+    struct thread flusher = {.f = f};
+    uint64_t generation;
+
+    push(&f->b, 0);
+    push(&f->b, 2);
+    assert_int_equal(shown(f, &f->b, 0), 5);
+    bucket_gate_shut(&f->gate, FG_BUCKET_PUT, FG_NAME_SEGMENTS);
+    start(&flusher);
+    bucket_gate_await(&f->gate);
+    push(&f->b, 4);
+    push(&f->b, 6);
+    push(&f->a, 0);
+    push(&f->a, 4);
+    flush(&f->a);
+    generation = read_bucket(f).generation;
+    bucket_gate_open(&f->gate);
+    assert_int_equal(shown(f, &f->b, generation), 0104);
+    finish(&flusher);
+    flush(&f->b);
+    assert_int_equal(read_bucket(f).n_profiles, 4);
+    generation = read_bucket(f).generation;
+    assert_int_equal(shown(f, &f->b, generation), 0);
+    push(&f->b, 2); /* known still */
+    assert_int_equal(shown(f, &f->b, generation), 0);
+}
+
+/* Ordinary data costs no look while nothing of its group is missing, whoever commits. */
+static void what_is_not_missing_costs_no_look(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t generation, reads;
+
+    assert_int_equal(shown(f, &f->b, 0), 0); /* it has read the manifest */
+    push(&f->a, 0);
+    push(&f->b, 0);
+    push(&f->b, 2);
+    flush(&f->a);
+    generation = read_bucket(f).generation;
+    assert_int_equal(shown(f, &f->b, generation), 4);
+    reads = counted(&f->b, searches);
+    push(&f->b, 4);
+    assert_int_equal(counted(&f->b, searches), reads);
+    push(&f->a, 2);
+    push(&f->a, 6);
+    flush(&f->a);
+    generation = read_bucket(f).generation;
+    assert_int_equal(shown(f, &f->b, generation), 020);
+    push(&f->b, 6); /* that one is missing */
+    assert_int_equal(counted(&f->b, searches), reads + 1);
+    assert_int_equal(shown(f, &f->b, generation), 020);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_arrives_meanwhile_is_found_too),
+        TEST(leftovers_of_all_rounds_stay),
+        TEST(what_is_not_missing_costs_no_look),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
