@@ -355,7 +355,7 @@ static void nodes_are_what_profiles_add_up_to(void **state)
 /* Two profiles are far less than a node of them; but who reads them needs all stacks of the day. */
 static void small_ones_have_nodes(void **state)
 {
-    static const struct merge_span day = {START, START + 24 * HOUR, 0, UINT16_MAX};
+    static const struct merge_span day = {START, START + 24 * HOUR, 0, UINT16_MAX, 0};
     enum { RARE = 2, FEW = 2 };
     uint32_t n_rare = 0, small[3] = {0, 0, 0};
     struct fg_block_directory directory;
