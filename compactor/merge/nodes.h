@@ -13,8 +13,9 @@
  *
  * Of the span's sums of all and of groups there are full nodes as well: what weeks are made of.
  * What is not worth its bytes is left out (fg_nodes_worth()); but small groups, and small
- * series, are worth it together or not at all: they take the place of reading the part's stacks. What does not fit into memory is left
- * out too: first full nodes of groups, then groups, at last the service's nodes. That is no error.
+ * series, are worth it together or not at all: they take the place of reading the part's stacks.
+ * What does not fit into memory is left out too: first full nodes of groups, then groups, at last
+ * the service's nodes. That is no error.
  *
  * Profiles are read a second time, after they were written, bucket of time by bucket of time: so
  * memory is sums of one bucket, of 6 hours and of the span, and none of it grows with time.
