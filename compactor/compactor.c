@@ -3,7 +3,8 @@
 #include "compactor/routes.h"
 
 enum {
-    MEMORY_SHARE = 8, /* of the process's budget */
+    MEMORY_SHARE =
+        4, /* of the process's budget: of 1 GiB that is enough for a day of 20 instances */
     MEMORY_MIN_BYTES = 64 * 1024 * 1024,
 };
 
@@ -28,7 +29,7 @@ const struct fg_conf_field compactor_fields[] = {
     {"nodes_min_bytes", FG_CONF_BYTES, CONF(nodes_min_bytes), .def = "1MiB", .max = "64GiB",
      .doc = "Merged nodes over 6 hours, 7 and 28 days are made of blocks that together have at least as much."},
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "0", .max = "64GiB",
-     .doc = "Memory for merging; 0: an eighth of memory_max_bytes, at least 64MiB."},
+     .doc = "Memory for merging; 0: a quarter of memory_max_bytes, at least 64MiB."},
     {"retire_after", FG_CONF_NS, CONF(retire_after_ns), .def = "5m", .min = "0s", .max = "1d",
      .doc = "How long segments stay in the manifest at least, so that ingesters who follow it miss none."},
     {"grace", FG_CONF_NS, CONF(grace_ns), .def = "1h", .min = "1m", .max = "7d",

@@ -271,8 +271,9 @@ static enum fg_code finish_block(struct running *running, const char *path,
     return add_entry(running, id, span, shards, summary, err);
 }
 
+/* *ret_too_large, where it fails: there is not enough memory to write it. */
 static enum fg_code make_block(struct running *running, const struct merge_bin *bin,
-                               struct plan_range shards, struct fg_err *err)
+                               struct plan_range shards, bool *ret_too_large, struct fg_err *err)
 {
     struct plan_span span = span_of(running, bin->start_ns);
     const struct merge_span what = {
@@ -288,8 +289,10 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
     if (env_check(running->job->env, err) != FG_OK)
         return err->code;
     block_path(running, path);
-    if (write_file(running, path, &what, (uint32_t)span.level, &written, err) != FG_OK)
+    if (write_file(running, path, &what, (uint32_t)span.level, &written, err) != FG_OK) {
+        *ret_too_large = err->code == FG_E_LIMIT;
         return err->code;
+    }
     running->result.without_nodes += written.left_out;
     /* As the manifest says it: no wider than what there is. */
     shards.first = FG_MAX(shards.first, bin->shard_min);
@@ -347,6 +350,27 @@ static uint64_t bytes_of(const struct running *running, const struct merge_bin *
                       (double)running->survey.n_profiles);
 }
 
+/*
+ * What does not fit into memory is halved by shards. So an hour of a large service is some blocks
+ * of that hour, as its day will be, and not many of minutes. Blocks that are merged are left to the
+ * plan: it would put the halves together again.
+ */
+static enum fg_code make_range(struct running *running, const struct merge_bin *bin,
+                               struct plan_range shards, struct fg_err *err)
+{
+    bool too_large = false;
+    struct plan_range halves[2];
+
+    if (make_block(running, bin, shards, &too_large, err) == FG_OK)
+        return FG_OK;
+    if (!too_large || running->job->plan->kind != PLAN_SEGMENTS || !plan_halve(shards, halves))
+        return err->code;
+    for (uint32_t h = 0; h < 2; h++)
+        if (make_range(running, bin, halves[h], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 static enum fg_code make_bin(struct running *running, const struct merge_bin *bin,
                              struct fg_err *err)
 {
@@ -362,7 +386,7 @@ static enum fg_code make_bin(struct running *running, const struct merge_bin *bi
         ranges = divided;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (make_block(running, bin, ranges[i], err) != FG_OK)
+        if (make_range(running, bin, ranges[i], err) != FG_OK)
             return err->code;
     return FG_OK;
 }

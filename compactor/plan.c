@@ -78,9 +78,7 @@ int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns)
 
 /* ---- shards ---- */
 
-/* The halves of the smallest power of two of shards that holds the range, aligned as such; false:
- * it is a single shard. */
-static bool halve(struct plan_range range, struct plan_range halves[2])
+bool plan_halve(struct plan_range range, struct plan_range halves[2])
 {
     unsigned differ = range.first ^ range.last, bits;
     uint32_t mid;
@@ -107,7 +105,7 @@ uint32_t plan_divide(const struct plan_config *config, enum plan_level level, ui
         for (uint32_t i = n; i-- > 0;) { /* from the end: each leaves room for its halves */
             struct plan_range halves[2] = {ranges[i], ranges[i]};
 
-            divided = halve(ranges[i], halves) || divided;
+            divided = plan_halve(ranges[i], halves) || divided;
             ranges[(size_t)i * 2] = halves[0];
             ranges[(size_t)i * 2 + 1] = halves[1];
         }
@@ -414,7 +412,7 @@ static enum fg_code plan_shards(struct planning *planning, struct set set,
     struct set parts[2] = {{NULL, 0}, {NULL, 0}};
 
     if (set.count == 0 || bytes_of(&set) <= planning->config->job_max_bytes ||
-        !halve(hull(&set), halves))
+        !plan_halve(hull(&set), halves))
         return set.count == 0 ? FG_OK : plan_fitting(planning, &set, span, whole, err);
     for (uint32_t h = 0; h < 2; h++) {
         parts[h].items = fg_arena_new(planning->arena, const struct fg_blocks_entry *, set.count);

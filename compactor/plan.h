@@ -124,6 +124,10 @@ struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns,
 /* Of 28 days, whatever the time. */
 struct plan_span plan_month_of(int64_t time_ns);
 
+/* The halves of the smallest power of two of shards that holds the range, aligned as such; false:
+ * it is a single shard. */
+bool plan_halve(struct plan_range range, struct plan_range halves[2]);
+
 /*
  * Ranges that `bytes` of profiles of shards [first, last] are divided into, so that a day of such
  * blocks is no larger than a job. Returns how many, up to PLAN_SHARES_MAX.

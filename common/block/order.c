@@ -277,6 +277,7 @@ static bool order_nodes(struct making *making)
 {
     const struct fg_tree *tree = making->tree;
     struct fg_block_numbers *nodes = &making->order->nodes;
+    struct fg_arena_mark mark = fg_arena_mark(making->arena);
     uint32_t *nexts = fg_arena_new(making->arena, uint32_t, (size_t)tree->n_nodes + 1);
     struct children children;
     uint32_t at = FG_TREE_ROOT;
@@ -293,6 +294,7 @@ static bool order_nodes(struct making *making)
             nodes->news[at] = nodes->count;
             nodes->olds[nodes->count++] = at;
         } else if (at == FG_TREE_ROOT) {
+            fg_arena_release(making->arena, mark); /* as much as the order itself */
             return true;
         } else {
             at = tree->parents[at];

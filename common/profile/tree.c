@@ -25,7 +25,8 @@ void fg_tree_done(struct fg_tree *tree)
 
 size_t fg_tree_bytes(const struct fg_tree *tree)
 {
-    size_t node = sizeof *tree->parents + sizeof *tree->locations + sizeof *tree->self;
+    size_t node = sizeof *tree->parents + sizeof *tree->locations +
+                  (tree->self == NULL ? 0 : sizeof *tree->self);
 
     return fg_symbols_bytes(&tree->symbols) + tree->cap_nodes * node + fg_map_bytes(&tree->map);
 }
@@ -44,6 +45,18 @@ void fg_tree_reserve(struct fg_tree *tree, uint32_t count)
     if (count > tree->cap_nodes)
         grow_nodes(tree, FG_MAX(count, (uint32_t)TREE_MIN_NODES));
     fg_map_reserve(&tree->map, count);
+}
+
+void fg_tree_seal(struct fg_tree *tree)
+{
+    uint32_t cap = FG_MAX(tree->n_nodes, 1);
+
+    fg_map_done(&tree->map);
+    free(tree->self);
+    tree->self = NULL;
+    tree->cap_nodes = cap;
+    tree->parents = fg_realloc(tree->parents, cap * sizeof *tree->parents);
+    tree->locations = fg_realloc(tree->locations, cap * sizeof *tree->locations);
 }
 
 /* Nothing finds it but who knows its number. */

@@ -36,6 +36,10 @@ size_t fg_tree_bytes(const struct fg_tree *tree);
 /* Makes room for count nodes in all, where somebody knows. */
 void fg_tree_reserve(struct fg_tree *tree, uint32_t count);
 
+/* All nodes are there, and only they are of interest: gives back what finding them and values take.
+ * From here on the tree can be read and be done with. */
+void fg_tree_seal(struct fg_tree *tree);
+
 /* Find or add the node of location under parent. */
 uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location);
 

@@ -11,8 +11,8 @@
 struct merge_cursor {
     struct merge_part part;
     struct merge_choice choice;
-    const uint32_t *stacks; /* of a rank: the stack's number in the union */
-    uint32_t *numbers;      /* of a series: its number in what is written; FG_MAP_NONE: not there */
+    uint32_t *stacks;  /* of a rank: the stack's number in the union */
+    uint32_t *numbers; /* of a series: its number in what is written; FG_MAP_NONE: not there */
 
     uint32_t series;               /* at hand; part.index.n_series: no more */
     struct fg_block_series header; /* of it; borrowed from the index */

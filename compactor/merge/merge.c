@@ -5,12 +5,17 @@
 #include "compactor/merge/nodes.h"
 #include "compactor/merge/stacks.h"
 
-/* Shares of the memory; the rest is the writer's. That of pages is what a single one of them may
- * need: they have 128 KiB each, but where a profile is larger. */
+/*
+ * Shares of the memory. They are of what is there at different times, so together they are more
+ * than all of it: while stacks are united there is nothing beside them but indexes and one source's
+ * stacks; when they are, most of what they took is given back, and the writer's order of them and
+ * sums of nodes take its place. That of pages is what a single one of them may need: they have
+ * 128 KiB each, but where a profile is larger. tests/bench/README.md has what a job takes.
+ */
 enum {
     SHARE_INDEXES = 4,
     SHARE_SCRATCH = 4,
-    SHARE_STACKS = 4,
+    STACKS_EIGHTHS = 5,
     SHARE_PAGES = 2,
     SHARE_NODES = 2, /* when the profiles of a service are written */
 };
@@ -272,9 +277,11 @@ static enum fg_code write_part(struct writing *writing, struct fg_slice service,
 {
     uint32_t n;
 
+    merge_stacks_seal(&writing->stacks);
     if (fg_block_part_begin(writing->writer, writing->merge->tenant, service, &writing->stacks.tree,
                             writing->stacks.uses, err) != FG_OK)
         return err->code;
+    merge_stacks_drop_uses(&writing->stacks);
     for (uint32_t i = 0; i < writing->n_cursors; i++)
         if (merge_cursor_series(&writing->cursors[i], true, err) != FG_OK)
             return err->code;
@@ -296,7 +303,7 @@ static enum fg_code write_service(struct writing *writing, struct fg_slice servi
     writing->series = NULL;
     writing->n_series = writing->cap_series = 0;
     writing->no_nodes = false;
-    merge_stacks_init(&writing->stacks, writing->merge->memory_max_bytes / SHARE_STACKS);
+    merge_stacks_init(&writing->stacks, writing->merge->memory_max_bytes / 8 * STACKS_EIGHTHS);
     code = open_service(writing, service, err);
     if (code == FG_OK && writing->n_cursors > 0)
         code = write_part(writing, service, err);

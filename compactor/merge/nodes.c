@@ -36,9 +36,8 @@ struct series {
  * [firsts[s * (n_buckets + 1) + b], the next one). */
 struct source {
     uint32_t *firsts;
-    uint32_t at;     /* series that comes next, when they are gone through in order */
-    uint32_t *names; /* of a rank: the node of names, or n_nodes */
-    uint32_t *ranks; /* of a rank: that in the block */
+    uint32_t at;           /* series that comes next, when they are gone through in order */
+    const uint32_t *ranks; /* of a rank: that in the block */
 };
 
 struct making {
@@ -47,6 +46,7 @@ struct making {
     struct fg_nodes_writer *writer;
     const struct fg_name_tree *names;
     uint32_t n_ranks;
+    uint32_t *name_of;        /* of a rank of the block: the node of names, or n_nodes */
     struct fg_groups *groups; /* in the caller's arena: the writer of nodes looks at them */
     uint32_t group_sizes[FG_GROUPS_MAX]; /* series */
     bool left_out;
@@ -281,44 +281,45 @@ static enum fg_code scan_source(struct making *making, uint32_t number, bool *re
     return FG_OK;
 }
 
-/* Where the stacks of a source are, by name and in the block. rank_of: of a stack of the tree. */
-static bool map_source(struct making *making, uint32_t number, const uint32_t *rank_of)
+/* The stacks of a source become ranks of the block: in their place, since there may be millions.
+ * rank_of: of a stack of the tree. */
+static void map_source(struct making *making, uint32_t number, const uint32_t *rank_of)
 {
-    const struct merge_cursor *cursor = &making->input->cursors[number];
-    uint32_t n_stacks = cursor->part.part->n_stacks;
-    struct source *source = &making->sources[number];
+    struct merge_cursor *cursor = &making->input->cursors[number];
 
-    source->names = fg_arena_new(making->arena, uint32_t, n_stacks);
-    source->ranks = fg_arena_new(making->arena, uint32_t, n_stacks);
-    if (source->names == NULL || source->ranks == NULL)
-        return false;
-    for (uint32_t r = 0; r < n_stacks; r++) {
-        uint32_t stack = cursor->stacks[r], name = FG_TREE_ROOT;
+    for (uint32_t r = 0; r < cursor->part.part->n_stacks; r++)
+        if (cursor->stacks[r] != FG_MAP_NONE) /* else of nobody who was chosen */
+            cursor->stacks[r] = rank_of[cursor->stacks[r]];
+    making->sources[number].ranks = cursor->stacks;
+}
 
-        if (stack == FG_MAP_NONE) /* of nobody who was chosen */
-            continue;
-        if (stack > 0)
-            name = making->names->nodes[stack - 1];
-        source->names[r] = name == FG_TREE_ROOT ? making->names->n_nodes : name;
-        source->ranks[r] = rank_of[stack];
+/* Stacks become names, in their place. */
+static void name_stacks(const struct making *making, uint32_t *stacks)
+{
+    for (uint32_t i = 0; i < making->n_ranks; i++) {
+        uint32_t name = stacks[i] == 0 ? FG_TREE_ROOT : making->names->nodes[stacks[i] - 1];
+
+        stacks[i] = name == FG_TREE_ROOT ? making->names->n_nodes : name;
     }
-    return true;
 }
 
 static bool map_sources(struct making *making)
 {
-    uint32_t *stacks = fg_malloc(FG_MAX((size_t)making->n_ranks, 1) * sizeof *stacks);
-    uint32_t *rank_of = fg_calloc((size_t)making->input->tree->n_nodes + 1, sizeof *rank_of);
-    bool fits = true;
+    uint32_t *stacks = fg_arena_new(making->arena, uint32_t, making->n_ranks);
+    uint32_t *rank_of;
 
+    if (stacks == NULL)
+        return false;
+    rank_of = fg_calloc((size_t)making->input->tree->n_nodes + 1, sizeof *rank_of);
     fg_block_part_stacks(making->input->block, stacks);
     for (uint32_t i = 0; i < making->n_ranks; i++)
         rank_of[stacks[i]] = i;
-    for (uint32_t i = 0; i < making->input->n_cursors && fits; i++)
-        fits = map_source(making, i, rank_of);
+    for (uint32_t i = 0; i < making->input->n_cursors; i++)
+        map_source(making, i, rank_of);
     free(rank_of);
-    free(stacks);
-    return fits;
+    name_stacks(making, stacks);
+    making->name_of = stacks;
+    return true;
 }
 
 static enum fg_code scan_sources(struct making *making, bool *ret_fits, struct fg_err *err)
@@ -562,7 +563,8 @@ static void add_samples(const struct making *making, const struct source *source
         if (column == FG_MAP_NONE)
             continue;
         for (uint32_t i = 0; i < set->count; i++) {
-            size_t name = column * making->stride + source->names[set->ranks[i]];
+            uint32_t rank = source->ranks[set->ranks[i]];
+            size_t name = column * making->stride + making->name_of[rank];
 
             sums[name] = fg_value_add(sums[name], (int64_t)values[i]);
             if (more != NULL)

@@ -31,7 +31,8 @@
 /* A service that was written just now, but for the end of its part. */
 struct merge_nodes_input {
     const struct merge_span *span;
-    struct merge_cursor *cursors; /* [n_cursors]; with numbers of series; they are read from anew */
+    struct merge_cursor *cursors; /* [n_cursors]; with numbers of series; they are read from anew,
+                                     and their stacks become ranks of the block */
     uint32_t n_cursors;
     const struct fg_tree *tree;           /* of the part */
     const struct fg_block_series *series; /* [n_series], of the part, in order */

@@ -14,6 +14,18 @@ void merge_stacks_done(struct merge_stacks *stacks)
     free(stacks->uses);
 }
 
+void merge_stacks_seal(struct merge_stacks *stacks)
+{
+    fg_tree_seal(&stacks->tree);
+}
+
+void merge_stacks_drop_uses(struct merge_stacks *stacks)
+{
+    free(stacks->uses);
+    stacks->uses = NULL;
+    stacks->cap = 0;
+}
+
 /* ---- uses, by rank ---- */
 
 static enum fg_code count_page(const struct merge_part *part, const struct merge_choice *choice,

@@ -17,6 +17,12 @@ struct merge_stacks {
 void merge_stacks_init(struct merge_stacks *stacks, size_t max_bytes);
 void merge_stacks_done(struct merge_stacks *stacks);
 
+/* All parts were added: gives back what only that takes. */
+void merge_stacks_seal(struct merge_stacks *stacks);
+
+/* Nobody asks for uses any more. */
+void merge_stacks_drop_uses(struct merge_stacks *stacks);
+
 /*
  * Adds the stacks of a part's chosen profiles. *ret_map, in the arena: of a rank the number of its
  * stack, 0 or node + 1; FG_MAP_NONE where nobody needs it. scratch is reset.

@@ -10,8 +10,7 @@
  * hour before now, so that the last hour is still segments; each instance has one every 10 s, or
  * with --sparse one in so many seconds, but for the last 26 hours and two hours before and after
  * the first day's end, where questions of 30 days begin. Every seventh day all instances change to
- * another version. --memory is the compactor's, in MiB; what a server gives it by default, 128,
- * makes blocks of less than an hour where a service has that many stacks.
+ * another version. --memory is the compactor's, in MiB; a server of 1 GiB gives it 256.
  * --segments keeps all segments in DIR, too, and takes those that are there: another compactor can
  * have the same ones, in half the time.
  *

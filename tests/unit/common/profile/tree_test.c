@@ -346,6 +346,31 @@ static void a_call_site_keeps_what_is_below_it(void **state)
     }
 }
 
+static void sealed_it_has_its_nodes(void **state)
+{
+    uint64_t random = 5;
+    struct slow_stacks slow = {.count = 0};
+    struct fg_tree tree, again;
+    size_t bytes;
+
+    (void)state;
+    fg_tree_init(&tree);
+    fg_tree_init(&again);
+    fg_tree_seal(&again);
+    fg_tree_done(&again);
+    fg_tree_init(&again);
+    for (int i = 0; i < 300; i++)
+        slow_add_random(&slow, &tree, &random);
+    fg_tree_merge(&again, &tree);
+    bytes = fg_tree_bytes(&tree);
+    fg_tree_seal(&tree);
+    assert_true(fg_tree_bytes(&tree) < bytes);
+    assert_int_equal(tree.n_nodes, again.n_nodes);
+    assert_memory_equal(tree.parents, again.parents, tree.n_nodes * sizeof *tree.parents);
+    fg_tree_done(&tree);
+    fg_tree_done(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_call_site_keeps_what_is_below_it),
         cmocka_unit_test(decode_takes_back_what_encode_gave),
         cmocka_unit_test(decode_refuses_what_does_not_fit),
+        cmocka_unit_test(sealed_it_has_its_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
