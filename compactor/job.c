@@ -282,7 +282,7 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
         .shard_first = shards.first,
         .shard_last = shards.last,
         .early_ns = bin->t_min_ns < bin->start_ns ? bin->start_ns - bin->t_min_ns : 0};
-    struct merge_written written;
+    struct merge_written written = {.left_out = 0};
     char path[PATH_MAX_BYTES];
     enum fg_code code;
 
@@ -358,8 +358,8 @@ static uint64_t bytes_of(const struct running *running, const struct merge_bin *
 static enum fg_code make_range(struct running *running, const struct merge_bin *bin,
                                struct plan_range shards, struct fg_err *err)
 {
-    bool too_large = false;
     struct plan_range halves[2];
+    bool too_large = false;
 
     if (make_block(running, bin, shards, &too_large, err) == FG_OK)
         return FG_OK;
