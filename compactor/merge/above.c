@@ -240,10 +240,11 @@ static enum fg_code name_part(struct summing *summing, const struct merge_above_
 static enum fg_code open_part(struct summing *summing, const struct merge_above_part *part,
                               struct fg_err *err)
 {
-    uint32_t *nodes, none = summing->names->n_nodes;
+    uint32_t *nodes = NULL, none = summing->names->n_nodes;
 
     if (name_part(summing, part, &nodes, err) != FG_OK)
         return err->code;
+    fg_assert(nodes != NULL);
     summing->part = part;
     summing->name_of = fg_arena_new(summing->scratch, uint32_t, summing->tree.n_stacks);
     if (summing->name_of == NULL)
