@@ -19,11 +19,15 @@ const struct fg_conf_field distributor_fields[] = {
     {"known_stacks_max", FG_CONF_UINT, CONF(known_stacks_max), .def = "4000000", .min = "1000",
      .doc = "Stacks remembered as known to the ingesters (about 16 bytes each)."},
     {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",
-     .doc = "Decoded profiles waiting for the ingester. Above it uploads are refused with 429."},
+     .doc = "Decoded profiles waiting for one ingester. Above it uploads that need this ingester are refused with 429."},
     {"push_messages_max", FG_CONF_UINT, CONF(push_messages_max), .def = "4", .min = "1", .max = "256",
-     .doc = "Messages to the ingester under way at a time; while they are, further profiles collect and travel together."},
+     .doc = "Messages to one ingester under way at a time; while they are, further profiles collect and travel together."},
     {"push_timeout", FG_CONF_NS, CONF(push_timeout_ns), .def = "8s", .min = "100ms", .max = "5m",
-     .doc = "How long an ingester may take to make a profile durable. Agents give up after 10 s."},
+     .doc = "How long ingesters may take to make a profile durable, with all that is tried again. Agents give up after 10 s."},
+    {"push_retry", FG_CONF_NS, CONF(push_retry_ns), .def = "3s", .min = "0", .max = "5m",
+     .doc = "How long it is tried again while fewer of a profile's ingesters can be reached than are needed. Then the upload is refused with 503."},
+    {"stragglers_max_bytes", FG_CONF_BYTES, CONF(stragglers_max_bytes), .def = "64MiB", .min = "0", .max = "16GiB",
+     .doc = "Memory of copies for ingesters that are slower than those that acknowledged a profile. Above it such copies are dropped before they are sent; these ingesters get the profile from the others."},
 };
 /* clang-format on */
 const size_t distributor_n_fields = FG_COUNT(distributor_fields);
@@ -35,6 +39,8 @@ static void on_scrape(void *arg)
     struct distributor *distributor = arg;
 
     fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES, (int64_t)known_bytes(distributor->known));
+    fg_metric_set(distributor->metrics, DIST_STRAGGLER_BYTES,
+                  (int64_t)atomic_load(&distributor->deliveries.straggler_bytes));
 }
 
 struct distributor *distributor_create(const struct distributor_config *config)
@@ -44,10 +50,22 @@ struct distributor *distributor_create(const struct distributor_config *config)
     distributor->config = *config;
     distributor->rates = fg_rates_create();
     distributor->known = known_create((size_t)config->settings->known_stacks_max);
-    distributor->sender = sender_create(config->ingester, config->settings->push_queue_max_bytes,
-                                        (unsigned)config->settings->push_messages_max);
+    distributor->owners = owners_create(&(struct owners_config){
+        .ingester = config->ingester,
+        .watch = config->watch,
+        .peers = config->peers,
+        .clock = config->clock,
+        .queue_max_bytes = config->settings->push_queue_max_bytes,
+        .messages_max = (unsigned)config->settings->push_messages_max,
+    });
     distributor->metrics =
         fg_metrics_register(config->registry, distributor_metrics, FG_COUNT(distributor_metrics));
+    distributor->deliveries = (struct deliveries){
+        .owners = distributor->owners,
+        .known = distributor->known,
+        .metrics = distributor->metrics,
+        .stragglers_max_bytes = config->settings->stragglers_max_bytes,
+    };
     fg_registry_on_scrape(config->registry, on_scrape, distributor);
     (void)pthread_mutex_init(&distributor->lock, NULL);
     return distributor;
@@ -55,7 +73,7 @@ struct distributor *distributor_create(const struct distributor_config *config)
 
 void distributor_stop(struct distributor *distributor)
 {
-    sender_stop(distributor->sender);
+    owners_stop(distributor->owners);
 }
 
 void distributor_destroy(struct distributor *distributor)
@@ -63,7 +81,7 @@ void distributor_destroy(struct distributor *distributor)
     if (distributor == NULL)
         return;
     workspaces_free(distributor);
-    sender_destroy(distributor->sender);
+    owners_destroy(distributor->owners);
     fg_rates_destroy(distributor->rates);
     known_destroy(distributor->known);
     (void)pthread_mutex_destroy(&distributor->lock);

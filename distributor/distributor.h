@@ -1,7 +1,7 @@
 /*
  * The distributor takes profiles from agents: it decodes every format into batches in normal form,
- * sends each to the ingester that owns it, and answers the agent when it is durable there. It keeps
- * nothing of its own but what the ingester is known to know.
+ * sends each to the ingesters that own it, and answers the agent when it is durable at a quorum of
+ * them. It keeps nothing of its own but what ingesters are known to know.
  *
  * Thread: requests arrive on loops; decoding is a job on the INGEST lane; the answer goes out on
  * the request's own loop.
@@ -11,7 +11,8 @@
 
 #include "common/base/time.h"
 #include "common/net/http.h"
-#include "common/rpc/rpc.h"
+#include "common/ring/watch.h"
+#include "common/rpc/peers.h"
 #include "common/run/config.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
@@ -23,7 +24,9 @@ struct distributor_settings {
     uint64_t decode_max_bytes; /* memory of one decoder */
     uint64_t known_stacks_max; /* ids of stacks the ingesters are known to have */
     uint64_t push_queue_max_bytes, push_messages_max;
-    int64_t push_timeout_ns; /* for an answer of the ingester */
+    int64_t push_timeout_ns; /* for a quorum, of all rounds together */
+    int64_t push_retry_ns;   /* while too few ingesters can be reached */
+    uint64_t stragglers_max_bytes;
 };
 extern const struct fg_conf_field distributor_fields[];
 extern const size_t distributor_n_fields;
@@ -33,7 +36,9 @@ struct distributor;
 /* Everything named is borrowed and outlives the distributor. */
 struct distributor_config {
     const struct distributor_settings *settings;
-    struct fg_peer *ingester;
+    struct fg_peer *ingester;    /* the only one there is; NULL: they are in a ring */
+    struct fg_ring_watch *watch; /* with peers, else NULL */
+    struct fg_peers *peers;
     struct fg_work *work; /* its INGEST lane */
     struct fg_tenants *tenants;
     struct fg_registry *registry;
@@ -42,11 +47,12 @@ struct distributor_config {
 
 struct distributor *distributor_create(const struct distributor_config *config);
 
-/* Sends nothing more to the ingester. No request is under way any more, nor a worker; before the
- * peer is destroyed. */
+/* Sends nothing more. No request is under way any more, nor a worker; before the peers are
+ * destroyed. In a ring it returns when nothing is under way to ingesters any more: some have copies
+ * still to store of what others have acknowledged. */
 void distributor_stop(struct distributor *distributor);
 
-/* After the peer was destroyed. NULL is fine. */
+/* After the ingester's peer was destroyed, and before `peers` are. NULL is fine. */
 void distributor_destroy(struct distributor *distributor);
 
 /* Adds its routes to a server that has not started yet. */

@@ -10,7 +10,7 @@ enum {
 
 /* A set of 64-bit halves of ids. A false "known" costs one more round trip, nothing else. */
 struct set {
-    uint64_t service, start_id;
+    uint64_t key, start_id;
     uint64_t *slots; /* 0: empty */
     size_t mask, count;
     struct set *next;
@@ -78,16 +78,16 @@ uint64_t known_service(struct fg_slice tenant, struct fg_slice service)
     return fg_mix64(fg_hash64(tenant)) ^ fg_hash64(service);
 }
 
-static struct shard *shard_of(struct known *known, uint64_t service)
+static struct shard *shard_of(struct known *known, uint64_t key)
 {
-    return &known->shards[service % KNOWN_SHARDS];
+    return &known->shards[key % KNOWN_SHARDS];
 }
 
-static struct set *find_set(const struct shard *shard, uint64_t service)
+static struct set *find_set(const struct shard *shard, uint64_t key)
 {
     struct set *set = shard->sets;
 
-    while (set != NULL && set->service != service)
+    while (set != NULL && set->key != key)
         set = set->next;
     return set;
 }
@@ -135,55 +135,71 @@ static void set_add(struct set *set, uint64_t value)
     set->count++;
 }
 
-void known_look_up(struct known *known, uint64_t service_hash, const struct fg_batch *batch,
-                   bool *define)
+void known_look_up(struct known *known, uint64_t key, const struct fg_batch *batch, bool *define)
 {
-    struct shard *shard = shard_of(known, service_hash);
+    struct shard *shard = shard_of(known, key);
     const struct set *set;
 
     (void)pthread_mutex_lock(&shard->lock);
-    set = find_set(shard, service_hash);
+    set = find_set(shard, key);
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
         if (i + AHEAD < batch->n_stacks && set != NULL && set->slots != NULL)
             __builtin_prefetch(&set->slots[half(batch->stacks[i + AHEAD].id) & set->mask]);
-        define[i] = set == NULL || !set_has(set, half(batch->stacks[i].id));
+        if (set == NULL || !set_has(set, half(batch->stacks[i].id)))
+            define[i] = true;
     }
     (void)pthread_mutex_unlock(&shard->lock);
 }
 
-static struct set *make_set(struct shard *shard, uint64_t service, uint64_t start_id)
+static void empty_set(struct shard *shard, struct set *set)
 {
-    struct set *set = find_set(shard, service);
+    shard->stacks -= set->count;
+    free(fg_take(set->slots));
+    set->count = 0;
+}
+
+static struct set *make_set(struct shard *shard, uint64_t key, uint64_t start_id)
+{
+    struct set *set = find_set(shard, key);
 
     if (set == NULL) {
         set = fg_new(struct set);
-        set->service = service;
+        set->key = key;
         set->next = shard->sets;
         shard->sets = set;
     } else if (set->start_id != start_id) {
-        shard->stacks -= set->count;
-        free(set->slots);
-        set->slots = NULL;
-        set->count = 0;
+        empty_set(shard, set);
     }
     set->start_id = start_id;
     return set;
 }
 
-void known_add(struct known *known, uint64_t service_hash, uint64_t start_id,
-               const struct fg_id *ids, uint32_t count)
+void known_add(struct known *known, uint64_t key, uint64_t start_id, const struct fg_id *ids,
+               uint32_t count)
 {
-    struct shard *shard = shard_of(known, service_hash);
+    struct shard *shard = shard_of(known, key);
     struct set *set;
 
     (void)pthread_mutex_lock(&shard->lock);
     if (shard->stacks + count > known->shard_max)
         forget_all(shard);
-    set = make_set(shard, service_hash, start_id);
+    set = make_set(shard, key, start_id);
     for (uint32_t i = 0; i < count; i++)
         if (!set_has(set, half(ids[i]))) {
             set_add(set, half(ids[i]));
             shard->stacks++;
         }
+    (void)pthread_mutex_unlock(&shard->lock);
+}
+
+void known_forget(struct known *known, uint64_t key)
+{
+    struct shard *shard = shard_of(known, key);
+    struct set *set;
+
+    (void)pthread_mutex_lock(&shard->lock);
+    set = find_set(shard, key);
+    if (set != NULL)
+        empty_set(shard, set);
     (void)pthread_mutex_unlock(&shard->lock);
 }

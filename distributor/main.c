@@ -1,25 +1,31 @@
+#include "common/bucket/settings.h"
 #include "common/program/program.h"
+#include "common/ring/route.h"
+#include "common/ring/settings.h"
 #include "distributor/distributor.h"
 #include "distributor/scrape/scraper.h"
 
-/* Where the ingester is; the ring takes this place once there are several. */
-struct peers {
-    char *ingester;
+enum {
+    PEERS_MAX = 2 * FG_RING_MEMBERS_MAX, /* members that moved have two addresses for a while */
+    PEER_OWNERS = 2, /* an address may have another store: two senders share its peer then */
 };
+
+static const int64_t RING_TIMEOUT_NS = 30 * FG_SECOND_NS;
+static const int64_t PEER_IDLE_NS = FG_MINUTE_NS;
 
 static struct distributor_settings settings;
 static struct scraper_settings scraper_settings;
 static struct scraper_kubernetes_settings scraper_kubernetes_settings;
-static struct peers peers;
 static struct fg_rpc_settings rpc;
-static const struct fg_conf_field peers_fields[] = {
-    {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester), .def = "tcp://127.0.0.1:4101",
-     .min = "1", .doc = "Address of the ingester."},
-};
+static struct fg_bucket_settings bucket;
+static struct fg_bucket_s3_settings bucket_s3;
+static struct fg_ring_settings ring;
 
 struct service {
+    struct fg_bucket *bucket;
+    struct fg_ring_watch *watch;
     struct fg_rpc *rpc;
-    struct fg_peer *ingester;
+    struct fg_peers *peers;
     struct distributor *distributor;
     struct scraper *scraper;
 };
@@ -44,31 +50,59 @@ static enum fg_code make_scraper(struct service *service, struct fg_program *pro
     return FG_OK;
 }
 
+static enum fg_code open_ring(struct service *service, struct fg_program *program,
+                              struct fg_err *err)
+{
+    if (fg_bucket_open(&bucket, &bucket_s3, NULL, program->registry, &service->bucket, err) !=
+        FG_OK)
+        return err->code;
+    return fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = service->bucket,
+                                                               .clock = program->clock,
+                                                               .registry = program->registry,
+                                                               .poll_ns = ring.poll_ns},
+                                &service->watch, err);
+}
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = fg_new(struct service);
 
     program->service = service;
-    if (fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
-        fg_peer_dial(service->rpc, peers.ingester, (unsigned)settings.push_messages_max,
-                     &service->ingester, err) != FG_OK)
+    if (open_ring(service, program, err) != FG_OK ||
+        fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK)
         return err->code;
+    service->peers = fg_peers_create(&(struct fg_peers_config){
+        .rpc = service->rpc,
+        .calls_max = PEER_OWNERS * (unsigned)settings.push_messages_max,
+        .peers_max = PEERS_MAX,
+        .idle_ns = PEER_IDLE_NS,
+    });
     service->distributor = distributor_create(&(struct distributor_config){
         .settings = &settings,
-        .ingester = service->ingester,
+        .watch = service->watch,
+        .peers = service->peers,
         .work = program->work,
         .tenants = program->tenants,
         .registry = program->registry,
         .clock = program->clock,
     });
+    fg_ring_route(program->http, service->watch);
     distributor_routes(service->distributor, program->http);
     return make_scraper(service, program, err);
 }
 
+/* Until the ring was read nobody knows where a profile goes. The bucket is not proved: nothing is
+ * written to it here, so that read access to the ring is all it takes. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = program->service;
+    struct fg_ring_view *view;
 
+    if (fg_ring_watch_start(service->watch, err) != FG_OK ||
+        fg_ring_watch_fresh(service->watch, fg_mono_ns(program->clock) + RING_TIMEOUT_NS, &view,
+                            err) != FG_OK)
+        return err->code;
+    fg_ring_view_unref(view);
     return scraper_start(service->scraper, err);
 }
 
@@ -83,18 +117,22 @@ static void stop(struct fg_program *program)
     program->work = NULL;
     if (service->distributor != NULL)
         distributor_stop(service->distributor);
-    fg_peer_destroy(service->ingester);
     scraper_destroy(service->scraper);
     distributor_destroy(service->distributor);
+    fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
+    fg_ring_watch_destroy(service->watch);
+    fg_bucket_close(service->bucket);
     free(service);
 }
 
 int main(int argc, char **argv)
 {
     const struct fg_conf_section sections[] = {
-        {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
         {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
+        {"ring", fg_ring_follower_fields, fg_ring_n_follower_fields, &ring},
+        {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
+        {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
         {"distributor", distributor_fields, distributor_n_fields, &settings},
         {"scrape", scraper_fields, scraper_n_fields, &scraper_settings},
         {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
@@ -102,7 +140,7 @@ int main(int argc, char **argv)
     };
     const struct fg_program_def def = {
         .name = "flamegrid-distributor",
-        .what = "takes profiles from agents and hands them to ingesters",
+        .what = "takes profiles from agents and hands them to the ingesters that own them",
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,

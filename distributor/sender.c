@@ -10,14 +10,15 @@ enum {
 };
 
 struct sender {
-    struct fg_peer *peer;
-    uint64_t queue_max_bytes;
-    unsigned messages_max;
+    struct sender_config config;
+    uint8_t store[FG_ID_BYTES];
+    size_t store_len; /* 0: any */
 
     pthread_mutex_t lock;
     struct sender_item *first, *last;
     uint64_t queued_bytes;
-    unsigned under_way;
+    unsigned under_way; /* messages the ingester works on */
+    unsigned calls;     /* those, and those whose answers are being read */
     bool stopped;
 };
 
@@ -29,24 +30,89 @@ struct message {
     size_t n_items;
 };
 
-struct sender *sender_create(struct fg_peer *peer, uint64_t queue_max_bytes, unsigned messages_max)
+struct sender *sender_create(const struct sender_config *config)
 {
     struct sender *sender = fg_new(struct sender);
 
-    sender->peer = peer;
-    sender->queue_max_bytes = queue_max_bytes;
-    sender->messages_max = messages_max;
+    sender->config = *config;
+    sender->config.store = NULL; /* is not ours: */
+    if (config->store != NULL) {
+        fg_id_put(sender->store, *config->store);
+        sender->store_len = FG_ID_BYTES;
+    }
     (void)pthread_mutex_init(&sender->lock, NULL);
     return sender;
+}
+
+bool sender_is_idle(struct sender *sender)
+{
+    bool idle;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    idle = sender->calls == 0 && sender->first == NULL;
+    (void)pthread_mutex_unlock(&sender->lock);
+    return idle;
+}
+
+bool sender_is_silent(const struct sender *sender)
+{
+    return fg_peer_is_bad(sender->config.peer, fg_mono_ns(fg_clock_real()));
 }
 
 void sender_destroy(struct sender *sender)
 {
     if (sender == NULL)
         return;
-    fg_assert(sender->under_way == 0 && sender->first == NULL);
+    fg_assert(sender->calls == 0 && sender->first == NULL);
     (void)pthread_mutex_destroy(&sender->lock);
     free(sender);
+}
+
+/* ---- the queue (locked) ---- */
+
+static uint64_t item_bytes(const struct sender_item *item)
+{
+    return SENDER_ITEM_BYTES + item->batch.len;
+}
+
+static void add(struct sender *sender, struct sender_item *item)
+{
+    item->next = NULL;
+    item->previous = sender->last;
+    if (sender->last == NULL)
+        sender->first = item;
+    else
+        sender->last->next = item;
+    sender->last = item;
+    sender->queued_bytes += item_bytes(item);
+    item->waits = true;
+}
+
+static void take_out(struct sender *sender, struct sender_item *item)
+{
+    if (item->previous == NULL)
+        sender->first = item->next;
+    else
+        item->previous->next = item->next;
+    if (item->next == NULL)
+        sender->last = item->previous;
+    else
+        item->next->previous = item->previous;
+    sender->queued_bytes -= item_bytes(item);
+    item->waits = false;
+    item->next = NULL;
+}
+
+/* All that wait, as a list by next. */
+static struct sender_item *take_all(struct sender *sender)
+{
+    struct sender_item *items = sender->first;
+
+    for (struct sender_item *item = items; item != NULL; item = item->next)
+        item->waits = false;
+    sender->first = sender->last = NULL;
+    sender->queued_bytes = 0;
+    return items;
 }
 
 /* ---- answers ---- */
@@ -68,14 +134,16 @@ static void fail_all(struct sender_item *items, enum fg_code code, const char *w
     }
 }
 
-static void finish(struct sender_item *item, const Fg__Inner__PushResult *result, uint64_t start_id)
+static void finish(struct sender_item *item, const Fg__Inner__PushResult *result,
+                   const Fg__Inner__PushReply *reply)
 {
+    item->newest = reply->revision;
     if (result->code != 0) {
         fail(item, fg_code_from_grpc(result->code), result->message);
         return;
     }
     item->code = FG_OK;
-    item->start_id = start_id;
+    item->start_id = reply->start_id;
     item->stored = result->stored;
     item->duplicates = result->duplicates;
     item->n_undefined = result->n_undefined;
@@ -98,7 +166,7 @@ static void finish_all(struct message *message)
         for (size_t i = 0; i < reply->n_results; i++) {
             struct sender_item *next = item->next;
 
-            finish(item, reply->results[i], reply->start_id);
+            finish(item, reply->results[i], reply);
             item = next;
         }
     }
@@ -107,11 +175,25 @@ static void finish_all(struct message *message)
 
 static void send_next(struct sender *sender);
 
+/* Who does not answer now does not answer those that wait either. */
+static void give_up_waiting(struct sender *sender, const struct fg_call *call)
+{
+    struct sender_item *items = NULL;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    if (sender_is_silent(sender))
+        items = take_all(sender);
+    (void)pthread_mutex_unlock(&sender->lock);
+    fail_all(items, call->code, call->err.msg);
+}
+
 static void on_reply(struct fg_call *call)
 {
     struct message *message = fg_container(call, struct message, call);
     struct sender *sender = message->sender;
 
+    if (call->code != FG_OK)
+        give_up_waiting(sender, call);
     (void)pthread_mutex_lock(&sender->lock);
     sender->under_way--;
     (void)pthread_mutex_unlock(&sender->lock);
@@ -120,44 +202,74 @@ static void on_reply(struct fg_call *call)
         finish_all(message);
     else
         fail_all(message->items, call->code, call->err.msg);
-    fg_call_done(sender->peer, call);
+    fg_call_done(sender->config.peer, call);
     free(message);
+    (void)pthread_mutex_lock(&sender->lock);
+    sender->calls--;
+    (void)pthread_mutex_unlock(&sender->lock);
 }
 
 /* ---- messages ---- */
 
-static uint64_t item_bytes(const struct sender_item *item)
+/* Those at the front that it is too late for, as a list by next. */
+static struct sender_item *take_late(struct sender *sender)
 {
-    return SENDER_ITEM_BYTES + item->batch.len;
+    int64_t now_ns = fg_mono_ns(sender->config.clock);
+    struct sender_item *late = NULL;
+
+    while (sender->first != NULL && sender->first->deadline_mono_ns <= now_ns) {
+        struct sender_item *item = sender->first;
+
+        take_out(sender, item);
+        item->next = late;
+        late = item;
+    }
+    return late;
+}
+
+static bool fits(const struct message *message, uint64_t bytes, const struct sender_item *item)
+{
+    return message->n_items == 0 ||
+           (message->n_items < MESSAGE_ITEMS_MAX && bytes + item_bytes(item) <= MESSAGE_BYTES_MAX &&
+            item->revision == message->items->revision);
+}
+
+/* There is something at the front. */
+static struct message *take_front(struct sender *sender)
+{
+    struct message *message = fg_new(struct message);
+    struct sender_item **end = &message->items;
+    uint64_t bytes = 0;
+
+    message->sender = sender;
+    while (sender->first != NULL && fits(message, bytes, sender->first)) {
+        struct sender_item *item = sender->first;
+
+        take_out(sender, item);
+        bytes += item_bytes(item);
+        *end = item;
+        end = &item->next;
+        message->n_items++;
+    }
+    sender->under_way++;
+    sender->calls++;
+    return message;
 }
 
 /* What is to leave now, as a message; NULL: nothing, or not now. */
 static struct message *take(struct sender *sender)
 {
     struct message *message = NULL;
-    struct sender_item *end = NULL;
-    uint64_t bytes = 0;
+    struct sender_item *late = NULL;
 
     (void)pthread_mutex_lock(&sender->lock);
-    if (sender->first != NULL && sender->under_way < sender->messages_max) {
-        message = fg_new(struct message);
-        message->sender = sender;
-        message->items = sender->first;
-        while (sender->first != NULL && message->n_items < MESSAGE_ITEMS_MAX &&
-               (bytes == 0 || bytes + item_bytes(sender->first) <= MESSAGE_BYTES_MAX)) {
-            end = sender->first;
-            bytes += item_bytes(end);
-            sender->first = end->next;
-            message->n_items++;
-        }
-        fg_assert(end != NULL);
-        end->next = NULL;
-        if (sender->first == NULL)
-            sender->last = NULL;
-        sender->queued_bytes -= bytes;
-        sender->under_way++;
+    if (sender->first != NULL && sender->under_way < sender->config.messages_max) {
+        late = take_late(sender);
+        if (sender->first != NULL)
+            message = take_front(sender);
     }
     (void)pthread_mutex_unlock(&sender->lock);
+    fail_all(late, FG_E_DEADLINE, "ingester is busy: no answer in time");
     return message;
 }
 
@@ -175,6 +287,8 @@ static void put_together(struct message *message, struct fg_buf *head, struct fg
         items[n].tenant = item->tenant;
         items[n].service = item->service;
         items[n].bytes = (uint32_t)item->batch.len; /* it fits a message */
+        items[n].shard = item->shard;
+        out.revision = item->revision; /* that of all */
         pointers[n] = &items[n];
         n++;
         fg_buf_put(payload, item->batch);
@@ -183,6 +297,7 @@ static void put_together(struct message *message, struct fg_buf *head, struct fg
     }
     out.items = pointers;
     out.n_items = n;
+    out.store = (ProtobufCBinaryData){message->sender->store_len, message->sender->store};
     fg_buf_reserve(head, fg__inner__push_head__get_packed_size(&out));
     head->len = fg__inner__push_head__pack(&out, head->ptr);
     free(pointers);
@@ -200,7 +315,8 @@ static void send_message(struct message *message)
     message->call.head = fg_buf_slice(&head);
     message->call.payload = fg_buf_slice(&payload);
     message->call.done = on_reply;
-    fg_peer_send(message->sender->peer, &message->call); /* it may be answered and gone by now */
+    fg_peer_send(message->sender->config.peer,
+                 &message->call); /* it may be answered and gone by now */
     fg_buf_done(&head);
     fg_buf_done(&payload);
 }
@@ -215,29 +331,37 @@ static void send_next(struct sender *sender)
 
 void sender_send(struct sender *sender, struct sender_item *item)
 {
-    bool stopped, fits;
+    bool stopped, silent, full;
 
-    item->next = NULL;
     (void)pthread_mutex_lock(&sender->lock);
     stopped = sender->stopped;
+    silent = sender->under_way > 0 && sender_is_silent(sender);
     /* An empty queue takes anything: what is larger than the limit must get out some day. */
-    fits = sender->queued_bytes == 0 ||
-           sender->queued_bytes + item_bytes(item) <= sender->queue_max_bytes;
-    if (!stopped && fits) {
-        if (sender->last == NULL)
-            sender->first = item;
-        else
-            sender->last->next = item;
-        sender->last = item;
-        sender->queued_bytes += item_bytes(item);
-    }
+    full = sender->queued_bytes > 0 &&
+           sender->queued_bytes + item_bytes(item) > sender->config.queue_max_bytes;
+    if (!stopped && !silent && !full)
+        add(sender, item);
     (void)pthread_mutex_unlock(&sender->lock);
     if (stopped)
         fail(item, FG_E_UNAVAILABLE, "server is stopping");
-    else if (!fits)
+    else if (silent)
+        fail(item, FG_E_UNAVAILABLE, "ingester does not answer");
+    else if (full)
         fail(item, FG_E_LIMIT, "ingester is busy: too many profiles wait for it, try again");
     else
         send_next(sender);
+}
+
+bool sender_cancel(struct sender *sender, struct sender_item *item)
+{
+    bool waits;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    waits = item->waits;
+    if (waits)
+        take_out(sender, item);
+    (void)pthread_mutex_unlock(&sender->lock);
+    return waits;
 }
 
 void sender_stop(struct sender *sender)
@@ -246,9 +370,7 @@ void sender_stop(struct sender *sender)
 
     (void)pthread_mutex_lock(&sender->lock);
     sender->stopped = true;
-    items = sender->first;
-    sender->first = sender->last = NULL;
-    sender->queued_bytes = 0;
+    items = take_all(sender);
     (void)pthread_mutex_unlock(&sender->lock);
     fail_all(items, FG_E_UNAVAILABLE, "server is stopping");
 }

@@ -1,22 +1,25 @@
 /*
  * An upload brings batches: mostly one, one for each kind of event (JFR), for each series (Push),
- * or for each service (OTLP).
+ * for each service (OTLP), or for each shard of a service.
  *
- *   loop            worker                       ingester        loop
+ *   loop            worker                      ingesters        loop
  *   READ   ----->   DECODE -+--- batch -------->  durable  ---->  COLLECT ----> ANSWER
- *                     |  ^  '--- batch -------->  durable  ---->    |  |
- *                     |  |                                          |  |
- *                     |  '----- DECODE again: definitions lack -----'  |
- *                     '-------- all is decoded ------------------------'
+ *                    ^      '--- batch -------->  durable  ---->    |  |
+ *                    |                                              |  |
+ *                    +--- definitions lack -------------------------'  |
+ *                   AGAIN: the same bytes  <------ PAUSE --------------'
+ *                                      the ring has changed, or too few can be reached
  *
- * Nothing of the decoded form outlives the worker: what is kept while the ingester works is the
+ * Nothing of the decoded form outlives the worker: what is kept while the ingesters work is the
  * request itself, whose bytes are counted already, and the encoded batches. So an upload whose
- * definitions were lacking is decoded once more, which happens when a service is new to the
- * ingester and hardly ever after.
+ * definitions were lacking is decoded once more, which happens when a service is new to an
+ * ingester and hardly ever after. Pauses are the loop's, so that no worker waits.
  */
 #include "distributor/upload.h"
 
+#include "common/base/radix.h"
 #include "common/base/time.h"
+#include "common/ring/shard.h"
 
 #include <time.h>
 
@@ -26,30 +29,30 @@ enum {
     ITEMS_MAX = 16384, /* batches of one upload; a node's profiler sends some hundred */
 };
 
+/* Pauses before another round. */
+static const int64_t STALE_PAUSE_NS = 10 * FG_MS_NS; /* the ring is being read meanwhile */
+static const int64_t EARLY_PAUSE_NS = 10 * FG_MS_NS, EARLY_DRAWN_NS = 90 * FG_MS_NS;
+static const int64_t SILENT_PAUSE_NS = 100 * FG_MS_NS, SILENT_DRAWN_NS = 400 * FG_MS_NS;
+
 struct upload_item {
-    struct sender_item send;
-    struct upload *upload;
-    uint64_t service_hash;
-    struct fg_id *defined; /* stacks that it defines */
-    uint32_t n_defined;
-    bool done; /* answered, and nothing lacks */
+    struct delivery *delivery;
+    struct parcel *parcel; /* as it was sent last */
+    bool done;             /* there is no other round */
 };
 
 /* ---- items ---- */
 
-/* Lets go of what belongs to one attempt. */
-static void item_clear(struct upload_item *item)
+static void item_end(struct upload_item *item)
 {
-    free(fg_take(item->send.tenant)); /* one block: tenant, service, batch */
-    free(fg_take(item->send.undefined));
-    free(fg_take(item->defined));
-    item->n_defined = 0;
+    delivery_leave(fg_take(item->delivery));
+    parcel_unref(fg_take(item->parcel));
+    item->done = true;
 }
 
 static void items_free(struct upload *upload)
 {
     for (uint32_t i = 0; i < upload->n_items; i++) {
-        item_clear(upload->items[i]);
+        item_end(upload->items[i]);
         free(upload->items[i]);
     }
     free(upload->items);
@@ -59,34 +62,12 @@ static void items_free(struct upload *upload)
 
 static struct upload_item *item_add(struct upload *upload)
 {
-    struct upload_item *item;
-
     if (upload->n_items == upload->cap_items) {
         upload->cap_items = FG_MAX(4, upload->cap_items * 2);
         upload->items = fg_realloc(upload->items, upload->cap_items * sizeof(struct upload_item *));
     }
-    item = fg_new(struct upload_item);
-    item->upload = upload;
-    upload->items[upload->n_items++] = item;
-    return item;
-}
-
-/* The item's own copies of what it sends. */
-static void item_fill(struct upload_item *item, struct fg_slice tenant, struct fg_slice service,
-                      struct fg_slice batch)
-{
-    char *block = fg_malloc(tenant.len + service.len + batch.len + 2);
-
-    item->send.tenant = block;
-    memcpy(block, tenant.ptr, tenant.len);
-    block[tenant.len] = '\0';
-    block += tenant.len + 1;
-    item->send.service = block;
-    memcpy(block, service.ptr, service.len);
-    block[service.len] = '\0';
-    block += service.len + 1;
-    memcpy(block, batch.ptr, batch.len);
-    item->send.batch = fg_bytes(block, batch.len);
+    upload->items[upload->n_items] = fg_new(struct upload_item);
+    return upload->items[upload->n_items++];
 }
 
 /* ---- the end (loop) ---- */
@@ -112,14 +93,12 @@ static void answer(struct upload *upload)
     upload->interface->respond(upload);
 }
 
-static void submit(struct upload *upload);
-
-static bool is_lacking(const struct upload *upload)
+static bool is_done(const struct upload *upload)
 {
     for (uint32_t i = 0; i < upload->n_items; i++)
         if (!upload->items[i]->done)
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 static void keep_error(struct upload *upload, const struct fg_err *err)
@@ -129,43 +108,147 @@ static void keep_error(struct upload *upload, const struct fg_err *err)
         upload->err = *err;
 }
 
-static void take_over(struct upload *upload, struct upload_item *item)
+static void item_fail(struct upload *upload, struct upload_item *item, unsigned metric,
+                      const struct fg_err *err)
 {
-    const struct sender_item *sent = &item->send;
+    fg_metric_add(upload->distributor->metrics, metric, 1);
+    keep_error(upload, err);
+    item_end(item);
+}
+
+static void item_stored(struct upload *upload, struct upload_item *item,
+                        const struct delivery_result *result)
+{
+    struct fg_metrics *metrics = upload->distributor->metrics;
+
+    fg_metric_add(metrics, DIST_ACKNOWLEDGED, 1);
+    fg_metric_add(metrics, DIST_PROFILES, result->stored + result->duplicates);
+    fg_metric_add(metrics, DIST_DUPLICATES, result->duplicates);
+    item_end(item);
+}
+
+/* ---- rounds (loop) ---- */
+
+static int64_t drawn_ns(const struct upload *upload, int64_t least_ns, int64_t more_ns)
+{
+    uint64_t number = (uint64_t)fg_mono_ns(fg_clock_real()) ^ (uint64_t)(uintptr_t)upload;
+
+    return least_ns + (int64_t)(fg_mix64(number) % (uint64_t)more_ns);
+}
+
+static int64_t deadline_of(const struct upload *upload)
+{
+    return upload->begun_mono_ns + upload->distributor->config.settings->push_timeout_ns;
+}
+
+/* Another round after a pause, if there is time for it. */
+static void pause_for(struct upload *upload, struct upload_item *item,
+                      const struct delivery_result *result, int64_t *pause_ns)
+{
+    const struct distributor *distributor = upload->distributor;
+    int64_t until_ns = deadline_of(upload), wish_ns;
+    unsigned metric;
+
+    if (result->state == DELIVERY_STALE) {
+        wish_ns = STALE_PAUSE_NS;
+        metric = DIST_RETRIED_STALE;
+        upload->awaited = FG_MAX(upload->awaited, result->revision);
+    } else if (result->state == DELIVERY_EARLY) {
+        wish_ns = drawn_ns(upload, EARLY_PAUSE_NS, EARLY_DRAWN_NS);
+        metric = DIST_RETRIED_EARLY;
+    } else {
+        wish_ns = drawn_ns(upload, SILENT_PAUSE_NS, SILENT_DRAWN_NS);
+        metric = DIST_RETRIED_SILENT;
+        until_ns =
+            FG_MIN(until_ns, upload->begun_mono_ns + distributor->config.settings->push_retry_ns);
+    }
+    if (fg_mono_ns(distributor->config.clock) + wish_ns >= until_ns) {
+        item_fail(upload, item, DIST_QUORUM_MISSED, &result->err);
+        return;
+    }
+    fg_metric_add(distributor->metrics, metric, 1);
+    *pause_ns = FG_MAX(*pause_ns, wish_ns);
+}
+
+static void take_over(struct upload *upload, struct upload_item *item, int64_t *pause_ns)
+{
+    struct delivery_result result;
+
+    delivery_result(item->delivery, &result);
+    switch (result.state) {
+    case DELIVERY_STORED:
+        item_stored(upload, item, &result);
+        return;
+    case DELIVERY_REFUSED:
+        item_fail(upload, item, DIST_REFUSED, &result.err);
+        return;
+    case DELIVERY_LACKS:
+        fg_metric_add(upload->distributor->metrics, DIST_REDEFINED, 1);
+        if (upload->attempt < ATTEMPTS_MAX)
+            upload->lacks = true;
+        else
+            item_fail(upload, item, DIST_REFUSED, &result.err);
+        return;
+    case DELIVERY_STALE:
+    case DELIVERY_EARLY:
+    case DELIVERY_SILENT:
+        pause_for(upload, item, &result, pause_ns);
+        return;
+    }
+}
+
+static void decode(struct upload *upload);
+static void send_again(struct upload *upload);
+
+static void go_on(struct upload *upload)
+{
+    if (upload->lacks)
+        decode(upload);
+    else
+        send_again(upload);
+}
+
+static void on_pause_closed(uv_handle_t *handle)
+{
+    go_on(fg_container(handle, struct upload, pause));
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct upload *upload = fg_container(timer, struct upload, pause);
     struct distributor *distributor = upload->distributor;
 
-    if (sent->code == FG_OK && sent->n_undefined > 0) {
-        fg_metric_add(distributor->metrics, DIST_REDEFINED, 1);
-        return;
-    }
-    item->done = true;
-    if (sent->code != FG_OK) {
-        keep_error(upload, &sent->err);
-        return;
-    }
-    if (item->n_defined > 0)
-        known_add(distributor->known, item->service_hash, sent->start_id, item->defined,
-                  item->n_defined);
-    fg_metric_add(distributor->metrics, DIST_PROFILES, sent->stored + sent->duplicates);
-    fg_metric_add(distributor->metrics, DIST_DUPLICATES, sent->duplicates);
+    if (!owners_know(distributor->owners, upload->awaited) &&
+        fg_mono_ns(distributor->config.clock) < deadline_of(upload))
+        return; /* the timer comes again */
+    uv_close((uv_handle_t *)timer, on_pause_closed);
+}
+
+static void start_pause(struct upload *upload, int64_t pause_ns)
+{
+    uint64_t pause_ms = (uint64_t)(pause_ns / FG_MS_NS);
+
+    fg_assert(uv_timer_init(fg_loop_uv(upload->home), &upload->pause) == 0);
+    fg_assert(uv_timer_start(&upload->pause, on_pause_over, pause_ms, pause_ms) == 0);
 }
 
 static void on_ended(struct fg_msg *msg)
 {
     struct upload *upload = fg_container(msg, struct upload, ended);
+    int64_t pause_ns = 0;
 
     fg_assert(upload->magic == UPLOAD_MAGIC);
+    upload->lacks = false;
+    upload->awaited = 0;
     for (uint32_t i = 0; i < upload->n_items; i++)
         if (!upload->items[i]->done)
-            take_over(upload, upload->items[i]);
-    if (!is_lacking(upload)) {
+            take_over(upload, upload->items[i], &pause_ns);
+    if (is_done(upload))
         answer(upload);
-    } else if (upload->attempt < ATTEMPTS_MAX) {
-        submit(upload);
-    } else {
-        (void)fg_fail(&upload->err, FG_E_UNAVAILABLE, "ingester keeps asking for definitions");
-        answer(upload);
-    }
+    else if (pause_ns > 0)
+        start_pause(upload, pause_ns);
+    else
+        go_on(upload);
 }
 
 /* Any thread. One thing less is under way; after the last the upload is the loop's. */
@@ -177,79 +260,135 @@ static void finish_one(struct upload *upload)
     fg_loop_post(upload->home, &upload->ended);
 }
 
-/* Transport's thread. */
-static void on_sent(struct sender_item *sent)
+/* Transport's thread, or the worker. */
+static void on_round(void *arg)
 {
-    finish_one(fg_container(sent, struct upload_item, send)->upload);
+    finish_one(arg);
 }
 
 /* ---- batches (worker) ---- */
-
-static void choose_definitions(struct upload_item *item, const struct fg_batch *batch, bool *define)
-{
-    known_look_up(item->upload->distributor->known, item->service_hash, batch, define);
-    for (size_t i = 0; i < item->send.n_undefined; i++)
-        if (item->send.undefined[i] < batch->n_stacks)
-            define[item->send.undefined[i]] = true;
-    /* Something keeps going wrong: send all there is. */
-    if (item->upload->attempt > 2)
-        memset(define, true, batch->n_stacks);
-}
-
-static void keep_defined(struct upload_item *item, const struct fg_batch *batch, const bool *define)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < batch->n_stacks; i++)
-        n += define[i];
-    if (n == 0)
-        return;
-    item->defined = fg_calloc(n, sizeof *item->defined);
-    for (uint32_t i = 0; i < batch->n_stacks; i++)
-        if (define[i])
-            item->defined[item->n_defined++] = batch->stacks[i].id;
-}
 
 static struct fg_slice service_of(const struct fg_profile *profile)
 {
     return fg_labels_get(&profile->labels, FG_LABEL_SERVICE);
 }
 
-/* A batch whose profiles are all of one service. */
-static enum fg_code send_service(struct upload *upload, const struct fg_batch *batch,
-                                 struct fg_err *err)
+/* A batch of one shard. */
+struct part {
+    struct fg_batch batch;
+    struct fg_slice service;
+    uint16_t shard;
+};
+
+static enum fg_code encode(const struct upload *upload, const struct part *part,
+                           struct upload_item *item, struct fg_err *err)
 {
-    struct distributor *distributor = upload->distributor;
     struct workspace *space = upload->space;
-    struct fg_slice service = service_of(&batch->profiles[0]);
-    bool *define = fg_arena_alloc(space->arena, batch->n_stacks * sizeof *define);
-    uint32_t number = upload->next_item++;
-    struct upload_item *item;
+    bool *define = fg_arena_new(space->arena, bool, part->batch.n_stacks);
 
     if (define == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
+    delivery_define(item->delivery, &part->batch, define);
+    /* Something keeps going wrong: send all there is. */
+    if (upload->attempt > 2)
+        memset(define, true, part->batch.n_stacks);
+    fg_buf_clear(&space->wire);
+    fg_batch_encode(&part->batch, define, &space->wire);
+    if (space->wire.full)
+        return fg_fail(err, FG_E_TOO_LARGE, "upload is larger than one message may be");
+    parcel_unref(fg_take(item->parcel));
+    item->parcel = parcel_create(upload->tenant, part->service, &part->batch, define,
+                                 fg_buf_slice(&space->wire));
+    return FG_OK;
+}
+
+static void send_item(struct upload *upload, struct upload_item *item)
+{
+    if (upload->begun_mono_ns == 0)
+        upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
+    (void)atomic_fetch_add(&upload->under_way, 1);
+    delivery_send(item->delivery, item->parcel, deadline_of(upload));
+}
+
+static enum fg_code send_part(struct upload *upload, const struct part *part, struct fg_err *err)
+{
+    uint32_t number = upload->next_item++;
+    struct upload_item *item;
+
     if (number >= ITEMS_MAX)
         return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d series", ITEMS_MAX);
     item = number < upload->n_items ? upload->items[number] : item_add(upload);
     if (item->done)
         return FG_OK;
-    item->service_hash = known_service(upload->tenant, service);
-    choose_definitions(item, batch, define);
-    item_clear(item);
-    keep_defined(item, batch, define);
-    fg_buf_clear(&space->wire);
-    fg_batch_encode(batch, define, &space->wire);
-    if (space->wire.full) {
-        item->done = true;
-        return fg_fail(err, FG_E_TOO_LARGE, "upload is larger than one message may be");
+    if (item->delivery == NULL)
+        item->delivery =
+            delivery_create(&upload->distributor->deliveries, part->shard,
+                            known_service(upload->tenant, part->service), on_round, upload);
+    if (delivery_begin(item->delivery, err) != FG_OK) {
+        item_fail(upload, item, DIST_QUORUM_MISSED, err);
+        return FG_OK; /* it was told, and the others go on */
     }
-    item_fill(item, upload->tenant, service, fg_buf_slice(&space->wire));
-    item->send.deadline_mono_ns =
-        fg_mono_ns(distributor->config.clock) + distributor->config.settings->push_timeout_ns;
-    item->send.done = on_sent;
-    (void)atomic_fetch_add(&upload->under_way, 1);
-    sender_send(distributor->sender, &item->send);
+    if (encode(upload, part, item, err) != FG_OK) {
+        item_fail(upload, item, DIST_REFUSED, err);
+        return FG_OK;
+    }
+    send_item(upload, item);
     return FG_OK;
+}
+
+/* Sorts them by their shards. */
+static void shard_profiles(const struct upload *upload, const struct fg_batch *batch,
+                           struct fg_keyed *by_shard, struct fg_keyed *scratch)
+{
+    struct fg_slice service = service_of(&batch->profiles[0]);
+    unsigned spread = (unsigned)upload->limits->values.spread;
+
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        struct fg_id labels = fg_labels_hash(&batch->profiles[i].labels);
+
+        by_shard[i] = (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, spread), i};
+    }
+    fg_radix_sort(by_shard, scratch, batch->n_profiles);
+}
+
+/* A batch whose profiles are all of one service, which is spread. */
+static enum fg_code send_shards(struct upload *upload, const struct fg_batch *batch,
+                                struct fg_err *err)
+{
+    struct fg_arena *arena = upload->space->arena;
+    struct part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
+    uint32_t n = batch->n_profiles, n_before = 0;
+    struct fg_keyed *by_shard = fg_arena_new(arena, struct fg_keyed, n);
+    struct fg_keyed *scratch = fg_arena_new(arena, struct fg_keyed, n);
+    struct fg_profile *profiles = fg_arena_new(arena, struct fg_profile, n);
+
+    if (by_shard == NULL || scratch == NULL || profiles == NULL)
+        return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
+    shard_profiles(upload, batch, by_shard, scratch);
+    for (uint32_t i = 0; i < n; i++) {
+        profiles[i] = batch->profiles[by_shard[i].index];
+        if (i + 1 < n && by_shard[i + 1].key == by_shard[i].key)
+            continue;
+        part.shard = (uint16_t)by_shard[i].key;
+        part.batch.profiles = &profiles[n_before];
+        part.batch.n_profiles = i + 1 - n_before;
+        n_before = i + 1;
+        if (send_part(upload, &part, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* A batch whose profiles are all of one service. */
+static enum fg_code send_service(struct upload *upload, const struct fg_batch *batch,
+                                 struct fg_err *err)
+{
+    struct part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
+
+    if (upload->limits->values.spread > 0)
+        return send_shards(upload, batch, err);
+    part.shard = fg_shard_first(upload->tenant, part.service, 0);
+    return send_part(upload, &part, err);
 }
 
 /* Brings the profiles of the first one's service to the front; returns how many they are. */
@@ -485,22 +624,50 @@ static void done(struct fg_job *job)
     finish_one(upload);
 }
 
+/* The same bytes to those who do not have them yet. */
+static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
+{
+    struct upload *upload = fg_container(job, struct upload, job);
+
+    for (uint32_t i = 0; i < upload->n_items; i++) {
+        struct upload_item *item = upload->items[i];
+
+        if (item->done)
+            continue;
+        if (delivery_begin(item->delivery, err) == FG_OK)
+            send_item(upload, item);
+        else
+            item_fail(upload, item, DIST_QUORUM_MISSED, err);
+    }
+    return FG_OK;
+}
+
 /* ---- read (loop) ---- */
 
-static void submit(struct upload *upload)
+static void submit(struct upload *upload, enum fg_code (*work)(struct fg_job *, struct fg_err *))
 {
-    upload->attempt++;
-    upload->next_item = upload->next_profile = 0;
-    upload->n_ids = 0;
-    fg_map_clear(&upload->id_map);
     upload->under_way = 1;
-    upload->rules.work = FG_RELABEL_WORK_MAX;
-    upload->job.run = run;
+    upload->job.run = work;
     upload->job.done = done;
     if (fg_work_submit(upload->distributor->config.work, FG_LANE_INGEST, &upload->job))
         return;
     (void)fg_fail(&upload->err, FG_E_LIMIT, "too many uploads at a time, try again");
     answer(upload);
+}
+
+static void send_again(struct upload *upload)
+{
+    submit(upload, run_again);
+}
+
+static void decode(struct upload *upload)
+{
+    upload->attempt++;
+    upload->next_item = upload->next_profile = 0;
+    upload->n_ids = 0;
+    fg_map_clear(&upload->id_map);
+    upload->rules.work = FG_RELABEL_WORK_MAX;
+    submit(upload, run);
 }
 
 static enum fg_code check_body(const struct upload *upload, struct fg_err *err)
@@ -556,5 +723,5 @@ void upload_start(struct upload *upload)
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
-    submit(upload);
+    decode(upload);
 }

@@ -10,13 +10,13 @@
 #include "common/net/connect.h"
 #include "common/net/inflate.h"
 #include "common/tenant/rate.h"
+#include "distributor/delivery.h"
 #include "distributor/distributor.h"
-#include "distributor/known.h"
-#include "distributor/sender.h"
 #include "distributor/workspace.h"
 #include "proto/builder.h"
 
 #include <pthread.h>
+#include <uv.h>
 
 /* What a decoder left behind, for the metrics. */
 struct ingest_counts {
@@ -30,7 +30,7 @@ struct upload;
 struct upload_interface {
     /*
      * On a worker: reads the request and gives its batches to upload_add(). Called again, with the
-     * same outcome, when the ingester lacked definitions. What goes wrong with one profile of
+     * same outcome, when ingesters lacked definitions. What goes wrong with one profile of
      * several is upload_note()d; an error ends the upload.
      */
     enum fg_code (*decode)(struct upload *upload, struct workspace *space, struct fg_err *err);
@@ -39,7 +39,7 @@ struct upload_interface {
     void (*respond)(struct upload *upload);
 };
 
-struct upload_item; /* a batch on its way to the ingester */
+struct upload_item; /* a batch on its way to its ingesters */
 
 /* Zeroed; lives until respond(). */
 struct upload {
@@ -63,10 +63,14 @@ struct upload {
     uint32_t failed; /* profiles that were refused, when others were not */
 
     /* upload.c's own. */
-    unsigned magic, attempt;
+    unsigned magic, attempt; /* of decoding */
     struct fg_job job;
-    struct fg_msg ended;        /* an attempt, to the loop */
-    _Atomic uint32_t under_way; /* batches that are not answered, and the decoding */
+    struct fg_msg ended;        /* a round, to the loop */
+    _Atomic uint32_t under_way; /* batches whose round is not over, and the decoding */
+    int64_t begun_mono_ns;      /* the first batch was sent; 0: none was yet */
+    uv_timer_t pause;           /* before another round */
+    uint64_t awaited;           /* revision, before another round; 0: none */
+    bool lacks;                 /* definitions: the other round begins with decoding */
     struct upload_item **items; /* all batches so far, by number */
     uint32_t n_items, cap_items;
     uint32_t next_item, next_profile; /* of this attempt */
@@ -111,32 +115,11 @@ enum fg_code upload_sink(struct fg_batch *batch, void *upload, struct fg_err *er
  * upload's. */
 void upload_note(struct upload *upload, const struct fg_err *err);
 
-/* clang-format off */
-#define DISTRIBUTOR_METRICS(M)                                                                                  \
-    M(COUNTER, DIST_UPLOADS, "flamegrid_distributor_uploads_total", "Uploads received")                        \
-    M(COUNTER, DIST_PROFILES, "flamegrid_distributor_profiles_received_total", "Profiles acknowledged, duplicates included") \
-    M(COUNTER, DIST_DUPLICATES, "flamegrid_distributor_profiles_duplicate_total", "Profiles that had arrived before") \
-    M(COUNTER, DIST_BYTES, "flamegrid_distributor_received_bytes_total", "Bytes of uploads as received")       \
-    M(COUNTER, DIST_INFLATED, "flamegrid_distributor_inflated_bytes_total", "Bytes of profiles after decompression") \
-    M(COUNTER, DIST_REDEFINED, "flamegrid_distributor_redefined_total", "Batches sent again with definitions the ingester lacked") \
-    M(COUNTER, DIST_REFUSED_INVALID, "flamegrid_distributor_uploads_refused_total{reason=\"invalid\"}", "Uploads refused") \
-    M(COUNTER, DIST_REFUSED_BUSY, "flamegrid_distributor_uploads_refused_total{reason=\"busy\"}", "Uploads refused") \
-    M(COUNTER, DIST_REFUSED_OTHER, "flamegrid_distributor_uploads_refused_total{reason=\"unavailable\"}", "Uploads refused") \
-    M(COUNTER, DIST_STACKS_CUT, "flamegrid_distributor_stacks_cut_total", "Stacks cut to the depth limit")     \
-    M(COUNTER, DIST_SYMBOLS_CUT, "flamegrid_distributor_symbols_cut_total", "Names cut to the length limit")   \
-    M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples without a value, negative, or of nothing") \
-    M(COUNTER, DIST_DROPPED, "flamegrid_distributor_profiles_dropped_total", "Profiles that the tenant's rules drop") \
-    M(COUNTER, DIST_TYPES_DROPPED, "flamegrid_distributor_sample_types_dropped_total", "Sample types that the tenant's rules drop") \
-    M(COUNTER, DIST_CLOCKS, "flamegrid_distributor_clocks_repaired_total", "Profiles of 1970, which got the time of their arrival") \
-    M(GAUGE, DIST_KNOWN_BYTES, "flamegrid_distributor_known_stacks_bytes", "Memory of the ids of stacks that need no definition") \
-    M(HISTOGRAM, DIST_DECODE_SECONDS, "flamegrid_distributor_decode_duration_seconds", "Decompressing and decoding one upload")
-/* clang-format on */
-FG_METRICS_ENUM(distributor_metric, DISTRIBUTOR_METRICS)
-
 struct distributor {
     struct distributor_config config;
     struct known *known;
-    struct sender *sender;
+    struct owners *owners;
+    struct deliveries deliveries;
     struct fg_rates *rates;
     struct fg_metrics *metrics;
 

@@ -202,8 +202,8 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
 {
     const struct ingester_settings *settings = config->settings;
 
-    if (catalog_open(config->store, settings->catalog_max_bytes,
-                     &ingester->catalog, err) != FG_OK ||
+    if (catalog_open(config->store, settings->catalog_max_bytes, &ingester->catalog, err) !=
+            FG_OK ||
         rounds_open(config->store, catalog_count_tenants(ingester->catalog),
                     settings->catalog_max_bytes / 2, &ingester->rounds, err) != FG_OK ||
         prove_writable(config->store, err) != FG_OK ||

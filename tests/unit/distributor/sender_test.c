@@ -52,6 +52,7 @@ struct item {
 struct fixture {
     struct slow_peer slow;
     struct sender *sender;
+    struct fg_clock_manual clock;
     struct item items[ITEMS_MAX];
 };
 
@@ -63,10 +64,18 @@ static void on_done(struct sender_item *item)
 static int set_up(void **state)
 {
     static char tenant[] = "tenant", service[] = "service";
+    const struct fg_id store = {7, 8};
     struct fixture *f = fg_new(struct fixture);
 
     f->slow.peer.ops = &slow_ops;
-    f->sender = sender_create(&f->slow.peer, 18 * (SENDER_ITEM_BYTES + 4), 2);
+    fg_clock_manual_init(&f->clock, 0);
+    f->sender = sender_create(&(struct sender_config){
+        .peer = &f->slow.peer,
+        .clock = &f->clock.clock,
+        .store = &store,
+        .queue_max_bytes = 18 * (SENDER_ITEM_BYTES + 4),
+        .messages_max = 2,
+    });
     for (size_t i = 0; i < ITEMS_MAX; i++) {
         struct item *item = &f->items[i];
 
@@ -74,6 +83,9 @@ static int set_up(void **state)
         item->item.tenant = tenant;
         item->item.service = service;
         item->item.batch = fg_cstr(item->text);
+        item->item.shard = (uint16_t)i;
+        item->item.revision = 5;
+        item->item.deadline_mono_ns = FG_SECOND_NS;
         item->item.done = on_done;
     }
     *state = f;
@@ -120,12 +132,24 @@ static void answer(struct fixture *f, size_t lacking)
         pointers[i] = &results[i];
     }
     reply.start_id = 99;
+    reply.revision = 6;
     reply.results = pointers;
     reply.n_results = kept->head->n_items;
     bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&reply));
     kept->call->reply_head = fg_bytes(bytes, fg__inner__push_reply__pack(&reply, bytes));
     kept->call->code = FG_OK;
     kept->call->done(kept->call);
+}
+
+/* Nobody is there: the oldest call fails, as the transport counts it. */
+static void break_off(struct fixture *f)
+{
+    struct fg_call *call = f->slow.calls[f->slow.n_answered++].call;
+
+    atomic_fetch_add(&f->slow.peer.failures, 1);
+    atomic_store(&f->slow.peer.failure_mono_ns, fg_mono_ns(fg_clock_real()));
+    call->code = fg_fail(&call->err, FG_E_UNAVAILABLE, "gone");
+    call->done(call);
 }
 
 static void an_idle_ingester_gets_each_batch_at_once(void **state)
@@ -139,11 +163,17 @@ static void an_idle_ingester_gets_each_batch_at_once(void **state)
     assert_string_equal(f->slow.calls[0].head->items[0]->tenant, "tenant");
     assert_string_equal(f->slow.calls[0].head->items[0]->service, "service");
     assert_int_equal(f->slow.calls[0].head->items[0]->bytes, 3);
+    assert_int_equal(f->slow.calls[1].head->items[0]->shard, 1);
+    assert_int_equal(f->slow.calls[0].head->revision, 5);
+    assert_int_equal(f->slow.calls[0].head->store.len, FG_ID_BYTES);
+    assert_int_equal(f->slow.calls[0].head->store.data[0], 7);
     answer(f, SIZE_MAX);
     answer(f, SIZE_MAX);
     assert_int_equal(f->items[0].done, 1);
     assert_int_equal(f->items[0].item.code, FG_OK);
     assert_int_equal(f->items[0].item.start_id, 99);
+    assert_int_equal(f->items[0].item.newest, 6);
+    assert_true(sender_is_idle(f->sender));
 }
 
 static void a_busy_one_gets_what_collected_in_one_message(void **state)
@@ -197,12 +227,9 @@ static void what_is_larger_than_the_queue_gets_out_alone(void **state)
 static void a_failed_call_fails_its_items(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call *call;
 
     send_items(f, 0, 1);
-    call = f->slow.calls[f->slow.n_answered++].call;
-    call->code = fg_fail(&call->err, FG_E_UNAVAILABLE, "gone");
-    call->done(call);
+    break_off(f);
     assert_int_equal(f->items[0].done, 1);
     assert_int_equal(f->items[0].item.code, FG_E_UNAVAILABLE);
     assert_string_equal(f->items[0].item.err.msg, "gone");
@@ -218,6 +245,85 @@ static void an_answer_for_others_is_an_error(void **state)
     call->code = FG_OK; /* and no results */
     call->done(call);
     assert_int_equal(f->items[0].item.code, FG_E_INTERNAL);
+}
+
+static void a_message_is_under_one_revision(void **state)
+{
+    struct fixture *f = *state;
+
+    f->items[4].item.revision = 6;
+    send_items(f, 0, 6);
+    answer(f, SIZE_MAX);
+    assert_string_equal(f->slow.calls[2].payload, "[2][3]");
+    answer(f, SIZE_MAX);
+    assert_string_equal(f->slow.calls[3].payload, "[4]");
+    assert_int_equal(f->slow.calls[3].head->revision, 6);
+    while (f->slow.n_answered < f->slow.n_calls)
+        answer(f, SIZE_MAX);
+    assert_int_equal(f->items[5].item.code, FG_OK);
+}
+
+/* Three failures running: what waits is done for, and one message at a time finds out. */
+static void a_silent_one_keeps_nobody_waiting(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 4);
+    break_off(f); /* items 2 and 3 leave, since one failure is no rule */
+    assert_int_equal(f->slow.n_calls, 3);
+    send_items(f, 4, 2);
+    break_off(f);
+    assert_int_equal(f->slow.n_calls, 4);
+    send_items(f, 6, 1);
+    break_off(f); /* the third: one is under way still */
+    assert_int_equal(f->items[6].done, 1);
+    assert_int_equal(f->items[6].item.code, FG_E_UNAVAILABLE);
+    send_items(f, 7, 1);
+    assert_int_equal(f->items[7].item.code, FG_E_UNAVAILABLE);
+    break_off(f);
+    assert_true(sender_is_idle(f->sender));
+    send_items(f, 8, 2); /* the first of them asks whether it is back */
+    assert_int_equal(f->slow.n_calls, 5);
+    assert_int_equal(f->items[8].done, 0);
+    assert_int_equal(f->items[9].item.code, FG_E_UNAVAILABLE);
+    atomic_store(&f->slow.peer.failures, 0); /* as the transport does when there is an answer */
+    answer(f, SIZE_MAX);
+    send_items(f, 10, 1);
+    assert_int_equal(f->slow.n_calls, 6);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->items[10].item.code, FG_OK);
+}
+
+static void what_is_too_late_is_not_sent(void **state)
+{
+    struct fixture *f = *state;
+
+    f->items[3].item.deadline_mono_ns = 3 * FG_SECOND_NS;
+    send_items(f, 0, 4);
+    fg_clock_manual_advance(&f->clock, 2 * FG_SECOND_NS);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->items[2].item.code, FG_E_DEADLINE);
+    assert_string_equal(f->slow.calls[2].payload, "[3]");
+    answer(f, SIZE_MAX);
+    answer(f, SIZE_MAX);
+}
+
+static void what_waits_can_be_taken_back(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 6);
+    assert_false(sender_cancel(f->sender, &f->items[0].item));
+    assert_true(sender_cancel(f->sender, &f->items[5].item));
+    assert_true(sender_cancel(f->sender, &f->items[2].item));
+    assert_true(sender_cancel(f->sender, &f->items[4].item));
+    assert_false(sender_cancel(f->sender, &f->items[4].item));
+    answer(f, SIZE_MAX);
+    assert_string_equal(f->slow.calls[2].payload, "[3]");
+    answer(f, SIZE_MAX);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->slow.n_calls, 3);
+    assert_int_equal(f->items[5].done, 0);
 }
 
 static void stopping_lets_nobody_wait(void **state)
@@ -248,6 +354,10 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_failed_call_fails_its_items, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_answer_for_others_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_is_under_one_revision, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_silent_one_keeps_nobody_waiting, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_too_late_is_not_sent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_waits_can_be_taken_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stopping_lets_nobody_wait, set_up, tear_down),
     };
 

@@ -1,0 +1,378 @@
+/* A whole distributor behind a real HTTP server, in a ring whose ingesters say what the test has
+ * written for them: what becomes of uploads. */
+#include "common/ring/shard.h"
+#include "distributor/upload.h"
+#include "tests/lib/http_ask.h"
+#include "tests/lib/push_ring.h"
+#include "tests/lib/tenants.h"
+
+#include <sched.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { ANN, BOB, CAT, DAN };
+
+#define INGEST "POST /ingest?name=app.cpu HTTP/1.1"
+#define STACKS "main;work;hash 30\nmain;work;sort 10\n"
+
+/* Ends a script at once: all is well. */
+static const struct push_answer well[] = {{.code = FG_OK}};
+
+struct fixture {
+    struct push_ring ring;
+    struct fg_budget budget;
+    struct fg_registry *registry;
+    struct fg_work *work;
+    struct fg_loop *loop;
+    struct fg_http_server *server;
+    struct distributor_settings settings;
+    struct fg_limit_settings limits;
+    struct fg_tenants *tenants;
+    struct distributor *distributor;
+    struct fg_buf answer;
+};
+
+/* --- fixture --- */
+
+/* Nothing here takes long, but a slow machine may. */
+static void load_settings(struct distributor_settings *settings)
+{
+    struct fg_conf_section section = {"distributor", distributor_fields, distributor_n_fields,
+                                      settings};
+    struct fg_err err;
+
+    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
+    settings->push_timeout_ns = settings->push_retry_ns = FG_MINUTE_NS;
+}
+
+static int open_with(void **state, unsigned dead, void (*change)(struct fg_limit_settings *limits))
+{
+    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {2, 16}};
+    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
+    struct fixture *f = fg_new(struct fixture);
+    struct fg_err err;
+
+    push_ring_open(&f->ring, dead);
+    for (unsigned i = ANN; i <= DAN; i++)
+        push_ring_script(&f->ring, i, well, 1);
+    load_settings(&f->settings);
+    fg_budget_init(&f->budget, (size_t)64 << 20);
+    f->registry = fg_registry_create();
+    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
+    f->loop = fg_loop_create("http-0");
+    fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
+    f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
+    f->tenants = tenants_make(&f->limits, change, false, f->registry);
+    f->distributor = distributor_create(&(struct distributor_config){.settings = &f->settings,
+                                                                     .watch = f->ring.watch,
+                                                                     .peers = f->ring.peers,
+                                                                     .work = f->work,
+                                                                     .tenants = f->tenants,
+                                                                     .registry = f->registry,
+                                                                     .clock = fg_clock_real()});
+    distributor_routes(f->distributor, f->server);
+    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
+    fg_buf_init(&f->answer, (size_t)1 << 20);
+    *state = f;
+    return 0;
+}
+
+static int open_all(void **state)
+{
+    return open_with(state, 0, NULL);
+}
+
+static int open_without_cat(void **state)
+{
+    return open_with(state, 1 << CAT, NULL);
+}
+
+static int open_with_ann_alone(void **state)
+{
+    return open_with(state, 1 << BOB | 1 << CAT, NULL);
+}
+
+static int close_all(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_http_server_stop(f->server);
+    fg_http_server_destroy(f->server);
+    fg_work_destroy(f->work);
+    fg_loop_stop(f->loop);
+    fg_loop_destroy(f->loop);
+    distributor_stop(f->distributor);
+    distributor_destroy(f->distributor);
+    push_ring_close(&f->ring);
+    tenants_free(f->tenants, &f->limits);
+    fg_registry_destroy(f->registry);
+    fg_buf_done(&f->answer);
+    free(f);
+    return 0;
+}
+
+static void expect(struct fixture *f, unsigned status, const char *text)
+{
+    unsigned got = http_ask(fg_http_server_port(f->server), INGEST, STACKS, &f->answer);
+
+    if (got != status || strstr(http_ask_body(&f->answer), text) == NULL)
+        fail_msg("%u: %s\nnot %u: %s", got, http_ask_body(&f->answer), status, text);
+}
+
+/* Until stragglers are answered. */
+static void wait_idle(struct fixture *f)
+{
+    struct owner_set set;
+    struct fg_err err;
+
+    fg_assert(owners_of(f->distributor->owners, 0, &set, &err) == FG_OK);
+    for (unsigned i = 0; i < set.n_there; i++)
+        while (!sender_is_idle(set.there[i]->sender))
+            sched_yield();
+    owner_set_done(&set);
+}
+
+static uint16_t shard_of_app(void)
+{
+    return fg_shard_first(FG_LIT("anonymous"), FG_LIT("app"), 0);
+}
+
+/* --- tests --- */
+
+static void an_upload_goes_to_all_its_owners(void **state)
+{
+    struct fixture *f = *state;
+
+    push_ring_script(&f->ring, ANN, NULL, 0);
+    expect(f, 200, ""); /* without a word of ann's */
+    for (unsigned i = ANN; i <= CAT; i++) {
+        struct push_asked *asked = &f->ring.ingesters[i].asked[0];
+
+        if (i == ANN)
+            asked = push_ring_take(&f->ring, ANN);
+        else
+            while (push_ring_count(&f->ring, i) == 0)
+                sched_yield();
+        assert_int_equal(asked->revision, 3);
+        assert_int_equal(asked->shards[0], shard_of_app());
+        if (i == ANN)
+            push_ring_answer(asked, &well[0]);
+    }
+}
+
+static void a_dead_owner_costs_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 8; i++)
+        expect(f, 200, "");
+}
+
+static void too_few_are_an_answer(void **state)
+{
+    struct fixture *f = *state;
+
+    f->settings.push_retry_ns = 0;
+    expect(f, 503, "2 of 3 ingesters that own this series are needed, 1 answered: ");
+    assert_true(http_ask_head_has(&f->answer, "Retry-After: "));
+}
+
+/* Two are away for three rounds. */
+static void those_that_come_back_are_in_time(void **state)
+{
+    static const struct push_answer away[] = {
+        {.code = FG_E_UNAVAILABLE}, {.code = FG_E_UNAVAILABLE}, {.code = FG_E_UNAVAILABLE}};
+    struct fixture *f = *state;
+
+    push_ring_script(&f->ring, BOB, away, FG_COUNT(away));
+    push_ring_script(&f->ring, CAT, away, FG_COUNT(away));
+    expect(f, 200, "");
+    wait_idle(f);
+    assert_int_equal(push_ring_count(&f->ring, ANN), 1);
+    assert_int_equal(push_ring_count(&f->ring, BOB), 4);
+}
+
+static void definitions_are_sent_to_who_lacks_them(void **state)
+{
+    static const struct push_answer lacks[] = {{.lacks = true}};
+    static const struct push_answer away[] = {{.code = FG_E_UNAVAILABLE}};
+    struct fixture *f = *state;
+
+    expect(f, 200, "");
+    wait_idle(f);
+    push_ring_script(&f->ring, BOB, lacks, 1);
+    push_ring_script(&f->ring, CAT, away, 1);
+    expect(f, 200, "");
+    wait_idle(f);
+    assert_int_equal(push_ring_count(&f->ring, ANN), 2);
+    assert_int_equal(push_ring_count(&f->ring, BOB), 3);
+    /* With definitions, without, with. */
+    assert_true(f->ring.ingesters[BOB].asked[1].bytes < f->ring.ingesters[BOB].asked[0].bytes);
+    assert_int_equal(f->ring.ingesters[BOB].asked[2].bytes, f->ring.ingesters[BOB].asked[0].bytes);
+}
+
+/* The ring has a fourth member, and the distributor does not know: it hears of it and reads. */
+static void a_stale_ring_is_read_again(void **state)
+{
+    static const struct push_answer stale[] = {{.code = FG_E_PRECONDITION, .newest = 4}};
+    struct fixture *f = *state;
+    unsigned total = 0;
+
+    push_ring_join(&f->ring, DAN, 4);
+    for (unsigned i = ANN; i <= CAT; i++)
+        push_ring_script(&f->ring, i, stale, 1);
+    expect(f, 200, "");
+    assert_int_equal(fg_ring_watch_revision(f->ring.watch), 4);
+    for (unsigned i = ANN; i <= DAN; i++)
+        for (unsigned k = 0; k < push_ring_count(&f->ring, i); k++)
+            total += f->ring.ingesters[i].asked[k].revision == 4;
+    assert_true(total >= 2);
+}
+
+static void a_ring_that_ingesters_do_not_know_yet_is_waited_for(void **state)
+{
+    static const struct push_answer early[] = {{.code = FG_E_ABORTED}, {.code = FG_E_ABORTED}};
+    struct fixture *f = *state;
+
+    push_ring_script(&f->ring, ANN, early, FG_COUNT(early));
+    push_ring_script(&f->ring, BOB, early, FG_COUNT(early));
+    expect(f, 200, "");
+    assert_int_equal(push_ring_count(&f->ring, ANN), 3);
+}
+
+static void full_ingesters_are_an_answer(void **state)
+{
+    static const struct push_answer full[] = {{.code = FG_E_LIMIT}};
+    struct fixture *f = *state;
+
+    push_ring_script(&f->ring, ANN, full, 1);
+    push_ring_script(&f->ring, BOB, full, 1);
+    expect(f, 429, "as the test says");
+    assert_true(http_ask_head_has(&f->answer, "Retry-After: "));
+    expect(f, 200, "");
+}
+
+/* --- spread --- */
+
+enum { PODS = 40, SPREAD = 3 };
+
+static void spread_out(struct fg_limit_settings *limits)
+{
+    limits->spread = SPREAD;
+}
+
+static int open_spread(void **state)
+{
+    return open_with(state, 0, spread_out);
+}
+
+/* An upload of the test's own: one batch of a service with a profile of each pod. */
+struct many {
+    struct upload upload;
+    sem_t answered;
+};
+
+static struct fg_labels labels_of_pod(unsigned pod, struct fg_arena *arena)
+{
+    struct fg_label *labels = fg_arena_new(arena, struct fg_label, 3);
+
+    labels[0] = (struct fg_label){FG_LIT("__name__"), FG_LIT("process_cpu")};
+    labels[1] = (struct fg_label){FG_LIT("pod"), fg_cstr(fg_arena_printf(arena, "pod-%u", pod))};
+    labels[2] = (struct fg_label){FG_LIT("service_name"), FG_LIT("app")};
+    return (struct fg_labels){labels, 3};
+}
+
+static uint16_t shard_of_pod(unsigned pod)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(SIZE_MAX);
+    struct fg_labels labels = labels_of_pod(pod, arena);
+
+    return fg_shard_of(FG_LIT("anonymous"), FG_LIT("app"), fg_labels_hash(&labels), SPREAD);
+}
+
+static enum fg_code decode_many(struct upload *upload, struct workspace *space, struct fg_err *err)
+{
+    struct fg_value_type type = {FG_LIT("cpu"), FG_LIT("nanoseconds")};
+    struct fg_profile *profiles = fg_arena_new(space->arena, struct fg_profile, PODS);
+    struct fg_batch batch = {
+        .types = &type, .n_types = 1, .profiles = profiles, .n_profiles = PODS};
+
+    for (unsigned i = 0; i < PODS; i++) {
+        profiles[i].labels = labels_of_pod(i, space->arena);
+        profiles[i].time_ns = upload->now_ns;
+    }
+    return upload_add(upload, &batch, true, err);
+}
+
+static void respond_many(struct upload *upload)
+{
+    (void)sem_post(&fg_container(upload, struct many, upload)->answered);
+}
+
+static void start_many(void *arg)
+{
+    struct many *many = arg;
+
+    upload_start(&many->upload);
+}
+
+static void a_service_is_divided_by_the_spread(void **state)
+{
+    static const struct upload_interface interface = {decode_many, respond_many};
+    static const struct push_answer full[1 << SPREAD] = {
+        {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT},
+        {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}};
+    struct fixture *f = *state;
+    uint16_t first = fg_shard_first(FG_LIT("anonymous"), FG_LIT("app"), SPREAD);
+    uint64_t seen = 0, wanted = 0;
+    struct many many = {.upload = {.interface = &interface,
+                                   .distributor = f->distributor,
+                                   .home = f->loop,
+                                   .tenant = FG_LIT("anonymous")}};
+
+    assert_int_equal(sem_init(&many.answered, 0, 0), 0);
+    push_ring_script(&f->ring, CAT, full, FG_COUNT(full)); /* so that both others are heard */
+    fg_loop_call(f->loop, start_many, &many);
+    while (sem_wait(&many.answered) != 0)
+        continue;
+    assert_int_equal(many.upload.err.code, FG_OK);
+    (void)sem_destroy(&many.answered);
+    for (unsigned k = 0; k < push_ring_count(&f->ring, ANN); k++) {
+        const struct push_asked *asked = &f->ring.ingesters[ANN].asked[k];
+
+        for (size_t i = 0; i < asked->n_items; i++) {
+            uint64_t bit = UINT64_C(1) << (asked->shards[i] - first);
+
+            assert_true(asked->shards[i] >= first && asked->shards[i] < first + (1u << SPREAD));
+            assert_true((seen & bit) == 0); /* one batch for each */
+            seen |= bit;
+        }
+    }
+    for (unsigned i = 0; i < PODS; i++)
+        wanted |= UINT64_C(1) << (shard_of_pod(i) - first);
+    assert_true(seen == wanted && (seen & (seen - 1)) != 0);
+}
+
+/* clang-format off */
+#define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, close_all)
+/* clang-format on */
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_upload_goes_to_all_its_owners, open_all),
+        TEST(a_dead_owner_costs_nothing, open_without_cat),
+        TEST(too_few_are_an_answer, open_with_ann_alone),
+        TEST(those_that_come_back_are_in_time, open_all),
+        TEST(definitions_are_sent_to_who_lacks_them, open_all),
+        TEST(a_stale_ring_is_read_again, open_all),
+        TEST(a_ring_that_ingesters_do_not_know_yet_is_waited_for, open_without_cat),
+        TEST(full_ingesters_are_an_answer, open_all),
+        TEST(a_service_is_divided_by_the_spread, open_spread),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
