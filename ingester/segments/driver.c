@@ -25,6 +25,8 @@ const struct fg_conf_field driver_fields[] = {
      .doc = "How long the head keeps what is committed, for queries that know older manifests."},
     {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
      .doc = "How often the manifest is read at least."},
+    {"turn", FG_CONF_NS, CONF(turn_ns), .def = "5m", .min = "0s", .max = "1d",
+     .doc = "In a cluster: how long the first owner of a shard has to commit what is due, before the second does, and again before the third."},
 };
 /* clang-format on */
 const size_t driver_n_fields = FG_COUNT(driver_fields);
@@ -106,6 +108,8 @@ struct driver {
     uint32_t n_tasks;
     int64_t wake_mono_ns;
     struct publish *publish;
+    uint64_t ranked; /* revision of the ring that the core has the ranks of */
+    uint8_t ranks[SEGMENTS_SHARDS];
 };
 
 /* ---- effects of the head: committer's thread ---- */
@@ -502,6 +506,42 @@ static bool is_stopping(struct driver *driver)
     return stop;
 }
 
+/* Which of the shard's owners are we? Where we are none we have no reason to wait. */
+static uint8_t rank_of(const struct fg_ring_view *view, uint32_t own, uint16_t shard)
+{
+    uint32_t newest = view->ring.n_revisions - 1;
+
+    for (unsigned n = 0; n < view->tables[newest]->n_owners; n++)
+        if (fg_ring_view_owner(view, newest, shard, n) == own)
+            return (uint8_t)n;
+    return 0;
+}
+
+static uint32_t find_own(const struct fg_ring *ring, struct fg_id store)
+{
+    for (uint32_t i = 0; i < ring->n_members; i++)
+        if (fg_id_eq(ring->members[i].store, store))
+            return i;
+    return FG_RING_NO_MEMBER;
+}
+
+/* When the ring has changed. */
+static void update_ranks(struct driver *driver)
+{
+    const struct member *member = driver->config.member;
+    fg_auto(fg_ring_view) *view = NULL;
+    uint32_t own;
+
+    if (member->watch == NULL || fg_ring_watch_revision(member->watch) == driver->ranked)
+        return;
+    view = fg_ring_watch_get(member->watch);
+    own = find_own(&view->ring, member->store);
+    driver->ranked = fg_ring_newest(&view->ring);
+    for (uint32_t shard = 0; shard < SEGMENTS_SHARDS; shard++)
+        driver->ranks[shard] = rank_of(view, own, (uint16_t)shard);
+    hand_in(driver, &(struct segments_event){.kind = SEGMENTS_RANKS, .ranks = driver->ranks}, NULL);
+}
+
 static void *run(void *arg)
 {
     struct driver *driver = arg;
@@ -517,6 +557,7 @@ static void *run(void *arg)
             memmove(driver->tasks, driver->tasks + 1, driver->n_tasks * sizeof *driver->tasks);
             carry_out(driver, &task);
         }
+        update_ranks(driver);
     } while (next_event(driver, &event));
     return NULL;
 }
@@ -733,6 +774,7 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
         .open_max_ns = settings->open_max_ns,
         .forget_after_ns = settings->forget_after_ns,
         .poll_ns = settings->poll_ns,
+        .turn_ns = settings->turn_ns,
         .upload_max_age_ns = UPLOAD_MAX_AGE_NS,
         .backoff_min_ns = BACKOFF_MIN_NS,
         .backoff_max_ns = BACKOFF_MAX_NS,

@@ -28,7 +28,7 @@ struct commit;
 /* Settings, section "ingester.segments". */
 struct driver_settings {
     uint64_t cut_bytes;
-    int64_t grace_ns, linger_ns, open_max_ns, forget_after_ns, poll_ns;
+    int64_t grace_ns, linger_ns, open_max_ns, forget_after_ns, poll_ns, turn_ns;
 };
 extern const struct fg_conf_field driver_fields[];
 extern const size_t driver_n_fields;

@@ -21,6 +21,10 @@
  * that writes. */
 #define LOOK_AGAIN_NS FG_SECOND_NS
 
+/* How much may be open, in sizes of a segment, before the turn of others is not waited for: what
+ * three heads hold is a third of each first, so that each cuts its own when it has three. */
+enum { SEGMENTS_OPEN_MAX = 4 };
+
 enum follow_state { FOLLOW_IDLE, FOLLOW_READING, FOLLOW_COMPARING };
 
 enum cut_state {
@@ -53,6 +57,7 @@ struct segments {
     uint64_t random;
     int64_t wall_ns, mono_ns; /* of the event being handled */
     int64_t next_look_mono_ns;
+    uint8_t *ranks;  /* [SEGMENTS_SHARDS]; NULL: all 0 */
     bool look;       /* through all rounds, in this step */
     uint64_t drains; /* number of the last DRAIN */
     bool draining;   /* some round may be waited for by one */
@@ -112,6 +117,7 @@ void segments_destroy(struct segments *segments)
         return;
     table_done(&segments->table);
     fg_arena_destroy(segments->ever_arena);
+    free(segments->ranks);
     free(segments->pinned.rounds);
     free(segments->marking.rounds);
     free(segments->forgetting.rounds);
@@ -164,6 +170,14 @@ static void list_keep(struct round_list *list, enum round_state state)
     list->n = kept;
 }
 
+/* Every round gets into the table here. */
+static struct segments_round *add_round(struct segments *segments, struct table_group *group,
+                                        struct segments_round round)
+{
+    round.rank = segments->ranks == NULL ? 0 : segments->ranks[round.group.shard];
+    return table_add_round(&segments->table, group, &round);
+}
+
 bool segments_restore(struct segments *segments, const struct segments_round *round)
 {
     struct table *table = &segments->table;
@@ -175,7 +189,7 @@ bool segments_restore(struct segments *segments, const struct segments_round *ro
         return false;
     if (group == NULL)
         group = table_add_group(table, &round->group);
-    restored = table_add_round(table, group, round);
+    restored = add_round(segments, group, *round);
     restored->marked = restored->state == ROUND_COMMITTED;
     if (restored->state == ROUND_SEALED) {
         fg_assert(restored->cut == segments->last_cut); /* one cut at a time */
@@ -192,20 +206,38 @@ static int64_t window_end_ns(const struct segments_round *round)
     return ((int64_t)round->group.window + 1) * HEAD_WINDOW_NS;
 }
 
+static int64_t closed_wall_ns(const struct segments *segments, const struct segments_round *round)
+{
+    return fg_time_add(window_end_ns(round), segments->config.grace_ns);
+}
+
 static bool is_closed(const struct segments *segments, const struct segments_round *round)
 {
-    return segments->wall_ns >= fg_time_add(window_end_ns(round), segments->config.grace_ns);
+    return segments->wall_ns >= closed_wall_ns(segments, round);
+}
+
+/* What those take who are before us. */
+static int64_t turns_ns(const struct segments *segments, const struct segments_round *round)
+{
+    return round->rank * segments->config.turn_ns;
+}
+
+/* Is it closed, and has been for so long that it is our turn? */
+static bool is_turn(const struct segments *segments, const struct segments_round *round)
+{
+    return segments->wall_ns >=
+           fg_time_add(closed_wall_ns(segments, round), turns_ns(segments, round));
 }
 
 /* When an open round makes a cut necessary. */
 static int64_t due_wall_ns(const struct segments *segments, const struct segments_round *round)
 {
     const struct segments_config *config = &segments->config;
-    int64_t closed = fg_time_add(window_end_ns(round), config->grace_ns);
+    int64_t closed = closed_wall_ns(segments, round);
     int64_t lingered = fg_time_add(round->opened_wall_ns, config->linger_ns);
     int64_t oldest = fg_time_add(round->opened_wall_ns, config->open_max_ns);
 
-    return FG_MIN(FG_MAX(closed, lingered), oldest);
+    return fg_time_add(FG_MIN(FG_MAX(closed, lingered), oldest), turns_ns(segments, round));
 }
 
 /* ---- following ---- */
@@ -369,7 +401,7 @@ static void move_leftover(struct segments *segments, struct segments_round *roun
         struct segments_round fresh = {
             .group = round->group, .number = to, .opened_wall_ns = round->opened_wall_ns};
 
-        open = table_add_round(&segments->table, group, &fresh);
+        open = add_round(segments, group, fresh);
     }
     open->opened_wall_ns = FG_MIN(open->opened_wall_ns, round->opened_wall_ns);
     wait_for(open, round->drain);
@@ -458,6 +490,16 @@ static int compare_urgency(const void *left, const void *right)
     return ((*a)->group.window > (*b)->group.window) - ((*a)->group.window < (*b)->group.window);
 }
 
+/* There is so much that a segment can be made of it, whatever its age. */
+static bool is_enough(const struct segments *segments, uint8_t rank)
+{
+    const struct table *table = &segments->table;
+    uint64_t cut_bytes = segments->config.cut_bytes;
+
+    return (rank == 0 && table->first_bytes >= cut_bytes) ||
+           table->open_bytes >= SEGMENTS_OPEN_MAX * cut_bytes;
+}
+
 static bool is_due(const struct segments *segments, const struct segments_round *round)
 {
     return round->drain != 0 || due_wall_ns(segments, round) <= segments->wall_ns;
@@ -470,7 +512,7 @@ static bool is_cut_due(const struct segments *segments)
 
     if (table->by_state[ROUND_OPEN] == 0)
         return false;
-    if (table->open_bytes >= segments->config.cut_bytes)
+    if (is_enough(segments, 0))
         return true;
     for (uint32_t i = 0; (segments->look || segments->draining) && i < table->n_rounds; i++) {
         const struct segments_round *round = table->rounds[i];
@@ -482,14 +524,13 @@ static bool is_cut_due(const struct segments *segments)
 }
 
 /*
- * What the cut takes: everything, when there is so much, else what is waited for, closed or due;
- * the oldest windows first, and no more than makes a segment of the usual size, as there may be
- * hours of it when the bucket was away.
+ * What the cut takes: everything, when there is so much, else in our turn what is waited for,
+ * closed or due; the oldest windows first, and no more than makes a segment of the usual size, as
+ * there may be hours of it when the bucket was away.
  */
 static void pin(struct segments *segments)
 {
     const struct table *table = &segments->table;
-    bool everything = table->open_bytes >= segments->config.cut_bytes;
     uint64_t bytes = 0;
     uint32_t n = 0;
 
@@ -498,7 +539,8 @@ static void pin(struct segments *segments)
         struct segments_round *round = table->rounds[i];
 
         if (round->state == ROUND_OPEN && round->profiles > 0 &&
-            (everything || is_closed(segments, round) || is_due(segments, round)))
+            (is_enough(segments, round->rank) || is_turn(segments, round) ||
+             is_due(segments, round)))
             list_add(&segments->pinned, round);
     }
     if (segments->pinned.n > 0)
@@ -613,6 +655,20 @@ static uint64_t count_drained(const struct segments *segments)
             drained = FG_MIN(drained, round->drain - 1);
     }
     return drained;
+}
+
+/* ---- ranks ---- */
+
+static void on_ranks(struct segments *segments, const uint8_t *ranks)
+{
+    if (segments->ranks == NULL)
+        segments->ranks = fg_malloc(SEGMENTS_SHARDS);
+    memcpy(segments->ranks, ranks, SEGMENTS_SHARDS);
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
+        struct segments_round *round = segments->table.rounds[i];
+
+        table_set_rank(&segments->table, round, ranks[round->group.shard]);
+    }
 }
 
 /* ---- effects ---- */
@@ -837,6 +893,9 @@ static void take_event(struct segments *segments, const struct segments_event *e
     case SEGMENTS_DRAIN:
         on_drain(segments, event->drain);
         break;
+    case SEGMENTS_RANKS:
+        on_ranks(segments, event->ranks);
+        break;
     case SEGMENTS_MANIFEST:
         on_manifest(segments, event->l0);
         break;
@@ -933,7 +992,7 @@ enum segments_admission segments_admit(struct segments *segments,
         struct segments_round fresh = {
             .group = *group, .number = found->next, .opened_wall_ns = segments->wall_ns};
 
-        (void)table_add_round(table, found, &fresh);
+        (void)add_round(segments, found, fresh);
     }
     *ret_round = found->open->number;
     return SEGMENTS_ADMIT;
@@ -947,7 +1006,7 @@ static struct segments_round *add_again(struct segments *segments, const struct 
 
     if (group == NULL)
         group = table_add_group(&segments->table, key);
-    return table_add_round(&segments->table, group, &round);
+    return add_round(segments, group, round);
 }
 
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,

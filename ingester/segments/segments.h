@@ -19,6 +19,11 @@
  * was lost, a swap that is late, and a crash at any point are one and the same case. One cut at a
  * time, and the next one only after all of its rounds are marked.
  *
+ * Ranks. Where several heads hold the same, one is the first for each shard, and the others give it
+ * time: they find it committed (COMPARE), and make no segment of it. That saves work and nothing
+ * else: each may commit whatever it holds at any time, and heads need not agree about ranks. A
+ * DRAIN waits for nobody.
+ *
  * Following. `seen` is the newest generation whose manifest was handed in: admission looks at it.
  * `gen` is the newest that all rounds agree with: no profile of a round that is not committed is in
  * a block of a generation <= gen. Reads wait for it (fence-gen). Between the two lies comparing.
@@ -41,11 +46,13 @@ struct segments;
 struct segments_config {
     struct fg_id writer;       /* born with the store (common/manifest/name.h) */
     uint64_t seed;             /* another one at each start: jitter and names of uploads */
-    uint64_t cut_bytes;        /* seal everything when that much is open: 64 MiB */
+    uint64_t cut_bytes;        /* seal everything when that much is open of which we are the first,
+                                  or four times that of all: 64 MiB */
     int64_t grace_ns;          /* a window is due that long after its end: 1 min */
     int64_t linger_ns;         /* late profiles wait that long for others: 10 min */
     int64_t open_max_ns;       /* no round is open longer, whatever its window: 2 h */
     int64_t forget_after_ns;   /* committed rounds stay that long: 5 min */
+    int64_t turn_ns;           /* time for each head of a better rank: 5 min */
     int64_t poll_ns;           /* the manifest is read at least that often: 15 s */
     int64_t upload_max_age_ns; /* older uploads are done again before they are swapped in, since
                                   what no manifest lists is deleted after a day: 1 h */
@@ -67,6 +74,7 @@ struct segments_round {
     int64_t committed_mono_ns; /* 0 where it was before this start */
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
     uint64_t drain;            /* the first DRAIN that waits for it; 0: none does */
+    uint8_t rank;              /* of its shard */
 };
 
 /* last_cut: the greatest number a SEAL ever had in this store. */
@@ -82,6 +90,7 @@ enum segments_event_kind {
     SEGMENTS_TICK,      /* time has passed; also to begin with */
     SEGMENTS_WANTED,    /* somebody knows of this generation and waits for it */
     SEGMENTS_DRAIN,     /* what there is now is cut at once; what comes later is not waited for */
+    SEGMENTS_RANKS,     /* whose turn it is first; to begin with it is always ours */
     SEGMENTS_MANIFEST,  /* READ: as it is now */
     SEGMENTS_COMPARED,  /* COMPARE: written, and these are the outcomes */
     SEGMENTS_SEALED,    /* SEAL: written */
@@ -135,6 +144,7 @@ struct segments_event {
     uint32_t n_missing;
     enum segments_effect_kind failed; /* FAILED */
     uint64_t drain;                   /* DRAIN: its number, greater than all before */
+    const uint8_t *ranks;             /* RANKS: [SEGMENTS_SHARDS], 0 is the first; copied */
     bool nothing; /* UPLOADED: the rounds are empty, and so nothing was uploaded */
 };
 
@@ -150,7 +160,7 @@ struct segments_effect {
 };
 
 /* A read of the manifest or a COMPARE, one step of a cut, a FORGET. */
-enum { SEGMENTS_EFFECTS_MAX = 3 };
+enum { SEGMENTS_EFFECTS_MAX = 3, SEGMENTS_SHARDS = 1 << 16 };
 
 struct segments_effects {
     struct segments_effect effects[SEGMENTS_EFFECTS_MAX];

@@ -98,6 +98,8 @@ static void sum(struct table *table, const struct segments_round *round, int sig
     table->by_state[round->state] += (uint32_t)sign;
     if (round->state == ROUND_OPEN)
         table->open_bytes += bytes;
+    if (round->state == ROUND_OPEN && round->rank == 0)
+        table->first_bytes += bytes;
     if (round->state == ROUND_SEALED)
         table->sealed_bytes += bytes;
 }
@@ -128,6 +130,13 @@ void table_set_state(struct table *table, struct segments_round *round, enum rou
         table_group(table, &round->group)->open = NULL;
     sum(table, round, -1);
     round->state = state;
+    sum(table, round, 1);
+}
+
+void table_set_rank(struct table *table, struct segments_round *round, uint8_t rank)
+{
+    sum(table, round, -1);
+    round->rank = rank;
     sum(table, round, 1);
 }
 

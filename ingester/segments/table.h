@@ -25,6 +25,7 @@ struct table {
     struct fg_map group_map, round_map; /* to places in the two arrays */
     uint32_t by_state[3];
     uint64_t open_bytes, sealed_bytes;
+    uint64_t first_bytes; /* of open_bytes, where our rank is the first */
 };
 
 void table_init(struct table *table);
@@ -44,6 +45,8 @@ struct segments_round *table_add_round(struct table *table, struct table_group *
 
 /* Every change of state goes through here, so that sums and open rounds are right. */
 void table_set_state(struct table *table, struct segments_round *round, enum round_state state);
+
+void table_set_rank(struct table *table, struct segments_round *round, uint8_t rank);
 
 /* Profiles that come (or, negative, go). */
 void table_count(struct table *table, struct segments_round *round, int64_t profiles,

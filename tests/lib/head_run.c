@@ -78,6 +78,7 @@ static void open_on(struct head *head, const struct opening *opening)
         .open_max_ns = 2 * FG_HOUR_NS,
         .forget_after_ns = opening->forget_after_ns,
         .poll_ns = 15 * FG_SECOND_NS,
+        .turn_ns = 5 * FG_MINUTE_NS,
     };
     static const struct ingester_settings settings = {
         .dictionary_max_bytes = 64 << 20,

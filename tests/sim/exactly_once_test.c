@@ -23,6 +23,7 @@ static const struct {
     {"one ingester", 1, 1, 1},
     {"two to four ingesters, one replica", 2, 4, 1},
     {"three to five ingesters, three replicas", 3, 5, 3},
+    {"two to four ingesters, two replicas", 2, 4, 2},
 };
 
 static const char *const rule_names[] = {
@@ -67,7 +68,8 @@ static void holds(void **state)
     (void)state;
     for (size_t s = 0; s < FG_COUNT(shapes); s++) {
         uint64_t acked = 0, reads = 0, refused = 0, unacked = 0, crashes = 0, compactions = 0,
-                 deleted = 0, nodes = 0, left = 0, wiped = 0, forgotten = 0;
+                 deleted = 0, nodes = 0, built = 0, compared = 0, left = 0, wiped = 0,
+                 forgotten = 0;
 
         for (uint64_t seed = first; seed < first + seeds; seed++) {
             struct world *world = run(seed, s, FG_RULES_ALL, ALL_CLUSTER_RULES);
@@ -82,6 +84,8 @@ static void holds(void **state)
             crashes += world->crashes;
             compactions += world->covers + world->replaces + world->retires;
             nodes += world->nodes_made;
+            built += world->built;
+            compared += world->compared;
             deleted += world->deleted;
             left += world->left;
             wiped += world->wiped;
@@ -91,14 +95,35 @@ static void holds(void **state)
         print_message(
             "  %s, %llu seeds: %llu profiles, %llu pushes refused, %llu reads, %llu "
             "refused, %llu crashes, %llu compactions, %llu nodes over blocks, %llu objects "
-            "deleted, %llu members left, %llu were wiped, %llu forgotten\n",
+            "deleted, %llu profiles built, %llu rounds committed by others, %llu members left, "
+            "%llu were wiped, %llu forgotten\n",
             shapes[s].name, (unsigned long long)seeds, (unsigned long long)acked,
             (unsigned long long)unacked, (unsigned long long)reads, (unsigned long long)refused,
             (unsigned long long)crashes, (unsigned long long)compactions, (unsigned long long)nodes,
-            (unsigned long long)deleted, (unsigned long long)left, (unsigned long long)wiped,
-            (unsigned long long)forgotten);
+            (unsigned long long)deleted, (unsigned long long)built, (unsigned long long)compared,
+            (unsigned long long)left, (unsigned long long)wiped, (unsigned long long)forgotten);
         assert_true(acked > 0 && reads > refused && nodes > 0);
+        assert_true(shapes[s].replicas == 1 || compared > 0);
     }
+}
+
+/* While all is well most of what several heads hold is built into a segment by one of them. */
+static void work_is_done_once(void **state)
+{
+    const struct shape shape = {.heads = 3,
+                                .heads_max = 3,
+                                .replicas = 3,
+                                .rules = FG_RULES_ALL,
+                                .cluster_rules = ALL_CLUSTER_RULES,
+                                .length_ns = 3 * FG_HOUR_NS,
+                                .calm = true};
+    struct world *world = world_run(setting("FG_SIM_FIRST", 0), &shape);
+
+    (void)state;
+    print_message("  %u profiles in three heads each: %u built\n", world->n_sent, world->built);
+    assert_string_equal(world->fault, "");
+    assert_true(world->built < world->n_sent + world->n_sent / 2);
+    world_destroy(world);
 }
 
 static void expect_fault(const char *without, unsigned rules, unsigned cluster_rules)
@@ -132,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds),
+        cmocka_unit_test(work_is_done_once),
         cmocka_unit_test(every_rule_is_needed),
     };
 

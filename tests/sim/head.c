@@ -252,6 +252,7 @@ void head_start(struct head *head)
         .linger_ns = 5 * FG_MINUTE_NS,
         .open_max_ns = 20 * FG_MINUTE_NS,
         .forget_after_ns = FG_MINUTE_NS,
+        .turn_ns = 2 * FG_MINUTE_NS,
         .poll_ns = 15 * FG_SECOND_NS,
         .upload_max_age_ns = 2 * FG_MINUTE_NS,
         .backoff_min_ns = 100 * FG_MS_NS,
@@ -306,7 +307,8 @@ struct head *head_create(struct world *world, const struct seat *seat)
 
     head->world = world;
     head->seat = *seat;
-    head->skew_ns = (int64_t)draw(world, 6 * (uint64_t)FG_MINUTE_NS) - 3 * FG_MINUTE_NS;
+    if (!world->shape.calm)
+        head->skew_ns = (int64_t)draw(world, 6 * (uint64_t)FG_MINUTE_NS) - 3 * FG_MINUTE_NS;
     head_start(head);
     return head;
 }
@@ -339,6 +341,11 @@ void head_destroy(struct head *head)
     free(head->stored);
     free(head->marks);
     free(head);
+}
+
+void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS])
+{
+    step(head, (struct segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
 }
 
 uint64_t head_drain(struct head *head)
@@ -529,6 +536,7 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
                                       .generation = generation});
         n++;
     }
+    head->world->compared += n;
     for (uint32_t i = 0; i < held->n; i++)
         if (!is_stored(head, &held->items[i]))
             missing[n_missing++] = held->items[i].group;
@@ -588,6 +596,7 @@ static void build(struct head *head, const struct todo *todo, struct fg_buf *byt
                   item->profile, (unsigned long long)todo->effect.id.cut,
                   (unsigned long long)todo->effect.id.nonce);
             fg_buf_append(bytes, item, sizeof *item);
+            head->world->built++;
             new->digest = fg_id_add(new->digest, item_id(item));
             part.profiles++;
         }

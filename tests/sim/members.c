@@ -76,6 +76,26 @@ static void step(struct member *member, struct fg_ring_seat_event *event)
     member->swap = true;
 }
 
+/* Which of each shard's owners the head is; now and then it is wrong about some. */
+static void rank_head(struct member *member)
+{
+    struct head *head = member->owner.head;
+    struct world *world = head_world(head);
+    const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
+    uint8_t ranks[SEGMENTS_SHARDS] = {0};
+
+    for (uint16_t shard = 0; shard < SHARDS; shard++) {
+        unsigned n = fg_ring_view_owners(member->view, shard, owners);
+
+        for (unsigned i = 0; i < n; i++)
+            if (fg_id_eq(owners[i]->store, head_seat(head)->store))
+                ranks[shard] = (uint8_t)i;
+        if (chance(world, 50))
+            ranks[shard] = (uint8_t)draw(world, FG_RING_REPLICAS_MAX);
+    }
+    head_rank(head, ranks);
+}
+
 static void read_ring(struct member *member)
 {
     struct head *head = member->owner.head;
@@ -97,6 +117,7 @@ static void read_ring(struct member *member)
     trace(world, "%s: ring of revision %llu, %s", head_seat(head)->name,
           (unsigned long long)fg_ring_newest(&view->ring),
           fg_ring_seat_state_name(member->seat.state));
+    rank_head(member); /* it may die of it */
 }
 
 static void swap_ring(struct member *member)

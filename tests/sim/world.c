@@ -244,6 +244,7 @@ struct world *world_run(uint64_t seed, const struct shape *shape)
     world->shape = *shape;
     world->random = fg_mix64(seed + 1);
     world->fibers = fibers_create();
+    world->quiet = shape->calm;
     world->lose_permille = (unsigned)draw(world, 150);
     world->crash_permille = (unsigned)draw(world, 8);
     world->slow_ns = 10 * FG_MS_NS << draw(world, 8);
@@ -254,7 +255,8 @@ struct world *world_run(uint64_t seed, const struct shape *shape)
     fibers_spawn(world->fibers, 0, readers, world);
     fibers_spawn(world->fibers, 0, compactor, world);
     fibers_spawn(world->fibers, 0, compactor, world);
-    fibers_spawn(world->fibers, 0, operator, world);
+    if (!shape->calm)
+        fibers_spawn(world->fibers, 0, operator, world);
     fibers_spawn(world->fibers, 0, finish, world);
     while (fibers_turn(world->fibers))
         if (world->fault[0] != '\0')

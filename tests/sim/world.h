@@ -68,6 +68,7 @@ struct shape {
     unsigned rules;            /* enum fg_rule */
     unsigned cluster_rules;    /* bits of enum cluster_rule */
     int64_t length_ns;
+    bool calm;  /* no faults, no operator, right clocks */
     bool trace; /* what happens, on the standard output */
 };
 
@@ -99,6 +100,7 @@ struct world {
     char fault[256]; /* what was seen that must not be; "" */
     uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
         nodes_made, deleted, left, wiped, forgotten;
+    uint32_t built, compared; /* profiles in uploads; rounds that another head committed */
 };
 
 #define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)
@@ -206,6 +208,7 @@ struct member *head_member(const struct head *head); /* while it is up */
 void head_cut_off(struct head *head, int64_t ns);
 bool head_is_cut_off(const struct head *head);
 struct segments_status head_status(const struct head *head);
+void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS]);
 
 /* What there is now is committed at once; a number to ask by whether it is. */
 uint64_t head_drain(struct head *head);

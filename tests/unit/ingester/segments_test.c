@@ -26,6 +26,7 @@ static const struct segments_config config = {
     .linger_ns = 10 * FG_MINUTE_NS,
     .open_max_ns = 2 * FG_HOUR_NS,
     .forget_after_ns = 5 * FG_MINUTE_NS,
+    .turn_ns = 3 * FG_MINUTE_NS,
     .poll_ns = 15 * FG_SECOND_NS,
     .upload_max_age_ns = FG_HOUR_NS,
     .backoff_min_ns = FG_SECOND_NS,
@@ -312,6 +313,57 @@ static void failures(void **state)
     end(&run);
 }
 
+static void rank(struct run *run, uint8_t rank)
+{
+    uint8_t ranks[SEGMENTS_SHARDS];
+
+    memset(ranks, rank, sizeof ranks);
+    step(run, (struct segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
+}
+
+/* Others are before us: we wait for their turns, but not with a drain, nor for ever. */
+static void ranks(void **state)
+{
+    struct run run = begin();
+
+    (void)state;
+    rank(&run, 2);
+    assert_int_equal(push(&run, 1000, 2000), SEGMENTS_ADMIT); /* two sizes of a segment */
+    wait(&run, 11 * FG_MINUTE_NS);                            /* closed, and has lingered */
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    wait(&run, 5 * FG_MINUTE_NS - FG_SECOND_NS);
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    tick(&run, 2 * FG_SECOND_NS);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    end(&run);
+
+    run = begin();
+    rank(&run, 2);
+    assert_int_equal(push(&run, 1000, 3999), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    assert_int_equal(push(&run, 1000, 1), SEGMENTS_ADMIT); /* nobody has come round to it */
+    tick(&run, FG_SECOND_NS);
+    assert_non_null(wants(&run, SEGMENTS_SEAL));
+    end(&run);
+
+    run = begin();
+    rank(&run, 1);
+    assert_int_equal(push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    rank(&run, 0); /* the ring has changed */
+    assert_non_null(wants(&run, SEGMENTS_SEAL));
+    end(&run);
+
+    run = begin();
+    rank(&run, 1);
+    assert_int_equal(push(&run, 1000, 1), SEGMENTS_ADMIT);
+    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_non_null(wants(&run, SEGMENTS_SEAL));
+    end(&run);
+}
+
 /* Writes that failed and were not there: nothing is uploaded. A manifest that goes back: nothing is
  * done any more. */
 static void oddities(void **state)
@@ -408,6 +460,7 @@ int main(void)
         cmocka_unit_test(late_ids),      cmocka_unit_test(failures),
         cmocka_unit_test(oddities),      cmocka_unit_test(restarts),
         cmocka_unit_test(empty_rounds),  cmocka_unit_test(drains),
+        cmocka_unit_test(ranks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
