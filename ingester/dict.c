@@ -149,6 +149,30 @@ void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t
     (void)pthread_rwlock_unlock(&dict->lock);
 }
 
+static int cmp_nodes(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+bool dict_find_ids(struct dict *dict, const uint32_t *nodes, uint32_t n, struct fg_id *ids)
+{
+    uint32_t found = 0;
+
+    (void)pthread_rwlock_rdlock(&dict->lock);
+    for (uint32_t i = 0; n > 0 && i < dict->n_stacks; i++) {
+        const uint32_t *node = bsearch(&dict->stacks[i].node, nodes, n, sizeof *nodes, cmp_nodes);
+
+        if (node == NULL)
+            continue;
+        ids[node - nodes] = dict->stacks[i].id;
+        found++;
+    }
+    (void)pthread_rwlock_unlock(&dict->lock);
+    return found == n;
+}
+
 const struct fg_tree *dict_read_lock(struct dict *dict)
 {
     (void)pthread_rwlock_rdlock(&dict->lock);

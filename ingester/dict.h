@@ -88,6 +88,11 @@ void dict_put_chunk(struct dict *dict, struct fg_store_batch *out);
 
 /* --- queries --- */
 
+/* Ids of the stacks with these numbers (node + 1), ascending, each once. false: one is not known.
+ */
+bool dict_find_ids(struct dict *dict, const uint32_t *nodes, uint32_t n,
+                   struct fg_id *ids) fg_must_check;
+
 /* The tree as it is now. self is NULL in it: the caller brings values of its own. */
 const struct fg_tree *dict_read_lock(struct dict *dict);
 void dict_read_unlock(struct dict *dict);

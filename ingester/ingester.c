@@ -3,6 +3,7 @@
 #include "common/run/log.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
+#include "ingester/repair/answer.h"
 #include "ingester/retire.h"
 
 #include <unistd.h>
@@ -72,6 +73,7 @@ struct ingester {
     struct fg_metrics *metrics;
     struct push_context push;
     struct query_context query;
+    struct repair *repair;
 };
 
 static void share(uint64_t *setting, uint64_t part, uint64_t least)
@@ -236,9 +238,30 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .driver = ingester->driver,
         .work = ingester->work,
         .store_id = ingester->member.store,
+        .watch = config->watch,
         .memory_max_bytes = settings->query_max_bytes,
     };
     return FG_OK;
+}
+
+static enum fg_code start_repair(struct ingester *ingester, const struct ingester_config *config,
+                                 struct fg_err *err)
+{
+    if (config->watch == NULL || config->peers == NULL)
+        return FG_OK;
+    return repair_create(
+        &(struct repair_config){
+            .settings = config->repair,
+            .store = config->store,
+            .catalog = ingester->catalog,
+            .rounds = ingester->rounds,
+            .member = &ingester->member,
+            .push = &ingester->push,
+            .peers = config->peers,
+            .registry = config->registry,
+            .clock = config->clock,
+        },
+        &ingester->repair, err);
 }
 
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
@@ -249,7 +272,7 @@ enum fg_code ingester_create(const struct ingester_config *config, struct ingest
 
     ingester->store = config->store;
     ingester->member.watch = config->watch;
-    if (start(ingester, config, err) != FG_OK) {
+    if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
         ingester_destroy(ingester);
         return fg_wrap(err, "ingester");
     }
@@ -267,6 +290,7 @@ void ingester_destroy(struct ingester *ingester)
 {
     if (ingester == NULL)
         return;
+    repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
     driver_stop(ingester->driver);
     commit_destroy(ingester->commit);
@@ -309,4 +333,6 @@ void ingester_serve(struct ingester *ingester, struct fg_rpc_server *server)
     fg_rpc_server_handle(server, FG_RPC_SERIES, query_handle_series, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_POINTS, query_handle_points, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_STATS, query_handle_stats, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_GROUPS, repair_handle_groups, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_FETCH, repair_handle_fetch, &ingester->query);
 }

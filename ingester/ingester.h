@@ -18,6 +18,7 @@
 #include "common/store/store.h"
 #include "common/tenant/limits.h"
 #include "ingester/member.h"
+#include "ingester/repair/repair.h"
 #include "ingester/segments/driver.h"
 
 struct ingester;
@@ -57,6 +58,9 @@ struct ingester_config {
     /* With a seat whose store is this one's (member_find_store()) and whose on_drain calls
      * ingester_drain(); started later, stopped before the ingester ends. Borrowed; NULL: alone. */
     struct fg_ring_watch *watch;
+    /* With a ring: how to call the others; NULL: nothing is repaired. Borrowed, as the settings. */
+    struct fg_peers *peers;
+    const struct repair_settings *repair;
     struct fg_registry *registry;
     struct fg_clock *clock;
 };

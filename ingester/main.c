@@ -23,6 +23,7 @@ static struct fg_bucket_s3_settings bucket_s3;
 static struct place place;
 static struct fg_rpc_settings rpc;
 static struct fg_ring_settings ring;
+static struct repair_settings repair;
 static const struct fg_conf_field place_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct place, data), .def = "./head", .min = "1",
      .doc = "Folder of the head; made when it is not there."},
@@ -39,6 +40,7 @@ static const struct fg_conf_field place_fields[] = {
 enum { PATH_MAX_BYTES = 4096 };
 
 static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
+static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
 struct service {
     struct fg_store *store;
@@ -49,6 +51,7 @@ struct service {
     struct ingester_routes routes;
     struct fg_rpc *rpc;
     struct fg_rpc_server *server;
+    struct fg_peers *peers; /* the other members */
 };
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
@@ -59,7 +62,13 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->routes.work = program->work;
     ingester_routes(&service->routes, program->http);
     ingester_ring_routes(&service->routes, program->http);
-    return fg_rpc_create(&rpc, program->registry, &service->rpc, err);
+    if (fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK)
+        return err->code;
+    service->peers = fg_peers_create(&(struct fg_peers_config){.rpc = service->rpc,
+                                                               .calls_max = 2,
+                                                               .peers_max = FG_RING_MEMBERS_MAX,
+                                                               .idle_ns = PEER_IDLE_NS});
+    return FG_OK;
 }
 
 static enum fg_code open_bucket(struct service *service, const struct fg_program *program,
@@ -133,6 +142,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
                                                   .scratch = service->scratch,
                                                   .tenants = program->tenants,
                                                   .watch = service->watch,
+                                                  .peers = service->peers,
+                                                  .repair = &repair,
                                                   .registry = program->registry,
                                                   .clock = program->clock},
                         &service->ingester, err) != FG_OK)
@@ -187,6 +198,7 @@ static void stop(struct fg_program *program)
     ingester_destroy(service->ingester);
     fg_ring_watch_destroy(service->watch);
     fg_rpc_server_destroy(service->server);
+    fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
     fg_bucket_close(service->bucket);
     fg_store_close(service->store);
@@ -201,6 +213,7 @@ int main(int argc, char **argv)
         {"ring", fg_ring_member_fields, fg_ring_n_member_fields, &ring},
         {"ingester", ingester_fields, ingester_n_fields, &settings},
         {"ingester.segments", driver_fields, driver_n_fields, &segments},
+        {"ingester.repair", repair_fields, repair_n_fields, &repair},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
     };

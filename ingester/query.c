@@ -54,8 +54,8 @@ static void done(struct fg_job *base)
     free(job);
 }
 
-static void submit(struct fg_rpc_request *req, struct query_context *context,
-                   enum fg_code (*kind)(struct query *query, struct fg_err *err))
+void query_submit(struct fg_rpc_request *req, struct query_context *context,
+                  enum fg_code (*kind)(struct query *query, struct fg_err *err))
 {
     struct query_job *job = fg_new(struct query_job);
     struct fg_err err;
@@ -76,22 +76,22 @@ static void submit(struct fg_rpc_request *req, struct query_context *context,
 
 void query_handle_select(struct fg_rpc_request *req, void *context)
 {
-    submit(req, context, query_select);
+    query_submit(req, context, query_select);
 }
 
 void query_handle_series(struct fg_rpc_request *req, void *context)
 {
-    submit(req, context, query_series);
+    query_submit(req, context, query_series);
 }
 
 void query_handle_points(struct fg_rpc_request *req, void *context)
 {
-    submit(req, context, query_points);
+    query_submit(req, context, query_points);
 }
 
 void query_handle_stats(struct fg_rpc_request *req, void *context)
 {
-    submit(req, context, query_stats);
+    query_submit(req, context, query_stats);
 }
 
 /* ---- scope ---- */

@@ -6,6 +6,7 @@
 #define FG_INGESTER_QUERY_H
 
 #include "common/profile/deletion.h"
+#include "common/ring/watch.h"
 #include "common/rpc/rpc.h"
 #include "common/run/work.h"
 #include "ingester/catalog/catalog.h"
@@ -23,8 +24,9 @@ struct query_context {
     struct dict_table *dicts;
     struct driver *driver;
     struct fg_work *work;
-    struct fg_id store_id;     /* what is asked of another store is not answered */
-    uint64_t memory_max_bytes; /* of one query */
+    struct fg_id store_id;       /* what is asked of another store is not answered */
+    struct fg_ring_watch *watch; /* NULL: alone */
+    uint64_t memory_max_bytes;   /* of one query */
 };
 
 /* One call at work. The answers of a kind fill the two buffers. */
@@ -43,6 +45,10 @@ void query_handle_select(struct fg_rpc_request *req, void *context);
 void query_handle_series(struct fg_rpc_request *req, void *context);
 void query_handle_points(struct fg_rpc_request *req, void *context);
 void query_handle_stats(struct fg_rpc_request *req, void *context);
+
+/* What a handler does: the kind fills the reply on a worker, inside the catalog. */
+void query_submit(struct fg_rpc_request *req, struct query_context *context,
+                  enum fg_code (*kind)(struct query *query, struct fg_err *err));
 
 /* The kinds: read the head, fill the reply. On a worker. */
 enum fg_code query_select(struct query *query, struct fg_err *err);

@@ -55,6 +55,8 @@ enum fg_rpc_method {
     FG_RPC_STATS = 6,  /* querier -> ingester: what a tenant has */
     FG_RPC_MORE = 7,   /* the next part of a large answer; asked and answered by this module */
     FG_RPC_READ = 10,  /* querier -> querier: bytes of a segment or block */
+    FG_RPC_GROUPS = 8, /* ingester -> ingester: sums of what is in no segment */
+    FG_RPC_FETCH = 9,  /* ingester -> ingester: profiles of a group */
     FG_RPC_METHODS
 };
 
@@ -238,9 +240,9 @@ void fg_rpc_reply(struct fg_rpc_request *req, struct fg_slice head, struct fg_sl
 void fg_rpc_reply_take(struct fg_rpc_request *req, struct fg_slice head, struct fg_buf *payload);
 void fg_rpc_reply_error(struct fg_rpc_request *req, const struct fg_err *err);
 
-/* --- for tests --- */
+/* --- without a socket: for tests, and for a process that calls itself --- */
 
-/* As if of the server's own cluster. */
+/* As if of the server's own cluster; handlers run on the caller's thread. */
 struct fg_peer *fg_peer_direct(struct fg_rpc_server *server);
 
 #endif

@@ -31,6 +31,7 @@ struct opening {
     int64_t forget_after_ns;
     const char *name; /* of the member; NULL: no ring */
     unsigned replicas;
+    bool repairs;
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -46,12 +47,17 @@ static void on_drain(void *arg, uint64_t revision)
     ingester_drain(head->ingester, revision);
 }
 
-static void make_watch(struct head *head, const struct opening *opening)
+static void url_of(const struct opening *opening, char url[HEAD_SCRATCH_MAX_BYTES])
+{
+    (void)snprintf(url, HEAD_SCRATCH_MAX_BYTES, "inproc://%s", opening->name);
+}
+
+static void make_watch(struct head *head, const struct opening *opening, const char *url)
 {
     const struct fg_ring_watch_seat seat = {
         .name = opening->name,
         .zone = "",
-        .address = "tcp://127.0.0.1:1",
+        .address = url,
         .http = "",
         .store = head->store_id,
         .replicas = opening->replicas,
@@ -92,6 +98,8 @@ static void open_on(struct head *head, const struct opening *opening)
         .late_queue_max = 128,
         .late_cache_max_bytes = 1 << 20,
     };
+    static const struct repair_settings repair = {
+        .every_ns = 1000 * FG_HOUR_NS, .young_ns = FG_MINUTE_NS, .rate_bytes = 1 << 30};
     struct ingester_config config = {.settings = &settings,
                                      .segments = &segments,
                                      .store = opening->store,
@@ -109,41 +117,59 @@ static void open_on(struct head *head, const struct opening *opening)
     head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
     config.tenants = head->tenants;
     must(member_find_store(opening->store, &head->store_id, &err), &err);
-    if (opening->name != NULL)
-        make_watch(head, opening);
+    if (opening->name != NULL) {
+        url_of(opening, head->url);
+        make_watch(head, opening, head->url);
+    }
+    if (opening->repairs)
+        head->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 2, .peers_max = 8});
     config.watch = head->watch;
+    config.peers = head->peers;
+    config.repair = &repair;
     must(ingester_create(&config, &head->ingester, &err), &err);
     ingester_serve(head->ingester, head->server);
+    if (opening->name != NULL)
+        must(fg_rpc_server_start(head->server, head->url, &err), &err);
     head->peer = fg_peer_direct(head->server);
 }
 
 void head_open(struct head *head, struct fg_store *store)
 {
-    open_on(head, &(struct opening){store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS, NULL, 0});
+    open_on(head,
+            &(struct opening){store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS, NULL, 0, false});
 }
 
 void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket)
 {
-    open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL, 0});
+    open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL, 0, false});
 }
 
 void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                           int64_t forget_after_ns)
 {
-    open_on(head, &(struct opening){store, bucket, false, forget_after_ns, NULL, 0});
+    open_on(head, &(struct opening){store, bucket, false, forget_after_ns, NULL, 0, false});
 }
 
 void head_open_seated(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                       const char *name, unsigned replicas)
 {
-    open_on(head, &(struct opening){store, bucket, false, 0, name, replicas});
+    open_on(head, &(struct opening){store, bucket, false, 0, name, replicas, false});
+}
+
+void head_open_repairing(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                         const char *name, unsigned replicas)
+{
+    open_on(head, &(struct opening){store, bucket, false, 0, name, replicas, true});
 }
 
 void head_close(struct head *head)
 {
     fg_ring_watch_stop(head->watch);
     fg_peer_destroy(head->peer);
+    if (head->watch != NULL)
+        fg_rpc_server_stop(head->server);
     ingester_destroy(head->ingester);
+    fg_peers_destroy(head->peers);
     fg_ring_watch_destroy(head->watch);
     fg_rpc_server_destroy(head->server);
     tenants_free(head->tenants, &head->limits);

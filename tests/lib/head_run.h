@@ -24,6 +24,8 @@ struct head {
     struct fg_tenants *tenants;
     struct fg_id store_id;
     struct fg_ring_watch *watch; /* NULL: there is no ring */
+    struct fg_peers *peers;
+    char url[HEAD_SCRATCH_MAX_BYTES];
     struct ingester *ingester;
     struct fg_rpc_server *server;
     struct fg_peer *peer;
@@ -37,9 +39,13 @@ void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *b
 void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                           int64_t forget_after_ns);
 /* With a seat in the bucket's ring of so many replicas, under this name; it is still to be started:
- * fg_ring_watch_start(). Nothing of the ring happens by itself, in time. */
+ * fg_ring_watch_start(). Others call it at "inproc://NAME"; what it lacks of theirs it asks for
+ * once, when it has the seat. Nothing of the ring happens by itself, in time. */
 void head_open_seated(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                       const char *name, unsigned replicas);
+/* ... which asks the others once for what it lacks, when it has the seat. */
+void head_open_repairing(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                         const char *name, unsigned replicas);
 void head_close(struct head *head);
 
 struct head_sample {

@@ -1,0 +1,293 @@
+#include "ingester/repair/answer.h"
+
+#include "ingester/repair/export.h"
+#include "ingester/repair/group.h"
+
+enum {
+    GROUPS_PAGE = 4096,
+    RECORDS_MAX_BYTES = 1024 * 1024, /* of one answer to FETCH; they are several times that there */
+};
+
+static bool is_store(ProtobufCBinaryData from, struct fg_id *ret_store)
+{
+    if (from.len == FG_ID_BYTES)
+        *ret_store = fg_id_get(from.data);
+    return from.len == FG_ID_BYTES;
+}
+
+static enum fg_code check_store(const struct query *query, ProtobufCBinaryData meant,
+                                struct fg_err *err)
+{
+    struct fg_id store;
+
+    if (is_store(meant, &store) && fg_id_eq(store, query->context->store_id))
+        return FG_OK;
+    return fg_fail(err, FG_E_PRECONDITION, "another store is meant: read the ring again");
+}
+
+bool repair_owns(const struct fg_ring_view *view, struct fg_id store, uint16_t shard)
+{
+    const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
+    unsigned n = fg_ring_view_owners(view, shard, owners);
+
+    for (unsigned i = 0; i < n; i++)
+        if (fg_id_eq(owners[i]->store, store))
+            return true;
+    return false;
+}
+
+/* ---- GROUPS ---- */
+
+struct listing {
+    struct query *query;
+    const struct fg_ring_view *view;
+    struct fg_id asker;
+    Fg__Inner__TenantGroup **items;
+    size_t n;
+    struct fg_err *err;
+};
+
+static bool is_after(const struct head_group_key *key, const struct head_group_key *place)
+{
+    if (key->tenant != place->tenant)
+        return key->tenant > place->tenant;
+    return key->shard != place->shard ? key->shard > place->shard : key->window > place->window;
+}
+
+/* false: from the start. */
+static bool find_place(const struct query *query, const Fg__Inner__GroupsHead *head,
+                       struct head_group_key *ret_place)
+{
+    struct catalog_tenant *tenant =
+        catalog_find_tenant(query->context->catalog, fg_cstr(head->after_tenant));
+
+    if (tenant == NULL || head->after == NULL)
+        return false;
+    *ret_place = (struct head_group_key){catalog_tenant_number(tenant),
+                                         (uint16_t)head->after->shard, head->after->window};
+    return true;
+}
+
+static enum fg_code put_group(struct listing *listing, const struct head_group_key *key,
+                              const struct group_sum *sum)
+{
+    struct query *query = listing->query;
+    Fg__Inner__TenantGroup *item = fg_arena_new(query->arena, Fg__Inner__TenantGroup, 1);
+    Fg__Inner__GroupSum *out = fg_arena_new(query->arena, Fg__Inner__GroupSum, 1);
+    uint8_t *digest = fg_arena_new(query->arena, uint8_t, FG_ID_BYTES);
+
+    if (item == NULL || out == NULL || digest == NULL)
+        return fg_fail(listing->err, FG_E_LIMIT, "too many groups");
+    fg__inner__tenant_group__init(item);
+    fg__inner__group_sum__init(out);
+    fg_id_put(digest, sum->digest);
+    out->shard = key->shard;
+    out->window = key->window;
+    out->count = sum->count;
+    out->digest = (ProtobufCBinaryData){FG_ID_BYTES, digest};
+    item->tenant = fg_arena_text(
+        query->arena, catalog_tenant_name(catalog_tenant_at(query->context->catalog, key->tenant)));
+    if (item->tenant == NULL)
+        return fg_fail(listing->err, FG_E_LIMIT, "too many groups");
+    item->sum = out;
+    listing->items[listing->n++] = item;
+    return FG_OK;
+}
+
+/* Groups behind the place; *ret_more: the page was full before their end. */
+static enum fg_code list_groups(struct listing *listing, const struct head_group_key *place,
+                                bool *ret_more)
+{
+    struct query_context *context = listing->query->context;
+    const struct rounds_filter all = {
+        .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true};
+    struct round *rounds;
+    size_t n;
+
+    if (rounds_select(context->rounds, &all, listing->query->arena, &rounds, &n, listing->err) !=
+        FG_OK)
+        return listing->err->code;
+    for (size_t i = 0, next; i < n; i = next) {
+        const struct head_group_key *key = &rounds[i].key.group;
+        struct group_sum sum = {0};
+
+        for (next = i; next < n && head_same_group(&rounds[next].key.group, key); next++)
+            if (rounds[next].state != ROUND_COMMITTED) {
+                sum.count += rounds[next].count;
+                sum.digest = fg_id_add(sum.digest, rounds[next].digest);
+            }
+        if (sum.count == 0 || (place != NULL && !is_after(key, place)) ||
+            !repair_owns(listing->view, listing->asker, key->shard))
+            continue;
+        *ret_more = listing->n == GROUPS_PAGE;
+        if (*ret_more)
+            return FG_OK;
+        if (put_group(listing, key, &sum) != FG_OK)
+            return listing->err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code answer_groups(struct query *query, const Fg__Inner__GroupsHead *head,
+                                  struct fg_err *err)
+{
+    fg_auto(fg_ring_view) *view =
+        query->context->watch == NULL ? NULL : fg_ring_watch_get(query->context->watch);
+    Fg__Inner__GroupsReply reply = FG__INNER__GROUPS_REPLY__INIT;
+    struct listing listing = {.query = query, .view = view, .err = err};
+    struct head_group_key place;
+    bool more = false;
+
+    if (check_store(query, head->store, err) != FG_OK)
+        return err->code;
+    if (view == NULL)
+        return fg_fail(err, FG_E_UNAVAILABLE, "the ring was not read yet");
+    if (!is_store(head->asker, &listing.asker))
+        return fg_fail(err, FG_E_INVALID, "groups: nobody asks");
+    listing.items = fg_arena_new(query->arena, Fg__Inner__TenantGroup *, GROUPS_PAGE);
+    if (listing.items == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many groups");
+    if (list_groups(&listing, find_place(query, head, &place) ? &place : NULL, &more) != FG_OK)
+        return err->code;
+    reply.groups = listing.items;
+    reply.n_groups = listing.n;
+    reply.more = more;
+    query_put_reply(query, &reply.base);
+    return FG_OK;
+}
+
+static enum fg_code groups(struct query *query, struct fg_err *err)
+{
+    struct fg_slice bytes = fg_rpc_head(query->req);
+    Fg__Inner__GroupsHead *head = fg__inner__groups_head__unpack(NULL, bytes.len, bytes.ptr);
+    enum fg_code code;
+
+    if (head == NULL)
+        return fg_fail(err, FG_E_INVALID, "groups: head cannot be read");
+    code = answer_groups(query, head, err);
+    fg__inner__groups_head__free_unpacked(head, NULL);
+    return code;
+}
+
+/* ---- FETCH ---- */
+
+struct fetch {
+    struct query *query;
+    const Fg__Inner__FetchHead *head;
+    struct query_ids wanted;
+    struct export_profile *profiles; /* [wanted.n] */
+    size_t n;
+    uint64_t bytes;
+    struct fg_buf left;
+    struct fg_err *err; /* of what is found in between */
+};
+
+static bool put_id(void *arg, const struct head_profile_key *key, struct fg_slice value)
+{
+    struct fetch *fetch = arg;
+    uint8_t id[FG_ID_BYTES];
+
+    (void)value;
+    if (key->time_ns >= fetch->head->before_ns)
+        return true;
+    fg_id_put(id, key->id);
+    fg_buf_append(&fetch->query->payload, id, sizeof id);
+    return !fetch->query->payload.full;
+}
+
+static bool take_profile(void *arg, const struct head_profile_key *key, struct fg_slice value)
+{
+    struct fetch *fetch = arg;
+    struct export_profile *profile = &fetch->profiles[fetch->n];
+    struct fg_slice copy;
+    uint8_t id[FG_ID_BYTES];
+
+    if (!query_ids_have(&fetch->wanted, key->id) || fetch->n == fetch->wanted.n)
+        return true;
+    if (fetch->n > 0 && fetch->bytes + value.len > RECORDS_MAX_BYTES) {
+        fg_id_put(id, key->id);
+        fg_buf_append(&fetch->left, id, sizeof id);
+        return true;
+    }
+    copy = fg_arena_copy(fetch->query->arena, value);
+    if (copy.ptr == NULL) {
+        (void)fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
+        return false;
+    }
+    profile->key = *key;
+    fetch->bytes += value.len;
+    fetch->n++;
+    return record_open(copy, &profile->record, fetch->err) == FG_OK;
+}
+
+static enum fg_code fetch_profiles(struct fetch *fetch, struct catalog_tenant *tenant,
+                                   const struct group_head *from, const struct head_group_key *key,
+                                   Fg__Inner__FetchReply *reply)
+{
+    struct query *query = fetch->query;
+
+    fetch->profiles = fg_arena_new(query->arena, struct export_profile, fetch->wanted.n);
+    if (fetch->profiles == NULL)
+        return fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
+    if (group_each(from, key, false, take_profile, fetch, fetch->err) != FG_OK ||
+        fetch->err->code != FG_OK)
+        return fetch->err->code;
+    reply->left = (ProtobufCBinaryData){fetch->left.len, fetch->left.ptr};
+    return export_profiles(query, tenant, fetch->profiles, fetch->n, &reply->items, &reply->n_items,
+                           fetch->err);
+}
+
+static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
+{
+    struct query *query = fetch->query;
+    const Fg__Inner__FetchHead *head = fetch->head;
+    const struct group_head from = {query->context->store, query->context->rounds};
+    Fg__Inner__FetchReply reply = FG__INNER__FETCH_REPLY__INIT;
+    struct catalog_tenant *tenant =
+        catalog_find_tenant(query->context->catalog, fg_cstr(head->tenant));
+    struct head_group_key key;
+    enum fg_code code = FG_OK;
+
+    if (check_store(query, head->store, err) != FG_OK)
+        return err->code;
+    if (head->group == NULL)
+        return fg_fail(err, FG_E_INVALID, "fetch: of no group");
+    if (query_ids_read(head->ids, query->arena, &fetch->wanted, err) != FG_OK)
+        return err->code;
+    if (tenant != NULL) {
+        key = (struct head_group_key){catalog_tenant_number(tenant), (uint16_t)head->group->shard,
+                                      head->group->window};
+        err->code = FG_OK;
+        code = fetch->wanted.items == NULL ? group_each(&from, &key, false, put_id, fetch, err)
+                                           : fetch_profiles(fetch, tenant, &from, &key, &reply);
+    }
+    if (code == FG_OK)
+        query_put_reply(query, &reply.base);
+    return code;
+}
+
+static enum fg_code fetch(struct query *query, struct fg_err *err)
+{
+    struct fg_slice bytes = fg_rpc_head(query->req);
+    Fg__Inner__FetchHead *head = fg__inner__fetch_head__unpack(NULL, bytes.len, bytes.ptr);
+    struct fetch fetch = {.query = query, .head = head, .err = err};
+    enum fg_code code;
+
+    if (head == NULL)
+        return fg_fail(err, FG_E_INVALID, "fetch: head cannot be read");
+    fg_buf_init(&fetch.left, (size_t)QUERY_IDS_MAX * FG_ID_BYTES);
+    code = answer_fetch(&fetch, err);
+    fg_buf_done(&fetch.left);
+    fg__inner__fetch_head__free_unpacked(head, NULL);
+    return code;
+}
+
+void repair_handle_groups(struct fg_rpc_request *req, void *context)
+{
+    query_submit(req, context, groups);
+}
+
+void repair_handle_fetch(struct fg_rpc_request *req, void *context)
+{
+    query_submit(req, context, fetch);
+}

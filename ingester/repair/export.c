@@ -1,0 +1,393 @@
+#include "ingester/repair/export.h"
+
+#include <stdlib.h>
+
+/* Profiles of one series and one dictionary. */
+struct run {
+    struct query *query;
+    const struct catalog_series *series;
+    const struct export_profile *profiles;
+    size_t n;
+    struct dict *dict;
+    struct record_columns columns; /* scratch */
+    uint32_t *nodes;               /* all that are named, ascending, each once */
+    uint32_t n_nodes;
+    struct fg_batch batch;
+    struct fg_err *err;
+};
+
+static enum fg_code no_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "these profiles need more memory than a query may use");
+}
+
+#define NEW(run, type, count) fg_arena_new((run)->query->arena, type, (count))
+
+/* ---- which stacks ---- */
+
+static int cmp_nodes(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+static enum fg_code find_nodes(struct run *run)
+{
+    size_t most = 0, n = 0;
+
+    for (size_t i = 0; i < run->n; i++)
+        most += run->profiles[i].record.n_samples;
+    run->nodes = NEW(run, uint32_t, most);
+    if (run->nodes == NULL || most > UINT32_MAX)
+        return no_memory(run->err);
+    for (size_t i = 0; i < run->n; i++) {
+        const struct record *record = &run->profiles[i].record;
+
+        if (record_read(record, 0, false, &run->columns, run->err) != FG_OK)
+            return run->err->code;
+        if (record->n_samples > 0)
+            memcpy(run->nodes + n, run->columns.nodes, record->n_samples * sizeof *run->nodes);
+        n += record->n_samples;
+    }
+    if (n > 1)
+        qsort(run->nodes, n, sizeof *run->nodes, cmp_nodes);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || run->nodes[i] != run->nodes[i - 1])
+            run->nodes[run->n_nodes++] = run->nodes[i];
+    return FG_OK;
+}
+
+/* ---- profiles ---- */
+
+static enum fg_code read_values(struct run *run, const struct record *record,
+                                struct fg_profile *profile)
+{
+    uint32_t n = record->n_samples;
+
+    for (uint32_t t = 0; t < record->n_types; t++) {
+        if (record_read(record, t, t == 0, &run->columns, run->err) != FG_OK)
+            return run->err->code;
+        for (uint32_t i = 0; i < n; i++)
+            profile->values[(size_t)t * n + i] = (int64_t)run->columns.values[i];
+        if (t > 0)
+            continue;
+        profile->n_links = run->columns.n_links;
+        profile->links = NEW(run, struct fg_link, profile->n_links);
+        if (profile->links == NULL)
+            return no_memory(run->err);
+        if (profile->n_links > 0)
+            memcpy(profile->links, run->columns.links, profile->n_links * sizeof *profile->links);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_profile(struct run *run, const struct export_profile *from,
+                                 struct fg_profile *profile)
+{
+    const struct record *record = &from->record;
+    uint32_t n = record->n_samples;
+
+    if (record->n_types != run->series->n_types)
+        return fg_fail(run->err, FG_E_CORRUPT, "stored profile: %u types, its series has %u",
+                       record->n_types, run->series->n_types);
+    *profile = (struct fg_profile){
+        .id = from->key.id,
+        .labels = run->series->labels,
+        .time_ns = from->key.time_ns,
+        .duration_ns = record->duration_ns,
+        .period = record->period,
+        .n_samples = n,
+        .stacks = NEW(run, uint32_t, n),
+        .values = NEW(run, int64_t, (size_t)n * record->n_types),
+    };
+    if (profile->stacks == NULL || profile->values == NULL)
+        return no_memory(run->err);
+    if (read_values(run, record, profile) != FG_OK)
+        return run->err->code;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t *node = bsearch(&run->columns.nodes[i], run->nodes, run->n_nodes,
+                                       sizeof *run->nodes, cmp_nodes);
+
+        fg_assert(node != NULL);
+        profile->stacks[i] = (uint32_t)(node - run->nodes);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_profiles(struct run *run)
+{
+    run->batch.profiles = NEW(run, struct fg_profile, run->n);
+    if (run->batch.profiles == NULL)
+        return no_memory(run->err);
+    for (size_t i = 0; i < run->n; i++)
+        if (make_profile(run, &run->profiles[i], &run->batch.profiles[i]) != FG_OK)
+            return run->err->code;
+    run->batch.n_profiles = (uint32_t)run->n;
+    return FG_OK;
+}
+
+static enum fg_code make_schema(struct run *run)
+{
+    const struct catalog_series *series = run->series;
+    struct fg_batch *batch = &run->batch;
+
+    batch->types = NEW(run, struct fg_value_type, series->n_types);
+    if (batch->types == NULL)
+        return no_memory(run->err);
+    for (uint32_t t = 0; t < series->n_types; t++)
+        batch->types[t] = (struct fg_value_type){series->types[t].type, series->types[t].unit};
+    batch->n_types = series->n_types;
+    batch->period_type =
+        (struct fg_value_type){series->types[0].period_type, series->types[0].period_unit};
+    return FG_OK;
+}
+
+/* ---- definitions ---- */
+
+static uint32_t depth_of(const struct fg_tree *tree, uint32_t node)
+{
+    uint32_t depth = 0;
+
+    for (; node > 0; node = tree->parents[node - 1] + 1) /* FG_TREE_ROOT + 1 is 0 */
+        depth++;
+    return depth;
+}
+
+/* Stacks as lists of locations, by their numbers in a small table of just those. */
+static enum fg_code make_stacks(struct run *run, const struct fg_tree *tree,
+                                struct fg_symbols *symbols)
+{
+    struct fg_batch *batch = &run->batch;
+    struct fg_symbols_import import;
+    uint64_t depths = 0;
+    uint32_t at = 0;
+
+    if (run->n_nodes > 0 && run->nodes[run->n_nodes - 1] > tree->n_nodes)
+        return fg_fail(run->err, FG_E_CORRUPT, "stored profile: node %u of %u",
+                       run->nodes[run->n_nodes - 1], tree->n_nodes);
+    for (uint32_t i = 0; i < run->n_nodes; i++)
+        depths += depth_of(tree, run->nodes[i]);
+    batch->stack_locations = depths > UINT32_MAX ? NULL : NEW(run, uint32_t, depths);
+    if (batch->stack_locations == NULL)
+        return no_memory(run->err);
+    fg_symbols_import_init(&import, symbols, &tree->symbols);
+    for (uint32_t i = 0; i < run->n_nodes; i++) {
+        batch->stacks[i].first = at;
+        for (uint32_t node = run->nodes[i]; node > 0; node = tree->parents[node - 1] + 1)
+            batch->stack_locations[at++] =
+                fg_symbols_import_location(&import, tree->locations[node - 1]);
+        batch->stacks[i].depth = at - batch->stacks[i].first;
+    }
+    batch->n_stack_locations = at;
+    fg_symbols_import_done(&import);
+    return FG_OK;
+}
+
+static enum fg_code find_stacks(struct run *run, struct fg_symbols *symbols)
+{
+    struct fg_batch *batch = &run->batch;
+    struct fg_id *ids = NEW(run, struct fg_id, run->n_nodes);
+    enum fg_code code;
+
+    batch->stacks = NEW(run, struct fg_stack, run->n_nodes);
+    batch->n_stacks = run->n_nodes;
+    if (ids == NULL || batch->stacks == NULL)
+        return no_memory(run->err);
+    if (!dict_find_ids(run->dict, run->nodes, run->n_nodes, ids))
+        return fg_fail(run->err, FG_E_CORRUPT, "stored profile: a stack that its dictionary lacks");
+    for (uint32_t i = 0; i < run->n_nodes; i++)
+        batch->stacks[i].id = ids[i];
+    code = make_stacks(run, dict_read_lock(run->dict), symbols);
+    dict_read_unlock(run->dict);
+    return code;
+}
+
+static void copy_functions(const struct fg_symbols *symbols, struct fg_batch *batch)
+{
+    for (uint32_t i = 0; i < symbols->n_functions; i++) {
+        const struct fg_function *from = &symbols->functions[i];
+
+        batch->functions[i] = (struct fg_batch_function){
+            fg_symbols_text(symbols, from->name), fg_symbols_text(symbols, from->system_name),
+            fg_symbols_text(symbols, from->filename), from->start_line};
+    }
+    batch->n_functions = symbols->n_functions;
+}
+
+static void copy_mappings(const struct fg_symbols *symbols, struct fg_batch *batch)
+{
+    for (uint32_t i = 0; i < symbols->n_mappings; i++) {
+        const struct fg_mapping *from = &symbols->mappings[i];
+
+        batch->mappings[i] = (struct fg_batch_mapping){
+            from->start,
+            from->limit,
+            from->offset,
+            fg_symbols_text(symbols, from->filename),
+            fg_symbols_text(symbols, from->build_id),
+            from->flags,
+        };
+    }
+    batch->n_mappings = symbols->n_mappings;
+}
+
+static void copy_locations(const struct fg_symbols *symbols, struct fg_batch *batch)
+{
+    for (uint32_t i = 0; i < symbols->n_locations; i++) {
+        const struct fg_location *from = &symbols->locations[i];
+
+        batch->locations[i] = (struct fg_batch_location){
+            from->address, from->mapping, from->first_line, from->n_lines, from->folded};
+    }
+    batch->n_locations = symbols->n_locations;
+    batch->lines = symbols->lines;
+    batch->n_lines = symbols->n_lines;
+}
+
+/* The batch's tables are the small one's, number by number. */
+static enum fg_code make_tables(struct run *run, const struct fg_symbols *symbols)
+{
+    struct fg_batch *batch = &run->batch;
+
+    batch->functions = NEW(run, struct fg_batch_function, symbols->n_functions);
+    batch->mappings = NEW(run, struct fg_batch_mapping, symbols->n_mappings);
+    batch->locations = NEW(run, struct fg_batch_location, symbols->n_locations);
+    if (batch->functions == NULL || batch->mappings == NULL || batch->locations == NULL)
+        return no_memory(run->err);
+    copy_functions(symbols, batch);
+    copy_mappings(symbols, batch);
+    copy_locations(symbols, batch);
+    return FG_OK;
+}
+
+/* ---- batches ---- */
+
+static enum fg_code encode(struct run *run)
+{
+    bool *define = NEW(run, bool, run->n_nodes);
+    struct fg_symbols symbols;
+    enum fg_code code;
+
+    if (define == NULL)
+        return no_memory(run->err);
+    memset(define, true, run->n_nodes * sizeof *define);
+    fg_symbols_init(&symbols);
+    code = find_stacks(run, &symbols);
+    if (code == FG_OK)
+        code = make_tables(run, &symbols);
+    if (code == FG_OK)
+        fg_batch_encode(&run->batch, define, &run->query->payload);
+    fg_symbols_done(&symbols);
+    return code;
+}
+
+static enum fg_code make_batch(struct run *run)
+{
+    enum fg_code code = find_nodes(run);
+
+    if (code == FG_OK)
+        code = make_profiles(run);
+    if (code == FG_OK)
+        code = make_schema(run);
+    if (code == FG_OK)
+        code = encode(run);
+    return code;
+}
+
+static enum fg_code export_run(struct query *query, const struct catalog_series *series,
+                               const struct export_profile *profiles, size_t n,
+                               Fg__Inner__PushItem *item, struct fg_err *err)
+{
+    struct run run = {.query = query, .series = series, .profiles = profiles, .n = n, .err = err};
+    size_t before = query->payload.len;
+    enum fg_code code;
+
+    if (dict_ref(query->context->dicts, series->service->number, profiles[0].record.generation,
+                 &run.dict, err) != FG_OK)
+        return err->code;
+    code = make_batch(&run);
+    dict_unref(query->context->dicts, run.dict);
+    record_columns_done(&run.columns);
+    if (code != FG_OK)
+        return code;
+    fg__inner__push_item__init(item);
+    item->tenant = fg_arena_text(query->arena, catalog_tenant_name(series->service->tenant));
+    item->service = fg_arena_text(query->arena, series->service->name);
+    item->bytes = (uint32_t)(query->payload.len - before);
+    item->shard = series->shard;
+    return item->tenant == NULL || item->service == NULL ? no_memory(err) : FG_OK;
+}
+
+/* ---- all of them ---- */
+
+static int cmp_profiles(const void *left, const void *right)
+{
+    const struct export_profile *a = left, *b = right;
+
+    if (a->key.series != b->key.series)
+        return a->key.series < b->key.series ? -1 : 1;
+    if (a->record.generation != b->record.generation)
+        return a->record.generation < b->record.generation ? -1 : 1;
+    return (a->key.time_ns > b->key.time_ns) - (a->key.time_ns < b->key.time_ns);
+}
+
+static int cmp_series(const void *left, const void *right)
+{
+    const struct catalog_series *const *a = left, *const *b = right;
+
+    return ((*a)->number > (*b)->number) - ((*a)->number < (*b)->number);
+}
+
+static const struct catalog_series *find_series(struct catalog_series *const *series, size_t n,
+                                                uint32_t number)
+{
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (series[middle]->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && series[low]->number == number ? series[low] : NULL;
+}
+
+enum fg_code export_profiles(struct query *query, struct catalog_tenant *tenant,
+                             struct export_profile *profiles, size_t n,
+                             Fg__Inner__PushItem ***ret_items, size_t *ret_n_items,
+                             struct fg_err *err)
+{
+    Fg__Inner__PushItem *items = fg_arena_new(query->arena, Fg__Inner__PushItem, n);
+    Fg__Inner__PushItem **pointers = fg_arena_new(query->arena, Fg__Inner__PushItem *, n);
+    struct catalog_series **series;
+    size_t n_series, n_items = 0, next;
+
+    if (items == NULL || pointers == NULL)
+        return no_memory(err);
+    if (catalog_list_series(query->context->catalog, tenant, query->arena, &series, &n_series,
+                            err) != FG_OK)
+        return err->code;
+    if (n_series > 1)
+        qsort(series, n_series, sizeof(struct catalog_series *), cmp_series);
+    if (n > 1)
+        qsort(profiles, n, sizeof *profiles, cmp_profiles);
+    for (size_t i = 0; i < n; i = next) {
+        const struct catalog_series *found = find_series(series, n_series, profiles[i].key.series);
+
+        for (next = i + 1; next < n && profiles[next].key.series == profiles[i].key.series &&
+                           profiles[next].record.generation == profiles[i].record.generation;)
+            next++;
+        if (found == NULL) /* its definition is on its way to the disk: the next time */
+            continue;
+        if (export_run(query, found, profiles + i, next - i, &items[n_items], err) != FG_OK)
+            return err->code;
+        pointers[n_items] = &items[n_items];
+        n_items++;
+    }
+    *ret_items = pointers;
+    *ret_n_items = n_items;
+    return FG_OK;
+}
