@@ -172,39 +172,59 @@ static Fg__Inner__FetchHead fetch_head(struct other *other, const char *tenant,
     return head;
 }
 
-/* Up to some hundred profiles; what found no room is asked for again. */
-static enum fg_code take(struct other *other, Fg__Inner__FetchHead *head, const struct fg_id *ids,
-                         size_t n)
+/* The answer of a FETCH; *n are left of the ids, which found no room in it. */
+static enum fg_code take_answer(struct other *other, const struct fg_call *call, struct fg_id *ids,
+                                size_t *n)
+{
+    Fg__Inner__FetchReply *reply =
+        fg__inner__fetch_reply__unpack(NULL, call->reply_head.len, call->reply_head.ptr);
+    enum fg_code code = FG_OK;
+    size_t left;
+
+    if (reply == NULL)
+        return unreadable(other->err);
+    left = reply->left.len / FG_ID_BYTES;
+    if (left >= *n)
+        code = unreadable(other->err);
+    else if (reply->n_items > 0)
+        code = push_items(other, reply, call->reply_payload);
+    for (size_t i = 0; code == FG_OK && i < left; i++)
+        ids[i] = fg_id_get(reply->left.data + i * FG_ID_BYTES);
+    *n = left;
+    fg__inner__fetch_reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+/* Asks for up to some hundred profiles. */
+static enum fg_code take_some(struct other *other, Fg__Inner__FetchHead head, struct fg_id *ids,
+                              size_t *n)
 {
     uint8_t bytes[IDS_AT_A_TIME * FG_ID_BYTES];
-    Fg__Inner__FetchReply *reply = NULL;
-    enum fg_code code = FG_OK;
     struct fg_call call;
+    enum fg_code code;
+    uint64_t fetched;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < *n; i++)
         fg_id_put(bytes + i * FG_ID_BYTES, ids[i]);
-    head->ids = (ProtobufCBinaryData){n * FG_ID_BYTES, bytes};
-    while (code == FG_OK && head->ids.len > 0) {
-        code = ask(other->peer, FG_RPC_FETCH, &head->base, FG_LIT(""), &call);
-        if (code == FG_OK)
-            reply = fg__inner__fetch_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
-        if (code != FG_OK)
-            *other->err = call.err;
-        else if (reply == NULL || reply->left.len >= head->ids.len)
-            code = unreadable(other->err);
-        else if (reply->n_items > 0)
-            code = push_items(other, reply, call.reply_payload);
-        if (code == FG_OK) {
-            if (reply->left.len > 0)
-                memcpy(bytes, reply->left.data, reply->left.len);
-            head->ids.len = reply->left.len;
-            code = keep_rate(other->repair, call.reply_payload.len, other->err);
-        }
-        if (reply != NULL)
-            fg__inner__fetch_reply__free_unpacked(fg_take(reply), NULL);
-        fg_call_done(other->peer, &call);
-    }
-    return code;
+    head.ids = (ProtobufCBinaryData){*n * FG_ID_BYTES, bytes};
+    code = ask(other->peer, FG_RPC_FETCH, &head.base, FG_LIT(""), &call);
+    if (code == FG_OK)
+        code = take_answer(other, &call, ids, n);
+    else
+        *other->err = call.err;
+    fetched = call.reply_payload.len;
+    fg_call_done(other->peer, &call);
+    return code == FG_OK ? keep_rate(other->repair, fetched, other->err) : code;
+}
+
+/* Of the ids, which are lost on the way. */
+static enum fg_code take(struct other *other, const Fg__Inner__FetchHead *head, struct fg_id *ids,
+                         size_t n)
+{
+    while (n > 0)
+        if (take_some(other, *head, ids, &n) != FG_OK)
+            return other->err->code;
+    return FG_OK;
 }
 
 /* ---- what is lacking ---- */

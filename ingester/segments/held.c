@@ -682,24 +682,34 @@ static size_t take_tenant(struct search *search, const struct held_question *que
     return search->n_questions;
 }
 
-static enum fg_code find_in_segment(struct search *search, const struct held_question *questions,
-                                    size_t n, uint64_t generation)
+static enum fg_code search_one(struct search *search, const struct held_question *questions,
+                               size_t n, uint64_t generation)
 {
     const struct fg_l0_segment *segment;
-    enum fg_code code;
 
-    begin_snapshot(search, &questions[0].tenant);
-    code = take_snapshot(search, generation, false);
-    segment = code == FG_OK ? fg_l0_segment(&search->snapshot.l0->l0, generation) : NULL;
-    if (code == FG_OK && segment == NULL)
-        code = fg_fail(search->err, FG_E_NOT_FOUND,
+    if (take_snapshot(search, generation, false) != FG_OK)
+        return search->err->code;
+    segment = fg_l0_segment(&search->snapshot.l0->l0, generation);
+    if (segment == NULL)
+        return fg_fail(search->err, FG_E_NOT_FOUND,
                        "the segment of generation %llu is not live any more",
                        (unsigned long long)generation);
     search->want_whole = true;
-    for (size_t i = 0; code == FG_OK && i < n;) {
+    for (size_t i = 0; i < n;) {
         i += take_tenant(search, questions + i, n - i);
-        code = search_segment(search, segment);
+        if (search_segment(search, segment) != FG_OK)
+            return search->err->code;
     }
+    return FG_OK;
+}
+
+static enum fg_code find_in_segment(struct search *search, const struct held_question *questions,
+                                    size_t n, uint64_t generation)
+{
+    enum fg_code code;
+
+    begin_snapshot(search, &questions[0].tenant);
+    code = search_one(search, questions, n, generation);
     end_snapshot(search);
     fg_buf_done(&search->whole);
     return code;

@@ -84,8 +84,8 @@ static void rank_head(struct member *member)
     const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
     uint8_t ranks[SEGMENTS_SHARDS] = {0};
 
-    for (uint16_t shard = 0; shard < SHARDS; shard++) {
-        unsigned n = fg_ring_view_owners(member->view, shard, owners);
+    for (unsigned shard = 0; shard < SHARDS; shard++) {
+        unsigned n = fg_ring_view_owners(member->view, (uint16_t)shard, owners);
 
         for (unsigned i = 0; i < n; i++)
             if (fg_id_eq(owners[i]->store, head_seat(head)->store))
