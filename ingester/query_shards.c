@@ -181,7 +181,7 @@ static enum fg_code close_group(struct query_sums *sums, struct fg_err *err)
         return FG_OK;
     item = fg_arena_new(sums->arena, Fg__Inner__GroupSum, 1);
     if (item == NULL ||
-        !fg_arena_grow(sums->arena, &sums->items, sums->n, 1, &sums->cap, sizeof item))
+        !fg_arena_grow(sums->arena, &sums->items, sums->n, 1, &sums->cap, sizeof(void *)))
         return too_large(err);
     fg__inner__group_sum__init(item);
     item->shard = sums->shard;

@@ -17,19 +17,23 @@ enum fg_code errand_selection(struct question *question, const struct selection 
     fg__inner__selection__init(ret_selection);
     ret_selection->start_ns = from->start_ns;
     ret_selection->end_ns = from->end_ns;
-    return peers_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
+    return heads_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
                           &ret_selection->matchers, err);
 }
 
-struct peers_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
-                              int64_t start_ns)
+struct replicas_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
+                                 const struct selection *from, int64_t start_ns)
 {
-    return (struct peers_head){.message = message,
-                               .tenant = &selection->tenant,
-                               .n_deletions = &selection->n_deletions,
-                               .deletions = &selection->deletions,
-                               .start_ns = start_ns,
-                               .end_ns = selection->end_ns};
+    return (struct replicas_head){.message = message,
+                                  .tenant = &selection->tenant,
+                                  .n_deletions = &selection->n_deletions,
+                                  .deletions = &selection->deletions,
+                                  .store = &selection->store,
+                                  .shards = &selection->shards,
+                                  .only_ids = &selection->only_ids,
+                                  .start_ns = start_ns,
+                                  .end_ns = selection->end_ns,
+                                  .selector = &from->selector};
 }
 
 char **errand_texts(struct question *question, const char *const *from, size_t n)
@@ -98,19 +102,20 @@ enum fg_code errand_take_tree(struct question *question, const struct fg_call *c
 
 /* --- errands --- */
 
-/* Peers answer while blocks are read. */
-static enum fg_code try_errand(struct question *question, struct errand *errand, struct fg_err *err)
+/* Ingesters answer while blocks are read. */
+static enum fg_code try_errand(struct question *question, struct errand *errand, bool last_try,
+                               struct fg_err *err)
 {
     struct asked *asked;
 
     *errand->generation = blocks_generation(question);
-    if (peers_ask(question, errand->method, &errand->head, &asked, err) != FG_OK)
+    if (replicas_ask(question, errand->method, &errand->head, last_try, &asked, err) != FG_OK)
         return err->code;
     if (errand->read(question, errand, err) != FG_OK) {
-        peers_drop(question, asked);
+        replicas_drop(asked);
         return err->code;
     }
-    return peers_take(question, asked, errand->take, errand->into, err);
+    return replicas_take(question, asked, errand->take, errand->into, err);
 }
 
 static bool is_too_old(const struct question *question, enum fg_code code)
@@ -130,10 +135,11 @@ static enum fg_code give_up(const struct question *question, struct fg_err *err)
     return fg_wrap(err, "with %d snapshots", SNAPSHOTS_MAX);
 }
 
-/* A snapshot, and what is deleted in it. */
+/* The ring, then a snapshot, and what is deleted in it. */
 static enum fg_code begin(struct question *question, bool fresh, struct fg_err *err)
 {
-    if (blocks_begin(question, fresh, err) != FG_OK)
+    if (replicas_begin(question, fresh, err) != FG_OK ||
+        blocks_begin(question, fresh, err) != FG_OK)
         return err->code;
     return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
 }
@@ -146,16 +152,20 @@ enum fg_code errand_begin(struct question *question, struct fg_err *err)
 enum fg_code errand_run(struct question *question, struct errand *errand, struct fg_err *err)
 {
     uint64_t profiles = question->profiles, series = question->series;
+    size_t missing = question->missing.len;
+    bool incomplete = question->incomplete;
 
     if (begin(question, false, err) != FG_OK)
         return err->code;
-    for (unsigned i = 1; try_errand(question, errand, err) != FG_OK; i++) {
+    for (unsigned i = 1; try_errand(question, errand, i == SNAPSHOTS_MAX, err) != FG_OK; i++) {
         if (i == SNAPSHOTS_MAX || !is_too_old(question, err->code))
             return give_up(question, err);
         if (begin(question, true, err) != FG_OK)
             return err->code;
         question->profiles = profiles;
         question->series = series;
+        question->missing.len = missing;
+        question->incomplete = incomplete;
         errand->restart(errand);
     }
     return FG_OK;

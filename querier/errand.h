@@ -1,25 +1,26 @@
 /*
- * An errand is one thing that a question wants to know, in two places: with the peers, what they
- * have not committed yet, and in blocks, what they have. Both are asked about one snapshot, so that
- * each profile counts once, and their answers meet in `into`. Each holds a part of its own: sums
- * add up and sets unite; nothing is cut.
+ * An errand is one thing that a question wants to know, in two places: with the ingesters, what
+ * they have not committed yet, and in blocks, what they have. Both are asked about one snapshot, so
+ * that each profile counts once, and their answers meet in `into`. Each holds a part of its own:
+ * sums add up and sets unite; nothing is cut.
  *
- * Where the snapshot turns out to be too old (a peer has forgotten what was committed after it, or
- * an object of it is gone) it is taken anew and all of the errand begins again.
+ * Where the snapshot turns out to be too old (an ingester has forgotten what was committed after
+ * it, or an object of it is gone) it is taken anew, after the ring, and all of the errand begins
+ * again.
  */
 #ifndef FG_QUERIER_ERRAND_H
 #define FG_QUERIER_ERRAND_H
 
 #include "proto/inner.pb-c.h"
 #include "querier/blocks/blocks.h"
-#include "querier/peers.h"
+#include "querier/replicas/replicas.h"
 
 /* First in the struct of its kind. */
 struct errand {
     enum fg_rpc_method method;
-    struct peers_head head;
+    struct replicas_head head;
     uint64_t *generation; /* where the head has it */
-    peers_reply take;     /* adds a peer's reply to `into` */
+    replicas_reply take;  /* adds a peer's reply to `into` */
     enum fg_code (*read)(struct question *question, struct errand *errand, struct fg_err *err);
     void (*restart)(struct errand *errand); /* empties `into` */
     void *into;
@@ -45,8 +46,8 @@ enum fg_code errand_selection(struct question *question, const struct selection 
                               struct fg_err *err) fg_must_check;
 
 /* A head with such a selection; what is read of it begins at start_ns. */
-struct peers_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
-                              int64_t start_ns);
+struct replicas_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
+                                 const struct selection *from, int64_t start_ns);
 
 /* Of SELECT. The head refers to *selection. */
 enum fg_code errand_select_head(struct question *question, const struct selection *from,

@@ -1,34 +1,51 @@
 #include "common/bucket/settings.h"
 #include "common/program/program.h"
+#include "common/ring/route.h"
+#include "common/ring/settings.h"
 #include "querier/querier.h"
 
-/* Where the ingester is; the ring takes this place once there are several. */
-struct peers {
-    char *ingester;
-    uint64_t calls_max;
-};
-
 static struct fg_querier_settings settings;
-static struct peers peers;
+static struct fg_querier_ingester_settings ingesters;
+static struct fg_ring_settings ring;
 static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
-static const struct fg_conf_field peers_fields[] = {
-    {"ingester", FG_CONF_STRING, FG_CONF_AT(struct peers, ingester), .def = "tcp://127.0.0.1:4101",
-     .min = "1", .doc = "Address of the ingester."},
-    {"calls_max", FG_CONF_UINT, FG_CONF_AT(struct peers, calls_max), .def = "64", .min = "1",
-     .max = "65536", .doc = "Calls to the ingester under way at a time."},
-};
 
+enum { PEERS_MAX = FG_RING_MEMBERS_MAX };
+
+static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
 
 struct service {
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk;
     struct fg_rpc *rpc;
-    struct fg_peer *ingester;
+    struct fg_peers *peers;
+    struct fg_ring_watch *watch;
     struct fg_querier *querier;
 };
+
+static enum fg_code open_ring(struct service *service, struct fg_program *program,
+                              struct fg_err *err)
+{
+    const struct fg_ring_watch_config config = {
+        .bucket = service->bucket,
+        .clock = program->clock,
+        .registry = program->registry,
+        .poll_ns = ring.poll_ns,
+    };
+
+    if (fg_ring_watch_create(&config, &service->watch, err) != FG_OK)
+        return err->code;
+    service->peers = fg_peers_create(&(struct fg_peers_config){
+        .rpc = service->rpc,
+        .calls_max = (unsigned)ingesters.calls_max,
+        .peers_max = PEERS_MAX,
+        .idle_ns = PEER_IDLE_NS,
+    });
+    fg_ring_route(program->http, service->watch);
+    return FG_OK;
+}
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
@@ -40,12 +57,12 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         fg_querier_open_disk_cache(&settings, NULL, program->registry, &service->disk, err) !=
             FG_OK ||
         fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
-        fg_peer_dial(service->rpc, peers.ingester, (unsigned)peers.calls_max, &service->ingester,
-                     err) != FG_OK)
+        open_ring(service, program, err) != FG_OK)
         return err->code;
     service->querier = fg_querier_create(&(struct fg_querier_config){
-        .ingesters = &service->ingester,
-        .n_ingesters = 1,
+        .ring = service->watch,
+        .peers = service->peers,
+        .hedge_after_ns = ingesters.hedge_after_ns,
         .work = program->work,
         .tenants = program->tenants,
         .registry = program->registry,
@@ -63,12 +80,18 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
-/* The bucket may be slow to answer. */
+/* The bucket may be slow to answer. Without a ring that was read once no question has an answer. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = program->service;
+    int64_t deadline_mono_ns = fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS;
+    fg_auto(fg_ring_view) *view = NULL;
 
-    return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
+    if (fg_bucket_prove(service->bucket, deadline_mono_ns, err) != FG_OK ||
+        fg_ring_watch_start(service->watch, err) != FG_OK ||
+        fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err) != FG_OK)
+        return err->code;
+    return FG_OK;
 }
 
 static void stop(struct fg_program *program)
@@ -77,10 +100,13 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
+    if (service->watch != NULL)
+        fg_ring_watch_stop(service->watch); /* nobody waits for it any more */
     fg_work_destroy(program->work);
     program->work = NULL;
     fg_querier_destroy(service->querier);
-    fg_peer_destroy(service->ingester);
+    fg_peers_destroy(service->peers);
+    fg_ring_watch_destroy(service->watch);
     fg_disk_cache_close(service->disk);
     fg_rpc_destroy(service->rpc);
     fg_bucket_close(service->bucket);
@@ -90,9 +116,10 @@ static void stop(struct fg_program *program)
 int main(int argc, char **argv)
 {
     const struct fg_conf_section sections[] = {
-        {"peers", peers_fields, FG_COUNT(peers_fields), &peers},
         {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
+        {"ring", fg_ring_follower_fields, fg_ring_n_follower_fields, &ring},
         {"querier", fg_querier_fields, fg_querier_n_fields, &settings},
+        {"querier.ingesters", fg_querier_ingester_fields, fg_querier_n_ingester_fields, &ingesters},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
     };

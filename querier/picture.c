@@ -81,7 +81,7 @@ static enum fg_code add_up(struct question *question, const struct selection *se
 
     if (errand_select_head(question, selection, stacks, true, &inner, &head, err) != FG_OK)
         return err->code;
-    errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
+    errand.base.head = errand_head(&head.base, &inner, selection, inner.start_ns);
     if (errand_run(question, &errand.base, err) != FG_OK)
         return err->code;
     facts->sample_bytes += errand.facts.sample_bytes;

@@ -66,7 +66,7 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
         blocks_need_profiles(question, selection, "lines and addresses", err) != FG_OK ||
         errand_select_head(question, selection, stacks, names_only, &inner, &head, err) != FG_OK)
         return err->code;
-    errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
+    errand.base.head = errand_head(&head.base, &inner, selection, inner.start_ns);
     return errand_run(question, &errand.base, err);
 }
 
@@ -154,7 +154,7 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
     fg__inner__series_head__init(&head);
     if (errand_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head = errand_head(&head.base, &inner, inner.start_ns);
+    errand.base.head = errand_head(&head.base, &inner, selection, inner.start_ns);
     head.selection = &inner;
     head.label_names = errand_texts(question, names, n_names);
     head.n_label_names = n_names;
@@ -279,7 +279,8 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
     fg__inner__points_head__init(&head);
     if (errand_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head = errand_head(&head.base, &inner, points_from_ns(selection, step_ns));
+    errand.base.head =
+        errand_head(&head.base, &inner, selection, points_from_ns(selection, step_ns));
     head.selection = &inner;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
@@ -339,6 +340,8 @@ enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stat
                                      .tenant = &head.tenant,
                                      .n_deletions = &head.n_deletions,
                                      .deletions = &head.deletions,
+                                     .store = &head.store,
+                                     .shards = &head.shards,
                                      .start_ns = INT64_MIN,
                                      .end_ns = INT64_MAX},
                             .generation = &head.generation,
@@ -388,7 +391,7 @@ enum fg_code plan_profiles(struct question *question, const struct selection *se
         .visit = visit,
     };
 
-    fg_assert(question->querier->n_ingesters == 0);
+    fg_assert(question->querier->ring == NULL && question->querier->ingester == NULL);
     if (errand_begin(question, err) != FG_OK ||
         blocks_need_profiles(question, selection, "single profiles", err) != FG_OK)
         return err->code;

@@ -1,6 +1,7 @@
 #include "common/base/str.h"
 #include "common/run/log.h"
 #include "querier/blocks/blocks.h"
+#include "querier/replicas/replicas.h"
 
 enum {
     QUESTION_MAX_BYTES = 1024 * 1024, /* of a request; selectors are hundreds of bytes */
@@ -25,10 +26,11 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
 {
     struct fg_querier *querier = fg_new(struct fg_querier);
 
-    querier->ingesters = fg_calloc(config->n_ingesters + 1, sizeof(void *));
-    for (size_t i = 0; i < config->n_ingesters; i++)
-        querier->ingesters[i] = config->ingesters[i];
-    querier->n_ingesters = config->n_ingesters;
+    querier->ring = config->ring;
+    querier->peers = config->peers;
+    querier->ingester = config->ingester;
+    querier->hedge_after_ns = config->hedge_after_ns;
+    calls_pending_init(&querier->pending);
     querier->work = config->work;
     querier->tenants = config->tenants;
     querier->clock = config->clock;
@@ -56,9 +58,9 @@ void fg_querier_destroy(struct fg_querier *querier)
 {
     if (querier == NULL)
         return;
+    calls_pending_done(&querier->pending);
     blocks_destroy(querier->blocks);
     free(querier->bindings);
-    free(querier->ingesters);
     free(querier);
 }
 
@@ -74,6 +76,8 @@ static void question_destroy(struct question *question)
 {
     deletions_drop(question);
     blocks_end(question);
+    replicas_end(question);
+    fg_buf_done(&question->missing);
     fg_buf_done(&question->body);
     fg_arena_destroy(question->arena);
     free(question);
@@ -146,8 +150,30 @@ static void add_ranges(struct question *question)
         fg_http_add_header(question->req, "X-Flamegrid-Range", text);
 }
 
+/* Errors of others stand in a header: nothing of them may look like its end. */
+static void add_missing(struct question *question)
+{
+    struct fg_buf *missing = &question->missing;
+
+    for (size_t i = 0; i < missing->len; i++)
+        if (missing->ptr[i] < ' ' || missing->ptr[i] > '~')
+            missing->ptr[i] = '?';
+    fg_buf_append(missing, "", 1);
+    fg_http_add_header(question->req, "X-Flamegrid-Missing", (const char *)missing->ptr);
+}
+
+static void add_completeness(struct question *question)
+{
+    fg_http_add_header(question->req, "X-Flamegrid-Complete",
+                       question->incomplete ? "false" : "true");
+    if (question->incomplete)
+        add_missing(question);
+}
+
 static void add_statistics(struct question *question, int64_t took_ns)
 {
+    if (question->job.code == FG_OK)
+        add_completeness(question);
     add_verdict(question);
     add_ranges(question);
     add_number(question->req, "X-Flamegrid-Profiles", question->profiles);
@@ -214,6 +240,8 @@ static struct question *question_create(struct fg_querier *querier, struct fg_ht
     question->endpoint = endpoint;
     question->accept = fg_http_header(req, "accept");
     question->refine = fg_slice_is(fg_http_header(req, "x-flamegrid-refine"), "true");
+    question->partial = fg_slice_is(fg_http_header(req, "x-flamegrid-partial"), "true") ||
+                        fg_slice_is(fg_http_param(req, "partial"), "true");
     question->start_mono_ns = fg_mono_ns(querier->clock);
     question->deadline_mono_ns = question->start_mono_ns + querier->timeout_ns;
     question->arena = fg_arena_create(querier->answer_max_bytes);
@@ -221,6 +249,7 @@ static struct question *question_create(struct fg_querier *querier, struct fg_ht
     question->job.run = question_run;
     question->job.done = question_done;
     fg_buf_init(&question->body, querier->answer_max_bytes);
+    fg_buf_init(&question->missing, MISSING_MAX_BYTES);
     return question;
 }
 

@@ -15,7 +15,8 @@
 #include "common/base/time.h"
 #include "common/bucket/bucket.h"
 #include "common/net/http.h"
-#include "common/rpc/rpc.h"
+#include "common/ring/watch.h"
+#include "common/rpc/peers.h"
 #include "common/run/config.h"
 #include "common/run/disk_cache.h"
 #include "common/run/metrics.h"
@@ -34,10 +35,22 @@ struct fg_querier_settings {
 extern const struct fg_conf_field fg_querier_fields[];
 extern const size_t fg_querier_n_fields;
 
+/* The same, section "querier.ingesters": of a querier that goes by a ring. */
+struct fg_querier_ingester_settings {
+    uint64_t calls_max;
+    int64_t hedge_after_ns;
+};
+extern const struct fg_conf_field fg_querier_ingester_fields[];
+extern const size_t fg_querier_n_ingester_fields;
+
 /* Everything named is borrowed and outlives the querier. */
 struct fg_querier_config {
-    struct fg_peer *const *ingesters; /* copied; each holds a part of the data, no two the same */
-    size_t n_ingesters;
+    /* Ingesters: either those of a ring, with their peers by address; or one that has all; or
+     * none, and there is only what they have committed. */
+    struct fg_ring_watch *ring;
+    struct fg_peers *peers;
+    int64_t hedge_after_ns; /* others are asked in the place of one that has not answered then */
+    struct fg_peer *ingester;
     struct fg_work *work; /* its QUERY lane */
     struct fg_tenants *tenants;
     struct fg_registry *registry; /* of metrics */
@@ -63,7 +76,8 @@ enum fg_code fg_querier_open_disk_cache(const struct fg_querier_settings *settin
 
 struct fg_querier;
 
-/* Never fails. Destroy accepts NULL; the server and the pool have stopped before. */
+/* Never fails. Destroy accepts NULL; the server and the pool have stopped before. It waits for
+ * calls to ingesters that nobody waited for. */
 struct fg_querier *fg_querier_create(const struct fg_querier_config *config);
 void fg_querier_destroy(struct fg_querier *querier);
 

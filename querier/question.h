@@ -7,7 +7,7 @@
  *     plan.c       such things: stacks, series, totals over time, counts
  *     picture.c    such things: what is drawn of merged stacks, exactly or with a bound
  *     deletions.c  what is left out: what users deleted, and what is older than tenants keep
- *     peers.c      calls to the peers that hold data
+ *     replicas/    the ingesters, which hold what is in no block yet
  *     merge.c      label sets and points from several sources
  *     blocks/      segments and blocks in the bucket
  *     api*.c       querier.v1.QuerierService
@@ -29,6 +29,7 @@
 #include "common/profile/selector.h"
 #include "common/profile/tree.h"
 #include "querier/querier.h"
+#include "querier/replicas/calls.h"
 
 enum {
     RENDER_GROUPS_MAX = 16, /* labels to group by; further ones are not looked at */
@@ -45,6 +46,9 @@ struct render_params {
 };
 
 struct question;
+struct fg_ring_view;
+
+enum { MISSING_MAX_BYTES = 1024 }; /* of a header's text */
 
 struct endpoint {
     const char *path, *name;
@@ -80,13 +84,21 @@ struct question {
     struct fg_time_span
         wide[QUESTION_SIDES_MAX]; /* what was answered where it is more than asked */
     unsigned n_wide;
+    bool partial;              /* the client takes what there is where not all ingesters answer */
+    bool incomplete;           /* then something may be missing: what these would have had, */
+    struct fg_buf missing;     /* "NAME: why", one after another */
+    struct fg_ring_view *ring; /* replicas/; NULL: none was taken, or there is none */
     struct blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
     struct fg_deletions *deletions;   /* [tenants.n], as of the snapshot; NULL: not known yet */
 };
 
 struct fg_querier {
-    struct fg_peer **ingesters;
-    size_t n_ingesters;
+    struct fg_ring_watch *ring; /* with peers; or one ingester; or none of both */
+    struct fg_peers *peers;
+    struct fg_peer *ingester;
+    int64_t hedge_after_ns;
+    atomic_uint turn;             /* who of several is asked: another one each time */
+    struct calls_pending pending; /* calls to ingesters */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_clock *clock;

@@ -31,6 +31,17 @@ const struct fg_conf_field fg_querier_fields[] = {
 };
 const size_t fg_querier_n_fields = FG_COUNT(fg_querier_fields);
 
+#define INGESTER_CONF(field) FG_CONF_AT(struct fg_querier_ingester_settings, field)
+
+const struct fg_conf_field fg_querier_ingester_fields[] = {
+    {"calls_max", FG_CONF_UINT, INGESTER_CONF(calls_max), .def = "64", .min = "1", .max = "65536",
+     .doc = "Calls to one ingester under way at a time; further ones are asked of its replicas."},
+    {"hedge_after", FG_CONF_NS, INGESTER_CONF(hedge_after_ns), .def = "2s", .min = "10ms",
+     .max = "1h",
+     .doc = "When an ingester has not answered for so long its replicas are asked as well."},
+};
+const size_t fg_querier_n_ingester_fields = FG_COUNT(fg_querier_ingester_fields);
+
 /* Of the disk is left to others: the data folder may be on it. */
 static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
 

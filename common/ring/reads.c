@@ -94,6 +94,12 @@ uint32_t fg_ring_reads_ask(struct fg_ring_reads *reads, uint32_t turn,
     return n;
 }
 
+void fg_ring_reads_avoid(struct fg_ring_reads *reads, uint32_t member)
+{
+    set(reads->asked, member);
+    set(reads->failed, member);
+}
+
 void fg_ring_reads_heard(struct fg_ring_reads *reads, uint32_t member)
 {
     set(reads->heard, member);
@@ -132,4 +138,17 @@ bool fg_ring_reads_is_hopeless(const struct fg_ring_reads *reads, uint16_t *ret_
             }
         }
     return false;
+}
+
+void fg_ring_reads_count(const struct fg_ring_reads *reads, uint16_t shard, uint64_t revision,
+                         unsigned *ret_heard, unsigned *ret_need)
+{
+    *ret_heard = *ret_need = 0;
+    for (uint32_t i = 0; i < reads->view->ring.n_revisions; i++)
+        if (reads->view->ring.revisions[i].number == revision) {
+            struct owners owners = owners_of(reads, i, shard);
+
+            *ret_heard = count(&owners, reads->heard, nobody);
+            *ret_need = owners.need;
+        }
 }

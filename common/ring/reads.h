@@ -13,8 +13,8 @@
  * was read answers too, with nothing. So a request says which store it means, and an ingester with
  * another one refuses; then the reader takes a fresh ring and starts over.
  *
- * Cost: some 10 ns for each shard and revision that is looked at, in each call but heard and
- * failed.
+ * Cost: some 10 ns for each shard and revision that is looked at, in each call but avoid, heard,
+ * failed and count.
  *
  * A pure value: whom to ask, what came of it. Thread: one at a time.
  */
@@ -47,6 +47,9 @@ void fg_ring_reads_init(struct fg_ring_reads *reads, const struct fg_ring_view *
 uint32_t fg_ring_reads_ask(struct fg_ring_reads *reads, uint32_t turn,
                            uint32_t members[FG_RING_MEMBERS_MAX]);
 
+/* Do not ask this one, before anybody was: as if it had failed already. */
+void fg_ring_reads_avoid(struct fg_ring_reads *reads, uint32_t member);
+
 /* What became of one that was asked. */
 void fg_ring_reads_heard(struct fg_ring_reads *reads, uint32_t member);
 void fg_ring_reads_failed(struct fg_ring_reads *reads, uint32_t member);
@@ -57,5 +60,10 @@ bool fg_ring_reads_is_enough(const struct fg_ring_reads *reads);
 /* So many failed that it cannot be enough any more; a shard and revision of which that is so. */
 bool fg_ring_reads_is_hopeless(const struct fg_ring_reads *reads, uint16_t *ret_shard,
                                uint64_t *ret_revision);
+
+/* Of that shard under that revision: how many of the owners were heard, and have to be. For an
+ * error's text. */
+void fg_ring_reads_count(const struct fg_ring_reads *reads, uint16_t shard, uint64_t revision,
+                         unsigned *ret_heard, unsigned *ret_need);
 
 #endif

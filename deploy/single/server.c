@@ -190,8 +190,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         fg_peer_dial(NULL, url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
         return err->code;
     server->querier = fg_querier_create(&(struct fg_querier_config){
-        .ingesters = &server->query_peer,
-        .n_ingesters = 1,
+        .ingester = server->query_peer,
         .work = program->work,
         .tenants = program->tenants,
         .registry = program->registry,

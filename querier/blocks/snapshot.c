@@ -1,4 +1,5 @@
 /* Manifests: which objects there are. The core says what is to be read, here it is read. */
+#include "common/ring/view.h"
 #include "querier/blocks/impl.h"
 
 /* A manifest on its way. */
@@ -137,13 +138,19 @@ static enum fg_code step(struct question *question, struct fg_err *err)
     return code;
 }
 
+/* What members of the ring have drained is in manifests from there on (as-drained). */
+static uint64_t least_generation(const struct question *question)
+{
+    return question->ring == NULL ? 0 : question->ring->ring.generation;
+}
+
 static enum fg_snapshot_state begin(struct question *question, bool fresh)
 {
     struct blocks *blocks = question->querier->blocks;
     struct fg_snapshot *core = &question->snapshot->core;
 
     lock(blocks);
-    fg_snapshot_begin(core, 0, fresh, fg_mono_ns(blocks->clock));
+    fg_snapshot_begin(core, least_generation(question), fresh, fg_mono_ns(blocks->clock));
     unlock(blocks);
     fg_metric_add(blocks->metrics, fresh ? BLOCKS_AGAIN : BLOCKS_SNAPSHOTS, 1);
     return core->state;

@@ -36,15 +36,12 @@ struct fixture {
 static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_bytes,
                          const struct fg_bucket_faults *faults)
 {
-    struct fg_peer *peer = &f->world.peer;
-
     world_init(&f->world, seed);
     fg_clock_manual_init(&f->clock, f->world.end_ns);
     f->registry = fg_registry_create();
     f->faulty = faults == NULL ? NULL : fg_bucket_faulty_create(f->world.bucket, faults);
     f->querier = fg_querier_create(&(struct fg_querier_config){
-        .ingesters = &peer,
-        .n_ingesters = 1,
+        .ingester = &f->world.peer,
         .registry = f->registry,
         .clock = &f->clock.clock,
         .bucket = faults == NULL ? f->world.bucket : fg_bucket_faulty_bucket(f->faulty),
@@ -993,7 +990,7 @@ static void profiles_by_themselves(void **state)
         struct fg_err err;
 
         fixture_init(&f, seed, seed % 3 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
-        f.querier->n_ingesters = 0;
+        f.querier->ingester = NULL;
         for (unsigned i = 0; i < 30; i++) {
             world_push(&f.world, 20);
             world_commit(&f.world, 1000);

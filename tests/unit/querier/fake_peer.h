@@ -1,6 +1,6 @@
 /*
- * A peer that answers each call at once with what the test put there, and remembers what it was
- * asked. One question at a time.
+ * An ingester that answers each call at once with what the test put there, and remembers what it
+ * was asked. One question at a time.
  */
 #ifndef FG_TESTS_UNIT_QUERIER_FAKE_PEER_H
 #define FG_TESTS_UNIT_QUERIER_FAKE_PEER_H
@@ -8,7 +8,7 @@
 #include "common/rpc/rpc.h"
 
 struct fake_peer {
-    struct fg_peer peer;
+    struct fg_rpc_server *server;
     struct fg_buf heads[FG_RPC_METHODS];    /* of replies; empty is a message of defaults */
     struct fg_buf payloads[FG_RPC_METHODS]; /* of replies */
     struct fg_buf asked[FG_RPC_METHODS];    /* the last head it got */
@@ -16,7 +16,8 @@ struct fake_peer {
     enum fg_code code; /* other than FG_OK: every call fails so */
 };
 
-void fake_peer_init(struct fake_peer *peer);
+/* At the address. */
+void fake_peer_init(struct fake_peer *peer, const char *url);
 void fake_peer_done(struct fake_peer *peer);
 void fake_peer_forget(struct fake_peer *peer); /* replies, calls and code */
 

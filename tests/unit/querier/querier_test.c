@@ -1,4 +1,5 @@
-/* A whole querier behind a real HTTP server, with two peers that answer what the test says. */
+/* A whole querier behind a real HTTP server, with two ingesters that share the shards of a ring and
+ * answer what the test says. */
 #include "common/base/cursor.h"
 #include "common/base/str.h"
 #include "common/profile/labels.h"
@@ -6,6 +7,7 @@
 #include "proto/inner.pb-c.h"
 #include "querier/querier.h"
 #include "tests/lib/http_ask.h"
+#include "tests/lib/ring_bucket.h"
 #include "tests/lib/tenants.h"
 #include "tests/unit/querier/fake_peer.h"
 
@@ -30,12 +32,37 @@ struct fixture {
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct fg_querier *querier;
+    struct fg_bucket *bucket; /* of the ring alone */
+    struct fg_ring_watch *ring;
+    struct fg_peers *to_peers;
     struct fg_clock_manual clock;
     struct fake_peer peers[PEERS];
     struct fg_buf answer; /* head and body, NUL at the end */
 };
 
 /* --- fixture --- */
+
+/* Each shard is one's or the other's. */
+static void make_ring(struct fixture *f)
+{
+    f->bucket = fg_bucket_memory();
+    for (unsigned i = 0; i < PEERS; i++) {
+        char name[16], url[64];
+
+        (void)snprintf(name, sizeof name, "i%u", i);
+        (void)snprintf(url, sizeof url, "inproc://querier-test-%s", name);
+        fake_peer_init(&f->peers[i], url);
+        ring_bucket_join(f->bucket, name, url, (struct fg_id){1 + i, 1}, 1);
+        /* What came before is in blocks, as far as that goes. */
+        for (unsigned k = 0; k < i; k++)
+            ring_bucket_change(f->bucket, &(struct fg_ring_change){.kind = FG_RING_DRAINED,
+                                                                   .name = FG_LIT("i0"),
+                                                                   .store = {1 + k, 1},
+                                                                   .revision = 1 + i});
+    }
+    f->ring = ring_bucket_watch(f->bucket, f->registry);
+    f->to_peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 8, .peers_max = 8});
+}
 
 static int setup_with(void **state, unsigned threads,
                       void (*change)(struct fg_limit_settings *limits))
@@ -47,17 +74,17 @@ static int setup_with(void **state, unsigned threads,
 
     fg_budget_init(&f->budget, (size_t)64 << 20);
     fg_clock_manual_init(&f->clock, NOW * FG_SECOND_NS);
+    f->clock.mono_ns = fg_mono_ns(fg_clock_real()); /* deadlines of calls are real */
     f->registry = fg_registry_create();
     fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
     f->loop = fg_loop_create("http-0");
     fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
     f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
-    for (size_t i = 0; i < PEERS; i++)
-        fake_peer_init(&f->peers[i]);
-    struct fg_peer *peers[] = {&f->peers[0].peer, &f->peers[1].peer};
+    make_ring(f);
     f->tenants = tenants_make(&f->limits, change, false, f->registry);
-    f->querier = fg_querier_create(&(struct fg_querier_config){.ingesters = peers,
-                                                               .n_ingesters = PEERS,
+    f->querier = fg_querier_create(&(struct fg_querier_config){.ring = f->ring,
+                                                               .peers = f->to_peers,
+                                                               .hedge_after_ns = FG_MINUTE_NS,
                                                                .work = f->work,
                                                                .tenants = f->tenants,
                                                                .registry = f->registry,
@@ -99,6 +126,10 @@ static int teardown(void **state)
     fg_loop_stop(f->loop);
     fg_loop_destroy(f->loop);
     fg_querier_destroy(f->querier);
+    fg_peers_destroy(f->to_peers);
+    fg_ring_watch_stop(f->ring);
+    fg_ring_watch_destroy(f->ring);
+    fg_bucket_close(f->bucket);
     tenants_free(f->tenants, &f->limits);
     fg_registry_destroy(f->registry);
     for (size_t i = 0; i < PEERS; i++)
@@ -396,6 +427,9 @@ static void a_peer_that_fails(void **state)
     f->peers[1].code = FG_E_UNAVAILABLE;
     assert_int_equal(call(f, "SelectMergeStacktraces", "{" BASE "}"), 503);
     assert_true(head_has(f, "Retry-After"));
+    assert_non_null(strstr(body_of(f), "under revision 2: 0 of 1 needed ingesters answered: "
+                                       "i1: fake peer was told to fail\""));
+    assert_false(head_has(f, "X-Flamegrid-Complete"));
     f->peers[1].code = FG_OK;
     fg_buf_puts(&f->peers[1].payloads[FG_RPC_SELECT], "\xff\xff");
     assert_int_equal(call(f, "SelectMergeStacktraces", "{" BASE "}"), 500);
@@ -403,6 +437,33 @@ static void a_peer_that_fails(void **state)
     assert_int_equal(call(f, "Series", "{" WHEN "}"), 500);
     fg_buf_puts(&f->peers[1].payloads[FG_RPC_POINTS], "\x01\x01\x00\x05");
     assert_int_equal(call(f, "SelectSeries", "{" BASE ",\"step\":1}"), 500);
+}
+
+/* Who asks for it gets what there is, and is told what there is not. */
+static void an_answer_that_is_not_complete(void **state)
+{
+    struct fixture *f = *state;
+
+    STACKS(&f->peers[0], "main 3");
+    STACKS(&f->peers[1], "main 4");
+    assert_int_equal(call(f, "SelectMergeStacktraces?partial=true", "{" BASE "}"), 200);
+    assert_true(head_has(f, "X-Flamegrid-Complete: true"));
+    assert_false(head_has(f, "X-Flamegrid-Missing"));
+    assert_non_null(strstr(body_of(f), "\"total\":\"7\""));
+    f->peers[1].code = FG_E_UNAVAILABLE;
+    assert_int_equal(call(f, "SelectMergeStacktraces?partial=true", "{" BASE "}"), 200);
+    assert_true(head_has(f, "X-Flamegrid-Complete: false"));
+    assert_true(head_has(f, "X-Flamegrid-Missing: i1: fake peer was told to fail"));
+    assert_non_null(strstr(body_of(f), "\"total\":\"3\""));
+    assert_int_equal(ask(f,
+                         "GET /pyroscope/render?query=" CPU "%7B%7D&from=1700000001"
+                         "&until=1700000060 HTTP/1.1\r\nX-Flamegrid-Partial: true",
+                         NULL),
+                     200);
+    assert_true(head_has(f, "X-Flamegrid-Complete: false"));
+    /* What is wrong with the question is said as ever. */
+    f->peers[1].code = FG_E_INVALID;
+    assert_int_equal(call(f, "SelectMergeStacktraces?partial=true", "{" BASE "}"), 400);
 }
 
 static void metadata_is_united(void **state)
@@ -551,11 +612,30 @@ static void protocol_of_connect(void **state)
     assert_int_equal(f->peers[0].calls[FG_RPC_SERIES], 1);
 }
 
+/* One that the member owns. */
+static uint16_t shard_of(struct fixture *f, const char *name)
+{
+    const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
+    fg_auto(fg_ring_view) *view = NULL;
+    uint16_t shard = 0;
+    struct fg_err err;
+
+    assert_int_equal(fg_ring_watch_fresh(f->ring, INT64_MAX, &view, &err), FG_OK);
+    while (fg_ring_view_owners(view, shard, owners) == 0 || !fg_slice_is(owners[0]->name, name))
+        shard++;
+    return shard;
+}
+
 static void stats_of_all_peers(void **state)
 {
     struct fixture *f = *state;
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
+    Fg__Inner__GroupSum sum = FG__INNER__GROUP_SUM__INIT, *sums[] = {&sum};
 
+    sum.shard = shard_of(f, "i1");
+    sum.count = 2;
+    reply.sums = sums;
+    reply.n_sums = 1;
     reply.profiles = 2;
     reply.oldest_ns = 5 * FG_SECOND_NS;
     reply.newest_ns = 6 * FG_SECOND_NS;
@@ -599,6 +679,7 @@ int main(void)
         WITH(stacks_of_all_peers_add_up),
         WITH(ids_that_are_none),
         WITH(a_peer_that_fails),
+        WITH(an_answer_that_is_not_complete),
         WITH(metadata_is_united),
         WITH(series_of_all_peers_add_up),
         WITH(render_draws_both),

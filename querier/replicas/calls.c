@@ -1,0 +1,183 @@
+#include "querier/replicas/calls.h"
+
+#include <time.h>
+
+struct calls {
+    struct calls_pending *pending;
+    pthread_mutex_t lock; /* of all below, and of `ended` and `wanted` of legs */
+    pthread_cond_t changed;
+    unsigned refs; /* of who waits, and of each call under way */
+    size_t n_ended;
+    struct calls_leg *legs;
+};
+
+/* ---- all there are ---- */
+
+void calls_pending_init(struct calls_pending *pending)
+{
+    *pending = (struct calls_pending){.n = 0};
+    (void)pthread_mutex_init(&pending->lock, NULL);
+    (void)pthread_cond_init(&pending->none, NULL);
+}
+
+static void add_pending(struct calls_pending *pending)
+{
+    (void)pthread_mutex_lock(&pending->lock);
+    pending->n++;
+    (void)pthread_mutex_unlock(&pending->lock);
+}
+
+static void remove_pending(struct calls_pending *pending)
+{
+    (void)pthread_mutex_lock(&pending->lock);
+    if (--pending->n == 0)
+        (void)pthread_cond_signal(&pending->none);
+    (void)pthread_mutex_unlock(&pending->lock);
+}
+
+void calls_pending_done(struct calls_pending *pending)
+{
+    (void)pthread_mutex_lock(&pending->lock);
+    while (pending->n > 0)
+        (void)pthread_cond_wait(&pending->none, &pending->lock);
+    (void)pthread_mutex_unlock(&pending->lock);
+    (void)pthread_cond_destroy(&pending->none);
+    (void)pthread_mutex_destroy(&pending->lock);
+}
+
+/* ---- those of one question ---- */
+
+struct calls *calls_create(struct calls_pending *pending)
+{
+    struct calls *calls = fg_new(struct calls);
+    pthread_condattr_t monotonic;
+
+    calls->pending = pending;
+    calls->refs = 1;
+    (void)pthread_mutex_init(&calls->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&calls->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    add_pending(pending);
+    return calls;
+}
+
+static void destroy(struct calls *calls)
+{
+    struct calls_pending *pending = calls->pending;
+
+    while (calls->legs != NULL) {
+        struct calls_leg *leg = calls->legs;
+
+        calls->legs = leg->next;
+        free(leg);
+    }
+    (void)pthread_cond_destroy(&calls->changed);
+    (void)pthread_mutex_destroy(&calls->lock);
+    free(calls);
+    remove_pending(pending);
+}
+
+/* Locked; unlocks. */
+static void unref(struct calls *calls)
+{
+    bool last = --calls->refs == 0;
+
+    (void)pthread_mutex_unlock(&calls->lock);
+    if (last)
+        destroy(calls);
+}
+
+/* On a transport's thread. */
+static void on_done(struct fg_call *call)
+{
+    struct calls_leg *leg = fg_container(call, struct calls_leg, call);
+    struct calls *calls = leg->calls;
+    bool wanted;
+
+    (void)pthread_mutex_lock(&calls->lock);
+    wanted = leg->wanted;
+    leg->ended = true;
+    calls->n_ended++;
+    (void)pthread_cond_signal(&calls->changed);
+    if (wanted) {
+        unref(calls);
+        return;
+    }
+    (void)pthread_mutex_unlock(&calls->lock);
+    fg_call_done(leg->peer, call);
+    (void)pthread_mutex_lock(&calls->lock);
+    unref(calls);
+}
+
+struct calls_leg *calls_send(struct calls *calls, struct fg_peer *peer, enum fg_rpc_method method,
+                             struct fg_slice head, int64_t deadline_mono_ns)
+{
+    struct calls_leg *leg = fg_new(struct calls_leg);
+
+    *leg = (struct calls_leg){.calls = calls, .peer = peer, .wanted = true};
+    leg->call = (struct fg_call){
+        .method = method, .head = head, .deadline_mono_ns = deadline_mono_ns, .done = on_done};
+    (void)pthread_mutex_lock(&calls->lock);
+    leg->next = calls->legs;
+    calls->legs = leg;
+    calls->refs++;
+    (void)pthread_mutex_unlock(&calls->lock);
+    fg_peer_send(peer, &leg->call);
+    return leg;
+}
+
+bool calls_has_ended(struct calls_leg *leg)
+{
+    bool ended;
+
+    (void)pthread_mutex_lock(&leg->calls->lock);
+    ended = leg->ended;
+    (void)pthread_mutex_unlock(&leg->calls->lock);
+    return ended;
+}
+
+void calls_drop(struct calls_leg *leg)
+{
+    bool release;
+
+    (void)pthread_mutex_lock(&leg->calls->lock);
+    release = leg->wanted && leg->ended;
+    leg->wanted = false;
+    (void)pthread_mutex_unlock(&leg->calls->lock);
+    if (release)
+        fg_call_done(leg->peer, &leg->call);
+    else
+        atomic_store(&leg->call.unwanted, true);
+}
+
+void calls_leave(struct calls *calls)
+{
+    for (struct calls_leg *leg = calls->legs; leg != NULL; leg = leg->next)
+        calls_drop(leg);
+    (void)pthread_mutex_lock(&calls->lock);
+    unref(calls);
+}
+
+size_t calls_ended(struct calls *calls)
+{
+    size_t ended;
+
+    (void)pthread_mutex_lock(&calls->lock);
+    ended = calls->n_ended;
+    (void)pthread_mutex_unlock(&calls->lock);
+    return ended;
+}
+
+void calls_wait(struct calls *calls, size_t ended, int64_t until_mono_ns)
+{
+    struct timespec until = {.tv_sec = until_mono_ns / FG_SECOND_NS,
+                             .tv_nsec = until_mono_ns % FG_SECOND_NS};
+    int rc = 0;
+
+    (void)pthread_mutex_lock(&calls->lock);
+    while (calls->n_ended <= ended && rc == 0)
+        rc = pthread_cond_timedwait(&calls->changed, &calls->lock, &until);
+    (void)pthread_mutex_unlock(&calls->lock);
+}

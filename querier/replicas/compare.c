@@ -1,0 +1,293 @@
+#include "querier/replicas/compare.h"
+
+#include <stdlib.h>
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT,
+                   "the query needs more memory than one may have: ingesters "
+                   "differ in too many profiles");
+}
+
+static int cmp_groups(uint16_t a_shard, uint32_t a_window, uint16_t b_shard, uint32_t b_window)
+{
+    if (a_shard != b_shard)
+        return a_shard < b_shard ? -1 : 1;
+    return (a_window > b_window) - (a_window < b_window);
+}
+
+/* ---- reading ---- */
+
+static struct fg_id id_at(struct fg_slice ids, size_t i)
+{
+    return fg_id_get(ids.ptr + i * FG_ID_BYTES);
+}
+
+static bool are_ascending(struct fg_slice ids)
+{
+    for (size_t i = 1; i < ids.len / FG_ID_BYTES; i++)
+        if (fg_id_cmp(id_at(ids, i - 1), id_at(ids, i)) >= 0)
+            return false;
+    return true;
+}
+
+static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct shard_map *summed,
+                             struct compare_sum *ret_sum, struct fg_err *err)
+{
+    struct fg_slice ids = fg_bytes(from->ids.data, from->ids.len);
+
+    if (from->shard > UINT16_MAX || !shard_map_has(summed, (uint16_t)from->shard))
+        return fg_fail(err, FG_E_CORRUPT, "sum of shard %u, which was not asked for", from->shard);
+    if (from->digest.len != 0 && from->digest.len != FG_ID_BYTES)
+        return fg_fail(err, FG_E_CORRUPT, "sum of shard %u: %zu bytes", from->shard,
+                       from->digest.len);
+    if (ids.len % FG_ID_BYTES != 0 || !are_ascending(ids))
+        return fg_fail(err, FG_E_CORRUPT, "ids of shard %u: %zu bytes, or not ascending",
+                       from->shard, ids.len);
+    *ret_sum = (struct compare_sum){
+        .shard = (uint16_t)from->shard,
+        .window = from->window,
+        .count = from->count,
+        .digest = from->digest.len == 0 ? (struct fg_id){0} : fg_id_get(from->digest.data),
+        .ids = ids,
+    };
+    return FG_OK;
+}
+
+enum fg_code compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
+                          const struct shard_map *summed, struct fg_arena *arena,
+                          struct compare_answer *ret_answer, struct fg_err *err)
+{
+    struct compare_sum *read = fg_arena_new(arena, struct compare_sum, n);
+
+    if (read == NULL)
+        return too_large(err);
+    for (size_t i = 0; i < n; i++) {
+        if (read_sum(sums[i], summed, &read[i], err) != FG_OK)
+            return err->code;
+        if (i > 0 &&
+            cmp_groups(read[i - 1].shard, read[i - 1].window, read[i].shard, read[i].window) >= 0)
+            return fg_fail(err, FG_E_CORRUPT, "sums of groups are not in order");
+    }
+    *ret_answer = (struct compare_answer){.sums = read, .n = n, .summed = *summed};
+    return FG_OK;
+}
+
+/* ---- group after group ---- */
+
+struct entry {
+    const struct compare_sum *sum;
+    uint32_t from;
+};
+
+static int cmp_entries(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    int order = cmp_groups(a->sum->shard, a->sum->window, b->sum->shard, b->sum->window);
+
+    return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
+}
+
+static enum fg_code list_entries(const struct compare_answer *answers, uint32_t n,
+                                 struct fg_arena *arena, struct entry **ret_entries, size_t *ret_n,
+                                 struct fg_err *err)
+{
+    struct entry *entries;
+    size_t total = 0, at = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        total += answers[i].n;
+    entries = fg_arena_new(arena, struct entry, total);
+    if (entries == NULL)
+        return too_large(err);
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t k = 0; k < answers[i].n; k++)
+            entries[at++] = (struct entry){&answers[i].sums[k], i};
+    if (total > 1)
+        qsort(entries, total, sizeof *entries, cmp_entries);
+    *ret_entries = entries;
+    *ret_n = total;
+    return FG_OK;
+}
+
+/* The end of those that are of the same group as the first one. */
+static size_t group_end(const struct entry *entries, size_t n, size_t from)
+{
+    const struct compare_sum *first = entries[from].sum;
+    size_t end = from + 1;
+
+    while (end < n && cmp_groups(first->shard, first->window, entries[end].sum->shard,
+                                 entries[end].sum->window) == 0)
+        end++;
+    return end;
+}
+
+/* ---- comparing ---- */
+
+struct work {
+    const struct compare_answer *answers;
+    uint32_t n;
+    struct fg_arena *arena;
+    struct compare_result *result;
+};
+
+/* Whose data counts for the shard; n: nobody's. */
+static uint32_t data_of(const struct work *work, uint16_t shard)
+{
+    uint32_t i = 0;
+
+    while (i < work->n && !shard_map_has(&work->answers[i].data, shard))
+        i++;
+    return i;
+}
+
+/* Does anybody count something else than the data's own answer does? Who counts nothing has nothing
+ * that would be missing. */
+static bool differs(const struct entry *entries, size_t n, const struct compare_sum *own)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct compare_sum *sum = entries[i].sum;
+
+        if (sum->count > 0 &&
+            (sum->count != own->count || fg_id_cmp(sum->digest, own->digest) != 0))
+            return true;
+    }
+    return false;
+}
+
+static enum fg_code add_differ(struct work *work, const struct compare_sum *sum, struct fg_err *err)
+{
+    struct compare_result *result = work->result;
+
+    if (!fg_arena_grow(work->arena, &result->differ, result->n_differ, 1, &result->cap_differ,
+                       sizeof *result->differ))
+        return too_large(err);
+    result->differ[result->n_differ++] = (struct compare_group){sum->shard, sum->window};
+    return FG_OK;
+}
+
+static enum fg_code add_missing(struct work *work, const struct entry *entry, struct fg_id id,
+                                struct fg_err *err)
+{
+    struct compare_result *result = work->result;
+
+    if (!fg_arena_grow(work->arena, &result->missing, result->n_missing, 1, &result->cap_missing,
+                       sizeof *result->missing))
+        return too_large(err);
+    result->missing[result->n_missing++] =
+        (struct compare_missing){entry->from, entry->sum->shard, id};
+    return FG_OK;
+}
+
+/* Both are ascending. */
+static enum fg_code add_others(struct work *work, const struct entry *entry, struct fg_slice own,
+                               struct fg_err *err)
+{
+    size_t n = entry->sum->ids.len / FG_ID_BYTES, n_own = own.len / FG_ID_BYTES, k = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct fg_id id = id_at(entry->sum->ids, i);
+
+        while (k < n_own && fg_id_cmp(id_at(own, k), id) < 0)
+            k++;
+        if ((k == n_own || fg_id_cmp(id_at(own, k), id) != 0) &&
+            add_missing(work, entry, id, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static int cmp_by_id(const void *left, const void *right)
+{
+    const struct compare_missing *a = left, *b = right;
+    int order = fg_id_cmp(a->id, b->id);
+
+    return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
+}
+
+/* What several have is asked of one. */
+static void drop_doubles(struct compare_result *result, uint32_t from)
+{
+    uint32_t kept = from;
+
+    if (result->n_missing - from < 2)
+        return;
+    qsort(result->missing + from, result->n_missing - from, sizeof *result->missing, cmp_by_id);
+    for (uint32_t i = from; i < result->n_missing; i++)
+        if (kept == from || fg_id_cmp(result->missing[kept - 1].id, result->missing[i].id) != 0)
+            result->missing[kept++] = result->missing[i];
+    result->n_missing = kept;
+}
+
+static enum fg_code compare_group(struct work *work, const struct entry *entries, size_t n,
+                                  struct fg_err *err)
+{
+    static const struct compare_sum nothing;
+    uint32_t owner = data_of(work, entries[0].sum->shard), before = work->result->n_missing;
+    const struct compare_sum *own = &nothing;
+
+    for (size_t i = 0; i < n; i++)
+        if (entries[i].from == owner)
+            own = entries[i].sum;
+    /* Of data without sums nobody knows what it is made of. */
+    if ((owner < work->n && !shard_map_has(&work->answers[owner].summed, entries[0].sum->shard)) ||
+        differs(entries, n, own))
+        return add_differ(work, entries[0].sum, err);
+    for (size_t i = 0; i < n; i++)
+        if (entries[i].from != owner && add_others(work, &entries[i], own->ids, err) != FG_OK)
+            return err->code;
+    drop_doubles(work->result, before);
+    return FG_OK;
+}
+
+static int cmp_by_from(const void *left, const void *right)
+{
+    const struct compare_missing *a = left, *b = right;
+
+    if (a->from != b->from)
+        return a->from < b->from ? -1 : 1;
+    return fg_id_cmp(a->id, b->id);
+}
+
+enum fg_code compare_answers(const struct compare_answer *answers, uint32_t n,
+                             struct fg_arena *arena, struct compare_result *ret_result,
+                             struct fg_err *err)
+{
+    struct compare_result result = {0};
+    struct work work = {answers, n, arena, &result};
+    struct entry *entries = NULL;
+    size_t n_entries = 0;
+
+    if (list_entries(answers, n, arena, &entries, &n_entries, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0, end; i < n_entries; i = end) {
+        end = group_end(entries, n_entries, i);
+        if (compare_group(&work, entries + i, end - i, err) != FG_OK)
+            return err->code;
+    }
+    if (result.n_missing > 1)
+        qsort(result.missing, result.n_missing, sizeof *result.missing, cmp_by_from);
+    *ret_result = result;
+    return FG_OK;
+}
+
+enum fg_code compare_greatest(const struct compare_answer *answers, uint32_t n,
+                              struct fg_arena *arena, uint64_t *ret_count, struct fg_err *err)
+{
+    struct entry *entries = NULL;
+    size_t n_entries = 0;
+    uint64_t count = 0;
+
+    if (list_entries(answers, n, arena, &entries, &n_entries, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0, end; i < n_entries; i = end) {
+        uint64_t greatest = 0;
+
+        end = group_end(entries, n_entries, i);
+        for (size_t k = i; k < end; k++)
+            greatest = FG_MAX(greatest, entries[k].sum->count);
+        count += greatest;
+    }
+    *ret_count = count;
+    return FG_OK;
+}

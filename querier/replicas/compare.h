@@ -1,0 +1,86 @@
+/*
+ * Replicas' answers side by side: what is in the data that one of them sent, and what do others
+ * have besides? An answer says what it holds of each group by a count and the sum of the ids, or by
+ * the ids (proto/inner.proto, GroupSum).
+ *
+ * Of each shard the data of one answer counts. The answer's sums say what that data is made of,
+ * since they are of the same moment. So with equal counts and sums nothing is missing; ids that
+ * others have and the data has not are missing; and where counts or sums differ, ids are needed
+ * first.
+ *
+ * A pure value: no I/O, memory in the arena. Thread: any.
+ */
+#ifndef FG_QUERIER_REPLICAS_COMPARE_H
+#define FG_QUERIER_REPLICAS_COMPARE_H
+
+#include "common/base/arena.h"
+#include "common/base/err.h"
+#include "common/base/hash.h"
+#include "proto/inner.pb-c.h"
+
+/* Shards of a range: bit i, the lowest of byte 0 first, is the shard first + i. */
+struct shard_map {
+    uint16_t first;
+    struct fg_slice bits;
+};
+
+static inline bool shard_map_has(const struct shard_map *map, uint16_t shard)
+{
+    size_t bit = (size_t)shard - map->first;
+
+    return shard >= map->first && bit / 8 < map->bits.len &&
+           (map->bits.ptr[bit / 8] >> bit % 8 & 1) != 0;
+}
+
+struct compare_sum {
+    uint16_t shard;
+    uint32_t window;
+    uint64_t count;
+    struct fg_id digest;
+    struct fg_slice ids; /* as on the wire, ascending */
+};
+
+struct compare_answer {
+    struct compare_sum *sums; /* ascending by shard, then window */
+    size_t n;
+    struct shard_map data;   /* shards of which its data counts; no other answer's does */
+    struct shard_map summed; /* of which it was asked for sums */
+};
+
+/* Reads and checks the sums of a reply that was asked for those of `summed`; ids are borrowed.
+ * FG_E_CORRUPT, FG_E_LIMIT. */
+enum fg_code compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
+                          const struct shard_map *summed, struct fg_arena *arena,
+                          struct compare_answer *ret_answer, struct fg_err *err) fg_must_check;
+
+struct compare_group {
+    uint16_t shard;
+    uint32_t window;
+};
+
+/* A profile that is in no data, and an answer that has it. */
+struct compare_missing {
+    uint32_t from;
+    uint16_t shard;
+    struct fg_id id;
+};
+
+struct compare_result {
+    struct compare_group *differ; /* of these ids are needed; ascending */
+    uint32_t n_differ, cap_differ;
+    struct compare_missing *missing; /* of all other groups; by `from`, no id twice in a group */
+    uint32_t n_missing, cap_missing;
+};
+
+/* In the arena. FG_E_LIMIT. */
+enum fg_code compare_answers(const struct compare_answer *answers, uint32_t n,
+                             struct fg_arena *arena, struct compare_result *ret_result,
+                             struct fg_err *err) fg_must_check;
+
+/* Of each group the greatest count that an answer has, added up: at least as many profiles as one
+ * of them holds, at most as many as all do. FG_E_LIMIT. */
+enum fg_code compare_greatest(const struct compare_answer *answers, uint32_t n,
+                              struct fg_arena *arena, uint64_t *ret_count,
+                              struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,121 @@
+#include "querier/replicas/heads.h"
+
+static Fg__Inner__MatchOp match_op(enum fg_match_op op)
+{
+    switch (op) {
+    case FG_MATCH_NE:
+        return FG__INNER__MATCH_OP__NE;
+    case FG_MATCH_RE:
+        return FG__INNER__MATCH_OP__RE;
+    case FG_MATCH_NRE:
+        return FG__INNER__MATCH_OP__NRE;
+    case FG_MATCH_EQ:
+        break;
+    }
+    return FG__INNER__MATCH_OP__EQ;
+}
+
+static Fg__Inner__Matcher *make_matcher(struct fg_arena *arena, const struct fg_matcher *from)
+{
+    Fg__Inner__Matcher *matcher = fg_arena_new(arena, Fg__Inner__Matcher, 1);
+
+    if (matcher == NULL)
+        return NULL;
+    fg__inner__matcher__init(matcher);
+    matcher->op = match_op(from->op);
+    matcher->name = fg_arena_text(arena, from->name);
+    matcher->value = fg_arena_text(arena, from->value);
+    return matcher->name == NULL || matcher->value == NULL ? NULL : matcher;
+}
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+}
+
+enum fg_code heads_matchers(struct fg_arena *arena, const struct fg_selector *selector,
+                            size_t *ret_n, Fg__Inner__Matcher ***ret_matchers, struct fg_err *err)
+{
+    Fg__Inner__Matcher **matchers = fg_arena_new(arena, Fg__Inner__Matcher *, selector->n_matchers);
+
+    if (matchers == NULL)
+        return too_large(err);
+    for (size_t i = 0; i < selector->n_matchers; i++) {
+        matchers[i] = make_matcher(arena, &selector->matchers[i]);
+        if (matchers[i] == NULL)
+            return too_large(err);
+    }
+    *ret_n = selector->n_matchers;
+    *ret_matchers = matchers;
+    return FG_OK;
+}
+
+static enum fg_code make_deletion(struct fg_arena *arena, const struct fg_deletion *from,
+                                  Fg__Inner__Deletion **ret_deletion, struct fg_err *err)
+{
+    Fg__Inner__Deletion *deletion = fg_arena_new(arena, Fg__Inner__Deletion, 1);
+
+    if (deletion == NULL)
+        return too_large(err);
+    fg__inner__deletion__init(deletion);
+    deletion->start_ns = from->start_ns;
+    deletion->end_ns = from->end_ns;
+    *ret_deletion = deletion;
+    return heads_matchers(arena, &from->selector, &deletion->n_matchers, &deletion->matchers, err);
+}
+
+static enum fg_code make_deletions(const struct question *question, const struct fg_deletions *from,
+                                   const struct replicas_head *head, struct heads_tenant *tenant,
+                                   struct fg_err *err)
+{
+    tenant->deletions = fg_arena_new(question->arena, Fg__Inner__Deletion *, from->count);
+    if (tenant->deletions == NULL)
+        return too_large(err);
+    for (uint32_t i = 0; i < from->count; i++)
+        if (fg_deletion_meets(&from->items[i], head->start_ns, head->end_ns) &&
+            make_deletion(question->arena, &from->items[i],
+                          &tenant->deletions[tenant->n_deletions++], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+enum fg_code heads_tenant(const struct question *question, size_t tenant,
+                          const struct replicas_head *head, struct heads_tenant *ret_tenant,
+                          struct fg_err *err)
+{
+    *ret_tenant = (struct heads_tenant){
+        .name = fg_arena_text(question->arena, question->tenants.ids[tenant])};
+    if (ret_tenant->name == NULL)
+        return too_large(err);
+    return make_deletions(question, &question->deletions[tenant], head, ret_tenant, err);
+}
+
+/* The head in bytes, in the arena. */
+static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head)
+{
+    /* One more: a head of nothing but zeros has no bytes, and is there. */
+    uint8_t *bytes = fg_arena_alloc(arena, protobuf_c_message_get_packed_size(head) + 1);
+
+    return bytes == NULL ? fg_bytes(NULL, 0)
+                         : fg_bytes(bytes, protobuf_c_message_pack(head, bytes));
+}
+
+enum fg_code heads_pack(const struct replicas_head *head, const struct heads_leg *leg,
+                        struct fg_arena *arena, struct fg_slice *ret_bytes, struct fg_err *err)
+{
+    uint8_t store[FG_ID_BYTES];
+
+    if (leg->store != NULL)
+        fg_id_put(store, *leg->store);
+    *head->tenant = leg->tenant->name;
+    *head->n_deletions = leg->tenant->n_deletions;
+    *head->deletions = leg->tenant->deletions;
+    *head->store =
+        leg->store == NULL ? (ProtobufCBinaryData){0} : (ProtobufCBinaryData){sizeof store, store};
+    *head->shards = leg->shards;
+    if (head->only_ids != NULL)
+        *head->only_ids = leg->only_ids;
+    *ret_bytes = pack(arena, head->message);
+    *head->store = (ProtobufCBinaryData){0}; /* it was ours */
+    return ret_bytes->ptr == NULL ? too_large(err) : FG_OK;
+}

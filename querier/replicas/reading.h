@@ -1,0 +1,90 @@
+/*
+ * What all replicas together hold of one tenant's profiles, for one thing that a question wants to
+ * know (protocol.md, Read): of each shard the data of one ingester, sums of the others that own it,
+ * and what these have besides.
+ *
+ *    ASKING -----------------------------> FETCHING ---------------> DONE
+ *      |  ^      enough have answered:        |  what was missing
+ *      |  |      sums are compared            |  came
+ *      |  +-- again: some groups differ, ids  |
+ *      |  |   of them are needed              |
+ *      |  +-- again, without who failed ------+
+ *      +-----------------------------------------------------------> DONE
+ *        nothing is missing; or the question takes what there is
+ *
+ * Asking. A member that fails, or is too slow, is as if it was not there: others that own the same
+ * are asked in its place (stand-ins), as far as it takes. One that was only slow counts when it
+ * answers after all. Where it is not enough in the end the question fails, or takes what there is
+ * and says so.
+ *
+ * Each attempt asks everything anew, since data, sums and ids have to be of one moment. What
+ * differs in a second attempt came in between, so the third is likely to be the last; a fourth
+ * takes all by ids, which do not differ from themselves.
+ *
+ * With one ingester that is always the same one there is one call, without shards or sums.
+ *
+ * Thread: the question's.
+ */
+#ifndef FG_QUERIER_REPLICAS_READING_H
+#define FG_QUERIER_REPLICAS_READING_H
+
+#include "querier/replicas/calls.h"
+#include "querier/replicas/compare.h"
+#include "querier/replicas/heads.h"
+#include "querier/replicas/roles.h"
+
+enum reading_state { READING_ASKING, READING_FETCHING, READING_DONE };
+
+struct reading_leg;
+struct reading_failure;
+
+struct reading {
+    /* Set before reading_start(); borrowed. */
+    struct question *question;
+    struct calls *calls;
+    struct fg_arena *arena;
+    enum fg_rpc_method method;
+    const struct replicas_head *head;
+    size_t tenant;        /* of the question */
+    uint16_t first, last; /* shards */
+    uint32_t turn;        /* prefers other members */
+    bool last_try;        /* a fresher snapshot will not be had */
+
+    enum reading_state state;
+    struct heads_tenant about;
+    struct fg_ring_reads reads;
+    struct reading_leg *legs; /* of this attempt */
+    unsigned attempts, differed;
+    int64_t begun_mono_ns; /* of the machine's clock, as all times of calls */
+    int64_t ids_since_ns;
+    Fg__Inner__Group **ids_of;
+    uint32_t n_ids_of, cap_ids_of;
+    uint64_t down[FG_RING_READS_WORDS], slow[FG_RING_READS_WORDS]; /* not to be asked */
+    bool needs_slow; /* but it does not do without them */
+    bool patient;    /* what is fetched is waited for, however long it takes */
+    bool too_old;    /* somebody said that ring or snapshot are */
+    struct reading_failure *failures;
+};
+
+enum fg_code reading_start(struct reading *reading, struct fg_err *err) fg_must_check;
+
+/*
+ * Goes on as far as it can without waiting. *ret_moved: something has happened. Failures: what
+ * members said of the question itself; FG_E_UNAVAILABLE: not enough of them answered;
+ * FG_E_PRECONDITION: ring or snapshot are too old; FG_E_CORRUPT; FG_E_LIMIT.
+ */
+enum fg_code reading_step(struct reading *reading, bool *ret_moved,
+                          struct fg_err *err) fg_must_check;
+
+/* When something is due though nobody answers; INT64_MAX: nothing. */
+int64_t reading_wake_mono_ns(const struct reading *reading);
+
+/* Takes one reply; its slices are gone afterwards. */
+typedef enum fg_code (*replicas_reply)(struct question *question, const struct fg_call *call,
+                                       void *arg, struct fg_err *err);
+
+/* DONE: hands over what the answer is made of. */
+enum fg_code reading_deliver(struct reading *reading, replicas_reply take, void *arg,
+                             struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,174 @@
+#include "querier/replicas/replicas.h"
+
+#include "common/ring/shard.h"
+#include "common/ring/watch.h"
+
+struct asked {
+    struct fg_arena *arena;
+    struct calls *calls;
+    struct reading *readings; /* of each tenant */
+    size_t n;
+};
+
+/* How long a wait lasts before somebody looks whether the client is still there. */
+static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;
+
+/* ---- the ring ---- */
+
+enum fg_code replicas_begin(struct question *question, bool fresh, struct fg_err *err)
+{
+    struct fg_querier *querier = question->querier;
+
+    if (querier->ring == NULL || (question->ring != NULL && !fresh))
+        return FG_OK;
+    replicas_end(question);
+    if (fg_ring_watch_fresh(querier->ring, question->deadline_mono_ns, &question->ring, err) !=
+        FG_OK)
+        return fg_wrap(err, "ring");
+    return FG_OK;
+}
+
+void replicas_end(struct question *question)
+{
+    fg_ring_view_unref(fg_take(question->ring));
+}
+
+/* ---- which shards ---- */
+
+/* The service that all series are of; empty: there is none that is named. */
+static struct fg_slice only_service(const struct fg_selector *selector)
+{
+    for (size_t i = 0; selector != NULL && i < selector->n_matchers; i++)
+        if (selector->matchers[i].op == FG_MATCH_EQ &&
+            fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE))
+            return selector->matchers[i].value;
+    return fg_bytes(NULL, 0);
+}
+
+/*
+ * Of a service all shards that it may ever have had, and not only those that the tenant's limit
+ * says now: limits change at other moments in distributors than here, and what was written under an
+ * older one may be in no block for hours. It costs calls to ingesters that have nothing, which
+ * answer from memory.
+ */
+static void find_shards(const struct question *question, const struct replicas_head *head,
+                        struct reading *reading)
+{
+    struct fg_slice service = only_service(head->selector);
+
+    reading->first = 0;
+    reading->last = UINT16_MAX;
+    if (service.len == 0)
+        return;
+    reading->first =
+        fg_shard_first(question->tenants.ids[reading->tenant], service, FG_SHARD_SPREAD_MAX);
+    reading->last = (uint16_t)(reading->first + (1u << FG_SHARD_SPREAD_MAX) - 1);
+}
+
+/* ---- asking ---- */
+
+void replicas_drop(struct asked *asked)
+{
+    calls_leave(asked->calls);
+    fg_arena_destroy(asked->arena); /* with itself */
+}
+
+static struct asked *create(const struct question *question)
+{
+    struct fg_arena *arena = fg_arena_create(question->querier->answer_max_bytes);
+    struct asked *asked = fg_arena_new(arena, struct asked, 1);
+
+    fg_assert(asked != NULL);
+    asked->arena = arena;
+    asked->calls = calls_create(&question->querier->pending);
+    asked->n = question->tenants.n;
+    asked->readings = fg_arena_new(arena, struct reading, asked->n);
+    fg_assert(asked->readings != NULL); /* of a few tenants, in an arena of a megabyte at least */
+    return asked;
+}
+
+enum fg_code replicas_ask(struct question *question, enum fg_rpc_method method,
+                          const struct replicas_head *head, bool last_try, struct asked **ret_asked,
+                          struct fg_err *err)
+{
+    uint32_t turn = atomic_fetch_add(&question->querier->turn, 1);
+    struct asked *asked;
+
+    if (question_check(question, err) != FG_OK)
+        return err->code;
+    asked = create(question);
+    for (size_t i = 0; i < asked->n; i++) {
+        struct reading *reading = &asked->readings[i];
+
+        *reading = (struct reading){
+            .question = question,
+            .calls = asked->calls,
+            .arena = asked->arena,
+            .method = method,
+            .head = head,
+            .tenant = i,
+            .turn = turn,
+            .last_try = last_try,
+        };
+        find_shards(question, head, reading);
+        if (reading_start(reading, err) != FG_OK) {
+            replicas_drop(asked);
+            return err->code;
+        }
+    }
+    *ret_asked = asked;
+    return FG_OK;
+}
+
+/* ---- waiting ---- */
+
+/* All go on as far as they can. *ret_wake_mono_ns: when to look again at the latest. */
+static enum fg_code step_all(struct asked *asked, bool *ret_done, int64_t *ret_wake_mono_ns,
+                             struct fg_err *err)
+{
+    bool done = true;
+    int64_t wake_ns = INT64_MAX;
+
+    for (size_t i = 0; i < asked->n; i++) {
+        struct reading *reading = &asked->readings[i];
+        bool moved = true;
+
+        while (moved)
+            if (reading_step(reading, &moved, err) != FG_OK)
+                return err->code;
+        done = done && reading->state == READING_DONE;
+        wake_ns = FG_MIN(wake_ns, reading_wake_mono_ns(reading));
+    }
+    *ret_done = done;
+    *ret_wake_mono_ns = wake_ns;
+    return FG_OK;
+}
+
+static enum fg_code wait_for_all(struct question *question, struct asked *asked, struct fg_err *err)
+{
+    for (;;) {
+        size_t ended = calls_ended(asked->calls); /* before looking at any */
+        int64_t wake_ns = INT64_MAX;
+        bool done = false;
+
+        if (step_all(asked, &done, &wake_ns, err) != FG_OK)
+            return err->code;
+        if (done)
+            return FG_OK;
+        if (question_check(question, err) != FG_OK)
+            return err->code;
+        calls_wait(asked->calls, ended,
+                   FG_MIN(wake_ns, fg_mono_ns(fg_clock_real()) + LOOK_EVERY_NS));
+    }
+}
+
+enum fg_code replicas_take(struct question *question, struct asked *asked, replicas_reply take,
+                           void *arg, struct fg_err *err)
+{
+    enum fg_code code = wait_for_all(question, asked, err);
+
+    for (size_t i = 0; i < asked->n && code == FG_OK; i++)
+        code = reading_deliver(&asked->readings[i], take, arg, err);
+    replicas_drop(asked);
+    return code;
+}

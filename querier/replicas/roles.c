@@ -1,0 +1,38 @@
+#include "querier/replicas/roles.h"
+
+/* Its place in the list; it is added if it is not there. */
+static unsigned place_of(struct roles *roles, uint32_t member)
+{
+    unsigned i = 0;
+
+    while (i < roles->n && roles->members[i] != member)
+        i++;
+    if (i == roles->n)
+        roles->members[roles->n++] = member;
+    return i;
+}
+
+void roles_of(const struct fg_ring_view *view, uint16_t shard,
+              const uint64_t among[FG_RING_READS_WORDS], struct roles *ret_roles)
+{
+    unsigned times[ROLES_MAX] = {0}, best = 0;
+
+    ret_roles->n = 0;
+    for (uint32_t r = view->ring.n_revisions; r-- > 0;)
+        for (unsigned i = 0; i < view->tables[r]->n_owners; i++) {
+            uint32_t member = fg_ring_view_owner(view, r, shard, i);
+
+            if ((among[member / 64] >> member % 64 & 1) != 0 &&
+                !fg_ring_is_done(&view->ring.members[member], view->tables[r]->revision))
+                times[place_of(ret_roles, member)]++;
+        }
+    for (unsigned i = 1; i < ret_roles->n; i++)
+        if (times[i] > times[best])
+            best = i;
+    if (ret_roles->n > 0) {
+        uint32_t member = ret_roles->members[best];
+
+        ret_roles->members[best] = ret_roles->members[0];
+        ret_roles->members[0] = member;
+    }
+}
