@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 import flamegrid
+import link
 
 STOP_TIMEOUT_S = 180  # it waits for answers, settles what it sent, and asks for all of it once more
 
@@ -14,12 +16,14 @@ class Canary:
     """One process. Use as a context: it ends with it. What it says is in the file log_path."""
 
     def __init__(self, url, *arguments, query_url=None):
+        self.port = link.quiet_port()
         handle, self.log_path = tempfile.mkstemp(prefix="flamegrid-canary.")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("FLAMEGRID_", "FG_"))}
         environment["NO_PROXY"] = "127.0.0.1"
         with os.fdopen(handle, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [flamegrid.binary(), "canary", "--url", url, "--query-url", query_url or url, *arguments],
+                [flamegrid.binary(), "canary", "--url", url, "--query-url", query_url or url,
+                 "--listen", "127.0.0.1:%d" % self.port, *arguments],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=environment, text=True)
 
     def __enter__(self):
@@ -39,6 +43,22 @@ class Canary:
     def stop(self):
         self.process.send_signal(signal.SIGINT)
         return self.finish()
+
+    def wait_started(self):
+        """Until it can be asked for its counts."""
+        while self.process.poll() is None:
+            try:
+                self.counts()
+                return self
+            except OSError:
+                time.sleep(0.02)
+        raise RuntimeError("the canary ended with %d:\n%s" % (self.process.returncode, self.log()))
+
+    def counts(self):
+        """{metric's name without its prefix: value} of now."""
+        body = flamegrid.Client(self.port).send("GET", "/metrics")[1].decode()
+        lines = [line.split(" ") for line in body.splitlines() if not line.startswith("#")]
+        return {name[len("flamegrid_canary_"):]: float(value) for name, value in lines}
 
     def log(self):
         with open(self.log_path, encoding="utf-8") as log:

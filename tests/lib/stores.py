@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -67,6 +68,13 @@ class Store:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+    def pause(self):
+        """Connections stay, and nobody answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def make_bucket(self):
         try:

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""A cluster of real processes, with faults drawn by a seed: no acknowledged profile is lost, none counts twice.
+
+    faults_test.py [-k REGEX] [--rounds N] [--seed N] [--keep]
+
+`flamegrid canary` is the client: it pushes profiles of known values, asks for them all the time, and names those that
+an answer lacks or has twice. Two distributors and two queriers are behind one address each. With -k and --rounds a
+case runs for as long as one likes; --keep leaves the folder with logs and data of a case that failed.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import canary  # noqa: E402
+import cluster as clusters  # noqa: E402
+import flamegrid  # noqa: E402
+import link  # noqa: E402
+import stores  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+RATE = ["--rate", "40/s", "--reads", "10/s", "--services", "3", "--settle", "60s"]
+SPAN_S = (0.5, 4)  # of a fault
+PROGRESS_S = 30  # after a fault pushes and answers are there again
+DRAIN_S = 90
+FULL_DISK_MIB = 16
+
+
+class Run:
+    """A cluster with a canary on it, from start to the last look at what is in the bucket."""
+
+    def __init__(self, rng, keep, **shape):
+        self.rng, self.keep = rng, keep
+        self.cluster = clusters.Cluster(**shape)
+        self.bird = None
+
+    def __enter__(self):
+        try:
+            self.cluster.start()
+            self.bird = canary.Canary("http://127.0.0.1:%d" % self.cluster.push.port, *RATE,
+                                      query_url="http://127.0.0.1:%d" % self.cluster.query.port)
+            self.bird.wait_started()
+            self.progress("the start")
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, kind, fault, trace):
+        self.cluster.keep = self.keep and kind is not None
+        if self.bird and self.cluster.keep:
+            shutil.copy(self.bird.log_path, os.path.join(self.cluster.folder, "canary.log"))
+        if self.bird:
+            self.bird.__exit__()
+        self.cluster.__exit__()
+
+    def draw(self, *kinds):
+        return self.rng.choice(self.cluster.of(*kinds))
+
+    def span(self):
+        return self.rng.uniform(*SPAN_S)
+
+    def counts(self):
+        counts = self.bird.counts()
+        wrong = {name: counts["profiles_%s_total" % name] for name in ("lost", "double", "foreign")}
+        check(not any(wrong.values()), "%s\n%s", wrong, self.bird.errors())
+        return counts
+
+    def progress(self, after):
+        """Pushes are acknowledged and questions answered again, and nothing is wrong with the answers."""
+        first, deadline = self.counts(), time.monotonic() + PROGRESS_S
+        while True:
+            now = self.counts()
+            if all(now[name] > first[name] + 3 for name in ("profiles_acknowledged_total", "reads_total")):
+                return
+            check(time.monotonic() < deadline, "%d s after %s: %s, then %s\n%s", PROGRESS_S, after, first, now,
+                  self.bird.log()[-2000:])
+            time.sleep(0.1)
+
+    def failures(self):
+        counts = self.counts()
+        return [int(counts[name]) for name in ('push_failures_total{reason="refused"}',
+                                               'push_failures_total{reason="unanswered"}', "reads_unavailable_total")]
+
+    def finish(self):
+        """The canary's own last check; then all of it is in the bucket, once."""
+        code, sums = self.bird.stop()
+        check(code == 0, "canary: exit code %d, %s\n%s", code, sums, self.bird.errors())
+        check(sums["unknown"] == 0, "never acknowledged: %s\n%s", sums, self.bird.log()[-2000:])
+        for member in self.cluster.of("ingester"):
+            status, body = member.send("POST", "/ingester/flush", DRAIN_S)
+            check(status == 200, "flush of %s: %d %s", member.name, status, body)
+        for kinds in (("distributor", "querier", "compactor"), ("ingester",)):
+            for member in self.cluster.of(*kinds):
+                member.terminate()
+        stored = self.cluster.verify()
+        check(stored == sums["acknowledged"], "%d profiles are in the bucket, %s", stored, sums)
+        return sums
+
+
+# ---- faults: each begins, lasts for a while and is healed ----
+
+def killed(run):
+    member = run.draw("ingester", "distributor", "querier", "compactor")
+    member.kill()
+    time.sleep(run.span())
+    member.start().wait_ready()
+    return member.name
+
+
+def paused(run):
+    member = run.draw("ingester", "distributor", "querier", "compactor")
+    member.signal(signal.SIGSTOP)
+    time.sleep(run.span())
+    member.signal(signal.SIGCONT)
+    return member.name
+
+
+def restarted(run):
+    member = run.draw("ingester", "distributor", "querier", "compactor")
+    member.terminate()
+    member.start().wait_ready()
+    return member.name
+
+
+def partitioned(run):
+    member, mode = run.draw("ingester"), run.rng.choice([link.CUT, link.HELD, link.ANSWERS_HELD])
+    member.link.set(mode)
+    time.sleep(run.span())
+    member.link.set(link.OPEN)
+    return "%s, %s" % (member.name, mode)
+
+
+def wiped(run):
+    """Once what an earlier one lost has drained: two lost disks at a time are more than three replicas stand."""
+    run.cluster.wait_drained(DRAIN_S)
+    member = run.draw("ingester")
+    member.kill()
+    member.wipe()
+    time.sleep(run.span())
+    member.start().wait_ready()
+    run.cluster.wait_drained(DRAIN_S)
+    return member.name
+
+
+def two_at_once(run):
+    """An ingester held up, and one of the others that nobody owns anything by."""
+    held, other = run.draw("ingester"), run.draw("distributor", "querier", "compactor")
+    held.link.set(link.HELD)
+    other.kill()
+    time.sleep(run.span())
+    other.start().wait_ready()
+    held.link.set(link.OPEN)
+    return "%s held up, %s killed" % (held.name, other.name)
+
+
+FAULTS = [killed, killed, paused, restarted, partitioned, partitioned, wiped, two_at_once]
+
+
+def faults_in_any_order(rng, rounds, keep):
+    with Run(rng, keep) as run:
+        for number in range(1, rounds + 1):
+            fault, before, began = rng.choice(FAULTS), run.failures(), time.monotonic()
+            what = "%s (%s)" % (fault.__name__, fault(run))
+            run.cluster.wait_ready()
+            run.progress(what)
+            failed = [now - then for now, then in zip(run.failures(), before)]
+            print("     round %d: %s, %.1f s; pushes refused %d, unanswered %d; questions unanswered %d" %
+                  (number, what, time.monotonic() - began, *failed), flush=True)
+        print("     %s" % run.finish())
+
+
+# ---- what operators do ----
+
+def rolling_restart(rng, keep):
+    """Everything is restarted, one after another, and no push is refused meanwhile."""
+    with Run(rng, keep) as run:
+        for member in run.cluster.members.values():
+            member.terminate()
+            member.start().wait_ready()
+            time.sleep(1)  # as a rollout waits
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == 0, "%d pushes were refused, %d had no answer:\n%s", refused, unanswered,
+              run.bird.log()[-3000:])
+        print("     questions without an answer: %d; %s" % (unavailable, run.finish()))
+
+
+def leave(run, member):
+    status, body = member.send("POST", "/ingester/prepare-shutdown")
+    check(status in (200, 204), "prepare-shutdown: %d %s", status, body)
+    member.terminate()
+    member.link.close()
+    del run.cluster.members[member.name]
+
+
+def scale_up_and_down(rng, keep):
+    """Three ingesters, five, three again, of which two are others than at the start."""
+    with Run(rng, keep) as run:
+        for number in (4, 5):
+            run.cluster.add("ingester", number).start().wait_ready()
+            time.sleep(2)
+        run.progress("two have joined")
+        members = run.cluster.of("ingester")
+        for member in rng.sample(members, 2):
+            leave(run, member)
+            run.progress("%s has left" % member.name)
+        ring = run.cluster.wait_drained(DRAIN_S)
+        names = sorted(member["name"] for member in ring["members"])
+        check(names == sorted(member.name for member in run.cluster.of("ingester")), "%s", ring)
+        refused, unanswered, _ = run.failures()
+        check(refused == unanswered == 0, "%d pushes were refused, %d had no answer:\n%s", refused, unanswered,
+              run.bird.log()[-3000:])
+        print("     %s" % run.finish())
+
+
+# ---- disks ----
+
+def full_disk(rng, keep):
+    """One ingester's disk is full: the other two go on, and it comes back once there is room."""
+    with Run(rng, keep) as run:
+        member = run.draw("ingester")
+        member.terminate()
+        with Tmpfs(member.folder, FULL_DISK_MIB) as disk:
+            member.start().wait_ready()
+            disk.fill()
+            time.sleep(5)
+            run.progress("%s has a full disk" % member.name)
+            disk.empty()
+            run.cluster.wait_ready()
+            run.progress("%s has room again" % member.name)
+            print("     %s" % run.finish())
+
+
+class Tmpfs:
+    """A file system of a few MiB with what the folder has, for as long as the context lasts."""
+
+    def __init__(self, folder, mib):
+        self.folder, self.mib = folder, mib
+        self.filler = os.path.join(folder, "filler")
+
+    def __enter__(self):
+        shutil.move(self.folder, self.folder + ".was")
+        os.mkdir(self.folder)
+        mount("-t", "tmpfs", "-o", "size=1024m", "tmpfs", self.folder)
+        shutil.copytree(self.folder + ".was", self.folder, dirs_exist_ok=True)
+        return self
+
+    def __exit__(self, *exception):
+        subprocess.run(["umount", "-l", self.folder], check=False)
+
+    def fill(self):
+        used_mib = shutil.disk_usage(self.folder).used >> 20
+        mount("-o", "remount,size=%dm" % (used_mib + self.mib), self.folder)
+        for chunk in (1 << 16, 1 << 12):
+            with open(self.filler, "ab", buffering=0) as filler:
+                try:
+                    while True:
+                        filler.write(bytes(chunk))
+                except OSError:
+                    pass
+
+    def empty(self):
+        os.unlink(self.filler)
+        mount("-o", "remount,size=1024m", self.folder)
+
+
+def mount(*arguments):
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+def can_mount(folder="/tmp"):
+    """Root of a container may be forbidden to, so it is tried."""
+    place = os.path.join(folder, "flamegrid-mount.%d" % os.getpid())
+    os.mkdir(place)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, check=False)
+    if done.returncode == 0:
+        subprocess.run(["umount", place], check=True)
+    os.rmdir(place)
+    return done.returncode == 0
+
+
+# ---- the bucket ----
+
+def bucket_away(rng, keep, store):
+    """An object store that does not answer for a while, and one that is gone and comes back: pushes go on."""
+    with Run(rng, keep, bucket=stores.settings(store, "cluster") + stores.keys()) as run:
+        for away, back in ((store.pause, store.resume), (store.stop, store.spawn)):
+            before = run.counts()
+            away()
+            time.sleep(2 * SPAN_S[1])
+            now = run.counts()
+            check(now["profiles_acknowledged_total"] > before["profiles_acknowledged_total"] + 20,
+                  "without a bucket no push is taken: %s", run.bird.log()[-2000:])
+            back()
+            run.cluster.wait_ready()
+            run.progress("the bucket is back")
+        print("     %s" % run.finish())
+
+
+def with_store(tally, name, case, *arguments):
+    with tempfile.TemporaryDirectory(prefix="flamegrid-store.") as folder:
+        store = stores.Versitygw(folder)
+        os.makedirs(stores.BUILD, exist_ok=True)
+        try:
+            store.start()
+            tally.run(name, case, *arguments, store)
+        except stores.Unavailable as why:
+            tally.skip(name, why)
+        finally:
+            store.stop()
+
+
+def main():
+    parser = flamegrid.arguments_of(__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=8, help="of faults in any order")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--keep", action="store_true", help="leave logs and data of what failed")
+    arguments = parser.parse_args()
+    print("seed %d" % arguments.seed)
+    tally = flamegrid.Tally(arguments.pattern)
+
+    def rng():
+        return random.Random(arguments.seed)
+
+    tally.run("rolling restart", rolling_restart, rng(), arguments.keep)
+    tally.run("scale up and down", scale_up_and_down, rng(), arguments.keep)
+    if can_mount():
+        tally.run("a full disk of an ingester", full_disk, rng(), arguments.keep)
+    else:
+        tally.skip("a full disk of an ingester", "needs a file system of its own, and may not mount one")
+    if tally.wants("the bucket away"):
+        with_store(tally, "the bucket away", bucket_away, rng(), arguments.keep)
+    tally.run("faults in any order", faults_in_any_order, rng(), arguments.rounds, arguments.keep)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()

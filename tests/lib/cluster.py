@@ -1,0 +1,182 @@
+"""A flamegrid cluster for tests in Python: real processes on free ports, in a temporary folder, stopped by their ids.
+
+Calls to an ingester go through a link of its own, which can be cut (link.py); clients use one address for pushes and
+one for questions, behind which are all distributors and queriers.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import flamegrid
+import link
+
+READY_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 120  # of a member that leaves: it commits all it has
+
+# Everything is in segments and blocks within seconds, so that a test of a minute sees all of a profile's life.
+QUICK = {
+    "ingester": ["--ingester.segments.cut_bytes", "256KiB", "--ingester.segments.grace", "0s",
+                 "--ingester.segments.linger", "0s", "--ingester.segments.forget_after", "5s",
+                 "--ingester.segments.poll", "1s", "--ring.poll", "500ms"],
+    "distributor": ["--ring.poll", "500ms"],
+    "querier": ["--ring.poll", "500ms"],
+    "compactor": [],
+}
+
+
+class Member:
+    """One process of the cluster."""
+
+    def __init__(self, cluster, kind, number):
+        self.kind, self.name = kind, "%s-%d" % (kind, number)
+        self.folder = os.path.join(cluster.folder, self.name)
+        self.log_path = self.folder + ".log"
+        self.port = link.quiet_port()
+        self.link = None
+        self.process = None
+        self.arguments = ["--listen", "127.0.0.1:%d" % self.port, *cluster.bucket, *cluster.settings[kind]]
+        if kind == "ingester":
+            calls = link.quiet_port()
+            self.link = link.Link(calls)
+            self.arguments += ["--data", self.folder, "--rpc_listen", "tcp://127.0.0.1:%d" % calls,
+                               "--ring.name", self.name, "--ring.address", "tcp://127.0.0.1:%d" % self.link.port]
+        elif kind == "compactor":
+            self.arguments += ["--scratch", self.folder]
+
+    def start(self):
+        program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FG_")}
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen([program, *self.arguments], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=environment)
+        return self
+
+    def send(self, method, target, timeout=5):
+        """Status and body; (0, b"") without an answer."""
+        try:
+            return flamegrid.Client(self.port, timeout).send(method, target)
+        except (OSError, flamegrid.http.client.HTTPException):
+            return 0, b""
+
+    def is_ready(self):
+        return self.send("GET", "/ready", 2)[0] == 200
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def wait_ready(self):
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not self.is_ready():
+            flamegrid.check(self.alive(), "%s has ended:\n%s", self.name, self.log_tail())
+            flamegrid.check(time.monotonic() < deadline, "%s is not ready in %d s:\n%s", self.name, READY_TIMEOUT_S,
+                            self.log_tail())
+            time.sleep(0.05)
+        return self
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.alive():
+            self.process.kill()
+            self.process.wait()
+
+    def terminate(self, timeout=STOP_TIMEOUT_S):
+        """As an operator stops it. It has to end well, and in time."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("%s does not end in %d s:\n%s" % (self.name, timeout, self.log_tail())) from None
+        flamegrid.check(code == 0, "%s ended with %d:\n%s", self.name, code, self.log_tail())
+
+    def wipe(self):
+        shutil.rmtree(self.folder)
+
+    def log_tail(self, n_bytes=3000):
+        with open(self.log_path, "rb") as log:
+            return log.read()[-n_bytes:].decode("utf-8", "replace")
+
+
+class Cluster:
+    """Use as a context. bucket: settings of where it is; none: a directory of its own."""
+
+    def __init__(self, ingesters=3, distributors=2, queriers=2, compactors=1, settings=None, bucket=None):
+        self.folder = tempfile.mkdtemp(prefix="flamegrid-cluster.")
+        self.bucket = bucket or ["--bucket.path", os.path.join(self.folder, "bucket")]
+        self.settings = settings or QUICK
+        self.members = {}
+        self.keep = False
+        os.makedirs(os.path.join(self.folder, "bucket"))
+        for kind, count in (("ingester", ingesters), ("distributor", distributors), ("querier", queriers),
+                            ("compactor", compactors)):
+            for number in range(1, count + 1):
+                self.add(kind, number)
+        self.push = link.Link(*(member.port for member in self.of("distributor")))
+        self.query = link.Link(*(member.port for member in self.of("querier")))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for member in self.members.values():
+            member.kill()
+            if member.link:
+                member.link.close()
+        self.push.close()
+        self.query.close()
+        if self.keep:
+            print("     kept: %s" % self.folder)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def add(self, kind, number):
+        member = Member(self, kind, number)
+        self.members[member.name] = member
+        return member
+
+    def of(self, *kinds):
+        return [member for member in self.members.values() if member.kind in kinds]
+
+    def start(self):
+        """Ingesters first: others are ready when they have read a ring with somebody in it."""
+        for kinds in (("ingester",), ("distributor", "querier", "compactor")):
+            for member in self.of(*kinds):
+                member.start()
+            for member in self.of(*kinds):
+                member.wait_ready()
+        return self
+
+    def wait_ready(self):
+        for member in self.members.values():
+            member.wait_ready()
+
+    def ring(self):
+        """The ring as a querier has it, None while none of them says."""
+        for member in self.of("querier", "distributor"):
+            status, body = member.send("GET", "/ring?format=json")
+            if status == 200:
+                return json.loads(body)
+        return None
+
+    def wait_drained(self, timeout_s):
+        """Until no older revision of the ring has to be asked any more."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            ring = self.ring()
+            if ring and len(ring["revisions"]) == 1:
+                return ring
+            flamegrid.check(time.monotonic() < deadline, "the ring does not drain in %d s: %s", timeout_s, ring)
+            time.sleep(0.2)
+
+    def verify(self):
+        """`flamegrid bucket verify` once nobody runs: checksums, and no profile twice."""
+        done = subprocess.run([flamegrid.binary(), "bucket", "verify", *self.bucket], capture_output=True, text=True,
+                              check=False)
+        flamegrid.check(done.returncode == 0, "bucket verify: %s", done.stderr)
+        return int(done.stdout.split()[1])

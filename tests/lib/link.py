@@ -1,0 +1,127 @@
+"""TCP between two processes, in the hands of a test: cut, held up in one direction or both, or shared out."""
+
+import select
+import socket
+import threading
+
+CHUNK_BYTES = 1 << 16
+CONNECT_TIMEOUT_S = 5
+LOOK_S = 0.05
+
+OPEN, CUT, HELD, ANSWERS_HELD = "open", "cut", "held", "answers held"
+
+
+def quiet_port():
+    """A port that no outgoing connection takes while nobody listens on it, as ephemeral ones would be."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as bounds:
+        first = int(bounds.read().split()[0])
+    for port in range(first - 1, 1024, -1):
+        if port in quiet_port.given:
+            continue
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        quiet_port.given.add(port)
+        return port
+    raise RuntimeError("no port is free")
+
+
+quiet_port.given = set()
+
+
+class Link:
+    """Hands on what comes to `port`. set(CUT): connections end and none begins. set(HELD): bytes wait, as they do when
+    packets are lost, and arrive once it is open again; ANSWERS_HELD: only those from the target."""
+
+    def __init__(self, *targets):
+        self.targets = list(targets)
+        self.turn = 0
+        self.mode = OPEN
+        self.lock = threading.Lock()
+        self.pairs = set()
+        self.listener = socket.create_server(("127.0.0.1", quiet_port()))
+        self.port = self.listener.getsockname()[1]
+        self.closing = False
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.closing = True
+        self.set(CUT)
+        self.thread.join()
+        self.listener.close()
+
+    def set(self, mode):
+        with self.lock:
+            self.mode = mode
+            if mode == CUT:
+                for pair in self.pairs:
+                    for end in pair:
+                        shut(end)
+
+    def accept(self):
+        while not self.closing:
+            if not select.select([self.listener], [], [], LOOK_S)[0]:
+                continue
+            client, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def connect(self):
+        """To the next target that takes it; None: nobody does."""
+        for _ in self.targets:
+            self.turn += 1
+            try:
+                return socket.create_connection(("127.0.0.1", self.targets[self.turn % len(self.targets)]), CONNECT_TIMEOUT_S)
+            except OSError:
+                pass
+        return None
+
+    def serve(self, client):
+        server = None if self.mode == CUT else self.connect()
+        if server is None:
+            client.close()
+            return
+        server.settimeout(None)
+        with self.lock:
+            self.pairs.add((client, server))
+            if self.mode == CUT:
+                shut(client)
+        back = threading.Thread(target=self.pump, args=(server, client, (HELD, ANSWERS_HELD)), daemon=True)
+        back.start()
+        self.pump(client, server, (HELD,))
+        back.join()
+        with self.lock:
+            self.pairs.discard((client, server))
+        client.close()
+        server.close()
+
+    def pump(self, source, sink, held_in):
+        """Until one end is closed, which closes the other."""
+        while True:
+            try:
+                if self.mode in held_in:
+                    select.select([], [], [], LOOK_S)
+                    if source.fileno() < 0:
+                        break
+                    continue
+                if not select.select([source], [], [], LOOK_S)[0]:
+                    continue
+                data = source.recv(CHUNK_BYTES)
+                if not data:
+                    break
+                while self.mode in held_in:
+                    select.select([], [], [], LOOK_S)
+                sink.sendall(data)
+            except (OSError, ValueError):
+                break
+        shut(source)
+        shut(sink)
+
+
+def shut(end):
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
