@@ -137,34 +137,32 @@ static enum fg_code end(struct canary *canary, const struct command *command, st
     return code;
 }
 
-static enum fg_code run(struct command *command, struct fg_err *err)
+static enum fg_code run_canary(struct canary *canary, const struct command *command,
+                               struct fg_err *err)
 {
-    struct canary *canary;
-
-    if (canary_start(&command->canary, &canary, err) != FG_OK)
-        return err->code;
     fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
     if (command->lasts_ns > 0)
         (void)fg_stop_wait_for(command->lasts_ns);
     else
         (void)fg_stop_wait();
-    enum fg_code code = end(canary, command, err);
-    canary_destroy(canary);
-    return code;
+    return end(canary, command, err);
 }
 
-static enum fg_code run_with_page(struct command *command, struct fg_err *err)
+static enum fg_code run(struct command *command, struct fg_err *err)
 {
     struct fg_registry *registry = fg_registry_create();
+    struct canary *canary = NULL;
     struct page *page = NULL;
-    enum fg_code code = FG_OK;
+    enum fg_code code;
 
     command->canary.registry = registry;
-    if (command->listen != NULL)
+    code = canary_start(&command->canary, &canary, err);
+    if (code == FG_OK && command->listen != NULL)
         code = page_open(command->listen, registry, &page, err);
     if (code == FG_OK)
-        code = run(command, err);
+        code = run_canary(canary, command, err);
     page_close(page);
+    canary_destroy(canary);
     fg_registry_destroy(registry);
     return code;
 }
@@ -202,5 +200,5 @@ int cli_canary(int argc, char **argv)
         return args_refuse(&args, &err);
     fg_stop_init();
     fg_ignore_sigpipe();
-    return run_with_page(&command, &err) == FG_OK ? CLI_OK : args_fail(&args, &err);
+    return run(&command, &err) == FG_OK ? CLI_OK : args_fail(&args, &err);
 }

@@ -39,6 +39,7 @@ class Run:
         self.rng, self.keep = rng, keep
         self.cluster = clusters.Cluster(**shape)
         self.bird = None
+        self.n_lines = 0
 
     def __enter__(self):
         try:
@@ -87,6 +88,12 @@ class Run:
         counts = self.counts()
         return [int(counts[name]) for name in ('push_failures_total{reason="refused"}',
                                                'push_failures_total{reason="unanswered"}', "reads_unavailable_total")]
+
+    def complaints(self):
+        """What the canary has said since the last call about pushes and questions that failed."""
+        lines = self.bird.log().splitlines()[1:]
+        new, self.n_lines = lines[self.n_lines:], len(lines)
+        return new
 
     def finish(self):
         """The canary's own last check; then all of it is in the bucket, once."""
@@ -160,7 +167,15 @@ def two_at_once(run):
     return "%s held up, %s killed" % (held.name, other.name)
 
 
-FAULTS = [killed, killed, paused, restarted, partitioned, partitioned, wiped, two_at_once]
+def flushed(run):
+    """All of an ingester's goes into segments, whatever it has: what others have besides is still to be found."""
+    member = run.draw("ingester")
+    status, body = member.send("POST", "/ingester/flush", DRAIN_S)
+    check(status == 200, "flush of %s: %d %s", member.name, status, body)
+    return member.name
+
+
+FAULTS = [killed, killed, flushed, flushed, paused, restarted, partitioned, partitioned, wiped, two_at_once]
 
 
 def faults_in_any_order(rng, rounds, keep):
@@ -173,6 +188,8 @@ def faults_in_any_order(rng, rounds, keep):
             failed = [now - then for now, then in zip(run.failures(), before)]
             print("     round %d: %s, %.1f s; pushes refused %d, unanswered %d; questions unanswered %d" %
                   (number, what, time.monotonic() - began, *failed), flush=True)
+            for line in run.complaints()[:3]:
+                print("       " + line)
         print("     %s" % run.finish())
 
 

@@ -186,7 +186,8 @@ static void log_finding(const struct asked *asked, const struct verdict_finding 
                  fg_lu("unacknowledged", asked->expected.n_maybes),
                  fg_ls("query", timeline ? "SelectSeries" : "SelectMergeStacktraces"),
                  fg_ls("selector", asked->selector), fg_li("start_ms", range->start_ms),
-                 fg_li("end_ms", range->end_ms));
+                 fg_li("end_ms", range->end_ms),
+                 fg_li("took_ms", (canary_now_ns() - asked->mono_ns) / FG_MS_NS));
 }
 
 static void report(const struct asked *asked, const struct verdict *verdict, bool timeline)
