@@ -3,9 +3,11 @@
 #include "common/ring/route.h"
 #include "common/ring/settings.h"
 #include "querier/querier.h"
+#include "querier/share/share.h"
 
 static struct fg_querier_settings settings;
 static struct fg_querier_ingester_settings ingesters;
+static struct share_settings share;
 static struct fg_ring_settings ring;
 static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
@@ -22,6 +24,8 @@ struct service {
     struct fg_rpc *rpc;
     struct fg_peers *peers;
     struct fg_ring_watch *watch;
+    struct share *share; /* NULL: this querier reads for itself alone */
+    struct fg_rpc_server *server;
     struct fg_querier *querier;
 };
 
@@ -47,6 +51,28 @@ static enum fg_code open_ring(struct service *service, struct fg_program *progra
     return FG_OK;
 }
 
+/* Where there are other queriers. */
+static enum fg_code open_share(struct service *service, struct fg_program *program,
+                               struct fg_err *err)
+{
+    const struct share_config config = {
+        .settings = &share,
+        .bucket = service->bucket,
+        .disk = service->disk,
+        .rpc = service->rpc,
+        .registry = program->registry,
+        .clock = program->clock,
+    };
+
+    if (share.queriers[0] == '\0')
+        return FG_OK;
+    if (share_create(&config, &service->share, err) != FG_OK)
+        return err->code;
+    service->server = fg_rpc_server_create(service->rpc, (unsigned)share.requests_max);
+    share_serve(service->share, service->server);
+    return FG_OK;
+}
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = fg_new(struct service);
@@ -57,7 +83,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         fg_querier_open_disk_cache(&settings, NULL, program->registry, &service->disk, err) !=
             FG_OK ||
         fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
-        open_ring(service, program, err) != FG_OK)
+        open_ring(service, program, err) != FG_OK || open_share(service, program, err) != FG_OK)
         return err->code;
     service->querier = fg_querier_create(&(struct fg_querier_config){
         .ring = service->watch,
@@ -69,12 +95,12 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .clock = program->clock,
         .timeout_ns = settings.timeout_ns,
         .answer_max_bytes = settings.answer_max_bytes,
-        .bucket = service->bucket,
+        .bucket = service->share == NULL ? service->bucket : share_bucket(service->share),
         .cache_max_bytes = settings.cache_max_bytes,
         .fetch_max_bytes = settings.fetch_max_bytes,
         .refine_max_bytes = settings.refine_max_bytes,
         .manifest_age_ns = settings.manifest_age_ns,
-        .disk = service->disk,
+        .disk = service->share == NULL ? service->disk : NULL, /* each thing is on one disk */
     });
     fg_querier_routes(service->querier, program->http);
     return FG_OK;
@@ -91,7 +117,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_ring_watch_start(service->watch, err) != FG_OK ||
         fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err) != FG_OK)
         return err->code;
-    return FG_OK;
+    return service->server == NULL ? FG_OK
+                                   : fg_rpc_server_start(service->server, share.listen, err);
 }
 
 static void stop(struct fg_program *program)
@@ -102,9 +129,13 @@ static void stop(struct fg_program *program)
         return;
     if (service->watch != NULL)
         fg_ring_watch_stop(service->watch); /* nobody waits for it any more */
+    if (service->server != NULL)
+        fg_rpc_server_stop(service->server);
     fg_work_destroy(program->work);
     program->work = NULL;
     fg_querier_destroy(service->querier);
+    fg_rpc_server_destroy(service->server);
+    share_destroy(service->share);
     fg_peers_destroy(service->peers);
     fg_ring_watch_destroy(service->watch);
     fg_disk_cache_close(service->disk);
@@ -119,6 +150,7 @@ int main(int argc, char **argv)
         {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
         {"ring", fg_ring_follower_fields, fg_ring_n_follower_fields, &ring},
         {"querier", fg_querier_fields, fg_querier_n_fields, &settings},
+        {"querier.share", share_fields, share_n_fields, &share},
         {"querier.ingesters", fg_querier_ingester_fields, fg_querier_n_ingester_fields, &ingesters},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},

@@ -54,9 +54,9 @@ enum fg_rpc_method {
     FG_RPC_POINTS = 5, /* querier -> ingester: values over time */
     FG_RPC_STATS = 6,  /* querier -> ingester: what a tenant has */
     FG_RPC_MORE = 7,   /* the next part of a large answer; asked and answered by this module */
-    FG_RPC_READ = 10,  /* querier -> querier: bytes of a segment or block */
     FG_RPC_GROUPS = 8, /* ingester -> ingester: sums of what is in no segment */
     FG_RPC_FETCH = 9,  /* ingester -> ingester: profiles of a group */
+    FG_RPC_READ = 10,  /* querier -> querier: bytes of a segment or block */
     FG_RPC_METHODS
 };
 

@@ -3,6 +3,7 @@
 #include "common/base/time.h"
 #include "common/bucket/impl.h"
 #include "common/manifest/name.h"
+#include "common/run/work.h"
 #include "proto/inner.pb-c.h"
 #include "querier/share/pages.h"
 #include "querier/share/queriers.h"
@@ -10,7 +11,7 @@
 #include <pthread.h>
 #include <sys/random.h>
 
-enum { PEERS_MAX = 1024 };
+enum { PEERS_MAX = 1024, THREADS = 2 };
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
@@ -20,6 +21,8 @@ static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 const struct fg_conf_field share_fields[] = {
     {"queriers", FG_CONF_STRING, CONF(queriers), .def = "", .max = "8000",
      .doc = "Addresses at which queriers call each other, tcp://HOST:PORT with commas between them: each keeps a share of what is read of segments and blocks for all. A name stands for all its addresses. Empty: each for itself."},
+    {"listen", FG_CONF_STRING, CONF(listen), .def = "tcp://127.0.0.1:4102", .min = "1",
+     .doc = "Address at which this querier is called by others, where there are any."},
     {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "128MiB", .min = "0",
      .doc = "Memory for this querier's share."},
     {"requests_max", FG_CONF_UINT, CONF(requests_max), .def = "64", .min = "1", .max = "65536",
@@ -50,7 +53,7 @@ struct share {
     struct fg_bucket bucket; /* what questions see */
     struct share_settings settings;
     struct fg_bucket *inner;
-    struct fg_work *work;
+    struct fg_work *work; /* for reads of others, since pages may be on the disk */
     struct fg_clock *clock;
     struct fg_registry *registry;
     struct fg_metrics *metrics;
@@ -360,7 +363,6 @@ static void on_served(struct pages_read *read)
     served_unref(served);
 }
 
-/* A worker's, since pages may be on the disk. */
 static enum fg_code run_served(struct fg_job *job, struct fg_err *err)
 {
     struct served *served = fg_container(job, struct served, job);
@@ -448,12 +450,13 @@ enum fg_code share_create(const struct share_config *config, struct share **ret_
                           struct fg_err *err)
 {
     static const struct fg_bucket_ops ops = {share_send, share_cancel, share_close};
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_BACKGROUND] = {THREADS, (unsigned)config->settings->requests_max}};
     struct share *share = fg_new(struct share);
 
     share->bucket.ops = &ops;
     share->settings = *config->settings;
     share->inner = config->bucket;
-    share->work = config->work;
     share->clock = config->clock;
     fg_assert(getrandom(&share->start_id, sizeof share->start_id, 0) == sizeof share->start_id);
     (void)pthread_mutex_init(&share->lock, NULL);
@@ -467,7 +470,8 @@ enum fg_code share_create(const struct share_config *config, struct share **ret_
     if (queriers_create(&(struct queriers_config){.addresses = share->settings.queriers,
                                                   .peers = share->peers,
                                                   .every_ns = share->settings.look_up_ns},
-                        &share->queriers, err) != FG_OK) {
+                        &share->queriers, err) != FG_OK ||
+        fg_work_create("share", lanes, &share->work, err) != FG_OK) {
         share_destroy(share);
         return err->code;
     }
@@ -483,6 +487,7 @@ void share_destroy(struct share *share)
     if (share == NULL)
         return;
     fg_assert(share->passages == NULL);
+    fg_work_destroy(share->work);
     queriers_destroy(share->queriers);
     fg_peers_destroy(share->peers);
     pages_destroy(share->pages);

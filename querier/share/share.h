@@ -22,11 +22,10 @@
 #include "common/run/config.h"
 #include "common/run/disk_cache.h"
 #include "common/run/metrics.h"
-#include "common/run/work.h"
 
 /* Section "querier.share". */
 struct share_settings {
-    char *queriers;
+    char *queriers, *listen;
     uint64_t cache_max_bytes, requests_max;
     int64_t look_up_ns, timeout_ns;
 };
@@ -39,14 +38,13 @@ struct share_config {
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk; /* of the pages; NULL: none */
     struct fg_rpc *rpc;
-    struct fg_work *work; /* its BACKGROUND lane serves others */
     struct fg_registry *registry;
     struct fg_clock *clock;
 };
 
 struct share;
 
-/* FG_E_INVALID: addresses in the settings. */
+/* Starts threads of its own. FG_E_INVALID: addresses in the settings; FG_E_UNAVAILABLE. */
 enum fg_code share_create(const struct share_config *config, struct share **ret_share,
                           struct fg_err *err) fg_must_check;
 
@@ -56,8 +54,7 @@ struct fg_bucket *share_bucket(struct share *share);
 /* Sets the handler of a server that has not started yet. */
 void share_serve(struct share *share, struct fg_rpc_server *server);
 
-/* Nobody reads any more, no call of another querier is under way, and workers have ended. NULL is
- * fine. */
+/* Nobody reads any more, and the server has stopped. NULL is fine. */
 void share_destroy(struct share *share);
 
 #endif

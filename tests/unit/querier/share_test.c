@@ -16,7 +16,6 @@ enum { QUERIERS = 3, OBJECTS = 12, PAGE = 64 * 1024, OBJECT_MAX_BYTES = 5 * PAGE
 
 struct querier {
     struct share *share;
-    struct fg_work *work;
     struct fg_rpc_server *server;
     struct fg_disk_cache *disk;
     char url[RPC_RUN_URL_BYTES];
@@ -64,18 +63,14 @@ static void start_server(struct fixture *f, struct querier *querier)
 
 static void start(struct fixture *f, struct querier *querier, const char *disk)
 {
-    const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_INGEST] = {1, 1}, [FG_LANE_QUERY] = {1, 1}, [FG_LANE_BACKGROUND] = {1, 64}};
     const struct fg_disk_cache_config disk_config = {
         .path = disk, .max_bytes = 64 << 20, .registry = f->registry};
 
     if (disk != NULL)
         assert_int_equal(fg_disk_cache_open(&disk_config, &querier->disk, &f->err), FG_OK);
-    assert_int_equal(fg_work_create("share", lanes, &querier->work, &f->err), FG_OK);
     if (share_create(&(struct share_config){.settings = &f->settings,
                                             .bucket = f->bucket,
                                             .disk = querier->disk,
-                                            .work = querier->work,
                                             .registry = f->registry,
                                             .clock = fg_clock_real()},
                      &querier->share, &f->err) != FG_OK)
@@ -87,12 +82,10 @@ static void stop(struct querier *querier)
 {
     if (querier->server != NULL)
         fg_rpc_server_stop(querier->server);
-    fg_work_destroy(querier->work);
     share_destroy(querier->share);
     fg_rpc_server_destroy(querier->server);
     fg_disk_cache_close(querier->disk);
     querier->share = NULL;
-    querier->work = NULL;
     querier->server = NULL;
     querier->disk = NULL;
 }
@@ -401,7 +394,6 @@ static void addresses_are_checked(void **state)
         settings.queriers = text;
         if (share_create(&(struct share_config){.settings = &settings,
                                                 .bucket = f->bucket,
-                                                .work = f->queriers[0].work,
                                                 .registry = f->registry,
                                                 .clock = fg_clock_real()},
                          &share, &f->err) != FG_E_INVALID)
