@@ -22,6 +22,8 @@ enum {
     CONNECTIONS_MAX = 20000,
 };
 
+enum { PIDS_MAX = 16 };
+
 struct options {
     struct sockaddr_in address;
     struct payload_choice choice;
@@ -31,7 +33,8 @@ struct options {
     uint64_t count;    /* of requests; 0: as many as there is time for */
     int64_t start_s;   /* of the first profile */
     double interval_s; /* between two profiles of one pod */
-    pid_t pid;
+    pid_t pids[PIDS_MAX];
+    unsigned n_pids;
     const char *data, *label, *service;
     bool row, row_head;
 };
@@ -239,11 +242,38 @@ static void handle_events(struct bench *bench, int timeout_ms)
     }
 }
 
+/* Of all processes of the server. */
+static double server_cpu_s(const struct options *options)
+{
+    double sum = 0;
+
+    for (unsigned i = 0; i < options->n_pids; i++)
+        sum += process_cpu_s(options->pids[i]);
+    return sum;
+}
+
+static double server_rss_max_mib(const struct options *options)
+{
+    double sum = 0;
+
+    for (unsigned i = 0; i < options->n_pids; i++)
+        sum += process_rss_max_mib(options->pids[i]);
+    return sum;
+}
+
+static bool add_pid(struct options *options, const char *text)
+{
+    if (options->n_pids == PIDS_MAX)
+        return false;
+    options->pids[options->n_pids++] = (pid_t)strtol(text, NULL, 10);
+    return true;
+}
+
 static void start_measuring(struct bench *bench)
 {
     bench->measuring = true;
     bench->measure_ns = now_ns();
-    bench->cpu_before_s = process_cpu_s(bench->options.pid);
+    bench->cpu_before_s = server_cpu_s(&bench->options);
 }
 
 static void stop_measuring(struct bench *bench)
@@ -254,7 +284,7 @@ static void stop_measuring(struct bench *bench)
 
     bench->measuring = false;
     report->seconds = (double)(now - bench->measure_ns) / 1e9;
-    report->cpu_s = process_cpu_s(o->pid) - bench->cpu_before_s;
+    report->cpu_s = server_cpu_s(o) - bench->cpu_before_s;
     if (o->rate > 0 && o->count == 0) {
         const uint64_t due = (uint64_t)((double)(now - bench->begin_ns) / 1e9 * o->rate);
 
@@ -306,7 +336,8 @@ static const char usage[] =
     "are\n"
     "                       sent faster than time goes by, and none may be of the future\n"
     "  --interval S         between two profiles of a pod, default 10\n"
-    "  --pid N, --data DIR  of the server: its CPU time and memory, its bytes on disk\n"
+    "  --pid N, --data DIR  of the server: its CPU time and memory, its bytes on disk; of several\n"
+    "                       processes --pid several times\n"
     "  --label TEXT         of the run; --row prints it as a row of a table\n"
     "  --head               prints that table's head and ends\n";
 
@@ -372,7 +403,7 @@ static bool read_option(struct options *o, int option)
     case 'P': o->pods = at_least_one(optarg); return true;
     case 'T': o->start_s = strtoll(optarg, NULL, 10); return true;
     case 'i': o->interval_s = strtod(optarg, NULL); return o->interval_s > 0;
-    case 'd': o->pid = (pid_t)strtol(optarg, NULL, 10); return true;
+    case 'd': return add_pid(o, optarg);
     case 'D': o->data = optarg; return true;
     case 'l': o->label = optarg; return true;
     case 'R': o->row = true; return true;
@@ -433,7 +464,7 @@ static void print_report(struct bench *bench)
 
     report->label = o->label;
     report->payload_mean_bytes = (double)bench->payloads.bytes / (double)bench->payloads.n;
-    report->rss_max_mib = process_rss_max_mib(o->pid);
+    report->rss_max_mib = server_rss_max_mib(o);
     report->disk_bytes = o->data == NULL ? 0 : folder_bytes(o->data);
     latencies_sort(&report->latencies);
     report_text(report, stderr);

@@ -45,6 +45,9 @@ class Member:
             self.link = link.Link(calls)
             self.arguments += ["--data", self.folder, "--rpc_listen", "tcp://127.0.0.1:%d" % calls,
                                "--ring.name", self.name, "--ring.address", "tcp://127.0.0.1:%d" % self.link.port]
+        elif kind == "querier":
+            self.arguments += ["--querier.share.listen", cluster.sharing[number - 1],
+                               "--querier.share.queriers", ", ".join(cluster.sharing)]
         elif kind == "compactor":
             self.arguments += ["--scratch", self.folder]
 
@@ -111,6 +114,7 @@ class Cluster:
         self.bucket = bucket or ["--bucket.path", os.path.join(self.folder, "bucket")]
         self.settings = settings or QUICK
         self.members = {}
+        self.sharing = ["tcp://127.0.0.1:%d" % link.quiet_port() for _ in range(queriers)]
         self.keep = False
         os.makedirs(os.path.join(self.folder, "bucket"))
         for kind, count in (("ingester", ingesters), ("distributor", distributors), ("querier", queriers),
