@@ -29,10 +29,10 @@ ALL_TIME_MS = (1, (1 << 62) // 1_000_000)
 ENOUGH_SAMPLES = 600
 TOLERANCE = 0.05
 MOST_RUNS = 8
-# Node's agent at its end now and then takes a heap profile after it has switched heap profiles off, and
-# takes the program with it. That is its own affair, unless it happens every time.
+# Node's agent at its end now and then takes a profile after it has switched profiles off, and takes the
+# program with it. That is its own affair, unless it happens every time.
 MOST_FALLS = 3
-FALL = "Heap profiler is not enabled"
+FALL = re.compile("Heap profiler is not enabled|Wall profiler is not started")
 
 DRIVER_SHARE, DRIVER_TOLERANCE = 0.75, 0.03  # what a driver says of itself
 LEAST_LABELLED = 0.85  # of a function's samples that carry its label
@@ -56,7 +56,7 @@ class Trial:
         falls = 0
         while len(self.runs) < MOST_RUNS:
             code, said = self.agent.run(url)
-            if code != 0 and FALL in said and falls < MOST_FALLS:
+            if code != 0 and FALL.search(said) and falls < MOST_FALLS:
                 falls += 1
                 continue
             self.runs.append((code, said))
