@@ -162,8 +162,9 @@ static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply 
 static Fg__Inner__FetchHead fetch_head(struct other *other, const char *tenant,
                                        Fg__Inner__Group *group)
 {
-    Fg__Inner__FetchHead head = FG__INNER__FETCH_HEAD__INIT;
+    Fg__Inner__FetchHead head;
 
+    fg__inner__fetch_head__init(&head);
     head.store = store_of(other->store);
     head.tenant = (char *)(uintptr_t)tenant; /* only read */
     head.group = group;
@@ -337,11 +338,12 @@ static enum fg_code compare_page(struct other *other, const Fg__Inner__GroupsRep
 static enum fg_code ask_page(struct other *other, const Fg__Inner__TenantGroup *after,
                              Fg__Inner__GroupsReply **ret_page)
 {
-    Fg__Inner__GroupsHead head = FG__INNER__GROUPS_HEAD__INIT;
+    Fg__Inner__GroupsHead head;
     Fg__Inner__Group place = FG__INNER__GROUP__INIT;
     struct fg_call call;
     enum fg_code code;
 
+    fg__inner__groups_head__init(&head);
     head.store = store_of(other->store);
     head.asker = store_of(other->own);
     if (after != NULL && after->sum != NULL) {

@@ -51,9 +51,11 @@ static bool parse(struct fg_slice text, struct address *ret_address)
     size_t colon = rest.len;
     uint64_t port;
 
+    if (scheme == SIZE_MAX || rest.ptr == NULL)
+        return false;
     while (colon > 0 && rest.ptr[colon - 1] != ':')
         colon--;
-    if (scheme == SIZE_MAX || colon == 0)
+    if (colon == 0)
         return false;
     host = fg_slice_sub(rest, 0, colon - 1);
     if (host.len > 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']')

@@ -310,7 +310,7 @@ enum fg_code fg_nodes_finish(struct fg_nodes_writer *writer, struct fg_nodes_sec
 enum fg_code fg_nodes_write(struct fg_nodes_writer *writer, struct fg_block_writer *block,
                             struct fg_err *err)
 {
-    struct fg_nodes_sections sections;
+    struct fg_nodes_sections sections = {0};
 
     if (!writer->any && !writer->options.all)
         return FG_OK;

@@ -560,7 +560,7 @@ static void nodes_of_blocks_are_those_of_their_profiles(void **state)
         open_fixture(&f, seed, 4);
         for (uint32_t i = 0; i < 3; i++) {
             /* Every other time the second one has what begins late in the first. */
-            int64_t early_ns = seed % 2 * (HOUR / 3);
+            int64_t early_ns = seed % 2 == 0 ? 0 : HOUR / 3;
             const struct merge_span span = {.start_ns = START + i * HOUR,
                                             .end_ns =
                                                 START + (i + 1) * HOUR - (i == 0 ? early_ns : 0),

@@ -90,8 +90,9 @@ static enum fg_code ask(struct world *world, struct asking *asking, enum fg_rpc_
 static enum fg_code ask_select(struct world *world, struct asking *asking)
 {
     static char type[] = "process_cpu:samples:count::";
-    Fg__Inner__SelectHead message = FG__INNER__SELECT_HEAD__INIT;
+    Fg__Inner__SelectHead message;
 
+    fg__inner__select_head__init(&message);
     message.selection = &asking->selection;
     message.profile_type = type;
     return ask(world, asking, FG_RPC_SELECT, &message.base);
@@ -392,10 +393,11 @@ static void points_have_the_sums_of_what_they_read(void **state)
     struct world *world = *state;
 
     for (unsigned round = 0; round < ROUNDS / 4; round++) {
-        Fg__Inner__PointsHead message = FG__INNER__POINTS_HEAD__INIT;
+        Fg__Inner__PointsHead message;
         Fg__Inner__PointsReply *reply;
         struct asking asking;
 
+        fg__inner__points_head__init(&message);
         asking_init(&asking);
         draw_maps(world, &asking);
         asking.selection.start_ns += FG_MINUTE_NS;
@@ -418,10 +420,11 @@ static void stats_have_sums_of_whole_groups(void **state)
 {
     static char tenant[] = "tenant";
     struct world *world = *state;
-    Fg__Inner__StatsHead message = FG__INNER__STATS_HEAD__INIT;
+    Fg__Inner__StatsHead message;
     Fg__Inner__StatsReply *reply;
     struct asking asking;
 
+    fg__inner__stats_head__init(&message);
     asking_init(&asking);
     set(asking.sums, world->profiles[0].shard);
     asking.shards.sums.len = sizeof asking.sums;
@@ -442,10 +445,11 @@ static void stats_have_sums_of_whole_groups(void **state)
 static void series_are_of_the_shards_asked_for(void **state)
 {
     struct world *world = *state;
-    Fg__Inner__SeriesHead message = FG__INNER__SERIES_HEAD__INIT;
+    Fg__Inner__SeriesHead message;
     Fg__Inner__SeriesReply *reply;
     struct asking asking;
 
+    fg__inner__series_head__init(&message);
     asking_init(&asking);
     set(asking.data, world->profiles[0].shard);
     memset(asking.sums, 0xff, sizeof asking.sums); /* of no effect here */

@@ -222,14 +222,16 @@ static enum fg_code call(struct head *head, enum fg_rpc_method method,
 
 static void only_owners_are_answered_and_only_by_who_is_meant(void **state)
 {
-    Fg__Inner__GroupsHead groups = FG__INNER__GROUPS_HEAD__INIT;
-    Fg__Inner__FetchHead fetch = FG__INNER__FETCH_HEAD__INIT;
+    Fg__Inner__GroupsHead groups;
+    Fg__Inner__FetchHead fetch;
     Fg__Inner__Group group = FG__INNER__GROUP__INIT;
     uint8_t a[FG_ID_BYTES], stranger[FG_ID_BYTES] = {1};
     Fg__Inner__GroupsReply *reply;
     struct fixture *f = *state;
     struct fg_call answer;
 
+    fg__inner__groups_head__init(&groups);
+    fg__inner__fetch_head__init(&fetch);
     push(&f->a, 0, PROFILES);
     fg_id_put(a, f->a.store_id);
     groups.store = (ProtobufCBinaryData){sizeof a, a};

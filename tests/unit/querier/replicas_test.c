@@ -255,13 +255,15 @@ static void locate_all(struct world *world)
     static uint8_t map[8192];
     static char tenant[] = "anonymous", type[] = COUNTS;
     Fg__Inner__Shards shards = FG__INNER__SHARDS__INIT;
-    Fg__Inner__Selection selection = FG__INNER__SELECTION__INIT;
-    Fg__Inner__SelectHead head = FG__INNER__SELECT_HEAD__INIT;
+    Fg__Inner__Selection selection;
+    Fg__Inner__SelectHead head;
     struct fg_peer *peer = world->gates[ORACLE].head.peer;
     Fg__Inner__SelectReply *reply;
     uint8_t bytes[8192 + 256];
     struct fg_call call;
 
+    fg__inner__selection__init(&selection);
+    fg__inner__select_head__init(&head);
     memset(map, 0xff, sizeof map);
     shards.sums = (ProtobufCBinaryData){sizeof map, map};
     shards.ids_since_ns = INT64_MIN;
