@@ -54,15 +54,25 @@ struct passing {
     struct passing *next;
 };
 
+/* First the call ends, then it is answered: whoever waits for the answer may close the peer. */
 static void on_answer(struct fg_call *call)
 {
     struct passing *passing = fg_container(call, struct passing, call);
+    enum fg_code code = call->code;
+    struct fg_err err = call->err;
+    struct fg_buf head, payload;
 
-    if (call->code == FG_OK)
-        fg_rpc_reply(passing->req, call->reply_head, call->reply_payload);
-    else
-        fg_rpc_reply_error(passing->req, &call->err);
+    fg_buf_init(&head, SIZE_MAX);
+    fg_buf_init(&payload, SIZE_MAX);
+    fg_buf_put(&head, call->reply_head);
+    fg_buf_put(&payload, call->reply_payload);
     fg_call_done(passing->gate->head.peer, call);
+    if (code == FG_OK)
+        fg_rpc_reply(passing->req, fg_buf_slice(&head), fg_buf_slice(&payload));
+    else
+        fg_rpc_reply_error(passing->req, &err);
+    fg_buf_done(&head);
+    fg_buf_done(&payload);
     free(passing);
 }
 
