@@ -64,6 +64,13 @@ static enum fg_code read_tree(struct fg_slice bytes, struct fg_tree *tree, struc
     return code;
 }
 
+static enum fg_code copy_text(struct fg_arena *arena, struct fg_slice text, char **ret_copy,
+                              struct fg_err *err)
+{
+    *ret_copy = fg_arena_text(arena, text);
+    return *ret_copy == NULL ? fg_fail(err, FG_E_LIMIT, "the selector is too long") : FG_OK;
+}
+
 enum fg_code ask_tree(struct client *client, struct fg_slice type, struct fg_slice selector,
                       const struct selection_range *range, uint64_t max_nodes,
                       struct fg_arena *arena, struct fg_tree *tree, struct fg_err *err)
@@ -72,10 +79,9 @@ enum fg_code ask_tree(struct client *client, struct fg_slice type, struct fg_sli
     struct client_reply reply = {0};
 
     querier__v1__select_merge_stacktraces_request__init(&request);
-    request.profile_typeid = fg_arena_text(arena, type);
-    request.label_selector = fg_arena_text(arena, selector);
-    if (request.profile_typeid == NULL || request.label_selector == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the selector is too long");
+    if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
+        copy_text(arena, selector, &request.label_selector, err) != FG_OK)
+        return err->code;
     request.start = range->start_ms;
     request.end = range->end_ms;
     request.opt_max_nodes_case =
@@ -121,10 +127,9 @@ enum fg_code ask_total(struct client *client, struct fg_slice type, struct fg_sl
     struct client_reply reply = {0};
 
     querier__v1__select_series_request__init(&request);
-    request.profile_typeid = fg_arena_text(arena, type);
-    request.label_selector = fg_arena_text(arena, selector);
-    if (request.profile_typeid == NULL || request.label_selector == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the selector is too long");
+    if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
+        copy_text(arena, selector, &request.label_selector, err) != FG_OK)
+        return err->code;
     request.start = range->start_ms;
     request.end = range->end_ms;
     request.step = (double)(range->end_ms - range->start_ms) / 1000;

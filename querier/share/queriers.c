@@ -186,7 +186,7 @@ static bool look_up(const struct address *address, struct querier_set *set,
 }
 
 /* What a name stood for when it was looked up last stays where it cannot be looked up now. */
-void queriers_look(struct queriers *queriers)
+static void look_up_all(struct queriers *queriers)
 {
     struct querier_set *set = fg_new(struct querier_set), *before = queriers->set;
 
@@ -224,7 +224,7 @@ static void *run(void *arg)
         stop = queriers->stop;
         (void)pthread_mutex_unlock(&queriers->lock);
         if (!stop)
-            queriers_look(queriers);
+            look_up_all(queriers);
     }
     return NULL;
 }
@@ -246,7 +246,7 @@ enum fg_code queriers_create(const struct queriers_config *config, struct querie
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&queriers->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
-    queriers_look(queriers);
+    look_up_all(queriers);
     fg_assert(pthread_create(&queriers->thread, NULL, run, queriers) == 0);
     *ret_queriers = queriers;
     return FG_OK;

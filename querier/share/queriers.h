@@ -51,7 +51,4 @@ void querier_set_unref(struct querier_set *set); /* NULL is fine */
 struct querier_mate *querier_set_owner(const struct querier_set *set, struct fg_id object,
                                        int64_t now_mono_ns);
 
-/* Looks the names up now: for tests. */
-void queriers_look(struct queriers *queriers);
-
 #endif

@@ -8,7 +8,6 @@
 #include "querier/share/pages.h"
 #include "querier/share/queriers.h"
 
-#include <pthread.h>
 #include <sys/random.h>
 
 enum { PEERS_MAX = 1024, THREADS = 2 };
@@ -61,9 +60,6 @@ struct share {
     struct fg_peers *peers;
     struct queriers *queriers;
     uint64_t start_id;
-
-    pthread_mutex_t lock; /* of the list */
-    struct passage *passages;
 };
 
 /* A question's read on its way through here. */
@@ -75,44 +71,15 @@ struct passage {
     struct fg_call call;             /* to it */
     struct pages_read read;          /* of our own share */
     struct fg_bucket_request direct; /* where the mate did not answer */
-    bool is_direct;                  /* under the lock: direct is under way, and can be cancelled */
-    struct passage *before, *next;
 };
 
-/* ---- beginning and end ---- */
-
-static void list_add(struct passage *passage)
-{
-    struct share *share = passage->share;
-
-    (void)pthread_mutex_lock(&share->lock);
-    passage->next = share->passages;
-    if (share->passages != NULL)
-        share->passages->before = passage;
-    share->passages = passage;
-    (void)pthread_mutex_unlock(&share->lock);
-}
-
-static void list_remove(struct passage *passage)
-{
-    struct share *share = passage->share;
-
-    (void)pthread_mutex_lock(&share->lock);
-    if (passage->before != NULL)
-        passage->before->next = passage->next;
-    else
-        share->passages = passage->next;
-    if (passage->next != NULL)
-        passage->next->before = passage->before;
-    (void)pthread_mutex_unlock(&share->lock);
-}
+/* ---- the end ---- */
 
 /* The outer request has its result. */
 static void finish(struct passage *passage)
 {
     struct fg_bucket_request *outer = passage->outer;
 
-    list_remove(passage);
     querier_set_unref(passage->set);
     free(passage);
     fg_bucket_finish(outer);
@@ -131,9 +98,6 @@ static void on_direct(struct fg_bucket_request *direct)
 {
     struct passage *passage = fg_container(direct, struct passage, direct);
 
-    (void)pthread_mutex_lock(&passage->share->lock);
-    passage->is_direct = false;
-    (void)pthread_mutex_unlock(&passage->share->lock);
     passage->outer->code = direct->code;
     passage->outer->err = direct->err;
     take_body(passage->outer, &direct->body);
@@ -155,9 +119,6 @@ static void ask_bucket(struct passage *passage)
         .deadline_mono_ns = outer->deadline_mono_ns,
         .done = on_direct,
     };
-    (void)pthread_mutex_lock(&passage->share->lock);
-    passage->is_direct = true;
-    (void)pthread_mutex_unlock(&passage->share->lock);
     fg_bucket_send(passage->share->inner, &passage->direct);
 }
 
@@ -288,27 +249,19 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
     passage->set = queriers_get(share->queriers);
     passage->mate = querier_set_owner(passage->set, fg_hash128(fg_cstr(request->name)),
                                       fg_mono_ns(share->clock));
-    list_add(passage);
     if (passage->mate == NULL || atomic_load(&passage->mate->self))
         read_own(passage);
     else
         ask_mate(passage);
 }
 
-/* What is with another querier ends in time by itself; pages go on, since others may want them. */
+/* What takes our way goes on: pages may be wanted by others, and each step has an end of its own.
+ */
 static void share_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
     struct share *share = share_of(bucket);
-    struct passage *at;
 
-    (void)pthread_mutex_lock(&share->lock);
-    at = share->passages;
-    while (at != NULL && at->outer != request)
-        at = at->next;
-    if (at != NULL && at->is_direct)
-        fg_bucket_cancel(share->inner, &at->direct);
-    (void)pthread_mutex_unlock(&share->lock);
-    if (at == NULL)
+    if (!is_shared(request))
         share->inner->ops->cancel(share->inner, request);
 }
 
@@ -459,7 +412,6 @@ enum fg_code share_create(const struct share_config *config, struct share **ret_
     share->inner = config->bucket;
     share->clock = config->clock;
     fg_assert(getrandom(&share->start_id, sizeof share->start_id, 0) == sizeof share->start_id);
-    (void)pthread_mutex_init(&share->lock, NULL);
     share->pages = pages_create(config->bucket, config->disk, share->settings.cache_max_bytes);
     share->peers = fg_peers_create(&(struct fg_peers_config){
         .rpc = config->rpc,
@@ -486,11 +438,9 @@ void share_destroy(struct share *share)
 {
     if (share == NULL)
         return;
-    fg_assert(share->passages == NULL);
     fg_work_destroy(share->work);
     queriers_destroy(share->queriers);
     fg_peers_destroy(share->peers);
     pages_destroy(share->pages);
-    (void)pthread_mutex_destroy(&share->lock);
     free(share);
 }
