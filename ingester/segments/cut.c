@@ -1,0 +1,274 @@
+/* The cut: which rounds are due, and their way through seal, upload, swap and mark. */
+#include "ingester/segments/segments_impl.h"
+
+#include <stdlib.h>
+
+/* How much may be open, in sizes of a segment, before the turn of others is not waited for: what
+ * three heads hold is a third of each first, so that each cuts its own when it has three. */
+enum { SEGMENTS_OPEN_MAX = 4 };
+
+/* ---- time ---- */
+
+/* What those take who are before us. */
+static int64_t turns_ns(const struct segments *segments, const struct segments_round *round)
+{
+    return round->rank * segments->config.turn_ns;
+}
+
+/* Is it closed, and has been for so long that it is our turn? */
+static bool is_turn(const struct segments *segments, const struct segments_round *round)
+{
+    return segments->wall_ns >=
+           fg_time_add(segments_closed_wall_ns(segments, round), turns_ns(segments, round));
+}
+
+/* When an open round makes a cut necessary. */
+static int64_t due_wall_ns(const struct segments *segments, const struct segments_round *round)
+{
+    const struct segments_config *config = &segments->config;
+    int64_t closed = segments_closed_wall_ns(segments, round);
+    int64_t lingered = fg_time_add(round->opened_wall_ns, config->linger_ns);
+    int64_t oldest = fg_time_add(round->opened_wall_ns, config->open_max_ns);
+
+    return fg_time_add(FG_MIN(FG_MAX(closed, lingered), oldest), turns_ns(segments, round));
+}
+
+/* ---- the cut ---- */
+
+static bool all_committed(const struct segments *segments)
+{
+    for (uint32_t i = 0; i < segments->pinned.n; i++)
+        if (segments->pinned.rounds[i]->state != ROUND_COMMITTED)
+            return false;
+    return true;
+}
+
+/* What is waited for comes first, so that no flood of other data can keep it. */
+static int compare_urgency(const void *left, const void *right)
+{
+    const struct segments_round *const *a = left, *const *b = right;
+
+    if (((*a)->drain != 0) != ((*b)->drain != 0))
+        return (*a)->drain != 0 ? -1 : 1;
+    return ((*a)->group.window > (*b)->group.window) - ((*a)->group.window < (*b)->group.window);
+}
+
+/* There is so much that a segment can be made of it, whatever its age. */
+static bool is_enough(const struct segments *segments, uint8_t rank)
+{
+    const struct table *table = &segments->table;
+    uint64_t cut_bytes = segments->config.cut_bytes;
+
+    return (rank == 0 && table->first_bytes >= cut_bytes) ||
+           table->open_bytes >= SEGMENTS_OPEN_MAX * cut_bytes;
+}
+
+static bool is_due(const struct segments *segments, const struct segments_round *round)
+{
+    return round->drain != 0 || due_wall_ns(segments, round) <= segments->wall_ns;
+}
+
+/* Does some open round need a cut? */
+static bool is_cut_due(const struct segments *segments)
+{
+    const struct table *table = &segments->table;
+
+    if (table->by_state[ROUND_OPEN] == 0)
+        return false;
+    if (is_enough(segments, 0))
+        return true;
+    for (uint32_t i = 0; (segments->look || segments->draining) && i < table->n_rounds; i++) {
+        const struct segments_round *round = table->rounds[i];
+
+        if (round->state == ROUND_OPEN && round->profiles > 0 && is_due(segments, round))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * What the cut takes: everything, when there is so much, else in our turn what is waited for,
+ * closed or due; the oldest windows first, and no more than makes a segment of the usual size, as
+ * there may be hours of it when the bucket was away.
+ */
+static void pin(struct segments *segments)
+{
+    const struct table *table = &segments->table;
+    uint64_t bytes = 0;
+    uint32_t n = 0;
+
+    segments->pinned.n = 0;
+    for (uint32_t i = 0; i < table->n_rounds; i++) {
+        struct segments_round *round = table->rounds[i];
+
+        if (round->state == ROUND_OPEN && round->profiles > 0 &&
+            (is_enough(segments, round->rank) || is_turn(segments, round) ||
+             is_due(segments, round)))
+            round_list_add(&segments->pinned, round);
+    }
+    if (segments->pinned.n > 0)
+        qsort(segments->pinned.rounds, segments->pinned.n, sizeof(void *), compare_urgency);
+    while (n < segments->pinned.n && (n == 0 || bytes < segments->config.cut_bytes))
+        bytes += segments->pinned.rounds[n++]->bytes;
+    segments->pinned.n = n;
+}
+
+void cut_sealed(struct segments *segments)
+{
+    round_list_keep(&segments->pinned, ROUND_OPEN);
+    segments->last_cut++;
+    for (uint32_t i = 0; i < segments->pinned.n; i++) {
+        struct segments_round *round = segments->pinned.rounds[i];
+
+        table_set_state(&segments->table, round, ROUND_SEALED);
+        round->cut = segments->last_cut;
+    }
+    segments->cut = CUT_SEALED;
+    segments->cut_pause = (struct pause){0};
+}
+
+void cut_marked(struct segments *segments)
+{
+    for (uint32_t i = 0; i < segments->marking.n; i++)
+        segments->marking.rounds[i]->marked = true;
+    segments->marking.n = 0;
+    segments->pinned.n = 0;
+    segments->cut = CUT_IDLE;
+    segments->cut_pause = (struct pause){0};
+}
+
+void cut_uploaded(struct segments *segments, bool nothing)
+{
+    if (nothing) /* of writes that failed and were not there after all */
+        for (uint32_t i = 0; i < segments->pinned.n; i++)
+            if (segments->pinned.rounds[i]->state == ROUND_SEALED)
+                segments_commit_round(segments, segments->pinned.rounds[i], segments->gen);
+    segments->cut = CUT_UPLOADED;
+    segments->cut_pause = (struct pause){0};
+    segments->uploaded_mono_ns = segments->mono_ns;
+    segments->rechecked = false;
+    segments->read_now = true;
+}
+
+/* Whatever is said of it. */
+void cut_swapped(struct segments *segments)
+{
+    segments->cut = CUT_SWAPPED;
+    segments->rechecked = false;
+    segments->read_now = true;
+}
+
+void cut_failed(struct segments *segments, enum segments_effect_kind failed)
+{
+    if (failed == SEGMENTS_SWAP)
+        cut_swapped(segments);
+    else if (failed == SEGMENTS_SEAL) /* the same again: some of it may be written */
+        segments->cut = CUT_PINNED;
+    else
+        segments->cut = CUT_SEALED;
+    segments_fail(segments, &segments->cut_pause);
+}
+
+static void begin_seal(struct segments *segments, struct segments_effects *effects)
+{
+    struct segments_effect *effect;
+
+    round_list_keep(&segments->pinned,
+                    ROUND_OPEN); /* of a seal that failed, some may be held since */
+    if (segments->pinned.n == 0) {
+        segments->cut = CUT_IDLE;
+        return;
+    }
+    segments->cut = CUT_SEALING;
+    segments_emit_rounds(effects, SEGMENTS_SEAL, &segments->pinned, segments);
+    effect = &effects->effects[effects->n - 1];
+    effect->cut = segments->last_cut + 1;
+}
+
+static void begin_upload(struct segments *segments, struct segments_effects *effects)
+{
+    round_list_keep(&segments->pinned, ROUND_SEALED);
+    segments->upload = (struct fg_segment_id){segments->config.writer, segments->last_cut,
+                                              segments_draw(segments)};
+    segments->stale = false;
+    segments->cut = CUT_UPLOADING;
+    segments_emit_rounds(effects, SEGMENTS_UPLOAD, &segments->pinned, segments);
+}
+
+static void begin_mark(struct segments *segments, struct segments_effects *effects)
+{
+    segments->marking.n = 0;
+    for (uint32_t i = 0; i < segments->pinned.n; i++)
+        if (!segments->pinned.rounds[i]->marked)
+            round_list_add(&segments->marking, segments->pinned.rounds[i]);
+    if (segments->marking.n == 0) { /* all were found by comparing */
+        cut_marked(segments);
+        return;
+    }
+    segments->cut = CUT_MARKING;
+    segments_emit_rounds(effects, SEGMENTS_MARK, &segments->marking, segments);
+}
+
+/* Nothing has happened to the rounds since the upload, and they agree with the manifest that it
+ * goes onto. (cas-recheck) */
+static bool may_swap(const struct segments *segments)
+{
+    if (segments->follow != FOLLOW_IDLE || !segments->rechecked)
+        return false;
+    return !segments_keeps(segments, FG_RULE_BIT_CAS_RECHECK) ||
+           (segments->settled && segments->gen == segments->seen);
+}
+
+static bool is_too_old(const struct segments *segments)
+{
+    return segments->mono_ns - segments->uploaded_mono_ns > segments->config.upload_max_age_ns;
+}
+
+static void advance_uploaded(struct segments *segments, struct segments_effects *effects)
+{
+    if ((segments->stale && segments_keeps(segments, FG_RULE_BIT_CAS_RECHECK)) ||
+        is_too_old(segments)) {
+        begin_upload(segments, effects);
+        return;
+    }
+    if (!may_swap(segments))
+        return;
+    segments->cut = CUT_SWAPPING;
+    segments_emit_rounds(effects, SEGMENTS_SWAP, &segments->pinned, segments);
+}
+
+void cut_advance(struct segments *segments, struct segments_effects *effects)
+{
+    if (!segments_is_over(segments, &segments->cut_pause))
+        return;
+    switch (segments->cut) {
+    case CUT_IDLE:
+        /* Nothing is sealed before the bucket was there: what is open can still be joined. */
+        if (segments->settled && is_cut_due(segments)) {
+            pin(segments);
+            begin_seal(segments, effects);
+        }
+        return;
+    case CUT_PINNED:
+        begin_seal(segments, effects);
+        return;
+    case CUT_SEALED:
+        if (all_committed(segments))
+            begin_mark(segments, effects);
+        else if (segments->settled)
+            begin_upload(segments, effects);
+        return;
+    case CUT_UPLOADED:
+    case CUT_SWAPPED:
+        if (all_committed(segments))
+            begin_mark(segments, effects);
+        else if (segments->cut == CUT_UPLOADED || segments->rechecked)
+            advance_uploaded(segments, effects);
+        return;
+    case CUT_SEALING:
+    case CUT_UPLOADING:
+    case CUT_SWAPPING:
+    case CUT_MARKING:
+        return;
+    }
+}

@@ -1,0 +1,245 @@
+/* Following the manifest, and comparing with what others have committed. */
+#include "ingester/segments/segments_impl.h"
+
+/* The segment may have left: the manifest says. */
+void follow_failed(struct segments *segments)
+{
+    segments->follow = FOLLOW_IDLE;
+    segments->read_now = true;
+    segments_fail(segments, &segments->follow_pause);
+}
+
+/*
+ * Which of our cuts the manifest has: cuts enter in order, so the last one says it of all before.
+ * Only one can be unmarked, the last; so its generation is that of all rounds that are sealed.
+ */
+static bool own_cut(const struct segments *segments, const struct fg_l0 *l0, uint64_t *ret_cut,
+                    uint64_t *ret_generation)
+{
+    const struct fg_l0_writer *writer = fg_l0_writer(l0, segments->config.writer);
+
+    if (writer == NULL)
+        return false;
+    if (!segments_keeps(segments, FG_RULE_BIT_SETTLE_ON_REJOIN) &&
+        fg_l0_segment(l0, writer->generation) == NULL)
+        return false; /* it came and went unseen */
+    *ret_cut = writer->cut;
+    *ret_generation = writer->generation;
+    return true;
+}
+
+static void follow_own(struct segments *segments, const struct fg_l0 *l0)
+{
+    uint64_t cut, generation;
+
+    if (!own_cut(segments, l0, &cut, &generation))
+        return;
+    for (uint32_t i = 0; i < segments->pinned.n; i++) {
+        struct segments_round *round = segments->pinned.rounds[i];
+
+        if (round->state == ROUND_SEALED && round->cut <= cut)
+            segments_commit_round(segments, round, generation);
+    }
+}
+
+/* Could a segment that we do not know hold what we hold, or what we think we hold all of? */
+static bool has_to_compare(const struct segments *segments)
+{
+    for (uint32_t i = 0; i < segments->table.n_groups; i++) {
+        const struct table_group *group = segments->table.groups[i];
+
+        if (group->whole && segments_may_hold(segments, &group->key))
+            return true;
+    }
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
+        const struct segments_round *round = segments->table.rounds[i];
+
+        if (round->state != ROUND_COMMITTED && segments_may_hold(segments, &round->group))
+            return true;
+    }
+    return false;
+}
+
+/* All rounds agree with everything up to seen. */
+static void caught_up(struct segments *segments)
+{
+    segments->gen = segments->seen;
+    segments->settled = true;
+    segments->settling = false;
+    segments->n_foreign = segments->at_foreign = 0;
+}
+
+static void take_ever(struct segments *segments, const struct fg_ever *ever)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_ever none = fg_ever_none();
+
+    fg_assert(fg_ever_join(ever, &none, 0, 0, arena, &segments->ever));
+    fg_arena_destroy(segments->ever_arena);
+    segments->ever_arena = arena;
+}
+
+/* Of others, newer than what we agree with. */
+static void list_foreign(struct segments *segments, const struct fg_l0 *l0)
+{
+    segments->n_foreign = segments->at_foreign = 0;
+    for (uint32_t i = 0; i < l0->n_segments; i++) {
+        const struct fg_l0_segment *segment = &l0->segments[i];
+
+        if (segment->generation > segments->gen &&
+            !fg_id_eq(segment->id.writer, segments->config.writer))
+            segments->foreign[segments->n_foreign++] = segment->generation;
+    }
+}
+
+void follow_manifest(struct segments *segments, const struct fg_l0 *l0)
+{
+    bool away = !segments->started || l0->floor > segments->gen;
+
+    segments->went_back = l0->generation < segments->seen;
+    if (segments->went_back) { /* another bucket, or one from a backup: nothing is right any more */
+        follow_failed(segments);
+        return;
+    }
+    segments->follow = FOLLOW_IDLE;
+    segments->follow_pause = (struct pause){0};
+    segments->next_read_mono_ns = fg_time_add(segments->mono_ns, segments->config.poll_ns);
+    segments->wanted = 0; /* who still waits says so again */
+    segments->rechecked = true;
+    if (!segments->started || l0->generation > segments->seen)
+        take_ever(segments, &l0->ever);
+    if (!segments->started) /* what was forgotten before this start is in blocks up to here */
+        segments->safe = l0->generation;
+    segments->started = true;
+    segments->seen = l0->generation;
+    follow_own(segments, l0);
+    if (away && segments_keeps(segments, FG_RULE_BIT_SETTLE_ON_REJOIN)) {
+        segments->settled = false;
+        segments->settling = true;
+    }
+    list_foreign(segments, l0);
+    if ((!segments->settling && segments->n_foreign == 0) || !has_to_compare(segments))
+        caught_up(segments);
+}
+
+/* ---- comparing: only where others may hold what we hold ---- */
+
+bool segments_may_hold(const struct segments *segments, const struct head_group_key *group)
+{
+    return fg_ever_has(&segments->ever, group->shard, group->window);
+}
+
+uint32_t segments_leftover(const struct segments *segments, const struct head_group_key *group,
+                           uint32_t round)
+{
+    const struct table_group *found = table_group(&segments->table, group);
+
+    fg_assert(found != NULL);
+    return found->open != NULL && found->open->number != round ? found->open->number : found->next;
+}
+
+/* The other profiles of a round become part of the open one. */
+static void move_leftover(struct segments *segments, struct segments_round *round,
+                          const struct segments_outcome *outcome, uint32_t to)
+{
+    struct table_group *group = table_group(&segments->table, &round->group);
+    struct segments_round *open = group->open;
+
+    if (outcome->moved_profiles == 0)
+        return;
+    if (open == NULL) {
+        struct segments_round fresh = {
+            .group = round->group, .number = to, .opened_wall_ns = round->opened_wall_ns};
+
+        open = segments_add_round(segments, group, fresh);
+    }
+    open->opened_wall_ns = FG_MIN(open->opened_wall_ns, round->opened_wall_ns);
+    segments_wait_for(open, round->drain);
+    table_count(&segments->table, round, -(int64_t)outcome->moved_profiles,
+                -(int64_t)outcome->moved_bytes);
+    table_count(&segments->table, open, (int64_t)outcome->moved_profiles,
+                (int64_t)outcome->moved_bytes);
+}
+
+static void take_outcome(struct segments *segments, const struct segments_outcome *outcome,
+                         uint64_t generation)
+{
+    struct segments_round *round = table_round(&segments->table, &outcome->group, outcome->number);
+    uint32_t to = segments_leftover(segments, &outcome->group, outcome->number);
+
+    fg_assert(round != NULL && round->state != ROUND_COMMITTED);
+    segments->stale |=
+        round->state == ROUND_SEALED; /* the cut may be uploaded: it has to be again */
+    segments_commit_round(segments, round, generation);
+    round->marked = true;
+    move_leftover(segments, round, outcome, to);
+}
+
+/* Nothing is known any more about what others hold of these. */
+static void forget_whole(struct segments *segments, const struct segments_event *event)
+{
+    for (uint32_t i = 0; segments->settling && i < segments->table.n_groups; i++)
+        segments->table.groups[i]->whole = false;
+    for (uint32_t i = 0; i < event->n_missing; i++) {
+        struct table_group *group = table_group(&segments->table, &event->missing[i]);
+
+        if (group != NULL)
+            group->whole = false;
+    }
+}
+
+/* What is marked needs nothing of the cut any more, and may be forgotten before it ends. */
+static void unpin_marked(struct segments *segments)
+{
+    struct round_list *list = &segments->pinned;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (!list->rounds[i]->marked)
+            list->rounds[kept++] = list->rounds[i];
+    list->n = kept;
+}
+
+void follow_compared(struct segments *segments, const struct segments_event *event)
+{
+    segments->follow = FOLLOW_IDLE;
+    segments->follow_pause = (struct pause){0};
+    for (uint32_t i = 0; i < event->n_outcomes; i++)
+        take_outcome(segments, &event->outcomes[i], event->generation);
+    unpin_marked(segments);
+    forget_whole(segments, event);
+    if (segments->settling) {
+        /* Of what was found nobody knows when it was committed, only that a snapshot of this
+         * generation has it: older ones are refused. */
+        segments->safe = FG_MAX(segments->safe, event->generation);
+        caught_up(segments);
+        return;
+    }
+    segments->gen = segments->foreign[segments->at_foreign++];
+    if (segments->at_foreign == segments->n_foreign)
+        caught_up(segments);
+}
+
+void follow_advance(struct segments *segments, struct segments_effects *effects)
+{
+    bool due = segments->read_now || !segments->started || segments->wanted > segments->seen ||
+               segments->mono_ns >= segments->next_read_mono_ns;
+
+    if (segments->follow != FOLLOW_IDLE || !segments_is_over(segments, &segments->follow_pause))
+        return;
+    if (!segments->read_now && (segments->settling || segments->at_foreign < segments->n_foreign)) {
+        struct segments_effect *effect = segments_emit(effects, SEGMENTS_COMPARE);
+
+        effect->all = segments->settling;
+        effect->generation =
+            segments->settling ? segments->seen : segments->foreign[segments->at_foreign];
+        segments->follow = FOLLOW_COMPARING;
+        return;
+    }
+    /* Not while a swap is under way: it goes onto the manifest that was handed in last. */
+    if (!due || segments->cut == CUT_SWAPPING)
+        return;
+    (void)segments_emit(effects, SEGMENTS_READ);
+    segments->follow = FOLLOW_READING;
+    segments->read_now = false;
+}

@@ -1,0 +1,127 @@
+/*
+ * What the files of the step core (segments.h) share; nobody else includes it.
+ *
+ *     segments.c   rounds and time; draining, forgetting; a step; what others ask
+ *     follow.c     the manifest, and comparing with what others have committed
+ *     cut.c        what is due, and its way into the bucket
+ */
+#ifndef FG_INGESTER_SEGMENTS_IMPL_H
+#define FG_INGESTER_SEGMENTS_IMPL_H
+
+#include "ingester/segments/segments.h"
+#include "ingester/segments/table.h"
+
+enum follow_state { FOLLOW_IDLE, FOLLOW_READING, FOLLOW_COMPARING };
+
+enum cut_state {
+    CUT_IDLE,
+    CUT_PINNED, /* its seal failed */
+    CUT_SEALING,
+    CUT_SEALED,
+    CUT_UPLOADING,
+    CUT_UPLOADED,
+    CUT_SWAPPING,
+    CUT_SWAPPED,
+    CUT_MARKING,
+};
+
+/* When something that failed may be tried again. */
+struct pause {
+    uint32_t failures;
+    int64_t until_mono_ns;
+};
+
+/* Rounds that an effect is about. */
+struct round_list {
+    struct segments_round **rounds;
+    uint32_t n, cap;
+};
+
+struct segments {
+    struct segments_config config;
+    struct table table;
+    uint64_t random;
+    int64_t wall_ns, mono_ns; /* of the event being handled */
+    int64_t next_look_mono_ns;
+    uint8_t *ranks;  /* [SEGMENTS_SHARDS]; NULL: all 0 */
+    bool look;       /* through all rounds, in this step */
+    uint64_t drains; /* number of the last DRAIN */
+    bool draining;   /* some round may be waited for by one */
+
+    /* What the manifest said last. */
+    bool started; /* it was read */
+    uint64_t seen;
+    struct fg_ever ever;
+    struct fg_arena *ever_arena;
+
+    /* Following. */
+    enum follow_state follow;
+    struct pause follow_pause;
+    bool settled; /* not before the first time, nor since something was missed */
+    bool settling;
+    uint64_t gen, safe, wanted;
+    uint64_t foreign[FG_L0_SEGMENTS_MAX]; /* generations to be compared with, ascending */
+    uint32_t n_foreign, at_foreign;
+    bool read_now, went_back;
+    int64_t next_read_mono_ns;
+
+    /* The cut that is under way. */
+    enum cut_state cut;
+    struct pause cut_pause;
+    uint64_t last_cut;
+    struct round_list pinned; /* its rounds */
+    struct fg_segment_id upload;
+    int64_t uploaded_mono_ns;
+    bool stale;     /* what was uploaded is not what the rounds hold */
+    bool rechecked; /* the manifest was read since the upload, or the swap */
+
+    struct round_list marking, forgetting, empty;
+    struct pause forget_pause;
+    bool is_forgetting;
+};
+
+/* ---- segments.c ---- */
+
+bool segments_keeps(const struct segments *segments, enum fg_rule rule);
+/* Of the jitter and of names of uploads. */
+uint64_t segments_draw(struct segments *segments);
+/* Not again before a pause that doubles, with full jitter; is it over? */
+void segments_fail(struct segments *segments, struct pause *pause);
+bool segments_is_over(const struct segments *segments, const struct pause *pause);
+void round_list_add(struct round_list *list, struct segments_round *round);
+/* Only those in that state stay. */
+void round_list_keep(struct round_list *list, enum round_state state);
+/* Every round gets into the table here. */
+struct segments_round *segments_add_round(struct segments *segments, struct table_group *group,
+                                          struct segments_round round);
+void segments_commit_round(struct segments *segments, struct segments_round *round,
+                           uint64_t generation);
+/* When the round's window counts as over. */
+int64_t segments_closed_wall_ns(const struct segments *segments,
+                                const struct segments_round *round);
+bool segments_is_closed(const struct segments *segments, const struct segments_round *round);
+/* The DRAIN of that number waits for the round too; 0: none does. */
+void segments_wait_for(struct segments_round *round, uint64_t drain);
+/* One more effect of this step. */
+struct segments_effect *segments_emit(struct segments_effects *effects,
+                                      enum segments_effect_kind kind);
+void segments_emit_rounds(struct segments_effects *effects, enum segments_effect_kind kind,
+                          const struct round_list *list, const struct segments *segments);
+
+/* ---- follow.c: what has come of its effects, and what is next ---- */
+
+void follow_failed(struct segments *segments);
+void follow_manifest(struct segments *segments, const struct fg_l0 *l0);
+void follow_compared(struct segments *segments, const struct segments_event *event);
+void follow_advance(struct segments *segments, struct segments_effects *effects);
+
+/* ---- cut.c: likewise ---- */
+
+void cut_sealed(struct segments *segments);
+void cut_marked(struct segments *segments);
+void cut_uploaded(struct segments *segments, bool nothing);
+void cut_swapped(struct segments *segments);
+void cut_failed(struct segments *segments, enum segments_effect_kind failed);
+void cut_advance(struct segments *segments, struct segments_effects *effects);
+
+#endif
