@@ -235,6 +235,7 @@ static enum fg_code ask_expected(struct asked *asked, bool timeline, struct fg_e
 {
     struct canary *canary = asked->canary;
     struct verdict verdict = {0};
+    uint64_t left_out;
     enum fg_code code;
 
     code = timeline ? judge_timeline(asked, &verdict, err) : judge_graph(asked, &verdict, err);
@@ -242,7 +243,9 @@ static enum fg_code ask_expected(struct asked *asked, bool timeline, struct fg_e
         conclude(asked, &verdict, timeline);
     } else {
         fg_metric_add(canary->metrics, CANARY_UNAVAILABLE, 1);
-        fg_log_warn("no answer", fg_ls("selector", asked->selector), fg_ls("err", err->msg));
+        if (canary_may_complain(&canary->no_answer, &left_out))
+            fg_log_warn("no answer", fg_ls("selector", asked->selector),
+                        fg_lu("left_out", left_out), fg_ls("err", err->msg));
     }
     verdict_done(&verdict);
     return code;

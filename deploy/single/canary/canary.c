@@ -124,6 +124,19 @@ void canary_destroy(struct canary *canary)
 
 /* ---- the end ---- */
 
+bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_out)
+{
+    int64_t now = canary_now_ns(), next = atomic_load(&complaint->next_mono_ns);
+
+    if (now < next || !atomic_compare_exchange_strong(&complaint->next_mono_ns, &next,
+                                                      fg_time_add(now, FG_SECOND_NS))) {
+        (void)atomic_fetch_add(&complaint->left_out, 1);
+        return false;
+    }
+    *ret_left_out = atomic_exchange(&complaint->left_out, 0);
+    return true;
+}
+
 void canary_wait(struct canary *canary, int64_t until_mono_ns)
 {
     const struct timespec until = {.tv_sec = (time_t)(until_mono_ns / FG_SECOND_NS),

@@ -7,6 +7,7 @@
 #include "deploy/single/canary/verdict.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* clang-format off */
 #define CANARY_METRICS(M)                                                                                                          \
@@ -35,8 +36,16 @@ struct canary_reported {
     enum verdict_kind kind;
 };
 
+/* A failure that may come a hundred times a second: a line of the log in each second is enough, the
+ * rest is counted. */
+struct canary_complaint {
+    _Atomic int64_t next_mono_ns;
+    _Atomic uint64_t left_out;
+};
+
 struct canary {
     struct canary_config config;
+    struct canary_complaint not_acknowledged, no_answer;
     struct fg_metrics *metrics;
     char run[CONTENT_RUN_MAX_BYTES]; /* tells this canary's profiles from all others' */
     int64_t start_mono_ns;           /* when number 0 was due */
@@ -56,6 +65,9 @@ static inline int64_t canary_now_ns(void)
 {
     return fg_mono_ns(fg_clock_real());
 }
+
+/* Any thread. true: it is to be logged, with how many were not since the last line. */
+bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_out);
 
 /* Under the lock: waits until woken, or that time. */
 void canary_wait(struct canary *canary, int64_t until_mono_ns);

@@ -123,15 +123,17 @@ static void send_one(struct canary *canary, struct client *client, const struct 
 {
     struct ledger_profile profile = ledger_profile(ledger_shape(canary->ledger), sending->number);
     int64_t sent_ns = canary_now_ns();
-    uint64_t retry_after_s;
+    uint64_t retry_after_s, left_out;
     struct fg_err err;
 
     if (post(canary, client, &profile, &retry_after_s, &err) == FG_OK) {
         acknowledged(canary, sending, sent_ns);
         return;
     }
-    fg_log_warn("profile not acknowledged, will be sent again", fg_lu("number", sending->number),
-                fg_lu("attempt", sending->attempts + 1), fg_ls("err", err.msg));
+    if (canary_may_complain(&canary->not_acknowledged, &left_out))
+        fg_log_warn("profile not acknowledged, will be sent again",
+                    fg_lu("number", sending->number), fg_lu("attempt", sending->attempts + 1),
+                    fg_lu("left_out", left_out), fg_ls("err", err.msg));
     postpone(canary, sending, retry_after_s);
 }
 
