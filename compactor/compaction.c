@@ -20,6 +20,7 @@ static const int64_t SEGMENT_WAIT_NS = 2 * FG_HOUR_NS;
 /* What others may see of a tenant: a copy, so that they need not wait for a job to end. */
 struct shown {
     struct fg_slice name; /* the tenant's, which lives as long as the compaction */
+    bool own;             /* not another compactor's */
     struct tenant_counts counts;
     unsigned failures;
     struct fg_err err;
@@ -28,6 +29,7 @@ struct shown {
 
 struct compaction {
     struct compactor_config config;
+    struct presence *presence;
     struct env env;
     struct upkeep_config upkeep;
 
@@ -160,8 +162,10 @@ static void show(struct compaction *compaction, uint32_t number)
 {
     const struct tenant *tenant = compaction->tenants[number];
     struct shown *shown = &compaction->shown[number];
+    bool own = presence_owns(compaction->presence, tenant->name);
 
     (void)pthread_mutex_lock(&compaction->lock);
+    shown->own = own;
     shown->counts = tenant->counts;
     shown->failures = tenant->failures;
     shown->err = tenant->err;
@@ -239,27 +243,53 @@ static void live_segments(const struct compaction *compaction, uint32_t number, 
     }
 }
 
+/* What is done once for all: "" is nobody's tenant. */
+static bool is_keeper(struct compaction *compaction)
+{
+    return presence_owns(compaction->presence, fg_cstr(""));
+}
+
+/* What there is to do for one's own tenant. */
+static enum fg_code look_at_own(struct compaction *compaction, uint32_t number, struct fg_err *err)
+{
+    struct tenant *tenant = compaction->tenants[number];
+    struct tenant_rules rules = rules_of(compaction, tenant);
+    enum fg_code code = tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, err);
+
+    if (code == FG_OK && tenant->blocks != NULL &&
+        tidy_blocks(&compaction->env, &compaction->upkeep, &tenant->blocks->blocks, err) != FG_OK)
+        fg_log_warn("replaced blocks could not be deleted, will retry",
+                    fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
+    return code;
+}
+
+/* Another one's: whoever retires segments has to know what its blocks cover, and no more. */
+static enum fg_code look_at_others(struct compaction *compaction, uint32_t number, bool uncovered,
+                                   struct fg_err *err)
+{
+    struct tenant *tenant = compaction->tenants[number];
+
+    tenant_disown(tenant);
+    if (!uncovered || !is_keeper(compaction))
+        return FG_OK;
+    return manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
+}
+
 /* Manifests are kept as long as there are segments to be retired, which they decide. */
-static enum fg_code look(struct compaction *compaction, uint32_t number, bool *ret_changed,
-                         struct fg_err *err)
+static enum fg_code look(struct compaction *compaction, uint32_t number, struct fg_err *err)
 {
     struct tenant *tenant = compaction->tenants[number];
     int64_t now_ns = fg_mono_ns(compaction->env.clock);
-    struct tenant_rules rules;
-    bool any, uncovered;
+    bool any, uncovered, hurry = take_hurry(compaction, number);
     enum fg_code code = FG_OK;
 
-    *ret_changed = false;
     live_segments(compaction, number, &any, &uncovered);
-    if (take_hurry(compaction, number) ||
-        (now_ns >= tenant->retry_mono_ns && (uncovered || now_ns >= tenant->look_mono_ns))) {
-        rules = rules_of(compaction, tenant);
-        code = tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, ret_changed, err);
-        if (code == FG_OK && tenant->blocks != NULL &&
-            tidy_blocks(&compaction->env, &compaction->upkeep, &tenant->blocks->blocks, err) !=
-                FG_OK)
-            fg_log_warn("replaced blocks could not be deleted, will retry",
-                        fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
+    if (!presence_owns(compaction->presence, tenant->name)) {
+        code = look_at_others(compaction, number, uncovered, err);
+        show(compaction, number);
+    } else if (hurry ||
+               (now_ns >= tenant->retry_mono_ns && (uncovered || now_ns >= tenant->look_mono_ns))) {
+        code = look_at_own(compaction, number, err);
         show(compaction, number);
     }
     if (!any) {
@@ -298,7 +328,7 @@ static void count_all(struct compaction *compaction)
 {
     struct fg_metrics *metrics = compaction->env.metrics;
     struct tenant_counts sum = {.oldest_entered_wall_ns = INT64_MAX};
-    int64_t now_ns = fg_wall_ns(compaction->env.clock), failing = 0;
+    int64_t now_ns = fg_wall_ns(compaction->env.clock), failing = 0, own = 0;
 
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
         const struct tenant_counts *counts = &compaction->tenants[i]->counts;
@@ -312,8 +342,10 @@ static void count_all(struct compaction *compaction)
         sum.oldest_entered_wall_ns =
             FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
         failing += compaction->tenants[i]->failures > 0;
+        own += presence_owns(compaction->presence, compaction->tenants[i]->name);
     }
-    fg_metric_set(metrics, COMPACTOR_TENANTS, compaction->n_tenants);
+    fg_metric_set(metrics, COMPACTOR_TENANTS, own);
+    fg_metric_set(metrics, COMPACTOR_MATES, presence_count(compaction->presence));
     fg_metric_set(metrics, COMPACTOR_FAILING, failing);
     fg_metric_set(metrics, COMPACTOR_HOUR_BLOCKS, sum.hours);
     fg_metric_set(metrics, COMPACTOR_DAY_BLOCKS, sum.days);
@@ -330,10 +362,7 @@ static void count_all(struct compaction *compaction)
 static enum fg_code look_at_all(struct compaction *compaction, struct fg_err *err)
 {
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
-        bool changed;
-
-        if (env_check(&compaction->env, err) != FG_OK ||
-            look(compaction, i, &changed, err) != FG_OK)
+        if (env_check(&compaction->env, err) != FG_OK || look(compaction, i, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -367,7 +396,7 @@ static enum fg_code one_round(struct compaction *compaction, struct fg_err *err)
     follow_tenants(compaction);
     code = look_at_all(compaction, err);
     count_all(compaction);
-    return code == FG_OK ? tidy(compaction, err) : code;
+    return code == FG_OK && is_keeper(compaction) ? tidy(compaction, err) : code;
 }
 
 enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err)
@@ -410,7 +439,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum fg_code compaction_create(const struct compactor_config *config,
+enum fg_code compaction_create(const struct compactor_config *config, struct presence *presence,
                                struct compaction **ret_compaction, struct fg_err *err)
 {
     const struct compactor_settings *settings = config->settings;
@@ -418,6 +447,7 @@ enum fg_code compaction_create(const struct compactor_config *config,
     pthread_condattr_t monotonic;
 
     compaction->config = *config;
+    compaction->presence = presence;
     compaction->env =
         (struct env){.bucket = config->bucket,
                      .clock = config->clock,
@@ -503,6 +533,7 @@ static void put_tenant(const struct shown *shown, int64_t now_ns, struct fg_buf 
 
     fg_buf_puts(out, "{");
     put_text(out, "tenant", shown->name);
+    fg_buf_printf(out, ",\"own\":%s", shown->own ? "true" : "false");
     fg_buf_printf(
         out,
         ",\"blocks\":{\"hour\":%u,\"day\":%u,\"other\":%u},\"bytes\":%llu,"
@@ -536,9 +567,11 @@ static void put_job(const struct compaction *compaction, struct fg_buf *out)
 void compaction_status(struct compaction *compaction, struct fg_buf *out)
 {
     int64_t now_ns = fg_wall_ns(compaction->env.clock);
+    uint32_t mates = presence_count(compaction->presence);
 
     (void)pthread_mutex_lock(&compaction->lock);
-    fg_buf_printf(out, "{\"rounds\":%llu,", (unsigned long long)compaction->rounds);
+    fg_buf_printf(out, "{\"compactors\":%u,\"rounds\":%llu,", mates,
+                  (unsigned long long)compaction->rounds);
     put_ms(out, "round_begun_ms", compaction->round_begun_wall_ns);
     fg_buf_puts(out, ",");
     put_ms(out, "round_ended_ms", compaction->round_ended_wall_ns);

@@ -3,8 +3,9 @@
  * that waits for the bucket; everything is found anew from the manifests, so it may be stopped, or
  * killed, anywhere.
  *
- * Several compactors may run: two that work on one tenant do the same work, and the swap lets one
- * of them win.
+ * Several compactors may run, each for the tenants that are its own (presence.h): two that work on
+ * one do the same work, and the swap lets one of them win. What is done once for all, retiring
+ * segments and sweeping, is for the one that "" belongs to.
  *
  * Thread: create, start, stop and destroy from the owner; the rest as said.
  */
@@ -12,12 +13,14 @@
 #define FG_COMPACTOR_COMPACTION_H
 
 #include "compactor/compactor.h"
+#include "compactor/presence.h"
 #include "compactor/tenant.h"
 
 struct compaction;
 
-/* Creates the scratch folder. FG_E_UNAVAILABLE, FG_E_DENIED. */
-enum fg_code compaction_create(const struct compactor_config *config,
+/* Creates the scratch folder. presence: borrowed; NULL: there are no other compactors.
+ * FG_E_UNAVAILABLE, FG_E_DENIED. */
+enum fg_code compaction_create(const struct compactor_config *config, struct presence *presence,
                                struct compaction **ret_compaction,
                                struct fg_err *err) fg_must_check;
 enum fg_code compaction_start(struct compaction *compaction, struct fg_err *err) fg_must_check;

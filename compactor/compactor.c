@@ -1,5 +1,6 @@
 #include "compactor/compactor.h"
 
+#include "compactor/presence.h"
 #include "compactor/routes.h"
 
 enum {
@@ -51,6 +52,7 @@ void compactor_share(struct compactor_settings *settings, uint64_t memory_max_by
 
 struct compactor {
     struct compactor_config config;
+    struct presence *presence; /* NULL: it is alone */
     struct compaction *compaction;
     struct routes routes;
 };
@@ -58,28 +60,33 @@ struct compactor {
 enum fg_code compactor_create(const struct compactor_config *config,
                               struct compactor **ret_compactor, struct fg_err *err)
 {
-    struct compaction *compaction;
-    struct compactor *compactor;
+    const struct presence_config presence = {config->bucket, config->clock, config->name};
+    struct compactor *compactor = fg_new(struct compactor);
 
-    if (compaction_create(config, &compaction, err) != FG_OK)
-        return err->code;
-    compactor = fg_new(struct compactor);
     compactor->config = *config;
-    compactor->compaction = compaction;
-    compactor->routes = (struct routes){&compactor->config, compaction};
+    if ((config->name != NULL && presence_create(&presence, &compactor->presence, err) != FG_OK) ||
+        compaction_create(config, compactor->presence, &compactor->compaction, err) != FG_OK) {
+        compactor_destroy(compactor);
+        return err->code;
+    }
+    compactor->routes = (struct routes){&compactor->config, compactor->compaction};
     *ret_compactor = compactor;
     return FG_OK;
 }
 
 enum fg_code compactor_start(struct compactor *compactor, struct fg_err *err)
 {
+    if (compactor->presence != NULL && presence_start(compactor->presence, err) != FG_OK)
+        return err->code;
     return compaction_start(compactor->compaction, err);
 }
 
 void compactor_stop(struct compactor *compactor)
 {
-    if (compactor != NULL)
-        compaction_stop(compactor->compaction);
+    if (compactor == NULL)
+        return;
+    compaction_stop(compactor->compaction);
+    presence_stop(compactor->presence);
 }
 
 void compactor_destroy(struct compactor *compactor)
@@ -87,6 +94,7 @@ void compactor_destroy(struct compactor *compactor)
     if (compactor == NULL)
         return;
     compaction_destroy(compactor->compaction);
+    presence_destroy(compactor->presence);
     free(compactor);
 }
 

@@ -41,6 +41,7 @@ struct compactor_config {
     const struct compactor_settings *settings;
     struct fg_bucket *bucket;
     const char *scratch; /* a folder of its own; what it made there before is removed */
+    const char *name;    /* among the compactors of the bucket; NULL: there are no others */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_registry *registry;

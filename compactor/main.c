@@ -3,7 +3,7 @@
 #include "compactor/compactor.h"
 
 struct place {
-    char *scratch;
+    char *scratch, *name;
 };
 
 static struct compactor_settings settings;
@@ -14,6 +14,9 @@ static const struct fg_conf_field place_fields[] = {
     {"scratch", FG_CONF_STRING, FG_CONF_AT(struct place, scratch), .def = "./compactor-scratch",
      .min = "1", .max = "4000",
      .doc = "Folder for blocks on their way; made when it is not there, emptied at the start."},
+    {"name", FG_CONF_STRING, FG_CONF_AT(struct place, name), .def = "",
+     .doc = "This compactor's name, another one for each of the bucket's: they share the tenants "
+            "by it. Empty: the host's name."},
 };
 
 static const int64_t PROOF_TIMEOUT_NS = FG_MINUTE_NS;
@@ -29,10 +32,12 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 
     program->service = service;
     compactor_share(&settings, program->settings.memory_max_bytes);
-    if (fg_bucket_open(&bucket, &s3, NULL, program->registry, &service->bucket, err) != FG_OK ||
+    if (fg_conf_default_host(&place.name, "name", err) != FG_OK ||
+        fg_bucket_open(&bucket, &s3, NULL, program->registry, &service->bucket, err) != FG_OK ||
         compactor_create(&(struct compactor_config){.settings = &settings,
                                                     .bucket = service->bucket,
                                                     .scratch = place.scratch,
+                                                    .name = place.name,
                                                     .work = program->work,
                                                     .tenants = program->tenants,
                                                     .registry = program->registry,

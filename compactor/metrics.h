@@ -23,7 +23,8 @@
     M(COUNTER, COMPACTOR_PASS_FAILURES, "flamegrid_compactor_pass_failures_total", "Rounds over all tenants that were broken off") \
     M(GAUGE, COMPACTOR_UNCOVERED, "flamegrid_compactor_uncovered_segments", "Live segments with data of some tenant that is in no block yet") \
     M(GAUGE, COMPACTOR_LAG, "flamegrid_compactor_lag_seconds", "Age of the oldest of these") \
-    M(GAUGE, COMPACTOR_TENANTS, "flamegrid_compactor_tenants", "Tenants in the manifest") \
+    M(GAUGE, COMPACTOR_TENANTS, "flamegrid_compactor_tenants", "Tenants that are this compactor's") \
+    M(GAUGE, COMPACTOR_MATES, "flamegrid_compactor_compactors", "Compactors that share the bucket's tenants, this one among them") \
     M(GAUGE, COMPACTOR_FAILING, "flamegrid_compactor_tenants_failing", "Tenants whose last job failed") \
     M(GAUGE, COMPACTOR_HOUR_BLOCKS, "flamegrid_compactor_blocks{level=\"hour\"}", "Blocks in the manifests of tenants, when they were last looked at") \
     M(GAUGE, COMPACTOR_DAY_BLOCKS, "flamegrid_compactor_blocks{level=\"day\"}", "Blocks in the manifests of tenants, when they were last looked at") \

@@ -26,7 +26,6 @@ struct looking {
     struct fg_deletions deletions;
     bool *deleted; /* [n_blocks]; NULL: there are no deletions */
     bool *waiting; /* [n_tombstones]: some block still has what it names */
-    bool changed;
 };
 
 struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
@@ -37,11 +36,19 @@ struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
     memcpy(copy, name.ptr, name.len);
     copy[name.len] = 0;
     tenant->name = fg_bytes(copy, name.len);
-    tenant->look_mono_ns = tenant->retry_mono_ns = INT64_MIN;
     tenant->job_max_bytes = job_max_bytes;
-    tenant->counts.oldest_entered_wall_ns = INT64_MAX;
     fg_map_init(&tenant->clean);
+    tenant_disown(tenant);
     return tenant;
+}
+
+void tenant_disown(struct tenant *tenant)
+{
+    tenant->look_mono_ns = tenant->retry_mono_ns = INT64_MIN;
+    tenant->failures = 0;
+    tenant->err = (struct fg_err){.code = FG_OK};
+    tenant->counts = (struct tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
+    fg_map_clear(&tenant->clean);
 }
 
 void tenant_destroy(struct tenant *tenant)
@@ -139,7 +146,6 @@ static enum fg_code end_deletion(struct looking *looking,
                 fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
                 fg_li("end_ns", tombstone->end_ns), fg_lu("profiles", tombstone->profiles),
                 fg_lu("rewrites", tombstone->rewrites));
-    looking->changed = true;
     return FG_OK;
 }
 
@@ -215,7 +221,6 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
     looking->rules->on_job(looking->rules->arg, looking->tenant, plan);
     if (job_run(&job, &result, err) != FG_OK)
         return err->code;
-    looking->changed = true;
     fg_log_info("compacted", fg_lb("tenant", looking->blocks->tenant), fg_ls("why", plan->why),
                 fg_lu("segments", plan->n_segments), fg_lu("blocks", plan->n_blocks),
                 fg_lu("into", result.n_blocks), fg_lu("profiles", result.profiles),
@@ -336,7 +341,7 @@ static bool is_race(enum fg_code code)
 }
 
 enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct tenant_rules *rules,
-                         const struct fg_l0 *l0, bool *ret_changed, struct fg_err *err)
+                         const struct fg_l0 *l0, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct looking looking = {.tenant = tenant,
@@ -351,7 +356,6 @@ enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct te
     looking.config.segments_apart = tenant->err.code == FG_E_CORRUPT;
     looking.config.job_max_bytes = FG_MIN(rules->plan.job_max_bytes, tenant->job_max_bytes);
     code = rounds(&looking, err);
-    *ret_changed = looking.changed;
     if (code == FG_E_CANCELED)
         return code;
     if (code != FG_OK && !(is_race(code) && tenant->failures == 0)) {

@@ -33,6 +33,10 @@ struct tenant {
 struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes);
 void tenant_destroy(struct tenant *tenant);
 
+/* Another compactor's now: what is known of its work is forgotten, so that it begins anew when it
+ * comes back. The manifest stays. */
+void tenant_disown(struct tenant *tenant);
+
 /* How a tenant is looked after. */
 struct tenant_rules {
     struct plan_config plan;  /* retention is the tenant's own */
@@ -43,11 +47,10 @@ struct tenant_rules {
 };
 
 /*
- * Does everything there is to do now, or as far as it gets; *ret_changed: something was done.
- * Failures are the tenant's: logged, and tried again later. FG_E_CANCELED: it is time to end.
+ * Does everything there is to do now, or as far as it gets. Failures are the tenant's: logged, and
+ * tried again later. FG_E_CANCELED: it is time to end.
  */
 enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct tenant_rules *rules,
-                         const struct fg_l0 *l0, bool *ret_changed,
-                         struct fg_err *err) fg_must_check;
+                         const struct fg_l0 *l0, struct fg_err *err) fg_must_check;
 
 #endif

@@ -134,6 +134,7 @@ bool upkeep_is_orphan(const struct upkeep_config *config, const struct fg_name *
         return !knows_block(blocks, name->block);
     case FG_NAME_IS_L0:
     case FG_NAME_IS_RING:
+    case FG_NAME_IS_COMPACTORS:
     case FG_NAME_IS_BLOCKS:
         break;
     }

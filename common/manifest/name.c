@@ -100,14 +100,26 @@ static bool parse_tenant(struct fg_slice text, char out[FG_TENANT_MAX_BYTES + 1]
     return fg_tenant_check(fg_cstr(out), &err) == FG_OK;
 }
 
+static bool parse_manifest(struct fg_slice rest, enum fg_name_kind *ret_kind)
+{
+    if (fg_slice_is(rest, "l0"))
+        *ret_kind = FG_NAME_IS_L0;
+    else if (fg_slice_is(rest, "ring"))
+        *ret_kind = FG_NAME_IS_RING;
+    else if (fg_slice_is(rest, "compactors"))
+        *ret_kind = FG_NAME_IS_COMPACTORS;
+    else
+        return false;
+    return true;
+}
+
 /* What `rest` says, or false. Names are read more freely here than they are made. */
 static bool parse(struct fg_slice rest, struct fg_name *ret_name)
 {
     struct fg_slice root = take(&rest, '/');
 
     if (fg_slice_is(root, "manifests")) {
-        ret_name->kind = fg_slice_is(rest, "l0") ? FG_NAME_IS_L0 : FG_NAME_IS_RING;
-        return true;
+        return parse_manifest(rest, &ret_name->kind);
     }
     if (fg_slice_is(root, "segments")) {
         ret_name->kind = FG_NAME_IS_SEGMENT;
@@ -132,6 +144,9 @@ static enum fg_code make(char out[FG_NAME_MAX_BYTES], const struct fg_name *name
         return FG_OK;
     case FG_NAME_IS_RING:
         (void)snprintf(out, FG_NAME_MAX_BYTES, "%s", FG_RING_NAME);
+        return FG_OK;
+    case FG_NAME_IS_COMPACTORS:
+        (void)snprintf(out, FG_NAME_MAX_BYTES, "%s", FG_NAME_COMPACTORS);
         return FG_OK;
     case FG_NAME_IS_SEGMENT:
         fg_name_segment(out, &name->segment);

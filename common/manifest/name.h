@@ -3,6 +3,7 @@
  *
  *   manifests/l0                              the L0 manifest (l0.h)
  *   manifests/ring                            the ring (common/ring/ring.h)
+ *   manifests/compactors                      which compactors there are (compactor/mates.h)
  *   segments/<writer>/<cut>-<nonce>           what an ingester committed; hexadecimal
  *   tenants/<tenant>/manifest                 a tenant's manifest (blocks.h)
  *   tenants/<tenant>/blocks/<id>              what the compactor made; hexadecimal
@@ -24,9 +25,10 @@ enum {
         sizeof "tenants/=2e/blocks/" + (size_t)FG_TENANT_MAX_BYTES + (size_t)2 * FG_ID_BYTES
 };
 
-#define FG_NAME_L0       "manifests/l0"
-#define FG_NAME_SEGMENTS "segments/" /* to list what is there */
-#define FG_NAME_TENANTS  "tenants/"
+#define FG_NAME_L0         "manifests/l0"
+#define FG_NAME_COMPACTORS "manifests/compactors"
+#define FG_NAME_SEGMENTS   "segments/" /* to list what is there */
+#define FG_NAME_TENANTS    "tenants/"
 
 /*
  * Which segment. writer: born with the ingester's store, never that of another one, nor of the same
@@ -61,6 +63,7 @@ enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, 
 enum fg_name_kind {
     FG_NAME_IS_L0,
     FG_NAME_IS_RING,
+    FG_NAME_IS_COMPACTORS,
     FG_NAME_IS_SEGMENT,
     FG_NAME_IS_BLOCKS, /* a tenant's manifest */
     FG_NAME_IS_BLOCK,

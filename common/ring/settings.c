@@ -2,10 +2,6 @@
 
 #include "common/base/str.h"
 
-#include <unistd.h>
-
-enum { HOST_MAX_BYTES = 256 };
-
 #define CONF(field) FG_CONF_AT(struct fg_ring_settings, field)
 
 /* clang-format off */
@@ -32,18 +28,6 @@ const struct fg_conf_field fg_ring_member_fields[] = {
 const size_t fg_ring_n_follower_fields = FG_COUNT(fg_ring_follower_fields);
 const size_t fg_ring_n_member_fields = FG_COUNT(fg_ring_member_fields);
 
-static enum fg_code name_host(struct fg_ring_settings *settings, struct fg_err *err)
-{
-    char host[HOST_MAX_BYTES];
-
-    if (gethostname(host, sizeof host) != 0 || memchr(host, '\0', sizeof host) == NULL)
-        return fg_fail(err, FG_E_UNAVAILABLE, "this host's name cannot be found: set ring.name");
-    free(settings->name);
-    settings->name = fg_malloc(strlen(host) + 1);
-    memcpy(settings->name, host, strlen(host) + 1);
-    return FG_OK;
-}
-
 /* Does it say "all of this machine's addresses"? */
 static bool is_any(const char *address)
 {
@@ -61,7 +45,7 @@ enum fg_code fg_ring_settings_seat(struct fg_ring_settings *settings, const char
 {
     const char *address = settings->address[0] == '\0' ? rpc_listen : settings->address;
 
-    if (settings->name[0] == '\0' && name_host(settings, err) != FG_OK)
+    if (fg_conf_default_host(&settings->name, "ring.name", err) != FG_OK)
         return err->code;
     if (is_any(address))
         return fg_fail(err, FG_E_INVALID,

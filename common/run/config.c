@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+enum { HOST_MAX_BYTES = 256 };
+
 static enum fg_code set_defaults(struct fg_conf *conf, struct fg_err *err)
 {
     for (size_t i = 0; i < conf->n_sections; i++) {
@@ -191,6 +193,20 @@ void fg_conf_done(struct fg_conf *conf)
             fg_conf_free(&at);
         }
     }
+}
+
+enum fg_code fg_conf_default_host(char **value, const char *setting, struct fg_err *err)
+{
+    char host[HOST_MAX_BYTES];
+
+    if ((*value)[0] != '\0')
+        return FG_OK;
+    if (gethostname(host, sizeof host) != 0 || memchr(host, '\0', sizeof host) == NULL)
+        return fg_fail(err, FG_E_UNAVAILABLE, "this host's name cannot be found: set %s", setting);
+    free(*value);
+    *value = fg_malloc(strlen(host) + 1);
+    memcpy(*value, host, strlen(host) + 1);
+    return FG_OK;
 }
 
 void fg_conf_copy(const struct fg_conf_section *section, void *values)

@@ -93,6 +93,11 @@ enum fg_code fg_conf_read_file(const char *path, struct fg_buf *out,
  * own. */
 void fg_conf_copy(const struct fg_conf_section *section, void *values);
 
+/* An empty string setting becomes this host's name. FG_E_UNAVAILABLE, with the setting's name: it
+ * has none. */
+enum fg_code fg_conf_default_host(char **value, const char *setting,
+                                  struct fg_err *err) fg_must_check;
+
 /* Frees the strings in the sections' structs. */
 void fg_conf_done(struct fg_conf *conf);
 

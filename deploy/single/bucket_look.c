@@ -4,6 +4,7 @@
 #include "common/block/nodes/verify.h"
 #include "common/block/verify.h"
 #include "common/manifest/manifest.h"
+#include "compactor/mates.h"
 
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS;             /* of one request */
 static const size_t OBJECT_MAX_BYTES = (size_t)16 << 30;        /* blocks are far smaller */
@@ -542,6 +543,26 @@ static enum fg_code inspect_ring(struct fg_bucket *bucket, FILE *out, struct fg_
     return FG_OK;
 }
 
+static enum fg_code inspect_compactors(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
+    struct fg_bucket_request object;
+    struct mates_list list;
+    struct fg_buf json;
+    enum fg_code code = get(bucket, FG_NAME_COMPACTORS, false, &object, err);
+
+    if (code == FG_OK)
+        code = mates_decode(fg_buf_slice(&object.body), arena, &list, err);
+    fg_bucket_clear(&object);
+    if (code != FG_OK)
+        return code;
+    fg_buf_init(&json, JSON_MAX_BYTES);
+    mates_json(&list, &json);
+    (void)fwrite(json.ptr, 1, json.len, out);
+    fg_buf_done(&json);
+    return FG_OK;
+}
+
 enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
                             struct fg_err *err)
 {
@@ -557,6 +578,8 @@ enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *ou
         return inspect_manifest(manifest, true, out);
     case FG_NAME_IS_RING:
         return inspect_ring(bucket, out, err);
+    case FG_NAME_IS_COMPACTORS:
+        return inspect_compactors(bucket, out, err);
     case FG_NAME_IS_BLOCKS:
         if (get_blocks(bucket, fg_cstr(parsed.tenant), &manifest, err) != FG_OK)
             return err->code;

@@ -153,7 +153,7 @@ static void open_compaction(struct fill *fill)
                                                             .clock = &fill->clock.clock,
                                                             .pause = pause_clock,
                                                             .pause_arg = &fill->clock},
-                                 &fill->compaction, &err),
+                                 NULL, &fill->compaction, &err),
                &err);
 }
 

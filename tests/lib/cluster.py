@@ -49,7 +49,7 @@ class Member:
             self.arguments += ["--querier.share.listen", cluster.sharing[number - 1],
                                "--querier.share.queriers", ", ".join(cluster.sharing)]
         elif kind == "compactor":
-            self.arguments += ["--scratch", self.folder]
+            self.arguments += ["--scratch", self.folder, "--name", self.name]
 
     def start(self):
         program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
@@ -109,7 +109,7 @@ class Member:
 class Cluster:
     """Use as a context. bucket: settings of where it is; none: a directory of its own."""
 
-    def __init__(self, ingesters=3, distributors=2, queriers=2, compactors=1, settings=None, bucket=None):
+    def __init__(self, ingesters=3, distributors=2, queriers=2, compactors=2, settings=None, bucket=None):
         self.folder = tempfile.mkdtemp(prefix="flamegrid-cluster.")
         self.bucket = bucket or ["--bucket.path", os.path.join(self.folder, "bucket")]
         self.settings = settings or QUICK

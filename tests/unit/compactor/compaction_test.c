@@ -104,7 +104,7 @@ static void start(struct fixture *f)
 {
     struct fg_err err;
 
-    must(compaction_create(&f->config, &f->compaction, &err), &err);
+    must(compaction_create(&f->config, NULL, &f->compaction, &err), &err);
 }
 
 static void restart(struct fixture *f)
@@ -666,7 +666,7 @@ static void two_compactors(void **state)
     (void)snprintf(scratch, sizeof scratch, "%s-other", f->scratch);
     config = f->config;
     config.scratch = scratch;
-    must(compaction_create(&config, &other, &err), &err);
+    must(compaction_create(&config, NULL, &other, &err), &err);
     for (int k = 0; k < 30; k++) {
         pass_time(f, FG_HOUR_NS);
         arrive(f, 20, f->clock.wall_ns, FG_HOUR_NS);
@@ -676,6 +676,78 @@ static void two_compactors(void **state)
     }
     compaction_destroy(other);
     assert_int_equal(rmdir(scratch), 0);
+    close_fixture(f);
+    free(f);
+}
+
+static uint32_t count_own(struct compaction *compaction)
+{
+    struct fg_slice rest;
+    struct fg_buf status;
+    uint32_t count = 0;
+    size_t at;
+
+    fg_buf_init(&status, SIZE_MAX);
+    compaction_status(compaction, &status);
+    rest = fg_buf_slice(&status);
+    while ((at = fg_slice_search(rest, "\"own\":true")) != SIZE_MAX) {
+        count++;
+        rest = fg_slice_sub(rest, at + 1, rest.len);
+    }
+    fg_buf_done(&status);
+    return count;
+}
+
+/* Two who know of each other: each has its tenants, and all of them when the other falls silent. */
+static void compactors_share_tenants(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct presence *presences[2];
+    struct compaction *both[2];
+    char scratches[2][80];
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(f, 9);
+    for (int i = 0; i < 2; i++) {
+        struct compactor_config config = f->config;
+
+        must(presence_create(
+                 &(struct presence_config){f->memory, &f->clock.clock, i == 0 ? "one" : "two"},
+                 &presences[i], &err),
+             &err);
+        (void)snprintf(scratches[i], sizeof scratches[i], "%s-%d", f->scratch, i);
+        config.scratch = scratches[i];
+        must(compaction_create(&config, presences[i], &both[i], &err), &err);
+    }
+    for (int k = 0; k < 60; k++) {
+        bool alone = k >= 30;
+
+        pass_time(f, FG_HOUR_NS);
+        arrive(f, 20, f->clock.wall_ns, FG_HOUR_NS);
+        for (int i = 0; i < 2; i++)
+            if (i == 0 || !alone)
+                must(presence_turn(presences[i], &err), &err);
+        must(compaction_round(both[0], &err), &err);
+        if (!alone)
+            must(compaction_round(both[1], &err), &err);
+        check(f);
+        if (k > 2) { /* an hour of silence is long, the other one was just started */
+            assert_int_equal(count_own(both[0]), alone && k > 30 ? MADE_TENANTS : 1);
+            assert_int_equal(count_own(both[1]), MADE_TENANTS - 1);
+        }
+    }
+    pass_time(f, 2 * FG_HOUR_NS);
+    must(presence_turn(presences[0], &err), &err);
+    must(compaction_round(both[0], &err), &err);
+    pass_time(f, FG_HOUR_NS);
+    must(compaction_round(both[0], &err), &err);
+    assert_in_range(shape_of(f).segments, 0, 2);
+    for (int i = 0; i < 2; i++) {
+        compaction_destroy(both[i]);
+        presence_destroy(presences[i]);
+        assert_int_equal(rmdir(scratches[i]), 0);
+    }
     close_fixture(f);
     free(f);
 }
@@ -1044,6 +1116,7 @@ int main(void)
         cmocka_unit_test(survives_lost_answers),
         cmocka_unit_test(survives_kills),
         cmocka_unit_test(two_compactors),
+        cmocka_unit_test(compactors_share_tenants),
         cmocka_unit_test(broken_segment),
         cmocka_unit_test(deletions),
         cmocka_unit_test(retention),

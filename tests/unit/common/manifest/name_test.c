@@ -40,6 +40,9 @@ static void made_and_read(void **state)
     assert_int_equal(name.kind, FG_NAME_IS_L0);
     assert_true(fg_name_parse(FG_LIT("manifests/ring"), &name));
     assert_int_equal(name.kind, FG_NAME_IS_RING);
+    assert_true(fg_name_parse(FG_LIT(FG_NAME_COMPACTORS), &name));
+    assert_int_equal(name.kind, FG_NAME_IS_COMPACTORS);
+    assert_false(fg_name_parse(FG_LIT("manifests/l1"), &name));
 }
 
 /* No tenant's name leads out of its folder, or is cut short. */

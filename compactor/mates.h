@@ -1,0 +1,107 @@
+/*
+ * Which compactors there are, and whose a tenant is. Pure.
+ *
+ * They share an object in the bucket, a list of names with a number for each, its beat. Each of
+ * them makes its beat another one from time to time, and looks when those of the others did so
+ * last, by its own clock: there is no clock in the object. Who has not for long is gone, and
+ * leaves the list with the next beat of any other.
+ *
+ * A tenant is one's by rendezvous hashing over the names: who comes or goes moves a share of the
+ * tenants and leaves the others where they are. They need not agree: two that think a tenant is
+ * theirs do the same work for a while, and the swap of its manifest lets one of them win. A tenant
+ * that nobody thinks is his waits until somebody is known to be gone.
+ *
+ * As bytes (in an envelope, common/base/envelope.h), mates ascending by name:
+ *
+ *   mates  list of records: varint length, name;  varint beat
+ */
+#ifndef FG_COMPACTOR_MATES_H
+#define FG_COMPACTOR_MATES_H
+
+#include "common/base/arena.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
+
+enum {
+    MATES_MAX = 256,
+    MATES_MAX_BYTES = 128 * 1024, /* of the object: names have 128 at most */
+    MATES_ARENA_BYTES = 4 * MATES_MAX_BYTES,
+    MATES_NAME_MAX_BYTES = 128,
+};
+
+struct mate {
+    struct fg_slice name; /* as of a member of the ring (common/ring/ring.h) */
+    uint64_t beat;
+    struct fg_slice later; /* fields that we do not know */
+};
+
+/* In an arena. */
+struct mates_list {
+    struct mate *mates;
+    uint32_t n;
+    struct fg_slice later;
+};
+
+/* FG_E_LIMIT: it does not fit. */
+enum fg_code mates_encode(const struct mates_list *list, struct fg_buf *out,
+                          struct fg_err *err) fg_must_check;
+/* FG_E_CORRUPT, FG_E_TOO_LARGE; FG_E_UNIMPLEMENTED: of a newer version. */
+enum fg_code mates_decode(struct fg_slice in, struct fg_arena *arena, struct mates_list *ret_list,
+                          struct fg_err *err) fg_must_check;
+
+/* For people: {"compactors":[{"name":"…","beat":1}]} and a newline. */
+void mates_json(const struct mates_list *list, struct fg_buf *out);
+
+/* One that was in the list when it was read last. */
+struct mate_seen {
+    char name[MATES_NAME_MAX_BYTES + 1];
+    uint64_t hash; /* of the name */
+    uint64_t beat;
+    int64_t since_mono_ns; /* it has this beat */
+    bool gone;
+};
+
+/* What one of them knows of all. */
+struct mates {
+    char self[MATES_NAME_MAX_BYTES + 1];
+    uint64_t self_hash;
+    int64_t beat_ns, gone_ns;
+    bool known;                       /* the list was read once */
+    bool listed;                      /* this one was in it */
+    uint64_t beat;                    /* this one's, as it was read last */
+    int64_t due_mono_ns;              /* its next one */
+    struct mate_seen seen[MATES_MAX]; /* the others */
+    uint32_t n_seen;
+};
+
+/* beat_ns: between two beats; gone_ns: who has the same one for that long is gone. FG_E_INVALID:
+ * not a name. */
+enum fg_code mates_init(struct mates *mates, const char *self, int64_t beat_ns, int64_t gone_ns,
+                        struct fg_err *err) fg_must_check;
+
+/* The list was read at this time. */
+void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_mono_ns);
+
+/* Is it time to write? */
+bool mates_is_due(const struct mates *mates, int64_t now_mono_ns) fg_must_check;
+
+/*
+ * What to write in the place of the list that was read last: with another beat for this one, or
+ * without it (`leaves`), and without those that are gone. In `room`, for one more than the list
+ * has, with texts of the list. FG_E_LIMIT: there are too many.
+ */
+enum fg_code mates_next(const struct mates *mates, const struct mates_list *list, bool leaves,
+                        struct mate *room, struct mates_list *ret_next,
+                        struct fg_err *err) fg_must_check;
+
+/* It was written, as far as one can tell. */
+void mates_written(struct mates *mates, int64_t now_mono_ns);
+
+/* Is this one's what has that name? A tenant's, or "" for what is done once for all tenants.
+ * Nothing is before the list was read. */
+bool mates_own(const struct mates *mates, struct fg_slice name) fg_must_check;
+
+/* Those that are not gone, this one among them. */
+uint32_t mates_count(const struct mates *mates);
+
+#endif

@@ -1,0 +1,258 @@
+#include "compactor/presence.h"
+
+#include "common/base/time.h"
+#include "common/manifest/name.h"
+#include "common/run/log.h"
+#include "compactor/mates.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { TRIES = 8 }; /* when others write at the same time */
+
+static const int64_t POLL_NS = 15 * FG_SECOND_NS;
+static const int64_t BEAT_NS = FG_MINUTE_NS;
+static const int64_t GONE_NS = 4 * FG_MINUTE_NS;
+static const int64_t REQUEST_TIMEOUT_NS = 20 * FG_SECOND_NS;
+static const int64_t LEAVE_TIMEOUT_NS = 5 * FG_SECOND_NS;
+
+struct presence {
+    struct fg_bucket *bucket;
+    struct fg_clock *clock;
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stopping;      /* under lock */
+    struct mates mates; /* under lock; changed by one thread only, which reads it without */
+
+    /* The thread's own: what was read last. */
+    struct fg_arena *arena;
+    struct mates_list list;
+    struct fg_bucket_etag etag; /* "": there was none */
+    struct mate next[MATES_MAX + 1];
+};
+
+/* ---- the object ---- */
+
+static struct fg_bucket_request request_to(const struct presence *presence,
+                                           enum fg_bucket_verb verb, int64_t timeout_ns)
+{
+    return (struct fg_bucket_request){.verb = verb,
+                                      .name = FG_NAME_COMPACTORS,
+                                      .content_max_bytes = MATES_MAX_BYTES,
+                                      .deadline_mono_ns = fg_mono_ns(presence->clock) + timeout_ns};
+}
+
+/* A broken list is no list: all that is in it can be said again. */
+static enum fg_code decode(struct presence *presence, struct fg_slice bytes, struct fg_err *err)
+{
+    struct mates_list list = {.n = 0};
+
+    fg_arena_reset(presence->arena);
+    if (mates_decode(bytes, presence->arena, &list, err) == FG_E_UNIMPLEMENTED)
+        return err->code;
+    if (err->code == FG_E_CORRUPT)
+        fg_log_error("the list of compactors is written anew", fg_ls("err", err->msg));
+    presence->list = list;
+    return FG_OK;
+}
+
+static enum fg_code read_list(struct presence *presence, int64_t timeout_ns, struct fg_err *err)
+{
+    struct fg_bucket_request get = request_to(presence, FG_BUCKET_GET, timeout_ns);
+    enum fg_code code = FG_OK;
+
+    err->code = FG_OK;
+    if (presence->etag.text[0] != '\0') {
+        get.condition = FG_BUCKET_IF_CHANGED;
+        get.if_etag = presence->etag;
+    }
+    if (fg_bucket_call(presence->bucket, &get) == FG_E_NOT_FOUND) {
+        presence->list = (struct mates_list){.n = 0};
+        presence->etag.text[0] = '\0';
+    } else if (get.code != FG_OK) {
+        *err = get.err;
+        code = err->code;
+    } else if (!get.unchanged) {
+        code = decode(presence, fg_buf_slice(&get.body), err);
+        presence->etag = get.etag;
+    }
+    fg_bucket_clear(&get);
+    if (code != FG_OK)
+        return fg_wrap(err, FG_NAME_COMPACTORS);
+    (void)pthread_mutex_lock(&presence->lock);
+    mates_read(&presence->mates, &presence->list, fg_mono_ns(presence->clock));
+    (void)pthread_mutex_unlock(&presence->lock);
+    return FG_OK;
+}
+
+/* FG_E_PRECONDITION: there is another one by now. */
+static enum fg_code write_list(struct presence *presence, bool leaves, int64_t timeout_ns,
+                               struct fg_err *err)
+{
+    struct fg_bucket_request put = request_to(presence, FG_BUCKET_PUT, timeout_ns);
+    struct mates_list next;
+    struct fg_buf bytes;
+    enum fg_code code;
+
+    fg_buf_init(&bytes, MATES_MAX_BYTES);
+    code = mates_next(&presence->mates, &presence->list, leaves, presence->next, &next, err);
+    if (code == FG_OK)
+        code = mates_encode(&next, &bytes, err);
+    if (code == FG_OK) {
+        put.content = fg_buf_slice(&bytes);
+        put.condition = presence->etag.text[0] == '\0' ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH;
+        put.if_etag = presence->etag;
+        code = fg_bucket_call(presence->bucket, &put);
+        *err = put.err;
+        fg_bucket_clear(&put);
+    }
+    fg_buf_done(&bytes);
+    return code == FG_OK ? FG_OK : fg_wrap(err, FG_NAME_COMPACTORS);
+}
+
+/* Read and written until nobody was faster. */
+static enum fg_code change(struct presence *presence, bool leaves, int64_t timeout_ns,
+                           struct fg_err *err)
+{
+    enum fg_code code = FG_E_PRECONDITION;
+
+    for (int i = 0; i < TRIES && code == FG_E_PRECONDITION; i++) {
+        bool due;
+
+        if (read_list(presence, timeout_ns, err) != FG_OK)
+            return err->code;
+        due = leaves ? presence->mates.listed
+                     : mates_is_due(&presence->mates, fg_mono_ns(presence->clock));
+        code = due ? write_list(presence, leaves, timeout_ns, err) : FG_OK;
+        if (due && code == FG_OK && !leaves) {
+            (void)pthread_mutex_lock(&presence->lock);
+            mates_written(&presence->mates, fg_mono_ns(presence->clock));
+            (void)pthread_mutex_unlock(&presence->lock);
+        }
+    }
+    return code;
+}
+
+enum fg_code presence_turn(struct presence *presence, struct fg_err *err)
+{
+    return change(presence, false, REQUEST_TIMEOUT_NS, err);
+}
+
+/* ---- the thread ---- */
+
+/* Is it time to end? */
+static bool wait_turn(struct presence *presence)
+{
+    int64_t until_ns = fg_time_add(fg_mono_ns(fg_clock_real()), POLL_NS);
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+    bool stopping;
+
+    (void)pthread_mutex_lock(&presence->lock);
+    while (!presence->stopping &&
+           pthread_cond_timedwait(&presence->wake, &presence->lock, &until) == 0)
+        ;
+    stopping = presence->stopping;
+    (void)pthread_mutex_unlock(&presence->lock);
+    return stopping;
+}
+
+static void *run(void *arg)
+{
+    struct presence *presence = arg;
+    struct fg_err err;
+
+    (void)pthread_setname_np(pthread_self(), "presence");
+    while (!wait_turn(presence))
+        if (presence_turn(presence, &err) != FG_OK)
+            fg_log_warn("other compactors may take this one for gone, will retry",
+                        fg_ls("err", err.msg));
+    if (change(presence, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
+        fg_log_warn("this compactor stays on the list until others see that it is gone",
+                    fg_ls("err", err.msg));
+    return NULL;
+}
+
+enum fg_code presence_create(const struct presence_config *config, struct presence **ret_presence,
+                             struct fg_err *err)
+{
+    struct presence *presence = fg_new(struct presence);
+    pthread_condattr_t monotonic;
+
+    if (mates_init(&presence->mates, config->name, BEAT_NS, GONE_NS, err) != FG_OK) {
+        free(presence);
+        return err->code;
+    }
+    presence->bucket = config->bucket;
+    presence->clock = config->clock;
+    presence->arena = fg_arena_create(MATES_ARENA_BYTES);
+    (void)pthread_mutex_init(&presence->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&presence->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    *ret_presence = presence;
+    return FG_OK;
+}
+
+enum fg_code presence_start(struct presence *presence, struct fg_err *err)
+{
+    int failed;
+
+    if (presence_turn(presence, err) != FG_OK)
+        return err->code;
+    failed = pthread_create(&presence->thread, NULL, run, presence);
+    if (failed != 0)
+        return fg_fail_errno(err, failed, "the thread that follows other compactors");
+    presence->started = true;
+    return FG_OK;
+}
+
+void presence_stop(struct presence *presence)
+{
+    if (presence == NULL || !presence->started)
+        return;
+    (void)pthread_mutex_lock(&presence->lock);
+    presence->stopping = true;
+    (void)pthread_cond_signal(&presence->wake);
+    (void)pthread_mutex_unlock(&presence->lock);
+    (void)pthread_join(presence->thread, NULL);
+    presence->started = false;
+}
+
+void presence_destroy(struct presence *presence)
+{
+    if (presence == NULL)
+        return;
+    fg_assert(!presence->started);
+    fg_arena_destroy(presence->arena);
+    (void)pthread_cond_destroy(&presence->wake);
+    (void)pthread_mutex_destroy(&presence->lock);
+    free(presence);
+}
+
+bool presence_owns(struct presence *presence, struct fg_slice name)
+{
+    bool owns;
+
+    if (presence == NULL)
+        return true;
+    (void)pthread_mutex_lock(&presence->lock);
+    owns = mates_own(&presence->mates, name);
+    (void)pthread_mutex_unlock(&presence->lock);
+    return owns;
+}
+
+uint32_t presence_count(struct presence *presence)
+{
+    uint32_t count;
+
+    if (presence == NULL)
+        return 1;
+    (void)pthread_mutex_lock(&presence->lock);
+    count = mates_count(&presence->mates);
+    (void)pthread_mutex_unlock(&presence->lock);
+    return count;
+}

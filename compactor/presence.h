@@ -1,0 +1,44 @@
+/*
+ * Says in the bucket that this compactor is there, and follows which others are: the thread that
+ * keeps the list of mates.h, manifests/compactors. What it costs is a get a quarter of a minute,
+ * nearly always without an answer's body, and a put a minute.
+ *
+ * Thread: create, start, stop and destroy from the owner; the rest from any.
+ */
+#ifndef FG_COMPACTOR_PRESENCE_H
+#define FG_COMPACTOR_PRESENCE_H
+
+#include "common/bucket/bucket.h"
+#include "common/run/metrics.h"
+
+/* All borrowed. */
+struct presence_config {
+    struct fg_bucket *bucket;
+    struct fg_clock *clock;
+    const char *name; /* another one for each compactor of the bucket, as a member's of a ring */
+};
+
+struct presence;
+
+/* FG_E_INVALID: not a name. */
+enum fg_code presence_create(const struct presence_config *config, struct presence **ret_presence,
+                             struct fg_err *err) fg_must_check;
+
+/* Waits until the list was read and has this one in it; then keeps it so. The bucket's errors. */
+enum fg_code presence_start(struct presence *presence, struct fg_err *err) fg_must_check;
+
+/* Takes this one off the list, if the bucket lets it at once: else it counts as gone later. NULL is
+ * fine. */
+void presence_stop(struct presence *presence);
+void presence_destroy(struct presence *presence); /* stopped, or never started; NULL is fine */
+
+/* Reads the list, and writes it where that is due; what the thread does. For tests. */
+enum fg_code presence_turn(struct presence *presence, struct fg_err *err) fg_must_check;
+
+/* Is what has that name this one's (mates_own())? NULL: it is alone, so all is. */
+bool presence_owns(struct presence *presence, struct fg_slice name) fg_must_check;
+
+/* How many there are, this one among them; NULL: 1. */
+uint32_t presence_count(struct presence *presence);
+
+#endif

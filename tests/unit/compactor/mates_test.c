@@ -1,0 +1,294 @@
+/*
+ * Compactors around their list: each name is one's only, who falls silent or leaves is followed,
+ * and a broken list is written anew.
+ */
+#include "common/base/crc32c.h"
+#include "common/base/envelope.h"
+#include "common/manifest/name.h"
+#include "compactor/mates.h"
+#include "compactor/presence.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { TENANTS = 2000, COMPACTORS_MAX = 5 };
+
+struct cluster {
+    struct fg_bucket *bucket;
+    struct fg_clock_manual clock;
+    struct presence *presences[COMPACTORS_MAX]; /* NULL: not there */
+};
+
+static void must(enum fg_code code, const struct fg_err *err)
+{
+    if (code != FG_OK)
+        fail_msg("%s", err->msg);
+}
+
+static void open_cluster(struct cluster *c, int n)
+{
+    *c = (struct cluster){.bucket = fg_bucket_memory()};
+    fg_clock_manual_init(&c->clock, 0);
+    for (int i = 0; i < n; i++) {
+        const char name[] = {'c', '-', (char)('0' + i), '\0'};
+        const struct presence_config config = {c->bucket, &c->clock.clock, name};
+        struct fg_err err;
+
+        must(presence_create(&config, &c->presences[i], &err), &err);
+    }
+}
+
+static void close_cluster(struct cluster *c)
+{
+    for (int i = 0; i < COMPACTORS_MAX; i++)
+        presence_destroy(c->presences[i]);
+    fg_bucket_close(c->bucket);
+}
+
+/* Each of them but `silent` has its turn every quarter of a minute. */
+static void pass(struct cluster *c, int64_t span_ns, int silent)
+{
+    for (int64_t at = 0; at < span_ns; at += 15 * FG_SECOND_NS) {
+        for (int i = 0; i < COMPACTORS_MAX; i++) {
+            struct fg_err err;
+
+            if (c->presences[i] != NULL && i != silent)
+                must(presence_turn(c->presences[i], &err), &err);
+        }
+        fg_clock_manual_advance(&c->clock, 15 * FG_SECOND_NS);
+    }
+}
+
+static struct fg_slice tenant_name(int number, char out[24])
+{
+    (void)snprintf(out, 24, "tenant-%d", number);
+    return fg_cstr(out);
+}
+
+/* Whose each tenant is; -1: nobody's. Two are an error. */
+static void find_owners(struct cluster *c, int owners[TENANTS])
+{
+    for (int t = 0; t < TENANTS; t++) {
+        char name[24];
+        struct fg_slice tenant = tenant_name(t, name);
+
+        owners[t] = -1;
+        for (int i = 0; i < COMPACTORS_MAX; i++) {
+            if (c->presences[i] == NULL || !presence_owns(c->presences[i], tenant))
+                continue;
+            assert_int_equal(owners[t], -1);
+            owners[t] = i;
+        }
+    }
+}
+
+static void check_shares(const int owners[TENANTS], int n)
+{
+    int counts[COMPACTORS_MAX] = {0};
+
+    for (int t = 0; t < TENANTS; t++) {
+        assert_in_range(owners[t], 0, COMPACTORS_MAX - 1);
+        counts[owners[t]]++;
+    }
+    for (int i = 0; i < n; i++)
+        assert_in_range(counts[i], TENANTS / n * 3 / 4, TENANTS / n * 5 / 4);
+}
+
+static void tenants_are_shared(void **state)
+{
+    int owners[TENANTS], later[TENANTS];
+    struct cluster c;
+
+    (void)state;
+    open_cluster(&c, 3);
+    assert_false(presence_owns(c.presences[0], FG_LIT("anybody"))); /* it has not read the list */
+    pass(&c, FG_MINUTE_NS, -1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(presence_count(c.presences[i]), 3);
+    find_owners(&c, owners);
+    check_shares(owners, 3);
+    pass(&c, 10 * FG_MINUTE_NS, -1);
+    find_owners(&c, later);
+    assert_memory_equal(owners, later, sizeof owners);
+    close_cluster(&c);
+}
+
+/* What belonged to others stays with them. */
+static void the_silent_are_gone(void **state)
+{
+    int owners[TENANTS], later[TENANTS];
+    struct cluster c;
+
+    (void)state;
+    open_cluster(&c, 4);
+    pass(&c, FG_MINUTE_NS, -1);
+    find_owners(&c, owners);
+    pass(&c, 2 * FG_MINUTE_NS, 1);
+    find_owners(&c, later);
+    assert_memory_equal(owners, later, sizeof owners); /* it may only be slow */
+    pass(&c, 4 * FG_MINUTE_NS, 1);
+    assert_int_equal(presence_count(c.presences[0]), 3);
+    presence_destroy(c.presences[1]);
+    c.presences[1] = NULL;
+    find_owners(&c, later);
+    for (int t = 0; t < TENANTS; t++) {
+        assert_int_not_equal(later[t], -1);
+        if (owners[t] != 1)
+            assert_int_equal(later[t], owners[t]);
+    }
+    close_cluster(&c);
+}
+
+/* One that was taken for gone comes back as it was, and one that is started again with its name. */
+static void the_gone_come_back(void **state)
+{
+    int owners[TENANTS], later[TENANTS];
+    struct cluster c;
+
+    (void)state;
+    open_cluster(&c, 2);
+    pass(&c, FG_MINUTE_NS, -1);
+    find_owners(&c, owners);
+    pass(&c, 10 * FG_MINUTE_NS, 0);
+    pass(&c, FG_MINUTE_NS, -1);
+    find_owners(&c, later);
+    assert_memory_equal(owners, later, sizeof owners);
+    presence_destroy(c.presences[1]);
+    must(presence_create(&(struct presence_config){c.bucket, &c.clock.clock, "c-1"},
+                         &c.presences[1], &(struct fg_err){.code = FG_OK}),
+         &(struct fg_err){.msg = "not a name"});
+    pass(&c, FG_MINUTE_NS, -1);
+    assert_int_equal(presence_count(c.presences[0]), 2);
+    find_owners(&c, later);
+    assert_memory_equal(owners, later, sizeof owners);
+    close_cluster(&c);
+}
+
+static void who_leaves_is_gone_at_once(void **state)
+{
+    struct cluster c;
+    struct fg_err err;
+    int owners[TENANTS];
+
+    (void)state;
+    open_cluster(&c, 2);
+    pass(&c, FG_MINUTE_NS, -1);
+    must(presence_start(c.presences[1], &err), &err);
+    presence_stop(c.presences[1]);
+    presence_destroy(c.presences[1]);
+    c.presences[1] = NULL;
+    pass(&c, 15 * FG_SECOND_NS, -1);
+    assert_int_equal(presence_count(c.presences[0]), 1);
+    find_owners(&c, owners);
+    for (int t = 0; t < TENANTS; t++)
+        assert_int_equal(owners[t], 0);
+    close_cluster(&c);
+}
+
+static void put_list(struct cluster *c, struct fg_slice bytes)
+{
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT,
+                                    .name = FG_NAME_COMPACTORS,
+                                    .content = bytes,
+                                    .deadline_mono_ns = INT64_MAX};
+
+    must(fg_bucket_call(c->bucket, &put), &put.err);
+    fg_bucket_clear(&put);
+}
+
+static void a_broken_list_is_written_anew(void **state)
+{
+    int owners[TENANTS];
+    struct cluster c;
+
+    (void)state;
+    open_cluster(&c, 3);
+    pass(&c, FG_MINUTE_NS, -1);
+    put_list(&c, FG_LIT("FGCM\1 and then nothing that was ever written"));
+    pass(&c, FG_MINUTE_NS, -1);
+    find_owners(&c, owners);
+    check_shares(owners, 3);
+    close_cluster(&c);
+}
+
+/* It may mean something else there: who does not understand it leaves it alone. */
+static void a_newer_list_is_left_alone(void **state)
+{
+    struct mates_list none = {.n = 0};
+    struct cluster c;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    open_cluster(&c, 1);
+    fg_buf_init(&bytes, MATES_MAX_BYTES);
+    must(mates_encode(&none, &bytes, &err), &err);
+    bytes.ptr[FG_ENVELOPE_MAGIC_BYTES]++; /* the version */
+    bytes.len -= 4;
+    fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
+    put_list(&c, fg_buf_slice(&bytes));
+    assert_int_equal(presence_turn(c.presences[0], &err), FG_E_UNIMPLEMENTED);
+    assert_false(presence_owns(c.presences[0], FG_LIT("anybody")));
+    fg_buf_done(&bytes);
+    close_cluster(&c);
+}
+
+static void fields_of_later_versions_stay(void **state)
+{
+    struct mate mates[] = {{FG_LIT("a"), 7, FG_LIT("xy")}, {FG_LIT("me"), 3, FG_LIT("z")}}, room[3];
+    struct mates_list list = {mates, 2, FG_LIT("rest")}, read, next;
+    fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
+    struct mates *known = fg_new(struct mates);
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    must(mates_init(known, "me", 1, 10, &err), &err);
+    fg_buf_init(&bytes, MATES_MAX_BYTES);
+    must(mates_encode(&list, &bytes, &err), &err);
+    must(mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    mates_read(known, &read, 0);
+    must(mates_next(known, &read, false, room, &next, &err), &err);
+    assert_int_equal(next.n, 2);
+    assert_true(fg_slice_is(next.mates[0].later, "xy"));
+    assert_int_equal(next.mates[0].beat, 7);
+    assert_true(fg_slice_is(next.mates[1].later, "z"));
+    assert_int_equal(next.mates[1].beat, 4);
+    assert_true(fg_slice_is(next.later, "rest"));
+    must(mates_next(known, &read, true, room, &next, &err), &err);
+    assert_int_equal(next.n, 1);
+    fg_buf_done(&bytes);
+    free(known);
+}
+
+static void names_are_checked(void **state)
+{
+    struct presence *presence;
+    struct cluster c;
+    struct fg_err err;
+
+    (void)state;
+    open_cluster(&c, 0);
+    assert_int_equal(presence_create(&(struct presence_config){c.bucket, &c.clock.clock, "a b"},
+                                     &presence, &err),
+                     FG_E_INVALID);
+    close_cluster(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tenants_are_shared),
+        cmocka_unit_test(the_silent_are_gone),
+        cmocka_unit_test(the_gone_come_back),
+        cmocka_unit_test(who_leaves_is_gone_at_once),
+        cmocka_unit_test(a_broken_list_is_written_anew),
+        cmocka_unit_test(a_newer_list_is_left_alone),
+        cmocka_unit_test(fields_of_later_versions_stay),
+        cmocka_unit_test(names_are_checked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
