@@ -71,10 +71,27 @@ static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_ME
 
 /* ---- settings ---- */
 
+/*
+ * What one program or another has beside the settings of all of them: a cluster may have one file.
+ * The sections are whole ones but for the ring's, of which those who only follow it have a part.
+ */
+static const char *const members_keys[] = {"data",         "scratch",       "rpc_listen",
+                                           "requests_max", "leave_timeout", NULL};
+static const char *const members_ring_keys[] = {"name", "zone",     "address",
+                                                "http", "replicas", NULL};
+static const struct fg_conf_other others[] = {
+    {"", members_keys}, {"ring", members_ring_keys}, {"rpc", NULL},
+    {"bucket", NULL},   {"distributor", NULL},       {"scrape", NULL},
+    {"ingester", NULL}, {"ingester.repair", NULL},   {"compactor", NULL},
+    {"querier", NULL},  {"querier.ingesters", NULL}, {"querier.share", NULL},
+};
+
 static void make_conf(struct fg_program *program)
 {
     const struct fg_program_def *def = program->def;
 
+    program->conf.others = others;
+    program->conf.n_others = FG_COUNT(others);
     program->conf.n_sections = 2 + def->n_sections;
     program->conf.sections = fg_calloc(program->conf.n_sections, sizeof *program->conf.sections);
     program->conf.sections[0] =

@@ -54,9 +54,22 @@ struct fg_conf_section {
     void *values; /* the struct that the fields' offsets are in; zeroed by the caller */
 };
 
+/*
+ * Settings that other programs have and this one has not, so that all programs of a cluster can
+ * have one YAML file: they are passed over in it, whatever their values. In flags they are unknown,
+ * as in the environment.
+ */
+struct fg_conf_other {
+    const char
+        *name; /* a section, with all that is below it; where keys are given only they are: */
+    const char *const *keys; /* ends with NULL; or NULL */
+};
+
 struct fg_conf {
     struct fg_conf_section *sections;
     size_t n_sections;
+    const struct fg_conf_other *others; /* a section that is here, too, counts as here */
+    size_t n_others;
 };
 
 /*

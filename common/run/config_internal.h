@@ -25,6 +25,9 @@ void fg_conf_styled_path(const struct fg_conf_at *at, enum fg_conf_style style, 
 /* The setting of that path, false when there is none. */
 bool fg_conf_find(const struct fg_conf *conf, struct fg_slice path, struct fg_conf_at *ret_at);
 
+/* Is it a setting of another program, or a section of such? Not if it is one of this program. */
+bool fg_conf_is_other(const struct fg_conf *conf, struct fg_slice path);
+
 /* Is there a setting below that path? */
 bool fg_conf_is_section(const struct fg_conf *conf, struct fg_slice path);
 

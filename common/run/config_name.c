@@ -12,13 +12,13 @@ void fg_conf_path(const struct fg_conf_at *at, struct fg_buf *out)
 }
 
 /* The rest of the path below the section; ptr is NULL when it is not below. */
-static struct fg_slice below(struct fg_slice path, const struct fg_conf_section *section)
+static struct fg_slice below(struct fg_slice path, const char *section)
 {
-    size_t len = strlen(section->name);
+    size_t len = strlen(section);
 
     if (len == 0)
         return path;
-    if (path.len <= len || !fg_slice_starts(path, section->name) || path.ptr[len] != '.')
+    if (path.len <= len || !fg_slice_starts(path, section) || path.ptr[len] != '.')
         return fg_bytes(NULL, 0);
     return fg_slice_sub(path, len + 1, path.len);
 }
@@ -27,7 +27,7 @@ bool fg_conf_find(const struct fg_conf *conf, struct fg_slice path, struct fg_co
 {
     for (size_t i = 0; i < conf->n_sections; i++) {
         const struct fg_conf_section *section = &conf->sections[i];
-        struct fg_slice key = below(path, section);
+        struct fg_slice key = below(path, section->name);
 
         for (size_t k = 0; key.len > 0 && k < section->n_fields; k++) {
             if (fg_slice_is(key, section->fields[k].key)) {
@@ -50,6 +50,41 @@ bool fg_conf_is_section(const struct fg_conf *conf, struct fg_slice path)
             fg_slice_eq(fg_slice_sub(name, 0, path.len), path))
             return true;
     }
+    return false;
+}
+
+/* ---- of other programs ---- */
+
+static bool has_section(const struct fg_conf *conf, const char *name)
+{
+    for (size_t i = 0; i < conf->n_sections; i++)
+        if (strcmp(conf->sections[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_of(const struct fg_conf *conf, const struct fg_conf_other *other,
+                  struct fg_slice path)
+{
+    struct fg_slice key = below(path, other->name);
+
+    if (other->keys == NULL)
+        return !has_section(conf, other->name) && (fg_slice_is(path, other->name) || key.len > 0);
+    for (size_t i = 0; key.len > 0 && other->keys[i] != NULL; i++)
+        if (fg_slice_is(key, other->keys[i]))
+            return true;
+    return !has_section(conf, other->name) && fg_slice_is(path, other->name);
+}
+
+bool fg_conf_is_other(const struct fg_conf *conf, struct fg_slice path)
+{
+    struct fg_conf_at at;
+
+    if (fg_conf_find(conf, path, &at))
+        return false;
+    for (size_t i = 0; i < conf->n_others; i++)
+        if (is_of(conf, &conf->others[i], path))
+            return true;
     return false;
 }
 

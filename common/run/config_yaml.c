@@ -103,6 +103,23 @@ static int deeper(const yaml_event_t *event)
     }
 }
 
+/* To the end of the value at hand. */
+static enum fg_code skip_value(struct reader *reader)
+{
+    int depth = 0;
+
+    for (;;) {
+        depth += deeper(&reader->yaml.event);
+        if (depth > YAML_VALUE_DEPTH_MAX)
+            return fg_yaml_refuse(&reader->yaml, "lists and maps nested deeper than %d",
+                                  YAML_VALUE_DEPTH_MAX);
+        if (depth == 0)
+            return FG_OK;
+        if (fg_yaml_next(&reader->yaml) != FG_OK)
+            return reader->yaml.err->code;
+    }
+}
+
 /* From the current event to the end of its value. */
 static enum fg_code copy_value(struct reader *reader, yaml_emitter_t *emitter)
 {
@@ -200,19 +217,23 @@ static enum fg_code read_pair(struct reader *reader, unsigned depth)
     struct fg_conf_at at = {NULL, NULL};
     struct fg_slice path;
     enum fg_code code;
-    bool is_setting;
+    bool is_setting, is_other;
 
     if (enter(reader) != FG_OK)
         return reader->yaml.err->code;
     path = fg_buf_slice(&reader->path);
     is_setting = fg_conf_find(reader->conf, path, &at);
-    if (!is_setting && !fg_conf_is_section(reader->conf, path))
+    is_other = fg_conf_is_other(reader->conf, path);
+    if (!is_setting && !is_other && !fg_conf_is_section(reader->conf, path))
         return unknown(reader, line);
     if (seen_before(reader))
         return fg_yaml_refuse(&reader->yaml, "%.*s is given twice, again", FG_S(path));
     if (fg_yaml_next(&reader->yaml) != FG_OK)
         return reader->yaml.err->code;
-    code = is_setting ? set_here(reader, &at) : read_section(reader, depth);
+    if (is_setting)
+        code = set_here(reader, &at);
+    else
+        code = is_other ? skip_value(reader) : read_section(reader, depth);
     leave(reader, outside);
     return code;
 }
@@ -299,23 +320,6 @@ struct keys {
     void (*each)(struct fg_slice key, void *arg);
     void *arg;
 };
-
-/* To the end of the value at hand. */
-static enum fg_code skip_value(struct reader *reader)
-{
-    int depth = 0;
-
-    for (;;) {
-        depth += deeper(&reader->yaml.event);
-        if (depth > YAML_VALUE_DEPTH_MAX)
-            return fg_yaml_refuse(&reader->yaml, "lists and maps nested deeper than %d",
-                                  YAML_VALUE_DEPTH_MAX);
-        if (depth == 0)
-            return FG_OK;
-        if (fg_yaml_next(&reader->yaml) != FG_OK)
-            return reader->yaml.err->code;
-    }
-}
 
 /* The event is the start of a map; tells of its keys. */
 static enum fg_code read_keys(struct reader *reader, const struct keys *keys)

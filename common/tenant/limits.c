@@ -123,7 +123,7 @@ void fg_limits_unref(struct fg_limits *limits)
     fg_relabel_unref(limits->rules);
     fg_relabel_unref(limits->type_rules);
     section = section_of("limits", &limits->values);
-    fg_conf_done(&(struct fg_conf){&section, 1});
+    fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
     free(limits);
 }
 
@@ -243,7 +243,8 @@ static void add_tenant(struct fg_slice tenant, void *arg)
 static enum fg_code read_values(struct table *table, const struct fg_limits *defaults,
                                 struct fg_slice yaml, const char *name, struct fg_err *err)
 {
-    struct fg_conf conf = {fg_calloc(table->n, sizeof *conf.sections), table->n};
+    struct fg_conf conf = {.sections = fg_calloc(table->n, sizeof *conf.sections),
+                           .n_sections = table->n};
     char **names = fg_calloc(table->n, sizeof(char *));
     enum fg_code code;
 

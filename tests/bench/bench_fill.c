@@ -141,7 +141,9 @@ static void open_compaction(struct fill *fill)
                                       &fill->settings};
     struct fg_err err;
 
-    bench_must(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err), &err);
+    bench_must(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
+                            NULL, 0, &err),
+               &err);
     fill->settings.memory_max_bytes = fill->memory_bytes;
     place(fill, "scratch", fill->scratch);
     fill->clock = (struct clock){.clock = {&clock_ops}, .ahead_ns = DAY_NS};

@@ -299,6 +299,7 @@ def case_bucket_verify(cli):
         check(manifest["generation"] == 1 and held, "%s %s", manifest, objects)
         said = cli.lines("bucket", "inspect", held[0], "--data", server.data)
         check("5 profiles" in said[0] and said[1].startswith("anonymous/shop-0: 3 profiles"), "%s", said)
+        cli.bad(2, "unexpected argument", "bucket", "verify", held[0], "--data", server.data)
         cli.bad(1, "neither a manifest nor", "bucket", "inspect", "proof/x", "--data", server.data)
         for name in held:
             path = os.path.join(server.data, "bucket", "objects", name)
@@ -337,6 +338,47 @@ def case_ring(cli):
     cli.bad(2, "ls, forget or replicate has to follow", "ring", "rm", *options)
     cli.bad(2, "unexpected argument", "ring", "ls", "ann", *options)
     check(b"gives up a member" in cli.good("ring", "--help"), "help")
+
+
+def settings_page():
+    """All settings there are, with their defaults: section -> key -> value."""
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "deploy", "settings.md")
+    sections = {}
+    with open(page, encoding="utf-8") as file:
+        for line in file:
+            row = re.match(r"\| `([a-z0-9_.]+)` \| (?:`([^`]*)`)? *\|", line)
+            if row:
+                section, _, key = row[1].rpartition(".")
+                sections.setdefault(section, {})[key] = row[2] or ""
+    return sections
+
+
+def case_one_file_for_all_programs(cli):
+    """A cluster's settings may be in one file, which each of its programs and the tools take."""
+    sections = settings_page()
+    check(len(sections["ring"]) > 5 and len(sections["querier.share"]) > 3, "%s", sections)
+    sections[""].update(rpc_listen="tcp://127.0.0.1:4101", requests_max="576", leave_timeout="10m", scratch="./scratch")
+    path = os.path.join(cli.folder, "all.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        tree = {}
+        for section, values in sections.items():
+            into = tree
+            for name in filter(None, section.split(".")):
+                into = into.setdefault(name, {})
+            into.update(values)
+        json.dump(tree, file)  # which is YAML
+    programs = [[PROGRAM, "server"], [PROGRAM, "ring", "ls"], [PROGRAM, "bucket", "ls"]]
+    programs += [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
+    for program in programs:
+        # Flags come after the file: they are what is wrong, if the file is right.
+        done = subprocess.run(program + ["--config", path, "--loops", "65"], capture_output=True,
+                              env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
+        check(done.returncode == 2 and b"above the most 64 (--loops)" in done.stderr, "%s: %s", program, done.stderr)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("rpc: {cluster: a}\nring: {nam: b}\n")
+    done = subprocess.run([PROGRAM + "-ingester", "--config", path], capture_output=True,
+                          env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
+    check(done.returncode == 2 and b'unknown key "ring.nam"' in done.stderr, "%s", done.stderr)
 
 
 class Between(http.server.BaseHTTPRequestHandler):

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct values values = {0};
     struct fg_conf_section sections[] = {{"", top, FG_COUNT(top), &values},
                                          {"in.ner", inner, FG_COUNT(inner), &values}};
-    struct fg_conf conf = {sections, FG_COUNT(sections)};
+    struct fg_conf conf = {.sections = sections, .n_sections = FG_COUNT(sections)};
     struct fg_buf once, twice;
     struct fg_err err;
 

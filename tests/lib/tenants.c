@@ -8,7 +8,8 @@ struct fg_tenants *tenants_make(struct fg_limit_settings *limits,
     struct fg_tenants *tenants;
     struct fg_err err;
 
-    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
+    fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
+                           NULL, 0, &err) == FG_OK);
     if (change != NULL)
         change(limits);
     fg_assert(fg_tenants_create(
@@ -23,5 +24,5 @@ void tenants_free(struct fg_tenants *tenants, struct fg_limit_settings *limits)
     struct fg_conf_section section = {"limits", fg_limit_fields, fg_limit_n_fields, limits};
 
     fg_tenants_destroy(tenants);
-    fg_conf_done(&(struct fg_conf){&section, 1});
+    fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
 }

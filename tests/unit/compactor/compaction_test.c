@@ -128,7 +128,9 @@ static void open_fixture(struct fixture *f, uint64_t seed)
     fg_clock_manual_init(&f->clock, NOW);
     f->registry = fg_registry_create();
     f->tenants = tenants_make(&f->limits, NULL, true, f->registry);
-    must(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err), &err);
+    must(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL, NULL, 0,
+                      &err),
+         &err);
     f->settings.nodes_min_bytes = 1; /* ours are small */
     compactor_share(&f->settings, 0);
     (void)snprintf(f->scratch, sizeof f->scratch, "/tmp/compactor_test_XXXXXX");

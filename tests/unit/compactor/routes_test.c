@@ -53,7 +53,8 @@ static int setup(void **state)
     f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
     f->tenants = tenants_make(&f->limits, NULL, true, f->registry);
     f->bucket = fg_bucket_memory();
-    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
+    fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
+                           NULL, 0, &err) == FG_OK);
     compactor_share(&f->settings, 0);
     (void)snprintf(f->scratch, sizeof f->scratch, "/tmp/compactor_test_XXXXXX");
     fg_assert(mkdtemp(f->scratch) != NULL);

@@ -44,7 +44,8 @@ static void load_settings(struct distributor_settings *settings)
                                       settings};
     struct fg_err err;
 
-    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
+    fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
+                           NULL, 0, &err) == FG_OK);
     settings->push_timeout_ns = settings->push_retry_ns = FG_MINUTE_NS;
 }
 

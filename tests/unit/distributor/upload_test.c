@@ -70,7 +70,8 @@ static void load_settings(struct distributor_settings *settings)
                                       settings};
     struct fg_err err;
 
-    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
+    fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
+                           NULL, 0, &err) == FG_OK);
 }
 
 static int setup_with(void **state, bool tenants, void (*change)(struct fg_limit_settings *limits))

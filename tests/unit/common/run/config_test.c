@@ -49,7 +49,17 @@ static struct fg_conf_section sections[] = {
     {"log", log_fields, FG_COUNT(log_fields), &values},
     {"store.cache", cache_fields, FG_COUNT(cache_fields), &values},
 };
-static struct fg_conf conf = {sections, FG_COUNT(sections)};
+static const char *const other_keys[] = {"house", NULL};
+static const char *const other_log_keys[] = {"colour", NULL};
+static const struct fg_conf_other others[] = {
+    {"", other_keys},   {"log", other_log_keys},
+    {"ingester", NULL}, /* which is here: all of it counts as here */
+    {"querier", NULL},  {"store.disk", NULL},
+};
+static struct fg_conf conf = {.sections = sections,
+                              .n_sections = FG_COUNT(sections),
+                              .others = others,
+                              .n_others = FG_COUNT(others)};
 static struct fg_err err;
 
 static int clear(void **state)
@@ -205,11 +215,43 @@ static void bad_yaml_says_where(void **state)
     }
 }
 
+/* One file for several programs: what others have is passed over, but not slips. */
+static void settings_of_others_are_passed_over(void **state)
+{
+    (void)state;
+    load_defaults();
+    assert_int_equal(parse("house: 4\nquerier: {share: {a: [1, {b: 2}]}, x: y}\nport: 1\n"
+                           "log: {colour: red, level: warn}\n"
+                           "store: {disk: {bytes: 1}, cache: {bytes: 7}}\n"),
+                     FG_OK);
+    assert_int_equal(values.port, 1);
+    assert_int_equal(values.level, 2);
+    assert_int_equal(values.cache_bytes, 7);
+    assert_int_equal(parse("querier: 3"), FG_OK);
+
+    assert_int_equal(parse("ingester: {dely: 3ms}"), FG_E_INVALID);
+    assert_string_equal(err.msg, "unknown key \"ingester.dely\" at f.yaml:1; did you mean "
+                                 "\"ingester.delay\"?");
+    assert_int_equal(parse("log: {house: 1}"), FG_E_INVALID);
+    assert_int_equal(parse("store: {disks: {bytes: 1}}"), FG_E_INVALID);
+    assert_int_equal(parse("queriers: {x: 1}"), FG_E_INVALID);
+    assert_int_equal(parse("querier: {x: 1}\nquerier: {y: 1}"), FG_E_INVALID);
+    assert_string_equal(err.msg, "querier is given twice, again at f.yaml:2");
+}
+
+static void others_have_no_flags(void **state)
+{
+    char *flags[] = {"--house=4"};
+
+    (void)state;
+    assert_int_equal(fg_conf_load(&conf, NULL, NULL, flags, 1, &err), FG_E_INVALID);
+}
+
 static void too_deep_and_too_large(void **state)
 {
     static const struct fg_conf_field field = {"x", FG_CONF_UINT, AT(port), .def = "1"};
     struct fg_conf_section deep[] = {{"a.b.c.d", &field, 1, &values}};
-    struct fg_conf deep_conf = {deep, 1};
+    struct fg_conf deep_conf = {.sections = deep, .n_sections = 1};
     struct fg_buf large;
 
     (void)state;
@@ -538,7 +580,7 @@ static void two_sections_of_one_name_are_written_once(void **state)
         {"", top_fields, 1, &values},
         {"log", cache_fields, 1, &values},
     };
-    struct fg_conf both = {twice, 3};
+    struct fg_conf both = {.sections = twice, .n_sections = 3};
     struct fg_buf out;
 
     (void)state;
@@ -552,7 +594,7 @@ static void two_sections_of_one_name_are_written_once(void **state)
 
 static void docs_and_help(void **state)
 {
-    struct fg_conf two = {sections + 1, 2};
+    struct fg_conf two = {.sections = sections + 1, .n_sections = 2};
     struct fg_buf out;
 
     (void)state;
@@ -614,6 +656,8 @@ int main(void)
         CLEARED(yaml_sets_all_types),
         CLEARED(files_without_settings_are_fine),
         CLEARED(bad_yaml_says_where),
+        CLEARED(settings_of_others_are_passed_over),
+        CLEARED(others_have_no_flags),
         CLEARED(too_deep_and_too_large),
         CLEARED(values_may_be_yaml),
         CLEARED(sizes),

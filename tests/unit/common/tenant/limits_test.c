@@ -53,7 +53,8 @@ static int set_up(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     f->registry = fg_registry_create();
-    assert_int_equal(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err),
+    assert_int_equal(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL,
+                                  NULL, NULL, 0, &err),
                      FG_OK);
     fg_log_set_level(FG_LOG_ERROR);
     *state = f;
@@ -67,7 +68,7 @@ static int tear_down(void **state)
 
     fg_tenants_destroy(f->tenants);
     fg_registry_destroy(f->registry);
-    fg_conf_done(&(struct fg_conf){&section, 1});
+    fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
     (void)unlink(f->path);
     free(f);
     return 0;

@@ -212,7 +212,7 @@ static void start_on_loop(void *arg)
 /* The settings as they are when nobody sets them; but one profile in a message. */
 static void load_settings(struct room *room, struct fg_conf_section sections[2])
 {
-    struct fg_conf conf = {sections, 2};
+    struct fg_conf conf = {.sections = sections, .n_sections = 2};
     struct fg_err err;
 
     sections[0] =
@@ -245,7 +245,8 @@ static void create_distributor(struct room *room)
         .registry = room->registry,
         .clock = fg_clock_real(),
     });
-    fg_conf_done(&(struct fg_conf){sections, 2}); /* texts, which neither section has */
+    fg_conf_done(&(struct fg_conf){.sections = sections,
+                                   .n_sections = 2}); /* texts, which neither section has */
 }
 
 struct room *room_create(int64_t interval_ns, unsigned running_max)
