@@ -24,7 +24,7 @@ struct command {
 
 struct verb {
     const char *name;
-    bool needs_name;
+    enum { NAME_NEEDED, NAME_TAKEN, NAME_NONE } word;
     enum fg_code (*run)(struct command *command);
 };
 
@@ -156,8 +156,9 @@ static enum fg_code verify(struct command *command)
 /* ---- the command ---- */
 
 static const struct verb verbs[] = {
-    {"ls", false, ls},          {"cat", true, cat},        {"rm", true, rm},
-    {"inspect", true, inspect}, {"verify", false, verify},
+    {"ls", NAME_TAKEN, ls},        {"cat", NAME_NEEDED, cat},
+    {"rm", NAME_NEEDED, rm},       {"inspect", NAME_NEEDED, inspect},
+    {"verify", NAME_NONE, verify},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -222,8 +223,12 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
     int n_flags, code, words;
 
     words = take_words(&command, argc - 1, argv + 1, &n_flags);
-    if (verb->needs_name && words == 0) {
+    if (verb->word == NAME_NEEDED && words == 0) {
         (void)fg_fail(&command.err, FG_E_INVALID, "a name has to follow; see --help");
+        return fail(verb, &command, CLI_USAGE);
+    }
+    if (verb->word == NAME_NONE && words > 0) {
+        (void)fg_fail(&command.err, FG_E_INVALID, "unexpected argument \"%.100s\"", command.name);
         return fail(verb, &command, CLI_USAGE);
     }
     if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) == FG_OK)
