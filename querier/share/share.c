@@ -19,7 +19,7 @@ static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 /* clang-format off */
 const struct fg_conf_field share_fields[] = {
     {"queriers", FG_CONF_STRING, CONF(queriers), .def = "", .max = "8000",
-     .doc = "Addresses at which queriers call each other, tcp://HOST:PORT with commas between them: each keeps a share of what is read of segments and blocks for all. A name stands for all its addresses. Empty: each for itself."},
+     .doc = "Addresses at which queriers call each other, tcp://HOST:PORT with commas between them: each keeps a share of what is read of segments and blocks for all. A name stands for all its addresses; over TLS they then need rpc.tls_server_name. Empty: each for itself."},
     {"listen", FG_CONF_STRING, CONF(listen), .def = "tcp://127.0.0.1:4102", .min = "1",
      .doc = "Address at which this querier is called by others, where there are any."},
     {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "128MiB", .min = "0",
