@@ -189,6 +189,23 @@ static void add_statistics(struct question *question, int64_t took_ns)
     add_number(question->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
 }
 
+/* What an operator should know of: errors of ours, and answers with less than all. Unknown is the
+ * client's, as in Pyroscope. */
+static void complain(const struct question *question, int64_t took_ns)
+{
+    enum fg_code code = question->job.code;
+
+    if (fg_code_http(code) >= 500 && code != FG_E_UNIMPLEMENTED && code != FG_E_UNKNOWN)
+        fg_log_warn("question failed", fg_lb("tenant", question->tenants.ids[0]),
+                    fg_ls("path", question->endpoint->path), fg_ls("code", fg_code_name(code)),
+                    fg_ls("err", question->job.err.msg), fg_li("millis", took_ns / FG_MS_NS));
+    else if (code == FG_OK && question->incomplete)
+        fg_log_warn("answer is not complete", fg_lb("tenant", question->tenants.ids[0]),
+                    fg_ls("path", question->endpoint->path),
+                    fg_lb("missing", fg_buf_slice(&question->missing)),
+                    fg_li("millis", took_ns / FG_MS_NS));
+}
+
 static void account(struct question *question, int64_t took_ns)
 {
     struct fg_metrics *metrics = question->querier->metrics;
@@ -199,12 +216,15 @@ static void account(struct question *question, int64_t took_ns)
     fg_metric_observe_ns(metrics, QUERIER_SECONDS, took_ns);
     if (failed && fg_code_http(question->job.code) >= 500)
         fg_metric_add(metrics, QUERIER_FAILED, 1);
+    complain(question, took_ns);
     fg_log_debug("question answered", fg_lb("tenant", question->tenants.ids[0]),
                  fg_lu("tenants", question->tenants.n), fg_ls("path", question->endpoint->path),
                  fg_ls("code", fg_code_name(question->job.code)),
                  fg_ls("err", failed ? question->job.err.msg : ""),
-                 fg_lu("profiles", question->profiles), fg_lu("bytes", question->bytes),
-                 fg_lu("series", question->series), fg_lu("objects", question->objects),
+                 fg_lbool("complete", !failed && !question->incomplete),
+                 fg_lbool("exact", !question->inexact), fg_lu("profiles", question->profiles),
+                 fg_lu("bytes", question->bytes), fg_lu("series", question->series),
+                 fg_lu("objects", question->objects), fg_lu("nodes", question->nodes),
                  fg_lu("requests", question->requests), fg_lu("cache_hits", question->cache_hits),
                  fg_lu("disk_hits", question->disk_hits), fg_lu("answer_bytes", question->body.len),
                  fg_li("millis", took_ns / FG_MS_NS));

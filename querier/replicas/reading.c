@@ -126,12 +126,22 @@ static enum fg_code take_failure(struct reading *reading, struct reading_leg *le
 
 /* ---- not enough ---- */
 
+/* Did the same member say the same later on? Each attempt asks it again, and these come first. */
+static bool was_repeated(const struct reading *reading, const struct reading_failure *failure)
+{
+    for (const struct reading_failure *f = reading->failures; f != failure; f = f->next)
+        if (f->member == failure->member && strcmp(f->text, failure->text) == 0)
+            return true;
+    return false;
+}
+
 /* "a: no answer; b: ..." */
 static void list_failures(const struct reading *reading, struct fg_buf *out)
 {
     for (const struct reading_failure *f = reading->failures; f != NULL; f = f->next)
-        fg_buf_printf(out, "%s%.*s: %s", out->len > 0 ? "; " : "",
-                      FG_S(name_of(reading, f->member)), f->text);
+        if (!was_repeated(reading, f))
+            fg_buf_printf(out, "%s%.*s: %s", out->len > 0 ? "; " : "",
+                          FG_S(name_of(reading, f->member)), f->text);
     for (const struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (leg->state == LEG_LATE)
             fg_buf_printf(out, "%s%.*s: no answer yet", out->len > 0 ? "; " : "",
