@@ -133,8 +133,7 @@ void fg_http_server_stop(struct fg_http_server *server);
 /* --- in a handler (slices live until the answer is given) --- */
 
 enum fg_http_method fg_http_method(const struct fg_http_request *req);
-struct fg_slice fg_http_path(const struct fg_http_request *req);  /* decoded, without the query */
-struct fg_slice fg_http_query(const struct fg_http_request *req); /* raw, without '?' */
+struct fg_slice fg_http_path(const struct fg_http_request *req); /* decoded, without the query */
 struct fg_slice
 fg_http_body(const struct fg_http_request *req); /* as received, transfer coding undone */
 
@@ -150,7 +149,6 @@ struct fg_slice fg_http_param_at(struct fg_http_request *req, const char *name, 
 struct fg_arena *fg_http_arena(struct fg_http_request *req); /* 1 MiB, dies with the answer */
 struct fg_loop *fg_http_loop(struct fg_http_request *req);
 struct fg_slice fg_http_peer(const struct fg_http_request *req); /* "127.0.0.1" */
-int64_t fg_http_start_mono_ns(const struct fg_http_request *req);
 
 /* true once the client has left: work for it may stop. Any thread. The handler still has to answer.
  */

@@ -3,8 +3,8 @@
  * cores decide (follow.h, seat.h). It may wait; nobody waits for it who does not want to.
  *
  * Who writes (a distributor) takes the copy there is: fg_ring_watch_get(). When an ingester refuses
- * a write since it knows a newer revision: fg_ring_watch_until() that revision, and again. When a
- * member cannot be reached: fg_ring_watch_look(), its address may be another one.
+ * a write since it knows a newer revision: fg_ring_watch_look() for it, and again when it is here.
+ * When a member cannot be reached: the same, its address may be another one.
  *
  * Who reads (a querier) takes fg_ring_watch_fresh() for each question, before its snapshot of
  * manifests, which is of ring.generation at least: one conditional request, shared by those who
@@ -70,7 +70,7 @@ uint64_t fg_ring_watch_revision(const struct fg_ring_watch *watch);
 enum fg_ring_admission {
     FG_RING_ADMITS,
     FG_RING_ADMITS_NOT_OLDER, /* the sender has to take a newer ring: fg_ring_watch_revision() */
-    FG_RING_ADMITS_NOT_YET,   /* we have to: fg_ring_watch_until(), and ask again */
+    FG_RING_ADMITS_NOT_YET,   /* we have to: fg_ring_watch_look(), and the sender sends again */
     FG_RING_ADMITS_NOTHING,   /* there is no seat: not yet, or not any more */
 };
 /*

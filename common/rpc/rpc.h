@@ -5,7 +5,7 @@
  * A peer is the callers' side and one of the four interfaces between our logic and the world: here
  * the real one (fg_peer_dial) and, for tests, fg_peer_direct (calls a server's handlers without a
  * socket) and fg_peer_faulty (faulty.h: drops, delays and fails what it passes on). peers.h keeps
- * peers by address, hedge.h asks several for one answer.
+ * peers by address.
  *
  * Requests are idempotent: a caller that does not know whether a request arrived sends it again.
  * nng's own resending is switched off. Every request carries its deadline, and a server does not

@@ -180,11 +180,6 @@ struct fg_slice fg_http_path(const struct fg_http_request *req)
     return req->path;
 }
 
-struct fg_slice fg_http_query(const struct fg_http_request *req)
-{
-    return req->query;
-}
-
 struct fg_slice fg_http_body(const struct fg_http_request *req)
 {
     return fg_buf_slice(&req->body);
@@ -269,11 +264,6 @@ struct fg_loop *fg_http_loop(struct fg_http_request *req)
 struct fg_slice fg_http_peer(const struct fg_http_request *req)
 {
     return fg_cstr(req->conn->peer);
-}
-
-int64_t fg_http_start_mono_ns(const struct fg_http_request *req)
-{
-    return req->start_mono_ns;
 }
 
 bool fg_http_gone(const struct fg_http_request *req)
