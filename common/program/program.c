@@ -75,7 +75,7 @@ static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_ME
  * What one program or another has beside the settings of all of them: a cluster may have one file.
  * The sections are whole ones but for the ring's, of which those who only follow it have a part.
  */
-static const char *const members_keys[] = {"data",         "scratch",       "rpc_listen",
+static const char *const members_keys[] = {"data",         "scratch",       "name", "rpc_listen",
                                            "requests_max", "leave_timeout", NULL};
 static const char *const members_ring_keys[] = {"name", "zone",     "address",
                                                 "http", "replicas", NULL};

@@ -17,6 +17,7 @@
 #include "common/rpc/record.h"
 #include "common/rpc/secure.h"
 #include "common/rpc/wire.h"
+#include "common/run/log.h"
 
 #include <nng/protocol/reqrep0/req.h>
 #include <pthread.h>
@@ -42,6 +43,7 @@ struct slot {
 struct nng_peer {
     struct fg_peer peer;
     struct fg_rpc *rpc; /* borrowed; NULL */
+    char *url;
     struct fg_secure_end end;
     nng_socket socket;
     pthread_mutex_t lock; /* of free */
@@ -196,20 +198,26 @@ static void peer_destroy(struct fg_peer *base)
     fg_secure_remove(fg_rpc_secure(peer->rpc), &peer->end);
     fg_rpc_remove_peer(peer->rpc, base);
     pthread_mutex_destroy(&peer->lock);
+    free(peer->url);
     free(peer);
 }
 
-/* On an nng thread. */
+/* On an nng thread. What comes and goes is an operator's timeline, but not within a process. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
-    struct fg_peer *peer = arg;
+    struct nng_peer *peer = arg;
+    struct fg_peer *base = &peer->peer;
 
     (void)pipe;
     if (event == NNG_PIPE_EV_ADD_POST) {
-        atomic_store(&peer->connected_wall_ns, fg_wall_ns(fg_clock_real()));
-        atomic_fetch_add(&peer->connections, 1);
-    } else if (atomic_fetch_sub(&peer->connections, 1) == 1) {
-        atomic_store(&peer->connected_wall_ns, 0);
+        atomic_store(&base->connected_wall_ns, fg_wall_ns(fg_clock_real()));
+        atomic_fetch_add(&base->connections, 1);
+        if (peer->rpc != NULL)
+            fg_log_info("connected to another service", fg_ls("peer", peer->url));
+    } else if (atomic_fetch_sub(&base->connections, 1) == 1) {
+        atomic_store(&base->connected_wall_ns, 0);
+        if (peer->rpc != NULL)
+            fg_log_info("connection to another service has ended", fg_ls("peer", peer->url));
     }
 }
 
@@ -262,15 +270,15 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
     int rv = nng_socket_set_ms(peer->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
 
     if (rv == 0)
-        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe, &peer->peer);
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe, peer);
     if (rv == 0)
-        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, &peer->peer);
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, peer);
     if (rv == 0)
         rv = open_slots(peer, calls_max);
     return rv;
 }
 
-static struct nng_peer *create(struct fg_rpc *rpc, unsigned calls_max)
+static struct nng_peer *create(struct fg_rpc *rpc, const char *url, unsigned calls_max)
 {
     static const struct fg_peer_ops ops = {peer_send, peer_release, peer_destroy};
     struct nng_peer *peer;
@@ -279,6 +287,8 @@ static struct nng_peer *create(struct fg_rpc *rpc, unsigned calls_max)
     peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct slot));
     peer->peer.ops = &ops;
     peer->rpc = rpc;
+    peer->url = fg_malloc(strlen(url) + 1);
+    memcpy(peer->url, url, strlen(url) + 1);
     pthread_mutex_init(&peer->lock, NULL);
     return peer;
 }
@@ -292,7 +302,7 @@ enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_ma
     if (fg_secure_check_url(fg_rpc_secure(rpc), url, err) != FG_OK ||
         fg_wire_check(nng_req0_open(&socket), err) != FG_OK)
         return fg_wrap(err, "peer %s", url);
-    peer = create(rpc, calls_max);
+    peer = create(rpc, url, calls_max);
     peer->socket = socket;
     if (fg_wire_check(set_up(peer, calls_max), err) != FG_OK || dial(peer, url, err) != FG_OK) {
         peer_destroy(&peer->peer);

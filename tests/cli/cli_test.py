@@ -340,36 +340,32 @@ def case_ring(cli):
     check(b"gives up a member" in cli.good("ring", "--help"), "help")
 
 
-def settings_page():
-    """All settings there are, with their defaults: section -> key -> value."""
-    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "deploy", "settings.md")
-    sections = {}
-    with open(page, encoding="utf-8") as file:
-        for line in file:
-            row = re.match(r"\| `([a-z0-9_.]+)` \| (?:`([^`]*)`)? *\|", line)
-            if row:
-                section, _, key = row[1].rpartition(".")
-                sections.setdefault(section, {})[key] = row[2] or ""
-    return sections
+PROGRAMS = [[PROGRAM, "server"]] + [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
+
+
+def all_settings():
+    """Of all programs, with their defaults: path -> value."""
+    settings = {}
+    for program in PROGRAMS:
+        page = subprocess.run(program + ["--docs"], capture_output=True, check=True, timeout=TIMEOUT_S).stdout.decode()
+        settings.update(re.findall(r"^\| `([a-z0-9_.]+)` \| (?:`([^`]*)`)? *\|", page, re.M))
+    return settings
 
 
 def case_one_file_for_all_programs(cli):
     """A cluster's settings may be in one file, which each of its programs and the tools take."""
-    sections = settings_page()
-    check(len(sections["ring"]) > 5 and len(sections["querier.share"]) > 3, "%s", sections)
-    sections[""].update(rpc_listen="tcp://127.0.0.1:4101", requests_max="576", leave_timeout="10m", scratch="./scratch")
     path = os.path.join(cli.folder, "all.yaml")
+    tree = {}
+    for setting, value in all_settings().items():
+        *sections, key = setting.split(".")
+        into = tree
+        for name in sections:
+            into = into.setdefault(name, {})
+        into[key] = value
+    check("rpc_listen" in tree and "zone" in tree["ring"] and "queriers" in tree["querier"]["share"], "%s", tree)
     with open(path, "w", encoding="utf-8") as file:
-        tree = {}
-        for section, values in sections.items():
-            into = tree
-            for name in filter(None, section.split(".")):
-                into = into.setdefault(name, {})
-            into.update(values)
         json.dump(tree, file)  # which is YAML
-    programs = [[PROGRAM, "server"], [PROGRAM, "ring", "ls"], [PROGRAM, "bucket", "ls"]]
-    programs += [["%s-%s" % (PROGRAM, name)] for name in ("distributor", "ingester", "querier", "compactor")]
-    for program in programs:
+    for program in PROGRAMS + [[PROGRAM, "ring", "ls"], [PROGRAM, "bucket", "ls"]]:
         # Flags come after the file: they are what is wrong, if the file is right.
         done = subprocess.run(program + ["--config", path, "--loops", "65"], capture_output=True,
                               env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
