@@ -211,6 +211,22 @@ enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *
     return code;
 }
 
+unsigned owners_spread(struct owners *owners, struct fg_slice tenant, unsigned wanted)
+{
+    fg_auto(fg_ring_view) *view = NULL;
+    unsigned spread = 0;
+
+    if (owners->config.watch == NULL || wanted == 0)
+        return wanted;
+    view = fg_ring_watch_get(owners->config.watch);
+    if (view != NULL)
+        spread = fg_ring_spread(&view->ring, tenant);
+    /* Of a ring that nobody has joined there is nothing to be said. */
+    if (view != NULL && spread < wanted && fg_ring_newest(&view->ring) > 0)
+        fg_ring_watch_widen(owners->config.watch, tenant, wanted);
+    return FG_MIN(spread, wanted);
+}
+
 void owners_heard(struct owners *owners, uint64_t revision)
 {
     if (owners->config.watch != NULL)

@@ -62,6 +62,13 @@ enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *
                        struct fg_err *err) fg_must_check;
 void owner_set_done(struct owner_set *set);
 
+/*
+ * The spread to be used now for a tenant whose limit is `wanted`: that, or a narrower one until the
+ * ring has it (spread-before-use), which is asked for. It holds for owners_of() from now on. Never
+ * waits.
+ */
+unsigned owners_spread(struct owners *owners, struct fg_slice tenant, unsigned wanted);
+
 struct owner *owner_ref(struct owner *owner);
 void owner_unref(struct owner *owner);
 

@@ -341,12 +341,12 @@ static void shard_profiles(const struct upload *upload, const struct fg_batch *b
                            struct fg_keyed *by_shard, struct fg_keyed *scratch)
 {
     struct fg_slice service = service_of(&batch->profiles[0]);
-    unsigned spread = (unsigned)upload->limits->values.spread;
 
     for (uint32_t i = 0; i < batch->n_profiles; i++) {
         struct fg_id labels = fg_labels_hash(&batch->profiles[i].labels);
 
-        by_shard[i] = (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, spread), i};
+        by_shard[i] =
+            (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, upload->spread), i};
     }
     fg_radix_sort(by_shard, scratch, batch->n_profiles);
 }
@@ -385,7 +385,7 @@ static enum fg_code send_service(struct upload *upload, const struct fg_batch *b
 {
     struct part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
 
-    if (upload->limits->values.spread > 0)
+    if (upload->spread > 0)
         return send_shards(upload, batch, err);
     part.shard = fg_shard_first(upload->tenant, part.service, 0);
     return send_part(upload, &part, err);
@@ -719,6 +719,8 @@ void upload_start(struct upload *upload)
     upload->now_ns = fg_wall_ns(distributor->config.clock);
     upload->limits = fg_tenants_limits(distributor->config.tenants, upload->tenant);
     upload->decode_limits = decode_limits_of(&upload->limits->values);
+    upload->spread =
+        owners_spread(distributor->owners, upload->tenant, (unsigned)upload->limits->values.spread);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);

@@ -4,6 +4,7 @@
  * put in order.
  */
 #include "common/ring/ring.h"
+#include "common/ring/shard.h"
 
 #include <stdlib.h>
 
@@ -176,6 +177,61 @@ static enum fg_code replicate(struct draft *draft, unsigned replicas, struct fg_
     return FG_OK;
 }
 
+/* Where the tenant is in the list, or would be. */
+static uint32_t spread_place(const struct fg_ring *ring, struct fg_slice tenant)
+{
+    uint32_t place = 0;
+
+    while (place < ring->n_spreads && fg_slice_cmp(ring->spreads[place].tenant, tenant) < 0)
+        place++;
+    return place;
+}
+
+/* The tenant's entry in a list of the draft's own; NULL: there is no room for it. */
+static struct fg_ring_spread *add_spread(struct draft *draft, struct fg_slice tenant)
+{
+    struct fg_ring *ring = &draft->ring;
+    uint32_t place = spread_place(ring, tenant);
+    bool is_there = place < ring->n_spreads && fg_slice_eq(ring->spreads[place].tenant, tenant);
+    struct fg_ring_spread *list;
+
+    if (!is_there && ring->n_spreads == FG_RING_SPREADS_MAX)
+        return NULL;
+    list = copy_list(draft->arena, ring->spreads, ring->n_spreads, sizeof *list);
+    draft->full |= list == NULL;
+    if (list == NULL)
+        return NULL;
+    if (!is_there) {
+        memmove(&list[place + 1], &list[place], (ring->n_spreads - place) * sizeof *list);
+        list[place] = (struct fg_ring_spread){.tenant = tenant};
+        ring->n_spreads++;
+    }
+    ring->spreads = list;
+    return &list[place];
+}
+
+static enum fg_code widen(struct draft *draft, const struct fg_ring_change *change,
+                          struct fg_err *err)
+{
+    const char *fault = fg_ring_tenant_fault(change->name);
+    struct fg_ring_spread *entry;
+
+    if (fault != NULL)
+        return fg_fail(err, FG_E_INVALID, "the name of a tenant %s", fault);
+    if (change->spread > FG_SHARD_SPREAD_MAX)
+        return fg_fail(err, FG_E_INVALID, "a spread of %u; there can be 0 to %d", change->spread,
+                       FG_SHARD_SPREAD_MAX);
+    if (fg_ring_spread(&draft->ring, change->name) >= change->spread)
+        return FG_OK;
+    draft->changed = true;
+    entry = add_spread(draft, change->name);
+    if (entry != NULL)
+        entry->spread = change->spread;
+    else
+        draft->ring.others = change->spread;
+    return FG_OK;
+}
+
 static enum fg_code join(struct draft *draft, const struct fg_ring_change *change,
                          struct fg_err *err)
 {
@@ -214,9 +270,11 @@ static enum fg_code make_change(struct draft *draft, const struct fg_ring_change
             forget(draft, number);
         return FG_OK;
     case FG_RING_REPLICATE:
+        return replicate(draft, change->replicas, err);
+    case FG_RING_WIDEN:
         break;
     }
-    return replicate(draft, change->replicas, err);
+    return widen(draft, change, err);
 }
 
 /* ---- what has ended leaves ---- */

@@ -9,9 +9,16 @@
  *                varint number - that of the one before (of the first: - 0), replicas
  *                places  list of: varint member - that before - 1 (of the first: - 0),
  *                          varint length, zone
+ *   others     varint: the spread of tenants that are not listed
+ *   spreads    list of records, ascending by tenant:
+ *                varint length, tenant;  varint spread
+ *
+ * `others` and `spreads` were added later. Where they are missing nobody has said what is in use,
+ * so that it is the widest.
  */
 #include "common/base/envelope.h"
 #include "common/ring/ring.h"
+#include "common/ring/shard.h"
 
 static const struct fg_envelope envelope = {"ring", "FGRG", 1, FG_RING_MAX_BYTES};
 
@@ -20,6 +27,7 @@ enum {
     MEMBER_MIN_BYTES = 1 + 24,
     REVISION_MIN_BYTES = 1 + 3,
     PLACE_MIN_BYTES = 2,
+    SPREAD_MIN_BYTES = 1 + 3,
 };
 
 /* ---- writing ---- */
@@ -55,6 +63,19 @@ static void put_revision(struct fg_buf *out, const struct fg_ring_revision *revi
     fg_buf_put(out, revision->later);
 }
 
+static void put_spreads(struct fg_buf *out, struct fg_buf *record, const struct fg_ring *ring)
+{
+    fg_buf_varint(out, ring->others);
+    fg_buf_varint(out, ring->n_spreads);
+    for (uint32_t i = 0; i < ring->n_spreads; i++) {
+        fg_buf_clear(record);
+        fg_buf_lenbytes(record, ring->spreads[i].tenant);
+        fg_buf_varint(record, ring->spreads[i].spread);
+        fg_buf_put(record, ring->spreads[i].later);
+        fg_buf_lenbytes(out, fg_buf_slice(record));
+    }
+}
+
 enum fg_code fg_ring_encode(const struct fg_ring *ring, struct fg_buf *out, struct fg_err *err)
 {
     size_t start = out->len;
@@ -78,6 +99,7 @@ enum fg_code fg_ring_encode(const struct fg_ring *ring, struct fg_buf *out, stru
         fg_buf_lenbytes(out, fg_buf_slice(&record));
         before = ring->revisions[i].number;
     }
+    put_spreads(out, &record, ring);
     fg_buf_put(out, ring->later);
     out->full |= record.full;
     fg_buf_done(&record);
@@ -200,6 +222,38 @@ static void get_revisions(struct reader *reader, struct fg_ring *ring)
     }
 }
 
+static unsigned get_spread(struct reader *reader, struct fg_cur *cur)
+{
+    uint64_t spread = fg_cur_varint(cur);
+
+    if (spread > FG_SHARD_SPREAD_MAX)
+        fail(reader, "a spread");
+    return (unsigned)spread;
+}
+
+static void get_spreads(struct reader *reader, struct fg_ring *ring)
+{
+    if (!fg_cur_more(&reader->cur)) {
+        ring->others = FG_SHARD_SPREAD_MAX;
+        return;
+    }
+    ring->others = get_spread(reader, &reader->cur);
+    ring->spreads = fg_envelope_list(&reader->cur, reader->arena, SPREAD_MIN_BYTES,
+                                     FG_RING_SPREADS_MAX, sizeof *ring->spreads, &ring->n_spreads);
+    for (uint32_t i = 0; i < ring->n_spreads && !reader->cur.bad; i++) {
+        struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
+        struct fg_ring_spread *entry = &ring->spreads[i];
+
+        entry->tenant = get_text(reader, &cur);
+        entry->spread = get_spread(reader, &cur);
+        entry->later = fg_envelope_later(&cur, reader->arena);
+        if (cur.bad || fg_ring_tenant_fault(entry->tenant) != NULL)
+            fail(reader, "the tenant of a spread");
+        else if (i > 0 && fg_slice_cmp(entry[-1].tenant, entry->tenant) >= 0)
+            fail(reader, "the order of spreads");
+    }
+}
+
 static bool has_place(const struct fg_ring *ring, uint32_t member)
 {
     for (uint32_t i = 0; i < ring->n_revisions; i++)
@@ -236,6 +290,7 @@ enum fg_code fg_ring_decode(struct fg_slice in, struct fg_arena *arena, struct f
     get_revisions(&reader, &ring);
     if (!reader.cur.bad)
         check_revisions(&reader, &ring);
+    get_spreads(&reader, &ring);
     ring.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "ring of %zu bytes is broken in %s", in.len, reader.why);

@@ -1,4 +1,4 @@
-/* The ring for people and programs: one line for each member and revision. */
+/* The ring for people and programs: one line for each member, revision and spread. */
 #include "common/base/str.h"
 #include "common/ring/ring.h"
 
@@ -53,6 +53,17 @@ static void put_names(struct fg_buf *out, const char *key, const struct fg_ring 
     fg_buf_putc(out, ']');
 }
 
+static void put_spreads(struct fg_buf *out, const struct fg_ring *ring)
+{
+    fg_buf_puts(out, "],\n\"spreads\":[");
+    for (uint32_t i = 0; i < ring->n_spreads; i++) {
+        fg_buf_puts(out, i == 0 ? "\n {" : ",\n {");
+        put_text(out, "tenant", ring->spreads[i].tenant);
+        fg_buf_printf(out, "\"spread\":%u}", ring->spreads[i].spread);
+    }
+    fg_buf_printf(out, "],\n\"spread_of_others\":%u}\n", ring->others);
+}
+
 void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
 {
     uint64_t newest = fg_ring_newest(ring);
@@ -78,5 +89,5 @@ void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
         }
         fg_buf_putc(out, '}');
     }
-    fg_buf_puts(out, "]}\n");
+    put_spreads(out, ring);
 }

@@ -17,7 +17,7 @@ struct row {
 /* How rows are written. */
 struct form {
     void (*put)(struct fg_buf *out, const struct row *row, size_t n, bool head);
-    const char *before, *between, *after, *none;
+    const char *before, *between, *spreads, *after, *none;
 };
 
 static struct fg_slice put_number(char out[NUMBER_BYTES], uint64_t number)
@@ -118,6 +118,33 @@ static void put_revisions(const struct fg_ring *ring, const struct form *form, s
     fg_buf_done(&names);
 }
 
+static void put_spread(const struct form *form, struct fg_slice tenant, unsigned spread,
+                       struct fg_buf *out)
+{
+    char bits[NUMBER_BYTES], shards[NUMBER_BYTES];
+    const struct row row = {{
+        tenant,
+        put_number(bits, spread),
+        put_number(shards, UINT64_C(1) << spread),
+    }};
+
+    form->put(out, &row, 3, false);
+}
+
+static void put_spreads(const struct fg_ring *ring, const struct form *form, struct fg_buf *out)
+{
+    static const struct row head = {{
+        FG_LIT("tenant"),
+        FG_LIT("spread"),
+        FG_LIT("shards of a service"),
+    }};
+
+    form->put(out, &head, 3, true);
+    for (uint32_t i = 0; i < ring->n_spreads; i++)
+        put_spread(form, ring->spreads[i].tenant, ring->spreads[i].spread, out);
+    put_spread(form, FG_LIT("(others)"), ring->others, out);
+}
+
 static void put_all(const struct fg_ring_view *view, const struct form *form, struct fg_buf *out)
 {
     if (view->ring.n_revisions == 0) {
@@ -128,6 +155,8 @@ static void put_all(const struct fg_ring_view *view, const struct form *form, st
     put_members(view, form, out);
     fg_buf_puts(out, form->between);
     put_revisions(&view->ring, form, out);
+    fg_buf_puts(out, form->spreads);
+    put_spreads(&view->ring, form, out);
     fg_buf_puts(out, form->after);
 }
 
@@ -150,6 +179,8 @@ void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out)
         .before = "<table>\n",
         .between = "</table>\n<h2>Revisions</h2>\n<p>Writes go by the last one; queries ask the "
                    "owners of all.\n<table>\n",
+        .spreads = "</table>\n<h2>Spread</h2>\n<p>So many shards a tenant's services may be in, "
+                   "each.\n<table>\n",
         .after = "</table>\n",
         .none = "<p>Nobody has joined yet.\n",
     };
@@ -184,6 +215,7 @@ void fg_ring_write_text(const struct fg_ring_view *view, struct fg_buf *out)
         .put = put_text_row,
         .before = "",
         .between = "\n",
+        .spreads = "\n",
         .after = "",
         .none = "nobody has joined yet\n",
     };

@@ -44,6 +44,23 @@ const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revi
                : NULL;
 }
 
+unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant)
+{
+    uint32_t low = 0, high = ring->n_spreads;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (fg_slice_cmp(ring->spreads[middle].tenant, tenant) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < ring->n_spreads && fg_slice_eq(ring->spreads[low].tenant, tenant)
+               ? ring->spreads[low].spread
+               : ring->others;
+}
+
 struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member)
 {
     for (uint32_t i = ring->n_revisions; i-- > 0;) {
@@ -102,6 +119,13 @@ const char *fg_ring_zone_fault(struct fg_slice zone)
 const char *fg_ring_name_fault(struct fg_slice name)
 {
     return name.len == 0 ? "is empty" : fg_ring_zone_fault(name);
+}
+
+const char *fg_ring_tenant_fault(struct fg_slice tenant)
+{
+    if (tenant.len == 0)
+        return "is empty";
+    return tenant.len > FG_RING_TENANT_MAX_BYTES ? "is longer than 150 bytes" : NULL;
 }
 
 const char *fg_ring_address_fault(struct fg_slice address, bool may_be_empty)

@@ -19,6 +19,10 @@
  * place. The store that it has says whether it was: another one means that the old one's profiles
  * are lost, so that joining with it makes a revision, which tells both times apart.
  *
+ * And for each tenant the widest spread (shard.h) that may be in use, or may ever have been:
+ * whoever wants to write with a wider one has it widened here first (spread-before-use). So readers
+ * know in how many shards a service can be. It never gets narrower.
+ *
  * A value lives in the arena it was made in, and texts in it too. Values are never changed: a
  * change (below) makes a new one that borrows from the old one, to be written with a condition on
  * the old one's etag.
@@ -51,6 +55,8 @@ enum {
     FG_RING_REPLICAS_MAX = 3,
     FG_RING_TEXT_MAX_BYTES = 128, /* a name, a zone */
     FG_RING_ADDRESS_MAX_BYTES = 256,
+    FG_RING_TENANT_MAX_BYTES = 150,         /* as common/tenant/id.h has it */
+    FG_RING_SPREADS_MAX = 1024,             /* of tenants; one number is for all others */
     FG_RING_MAX_BYTES = 8 * 1024 * 1024,    /* of the object; the largest that can be is 6 MB */
     FG_RING_ARENA_BYTES = 64 * 1024 * 1024, /* enough for any, and for a change of it */
     FG_RING_NO_MEMBER = UINT32_MAX,
@@ -81,6 +87,13 @@ struct fg_ring_revision {
     struct fg_slice later;
 };
 
+/* A tenant whose services may be in more than one shard each. */
+struct fg_ring_spread {
+    struct fg_slice tenant;
+    unsigned spread; /* at most FG_SHARD_SPREAD_MAX */
+    struct fg_slice later;
+};
+
 struct fg_ring {
     uint64_t swaps; /* counts them */
     /* Of the L0 manifest (common/manifest): what members have drained is committed at it or before.
@@ -90,6 +103,9 @@ struct fg_ring {
     uint32_t n_members;
     struct fg_ring_revision *revisions; /* the last is the newest; none: nobody ever joined */
     uint32_t n_revisions;
+    struct fg_ring_spread *spreads; /* sorted by tenant, none twice */
+    uint32_t n_spreads;
+    unsigned others; /* the spread of tenants that are not there */
     struct fg_slice later;
 };
 
@@ -99,7 +115,7 @@ struct fg_ring fg_ring_none(void);
 /*
  * Reads; checks what is said above of a value that was read. Nothing of it points into `in`
  * afterwards. FG_E_CORRUPT; FG_E_UNIMPLEMENTED: of a version that cannot be read by this program;
- * FG_E_TOO_LARGE.
+ * FG_E_TOO_LARGE. One of before spreads were in it has the widest one for all.
  */
 enum fg_code fg_ring_decode(struct fg_slice in, struct fg_arena *arena, struct fg_ring *ret_ring,
                             struct fg_err *err) fg_must_check;
@@ -158,6 +174,9 @@ static inline unsigned fg_ring_reads(unsigned replicas, unsigned n_owners)
     return n_owners < writes ? 0 : n_owners - writes + 1;
 }
 
+/* The spread that a tenant's profiles may have been written with, at most; and may be now. */
+unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant);
+
 /* ---- changes ---- */
 
 enum fg_ring_change_kind {
@@ -179,24 +198,29 @@ enum fg_ring_change_kind {
     FG_RING_FORGET,
     /* Another number of replicas, from the next revision on. */
     FG_RING_REPLICATE,
+    /* A tenant's spread is not less than this. Where there are too many tenants already, that of
+     * all others is not. */
+    FG_RING_WIDEN,
 };
 
 struct fg_ring_change {
     enum fg_ring_change_kind kind;
-    struct fg_slice name;                /* of the member; but REPLICATE */
+    struct fg_slice name;                /* of the member, of the tenant: WIDEN; but REPLICATE */
     struct fg_id store;                  /* JOIN, LEAVE, DRAINED */
     struct fg_slice zone, address, http; /* JOIN */
     uint64_t revision;                   /* DRAINED */
     uint64_t generation;                 /* DRAINED: see struct fg_ring */
     unsigned replicas; /* REPLICATE; JOIN: of a ring that nobody has made before */
     int64_t wall_ns;   /* JOIN */
+    unsigned spread;   /* WIDEN */
 };
 
 /*
  * The ring with the change; it borrows from both. *ret_changed false: it is as the change wants it
  * already, or the change is not to be made any more (a member that is not there, or has another
- * store). FG_E_INVALID: a name, zone or address that cannot be, replicas, or a revision that there
- * is not. FG_E_LIMIT: too many members, or too many revisions that have not drained.
+ * store). FG_E_INVALID: a name, zone, address or tenant that cannot be, replicas, a spread, or a
+ * revision that there is not. FG_E_LIMIT: too many members, or too many revisions that have not
+ * drained.
  */
 enum fg_code fg_ring_apply(const struct fg_ring *ring, const struct fg_ring_change *change,
                            struct fg_arena *arena, struct fg_ring *ret_ring, bool *ret_changed,
@@ -204,10 +228,12 @@ enum fg_code fg_ring_apply(const struct fg_ring *ring, const struct fg_ring_chan
 
 /*
  * What can be a name (1 to 128 letters, digits and "-._"), a zone (the same, or empty), an address
- * (printable ASCII without blanks). NULL, or what is wrong with it ("is empty").
+ * (printable ASCII without blanks), a tenant (1 to 150 bytes: common/tenant checks the rest). NULL,
+ * or what is wrong with it ("is empty").
  */
 const char *fg_ring_name_fault(struct fg_slice name) fg_must_check;
 const char *fg_ring_zone_fault(struct fg_slice zone) fg_must_check;
+const char *fg_ring_tenant_fault(struct fg_slice tenant) fg_must_check;
 const char *fg_ring_address_fault(struct fg_slice address, bool may_be_empty) fg_must_check;
 
 #endif

@@ -45,6 +45,8 @@ struct fg_ring_watch {
     bool stop, leave, asked;
     uint64_t wanted, drained; /* revisions */
     uint64_t generation;      /* at which that was drained */
+    bool widening, wishes;    /* there is a wish; it was not taken over yet */
+    struct fg_ring_wish wish;
     /* What there is. */
     struct fg_ring_view *view; /* NULL: not read yet */
     struct fg_ring_follow follow;
@@ -58,6 +60,8 @@ struct fg_ring_watch {
     struct fg_ring_view *copy; /* what was read last; `view` but while it is taken over */
     struct fg_ring_seat seat;
     int64_t seat_wake_mono_ns;
+    struct fg_ring_widen widen;
+    int64_t widen_wake_mono_ns;
 };
 
 static int64_t now(const struct fg_ring_watch *watch)
@@ -71,6 +75,70 @@ static uint64_t ask(struct fg_ring_watch *watch)
     watch->asked = true;
     (void)pthread_cond_signal(&watch->wake);
     return fg_ring_follow_ticket(&watch->follow);
+}
+
+static void ask_to_read(struct fg_ring_watch *watch)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    (void)ask(watch);
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+/* Onto the copy; was it won, as far as is known? */
+static bool swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
+{
+    struct fg_err err;
+    enum fg_code code = fg_ring_object_swap(&watch->object, watch->copy, ring, &err);
+
+    fg_metric_add(watch->metrics, WATCH_SWAPS, 1);
+    fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
+    if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED)
+        fg_log_warn("ring: a change may not be made, and is tried again", fg_ls("err", err.msg));
+    return code == FG_OK;
+}
+
+/* ---- spreads ---- */
+
+/* What was wished is there: the next wish may come. */
+static void end_wish(struct fg_ring_watch *watch)
+{
+    const struct fg_ring_wish *wish = &watch->widen.wish;
+
+    fg_log_info("ring: a spread is in it",
+                fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
+                fg_lu("spread", wish->spread));
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->widening = false;
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+static void widen_step(struct fg_ring_watch *watch, struct fg_ring_widen_event *event)
+{
+    struct fg_ring_widen_effects effects;
+    bool was_idle = watch->widen.idle;
+
+    event->mono_ns = now(watch);
+    fg_ring_widen_step(&watch->widen, event, &effects);
+    watch->widen_wake_mono_ns = effects.wake_mono_ns;
+    if (watch->widen.idle && !was_idle)
+        end_wish(watch);
+    if (effects.read)
+        ask_to_read(watch);
+    if (effects.swap) {
+        struct fg_ring_widen_event swapped = {.kind = FG_RING_WIDEN_SWAPPED};
+
+        swapped.won = swap(watch, &effects.ring);
+        widen_step(watch, &swapped);
+    }
+}
+
+static void show_widen(struct fg_ring_watch *watch)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring_widen_event event = {
+        .kind = FG_RING_WIDEN_RING, .ring = &watch->copy->ring, .arena = arena};
+
+    widen_step(watch, &event);
 }
 
 /* ---- the seat ---- */
@@ -96,25 +164,12 @@ static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_seat_state 
                     fg_lu("revision", fg_ring_watch_revision(watch)));
 }
 
-static void swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
+static void seat_swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
 {
     struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_SWAPPED};
-    struct fg_err err;
-    enum fg_code code = fg_ring_object_swap(&watch->object, watch->copy, ring, &err);
 
-    event.won = code == FG_OK;
-    fg_metric_add(watch->metrics, WATCH_SWAPS, 1);
-    fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
-    if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED)
-        fg_log_warn("ring: a change may not be made, and is tried again", fg_ls("err", err.msg));
+    event.won = swap(watch, ring);
     seat_step(watch, &event);
-}
-
-static void ask_to_read(struct fg_ring_watch *watch)
-{
-    (void)pthread_mutex_lock(&watch->lock);
-    (void)ask(watch);
-    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *event)
@@ -135,7 +190,7 @@ static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *ev
     if (effects.read)
         ask_to_read(watch);
     if (effects.swap)
-        swap(watch, &effects.ring);
+        seat_swap(watch, &effects.ring);
 }
 
 static void show_seat(struct fg_ring_watch *watch)
@@ -208,6 +263,8 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
         fg_metric_add(watch->metrics, WATCH_READS, 1);
         if (watch->config.seat != NULL)
             show_seat(watch);
+        if (!watch->widen.idle)
+            show_widen(watch);
         return;
     }
     fg_metric_add(watch->metrics, WATCH_READ_FAILURES, 1);
@@ -224,13 +281,16 @@ static struct timespec timespec_of(int64_t mono_ns)
 
 static bool is_asked(const struct fg_ring_watch *watch)
 {
-    return watch->stop || watch->leave || watch->asked || watch->wanted > 0 || watch->drained > 0;
+    return watch->stop || watch->leave || watch->asked || watch->wishes || watch->wanted > 0 ||
+           watch->drained > 0;
 }
 
 /* What was asked for since, taken over. */
 struct asked {
     bool stop, leave;
     uint64_t wanted, drained, generation;
+    bool wishes;
+    struct fg_ring_wish wish;
 };
 
 /* Until something is asked for, or due. */
@@ -243,9 +303,14 @@ static struct asked wait_for_more(struct fg_ring_watch *watch, int64_t wake_mono
     while (!is_asked(watch))
         if (pthread_cond_timedwait(&watch->wake, &watch->lock, &until) != 0)
             break;
-    asked =
-        (struct asked){watch->stop, watch->leave, watch->wanted, watch->drained, watch->generation};
-    watch->leave = watch->asked = false;
+    asked = (struct asked){.stop = watch->stop,
+                           .leave = watch->leave,
+                           .wanted = watch->wanted,
+                           .drained = watch->drained,
+                           .generation = watch->generation,
+                           .wishes = watch->wishes,
+                           .wish = watch->wish};
+    watch->leave = watch->asked = watch->wishes = false;
     watch->wanted = watch->drained = 0;
     (void)pthread_mutex_unlock(&watch->lock);
     return asked;
@@ -266,6 +331,16 @@ static void tell_seat(struct fg_ring_watch *watch, const struct asked *asked)
     event = (struct fg_ring_seat_event){.kind = FG_RING_SEAT_TICK};
     if (now(watch) >= watch->seat_wake_mono_ns)
         seat_step(watch, &event);
+}
+
+static void tell_widen(struct fg_ring_watch *watch, const struct asked *asked)
+{
+    struct fg_ring_widen_event event = {.kind = FG_RING_WIDEN_WANT, .wish = &asked->wish};
+
+    if (!asked->wishes)
+        event.kind = FG_RING_WIDEN_TICK;
+    if (asked->wishes || now(watch) >= watch->widen_wake_mono_ns)
+        widen_step(watch, &event);
 }
 
 static void follow_step(struct fg_ring_watch *watch, const struct asked *asked,
@@ -295,11 +370,13 @@ static void *run(void *arg)
 
         if (watch->config.seat != NULL)
             tell_seat(watch, &asked);
+        tell_widen(watch, &asked);
         follow_step(watch, &asked, &effects);
         effects.read |= begun;
         if (effects.read)
             read_once(watch, &effects);
-        wake_mono_ns = effects.read ? 0 : FG_MIN(effects.wake_mono_ns, watch->seat_wake_mono_ns);
+        wake_mono_ns = FG_MIN(effects.wake_mono_ns, watch->seat_wake_mono_ns);
+        wake_mono_ns = effects.read ? 0 : FG_MIN(wake_mono_ns, watch->widen_wake_mono_ns);
         asked = wait_for_more(watch, wake_mono_ns);
     } while (!asked.stop);
     return NULL;
@@ -346,6 +423,20 @@ void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision)
         (void)ask(watch);
     } else {
         watch->wanted = FG_MAX(watch->wanted, revision);
+        (void)pthread_cond_signal(&watch->wake);
+    }
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned spread)
+{
+    fg_assert(fg_ring_tenant_fault(tenant) == NULL);
+    (void)pthread_mutex_lock(&watch->lock);
+    if (!watch->widening) {
+        watch->widening = watch->wishes = true;
+        memcpy(watch->wish.tenant, tenant.ptr, tenant.len);
+        watch->wish.tenant_len = tenant.len;
+        watch->wish.spread = spread;
         (void)pthread_cond_signal(&watch->wake);
     }
     (void)pthread_mutex_unlock(&watch->lock);
@@ -533,7 +624,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
                                   struct fg_ring_watch **ret_watch, struct fg_err *err)
 {
     struct fg_ring_watch *watch;
-    uint64_t seeds[2];
+    uint64_t seeds[3];
 
     if (config->seat != NULL && check_seat(config->seat, err) != FG_OK)
         return err->code;
@@ -541,7 +632,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
     watch = fg_new(struct fg_ring_watch);
     watch->config = *config;
-    watch->seat_wake_mono_ns = INT64_MAX;
+    watch->seat_wake_mono_ns = watch->widen_wake_mono_ns = INT64_MAX;
     watch->object = (struct fg_ring_object){
         .bucket = config->bucket,
         .wave = fg_bucket_wave_create(),
@@ -554,6 +645,11 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
                                             .backoff_max_ns = BACKOFF_MAX_NS,
                                             .seed = seeds[0],
                                         });
+    fg_ring_widen_init(&watch->widen, &(struct fg_ring_widen_config){
+                                          .backoff_min_ns = BACKOFF_MIN_NS,
+                                          .backoff_max_ns = BACKOFF_MAX_NS,
+                                          .seed = seeds[2],
+                                      });
     if (config->seat != NULL)
         init_seat(watch, seeds[1]);
     init_threads(watch);

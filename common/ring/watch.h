@@ -6,6 +6,9 @@
  * a write since it knows a newer revision: fg_ring_watch_look() for it, and again when it is here.
  * When a member cannot be reached: the same, its address may be another one.
  *
+ * A wider spread than the copy has for a tenant is asked for with fg_ring_watch_widen(), and used
+ * when the copy has it.
+ *
  * Who reads (a querier) takes fg_ring_watch_fresh() for each question, before its snapshot of
  * manifests, which is of ring.generation at least: one conditional request, shared by those who
  * ask at the same time. An old copy could hide what was acknowledged under newer revisions
@@ -21,6 +24,7 @@
 #include "common/bucket/bucket.h"
 #include "common/ring/seat.h"
 #include "common/ring/view.h"
+#include "common/ring/widen.h"
 #include "common/run/metrics.h"
 
 struct fg_ring_watch;
@@ -82,6 +86,12 @@ enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch,
 
 /* Read the ring soon; because somebody knows of this revision (0: for another reason). */
 void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision);
+
+/*
+ * Have a tenant's spread in the ring made as wide as this, some day. One wish at a time: others are
+ * passed over while it is carried out, so who has one asks again as long as the copy is narrower.
+ */
+void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned spread);
 
 /* All that came under revisions below this one is committed, at this generation of the L0 manifest
  * or before. */

@@ -47,22 +47,25 @@ static struct fg_slice only_service(const struct fg_selector *selector)
 
 /*
  * Of a service all shards that it may ever have had, and not only those that the tenant's limit
- * says now: limits change at other moments in distributors than here, and what was written under an
- * older one may be in no block for hours. It costs calls to ingesters that have nothing, which
- * answer from memory.
+ * says now: limits change at other moments in distributors than here, and what was written under a
+ * wider one may be in no block for hours. The ring says how wide it was at most; what was
+ * acknowledged before this question came was sent when that was in it (spread-before-use), and the
+ * question's ring was read later (fresh-ring).
  */
 static void find_shards(const struct question *question, const struct replicas_head *head,
                         struct reading *reading)
 {
+    struct fg_slice tenant = question->tenants.ids[reading->tenant];
     struct fg_slice service = only_service(head->selector);
+    unsigned spread;
 
     reading->first = 0;
     reading->last = UINT16_MAX;
-    if (service.len == 0)
+    if (service.len == 0 || question->ring == NULL)
         return;
-    reading->first =
-        fg_shard_first(question->tenants.ids[reading->tenant], service, FG_SHARD_SPREAD_MAX);
-    reading->last = (uint16_t)(reading->first + (1u << FG_SHARD_SPREAD_MAX) - 1);
+    spread = fg_ring_spread(&question->ring->ring, tenant);
+    reading->first = fg_shard_first(tenant, service, spread);
+    reading->last = (uint16_t)(reading->first + (1u << spread) - 1);
 }
 
 /* ---- asking ---- */

@@ -2,6 +2,7 @@
  * changed. The checksum is put right, so that what lies behind it is reached. */
 #include "common/base/crc32c.h"
 #include "common/ring/ring.h"
+#include "common/ring/shard.h"
 
 enum { JSON_MAX_BYTES = 64 << 20 };
 
@@ -30,9 +31,12 @@ static void change_all(const struct fg_ring *ring, struct fg_arena *arena)
                                   .address = FG_LIT("tcp://h:1"),
                                   .replicas = 2};
     struct fg_ring_change replicate = {.kind = FG_RING_REPLICATE, .replicas = 1};
+    struct fg_ring_change widen = {
+        .kind = FG_RING_WIDEN, .name = FG_LIT("a tenant"), .spread = FG_SHARD_SPREAD_MAX};
 
     change(ring, &join, arena);
     change(ring, &replicate, arena);
+    change(ring, &widen, arena);
     for (uint32_t i = 0; i < FG_MIN(ring->n_members, 4); i++) {
         struct fg_ring_change about = {.name = ring->members[i].name,
                                        .store = ring->members[i].store,

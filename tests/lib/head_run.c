@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ANSWER_MAX_S = 60, SPREAD = 2 };
+enum { ANSWER_MAX_S = 60 };
 
 /* ---- the ingester ---- */
 
@@ -274,7 +274,7 @@ static uint16_t shard_of(const struct head_profile *profile)
     struct fg_slice zone = profile->zone == NULL ? FG_LIT("") : fg_cstr(profile->zone);
 
     return fg_shard_of(fg_cstr(profile->tenant), fg_cstr(profile->service), fg_hash128(zone),
-                       SPREAD);
+                       HEAD_SPREAD);
 }
 
 void head_call_push(struct head_call *call, const struct head_profile *profile,

@@ -13,6 +13,7 @@
 #include "ingester/keys.h"
 
 enum { HEAD_SCRATCH_MAX_BYTES = 64 };
+enum { HEAD_SPREAD = 2 /* of all tenants */ };
 enum { HEAD_TYPES = 2, HEAD_SERIES_MAX = 64 /* of a tenant */ };
 
 struct head {

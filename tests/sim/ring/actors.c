@@ -7,16 +7,21 @@
 
 static void write_begin(struct world *world, struct write *write)
 {
-    struct fg_ring_view **copy = &world->copies[world_draw(world) % COPIES];
+    struct writer *writer = &world->writers[world_draw(world) % WRITERS];
+    uint32_t profile = world->n_profiles;
+    unsigned spread;
 
-    if (*copy == NULL || world->quiet || world_chance(world, 100)) {
-        fg_ring_view_unref(*copy);
-        *copy = fg_ring_view_ref(world->ring);
-    }
-    if (world->n_profiles == PROFILES || world_chance(world, 700))
+    if (writer->view == NULL || world->quiet || world_chance(world, 100))
+        writer_see(world, writer);
+    if (profile == PROFILES || writer->view == NULL || world_chance(world, 700))
         return;
-    *write = (struct write){
-        .busy = true, .profile = world->n_profiles++, .view = fg_ring_view_ref(*copy)};
+    spread = writer_spread(world, writer, world_tenant(profile));
+    world->n_wide += spread > 0;
+    world->shards[profile] =
+        (uint16_t)(world_shard(world_tenant(profile), spread) + profile / SHARDS % (1u << spread));
+    world->n_profiles++;
+    *write =
+        (struct write){.busy = true, .profile = profile, .view = fg_ring_view_ref(writer->view)};
 }
 
 static void write_end(struct world *world, struct write *write)
@@ -40,7 +45,7 @@ static bool send(struct world *world, const struct fg_ring_view *view, uint32_t 
     const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
     struct node *node;
 
-    fg_assert(nth < fg_ring_view_owners(view, world_shard(profile), owners));
+    fg_assert(nth < fg_ring_view_owners(view, world->shards[profile], owners));
     node = world_node(world, owners[nth]->name);
     if (node == NULL || !node->up || (!world->quiet && world_chance(world, 100)))
         return false;
@@ -54,7 +59,7 @@ void write_turn(struct world *world, struct write *write)
 
     if (!write->busy)
         write_begin(world, write);
-    else if (write->next < fg_ring_view_owners(write->view, world_shard(write->profile), owners))
+    else if (write->next < fg_ring_view_owners(write->view, world->shards[write->profile], owners))
         write->oks += send(world, write->view, write->profile, write->next++);
     else
         write_end(world, write);
@@ -93,18 +98,29 @@ static void ask_more(struct world *world, struct read *read)
         fg_ring_reads_ask(&read->set, (uint32_t)world_draw(world), read->waiting + read->n_waiting);
 }
 
+/* The shards of one tenant's service, by the ring; or all. */
+static void choose_shards(struct world *world, struct read *read)
+{
+    uint32_t tenant = (uint32_t)(world_draw(world) % (SHARDS + 1));
+    unsigned spread = SPREAD_MAX;
+
+    if (tenant < SHARDS)
+        spread = fg_ring_spread(&read->view->ring, world_tenant_name(tenant));
+    read->first = world_shard(tenant % SHARDS, spread);
+    read->last = (uint16_t)(read->first + (1u << spread) - 1);
+    for (uint32_t i = 0; i < world->n_profiles; i++)
+        read->must[i] = world->acked[i] && (tenant == SHARDS || tenant == world_tenant(i));
+}
+
 static void read_begin(struct world *world, struct read *read)
 {
-    struct fg_ring_view *copy = world->copies[world_draw(world) % COPIES];
+    struct fg_ring_view *copy = world->writers[world_draw(world) % WRITERS].view;
     bool fresh = world_keeps(world, RULE_FRESH_RING) || copy == NULL;
 
     *read = (struct read){.busy = true, .view = fg_ring_view_ref(fresh ? world->ring : copy)};
     read->told = distort(world, read->view);
-    read->first = (uint32_t)(world_draw(world) % SHARDS);
-    read->last = read->first + (uint32_t)(world_draw(world) % (SHARDS - read->first));
-    for (uint32_t i = 0; i < world->n_profiles; i++)
-        read->must[i] = world->acked[i] && i % SHARDS >= read->first && i % SHARDS <= read->last;
-    fg_ring_reads_init(&read->set, read->told, world_shard(read->first), world_shard(read->last));
+    choose_shards(world, read);
+    fg_ring_reads_init(&read->set, read->told, read->first, read->last);
     ask_more(world, read);
     if (!world_keeps(world, RULE_QUORUM_READ) && read->n_waiting > 1)
         fg_ring_reads_heard(&read->set, read->waiting[--read->n_waiting]);
@@ -140,7 +156,8 @@ static void hear(struct world *world, struct read *read)
     }
     fg_ring_reads_heard(&read->set, number);
     for (uint32_t i = 0; i < PROFILES; i++)
-        read->found[i] |= node->held[i] > 0;
+        read->found[i] |=
+            node->held[i] > 0 && world->shards[i] >= read->first && world->shards[i] <= read->last;
 }
 
 static void check(struct world *world, const struct read *read)

@@ -49,16 +49,17 @@ static void holds(void **state)
         all.n_wiped += world->n_wiped;
         all.n_forgotten += world->n_forgotten;
         all.n_left += world->n_left;
+        all.n_wide += world->n_wide;
         revisions += fg_ring_newest(&world->ring->ring);
         world_destroy(world);
     }
     print_message("  %llu seeds: %llu revisions, %u profiles, %u writes refused, %u reads, %u "
-                  "hopeless, %u crashes, %u wiped, %u forgotten, %u left\n",
+                  "hopeless, %u crashes, %u wiped, %u forgotten, %u left, %u profiles spread\n",
                   (unsigned long long)seeds, (unsigned long long)revisions, all.n_acked,
                   all.n_refused, all.n_reads, all.n_hopeless, all.n_crashes, all.n_wiped,
-                  all.n_forgotten, all.n_left);
+                  all.n_forgotten, all.n_left, all.n_wide);
     assert_true(all.n_acked > 0 && all.n_reads > all.n_hopeless);
-    assert_true(all.n_wiped > 0 && all.n_forgotten > 0 && all.n_left > 0);
+    assert_true(all.n_wiped > 0 && all.n_forgotten > 0 && all.n_left > 0 && all.n_wide > 0);
 }
 
 static void every_rule_is_needed(void **state)

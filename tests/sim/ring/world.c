@@ -18,12 +18,19 @@ void world_fault(struct world *world, const char *what, uint32_t profile)
 {
     if (world->fault[0] == '\0')
         (void)snprintf(world->fault, sizeof world->fault, "%s, profile %u of shard %u", what,
-                       profile, world_shard(profile));
+                       profile, world->shards[profile]);
 }
 
-uint16_t world_shard(uint32_t profile)
+struct fg_slice world_tenant_name(uint32_t tenant)
 {
-    return (uint16_t)(30000 + profile % SHARDS);
+    static const char names[SHARDS + 1] = "abcd";
+
+    return fg_bytes(&names[tenant], 1);
+}
+
+uint16_t world_shard(uint32_t tenant, unsigned spread)
+{
+    return (uint16_t)((30000 + tenant) >> spread << spread); /* as common/ring/shard.h has it */
 }
 
 struct node *world_node(struct world *world, struct fg_slice name)
@@ -120,7 +127,7 @@ void bucket_turn(struct world *world)
 static void turn(struct world *world)
 {
     world->mono_ns += (int64_t)(world_draw(world) % (20 * FG_MS_NS));
-    switch (world_draw(world) % 8) {
+    switch (world_draw(world) % 9) {
     case 0:
     case 1:
     case 2:
@@ -133,6 +140,9 @@ static void turn(struct world *world)
     case 5:
     case 6:
         read_turn(world, &world->reads[world_draw(world) % READS]);
+        break;
+    case 7:
+        writer_turn(world, &world->writers[world_draw(world) % WRITERS]);
         break;
     default:
         bucket_turn(world);
@@ -188,6 +198,8 @@ struct world *world_run(uint64_t seed, unsigned rules, uint32_t steps)
         fg_buf_init(&world->late[i].bytes, FG_RING_MAX_BYTES);
     for (unsigned i = 0; i < NODES; i++)
         fg_buf_init(&world->nodes[i].swap, FG_RING_MAX_BYTES);
+    for (unsigned i = 0; i < WRITERS; i++)
+        writer_init(world, &world->writers[i]);
     for (uint32_t i = 0; i < steps && world->fault[0] == '\0'; i++)
         turn(world);
     if (world->fault[0] == '\0')
@@ -203,8 +215,8 @@ void world_destroy(struct world *world)
     }
     for (unsigned i = 0; i < LATE; i++)
         fg_buf_done(&world->late[i].bytes);
-    for (unsigned i = 0; i < COPIES; i++)
-        fg_ring_view_unref(world->copies[i]);
+    for (unsigned i = 0; i < WRITERS; i++)
+        writer_done(&world->writers[i]);
     for (unsigned i = 0; i < WRITES; i++)
         fg_ring_view_unref(world->writes[i].view);
     for (unsigned i = 0; i < READS; i++)

@@ -2,7 +2,8 @@
  * The ring with everyone who uses it, in one thread and in virtual time: the changes, bytes, seats
  * and read sets of production, and around them an object with swaps, ingesters that hold numbers,
  * writers, readers and an operator, with an adversary: requests and answers get lost, puts arrive
- * late, ingesters die, come back, come back with an empty disk, leave, and are given up.
+ * late, ingesters die, come back, come back with an empty disk, leave, and are given up, and the
+ * tenants' spreads are others for each writer.
  *
  * Everything follows from the seed. In each step one of all that could go on does.
  *
@@ -14,8 +15,12 @@
 
 #include "common/ring/reads.h"
 #include "common/ring/seat.h"
+#include "common/ring/widen.h"
 
-enum { PROFILES = 160, SHARDS = 4, NODES = 8, WRITES = 6, READS = 4, COPIES = 3, LATE = 4 };
+enum { PROFILES = 160, NODES = 8, WRITES = 6, READS = 4, WRITERS = 3, LATE = 4 };
+/* A tenant with one service for each shard when all are narrow; at the widest spread all are in
+ * all. */
+enum { SPREAD_MAX = 2, SHARDS = 1 << SPREAD_MAX };
 
 /* clang-format off */
 #define RING_RULES(X)                                                                              \
@@ -34,7 +39,9 @@ enum { PROFILES = 160, SHARDS = 4, NODES = 8, WRITES = 6, READS = 4, COPIES = 3,
     /* "drained" is said when all is committed */                                                  \
     X(COMMIT_FIRST,      "commit-first")                                                           \
     /* no profile is taken before the ring was read */                                             \
-    X(READ_FIRST,        "read-first")
+    X(READ_FIRST,        "read-first")                                                             \
+    /* a writer's spread is in the ring before it is used */                                       \
+    X(SPREAD_BEFORE_USE, "spread-before-use")
 /* clang-format on */
 
 enum ring_rule {
@@ -61,6 +68,17 @@ struct node {
     uint64_t drain; /* the head is asked to commit */
 };
 
+/* Who sends: a distributor. */
+struct writer {
+    struct fg_ring_view *view; /* its copy; NULL: not read yet */
+    unsigned limits[SHARDS];   /* the tenants' spreads, as they are known here */
+    struct fg_ring_widen widen;
+    int64_t wake_mono_ns;
+    bool reads;                /* a request is under way */
+    struct fg_ring_view *onto; /* a swap is: onto this one */
+    struct fg_buf swap;
+};
+
 /* A profile on its way to its owners. */
 struct write {
     bool busy;
@@ -72,7 +90,7 @@ struct write {
 struct read {
     bool busy, snapped;
     struct fg_ring_view *view, *told; /* told: as the rules that are on show it */
-    uint32_t first, last;             /* of shards */
+    uint16_t first, last;             /* shards */
     bool must[PROFILES], found[PROFILES];
     struct fg_ring_reads set;
     uint32_t waiting[FG_RING_MEMBERS_MAX], n_waiting;
@@ -99,14 +117,16 @@ struct world {
     const struct node *destroyed; /* its loss is not in the ring yet */
     const struct node *forgetting;
 
-    struct fg_ring_view *copies[COPIES]; /* of writers; NULL: not read yet */
+    struct writer writers[WRITERS];
     uint32_t n_profiles;
+    uint16_t shards[PROFILES]; /* where they were sent */
     bool acked[PROFILES], committed[PROFILES];
     struct write writes[WRITES];
     struct read reads[READS];
 
     char fault[200]; /* what was seen that must not be; "" */
-    uint32_t n_acked, n_refused, n_reads, n_hopeless, n_crashes, n_wiped, n_forgotten, n_left;
+    uint32_t n_acked, n_refused, n_reads, n_hopeless, n_crashes, n_wiped, n_forgotten, n_left,
+        n_wide;
 };
 
 /* Runs for so many steps, then until all is quiet. Destroy with world_destroy(). */
@@ -122,7 +142,13 @@ static inline bool world_keeps(const struct world *world, enum ring_rule rule)
     return (world->rules >> rule & 1) != 0;
 }
 void world_fault(struct world *world, const char *what, uint32_t profile);
-uint16_t world_shard(uint32_t profile);
+static inline uint32_t world_tenant(uint32_t profile)
+{
+    return profile % SHARDS;
+}
+struct fg_slice world_tenant_name(uint32_t tenant);
+/* The first of those that its service is in. */
+uint16_t world_shard(uint32_t tenant, unsigned spread);
 struct node *world_node(struct world *world, struct fg_slice name); /* NULL: there is none */
 
 /* The object; false: lost, or done and the answer lost. */
@@ -136,7 +162,16 @@ void node_turn(struct world *world, struct node *node);
 void node_see(struct world *world, struct node *node); /* the ring as it is */
 bool node_takes(struct world *world, struct node *node, uint32_t profile, uint64_t revision);
 
-/* Writers, readers, the operator. */
+/* Writers: their copies of the ring, and what they send by them. */
+void writer_init(struct world *world, struct writer *writer);
+void writer_done(struct writer *writer);
+void writer_turn(struct world *world, struct writer *writer);
+/* The spread it uses now. */
+unsigned writer_spread(struct world *world, struct writer *writer, uint32_t tenant);
+/* Its copy as the ring is now. */
+void writer_see(struct world *world, struct writer *writer);
+
+/* Writes, readers, the operator. */
 void write_turn(struct world *world, struct write *write);
 void read_turn(struct world *world, struct read *read);
 void read_end(struct read *read);

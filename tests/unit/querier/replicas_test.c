@@ -366,6 +366,9 @@ static struct world *begin(uint64_t seed, int64_t hedge_after_ns)
     for (unsigned i = 0; i < 3; i++)
         join(world, i, world->gates[i].id);
     drained(world, 7, 0);
+    ring_bucket_change(world->bucket, &(struct fg_ring_change){.kind = FG_RING_WIDEN,
+                                                               .name = FG_LIT("anonymous"),
+                                                               .spread = HEAD_SPREAD});
     world->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 64, .peers_max = 16});
     world->querier = fg_querier_create(&(struct fg_querier_config){
         .ring = world->ring,

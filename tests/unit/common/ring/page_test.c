@@ -19,6 +19,9 @@ static struct fg_ring_view *example(void)
     ring = ring_make(&ring, ring_make_join("ann", "x", 1), arena);
     ring = ring_make(&ring, ring_make_join("bob", "y", 2), arena);
     ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
+    ring = ring_make(
+        &ring, (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2},
+        arena);
     view = ring_make_view(&ring);
     fg_arena_destroy(arena);
     return view;
@@ -37,7 +40,11 @@ static void text(void **state)
         "revision                 replicas     members  waits for\n"
         "1                        3            1        ann\n"
         "2                        3            2        ann bob\n"
-        "3                        3            1        \n";
+        "3                        3            1        \n"
+        "\n"
+        "tenant                   spread       shards of a service\n"
+        "team                     2            4\n"
+        "(others)                 0            1\n";
     struct fg_ring_view *view = example();
     struct fg_ring none = fg_ring_none();
     struct fg_buf out;

@@ -1,5 +1,6 @@
 /* The ring as a value: bytes, JSON, and what each change makes of it. */
 #include "common/base/crc32c.h"
+#include "common/ring/shard.h"
 #include "tests/lib/ring_make.h"
 
 #include <jansson.h>
@@ -41,6 +42,8 @@ static void assert_round_trip(const struct fg_ring *ring, struct fg_arena *arena
     assert_int_equal(read.n_revisions, ring->n_revisions);
     assert_int_equal(read.swaps, ring->swaps);
     assert_int_equal(read.generation, ring->generation);
+    assert_int_equal(read.n_spreads, ring->n_spreads);
+    assert_int_equal(read.others, ring->others);
     fg_buf_done(&bytes);
     fg_buf_done(&again);
 }
@@ -275,6 +278,91 @@ static void replicates(void **state)
     fg_arena_destroy(arena);
 }
 
+/* A spread gets wider and never narrower, and stays when other things change. */
+static void widens(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 3};
+    struct fg_ring ring = example(arena);
+
+    (void)state;
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team")), 0);
+    ring = ring_make(&ring, widen, arena);
+    assert_int_equal(fg_ring_newest(&ring), 3); /* no revision is made of it */
+    assert_unchanged(&ring, &widen, arena);
+    widen.spread = 2;
+    assert_unchanged(&ring, &widen, arena);
+    widen.name = FG_LIT("tea");
+    ring = ring_make(&ring, widen, arena);
+    widen.name = FG_LIT("z");
+    ring = ring_make(&ring, widen, arena);
+    widen.spread = FG_SHARD_SPREAD_MAX;
+    ring = ring_make(&ring, widen, arena);
+    ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
+    assert_round_trip(&ring, arena);
+    assert_int_equal(ring.n_spreads, 3);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("tea")), 2);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team")), 3);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("z")), 12);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("teams")), 0);
+
+    widen.spread = FG_SHARD_SPREAD_MAX + 1;
+    assert_refused(&ring, &widen, FG_E_INVALID, "a spread of 13; there can be 0 to 12", arena);
+    widen.name = FG_LIT("");
+    assert_refused(&ring, &widen, FG_E_INVALID, "the name of a tenant is empty", arena);
+    fg_arena_destroy(arena);
+}
+
+/* Where the list is full one number is for all others. */
+static void too_many_spreads(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .spread = 1};
+    struct fg_ring ring = example(arena);
+
+    (void)state;
+    for (unsigned i = 0; i < FG_RING_SPREADS_MAX; i++) {
+        widen.name = fg_cstr(fg_arena_printf(arena, "team-%u", i * 7919 % 1024));
+        ring = ring_make(&ring, widen, arena);
+    }
+    assert_int_equal(ring.n_spreads, FG_RING_SPREADS_MAX);
+    widen.name = FG_LIT("one-more");
+    widen.spread = 4;
+    ring = ring_make(&ring, widen, arena);
+    assert_int_equal(ring.n_spreads, FG_RING_SPREADS_MAX);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("one-more")), 4);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("another")), 4);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-5")), 1);
+    widen.name = FG_LIT("another");
+    assert_unchanged(&ring, &widen, arena);
+    widen.name = FG_LIT("team-5");
+    ring = ring_make(&ring, widen, arena); /* those that are there go on by themselves */
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-5")), 4);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-6")), 1);
+    assert_round_trip(&ring, arena);
+    fg_arena_destroy(arena);
+}
+
+/* A ring of before spreads were in it says nothing of them: everything may be in use. */
+static void without_spreads(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring ring = example(arena), read;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    fg_buf_init(&bytes, FG_RING_MAX_BYTES);
+    assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
+    bytes.len -= 4 + 2; /* checksum, others, spreads */
+    fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
+    assert_int_equal(fg_ring_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
+    assert_int_equal(fg_ring_spread(&read, FG_LIT("team")), FG_SHARD_SPREAD_MAX);
+    assert_round_trip(&read, arena);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
 static void texts(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
@@ -363,7 +451,11 @@ static void later_fields(void **state)
     struct fg_err err;
 
     (void)state;
+    ring = ring_make(
+        &ring, (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 1},
+        arena);
     ring.later = FG_LIT("whole");
+    ring.spreads[0].later = FG_LIT("team's");
     ring.members[1].later = FG_LIT("bob's");
     ring.revisions[2].later = FG_LIT("third");
     assert_round_trip(&ring, arena);
@@ -375,6 +467,7 @@ static void later_fields(void **state)
     assert_true(fg_slice_is(member_of(&read, "bob")->later, "bob's"));
     assert_true(fg_slice_is(read.revisions[2].later, "third"));
     assert_int_equal(read.revisions[3].later.len, 0);
+    assert_true(fg_slice_is(read.spreads[0].later, "team's"));
     fg_buf_done(&bytes);
     fg_arena_destroy(arena);
 }
@@ -383,11 +476,14 @@ static void later_fields(void **state)
 static void broken_bytes(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    const struct fg_ring_change widen = {
+        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2};
     struct fg_ring ring = example(arena), read;
     struct fg_buf bytes;
     struct fg_err err;
 
     (void)state;
+    ring = ring_make(&ring, widen, arena);
     fg_buf_init(&bytes, FG_RING_MAX_BYTES);
     assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
     for (size_t i = 0; i < bytes.len; i++) {
@@ -413,11 +509,14 @@ static void broken_bytes(void **state)
 static void json(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    const struct fg_ring_change widen = {
+        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2};
     struct fg_ring ring = example(arena);
-    json_t *root, *members, *revisions;
+    json_t *root, *members, *revisions, *spread;
     struct fg_buf text;
 
     (void)state;
+    ring = ring_make(&ring, widen, arena);
     fg_buf_init(&text, 1 << 20);
     fg_ring_json(&ring, &text);
     root = json_loadb((const char *)text.ptr, text.len, 0, NULL);
@@ -436,6 +535,10 @@ static void json(void **state)
     assert_int_equal(json_array_size(json_object_get(json_array_get(revisions, 1), "waits_for")),
                      1);
     assert_null(json_object_get(json_array_get(revisions, 2), "waits_for"));
+    spread = json_array_get(json_object_get(root, "spreads"), 0);
+    assert_string_equal(json_string_value(json_object_get(spread, "tenant")), "team");
+    assert_int_equal(json_integer_value(json_object_get(spread, "spread")), 2);
+    assert_int_equal(json_integer_value(json_object_get(root, "spread_of_others")), 0);
     json_decref(root);
     fg_buf_clear(&text);
     ring = fg_ring_none();
@@ -466,10 +569,14 @@ static void quorums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins),        cmocka_unit_test(leaves), cmocka_unit_test(drains),
-        cmocka_unit_test(forgets),      cmocka_unit_test(wiped),  cmocka_unit_test(replicates),
-        cmocka_unit_test(texts),        cmocka_unit_test(limits), cmocka_unit_test(later_fields),
-        cmocka_unit_test(broken_bytes), cmocka_unit_test(json),   cmocka_unit_test(quorums),
+        cmocka_unit_test(joins),           cmocka_unit_test(leaves),
+        cmocka_unit_test(drains),          cmocka_unit_test(forgets),
+        cmocka_unit_test(wiped),           cmocka_unit_test(replicates),
+        cmocka_unit_test(widens),          cmocka_unit_test(too_many_spreads),
+        cmocka_unit_test(without_spreads), cmocka_unit_test(texts),
+        cmocka_unit_test(limits),          cmocka_unit_test(later_fields),
+        cmocka_unit_test(broken_bytes),    cmocka_unit_test(json),
+        cmocka_unit_test(quorums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

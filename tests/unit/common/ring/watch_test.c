@@ -370,12 +370,57 @@ static void changes(void **state)
     }
 }
 
+/* Until the copy of that watch has the spread; it is asked for as a distributor does. */
+static void widen_until(struct fg_ring_watch *watch, const char *tenant, unsigned spread)
+{
+    struct fg_ring_view *view;
+    struct fg_err err;
+    unsigned known;
+
+    do {
+        fg_ring_watch_widen(watch, fg_cstr(tenant), spread);
+        if (fg_ring_watch_fresh(watch, soon(), &view, &err) != FG_OK)
+            continue; /* the bucket failed, as it is to */
+        known = fg_ring_spread(&view->ring, fg_cstr(tenant));
+        fg_ring_view_unref(view);
+        if (known == spread)
+            return;
+    } while (true);
+}
+
+/* The k-th request fails, for each k, as long as two watches widen what they want. */
+static void widens(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring_watch *a = start(f, NULL), *b = start(f, NULL);
+    struct fg_ring_view *view;
+    struct fg_err err;
+
+    must(fg_ring_watch_start(a, &err), &err);
+    must(fg_ring_watch_start(b, &err), &err);
+    for (unsigned k = 1; k <= 6; k++) {
+        fg_bucket_faulty_fail(f->faulty, k, k % 2 == 0);
+        fg_ring_watch_widen(b, FG_LIT("us"), k);
+        widen_until(a, "us", k);
+        widen_until(a, "them", k);
+        widen_until(b, "those", k);
+    }
+    must(fg_ring_watch_fresh(b, soon(), &view, &err), &err);
+    assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("us")), 6);
+    assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("them")), 6);
+    assert_int_equal(view->ring.n_spreads, 3);
+    assert_int_equal(view->ring.others, 0);
+    fg_ring_view_unref(view);
+    fg_ring_watch_destroy(a);
+    fg_ring_watch_destroy(b);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(follows), TEST(seats),  TEST(replaced), TEST(bucket_away), TEST(went_back),
-        TEST(stops),   TEST(faults), TEST(refused),  TEST(changes),
+        TEST(stops),   TEST(faults), TEST(refused),  TEST(changes),     TEST(widens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
