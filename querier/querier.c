@@ -36,6 +36,7 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
     querier->clock = config->clock;
     querier->metrics =
         fg_metrics_register(config->registry, querier_metrics, FG_COUNT(querier_metrics));
+    querier->replicas_metrics = replicas_register(config->registry);
     querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : QUESTION_ANSWER_MAX_BYTES;

@@ -102,7 +102,7 @@ struct fg_querier {
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_clock *clock;
-    struct fg_metrics *metrics;
+    struct fg_metrics *metrics, *replicas_metrics;
     struct binding *bindings; /* of the routes */
     struct blocks *blocks;    /* NULL: there is no bucket */
     int64_t timeout_ns;

@@ -1,6 +1,7 @@
 #include "querier/replicas/legs.h"
 
 #include "common/rpc/peers.h"
+#include "querier/replicas/metrics.h"
 
 enum { FETCH_IDS_MAX = 65536 /* in one call: proto/inner.proto */ };
 
@@ -314,6 +315,7 @@ static enum fg_code replace(struct reading *reading, struct reading_leg *leg, st
     leg->replaced = true;
     if (leg->data.bits.len == 0)
         return FG_OK;
+    fg_metric_add(reading->question->querier->replicas_metrics, REPLICAS_REPLACED, 1);
     if (!plan_init(reading, &plan))
         return too_large(err);
     find_stand_ins(reading, leg, &stand_ins);

@@ -1,5 +1,6 @@
 #include "common/net/pbjson.h"
 #include "querier/replicas/legs.h"
+#include "querier/replicas/metrics.h"
 
 enum {
     ATTEMPTS_MAX = 8,      /* with those that failures of members cost */
@@ -26,6 +27,11 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
 }
 
+static void count(const struct reading *reading, enum replicas_metric metric, uint64_t by)
+{
+    fg_metric_add(reading->question->querier->replicas_metrics, metric, by);
+}
+
 /* ---- attempts ---- */
 
 static void set(uint64_t *bits, uint32_t member)
@@ -39,6 +45,7 @@ static void drop_legs(struct reading *reading)
     for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->state == LEG_LATE)
             set(reading->slow, leg->member);
+        count(reading, REPLICAS_DROPPED, leg->state == LEG_UNDER_WAY || leg->state == LEG_LATE);
         if (leg->call != NULL)
             calls_drop(leg->call);
     }
@@ -110,6 +117,7 @@ static enum fg_code take_failure(struct reading *reading, struct reading_leg *le
                                  struct fg_err *err)
 {
     leg->state = LEG_FAILED;
+    count(reading, REPLICAS_FAILED, 1);
     if (leg->call != NULL)
         leg->err = leg->call->call.err;
     if (is_of_question(leg->err.code)) {
@@ -192,6 +200,7 @@ static void say_missing(struct reading *reading)
     }
     fg_buf_done(&text);
     reading->question->incomplete = true;
+    count(reading, REPLICAS_INCOMPLETE, 1);
 }
 
 static enum fg_code fail(const struct reading *reading, struct fg_err *err)
@@ -234,8 +243,10 @@ static enum fg_code take_what_there_is(struct reading *reading, struct fg_err *e
     if (reading->too_old && !reading->last_try && reading->question->ring != NULL)
         return fg_fail(err, FG_E_PRECONDITION,
                        "the ring or the manifests that are known here are too old");
-    if (!reading->question->partial)
+    if (!reading->question->partial) {
+        count(reading, REPLICAS_REFUSED, 1);
         return fail(reading, err);
+    }
     say_missing(reading);
     return compare(reading, err);
 }
@@ -354,6 +365,7 @@ static void take_no_more(struct reading *reading)
         if (leg->state != LEG_UNDER_WAY && leg->state != LEG_LATE)
             continue;
         set(reading->slow, leg->member);
+        count(reading, REPLICAS_DROPPED, 1);
         calls_drop(leg->call);
         leg->state = LEG_FAILED;
     }
@@ -371,8 +383,11 @@ static enum fg_code compare(struct reading *reading, struct fg_err *err)
     if (read_answers(reading, &answers, err) != FG_OK ||
         compare_answers(answers.items, answers.n, reading->arena, &result, err) != FG_OK)
         return err->code;
-    if (result.n_differ > 0)
+    if (result.n_differ > 0) {
+        count(reading, REPLICAS_DIFFERENT, 1);
         return ask_for_ids(reading, &result, err);
+    }
+    count(reading, result.n_missing == 0 ? REPLICAS_EQUAL : REPLICAS_MISSING, 1);
     if (result.n_missing == 0)
         return FG_OK;
     reading->state = READING_FETCHING;
@@ -410,6 +425,7 @@ static enum fg_code look_at(struct reading *reading, struct reading_leg *leg, bo
         if (leg->call == NULL || leg->call->call.code != FG_OK)
             return take_failure(reading, leg, err);
         leg->state = LEG_ANSWERED;
+        count(reading, REPLICAS_ANSWERED, 1);
         /* A stand-in is asked for a part of what it owns. */
         if (leg->member != FG_RING_NO_MEMBER && leg->instead_of == NULL)
             fg_ring_reads_heard(&reading->reads, leg->member);
@@ -417,6 +433,7 @@ static enum fg_code look_at(struct reading *reading, struct reading_leg *leg, bo
                now_mono_ns() >= late_mono_ns(reading, leg)) {
         *moved = true;
         leg->state = LEG_LATE;
+        count(reading, REPLICAS_LATE, 1);
         fg_ring_reads_failed(&reading->reads, leg->member);
     }
     return FG_OK;
@@ -494,9 +511,11 @@ static enum fg_code step_fetching(struct reading *reading, bool *moved, struct f
     *moved = true;
     if (again)
         return begin_attempt(reading, err);
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
+    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->n_ids > 0 && check_fetched(reading, leg, err) != FG_OK)
             return err->code;
+        count(reading, REPLICAS_FETCHED, leg->n_ids);
+    }
     reading->state = READING_DONE;
     return FG_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "common/ring/shard.h"
 #include "common/ring/watch.h"
+#include "querier/replicas/metrics.h"
 
 struct asked {
     struct fg_arena *arena;
@@ -9,6 +10,13 @@ struct asked {
     struct reading *readings; /* of each tenant */
     size_t n;
 };
+
+static const struct fg_metric_def metrics[] = FG_METRICS_DEFS(REPLICAS_METRICS);
+
+struct fg_metrics *replicas_register(struct fg_registry *registry)
+{
+    return fg_metrics_register(registry, metrics, FG_COUNT(metrics));
+}
 
 /* How long a wait lasts before somebody looks whether the client is still there. */
 static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;

@@ -11,6 +11,8 @@
 
 #include "querier/replicas/reading.h"
 
+struct fg_metrics *replicas_register(struct fg_registry *registry); /* metrics.h */
+
 /*
  * Takes the ring as it is now, or keeps the one the question has; fresh: another one. Before the
  * snapshot of manifests, which has to be of its generation at least: what members have drained is

@@ -645,6 +645,31 @@ static void expect_all(struct world *world)
     expect_stats(world);
 }
 
+/* What the metric is at: the text after its name in the exposition. */
+static uint64_t counted(struct world *world, const char *metric)
+{
+    uint64_t value = 0;
+    struct fg_buf text;
+    size_t at;
+
+    fg_buf_init(&text, (size_t)1 << 20);
+    fg_registry_write(world->registry, &text);
+    at = fg_slice_search(fg_buf_slice(&text), metric);
+    assert_true(at != SIZE_MAX);
+    for (at += strlen(metric) + 1; text.ptr[at] >= '0' && text.ptr[at] <= '9'; at++)
+        value = value * 10 + (uint64_t)(text.ptr[at] - '0');
+    fg_buf_done(&text);
+    return value;
+}
+
+#define CALLS(outcome) "\nflamegrid_querier_replica_calls_total{outcome=\"" outcome "\"}"
+#define COMPARISONS(outcome)                                                                       \
+    "\nflamegrid_querier_replica_comparisons_total{outcome=\"" outcome "\"}"
+#define ANSWERS(outcome) "\nflamegrid_querier_replica_answers_total{outcome=\"" outcome "\"}"
+#define LATE             "\nflamegrid_querier_replica_calls_late_total"
+#define REPLACED         "\nflamegrid_querier_replica_owners_replaced_total"
+#define FETCHED          "\nflamegrid_querier_replica_profiles_fetched_total"
+
 /* ---- tests ---- */
 
 static void profiles_are_on_some_of_three(void **state)
@@ -684,6 +709,11 @@ static void replicas_that_agree_send_data_once(void **state)
     }
     assert_int_equal(calls, 2);
     assert_in_range(data_calls, 1, 2); /* a service's shards may have different first owners */
+    assert_int_equal(counted(world, CALLS("answered")), 2);
+    assert_int_equal(counted(world, CALLS("failed")), 0);
+    assert_int_equal(counted(world, COMPARISONS("equal")), 1);
+    assert_int_equal(counted(world, COMPARISONS("missing")), 0);
+    assert_int_equal(counted(world, FETCHED), 0);
     end(world);
 }
 
@@ -700,6 +730,8 @@ static void any_one_may_be_dead(void **state)
             expect_all(world);
         set_gate(&world->gates[dead], GATE_OPEN);
     }
+    assert_true(counted(world, CALLS("failed")) > 0 && counted(world, REPLACED) > 0);
+    assert_true(counted(world, COMPARISONS("missing")) > 0 && counted(world, FETCHED) > 0);
     end(world);
 }
 
@@ -728,6 +760,8 @@ static void of_two_dead_one_is_missed(void **state)
         assert_int_equal(ask_select(world, NULL, true, &bits, &err), FG_OK);
         assert_true(bits == held);
     }
+    assert_int_equal(counted(world, ANSWERS("refused")), 3);
+    assert_int_equal(counted(world, ANSWERS("incomplete")), 3);
     end(world);
 }
 
@@ -746,6 +780,7 @@ static void any_one_may_hang(void **state)
     }
     set_gate(&world->gates[1], GATE_HOLDS); /* and questions end while it does */
     expect_all(world);
+    assert_true(counted(world, LATE) > 0 && counted(world, CALLS("not_needed")) > 0);
     end(world);
 }
 
