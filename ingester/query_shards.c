@@ -124,10 +124,17 @@ enum fg_code query_ids_read(ProtobufCBinaryData from, struct fg_arena *arena,
     return FG_OK;
 }
 
+size_t query_ids_find(const struct query_ids *ids, struct fg_id id)
+{
+    const struct fg_id *found =
+        ids->n == 0 ? NULL : bsearch(&id, ids->items, ids->n, sizeof *ids->items, cmp_ids);
+
+    return found == NULL ? SIZE_MAX : (size_t)(found - ids->items);
+}
+
 bool query_ids_have(const struct query_ids *ids, struct fg_id id)
 {
-    return ids->items == NULL ||
-           bsearch(&id, ids->items, ids->n, sizeof *ids->items, cmp_ids) != NULL;
+    return ids->items == NULL || query_ids_find(ids, id) != SIZE_MAX;
 }
 
 /* ---- sums ---- */

@@ -48,6 +48,9 @@ struct query_ids {
 /* FG_E_INVALID: not a number of whole ids, or too many; FG_E_LIMIT. */
 enum fg_code query_ids_read(ProtobufCBinaryData from, struct fg_arena *arena,
                             struct query_ids *ret_ids, struct fg_err *err) fg_must_check;
+/* The number of an id in items; SIZE_MAX: it is not there, or there are none. */
+size_t query_ids_find(const struct query_ids *ids, struct fg_id id);
+/* True of all where there are none. */
 bool query_ids_have(const struct query_ids *ids, struct fg_id id);
 
 /* The sums of a scan, group after group in ascending order; in the arena. */

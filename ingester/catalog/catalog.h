@@ -159,6 +159,10 @@ enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_t
                                  struct fg_arena *arena, struct catalog_series ***ret_series,
                                  size_t *ret_count, struct fg_err *err) fg_must_check;
 
+/* By its number; NULL: there is none that is on disk. Inside, as long as it is used. */
+const struct catalog_series *
+catalog_find_series(struct catalog *catalog, const struct catalog_tenant *tenant, uint32_t number);
+
 /* Number of series of all tenants, or of one, that are on disk. */
 uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant);
 

@@ -128,6 +128,43 @@ enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_t
     return FG_OK;
 }
 
+/* Series stand in the order of their numbers, with gaps where some have left. */
+static const struct catalog_series *find_number(const struct shelf *shelf, uint32_t number)
+{
+    uint32_t low = 0, high = shelf->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2, at = middle;
+        const struct catalog_series *series;
+
+        while (at < high && shelf->places[at].item == NULL)
+            at++;
+        if (at == high) {
+            high = middle;
+            continue;
+        }
+        series = shelf->places[at].item;
+        if (series->number == number)
+            return series;
+        if (series->number < number)
+            low = at + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const struct catalog_series *
+catalog_find_series(struct catalog *catalog, const struct catalog_tenant *tenant, uint32_t number)
+{
+    const struct catalog_series *series;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    series = find_number(&tenant->series, number);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return is_stored(series) ? series : NULL;
+}
+
 uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant)
 {
     uint64_t count = 0;

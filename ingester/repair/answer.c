@@ -175,11 +175,14 @@ struct fetch {
     struct query *query;
     const Fg__Inner__FetchHead *head;
     struct query_ids wanted;
+    struct head_profile_key place;   /* where they are at the earliest */
     struct export_profile *profiles; /* [wanted.n] */
+    bool *found;                     /* [wanted.n] */
     size_t n;
     uint64_t bytes;
-    struct fg_buf left;
-    struct fg_err *err; /* of what is found in between */
+    bool is_full;                 /* there are more */
+    struct head_profile_key next; /* the last that was taken, or the first that was not */
+    struct fg_err *err;           /* of what is found in between */
 };
 
 static bool put_id(void *arg, const struct head_profile_key *key, struct fg_slice value)
@@ -199,25 +202,56 @@ static bool take_profile(void *arg, const struct head_profile_key *key, struct f
 {
     struct fetch *fetch = arg;
     struct export_profile *profile = &fetch->profiles[fetch->n];
+    size_t number = query_ids_find(&fetch->wanted, key->id);
     struct fg_slice copy;
-    uint8_t id[FG_ID_BYTES];
 
-    if (!query_ids_have(&fetch->wanted, key->id) || fetch->n == fetch->wanted.n)
+    if (number == SIZE_MAX || fetch->found[number])
         return true;
-    if (fetch->n > 0 && fetch->bytes + value.len > RECORDS_MAX_BYTES) {
-        fg_id_put(id, key->id);
-        fg_buf_append(&fetch->left, id, sizeof id);
-        return true;
-    }
+    fetch->next = *key;
+    fetch->is_full = fetch->n > 0 && fetch->bytes + value.len > RECORDS_MAX_BYTES;
+    if (fetch->is_full)
+        return false;
     copy = fg_arena_copy(fetch->query->arena, value);
     if (copy.ptr == NULL) {
         (void)fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
         return false;
     }
     profile->key = *key;
+    fetch->found[number] = true;
     fetch->bytes += value.len;
     fetch->n++;
-    return record_open(copy, &profile->record, fetch->err) == FG_OK;
+    return record_open(copy, &profile->record, fetch->err) == FG_OK &&
+           fetch->n < fetch->wanted.n; /* so what lies behind them is not read */
+}
+
+/* Those that were not found: they are behind the place, or not there any more. */
+static enum fg_code put_left(struct fetch *fetch, Fg__Inner__FetchReply *reply)
+{
+    size_t n = fetch->wanted.n - fetch->n, at = 0;
+    uint8_t *left = fg_arena_alloc(fetch->query->arena, n * FG_ID_BYTES);
+
+    if (left == NULL)
+        return fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
+    for (size_t i = 0; i < fetch->wanted.n; i++)
+        if (!fetch->found[i])
+            fg_id_put(left + FG_ID_BYTES * at++, fetch->wanted.items[i]);
+    reply->left = (ProtobufCBinaryData){at * FG_ID_BYTES, left};
+    return FG_OK;
+}
+
+static enum fg_code put_next(struct fetch *fetch, Fg__Inner__FetchReply *reply)
+{
+    struct fg_slice bytes;
+    struct fg_buf next;
+
+    fg_buf_init(&next, HEAD_PROFILE_KEY_BYTES);
+    head_put_profile_key(&next, &fetch->next);
+    bytes = fg_arena_copy(fetch->query->arena, fg_buf_slice(&next));
+    fg_buf_done(&next);
+    if (bytes.ptr == NULL)
+        return fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
+    reply->next = (ProtobufCBinaryData){bytes.len, (uint8_t *)(uintptr_t)bytes.ptr};
+    return FG_OK;
 }
 
 static enum fg_code fetch_profiles(struct fetch *fetch, struct catalog_tenant *tenant,
@@ -225,16 +259,32 @@ static enum fg_code fetch_profiles(struct fetch *fetch, struct catalog_tenant *t
                                    Fg__Inner__FetchReply *reply)
 {
     struct query *query = fetch->query;
+    const struct head_profile_key *place = fetch->head->place.len == 0 ? NULL : &fetch->place;
 
     fetch->profiles = fg_arena_new(query->arena, struct export_profile, fetch->wanted.n);
-    if (fetch->profiles == NULL)
+    fetch->found = fg_arena_new(query->arena, bool, fetch->wanted.n);
+    if (fetch->profiles == NULL || fetch->found == NULL)
         return fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
-    if (group_each(from, key, false, take_profile, fetch, fetch->err) != FG_OK ||
-        fetch->err->code != FG_OK)
+    if (group_each(from, key, place, false, take_profile, fetch, fetch->err) != FG_OK ||
+        fetch->err->code != FG_OK || (fetch->is_full && put_left(fetch, reply) != FG_OK) ||
+        (fetch->n > 0 && put_next(fetch, reply) != FG_OK))
         return fetch->err->code;
-    reply->left = (ProtobufCBinaryData){fetch->left.len, fetch->left.ptr};
     return export_profiles(query, tenant, fetch->profiles, fetch->n, &reply->items, &reply->n_items,
                            fetch->err);
+}
+
+static enum fg_code check_fetch(struct fetch *fetch, struct fg_err *err)
+{
+    const Fg__Inner__FetchHead *head = fetch->head;
+    struct fg_slice place = fg_bytes(head->place.data, head->place.len);
+
+    if (check_store(fetch->query, head->store, err) != FG_OK)
+        return err->code;
+    if (head->group == NULL)
+        return fg_fail(err, FG_E_INVALID, "fetch: of no group");
+    if (place.len > 0 && !head_get_profile_key(place, &fetch->place))
+        return fg_fail(err, FG_E_INVALID, "fetch: the place is no key of a profile");
+    return query_ids_read(head->ids, fetch->query->arena, &fetch->wanted, err);
 }
 
 static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
@@ -248,18 +298,17 @@ static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
     struct head_group_key key;
     enum fg_code code = FG_OK;
 
-    if (check_store(query, head->store, err) != FG_OK)
-        return err->code;
-    if (head->group == NULL)
-        return fg_fail(err, FG_E_INVALID, "fetch: of no group");
-    if (query_ids_read(head->ids, query->arena, &fetch->wanted, err) != FG_OK)
+    if (check_fetch(fetch, err) != FG_OK)
         return err->code;
     if (tenant != NULL) {
         key = (struct head_group_key){catalog_tenant_number(tenant), (uint16_t)head->group->shard,
                                       head->group->window};
+        if (head->place.len > 0 && !head_same_group(&fetch->place.round.group, &key))
+            return fg_fail(err, FG_E_INVALID, "fetch: the place is in another group");
         err->code = FG_OK;
-        code = fetch->wanted.items == NULL ? group_each(&from, &key, false, put_id, fetch, err)
-                                           : fetch_profiles(fetch, tenant, &from, &key, &reply);
+        code = fetch->wanted.items == NULL
+                   ? group_each(&from, &key, NULL, false, put_id, fetch, err)
+                   : fetch_profiles(fetch, tenant, &from, &key, &reply);
     }
     if (code == FG_OK)
         query_put_reply(query, &reply.base);
@@ -275,9 +324,7 @@ static enum fg_code fetch(struct query *query, struct fg_err *err)
 
     if (head == NULL)
         return fg_fail(err, FG_E_INVALID, "fetch: head cannot be read");
-    fg_buf_init(&fetch.left, (size_t)QUERY_IDS_MAX * FG_ID_BYTES);
     code = answer_fetch(&fetch, err);
-    fg_buf_done(&fetch.left);
     fg__inner__fetch_head__free_unpacked(head, NULL);
     return code;
 }

@@ -332,29 +332,6 @@ static int cmp_profiles(const void *left, const void *right)
     return (a->key.time_ns > b->key.time_ns) - (a->key.time_ns < b->key.time_ns);
 }
 
-static int cmp_series(const void *left, const void *right)
-{
-    const struct catalog_series *const *a = left, *const *b = right;
-
-    return ((*a)->number > (*b)->number) - ((*a)->number < (*b)->number);
-}
-
-static const struct catalog_series *find_series(struct catalog_series *const *series, size_t n,
-                                                uint32_t number)
-{
-    size_t low = 0, high = n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (series[middle]->number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && series[low]->number == number ? series[low] : NULL;
-}
-
 enum fg_code export_profiles(struct query *query, struct catalog_tenant *tenant,
                              struct export_profile *profiles, size_t n,
                              Fg__Inner__PushItem ***ret_items, size_t *ret_n_items,
@@ -362,20 +339,15 @@ enum fg_code export_profiles(struct query *query, struct catalog_tenant *tenant,
 {
     Fg__Inner__PushItem *items = fg_arena_new(query->arena, Fg__Inner__PushItem, n);
     Fg__Inner__PushItem **pointers = fg_arena_new(query->arena, Fg__Inner__PushItem *, n);
-    struct catalog_series **series;
-    size_t n_series, n_items = 0, next;
+    size_t n_items = 0, next;
 
     if (items == NULL || pointers == NULL)
         return no_memory(err);
-    if (catalog_list_series(query->context->catalog, tenant, query->arena, &series, &n_series,
-                            err) != FG_OK)
-        return err->code;
-    if (n_series > 1)
-        qsort(series, n_series, sizeof(struct catalog_series *), cmp_series);
     if (n > 1)
         qsort(profiles, n, sizeof *profiles, cmp_profiles);
     for (size_t i = 0; i < n; i = next) {
-        const struct catalog_series *found = find_series(series, n_series, profiles[i].key.series);
+        const struct catalog_series *found =
+            catalog_find_series(query->context->catalog, tenant, profiles[i].key.series);
 
         for (next = i + 1; next < n && profiles[next].key.series == profiles[i].key.series &&
                            profiles[next].record.generation == profiles[i].record.generation;)

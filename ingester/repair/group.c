@@ -31,8 +31,16 @@ struct group_sum group_sum(const struct group_head *head, const struct head_grou
     return sum;
 }
 
+static int cmp_rounds(const void *left, const void *right)
+{
+    const struct round *a = left, *b = right;
+
+    return (a->key.number > b->key.number) - (a->key.number < b->key.number);
+}
+
 struct walking {
     struct fg_store *store;
+    const struct head_profile_key *place; /* NULL: the first one */
     bool (*each)(void *arg, const struct head_profile_key *key, struct fg_slice value);
     void *arg;
     bool enough;
@@ -45,8 +53,11 @@ static enum fg_code walk_round(struct walking *walking, const struct head_round_
     struct head_profile_key key;
     struct fg_buf from;
 
-    fg_buf_init(&from, HEAD_ROUND_KEY_BYTES);
-    head_put_round_key(&from, round);
+    fg_buf_init(&from, HEAD_PROFILE_KEY_BYTES);
+    if (walking->place != NULL && walking->place->round.number == round->number)
+        head_put_profile_key(&from, walking->place);
+    else
+        head_put_round_key(&from, round);
     iter = fg_store_iter_create(walking->store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
     fg_buf_done(&from);
     for (; iter->valid && !walking->enough; fg_store_iter_next(iter)) {
@@ -62,18 +73,23 @@ static enum fg_code walk_round(struct walking *walking, const struct head_round_
     return fg_wrap(walking->err, "head");
 }
 
-enum fg_code
-group_each(const struct group_head *head, const struct head_group_key *key, bool committed,
-           bool (*each)(void *arg, const struct head_profile_key *key, struct fg_slice value),
-           void *arg, struct fg_err *err)
+enum fg_code group_each(const struct group_head *head, const struct head_group_key *key,
+                        const struct head_profile_key *place, bool committed,
+                        bool (*each)(void *arg, const struct head_profile_key *key,
+                                     struct fg_slice value),
+                        void *arg, struct fg_err *err)
 {
-    struct walking walking = {.store = head->store, .each = each, .arg = arg, .err = err};
+    struct walking walking = {
+        .store = head->store, .place = place, .each = each, .arg = arg, .err = err};
     struct round *rounds;
     size_t n = read_rounds(head, key, &rounds);
     enum fg_code code = FG_OK;
 
-    for (size_t i = 0; i < n && code == FG_OK; i++)
-        if (committed || rounds[i].state != ROUND_COMMITTED)
+    if (n > 1)
+        qsort(rounds, n, sizeof *rounds, cmp_rounds);
+    for (size_t i = 0; i < n && code == FG_OK && !walking.enough; i++)
+        if ((committed || rounds[i].state != ROUND_COMMITTED) &&
+            (place == NULL || rounds[i].key.number >= place->round.number))
             code = walk_round(&walking, &rounds[i].key);
     free(rounds);
     return code;

@@ -19,12 +19,14 @@ struct group_sum {
 };
 struct group_sum group_sum(const struct group_head *head, const struct head_group_key *key);
 
-/* Calls each() for every profile, in the order of keys, until it says false. committed: of rounds
- * that are committed, too. The value is valid within the call. FG_E_UNAVAILABLE, FG_E_CORRUPT. */
-enum fg_code
-group_each(const struct group_head *head, const struct head_group_key *key, bool committed,
-           bool (*each)(void *arg, const struct head_profile_key *key, struct fg_slice value),
-           void *arg, struct fg_err *err) fg_must_check;
+/* Calls each() for every profile at this place or behind it (NULL: every one), in the order of
+ * keys, until it says false. committed: of rounds that are committed, too. The value is valid
+ * within the call. FG_E_UNAVAILABLE, FG_E_CORRUPT. */
+enum fg_code group_each(const struct group_head *head, const struct head_group_key *key,
+                        const struct head_profile_key *place, bool committed,
+                        bool (*each)(void *arg, const struct head_profile_key *key,
+                                     struct fg_slice value),
+                        void *arg, struct fg_err *err) fg_must_check;
 
 /* Ids, ascending. */
 struct group_ids {

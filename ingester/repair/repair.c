@@ -173,9 +173,17 @@ static Fg__Inner__FetchHead fetch_head(struct other *other, const char *tenant,
     return head;
 }
 
+/* Ids of a group that are to be fetched, in the order in which they are kept there. */
+struct wanted {
+    const struct fg_id *ids;
+    size_t n;
+    uint8_t place[HEAD_PROFILE_KEY_BYTES]; /* where they are at the earliest, as the other says */
+    size_t place_len;                      /* 0: it said nothing */
+};
+
 /* The answer of a FETCH; *n are left of the ids, which found no room in it. */
-static enum fg_code take_answer(struct other *other, const struct fg_call *call, struct fg_id *ids,
-                                size_t *n)
+static enum fg_code take_answer(struct other *other, const struct fg_call *call,
+                                struct wanted *wanted, struct fg_id *ids, size_t *n)
 {
     Fg__Inner__FetchReply *reply =
         fg__inner__fetch_reply__unpack(NULL, call->reply_head.len, call->reply_head.ptr);
@@ -191,14 +199,18 @@ static enum fg_code take_answer(struct other *other, const struct fg_call *call,
         code = push_items(other, reply, call->reply_payload);
     for (size_t i = 0; code == FG_OK && i < left; i++)
         ids[i] = fg_id_get(reply->left.data + i * FG_ID_BYTES);
+    if (reply->next.len == sizeof wanted->place) {
+        memcpy(wanted->place, reply->next.data, sizeof wanted->place);
+        wanted->place_len = sizeof wanted->place;
+    }
     *n = left;
     fg__inner__fetch_reply__free_unpacked(reply, NULL);
     return code;
 }
 
 /* Asks for up to some hundred profiles. */
-static enum fg_code take_some(struct other *other, Fg__Inner__FetchHead head, struct fg_id *ids,
-                              size_t *n)
+static enum fg_code take_some(struct other *other, Fg__Inner__FetchHead head, struct wanted *wanted,
+                              struct fg_id *ids, size_t *n)
 {
     uint8_t bytes[IDS_AT_A_TIME * FG_ID_BYTES];
     struct fg_call call;
@@ -208,9 +220,10 @@ static enum fg_code take_some(struct other *other, Fg__Inner__FetchHead head, st
     for (size_t i = 0; i < *n; i++)
         fg_id_put(bytes + i * FG_ID_BYTES, ids[i]);
     head.ids = (ProtobufCBinaryData){*n * FG_ID_BYTES, bytes};
+    head.place = (ProtobufCBinaryData){wanted->place_len, wanted->place};
     code = ask(other->peer, FG_RPC_FETCH, &head.base, FG_LIT(""), &call);
     if (code == FG_OK)
-        code = take_answer(other, &call, ids, n);
+        code = take_answer(other, &call, wanted, ids, n);
     else
         *other->err = call.err;
     fetched = call.reply_payload.len;
@@ -218,13 +231,21 @@ static enum fg_code take_some(struct other *other, Fg__Inner__FetchHead head, st
     return code == FG_OK ? keep_rate(other->repair, fetched, other->err) : code;
 }
 
-/* Of the ids, which are lost on the way. */
-static enum fg_code take(struct other *other, const Fg__Inner__FetchHead *head, struct fg_id *ids,
-                         size_t n)
+/* Some hundred at a time. What was in an answer is behind the place of the next one, so that the
+ * other reads each profile once. */
+static enum fg_code take(struct other *other, const Fg__Inner__FetchHead *head,
+                         struct wanted *wanted)
 {
-    while (n > 0)
-        if (take_some(other, *head, ids, &n) != FG_OK)
-            return other->err->code;
+    struct fg_id ids[IDS_AT_A_TIME];
+
+    for (size_t i = 0; i < wanted->n; i += IDS_AT_A_TIME) {
+        size_t n = FG_MIN(wanted->n - i, IDS_AT_A_TIME);
+
+        memcpy(ids, wanted->ids + i, n * sizeof *ids);
+        while (n > 0)
+            if (take_some(other, *head, wanted, ids, &n) != FG_OK)
+                return other->err->code;
+    }
     return FG_OK;
 }
 
@@ -242,7 +263,7 @@ static enum fg_code read_own(struct other *other, const struct head_group_key *k
 {
     const struct repair_config *config = &other->repair->config;
     const struct group_head head = {config->store, config->rounds};
-    enum fg_code code = group_each(&head, key, true, add_own, own, other->err);
+    enum fg_code code = group_each(&head, key, NULL, true, add_own, own, other->err);
 
     group_ids_sort(own);
     return code;
@@ -290,8 +311,8 @@ static enum fg_code repair_group(struct other *other, const char *tenant,
         code = read_own(other, key, &own);
     if (code == FG_OK)
         code = ask_ids(other, &head, &own, &missing);
-    for (size_t i = 0; i < missing.n && code == FG_OK; i += IDS_AT_A_TIME)
-        code = take(other, &head, missing.ids + i, FG_MIN(missing.n - i, IDS_AT_A_TIME));
+    if (code == FG_OK)
+        code = take(other, &head, &(struct wanted){.ids = missing.ids, .n = missing.n});
     group_ids_done(&own);
     group_ids_done(&missing);
     return code;

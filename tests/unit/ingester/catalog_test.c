@@ -385,6 +385,45 @@ static void series_leave_after_the_rounds_that_hold_them(void **state)
     fg_store_close(store);
 }
 
+static void assert_found(struct catalog *catalog, uint32_t n, uint32_t every)
+{
+    const struct catalog_tenant *tenant = catalog_find_tenant(catalog, FG_LIT("a"));
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct catalog_series *series = catalog_find_series(catalog, tenant, i);
+
+        assert_int_equal(series != NULL, i % every == 0);
+        if (series != NULL)
+            assert_int_equal(series->number, i);
+    }
+    assert_null(catalog_find_series(catalog, tenant, n));
+}
+
+/* Whatever has left between them, and after a restart. */
+static void series_are_found_by_their_numbers(void **state)
+{
+    enum { COUNT = 50 };
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    char zones[COUNT][8];
+
+    (void)state;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        (void)snprintf(zones[i], sizeof zones[i], "z%u", i);
+        (void)store_one(store, catalog, zones[i], i % 12 == 0 ? 2 : i % 3 == 0, 1);
+    }
+    assert_found(catalog, COUNT, 1);
+    sweep_all(store, catalog, 1);
+    assert_found(catalog, COUNT, 3);
+    sweep_all(store, catalog, 2);
+    assert_found(catalog, COUNT, 12);
+    catalog_close(catalog);
+    catalog = open_catalog(store);
+    assert_found(catalog, COUNT, 12);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
 /* Also those of which nothing was ever stored, of a push that was refused. */
 static void what_was_never_stored_leaves_too(void **state)
 {
@@ -777,6 +816,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_is_refused),
         cmocka_unit_test(damaged_series_are_survived),
         cmocka_unit_test(series_leave_after_the_rounds_that_hold_them),
+        cmocka_unit_test(series_are_found_by_their_numbers),
         cmocka_unit_test(what_was_never_stored_leaves_too),
         cmocka_unit_test(numbers_are_not_given_twice),
         cmocka_unit_test(what_a_push_has_found_stays),

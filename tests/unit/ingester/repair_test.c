@@ -260,6 +260,81 @@ static void only_owners_are_answered_and_only_by_who_is_meant(void **state)
     fg_call_done(f->a.peer, &answer);
 }
 
+/* The only one that both own. */
+static void find_group(struct fixture *f, Fg__Inner__Group *group)
+{
+    uint8_t a[FG_ID_BYTES], b[FG_ID_BYTES];
+    Fg__Inner__GroupsReply *reply;
+    Fg__Inner__GroupsHead groups;
+    struct fg_call answer;
+
+    fg__inner__groups_head__init(&groups);
+    fg_id_put(a, f->a.store_id);
+    fg_id_put(b, f->b.store_id);
+    groups.store = (ProtobufCBinaryData){sizeof a, a};
+    groups.asker = (ProtobufCBinaryData){sizeof b, b};
+    assert_int_equal(call(&f->a, FG_RPC_GROUPS, &groups.base, &answer), FG_OK);
+    reply = fg__inner__groups_reply__unpack(NULL, answer.reply_head.len, answer.reply_head.ptr);
+    fg_call_done(f->a.peer, &answer);
+    assert_int_equal(reply->n_groups, 1);
+    group->shard = reply->groups[0]->sum->shard;
+    group->window = reply->groups[0]->sum->window;
+    fg__inner__groups_reply__free_unpacked(reply, NULL);
+}
+
+/* What is asked for with the place of the answer before is looked for behind that. */
+static void answers_go_on_where_they_ended(void **state)
+{
+    Fg__Inner__Group group = FG__INNER__GROUP__INIT;
+    Fg__Inner__FetchHead fetch;
+    Fg__Inner__FetchReply *reply, *rest;
+    struct fixture *f = *state;
+    uint8_t a[FG_ID_BYTES];
+    struct fg_call ids, answer;
+    size_t one_bytes;
+    const struct head_profile profile = profile_of(0), later = profile_of(30); /* of one series */
+
+    fg__inner__fetch_head__init(&fetch);
+    fg_id_put(a, f->a.store_id);
+    assert_int_equal(head_push(&f->a, &profile, true).stored, 1);
+    assert_int_equal(head_push(&f->a, &later, true).stored, 1);
+    fetch.store = (ProtobufCBinaryData){sizeof a, a};
+    fetch.tenant = (char[]){"tenant"};
+    fetch.group = &group;
+    fetch.before_ns = INT64_MAX;
+    find_group(f, &group);
+    assert_int_equal(call(&f->a, FG_RPC_FETCH, &fetch.base, &ids), FG_OK);
+    assert_int_equal(ids.reply_payload.len, 2 * FG_ID_BYTES);
+
+    fetch.ids = (ProtobufCBinaryData){FG_ID_BYTES, (uint8_t *)(uintptr_t)ids.reply_payload.ptr};
+    fetch.ids.data += FG_ID_BYTES; /* the second one */
+    assert_int_equal(call(&f->a, FG_RPC_FETCH, &fetch.base, &answer), FG_OK);
+    reply = fg__inner__fetch_reply__unpack(NULL, answer.reply_head.len, answer.reply_head.ptr);
+    one_bytes = answer.reply_payload.len;
+    fg_call_done(f->a.peer, &answer);
+    assert_int_equal(reply->n_items, 1);
+    assert_int_equal(reply->left.len, 0);
+
+    fetch.place = reply->next;
+    fetch.ids = (ProtobufCBinaryData){2 * FG_ID_BYTES, fetch.ids.data - FG_ID_BYTES};
+    assert_int_equal(call(&f->a, FG_RPC_FETCH, &fetch.base, &answer), FG_OK);
+    rest = fg__inner__fetch_reply__unpack(NULL, answer.reply_head.len, answer.reply_head.ptr);
+    assert_int_equal(answer.reply_payload.len, one_bytes); /* the first one is before it */
+    fg_call_done(f->a.peer, &answer);
+    assert_int_equal(rest->n_items, 1);
+    fg__inner__fetch_reply__free_unpacked(rest, NULL);
+
+    fetch.place.len--;
+    assert_int_equal(call(&f->a, FG_RPC_FETCH, &fetch.base, &answer), FG_E_INVALID);
+    fg_call_done(f->a.peer, &answer);
+    fetch.place.len++;
+    group.window++;
+    assert_int_equal(call(&f->a, FG_RPC_FETCH, &fetch.base, &answer), FG_E_INVALID);
+    fg_call_done(f->a.peer, &answer);
+    fg_call_done(f->a.peer, &ids);
+    fg__inner__fetch_reply__free_unpacked(reply, NULL);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -267,6 +342,7 @@ int main(void)
         TEST(who_was_away_takes_what_it_missed),
         TEST(large_profiles_come_one_after_another),
         TEST(only_owners_are_answered_and_only_by_who_is_meant),
+        TEST(answers_go_on_where_they_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
