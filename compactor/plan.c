@@ -187,10 +187,35 @@ static enum fg_code merge(struct planning *planning, const struct set *set,
 
 /* ---- retention ---- */
 
-static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
+static enum plan_trouble trouble_of(const struct planning *planning,
+                                    const struct fg_blocks_entry *block)
+{
+    const struct plan_input *input = planning->input;
+
+    return input->troubles == NULL ? PLAN_SOUND : input->troubles[block - input->blocks->blocks];
+}
+
+/* Is it older than anything that is kept? */
+static bool is_expired(const struct planning *planning, const struct fg_blocks_entry *block)
+{
+    return (!block->nodes_only || block->alone) && /* else it goes with what it is made of */
+           block->t_max_ns < plan_keep_from_ns(planning->config, planning->input->wall_ns);
+}
+
+/* Merged nodes of it were to stay, but cannot be made. */
+static bool is_lost(const struct planning *planning, const struct fg_blocks_entry *block)
+{
+    return !block->nodes_only && trouble_of(planning, block) == PLAN_BROKEN &&
+           !is_expired(planning, block) &&
+           block->t_max_ns < fg_time_add(profiles_from_ns(planning), -PLAN_LOST_NS);
+}
+
+static enum fg_code plan_drop(struct planning *planning,
+                              bool (*goes)(const struct planning *planning,
+                                           const struct fg_blocks_entry *block),
+                              bool lost, struct fg_err *err)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
-    int64_t keep_from_ns = plan_keep_from_ns(planning->config, planning->input->wall_ns);
     struct set set = {
         fg_arena_new(planning->arena, const struct fg_blocks_entry *, blocks->n_blocks), 0};
     struct plan_job *job;
@@ -198,14 +223,22 @@ static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
     if (set.items == NULL)
         return no_memory(err);
     for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++)
-        if ((!blocks->blocks[i].nodes_only || /* they go with what they are made of */
-             blocks->blocks[i].alone) &&
-            blocks->blocks[i].t_max_ns < keep_from_ns)
+        if (goes(planning, &blocks->blocks[i]))
             set.items[set.count++] = &blocks->blocks[i];
     if (set.count == 0)
         return FG_OK;
-    job = job_add(planning, PLAN_DROP, "retention");
-    return job != NULL && job_take(planning, job, &set) ? FG_OK : no_memory(err);
+    job = job_add(planning, PLAN_DROP, lost ? "retention, unreadable" : "retention");
+    if (job == NULL || !job_take(planning, job, &set))
+        return no_memory(err);
+    job->lost = lost;
+    return FG_OK;
+}
+
+static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
+{
+    if (plan_drop(planning, is_expired, false, err) != FG_OK)
+        return err->code;
+    return plan_drop(planning, is_lost, true, err);
 }
 
 /* ---- segments ---- */
@@ -767,6 +800,24 @@ static enum fg_code keep_span(struct planning *planning, const struct set *set,
     return FG_OK;
 }
 
+/* Each that may be the broken one is tried by itself, so that it holds up none of the others. */
+static enum fg_code keep_apart(struct planning *planning, struct set *set,
+                               const struct plan_span *span, struct fg_err *err)
+{
+    uint32_t sound = 0;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        struct set one = sub(set, i, i + 1);
+
+        if (trouble_of(planning, one.items[0]) == PLAN_SOUND)
+            set->items[sound++] = one.items[0];
+        else if (keep_span(planning, &one, span, err) != FG_OK)
+            return err->code;
+    }
+    set->count = sound;
+    return sound == 0 ? FG_OK : keep_span(planning, set, span, err);
+}
+
 static enum fg_code plan_keeps(struct planning *planning, bool months, struct fg_err *err)
 {
     enum plan_level level = months ? PLAN_MONTH : PLAN_WEEK;
@@ -785,7 +836,7 @@ static enum fg_code plan_keeps(struct planning *planning, bool months, struct fg
             ;
         end = FG_MAX(end, i + 1); /* the last unit of all is cut short */
         set = sub(&all, i, end);
-        if (keep_span(planning, &set, &span, err) != FG_OK)
+        if (keep_apart(planning, &set, &span, err) != FG_OK)
             return err->code;
     }
     return FG_OK;

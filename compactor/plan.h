@@ -13,7 +13,8 @@
  *   expired  --> dropped      whole blocks; the exact cut-off is a filter of queries
  *   expired  --> kept         where merged nodes are kept for longer: once all of a week is over
  *                             and as it will be for a while, its blocks are replaced by nodes that
- *                             are alone, in one swap
+ *                             are alone, in one swap; what cannot be read holds up none beside it,
+ *                             and is dropped when it is a fortnight over
  *   deleted  --> rewritten    blocks that hold what a deletion names
  *   1 h      --> nodes of 6 h merged nodes over several blocks, which stay: of a span that is over,
  *   1 day    --> of 7 d, 28 d   whose blocks are as they will be for a while: nothing late waits,
@@ -35,6 +36,9 @@
 #include "common/manifest/blocks.h"
 
 #define PLAN_DAY_NS (24 * FG_HOUR_NS)
+/* What is expired and cannot be made nodes of is dropped so much later: a week is what whole weeks
+ * may take anyway, the other one is for somebody to mend it. */
+#define PLAN_LOST_NS (14 * PLAN_DAY_NS)
 
 enum plan_level {
     PLAN_HOUR = 1,
@@ -66,10 +70,18 @@ struct plan_config {
     bool segments_apart;        /* a job for each: one of them is broken */
 };
 
+/* What jobs that failed say of a block, by what was wrong with it and not with the world. */
+enum plan_trouble {
+    PLAN_SOUND,
+    PLAN_SUSPECT, /* one of several */
+    PLAN_BROKEN,  /* it was the only one */
+};
+
 struct plan_input {
     const struct fg_l0 *l0;
     const struct fg_blocks *blocks;
     const bool *deleted; /* [blocks->n_blocks]: holds something that a deletion names; NULL: none */
+    const enum plan_trouble *troubles; /* [blocks->n_blocks]; NULL: none */
     int64_t wall_ns;
 };
 
@@ -89,6 +101,7 @@ struct plan_range {
 struct plan_job {
     enum plan_kind kind;
     const char *why;      /* for people: "retention", "segments", "day", "late", ... */
+    bool lost;            /* DROP: what could not be kept as it should */
     uint64_t *segments;   /* [n_segments]: generations, ascending */
     struct fg_id *blocks; /* [n_blocks], ascending */
     uint32_t n_segments, n_blocks;

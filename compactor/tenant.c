@@ -24,8 +24,10 @@ struct looking {
     struct plan_config config;
     struct fg_arena *arena; /* of one round */
     struct fg_deletions deletions;
-    bool *deleted; /* [n_blocks]; NULL: there are no deletions */
-    bool *waiting; /* [n_tombstones]: some block still has what it names */
+    bool *deleted;        /* [n_blocks]; NULL: there are no deletions */
+    bool *waiting;        /* [n_tombstones]: some block still has what it names, or may have */
+    struct fg_err unread; /* FG_OK, or why it is not known of a block which deletions name it */
+    bool too_large;       /* a job was, and could be less */
 };
 
 struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
@@ -38,6 +40,7 @@ struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
     tenant->name = fg_bytes(copy, name.len);
     tenant->job_max_bytes = job_max_bytes;
     fg_map_init(&tenant->clean);
+    fg_map_init(&tenant->troubles);
     tenant_disown(tenant);
     return tenant;
 }
@@ -49,6 +52,7 @@ void tenant_disown(struct tenant *tenant)
     tenant->err = (struct fg_err){.code = FG_OK};
     tenant->counts = (struct tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
     fg_map_clear(&tenant->clean);
+    fg_map_clear(&tenant->troubles);
 }
 
 void tenant_destroy(struct tenant *tenant)
@@ -57,8 +61,65 @@ void tenant_destroy(struct tenant *tenant)
         return;
     fg_manifest_unref(tenant->blocks);
     fg_map_done(&tenant->clean);
+    fg_map_done(&tenant->troubles);
     free((void *)(uintptr_t)tenant->name.ptr);
     free(tenant);
+}
+
+/* ---- blocks that jobs fail with ---- */
+
+/* Something is wrong with what a job works on, not with the world: others may go well. */
+static bool is_own_fault(enum fg_code code)
+{
+    return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT ||
+           code == FG_E_NOT_FOUND;
+}
+
+static enum plan_trouble trouble_of(const struct tenant *tenant, struct fg_id block)
+{
+    struct fg_map_walk walk;
+    uint32_t worst = PLAN_SOUND;
+
+    for (uint32_t found = fg_map_first(&tenant->troubles, fg_mix64(block.lo ^ block.hi), &walk);
+         found != FG_MAP_NONE; found = fg_map_next(&tenant->troubles, &walk))
+        worst = FG_MAX(worst, found);
+    return (enum plan_trouble)worst;
+}
+
+static void set_trouble(struct tenant *tenant, struct fg_id block, enum plan_trouble trouble)
+{
+    if (trouble_of(tenant, block) < trouble)
+        fg_map_add(&tenant->troubles, fg_mix64(block.lo ^ block.hi), trouble);
+}
+
+/* Retention must not wait for them; merges of several that fail are tried again as they are. */
+static void suspect(struct tenant *tenant, const struct plan_job *job)
+{
+    bool alone = job->n_blocks == 1 && job->n_segments == 0;
+
+    if (job->kind != PLAN_KEEP && !(job->kind == PLAN_MERGE && alone))
+        return;
+    for (uint32_t i = 0; i < job->n_blocks; i++)
+        set_trouble(tenant, job->blocks[i], alone ? PLAN_BROKEN : PLAN_SUSPECT);
+}
+
+/* *ret_troubles NULL: there are none. */
+static enum fg_code prepare_troubles(const struct looking *looking,
+                                     const enum plan_trouble **ret_troubles, struct fg_err *err)
+{
+    const struct fg_blocks *blocks = looking->blocks;
+    enum plan_trouble *troubles;
+
+    *ret_troubles = NULL;
+    if (looking->tenant->troubles.count == 0)
+        return FG_OK;
+    troubles = fg_arena_new(looking->arena, enum plan_trouble, blocks->n_blocks);
+    if (troubles == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        troubles[i] = trouble_of(looking->tenant, blocks->blocks[i].id);
+    *ret_troubles = troubles;
+    return FG_OK;
 }
 
 /* ---- deletions ---- */
@@ -74,13 +135,22 @@ static enum fg_code find_deleted(struct looking *looking, uint32_t block, uint32
     const struct fg_blocks_entry *entry = &looking->blocks->blocks[block];
     uint64_t hash = pair_hash(entry->id, looking->blocks->tombstones[number].id);
     struct fg_map_walk walk;
+    struct fg_err unread;
     bool names;
 
     if (fg_map_first(&looking->tenant->clean, hash, &walk) != FG_MAP_NONE)
         return FG_OK;
     if (deletion_names(looking->env, looking->blocks->tenant, entry,
-                       &looking->deletions.items[number], &names, err) != FG_OK)
-        return err->code;
+                       &looking->deletions.items[number], &names, &unread) != FG_OK) {
+        if (!is_own_fault(unread.code)) {
+            *err = unread;
+            return err->code;
+        }
+        if (looking->unread.code == FG_OK)
+            looking->unread = unread;
+        looking->waiting[number] = true;
+        return FG_OK;
+    }
     if (!names)
         fg_map_add(&looking->tenant->clean, hash, 0);
     looking->deleted[block] = looking->deleted[block] || names;
@@ -102,6 +172,7 @@ static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *er
     if (fg_blocks_deletions(blocks, looking->arena, &looking->deletions, err) != FG_OK)
         return err->code;
     looking->deleted = NULL;
+    looking->unread.code = FG_OK;
     if (blocks->n_tombstones == 0) {
         fg_map_clear(&looking->tenant->clean);
         return FG_OK;
@@ -221,6 +292,10 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
     looking->rules->on_job(looking->rules->arg, looking->tenant, plan);
     if (job_run(&job, &result, err) != FG_OK)
         return err->code;
+    if (plan->lost)
+        fg_log_error("dropped what could not be made merged nodes of",
+                     fg_lb("tenant", looking->blocks->tenant), fg_lu("blocks", plan->n_blocks),
+                     fg_lu("profiles", result.profiles));
     fg_log_info("compacted", fg_lb("tenant", looking->blocks->tenant), fg_ls("why", plan->why),
                 fg_lu("segments", plan->n_segments), fg_lu("blocks", plan->n_blocks),
                 fg_lu("into", result.n_blocks), fg_lu("profiles", result.profiles),
@@ -233,10 +308,9 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
     return FG_OK;
 }
 
-/* Something is wrong with what this job works on, not with the world: others may go well. */
-static bool is_own_fault(enum fg_code code)
+static bool can_be_less(const struct plan_job *job)
 {
-    return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT;
+    return job->kind != PLAN_KEEP || job->n_blocks > 1;
 }
 
 static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, struct fg_err *err)
@@ -253,6 +327,9 @@ static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, s
             first = code;
         if (!is_own_fault(code))
             break;
+        suspect(looking->tenant, &plan->jobs[i]);
+        looking->too_large =
+            looking->too_large || (code == FG_E_LIMIT && can_be_less(&plan->jobs[i]));
     }
     return first;
 }
@@ -278,7 +355,8 @@ static enum fg_code one_round(struct looking *looking, bool *ret_more, struct fg
     *ret_more = false;
     if (env_check(looking->env, err) != FG_OK || know(looking, err) != FG_OK)
         return err->code;
-    if (prepare_deletions(looking, err) != FG_OK)
+    if (prepare_deletions(looking, err) != FG_OK ||
+        prepare_troubles(looking, &input.troubles, err) != FG_OK)
         return err->code;
     input.blocks = looking->blocks;
     input.deleted = looking->deleted;
@@ -305,10 +383,13 @@ static enum fg_code rounds(struct looking *looking, struct fg_err *err)
             return code;
         }
     }
-    if (!more)
-        looking->tenant->look_mono_ns =
-            fg_time_add(fg_mono_ns(looking->env->clock), looking->rules->look_ns);
-    return FG_OK;
+    if (more)
+        return FG_OK;
+    looking->tenant->look_mono_ns =
+        fg_time_add(fg_mono_ns(looking->env->clock), looking->rules->look_ns);
+    if (looking->unread.code != FG_OK)
+        *err = looking->unread;
+    return looking->unread.code;
 }
 
 /* ---- failures ---- */
@@ -323,7 +404,7 @@ static void failed(struct looking *looking, const struct fg_err *err)
     tenant->retry_mono_ns =
         fg_time_add(fg_mono_ns(looking->env->clock),
                     pause_ns / 2 + (int64_t)(env_random(looking->env) % (uint64_t)(pause_ns / 2)));
-    if (err->code == FG_E_LIMIT)
+    if (looking->too_large)
         tenant->job_max_bytes = FG_MAX(tenant->job_max_bytes / 2, JOB_MIN_BYTES);
     if (err->code == FG_E_CORRUPT || err->code == FG_E_INTERNAL)
         fg_log_error("compaction of a tenant failed, nothing was replaced",
@@ -364,6 +445,7 @@ enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct te
     }
     if (code == FG_OK) {
         tenant->failures = 0;
+        fg_map_clear(&tenant->troubles);
         tenant->err = (struct fg_err){.code = FG_OK};
     } else {
         tenant->failures = 1; /* the second time in a row it is not a race */

@@ -87,6 +87,7 @@ static enum fg_code open_part(struct writing *writing, uint32_t source, uint32_t
                               struct fg_err *err)
 {
     struct merge_cursor *cursor = &writing->cursors[writing->n_cursors];
+    struct fg_arena_mark mark = fg_arena_mark(writing->arena);
     uint32_t *stacks;
 
     *cursor = (struct merge_cursor){.series = 0};
@@ -95,8 +96,10 @@ static enum fg_code open_part(struct writing *writing, uint32_t source, uint32_t
         merge_choose(&cursor->part, writing->span, &writing->merge->deletions, writing->arena,
                      writing->scratch, &cursor->choice, err) != FG_OK)
         return err->code;
-    if (cursor->choice.count == 0)
+    if (cursor->choice.count == 0) { /* so that what is halved by shards needs less memory */
+        fg_arena_release(writing->arena, mark);
         return FG_OK;
+    }
     if (merge_stacks_add(&writing->stacks, &cursor->part, &cursor->choice, writing->counter,
                          writing->arena, writing->scratch, &stacks, err) != FG_OK)
         return err->code;

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-enum { PROFILES_MAX = 4000, OBJECT_MAX_BYTES = 64 * 1024 * 1024 };
+enum { MEMORY_FROM_BYTES = 512 * 1024, PROFILES_MAX = 4000, OBJECT_MAX_BYTES = 64 * 1024 * 1024 };
 
 #define DAY PLAN_DAY_NS
 /* In 2100: the bucket in memory goes by the clock on the wall, so all it has is old by ours. */
@@ -794,6 +794,75 @@ static void broken_segment(void **state)
     free(f);
 }
 
+/* A segment of some profiles of the hour, all of one instance and so of few shards. */
+static void arrive_from(struct fixture *f, size_t n, uint32_t instance)
+{
+    for (size_t i = 0; i < n;) {
+        draw_at(f, NOW - FG_HOUR_NS + (int64_t)f->drawn);
+        if (f->profiles[f->n_profiles - 1].instance == instance)
+            i++;
+        else
+            f->n_profiles--;
+    }
+    arrive_last(f, n);
+}
+
+/* Do the blocks of a tenant's hour divide its shards? Returns how many there are. */
+static uint32_t count_halves(struct fixture *f)
+{
+    struct env env = plain_env(f);
+    struct fg_manifest *manifest = NULL;
+    struct fg_err err;
+    uint32_t n;
+
+    must(manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
+    n = manifest->blocks.n_blocks;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const struct fg_blocks_entry *a = &manifest->blocks.blocks[i];
+            const struct fg_blocks_entry *b = &manifest->blocks.blocks[k];
+
+            assert_int_equal(a->level, PLAN_HOUR);
+            assert_int_equal(a->start_ns, b->start_ns);
+            assert_true(a->shard_first > b->shard_last || b->shard_first > a->shard_last);
+        }
+    fg_manifest_unref(manifest);
+    return n;
+}
+
+/* What does not fit into memory at once is written by halves of its shards; the less there is the
+ * more of them, until a single shard does not fit either, and nothing is lost. */
+static void halves_under_small_memory(void **state)
+{
+    uint32_t before = 1, most = 0;
+    bool fits = true;
+
+    (void)state;
+    for (uint64_t memory = MEMORY_FROM_BYTES; fits; memory -= memory / 8) {
+        struct fixture *f = fg_new(struct fixture);
+        struct fg_err err;
+        uint32_t n;
+
+        open_fixture(f, 29);
+        f->settings.memory_max_bytes = memory;
+        restart(f);
+        for (uint32_t k = 0; k < 60; k++)
+            arrive_from(f, 6, k % MADE_INSTANCES);
+        pass_time(f, FG_HOUR_NS);
+        must(compaction_round(f->compaction, &err), &err);
+        check(f);
+        n = count_halves(f);
+        fits = n > 0;
+        assert_true(!fits || n >= before);
+        before = n;
+        most = FG_MAX(most, n);
+        print_message("  %llu bytes: %u blocks\n", (unsigned long long)memory, n);
+        close_fixture(f);
+        free(f);
+    }
+    assert_in_range(most, 3, MADE_SERVICES * MADE_INSTANCES);
+}
+
 /* ---- deletion and retention ---- */
 
 static void keep(struct fixture *f, bool (*stays)(const struct made_profile *profile))
@@ -1020,6 +1089,123 @@ static void nodes_outlive_profiles(void **state)
     free(f);
 }
 
+/* A bit of a block of the tenant that has profiles of then, `at` bytes from its begin or, where
+ * that is negative, its end. */
+static void flip(struct fixture *f, int64_t time_ns, int64_t at)
+{
+    struct env env = plain_env(f);
+    struct fg_manifest *blocks = NULL;
+    char name[FG_NAME_MAX_BYTES] = "";
+    struct fg_buf object;
+    struct fg_err err;
+
+    must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
+
+        if (!block->nodes_only && block->start_ns <= time_ns && block->end_ns > time_ns)
+            must(fg_name_block(name, FG_LIT("acme"), block->id, &err), &err);
+    }
+    get(f, name, &object);
+    object.ptr[at < 0 ? (int64_t)object.len + at : at] ^= 1;
+    put(f, name, fg_buf_slice(&object));
+    fg_buf_done(&object);
+    fg_manifest_unref(blocks);
+}
+
+/* How many profiles of the first tenant blocks have, and how many of them as nodes only. */
+static uint64_t kept_of_acme(struct fixture *f, uint64_t *ret_alone)
+{
+    struct env env = plain_env(f);
+    struct fg_manifest *blocks = NULL;
+    uint64_t profiles = 0;
+    struct fg_err err;
+
+    *ret_alone = 0;
+    must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
+
+        profiles += !block->nodes_only || block->alone ? block->profiles : 0;
+        *ret_alone += block->alone ? block->profiles : 0;
+    }
+    fg_manifest_unref(blocks);
+    return profiles;
+}
+
+/* Rounds until what failed was tried in every way. */
+static void look_again(struct fixture *f)
+{
+    struct fg_err err;
+
+    for (int i = 0; i < 4; i++) {
+        pass_time(f, FG_HOUR_NS);
+        must(compaction_round(f->compaction, &err), &err);
+    }
+}
+
+static void expect_status(struct fixture *f, const char *has)
+{
+    struct fg_buf status;
+
+    fg_buf_init(&status, SIZE_MAX);
+    compaction_status(f->compaction, &status);
+    if (fg_slice_search(fg_buf_slice(&status), has) == SIZE_MAX)
+        fail_msg("no %s in %.*s", has, FG_S(fg_buf_slice(&status)));
+    fg_buf_done(&status);
+}
+
+/* One day of a week cannot be read: the others become nodes, deletions of them end, and what is
+ * broken goes a fortnight late; where it is mended, it is kept as any other. */
+static void broken_block_holds_up_none(void **state)
+{
+    static const int64_t places[] = {-1, 40}; /* its directory, and what nodes are made of */
+
+    (void)state;
+    for (size_t k = 0; k < FG_COUNT(places) * 2; k++) {
+        struct fixture *f = fg_new(struct fixture);
+        const int64_t week = 7 * DAY, place = places[k / 2];
+        uint64_t all, alone, broken;
+
+        open_fixture(f, 31 + k);
+        pass_time(f, week - f->clock.wall_ns % week);
+        const int64_t first = f->clock.wall_ns;
+        for (int day = 0; day < 7; day++) {
+            pass_time(f, DAY);
+            arrive(f, 30, f->clock.wall_ns - 1, DAY - 2);
+        }
+        pass_time(f, 3 * DAY);
+        turn(f);
+        all = kept_of_acme(f, &alone);
+        flip(f, first + 3 * DAY, place);
+        tenants_free(f->tenants, &f->limits);
+        f->tenants = f->config.tenants =
+            tenants_make(&f->limits, nodes_for_long, true, f->registry);
+        bury(f, "{service_name=\"nobody\"}", first, first + week);
+        restart(f);
+        pass_time(f, first + 2 * week - f->clock.wall_ns + FG_HOUR_NS);
+        look_again(f);
+        assert_int_equal(kept_of_acme(f, &alone), all);
+        assert_in_range(alone, 1, all - 1);
+        broken = all - alone;
+        expect_status(f, "\"error\":\"retention");
+        if (k % 2 == 0) {
+            flip(f, first + 3 * DAY, place);
+            look_again(f);
+            assert_int_equal(kept_of_acme(f, &alone), all);
+            assert_int_equal(alone, all);
+        } else {
+            pass_time(f, 15 * DAY);
+            look_again(f);
+            assert_int_equal(kept_of_acme(f, &alone), all - broken);
+            assert_int_equal(alone, all - broken);
+        }
+        assert_int_equal(count_deletions(f).pending, 0);
+        close_fixture(f);
+        free(f);
+    }
+}
+
 /* Days of a month: nodes over 6 hours while there are hours, then over weeks and the month. */
 static void nodes_over_weeks(void **state)
 {
@@ -1120,12 +1306,14 @@ int main(void)
         cmocka_unit_test(two_compactors),
         cmocka_unit_test(compactors_share_tenants),
         cmocka_unit_test(broken_segment),
+        cmocka_unit_test(halves_under_small_memory),
         cmocka_unit_test(deletions),
         cmocka_unit_test(retention),
         cmocka_unit_test(nodes_over_weeks),
         cmocka_unit_test(steady_data_makes_a_block_an_hour),
         cmocka_unit_test(late_data_of_the_open_day),
         cmocka_unit_test(nodes_outlive_profiles),
+        cmocka_unit_test(broken_block_holds_up_none),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

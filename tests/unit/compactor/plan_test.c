@@ -375,7 +375,7 @@ static void check_world(const struct world *world)
 /* Plans and carries out, all jobs of a plan or only the first few: as if stopped. */
 static uint32_t turn(struct world *world, uint32_t jobs_max)
 {
-    const struct plan_input input = {&world->l0, &world->blocks, NULL, world->wall_ns};
+    const struct plan_input input = {&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
     struct plan plan;
     struct fg_err err;
 
@@ -542,7 +542,7 @@ static void nodes_over_spans(void **state)
     /* What retention has begun to take gets none any more. */
     config.retention_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
     for (int i = 0; i < 2; i++) {
-        const struct plan_input input = {&world->l0, &world->blocks, NULL, world->wall_ns};
+        const struct plan_input input = {&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
         struct plan plan;
         struct fg_err err;
 
@@ -573,7 +573,7 @@ static void retention(void **state)
     assert_true(world->blocks.n_blocks > 0);
     config.retention_ns = 40 * PLAN_DAY_NS;
     world->wall_ns += 30 * PLAN_DAY_NS;
-    input = (struct plan_input){&world->l0, &world->blocks, NULL, world->wall_ns};
+    input = (struct plan_input){&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
     must(plan_make(&config, &input, world->arena, &plan, &err), &err);
     for (uint32_t i = 0; i < plan.n_jobs; i++) {
         assert_int_equal(plan.jobs[i].kind, PLAN_DROP);
@@ -637,7 +637,7 @@ static void nodes_outlive_profiles(void **state)
     settle(world);
     world->wall_ns += FG_HOUR_NS;
     bool *deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
-    const struct plan_input input = {&world->l0, &world->blocks, deleted, world->wall_ns};
+    const struct plan_input input = {&world->l0, &world->blocks, deleted, NULL, world->wall_ns};
     struct plan plan;
     struct fg_err err;
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
@@ -658,12 +658,66 @@ static void nodes_outlive_profiles(void **state)
     settle(world);
     assert_int_equal(count_alone(world), world->blocks.n_blocks);
     config.nodes_retention_ns = 7 * PLAN_DAY_NS;
-    const struct plan_input later = {&world->l0, &world->blocks, NULL, world->wall_ns};
+    const struct plan_input later = {&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
     must(plan_make(&config, &later, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     drop(world, &plan.jobs[0]);
     assert_int_equal(world->blocks.n_blocks, 0);
     config.retention_ns = 0;
+    config.nodes_retention_ns = 1;
+    fg_arena_destroy(world->arena);
+    free(world);
+}
+
+static const struct plan_job *job_of(const struct plan *plan, struct fg_id block)
+{
+    for (uint32_t i = 0; i < plan->n_jobs; i++)
+        for (uint32_t b = 0; b < plan->jobs[i].n_blocks; b++)
+            if (fg_id_eq(plan->jobs[i].blocks[b], block))
+                return &plan->jobs[i];
+    fail_msg("nothing is planned for it");
+    return NULL;
+}
+
+/* What could not be made nodes of holds up none of its week, and goes a fortnight late. */
+static void broken_blocks_are_apart(void **state)
+{
+    const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
+    enum plan_trouble troubles[7] = {[1] = PLAN_SUSPECT, [4] = PLAN_BROKEN};
+    struct world *world = fg_new(struct world);
+    struct plan_input input;
+    struct plan plan;
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 6);
+    for (int day = 0; day < 7; day++)
+        arrive_at(world, first + day * PLAN_DAY_NS, 3);
+    world->wall_ns = first + 9 * PLAN_DAY_NS;
+    settle(world);
+    config.retention_ns = 10 * PLAN_DAY_NS;
+    config.nodes_retention_ns = 0;
+    world->wall_ns = first + week + config.retention_ns;
+    input = (struct plan_input){&world->l0, &world->blocks, NULL, troubles, world->wall_ns};
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    assert_int_equal(world->blocks.n_blocks, 7);
+    for (uint32_t i = 0; i < 7; i++) {
+        const struct plan_job *job = job_of(&plan, world->blocks.blocks[i].id);
+
+        assert_int_equal(job->kind, PLAN_KEEP);
+        assert_int_equal(job->n_blocks, troubles[i] == PLAN_SOUND ? 5 : 1);
+    }
+
+    input.wall_ns = world->blocks.blocks[4].t_max_ns + config.retention_ns + PLAN_LOST_NS + 1;
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    assert_int_equal(plan.jobs[0].kind, PLAN_DROP);
+    assert_true(plan.jobs[0].lost);
+    assert_int_equal(plan.jobs[0].n_blocks, 1);
+    assert_true(fg_id_eq(plan.jobs[0].blocks[0], world->blocks.blocks[4].id));
+    config.retention_ns = 0; /* what is kept for ever is not lost either */
+    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    for (uint32_t i = 0; i < plan.n_jobs; i++)
+        assert_int_equal(plan.jobs[i].kind, PLAN_NODES);
     config.nodes_retention_ns = 1;
     fg_arena_destroy(world->arena);
     free(world);
@@ -684,7 +738,7 @@ static void rewrites_what_a_deletion_names(void **state)
     settle(world);
     deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
     deleted[1] = true;
-    input = (struct plan_input){&world->l0, &world->blocks, deleted, world->wall_ns};
+    input = (struct plan_input){&world->l0, &world->blocks, deleted, NULL, world->wall_ns};
     must(plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     assert_string_equal(plan.jobs[0].why, "deletion");
@@ -740,6 +794,7 @@ int main(void)
         cmocka_unit_test(nodes_over_spans),
         cmocka_unit_test(retention),
         cmocka_unit_test(nodes_outlive_profiles),
+        cmocka_unit_test(broken_blocks_are_apart),
         cmocka_unit_test(rewrites_what_a_deletion_names),
         cmocka_unit_test(spans_cover_all_time),
         cmocka_unit_test(divides_shards),
