@@ -49,7 +49,7 @@ typedef enum fg_code (*fg_export_visit)(void *arg, const struct fg_export_profil
  * Each profile by itself, in no order: with the sample types it was sent with, or only that of
  * `type`. Where the compactor replaces what is being read it begins again, so a profile may come
  * twice, with the same labels and id; *ret_profiles counts it once. Spans and traces of samples are
- * left out. For a querier without ingesters.
+ * their labels span_id and trace_id. For a querier without ingesters.
  */
 enum fg_code fg_export_profiles(struct fg_querier *querier, const struct fg_export *what,
                                 fg_export_visit visit, void *arg, uint64_t *ret_profiles,

@@ -269,7 +269,7 @@ struct tenant_stats {
 enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stats,
                         struct fg_err *err) fg_must_check;
 
-/* A profile as it was sent, but for spans and traces of its samples. */
+/* A profile as it was sent. */
 struct one_profile {
     const struct fg_labels *labels; /* as stored: with __name__, without those made from the type */
     struct fg_id id;

@@ -5,6 +5,8 @@
  */
 #include "common/profile/pprof_write.h"
 
+#include "common/base/str.h"
+
 /* Field numbers of google/pprof's profile.proto. */
 enum profile_field {
     PROFILE_SAMPLE_TYPE = 1,
@@ -24,7 +26,8 @@ struct writing {
     const struct fg_tree *tree;
     struct fg_symbols used; /* what the samples refer to */
     struct fg_symbols_import import;
-    struct fg_buf part, list; /* a message inside, and a packed list in that */
+    struct fg_buf part, list; /* a message inside, and a packed list or a message in that */
+    struct fg_buf text;
     struct fg_buf *out;
 };
 
@@ -60,12 +63,37 @@ static void put_value_type(struct writing *writing, unsigned field, struct fg_sl
 
 /* ---- samples ---- */
 
+/* Nothing for what is 0 as a whole: there is none. */
+static void put_hex_label(struct writing *writing, const char *name, const uint8_t *bytes,
+                          size_t len)
+{
+    static const uint8_t none[FG_ID_BYTES];
+
+    if (memcmp(bytes, none, len) == 0)
+        return;
+    fg_buf_clear(&writing->text);
+    fg_buf_hex(&writing->text, bytes, len);
+    fg_buf_clear(&writing->list);
+    put_number(&writing->list, 1, fg_symbols_string(&writing->used, fg_cstr(name)));
+    put_number(&writing->list, 2, fg_symbols_string(&writing->used, fg_buf_slice(&writing->text)));
+    put_bytes(&writing->part, 3, fg_buf_slice(&writing->list));
+}
+
+static void put_link(struct writing *writing, const struct fg_link *link)
+{
+    uint8_t span[FG_ID_BYTES];
+
+    fg_id_put(span, (struct fg_id){.lo = link->span_id});
+    put_hex_label(writing, "span_id", span, sizeof link->span_id);
+    put_hex_label(writing, "trace_id", link->trace_id, sizeof link->trace_id);
+}
+
 /*
- * node FG_TREE_ROOT: the sample without a stack. Its values are a column of all values, stride from
- * one to the next.
+ * node FG_TREE_ROOT: the sample without a stack; link NULL: without a span. Its values are a column
+ * of all values, stride from one to the next.
  */
 static void put_sample(struct writing *writing, uint32_t node, const int64_t *values,
-                       uint32_t n_values, uint32_t stride)
+                       uint32_t n_values, uint32_t stride, const struct fg_link *link)
 {
     const struct fg_tree *tree = writing->tree;
 
@@ -81,6 +109,8 @@ static void put_sample(struct writing *writing, uint32_t node, const int64_t *va
     for (uint32_t i = 0; i < n_values; i++)
         fg_buf_varint(&writing->list, (uint64_t)values[(size_t)i * stride]);
     put_bytes(&writing->part, 2, fg_buf_slice(&writing->list));
+    if (link != NULL)
+        put_link(writing, link);
     put_part(writing, PROFILE_SAMPLE);
 }
 
@@ -91,16 +121,22 @@ static void put_tree(struct writing *writing)
 
     for (uint32_t i = 0; i < tree->n_nodes && !writing->out->full; i++)
         if (tree->self[i] != 0)
-            put_sample(writing, i, &tree->self[i], 1, 0);
+            put_sample(writing, i, &tree->self[i], 1, 0, NULL);
     if (tree->root_self != 0)
-        put_sample(writing, FG_TREE_ROOT, &tree->root_self, 1, 0);
+        put_sample(writing, FG_TREE_ROOT, &tree->root_self, 1, 0, NULL);
 }
 
 static void put_samples(struct writing *writing, const struct fg_pprof_samples *samples)
 {
-    for (uint32_t i = 0; i < samples->count && !writing->out->full; i++)
+    uint32_t next = 0;
+
+    for (uint32_t i = 0; i < samples->count && !writing->out->full; i++) {
+        bool linked = next < samples->n_links && samples->links[next].sample == i;
+
         put_sample(writing, samples->nodes[i], samples->values + i, samples->n_types,
-                   samples->count);
+                   samples->count, linked ? &samples->links[next] : NULL);
+        next += linked;
+    }
 }
 
 /* ---- tables ---- */
@@ -208,6 +244,7 @@ static void begin(struct writing *writing, const struct fg_tree *tree, struct fg
     writing->out = out;
     fg_buf_init(&writing->part, out->max_bytes);
     fg_buf_init(&writing->list, out->max_bytes);
+    fg_buf_init(&writing->text, 2 * (size_t)FG_ID_BYTES);
     fg_symbols_init(&writing->used);
     fg_symbols_import_init(&writing->import, &writing->used, &tree->symbols);
 }
@@ -216,6 +253,7 @@ static void done(struct writing *writing)
 {
     fg_symbols_import_done(&writing->import);
     fg_symbols_done(&writing->used);
+    fg_buf_done(&writing->text);
     fg_buf_done(&writing->list);
     fg_buf_done(&writing->part);
 }

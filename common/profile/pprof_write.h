@@ -25,6 +25,8 @@ struct fg_pprof_samples {
     const uint32_t *nodes; /* [count]; FG_TREE_ROOT: the empty stack */
     const int64_t *values; /* [n_types][count] */
     uint32_t n_types, count;
+    const struct fg_link *links; /* go out as labels of their samples: span_id, trace_id */
+    uint32_t n_links;            /* ascending by sample, one of each at most */
 };
 
 /* Of the head's type only what it says of the period counts, and 0 is a period like any other. */

@@ -53,7 +53,7 @@ static const char notes[] =
     "\n"
     "--split writes DIR/SERVICE-HASH/DAY/TIME-ID.pb.gz for each profile, and their labels into\n"
     "DIR/SERVICE-HASH/.series, which flamegrid push --dir DIR sends them with. Without a TYPE all\n"
-    "sample types are in a file. Spans and traces of samples are left out.\n"
+    "sample types are in a file. Samples have their spans and traces as labels.\n"
     "\n"
     "Settings say where the bucket is, as for all of flamegrid bucket: --config FILE, --data DIR,\n"
     "--bucket.type s3 and so on, or FG_... in the environment. --querier.answer_max_bytes is how\n"

@@ -15,6 +15,21 @@ struct each {
     struct fg_block_samples *samples;
     struct row *
         *rows; /* of each part of the batch, [its n_profiles]; NULL: nothing is asked of it */
+
+    /* Spans and traces: pages as they were stored, and the one of the samples at hand. */
+    struct fg_cache_entry ***links; /* of each part of the batch, [its pages of EXM] */
+    size_t links_bytes;             /* of these entries */
+    struct fg_arena *links_arena;
+    struct fg_block_exemplars linked;
+    uint32_t next_linked;
+};
+
+/* What goes out as one sample: one with a span, or what is left of a stack without these. */
+struct going {
+    uint32_t rank;
+    const uint64_t *values; /* of all types */
+    size_t stride;
+    const struct fg_block_exemplar *link; /* NULL: none */
 };
 
 static struct row *rows_of(const struct each *each, const struct part *part)
@@ -61,6 +76,92 @@ static enum fg_code take_ids(struct each *each, struct part *part, uint32_t numb
     return FG_OK;
 }
 
+/* ---- spans and traces ---- */
+
+static enum fg_code keep_links(struct each *each, const struct part *part, uint32_t number,
+                               struct fg_cache_entry *entry, struct fg_err *err)
+{
+    each->links_bytes += page_of(entry).len;
+    if (each->links_bytes > each->reader.question->querier->blocks->memory_max_bytes)
+        return blocks_too_large(err);
+    each->links[part - each->reader.batch][number] = fg_cache_ref(entry);
+    return FG_OK;
+}
+
+static void drop_links(struct each *each)
+{
+    for (uint32_t i = 0; each->links != NULL && i < each->reader.n_batch; i++) {
+        const struct part *part = &each->reader.batch[i];
+
+        for (uint32_t k = 0; each->links[i] != NULL && k < part->index->pages[FG_BLOCK_EXM].count;
+             k++)
+            fg_cache_unref(each->links[i][k]);
+    }
+    each->links = NULL;
+    each->links_bytes = 0;
+}
+
+/* Pages of EXM have the same profiles as those of SMP; where a part has none that is all. */
+static enum fg_code open_links(struct each *each, const struct part *part, uint32_t first,
+                               struct fg_err *err)
+{
+    const struct fg_block_pages *pages = &part->index->pages[FG_BLOCK_EXM];
+    struct fg_cache_entry **entries = each->links[part - each->reader.batch];
+
+    fg_arena_reset(each->links_arena);
+    each->linked.count = each->next_linked = 0;
+    for (uint32_t i = 0; i < pages->count; i++)
+        if (pages->pages[i].first == first && entries[i] != NULL)
+            return fg_block_exemplars_parse(part->index, i, page_of(entries[i]), each->links_arena,
+                                            &each->linked, err);
+    return FG_OK;
+}
+
+/* Those of a profile; the next call is about a later one. */
+static struct fg_block_exemplars links_of(struct each *each, uint32_t profile)
+{
+    struct fg_block_exemplars links = {NULL, 0};
+
+    while (each->next_linked < each->linked.count &&
+           each->linked.items[each->next_linked].profile < profile)
+        each->next_linked++;
+    links.items = each->linked.items + each->next_linked;
+    while (each->next_linked < each->linked.count &&
+           each->linked.items[each->next_linked].profile == profile) {
+        each->next_linked++;
+        links.count++;
+    }
+    return links;
+}
+
+/* Samples with a span are part of the samples, too: what is left of these without them. */
+static enum fg_code take_out(const struct each *each, const struct fg_block_sample_set *set,
+                             const struct fg_block_exemplars *links, uint64_t **ret_rest,
+                             struct fg_err *err)
+{
+    size_t n = (size_t)set->n_types * set->count;
+    uint64_t *rest = fg_arena_new(each->reader.arena, uint64_t, n);
+    uint32_t at = 0;
+
+    if (rest == NULL)
+        return blocks_too_large(err);
+    if (n > 0)
+        memcpy(rest, set->values, n * sizeof *rest);
+    for (uint32_t i = 0; i < links->count; i++) {
+        const struct fg_block_exemplar *link = &links->items[i];
+
+        while (at < set->count && set->ranks[at] < link->rank)
+            at++;
+        if (at == set->count || set->ranks[at] != link->rank)
+            return fg_fail(err, FG_E_CORRUPT, "EXM: profile %u has no stack %u", link->profile,
+                           link->rank);
+        for (uint32_t t = 0; t < set->n_types; t++)
+            rest[(size_t)t * set->count + at] -= link->values[t];
+    }
+    *ret_rest = rest;
+    return FG_OK;
+}
+
 /* ---- profiles ---- */
 
 /* The types that go out, as numbers of the series' schema; returns how many. */
@@ -77,35 +178,74 @@ static uint32_t choose_types(const struct each *each, const struct part *part,
     return n;
 }
 
-/* Samples that have a value of one of the types; *ret_samples is the arena's. */
-static enum fg_code pick(const struct each *each, const struct fg_block_tree *tree,
-                         const struct fg_block_sample_set *set, const uint32_t *numbers,
-                         struct fg_pprof_samples *samples, struct fg_err *err)
+/* Has it a value of one of the types? */
+static bool has_any(const struct going *going, const uint32_t *numbers, uint32_t n_types)
+{
+    uint64_t any = 0;
+
+    for (uint32_t t = 0; t < n_types; t++)
+        any |= going->values[numbers[t] * going->stride];
+    return any != 0;
+}
+
+/* What goes out of a profile; *ret_going is the arena's. */
+static enum fg_code pick(const struct each *each, const struct fg_block_sample_set *set,
+                         const struct fg_block_exemplars *links, const uint32_t *numbers,
+                         uint32_t n_types, struct going **ret_going, uint32_t *ret_n,
+                         struct fg_err *err)
+{
+    struct going *going =
+        fg_arena_new(each->reader.arena, struct going, (size_t)set->count + links->count);
+    uint64_t *rest = NULL;
+    uint32_t n = 0;
+
+    if (going == NULL)
+        return blocks_too_large(err);
+    if (take_out(each, set, links, &rest, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < set->count; i++) {
+        going[n] = (struct going){set->ranks[i], rest + i, set->count, NULL};
+        n += has_any(&going[n], numbers, n_types);
+    }
+    for (uint32_t i = 0; i < links->count; i++) {
+        const struct fg_block_exemplar *link = &links->items[i];
+
+        going[n] = (struct going){link->rank, link->values, 1, link};
+        n += has_any(&going[n], numbers, n_types);
+    }
+    *ret_going = going;
+    *ret_n = n;
+    return FG_OK;
+}
+
+/* As pprof has them: columns, and the links by themselves. */
+static enum fg_code lay_out(const struct each *each, const struct fg_block_tree *tree,
+                            const struct going *going, uint32_t n, const uint32_t *numbers,
+                            struct fg_pprof_samples *samples, struct fg_err *err)
 {
     struct fg_arena *arena = each->reader.arena;
-    uint32_t *nodes = fg_arena_new(arena, uint32_t, set->count), *from, n = 0;
-    int64_t *values = fg_arena_new(arena, int64_t, (size_t)set->count * samples->n_types);
+    uint32_t *nodes = fg_arena_new(arena, uint32_t, n);
+    int64_t *values = fg_arena_new(arena, int64_t, (size_t)n * samples->n_types);
+    struct fg_link *links = fg_arena_new(arena, struct fg_link, n);
 
-    from = fg_arena_new(arena, uint32_t, set->count);
-    if (nodes == NULL || values == NULL || from == NULL)
+    if (nodes == NULL || values == NULL || links == NULL)
         return blocks_too_large(err);
-    for (uint32_t i = 0; i < set->count; i++) {
-        uint64_t any = 0;
-
-        for (uint32_t t = 0; t < samples->n_types; t++)
-            any |= set->values[(size_t)numbers[t] * set->count + i];
-        if (any == 0)
-            continue;
-        nodes[n] = tree->nodes[set->ranks[i]] == 0 ? FG_TREE_ROOT : tree->nodes[set->ranks[i]] - 1;
-        from[n++] = i;
-    }
-    for (uint32_t t = 0; t < samples->n_types; t++)
-        for (uint32_t i = 0; i < n; i++)
-            values[(size_t)t * n + i] =
-                (int64_t)set->values[(size_t)numbers[t] * set->count + from[i]];
     samples->nodes = nodes;
     samples->values = values;
+    samples->links = links;
     samples->count = n;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t node = tree->nodes[going[i].rank];
+
+        nodes[i] = node == 0 ? FG_TREE_ROOT : node - 1;
+        for (uint32_t t = 0; t < samples->n_types; t++)
+            values[(size_t)t * n + i] = (int64_t)going[i].values[numbers[t] * going[i].stride];
+        if (going[i].link == NULL)
+            continue;
+        links[samples->n_links].sample = i;
+        links[samples->n_links].span_id = going[i].link->span_id;
+        memcpy(links[samples->n_links++].trace_id, going[i].link->trace_id, FG_ID_BYTES);
+    }
     return FG_OK;
 }
 
@@ -124,21 +264,33 @@ static enum fg_code make_types(const struct each *each, const struct fg_block_sc
     return FG_OK;
 }
 
+static enum fg_code make_samples(struct each *each, const struct part *part,
+                                 const struct span *span, uint32_t number,
+                                 struct fg_pprof_samples *samples, struct fg_err *err)
+{
+    const struct fg_block_schema *schema = part->index->series[span->series].schema;
+    struct fg_block_exemplars links = links_of(each, number);
+    uint32_t numbers[FG_BATCH_TYPES_MAX], n = 0;
+    struct fg_block_sample_set set;
+    struct going *going = NULL;
+
+    if (fg_block_samples_read(each->samples, number, &set, err) != FG_OK)
+        return err->code;
+    samples->n_types = choose_types(each, part, span, set.n_types, numbers);
+    if (make_types(each, schema, numbers, samples, err) != FG_OK ||
+        pick(each, &set, &links, numbers, samples->n_types, &going, &n, err) != FG_OK)
+        return err->code;
+    return lay_out(each, tree_of(part->tree_entry), going, n, numbers, samples, err);
+}
+
 static enum fg_code visit_profile(struct each *each, const struct part *part,
                                   const struct span *span, uint32_t number, struct fg_err *err)
 {
     const struct fg_block_series_row *series = &part->index->series[span->series];
-    const struct fg_block_tree *tree = tree_of(part->tree_entry);
     const struct row *row = &rows_of(each, part)[number];
-    struct fg_block_sample_set set;
     struct fg_pprof_samples samples = {0};
-    uint32_t numbers[FG_BATCH_TYPES_MAX];
 
-    if (fg_block_samples_read(each->samples, number, &set, err) != FG_OK)
-        return err->code;
-    samples.n_types = choose_types(each, part, span, set.n_types, numbers);
-    if (make_types(each, series->schema, numbers, &samples, err) != FG_OK ||
-        pick(each, tree, &set, numbers, &samples, err) != FG_OK)
+    if (make_samples(each, part, span, number, &samples, err) != FG_OK)
         return err->code;
     if (samples.count == 0)
         return FG_OK;
@@ -147,7 +299,7 @@ static enum fg_code visit_profile(struct each *each, const struct part *part,
                        &(struct one_profile){
                            .labels = &series->labels,
                            .id = row->id,
-                           .tree = &tree->tree,
+                           .tree = &tree_of(part->tree_entry)->tree,
                            .samples = samples,
                            .head = {.type = {.period_type = series->schema->period_type.type,
                                              .period_unit = series->schema->period_type.unit},
@@ -186,7 +338,8 @@ static enum fg_code take_samples(struct each *each, struct part *part, uint32_t 
     at = rows_spans(part, page->first, page->items, &end);
     if (at == end)
         return FG_OK;
-    if (fg_block_samples_open(each->samples, part->index, number, bytes, err) != FG_OK)
+    if (fg_block_samples_open(each->samples, part->index, number, bytes, err) != FG_OK ||
+        open_links(each, part, page->first, err) != FG_OK)
         return err->code;
     for (; at < end; at++)
         if (visit_span(each, part, &part->spans[at], page, err) != FG_OK)
@@ -208,6 +361,8 @@ static enum fg_code visit_item(void *arg, const struct fetch_item *item, struct 
         return take_rows(each, item->part, item->number, page_of(item->entry), err);
     if (item->kind == FG_BLOCK_PID)
         return take_ids(each, item->part, item->number, page_of(item->entry), err);
+    if (item->kind == FG_BLOCK_EXM)
+        return keep_links(each, item->part, item->number, item->entry, err);
     return take_samples(each, item->part, item->number, page_of(item->entry), err);
 }
 
@@ -217,9 +372,14 @@ static enum fg_code list_part(struct each *each, struct fetch_list *list, struct
     static const struct {
         uint32_t kind;
         unsigned phase;
-    } pages[] = {{FG_BLOCK_IDX, 0}, {FG_BLOCK_PID, 0}, {FG_BLOCK_SMP, 1}};
+    } pages[] = {{FG_BLOCK_IDX, 0}, {FG_BLOCK_PID, 0}, {FG_BLOCK_EXM, 0}, {FG_BLOCK_SMP, 1}};
     struct reader *reader = &each->reader;
+    uint32_t n_links = part->index->pages[FG_BLOCK_EXM].count;
+    struct fg_cache_entry **links = fg_arena_new(reader->arena, struct fg_cache_entry *, n_links);
 
+    if (links == NULL)
+        return blocks_too_large(err);
+    each->links[part - reader->batch] = links;
     for (size_t i = 0; i < FG_COUNT(pages); i++) {
         const bool *marks = rows_marks(reader, part, pages[i].kind, false);
 
@@ -244,7 +404,8 @@ static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
     struct fetch_list list = {0};
 
     each->rows = fg_arena_new(reader->arena, struct row *, reader->n_batch);
-    if (each->rows == NULL)
+    each->links = fg_arena_new(reader->arena, struct fg_cache_entry **, reader->n_batch);
+    if (each->rows == NULL || each->links == NULL)
         return blocks_too_large(err);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct part *part = &reader->batch[i];
@@ -262,11 +423,15 @@ static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
 
 static enum fg_code read_all(struct each *each, struct fg_err *err)
 {
+    enum fg_code code;
+
     do {
-        if (reader_next(&each->reader, err) != FG_OK || fetch_batch(each, err) != FG_OK)
-            return err->code;
-    } while (each->reader.n_batch > 0);
-    return FG_OK;
+        code = reader_next(&each->reader, err);
+        if (code == FG_OK)
+            code = fetch_batch(each, err);
+        drop_links(each);
+    } while (code == FG_OK && each->reader.n_batch > 0);
+    return code;
 }
 
 enum fg_code blocks_profiles(struct question *question, const struct selection *selection,
@@ -278,11 +443,13 @@ enum fg_code blocks_profiles(struct question *question, const struct selection *
     if (question->snapshot == NULL)
         return FG_OK;
     each.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
+    each.links_arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
     code = reader_open(&each.reader, question, selection, selection->type_text, selection->start_ns,
                        selection->end_ns, OBJECTS_PROFILES, err);
     if (code == FG_OK)
         code = read_all(&each, err);
     reader_close(&each.reader);
+    fg_arena_destroy(each.links_arena);
     fg_block_samples_destroy(each.samples);
     return code;
 }

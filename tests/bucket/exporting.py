@@ -24,13 +24,15 @@ TYPES = [CPU, SAMPLES, DELAY, SPACE, INUSE]
 HEAP = (("alloc_space", "bytes"), ("inuse_space", "bytes"))
 LOCKS = (("contentions", "count"), ("delay", "nanoseconds"))
 ODD = 'ns/pod "a", {b=c}, ü, ../..'  # what a folder's or a name's syntax would trip over
+SPANS = ["%016x" % (0xfeed_0000_0000_0000 + number) for number in range(3)]
+TRACE = "0123456789abcdef" * 2
 PROFILES = 60
 STEP_S = 1800
 TIMEOUT_S = 120
 
 
-def series(labels, time_ns, stacks, types):
-    body = base64.b64encode(gzip.compress(pprof.make(stacks, time_ns, types))).decode()
+def series(labels, time_ns, stacks, types, labelled=()):
+    body = base64.b64encode(gzip.compress(pprof.make(stacks, time_ns, types, labelled))).decode()
     return {"labels": [{"name": name, "value": value} for name, value in labels.items()],
             "samples": [{"rawProfile": body}]}
 
@@ -44,7 +46,10 @@ def push_all(client, start_s):
         kinds = [({"__name__": "process_cpu", "service_name": "shop", **pod}, (("samples", "count"), ("cpu", "nanoseconds"))),
                  ({"__name__": "mutex", "service_name": "ns/shop", **pod}, LOCKS),
                  ({"__name__": "memory", "service_name": "shop"}, HEAP)]
-        request = {"series": [series(labels, time_ns, stacks, types) for labels, types in kinds]}
+        spans = [(("main", "work", "step_%d" % (number % 7)), (1, 7), {"profile_id": SPANS[number % 3]}),
+                 (("main",), (2, 5), {"span_id": SPANS[1], "trace_id": TRACE}), (("main", "odd"), (1, 3), {"trace_id": TRACE})]
+        request = {"series": [series(labels, time_ns, stacks, types, spans if number % 2 else ())
+                              for labels, types in kinds]}
         status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps(request),
                                    {"Content-Type": "application/json"})
         check(status == 200, "push: %d %s", status, body)
@@ -55,6 +60,10 @@ def answers(client, start_ms, end_ms):
     found = {kind: pprof.folded_json(client.merged_profile(kind, "{}", start_ms, end_ms)) for kind in TYPES}
     found["odd"] = client.merged_profile(DELAY, "{pod=%s}" % json.dumps(ODD, ensure_ascii=False), start_ms, end_ms)
     found["odd"] = pprof.folded_json(found["odd"])
+    for name, fields in [(span, {"spanSelector": [span]}) for span in SPANS] + [("trace", {"traceIdSelector": [TRACE]})]:
+        graph = client.ask("SelectMergeStacktraces", profileTypeID=SPACE, labelSelector="{}", start=start_ms, end=end_ms,
+                           **fields).get("flamegraph", {})
+        found[name] = int(graph.get("total", 0)), sorted(graph.get("names", []))
     sets = client.label_sets(["{}"], [], start_ms, end_ms)
     found["series"] = sorted(json.dumps(labels, sort_keys=True) for labels in sets)
     found["stats"] = client.ask("GetProfileStats")
@@ -111,6 +120,7 @@ def export_and_push_back(bucket, settings, folder):
         push_all(client, start_s)
         wanted = answers(client, start_ms, end_ms)
         check(len(wanted["series"]) == 3 * 2 + 3 * 2 + 2 and len(wanted["odd"]) > 1, "%s", wanted)
+        check(all(wanted[name][0] > 0 for name in [*SPANS, "trace"]), "spans: %s", wanted)
         status, body = client.send("POST", "/ingester/flush")
         check(status == 200, "flush: %d %s", status, body)
         on_data = [] if "s3" in settings else ["--data", server.data]

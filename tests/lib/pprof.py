@@ -23,8 +23,9 @@ def packed(field, values):
     return message(field, b"".join(map(varint, values)))
 
 
-def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanoseconds"))):
-    """stacks: {("root", ..., "leaf"): (value of each sample type, ...)}."""
+def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanoseconds")), labelled=()):
+    """stacks: {("root", ..., "leaf"): (value of each sample type, ...)}; labelled: (stack, values, {name: value})
+    of more samples."""
     strings = {"": 0}
     functions = {}
     out = bytearray()
@@ -37,9 +38,10 @@ def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanosecon
 
     for kind, unit in sample_types:
         out += value_type(1, kind, unit)
-    for stack, values in stacks.items():
+    for stack, values, labels in [(stack, values, {}) for stack, values in stacks.items()] + list(labelled):
         ids = [functions.setdefault(name, len(functions) + 1) for name in reversed(stack)]
-        out += message(2, packed(1, ids) + packed(2, values))
+        texts = [message(3, number(1, string(name)) + number(2, string(value))) for name, value in labels.items()]
+        out += message(2, packed(1, ids) + packed(2, values) + b"".join(texts))
     for name, id_ in functions.items():
         out += message(4, number(1, id_) + message(4, number(1, id_)))
         out += message(5, number(1, id_) + number(2, string(name)))

@@ -129,12 +129,45 @@ static void a_profile_has_all_its_types(void **state)
     slow_tree_add(&tree, "main", 4);
     slow_tree_add(&tree, "main;leaf", 7);
     fg_buf_init(&out, 4096);
-    fg_pprof_write_samples(&tree, &(struct fg_pprof_samples){names, nodes, values, 2, 2}, &head,
-                           &out);
+    fg_pprof_write_samples(&tree, &(struct fg_pprof_samples){names, nodes, values, 2, 2, NULL, 0},
+                           &head, &out);
     assert_memory_equal(out.ptr, types, sizeof types - 1);
     assert_memory_equal(out.ptr + sizeof types - 1, samples, sizeof samples - 1);
     /* time, duration, an empty period type and no period */
     assert_memory_equal(out.ptr + out.len - 6, "\x48\x05\x50\x06\x5a\x00", 6);
+    fg_buf_done(&out);
+    fg_tree_done(&tree);
+}
+
+/* One without, one with a span, one with a trace only. */
+static void links_are_labels_of_their_samples(void **state)
+{
+    static const char want[] = "\x12\x06\x0a\x01\x01\x12\x01\x01"
+                               "\x12\x0c\x0a\x01\x01\x12\x01\x02\x1a\x04\x08\x04\x10\x05"
+                               "\x12\x0c\x0a\x01\x01\x12\x01\x03\x1a\x04\x08\x06\x10\x07";
+    static const char texts[] = "\x32\x07span_id\x32\x10"
+                                "00000000deadbeef\x32\x08trace_id\x32\x20"
+                                "000102030405060708090a0b0c0d0e0f";
+    static const struct fg_value_type cpu_type = {FG_LIT("cpu"), FG_LIT("nanoseconds")};
+    struct fg_link links[2] = {{.sample = 1}, {.sample = 2}};
+    static const int64_t values[] = {1, 2, 3};
+    static const uint32_t nodes[] = {0, 0, 0};
+    struct fg_pprof_head head = {.time_ns = 5};
+    struct fg_tree tree;
+    struct fg_buf out;
+
+    (void)state;
+    links[0].span_id =
+        fg_id_get((const uint8_t[FG_ID_BYTES]){0, 0, 0, 0, 0xde, 0xad, 0xbe, 0xef}).lo;
+    for (uint8_t i = 0; i < FG_ID_BYTES; i++)
+        links[1].trace_id[i] = i;
+    fg_tree_init(&tree);
+    slow_tree_add(&tree, "main", 4);
+    fg_buf_init(&out, 4096);
+    fg_pprof_write_samples(
+        &tree, &(struct fg_pprof_samples){&cpu_type, nodes, values, 1, 3, links, 2}, &head, &out);
+    assert_true(fg_slice_search(fg_buf_slice(&out), texts) != SIZE_MAX);
+    assert_memory_equal(out.ptr + 6, want, sizeof want - 1);
     fg_buf_done(&out);
     fg_tree_done(&tree);
 }
@@ -146,6 +179,7 @@ int main(void)
         cmocka_unit_test(locations_and_mappings_keep_all_fields),
         cmocka_unit_test(a_value_without_a_stack_is_a_sample_without_locations),
         cmocka_unit_test(a_profile_has_all_its_types),
+        cmocka_unit_test(links_are_labels_of_their_samples),
         cmocka_unit_test(no_values_are_no_bytes_and_a_cap_is_told),
     };
 
