@@ -3,7 +3,7 @@
 #include "common/manifest/blocks.h"
 #include "common/run/log.h"
 #include "compactor/compactor.h"
-#include "tests/lib/http_ask.h"
+#include "tests/lib/served.h"
 #include "tests/lib/tenants.h"
 
 #include <setjmp.h>
@@ -14,18 +14,13 @@
 #include <cmocka.h>
 
 struct fixture {
-    struct fg_budget budget;
-    struct fg_registry *registry;
-    struct fg_work *work;
-    struct fg_loop *loop;
-    struct fg_http_server *server;
+    struct served served;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct fg_bucket *bucket;
     struct compactor_settings settings;
     struct compactor *compactor;
     char scratch[64];
-    struct fg_buf answer;
     _Atomic unsigned told; /* of deletions */
 };
 
@@ -39,19 +34,13 @@ static void on_deletion(void *arg)
 static int setup(void **state)
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {2, 16}};
-    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fixture *f = fg_new(struct fixture);
     struct fg_conf_section section = {"compactor", compactor_fields, compactor_n_fields,
                                       &f->settings};
     struct fg_err err;
 
-    fg_budget_init(&f->budget, (size_t)64 << 20);
-    f->registry = fg_registry_create();
-    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
-    f->loop = fg_loop_create("http-0");
-    fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
-    f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
-    f->tenants = tenants_make(&f->limits, NULL, true, f->registry);
+    served_open(&f->served, lanes);
+    f->tenants = tenants_make(&f->limits, NULL, true, f->served.registry);
     f->bucket = fg_bucket_memory();
     fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
                            NULL, 0, &err) == FG_OK);
@@ -61,17 +50,16 @@ static int setup(void **state)
     fg_assert(compactor_create(&(struct compactor_config){.settings = &f->settings,
                                                           .bucket = f->bucket,
                                                           .scratch = f->scratch,
-                                                          .work = f->work,
+                                                          .work = f->served.work,
                                                           .tenants = f->tenants,
-                                                          .registry = f->registry,
+                                                          .registry = f->served.registry,
                                                           .clock = fg_clock_real(),
                                                           .on_deletion = on_deletion,
                                                           .on_deletion_arg = f},
                                &f->compactor, &err) == FG_OK);
-    compactor_routes(f->compactor, f->server);
+    compactor_routes(f->compactor, f->served.server);
     fg_assert(compactor_start(f->compactor, &err) == FG_OK);
-    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
-    fg_buf_init(&f->answer, (size_t)16 << 20);
+    served_start(&f->served);
     *state = f;
     return 0;
 }
@@ -80,17 +68,12 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    fg_http_server_stop(f->server);
+    served_stop(&f->served);
     compactor_stop(f->compactor);
-    fg_work_destroy(f->work);
-    fg_http_server_destroy(f->server);
-    fg_loop_stop(f->loop);
-    fg_loop_destroy(f->loop);
     compactor_destroy(f->compactor);
     fg_bucket_close(f->bucket);
     tenants_free(f->tenants, &f->limits);
-    fg_registry_destroy(f->registry);
-    fg_buf_done(&f->answer);
+    served_close(&f->served);
     (void)rmdir(f->scratch);
     free(f);
     return 0;
@@ -102,7 +85,7 @@ static unsigned ask(struct fixture *f, const char *line, const char *tenant)
 
     (void)snprintf(request, sizeof request, "%s HTTP/1.1%s%s", line,
                    tenant == NULL ? "" : "\r\nX-Scope-OrgID: ", tenant == NULL ? "" : tenant);
-    return http_ask(fg_http_server_port(f->server), request, NULL, &f->answer);
+    return served_ask(&f->served, request, NULL);
 }
 
 static void expect(struct fixture *f, const char *line, const char *tenant, unsigned status,
@@ -110,8 +93,8 @@ static void expect(struct fixture *f, const char *line, const char *tenant, unsi
 {
     print_message("  %s\n", line);
     assert_int_equal(ask(f, line, tenant), status);
-    if (strstr(http_ask_body(&f->answer), part) == NULL)
-        fail_msg("%s", http_ask_body(&f->answer));
+    if (strstr(http_ask_body(&f->served.answer), part) == NULL)
+        fail_msg("%s", http_ask_body(&f->served.answer));
 }
 
 #define SHOP "selector=%7Bservice_name%3D%22shop%22%7D"

@@ -2,8 +2,8 @@
  * written for them: what becomes of uploads. */
 #include "common/ring/shard.h"
 #include "distributor/upload.h"
-#include "tests/lib/http_ask.h"
 #include "tests/lib/push_ring.h"
+#include "tests/lib/served.h"
 #include "tests/lib/tenants.h"
 
 #include <sched.h>
@@ -23,16 +23,11 @@ static const struct push_answer well[] = {{.code = FG_OK}};
 
 struct fixture {
     struct push_ring ring;
-    struct fg_budget budget;
-    struct fg_registry *registry;
-    struct fg_work *work;
-    struct fg_loop *loop;
-    struct fg_http_server *server;
+    struct served served;
     struct distributor_settings settings;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct distributor *distributor;
-    struct fg_buf answer;
 };
 
 /* --- fixture --- */
@@ -52,31 +47,23 @@ static void load_settings(struct distributor_settings *settings)
 static int open_with(void **state, unsigned dead, void (*change)(struct fg_limit_settings *limits))
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {2, 16}};
-    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fixture *f = fg_new(struct fixture);
-    struct fg_err err;
 
     push_ring_open(&f->ring, dead);
     for (unsigned i = ANN; i <= DAN; i++)
         push_ring_script(&f->ring, i, well, 1);
     load_settings(&f->settings);
-    fg_budget_init(&f->budget, (size_t)64 << 20);
-    f->registry = fg_registry_create();
-    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
-    f->loop = fg_loop_create("http-0");
-    fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
-    f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
-    f->tenants = tenants_make(&f->limits, change, false, f->registry);
+    served_open(&f->served, lanes);
+    f->tenants = tenants_make(&f->limits, change, false, f->served.registry);
     f->distributor = distributor_create(&(struct distributor_config){.settings = &f->settings,
                                                                      .watch = f->ring.watch,
                                                                      .peers = f->ring.peers,
-                                                                     .work = f->work,
+                                                                     .work = f->served.work,
                                                                      .tenants = f->tenants,
-                                                                     .registry = f->registry,
+                                                                     .registry = f->served.registry,
                                                                      .clock = fg_clock_real()});
-    distributor_routes(f->distributor, f->server);
-    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
-    fg_buf_init(&f->answer, (size_t)1 << 20);
+    distributor_routes(f->distributor, f->served.server);
+    served_start(&f->served);
     *state = f;
     return 0;
 }
@@ -100,27 +87,22 @@ static int close_all(void **state)
 {
     struct fixture *f = *state;
 
-    fg_http_server_stop(f->server);
-    fg_http_server_destroy(f->server);
-    fg_work_destroy(f->work);
-    fg_loop_stop(f->loop);
-    fg_loop_destroy(f->loop);
+    served_stop(&f->served);
     distributor_stop(f->distributor);
     distributor_destroy(f->distributor);
     push_ring_close(&f->ring);
     tenants_free(f->tenants, &f->limits);
-    fg_registry_destroy(f->registry);
-    fg_buf_done(&f->answer);
+    served_close(&f->served);
     free(f);
     return 0;
 }
 
 static void expect(struct fixture *f, unsigned status, const char *text)
 {
-    unsigned got = http_ask(fg_http_server_port(f->server), INGEST, STACKS, &f->answer);
+    unsigned got = served_ask(&f->served, INGEST, STACKS);
 
-    if (got != status || strstr(http_ask_body(&f->answer), text) == NULL)
-        fail_msg("%u: %s\nnot %u: %s", got, http_ask_body(&f->answer), status, text);
+    if (got != status || strstr(http_ask_body(&f->served.answer), text) == NULL)
+        fail_msg("%u: %s\nnot %u: %s", got, http_ask_body(&f->served.answer), status, text);
 }
 
 /* Until stragglers are answered. */
@@ -178,7 +160,7 @@ static void too_few_are_an_answer(void **state)
 
     f->settings.push_retry_ns = 0;
     expect(f, 503, "2 of 3 ingesters that own this series are needed, 1 answered: ");
-    assert_true(http_ask_head_has(&f->answer, "Retry-After: "));
+    assert_true(http_ask_head_has(&f->served.answer, "Retry-After: "));
 }
 
 /* Two are away for three rounds. */
@@ -252,7 +234,7 @@ static void full_ingesters_are_an_answer(void **state)
     push_ring_script(&f->ring, ANN, full, 1);
     push_ring_script(&f->ring, BOB, full, 1);
     expect(f, 429, "as the test says");
-    assert_true(http_ask_head_has(&f->answer, "Retry-After: "));
+    assert_true(http_ask_head_has(&f->served.answer, "Retry-After: "));
     expect(f, 200, "");
 }
 
@@ -330,14 +312,14 @@ static uint64_t send_many(struct fixture *f, uint16_t first)
         {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}};
     struct many many = {.upload = {.interface = &interface,
                                    .distributor = f->distributor,
-                                   .home = f->loop,
+                                   .home = f->served.loop,
                                    .tenant = FG_LIT("anonymous")}};
     unsigned before = push_ring_count(&f->ring, ANN);
     uint64_t seen = 0;
 
     assert_int_equal(sem_init(&many.answered, 0, 0), 0);
     push_ring_script(&f->ring, CAT, full, FG_COUNT(full)); /* so that both others are heard */
-    fg_loop_call(f->loop, start_many, &many);
+    fg_loop_call(f->served.loop, start_many, &many);
     while (sem_wait(&many.answered) != 0)
         continue;
     assert_int_equal(many.upload.err.code, FG_OK);

@@ -2,7 +2,7 @@
  * tenant's limits let through. */
 #include "distributor/distributor.h"
 #include "proto/inner.pb-c.h"
-#include "tests/lib/http_ask.h"
+#include "tests/lib/served.h"
 #include "tests/lib/tenants.h"
 
 #include <setjmp.h>
@@ -18,18 +18,13 @@ enum { RESULTS_MAX = 16 };
 #define NEWEST "1700003600"
 
 struct fixture {
-    struct fg_budget budget;
-    struct fg_registry *registry;
-    struct fg_work *work;
-    struct fg_loop *loop;
-    struct fg_http_server *server;
+    struct served served;
     struct distributor_settings settings;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct distributor *distributor;
     struct fg_clock_manual clock;
     struct fg_peer peer;
-    struct fg_buf answer;
 };
 
 /* --- fixture --- */
@@ -77,29 +72,21 @@ static void load_settings(struct distributor_settings *settings)
 static int setup_with(void **state, bool tenants, void (*change)(struct fg_limit_settings *limits))
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {1, 16}};
-    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fixture *f = fg_new(struct fixture);
-    struct fg_err err;
 
     load_settings(&f->settings);
-    fg_budget_init(&f->budget, (size_t)64 << 20);
     fg_clock_manual_init(&f->clock, NOW * FG_SECOND_NS);
     f->peer.ops = &peer_ops;
-    f->registry = fg_registry_create();
-    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
-    f->loop = fg_loop_create("http-0");
-    fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
-    f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
-    f->tenants = tenants_make(&f->limits, change, tenants, f->registry);
+    served_open(&f->served, lanes);
+    f->tenants = tenants_make(&f->limits, change, tenants, f->served.registry);
     f->distributor = distributor_create(&(struct distributor_config){.settings = &f->settings,
                                                                      .ingester = &f->peer,
-                                                                     .work = f->work,
+                                                                     .work = f->served.work,
                                                                      .tenants = f->tenants,
-                                                                     .registry = f->registry,
+                                                                     .registry = f->served.registry,
                                                                      .clock = &f->clock.clock});
-    distributor_routes(f->distributor, f->server);
-    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
-    fg_buf_init(&f->answer, (size_t)1 << 20);
+    distributor_routes(f->distributor, f->served.server);
+    served_start(&f->served);
     *state = f;
     return 0;
 }
@@ -108,16 +95,11 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    fg_http_server_stop(f->server);
-    fg_http_server_destroy(f->server);
-    fg_work_destroy(f->work);
-    fg_loop_stop(f->loop);
-    fg_loop_destroy(f->loop);
+    served_stop(&f->served);
     distributor_stop(f->distributor);
     distributor_destroy(f->distributor);
     tenants_free(f->tenants, &f->limits);
-    fg_registry_destroy(f->registry);
-    fg_buf_done(&f->answer);
+    served_close(&f->served);
     free(f);
     return 0;
 }
@@ -126,9 +108,9 @@ static void expect(struct fixture *f, const char *request, const char *body, uns
                    const char *text)
 {
     print_message("  %s\n", request);
-    assert_int_equal(http_ask(fg_http_server_port(f->server), request, body, &f->answer), status);
-    if (strstr(http_ask_body(&f->answer), text) == NULL)
-        fail_msg("%s\nwithout: %s", http_ask_body(&f->answer), text);
+    assert_int_equal(served_ask(&f->served, request, body), status);
+    if (strstr(http_ask_body(&f->served.answer), text) == NULL)
+        fail_msg("%s\nwithout: %s", http_ask_body(&f->served.answer), text);
 }
 
 /* --- tests --- */

@@ -6,8 +6,8 @@
 #include "common/profile/tree.h"
 #include "proto/inner.pb-c.h"
 #include "querier/querier.h"
-#include "tests/lib/http_ask.h"
 #include "tests/lib/ring_bucket.h"
+#include "tests/lib/served.h"
 #include "tests/lib/tenants.h"
 #include "tests/unit/querier/fake_peer.h"
 
@@ -24,11 +24,7 @@ enum { PEERS = 2 };
 #define BASE "\"profileTypeID\":\"" CPU "\",\"labelSelector\":\"{}\"," WHEN
 
 struct fixture {
-    struct fg_budget budget;
-    struct fg_registry *registry;
-    struct fg_work *work;
-    struct fg_loop *loop;
-    struct fg_http_server *server;
+    struct served served;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct fg_querier *querier;
@@ -37,7 +33,6 @@ struct fixture {
     struct fg_peers *to_peers;
     struct fg_clock_manual clock;
     struct fake_peer peers[PEERS];
-    struct fg_buf answer; /* head and body, NUL at the end */
 };
 
 /* --- fixture --- */
@@ -60,7 +55,7 @@ static void make_ring(struct fixture *f)
                                                                    .store = {1 + k, 1},
                                                                    .revision = 1 + i});
     }
-    f->ring = ring_bucket_watch(f->bucket, f->registry);
+    f->ring = ring_bucket_watch(f->bucket, f->served.registry);
     f->to_peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 8, .peers_max = 8});
 }
 
@@ -68,30 +63,22 @@ static int setup_with(void **state, unsigned threads,
                       void (*change)(struct fg_limit_settings *limits))
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
-    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fixture *f = fg_new(struct fixture);
-    struct fg_err err;
 
-    fg_budget_init(&f->budget, (size_t)64 << 20);
     fg_clock_manual_init(&f->clock, NOW * FG_SECOND_NS);
     f->clock.mono_ns = fg_mono_ns(fg_clock_real()); /* deadlines of calls are real */
-    f->registry = fg_registry_create();
-    fg_assert(fg_work_create("test", lanes, &f->work, &err) == FG_OK);
-    f->loop = fg_loop_create("http-0");
-    fg_assert(fg_loop_start(f->loop, &err) == FG_OK);
-    f->server = fg_http_server_create(&config, &f->budget, f->work, f->registry);
+    served_open(&f->served, lanes);
     make_ring(f);
-    f->tenants = tenants_make(&f->limits, change, false, f->registry);
+    f->tenants = tenants_make(&f->limits, change, false, f->served.registry);
     f->querier = fg_querier_create(&(struct fg_querier_config){.ring = f->ring,
                                                                .peers = f->to_peers,
                                                                .hedge_after_ns = FG_MINUTE_NS,
-                                                               .work = f->work,
+                                                               .work = f->served.work,
                                                                .tenants = f->tenants,
-                                                               .registry = f->registry,
+                                                               .registry = f->served.registry,
                                                                .clock = &f->clock.clock});
-    fg_querier_routes(f->querier, f->server);
-    fg_assert(fg_http_server_start(f->server, "127.0.0.1:0", &f->loop, 1, &err) == FG_OK);
-    fg_buf_init(&f->answer, (size_t)16 << 20);
+    fg_querier_routes(f->querier, f->served.server);
+    served_start(&f->served);
     *state = f;
     return 0;
 }
@@ -120,21 +107,16 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    fg_http_server_stop(f->server);
-    fg_http_server_destroy(f->server);
-    fg_work_destroy(f->work);
-    fg_loop_stop(f->loop);
-    fg_loop_destroy(f->loop);
+    served_stop(&f->served);
     fg_querier_destroy(f->querier);
     fg_peers_destroy(f->to_peers);
     fg_ring_watch_stop(f->ring);
     fg_ring_watch_destroy(f->ring);
     fg_bucket_close(f->bucket);
     tenants_free(f->tenants, &f->limits);
-    fg_registry_destroy(f->registry);
+    served_close(&f->served);
     for (size_t i = 0; i < PEERS; i++)
         fake_peer_done(&f->peers[i]);
-    fg_buf_done(&f->answer);
     free(f);
     return 0;
 }
@@ -143,17 +125,17 @@ static int teardown(void **state)
 
 static unsigned ask(struct fixture *f, const char *request, const char *body)
 {
-    return http_ask(fg_http_server_port(f->server), request, body, &f->answer);
+    return served_ask(&f->served, request, body);
 }
 
 static const char *body_of(struct fixture *f)
 {
-    return http_ask_body(&f->answer);
+    return http_ask_body(&f->served.answer);
 }
 
 static bool head_has(struct fixture *f, const char *text)
 {
-    return http_ask_head_has(&f->answer, text);
+    return http_ask_head_has(&f->served.answer, text);
 }
 
 static unsigned call(struct fixture *f, const char *method, const char *json)
@@ -663,7 +645,8 @@ static void the_page(void **state)
     assert_int_equal(ask(f, "GET / HTTP/1.1", NULL), 200);
     assert_true(head_has(f, "text/html; charset=utf-8"));
     assert_true(head_has(f, "Content-Security-Policy: default-src 'self'"));
-    assert_int_equal(sscanf(strstr((const char *)f->answer.ptr, "ETag: "), "ETag: %31s", etag), 1);
+    assert_int_equal(
+        sscanf(strstr((const char *)f->served.answer.ptr, "ETag: "), "ETag: %31s", etag), 1);
     (void)snprintf(request, sizeof request, "GET / HTTP/1.1\r\nIf-None-Match: %s", etag);
     assert_int_equal(ask(f, request, NULL), 304);
     assert_int_equal(ask(f, "GET /ui/app.js HTTP/1.1", NULL), 200);

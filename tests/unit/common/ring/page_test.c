@@ -2,8 +2,8 @@
 #include "common/ring/object.h"
 #include "common/ring/page.h"
 #include "common/ring/route.h"
-#include "tests/lib/http_ask.h"
 #include "tests/lib/ring_make.h"
+#include "tests/lib/served.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,40 +93,33 @@ static void html(void **state)
 
 struct server {
     struct fg_bucket *bucket;
-    struct fg_registry *registry;
     struct fg_ring_watch *watch;
-    struct fg_loop *loop;
-    struct fg_http_server *http;
+    struct served served;
 };
 
 static void start(struct server *s)
 {
-    const struct fg_http_config http = FG_HTTP_CONFIG_DEFAULT;
+    const struct fg_lane_config lanes[FG_LANES] = {0};
     struct fg_err err;
 
     s->bucket = fg_bucket_memory();
-    s->registry = fg_registry_create();
-    assert_int_equal(fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = s->bucket,
-                                                                         .clock = fg_clock_real(),
-                                                                         .registry = s->registry,
-                                                                         .poll_ns = FG_HOUR_NS},
-                                          &s->watch, &err),
-                     FG_OK);
-    s->http = fg_http_server_create(&http, NULL, NULL, NULL);
-    fg_ring_route(s->http, s->watch);
-    s->loop = fg_loop_create("http");
-    assert_int_equal(fg_loop_start(s->loop, &err), FG_OK);
-    assert_int_equal(fg_http_server_start(s->http, "127.0.0.1:0", &s->loop, 1, &err), FG_OK);
+    served_open(&s->served, lanes);
+    assert_int_equal(
+        fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = s->bucket,
+                                                            .clock = fg_clock_real(),
+                                                            .registry = s->served.registry,
+                                                            .poll_ns = FG_HOUR_NS},
+                             &s->watch, &err),
+        FG_OK);
+    fg_ring_route(s->served.server, s->watch);
+    served_start(&s->served);
 }
 
 static void stop(struct server *s)
 {
-    fg_http_server_stop(s->http);
-    fg_http_server_destroy(s->http);
-    fg_loop_stop(s->loop);
-    fg_loop_destroy(s->loop);
+    served_stop(&s->served);
     fg_ring_watch_destroy(s->watch);
-    fg_registry_destroy(s->registry);
+    served_close(&s->served);
     fg_bucket_close(s->bucket);
 }
 
@@ -136,15 +129,11 @@ static void route(void **state)
     struct fg_ring_change join = ring_make_join("ann", "x", 1);
     struct fg_ring_object object = {.clock = fg_clock_real(), .timeout_ns = FG_MINUTE_NS};
     struct fg_ring_view *view = NULL;
-    struct fg_buf answer;
     struct fg_err err;
-    unsigned port;
 
     (void)state;
     start(&s);
-    port = fg_http_server_port(s.http);
-    fg_buf_init(&answer, 1 << 20);
-    assert_int_equal(http_ask(port, "GET /ring HTTP/1.1", NULL, &answer), 503);
+    assert_int_equal(served_ask(&s.served, "GET /ring HTTP/1.1", NULL), 503);
 
     object.bucket = s.bucket;
     object.wave = fg_bucket_wave_create();
@@ -157,21 +146,20 @@ static void route(void **state)
         FG_OK);
     fg_ring_view_unref(view);
 
-    assert_int_equal(http_ask(port, "GET /ring HTTP/1.1", NULL, &answer), 200);
-    assert_true(http_ask_head_has(&answer, "text/html"));
-    assert_true(http_ask_head_has(&answer, "default-src 'none'"));
-    assert_non_null(strstr(http_ask_body(&answer), "<td>ann"));
-    assert_int_equal(http_ask(port, "GET /ring?format=json HTTP/1.1", NULL, &answer), 200);
-    assert_true(http_ask_head_has(&answer, "application/json"));
-    assert_non_null(strstr(http_ask_body(&answer), "\"name\":\"ann\""));
+    assert_int_equal(served_ask(&s.served, "GET /ring HTTP/1.1", NULL), 200);
+    assert_true(http_ask_head_has(&s.served.answer, "text/html"));
+    assert_true(http_ask_head_has(&s.served.answer, "default-src 'none'"));
+    assert_non_null(strstr(http_ask_body(&s.served.answer), "<td>ann"));
+    assert_int_equal(served_ask(&s.served, "GET /ring?format=json HTTP/1.1", NULL), 200);
+    assert_true(http_ask_head_has(&s.served.answer, "application/json"));
+    assert_non_null(strstr(http_ask_body(&s.served.answer), "\"name\":\"ann\""));
+    assert_int_equal(served_ask(&s.served, "GET /ring HTTP/1.1\r\nAccept: application/json", NULL),
+                     200);
+    assert_true(http_ask_head_has(&s.served.answer, "application/json"));
     assert_int_equal(
-        http_ask(port, "GET /ring HTTP/1.1\r\nAccept: application/json", NULL, &answer), 200);
-    assert_true(http_ask_head_has(&answer, "application/json"));
-    assert_int_equal(
-        http_ask(port, "GET /ring HTTP/1.1\r\nAccept: text/html, application/json", NULL, &answer),
+        served_ask(&s.served, "GET /ring HTTP/1.1\r\nAccept: text/html, application/json", NULL),
         200);
-    assert_true(http_ask_head_has(&answer, "text/html"));
-    fg_buf_done(&answer);
+    assert_true(http_ask_head_has(&s.served.answer, "text/html"));
     stop(&s);
 }
 
