@@ -13,11 +13,12 @@
 
 struct known;
 
-/* stacks_max: in all; a service's share is forgotten when the whole grows beyond it. So what is
- * known of an ingester that is gone goes in time. */
+/* stacks_max: in all, at 16 bytes each. What grows beyond it makes those be forgotten that were not
+ * asked about for the longest time, a service's of one ingester at a time. So what is known of an
+ * ingester that is gone goes in time. */
 struct known *known_create(size_t stacks_max);
 void known_destroy(struct known *known);
-uint64_t known_bytes(struct known *known);
+uint64_t known_bytes(const struct known *known);
 
 /* The service's part of a key; the ingester's part is a well spread number, and both together are
  * their exclusive or. */
