@@ -21,7 +21,7 @@ const struct fg_conf_field distributor_fields[] = {
     {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",
      .doc = "Decoded profiles waiting for one ingester. Above it uploads that need this ingester are refused with 429."},
     {"push_messages_max", FG_CONF_UINT, CONF(push_messages_max), .def = "4", .min = "1", .max = "256",
-     .doc = "Messages to one ingester under way at a time; while they are, further profiles collect and travel together."},
+     .doc = "Messages to one ingester under way at a time, at most. While one is, further profiles collect and travel together."},
     {"push_timeout", FG_CONF_NS, CONF(push_timeout_ns), .def = "8s", .min = "100ms", .max = "5m",
      .doc = "How long ingesters may take to make a profile durable, with all that is tried again. Agents give up after 10 s."},
     {"push_retry", FG_CONF_NS, CONF(push_retry_ns), .def = "3s", .min = "0", .max = "5m",

@@ -7,7 +7,11 @@
 enum {
     MESSAGE_ITEMS_MAX = 256, /* answers of a message come together: keep them prompt */
     MESSAGE_BYTES_MAX = 1024 * 1024,
+    MESSAGE_ITEMS_ENOUGH = 32, /* a message of its own costs each of them little */
 };
+
+/* An answer that has not come by then takes long. */
+static const int64_t COLLECT_NS = 20 * FG_MS_NS;
 
 struct sender {
     struct sender_config config;
@@ -17,8 +21,10 @@ struct sender {
     pthread_mutex_t lock;
     struct sender_item *first, *last;
     uint64_t queued_bytes;
-    unsigned under_way; /* messages the ingester works on */
-    unsigned calls;     /* those, and those whose answers are being read */
+    size_t queued_items;
+    int64_t sent_mono_ns; /* when the last message left */
+    unsigned under_way;   /* messages the ingester works on */
+    unsigned calls;       /* those, and those whose answers are being read */
     bool stopped;
 };
 
@@ -85,6 +91,7 @@ static void add(struct sender *sender, struct sender_item *item)
         sender->last->next = item;
     sender->last = item;
     sender->queued_bytes += item_bytes(item);
+    sender->queued_items++;
     item->waits = true;
 }
 
@@ -99,6 +106,7 @@ static void take_out(struct sender *sender, struct sender_item *item)
     else
         item->next->previous = item->previous;
     sender->queued_bytes -= item_bytes(item);
+    sender->queued_items--;
     item->waits = false;
     item->next = NULL;
 }
@@ -112,6 +120,7 @@ static struct sender_item *take_all(struct sender *sender)
         item->waits = false;
     sender->first = sender->last = NULL;
     sender->queued_bytes = 0;
+    sender->queued_items = 0;
     return items;
 }
 
@@ -212,9 +221,8 @@ static void on_reply(struct fg_call *call)
 /* ---- messages ---- */
 
 /* Those at the front that it is too late for, as a list by next. */
-static struct sender_item *take_late(struct sender *sender)
+static struct sender_item *take_late(struct sender *sender, int64_t now_ns)
 {
-    int64_t now_ns = fg_mono_ns(sender->config.clock);
     struct sender_item *late = NULL;
 
     while (sender->first != NULL && sender->first->deadline_mono_ns <= now_ns) {
@@ -235,7 +243,7 @@ static bool fits(const struct message *message, uint64_t bytes, const struct sen
 }
 
 /* There is something at the front. */
-static struct message *take_front(struct sender *sender)
+static struct message *take_front(struct sender *sender, int64_t now_ns)
 {
     struct message *message = fg_new(struct message);
     struct sender_item **end = &message->items;
@@ -251,22 +259,36 @@ static struct message *take_front(struct sender *sender)
         end = &item->next;
         message->n_items++;
     }
+    sender->sent_mono_ns = now_ns;
     sender->under_way++;
     sender->calls++;
     return message;
 }
 
+/*
+ * Is a message to leave now? With another under way it has to be worth it: each wakes a row of
+ * threads on both sides. But one that takes long, for a late profile perhaps, holds nobody up.
+ */
+static bool is_time(const struct sender *sender, int64_t now_ns)
+{
+    if (sender->first == NULL || sender->under_way >= sender->config.messages_max)
+        return false;
+    return sender->under_way == 0 || sender->queued_items >= MESSAGE_ITEMS_ENOUGH ||
+           now_ns - sender->sent_mono_ns >= COLLECT_NS;
+}
+
 /* What is to leave now, as a message; NULL: nothing, or not now. */
 static struct message *take(struct sender *sender)
 {
+    int64_t now_ns = fg_mono_ns(sender->config.clock);
     struct message *message = NULL;
     struct sender_item *late = NULL;
 
     (void)pthread_mutex_lock(&sender->lock);
-    if (sender->first != NULL && sender->under_way < sender->config.messages_max) {
-        late = take_late(sender);
+    if (is_time(sender, now_ns)) {
+        late = take_late(sender, now_ns);
         if (sender->first != NULL)
-            message = take_front(sender);
+            message = take_front(sender, now_ns);
     }
     (void)pthread_mutex_unlock(&sender->lock);
     fail_all(late, FG_E_DEADLINE, "ingester is busy: no answer in time");

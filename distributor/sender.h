@@ -1,7 +1,8 @@
 /*
- * Sends batches to one ingester. While few messages are under way a batch leaves at once; while the
- * ingester is busy with as many as it may have, batches collect and leave together in the next one:
- * the busier it is, the less a batch costs both sides. A message is under one revision of the ring.
+ * Sends batches to one ingester. When no message is under way a batch leaves at once; else batches
+ * collect, and leave together when a message was answered, when they are enough for one of their
+ * own, or with a batch that comes when the answer takes long: the busier the ingester is, the less
+ * a batch costs both sides. A message is under one revision of the ring.
  *
  * An ingester that does not answer (fg_peer_is_bad()) keeps nobody waiting: one message at a time
  * finds out whether it is back, and what comes meanwhile, or was waiting, fails at once.

@@ -61,21 +61,28 @@ static void on_done(struct sender_item *item)
     fg_container(item, struct item, item)->done++;
 }
 
-static int set_up(void **state)
+/* queue_items: of four bytes, that may wait. */
+static void open_sender(struct fixture *f, unsigned queue_items)
 {
-    static char tenant[] = "tenant", service[] = "service";
     const struct fg_id store = {7, 8};
-    struct fixture *f = fg_new(struct fixture);
 
-    f->slow.peer.ops = &slow_ops;
-    fg_clock_manual_init(&f->clock, 0);
     f->sender = sender_create(&(struct sender_config){
         .peer = &f->slow.peer,
         .clock = &f->clock.clock,
         .store = &store,
-        .queue_max_bytes = 18 * (SENDER_ITEM_BYTES + 4),
+        .queue_max_bytes = (uint64_t)queue_items * (SENDER_ITEM_BYTES + 4),
         .messages_max = 2,
     });
+}
+
+static int set_up(void **state)
+{
+    static char tenant[] = "tenant", service[] = "service";
+    struct fixture *f = fg_new(struct fixture);
+
+    f->slow.peer.ops = &slow_ops;
+    fg_clock_manual_init(&f->clock, 0);
+    open_sender(f, 18);
     for (size_t i = 0; i < ITEMS_MAX; i++) {
         struct item *item = &f->items[i];
 
@@ -113,7 +120,23 @@ static void send_items(struct fixture *f, unsigned from, unsigned n)
         sender_send(f->sender, &f->items[i].item);
 }
 
-/* Answers the oldest call: item i is stored i times, the one with `lacking` lacks stack 7. */
+/* So long that what waits does not wait for the message before it. */
+static void wait_long(struct fixture *f)
+{
+    fg_clock_manual_advance(&f->clock, 20 * FG_MS_NS);
+}
+
+/* Items 0 and 1, in the two messages that may be under way. */
+static void make_busy(struct fixture *f)
+{
+    send_items(f, 0, 1);
+    wait_long(f);
+    send_items(f, 1, 1);
+    assert_int_equal(f->slow.n_calls, 2);
+}
+
+/* Answers the oldest call, after a while: item i is stored i times, the one with `lacking` lacks
+ * stack 7. */
 static void answer(struct fixture *f, size_t lacking)
 {
     struct kept_call *kept = &f->slow.calls[f->slow.n_answered++];
@@ -131,6 +154,7 @@ static void answer(struct fixture *f, size_t lacking)
         }
         pointers[i] = &results[i];
     }
+    wait_long(f);
     reply.start_id = 99;
     reply.revision = 6;
     reply.results = pointers;
@@ -146,6 +170,7 @@ static void break_off(struct fixture *f)
 {
     struct fg_call *call = f->slow.calls[f->slow.n_answered++].call;
 
+    wait_long(f);
     atomic_fetch_add(&f->slow.peer.failures, 1);
     atomic_store(&f->slow.peer.failure_mono_ns, fg_mono_ns(fg_clock_real()));
     call->code = fg_fail(&call->err, FG_E_UNAVAILABLE, "gone");
@@ -156,8 +181,7 @@ static void an_idle_ingester_gets_each_batch_at_once(void **state)
 {
     struct fixture *f = *state;
 
-    send_items(f, 0, 2);
-    assert_int_equal(f->slow.n_calls, 2);
+    make_busy(f);
     assert_string_equal(f->slow.calls[0].payload, "[0]");
     assert_string_equal(f->slow.calls[1].payload, "[1]");
     assert_string_equal(f->slow.calls[0].head->items[0]->tenant, "tenant");
@@ -180,7 +204,8 @@ static void a_busy_one_gets_what_collected_in_one_message(void **state)
 {
     struct fixture *f = *state;
 
-    send_items(f, 0, 5);
+    make_busy(f);
+    send_items(f, 2, 3);
     assert_int_equal(f->slow.n_calls, 2);
     answer(f, SIZE_MAX);
     assert_int_equal(f->slow.n_calls, 3);
@@ -195,11 +220,45 @@ static void a_busy_one_gets_what_collected_in_one_message(void **state)
     assert_int_equal(f->items[2].item.n_undefined, 0);
 }
 
+/* One message is under way: what comes waits for its answer. */
+static void what_comes_meanwhile_collects(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 4);
+    assert_int_equal(f->slow.n_calls, 1);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->slow.n_calls, 2);
+    assert_string_equal(f->slow.calls[1].payload, "[1][2][3]");
+    answer(f, SIZE_MAX);
+    assert_true(sender_is_idle(f->sender));
+}
+
+/* Unless they are enough for a message, or the answer takes long. */
+static void what_is_enough_does_not_wait(void **state)
+{
+    struct fixture *f = *state;
+
+    sender_destroy(f->sender);
+    open_sender(f, 100);
+    send_items(f, 0, 1 + 31);
+    assert_int_equal(f->slow.n_calls, 1);
+    send_items(f, 32, 1 + 40);
+    assert_int_equal(f->slow.n_calls, 2);
+    assert_int_equal(f->slow.calls[1].head->n_items, 32);
+    answer(f, SIZE_MAX);
+    assert_int_equal(f->slow.n_calls, 3);
+    assert_int_equal(f->slow.calls[2].head->n_items, 40);
+    answer(f, SIZE_MAX);
+    answer(f, SIZE_MAX);
+}
+
 static void a_full_queue_refuses(void **state)
 {
     struct fixture *f = *state;
 
-    send_items(f, 0, 22); /* two leave at once, and 18 of four bytes may wait */
+    make_busy(f);
+    send_items(f, 2, 20); /* 18 of four bytes may wait */
     assert_int_equal(f->items[19].done, 0);
     assert_int_equal(f->items[20].done, 1);
     assert_int_equal(f->items[20].item.code, FG_E_LIMIT);
@@ -214,7 +273,7 @@ static void what_is_larger_than_the_queue_gets_out_alone(void **state)
     char large[20 * SENDER_ITEM_BYTES];
 
     memset(large, 'x', sizeof large);
-    send_items(f, 0, 2);
+    make_busy(f);
     f->items[2].item.batch = fg_bytes(large, sizeof large);
     send_items(f, 2, 2);
     assert_int_equal(f->items[3].item.code, FG_E_LIMIT);
@@ -252,7 +311,8 @@ static void a_message_is_under_one_revision(void **state)
     struct fixture *f = *state;
 
     f->items[4].item.revision = 6;
-    send_items(f, 0, 6);
+    make_busy(f);
+    send_items(f, 2, 4);
     answer(f, SIZE_MAX);
     assert_string_equal(f->slow.calls[2].payload, "[2][3]");
     answer(f, SIZE_MAX);
@@ -268,7 +328,8 @@ static void a_silent_one_keeps_nobody_waiting(void **state)
 {
     struct fixture *f = *state;
 
-    send_items(f, 0, 4);
+    make_busy(f);
+    send_items(f, 2, 2);
     break_off(f); /* items 2 and 3 leave, since one failure is no rule */
     assert_int_equal(f->slow.n_calls, 3);
     send_items(f, 4, 2);
@@ -299,7 +360,8 @@ static void what_is_too_late_is_not_sent(void **state)
     struct fixture *f = *state;
 
     f->items[3].item.deadline_mono_ns = 3 * FG_SECOND_NS;
-    send_items(f, 0, 4);
+    make_busy(f);
+    send_items(f, 2, 2);
     fg_clock_manual_advance(&f->clock, 2 * FG_SECOND_NS);
     answer(f, SIZE_MAX);
     assert_int_equal(f->items[2].item.code, FG_E_DEADLINE);
@@ -312,7 +374,8 @@ static void what_waits_can_be_taken_back(void **state)
 {
     struct fixture *f = *state;
 
-    send_items(f, 0, 6);
+    make_busy(f);
+    send_items(f, 2, 4);
     assert_false(sender_cancel(f->sender, &f->items[0].item));
     assert_true(sender_cancel(f->sender, &f->items[5].item));
     assert_true(sender_cancel(f->sender, &f->items[2].item));
@@ -330,7 +393,8 @@ static void stopping_lets_nobody_wait(void **state)
 {
     struct fixture *f = *state;
 
-    send_items(f, 0, 4);
+    make_busy(f);
+    send_items(f, 2, 2);
     sender_stop(f->sender);
     assert_int_equal(f->items[3].item.code, FG_E_UNAVAILABLE);
     assert_int_equal(f->items[0].done, 0);
@@ -349,6 +413,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_busy_one_gets_what_collected_in_one_message, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(what_comes_meanwhile_collects, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_enough_does_not_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_queue_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_larger_than_the_queue_gets_out_alone, set_up,
                                         tear_down),
