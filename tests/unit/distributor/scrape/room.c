@@ -138,7 +138,7 @@ static void peer_send(struct fg_peer *peer, struct fg_call *call)
     struct room_ingester *ingester = fg_container(peer, struct room_ingester, peer);
     Fg__Inner__PushHead *head = fg__inner__push_head__unpack(NULL, call->head.len, call->head.ptr);
 
-    fg_assert(head != NULL && head->n_items == 1); /* messages_max lets each go by itself */
+    fg_assert(head != NULL && head->n_items == 1); /* see room_create() */
     fg__inner__push_head__free_unpacked(head, NULL);
     (void)pthread_mutex_lock(&ingester->lock);
     decide(ingester, call);
@@ -209,7 +209,7 @@ static void start_on_loop(void *arg)
     });
 }
 
-/* The settings as they are when nobody sets them; but one profile in a message. */
+/* The settings as they are when nobody sets them. */
 static void load_settings(struct room *room, struct fg_conf_section sections[2])
 {
     struct fg_conf conf = {.sections = sections, .n_sections = 2};
@@ -220,7 +220,6 @@ static void load_settings(struct room *room, struct fg_conf_section sections[2])
     sections[1] = (struct fg_conf_section){"distributor", distributor_fields, distributor_n_fields,
                                            &room->settings};
     assert_int_equal(fg_conf_load(&conf, NULL, NULL, NULL, 0, &err), FG_OK);
-    room->settings.push_messages_max = 64;
 }
 
 static void create_distributor(struct room *room)
@@ -251,7 +250,8 @@ static void create_distributor(struct room *room)
 
 struct room *room_create(int64_t interval_ns, unsigned running_max)
 {
-    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {2, 64}};
+    /* One worker: the ingester answers it at once, so that each message has one profile. */
+    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {1, 64}};
     struct room *room = fg_new(struct room);
     struct start start = {room, interval_ns, running_max};
     struct fg_err err;
