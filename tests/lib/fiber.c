@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#if !defined __x86_64__
 #include <ucontext.h>
+#endif
 
 #if defined __SANITIZE_ADDRESS__
 #define FIBER_ASAN 1
@@ -28,9 +30,23 @@
 
 enum { STACK_BYTES = 512 * 1024 };
 
+/*
+ * Where something stopped. swapcontext() would do everywhere, but asks the kernel for the signal
+ * mask at each switch, and that was half of what a simulation took.
+ */
+#if defined __x86_64__
+struct place {
+    void *sp; /* above it: what a function has to keep, and where it goes on */
+};
+#else
+struct place {
+    ucontext_t context;
+};
+#endif
+
 struct fiber {
     struct fibers *fibers;
-    ucontext_t context;
+    struct place place;
     void *stack;
     void (*run)(void *arg);
     void *arg;
@@ -49,7 +65,7 @@ struct waiting {
 };
 
 struct fibers {
-    ucontext_t main;
+    struct place main;
     void *main_fake_stack, *main_tsan;
     const void *main_bottom;
     size_t main_bytes;
@@ -67,46 +83,107 @@ static bool is_before(const struct waiting *a, const struct waiting *b)
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
 }
 
-static void swap(struct waiting *a, struct waiting *b)
-{
-    struct waiting c = *a;
-
-    *a = *b;
-    *b = c;
-}
-
 static void push(struct fibers *fibers, struct fiber *fiber, int64_t after_ns)
 {
-    uint32_t at = fibers->n;
+    const struct waiting last = {fibers->now_ns + after_ns, fibers->number++, fiber};
+    uint32_t at = fibers->n++;
 
-    if (fibers->n == fibers->cap) {
+    if (at == fibers->cap) {
         fibers->cap = FG_MAX(64, fibers->cap * 2);
         fibers->heap = fg_realloc(fibers->heap, fibers->cap * sizeof *fibers->heap);
     }
-    fibers->heap[fibers->n++] =
-        (struct waiting){fibers->now_ns + after_ns, fibers->number++, fiber};
-    for (; at > 0 && is_before(&fibers->heap[at], &fibers->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        swap(&fibers->heap[at], &fibers->heap[(at - 1) / 2]);
+    for (; at > 0 && is_before(&last, &fibers->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        fibers->heap[at] = fibers->heap[(at - 1) / 2];
+    fibers->heap[at] = last;
 }
 
 static struct waiting pop(struct fibers *fibers)
 {
-    struct waiting first = fibers->heap[0];
-    uint32_t at = 0;
+    struct waiting *heap = fibers->heap, first = heap[0];
+    const struct waiting last = heap[--fibers->n];
+    uint32_t at = 0, child;
 
-    fibers->heap[0] = fibers->heap[--fibers->n];
-    for (;;) {
-        uint32_t least = at;
-
-        for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < fibers->n; child++)
-            if (is_before(&fibers->heap[child], &fibers->heap[least]))
-                least = child;
-        if (least == at)
-            return first;
-        swap(&fibers->heap[at], &fibers->heap[least]);
-        at = least;
+    while ((child = 2 * at + 1) < fibers->n) {
+        child += child + 1 < fibers->n && is_before(&heap[child + 1], &heap[child]);
+        if (!is_before(&heap[child], &last))
+            break;
+        heap[at] = heap[child];
+        at = child;
     }
+    heap[at] = last;
+    return first;
 }
+
+/* ---- places ---- */
+
+/* What a fiber runs. */
+static void body(struct fiber *fiber);
+
+#if defined __x86_64__
+
+/* System V ABI: six registers to keep; the third argument becomes the first of body(), if that is
+ * where it goes on. */
+__asm__(".pushsection .text\n"
+        ".type place_switch, @function\n"
+        "place_switch:\n"
+        "    pushq %rbp\n"
+        "    pushq %rbx\n"
+        "    pushq %r12\n"
+        "    pushq %r13\n"
+        "    pushq %r14\n"
+        "    pushq %r15\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq (%rsi), %rsp\n"
+        "    movq %rdx, %rdi\n"
+        "    popq %r15\n"
+        "    popq %r14\n"
+        "    popq %r13\n"
+        "    popq %r12\n"
+        "    popq %rbx\n"
+        "    popq %rbp\n"
+        "    ret\n"
+        ".size place_switch, .-place_switch\n"
+        ".popsection\n");
+void place_switch(struct place *from, struct place *to, struct fiber *fiber);
+
+/* The first switch takes six registers and body() off the stack, which is then as after a call. */
+static void place_begin(struct fiber *fiber)
+{
+    void (**top)(struct fiber *) = (void *)((char *)fiber->stack + STACK_BYTES);
+
+    top[-2] = body;
+    fiber->place.sp = &top[-8];
+}
+
+#else
+
+static void place_switch(struct place *from, struct place *to, struct fiber *fiber)
+{
+    (void)fiber;
+    fg_assert(swapcontext(&from->context, &to->context) == 0);
+}
+
+/* makecontext() passes ints; a pointer is two of them. */
+static void body_of(unsigned high, unsigned low)
+{
+    body((struct fiber *)(uintptr_t)((uint64_t)high << 32 | low));
+}
+
+static void place_begin(struct fiber *fiber)
+{
+    uint64_t self = (uint64_t)(uintptr_t)fiber;
+    ucontext_t *context = &fiber->place.context;
+
+    fg_assert(getcontext(context) == 0);
+    context->uc_stack.ss_sp = fiber->stack;
+    context->uc_stack.ss_size = STACK_BYTES;
+    context->uc_link = NULL;
+    makecontext(context, (void (*)(void))body_of, 2, (unsigned)(self >> 32), (unsigned)self);
+    /* The address sanitizer would forget all it knows of so much of the stack at every switch. */
+    context->uc_stack.ss_size = 0;
+}
+
+#endif
 
 /* ---- switching, and telling the sanitizers ---- */
 
@@ -120,7 +197,7 @@ static void enter(struct fibers *fibers, struct fiber *fiber)
     fibers->main_tsan = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(fiber->tsan, 0);
 #endif
-    fg_assert(swapcontext(&fibers->main, &fiber->context) == 0);
+    place_switch(&fibers->main, &fiber->place, fiber);
 #if defined FIBER_ASAN
     __sanitizer_finish_switch_fiber(fibers->main_fake_stack, NULL, NULL);
 #endif
@@ -138,17 +215,14 @@ static void leave(struct fiber *fiber)
 #if defined FIBER_TSAN
     __tsan_switch_to_fiber(fibers->main_tsan, 0);
 #endif
-    fg_assert(swapcontext(&fiber->context, &fibers->main) == 0);
+    place_switch(&fiber->place, &fibers->main, NULL);
 #if defined FIBER_ASAN
     __sanitizer_finish_switch_fiber(fiber->fake_stack, &fibers->main_bottom, &fibers->main_bytes);
 #endif
 }
 
-/* makecontext() passes ints; a pointer is two of them. */
-static void body(unsigned high, unsigned low)
+static void body(struct fiber *fiber)
 {
-    struct fiber *fiber = (struct fiber *)(uintptr_t)((uint64_t)high << 32 | low);
-
 #if defined FIBER_ASAN
     __sanitizer_finish_switch_fiber(NULL, &fiber->fibers->main_bottom, &fiber->fibers->main_bytes);
 #endif
@@ -179,19 +253,11 @@ static struct fiber *fiber_get(struct fibers *fibers)
 
 static void fiber_begin(struct fiber *fiber)
 {
-    uint64_t self = (uint64_t)(uintptr_t)fiber;
-
     fiber->begun = true;
 #if defined FIBER_TSAN
     fiber->tsan = __tsan_create_fiber(0);
 #endif
-    fg_assert(getcontext(&fiber->context) == 0);
-    fiber->context.uc_stack.ss_sp = fiber->stack;
-    fiber->context.uc_stack.ss_size = STACK_BYTES;
-    fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, (void (*)(void))body, 2, (unsigned)(self >> 32), (unsigned)self);
-    /* The address sanitizer would forget all it knows of so much of the stack at every switch. */
-    fiber->context.uc_stack.ss_size = 0;
+    place_begin(fiber);
 }
 
 static void fiber_end(struct fiber *fiber)

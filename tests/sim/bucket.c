@@ -7,8 +7,10 @@ enum { GET_TRIES = 3 };
 
 static struct object *find(const struct world *world, const char *name)
 {
+    uint64_t hash = fg_hash64(fg_cstr(name));
+
     for (uint32_t i = 0; i < world->n_objects; i++)
-        if (fg_slice_is(fg_cstr(world->objects[i].name), name))
+        if (world->objects[i].hash == hash && fg_slice_is(fg_cstr(world->objects[i].name), name))
             return &world->objects[i];
     return NULL;
 }
@@ -35,11 +37,6 @@ static enum io come_home(struct world *world, struct owner *owner, enum io answe
     return chance(world, world->lose_permille) ? IO_UNSURE : answer;
 }
 
-static void etag_text(uint64_t etag, char text[24])
-{
-    (void)snprintf(text, 24, "%llu", (unsigned long long)etag);
-}
-
 static enum io get(struct world *world, struct owner *owner, const char *name, const char *etag,
                    struct fg_buf *out, char ret_etag[24])
 {
@@ -51,7 +48,7 @@ static enum io get(struct world *world, struct owner *owner, const char *name, c
         return come_home(world, owner, IO_UNSURE);
     object = find(world, name);
     if (object != NULL) {
-        etag_text(object->etag, ret_etag);
+        memcpy(ret_etag, object->etag, sizeof object->etag);
         answer = fg_slice_is(fg_cstr(ret_etag), etag) ? IO_SAME : IO_OK;
         if (answer == IO_OK)
             fg_buf_append(out, object->bytes, object->len);
@@ -74,10 +71,8 @@ static enum io put(struct world *world, const char *name, struct fg_slice bytes,
                    const char *etag)
 {
     struct object *object = find(world, name);
-    char there[24] = "";
+    const char *there = object == NULL ? "" : object->etag;
 
-    if (object != NULL)
-        etag_text(object->etag, there);
     if ((condition == IF_ABSENT && object != NULL) ||
         (condition == IF_MATCH && !fg_slice_is(fg_cstr(there), etag)))
         return IO_REFUSED;
@@ -88,7 +83,7 @@ static enum io put(struct world *world, const char *name, struct fg_slice bytes,
                 fg_realloc(world->objects, world->cap_objects * sizeof *world->objects);
         }
         object = &world->objects[world->n_objects++];
-        *object = (struct object){.name = strdup(name)};
+        *object = (struct object){.name = strdup(name), .hash = fg_hash64(fg_cstr(name))};
     }
     free(object->bytes);
     object->bytes = fg_malloc(bytes.len + 1);
@@ -96,7 +91,7 @@ static enum io put(struct world *world, const char *name, struct fg_slice bytes,
         memcpy(object->bytes, bytes.ptr, bytes.len);
     trace(world, "bucket: %s is written, %zu bytes", name, bytes.len);
     object->len = bytes.len;
-    object->etag = ++world->etags;
+    (void)snprintf(object->etag, sizeof object->etag, "%llu", (unsigned long long)++world->etags);
     object->modified_wall_ns = world_wall_ns(world);
     return IO_OK;
 }

@@ -2,14 +2,19 @@
  * Every acknowledged profile is in every answer exactly once, and in one block at the end: for each
  * shape of cluster, over some seeds; and not so where a rule is switched off.
  *
- *   FG_SIM_SEEDS=2000 FG_SIM_FIRST=0 [FG_SIM_TRACE=1] build/release/tests/bin/test_sim_exactly_once
+ *   FG_SIM_SEEDS=2000 FG_SIM_FIRST=0 [FG_SIM_JOBS=2] [FG_SIM_TRACE=1] \
+ *       build/release/tests/bin/test_sim_exactly_once
  */
 #include "common/base/str.h"
 #include "tests/sim/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -61,49 +66,142 @@ static struct world *run(uint64_t seed, size_t shape, unsigned rules, unsigned c
     return world_run(seed, &wanted);
 }
 
+/* What is counted in each world, and how it is called. */
+#define COUNTS(X)                                                                                  \
+    X(acked, "profiles")                                                                           \
+    X(refused_writes, "pushes refused")                                                            \
+    X(reads, "reads")                                                                              \
+    X(refused_reads, "reads refused")                                                              \
+    X(crashes, "crashes")                                                                          \
+    X(covers, "covers")                                                                            \
+    X(replaces, "replaces")                                                                        \
+    X(retires, "retires")                                                                          \
+    X(nodes_made, "nodes over blocks")                                                             \
+    X(deleted, "objects deleted")                                                                  \
+    X(built, "profiles built")                                                                     \
+    X(compared, "rounds committed by others")                                                      \
+    X(left, "members left")                                                                        \
+    X(wiped, "wiped")                                                                              \
+    X(forgotten, "forgotten")
+
+struct counts {
+#define X(name, text) uint64_t name;
+    COUNTS(X)
+#undef X
+};
+
+static void count_world(struct counts *counts, const struct world *world)
+{
+#define X(name, text) counts->name += world->name;
+    COUNTS(X)
+#undef X
+}
+
+static void add_counts(struct counts *counts, const struct counts *more)
+{
+#define X(name, text) counts->name += more->name;
+    COUNTS(X)
+#undef X
+}
+
+static void print_counts(const struct counts *counts)
+{
+    const char *separator = "";
+
+#define X(name, text)                                                                              \
+    print_message("%s%llu %s", separator, (unsigned long long)counts->name, text);                 \
+    separator = ", ";
+    COUNTS(X)
+#undef X
+    print_message("\n");
+}
+
+/* What one of several processes does: every so manieth seed, until one fails. In memory that they
+ * share, so that the seed at which a process dies is known. */
+struct share {
+    pid_t pid;
+    uint64_t seed; /* now, or the one that failed */
+    struct counts counts;
+    char fault[sizeof((struct world *)NULL)->fault];
+};
+
+static void run_share(struct share *share, size_t shape, uint64_t end, uint64_t step)
+{
+    for (; share->seed < end; share->seed += step) {
+        struct world *world = run(share->seed, shape, FG_RULES_ALL, ALL_CLUSTER_RULES);
+
+        count_world(&share->counts, world);
+        memcpy(share->fault, world->fault, sizeof share->fault);
+        world_destroy(world);
+        if (share->fault[0] != '\0')
+            return;
+    }
+}
+
+static void start_share(struct share *share, size_t shape, uint64_t end, uint64_t step)
+{
+    pid_t pid;
+
+    if (step == 1) {
+        run_share(share, shape, end, step);
+        return;
+    }
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        run_share(share, shape, end, step);
+        _exit(0);
+    }
+    share->pid = pid; /* the parent's to write: they share it */
+}
+
+static void end_share(struct share *share, size_t shape, struct counts *counts)
+{
+    int status = 0;
+
+    if (share->pid != 0)
+        assert_int_equal(waitpid(share->pid, &status, 0), share->pid);
+    if (status != 0)
+        fail_msg("%s, seed %llu: its process ended with status %x", shapes[shape].name,
+                 (unsigned long long)share->seed, (unsigned)status);
+    if (share->fault[0] != '\0')
+        fail_msg("%s, seed %llu: %s", shapes[shape].name, (unsigned long long)share->seed,
+                 share->fault);
+    add_counts(counts, &share->counts);
+}
+
+static struct counts run_seeds(size_t shape, uint64_t first, uint64_t seeds)
+{
+    uint64_t jobs = FG_MIN(FG_MAX(setting("FG_SIM_JOBS", 1), 1), FG_MAX(seeds, 1));
+    struct share *shares = mmap(NULL, jobs * sizeof *shares, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct counts counts = {0};
+
+    assert_true(shares != MAP_FAILED);
+    (void)fflush(NULL); /* or each process says again what was said before it */
+    for (uint64_t i = 0; i < jobs; i++) {
+        shares[i].seed = first + i;
+        start_share(&shares[i], shape, first + seeds, jobs);
+    }
+    for (uint64_t i = 0; i < jobs; i++)
+        end_share(&shares[i], shape, &counts);
+    (void)munmap(shares, jobs * sizeof *shares);
+    return counts;
+}
+
 static void holds(void **state)
 {
     uint64_t first = setting("FG_SIM_FIRST", 0), seeds = setting("FG_SIM_SEEDS", SEEDS);
 
     (void)state;
     for (size_t s = 0; s < FG_COUNT(shapes); s++) {
-        uint64_t acked = 0, reads = 0, refused = 0, unacked = 0, crashes = 0, compactions = 0,
-                 deleted = 0, nodes = 0, built = 0, compared = 0, left = 0, wiped = 0,
-                 forgotten = 0;
+        struct counts counts = run_seeds(s, first, seeds);
 
-        for (uint64_t seed = first; seed < first + seeds; seed++) {
-            struct world *world = run(seed, s, FG_RULES_ALL, ALL_CLUSTER_RULES);
-
-            if (world->fault[0] != '\0')
-                fail_msg("%s, seed %llu: %s", shapes[s].name, (unsigned long long)seed,
-                         world->fault);
-            acked += world->acked;
-            reads += world->reads;
-            refused += world->refused_reads;
-            unacked += world->refused_writes;
-            crashes += world->crashes;
-            compactions += world->covers + world->replaces + world->retires;
-            nodes += world->nodes_made;
-            built += world->built;
-            compared += world->compared;
-            deleted += world->deleted;
-            left += world->left;
-            wiped += world->wiped;
-            forgotten += world->forgotten;
-            world_destroy(world);
-        }
-        print_message(
-            "  %s, %llu seeds: %llu profiles, %llu pushes refused, %llu reads, %llu "
-            "refused, %llu crashes, %llu compactions, %llu nodes over blocks, %llu objects "
-            "deleted, %llu profiles built, %llu rounds committed by others, %llu members left, "
-            "%llu were wiped, %llu forgotten\n",
-            shapes[s].name, (unsigned long long)seeds, (unsigned long long)acked,
-            (unsigned long long)unacked, (unsigned long long)reads, (unsigned long long)refused,
-            (unsigned long long)crashes, (unsigned long long)compactions, (unsigned long long)nodes,
-            (unsigned long long)deleted, (unsigned long long)built, (unsigned long long)compared,
-            (unsigned long long)left, (unsigned long long)wiped, (unsigned long long)forgotten);
-        assert_true(acked > 0 && reads > refused && nodes > 0);
-        assert_true(shapes[s].replicas == 1 || compared > 0);
+        print_message("  %s, %llu seeds: ", shapes[s].name, (unsigned long long)seeds);
+        print_counts(&counts);
+        assert_true(counts.acked > 0 && counts.reads > counts.refused_reads &&
+                    counts.nodes_made > 0);
+        assert_true(shapes[s].replicas == 1 || counts.compared > 0);
     }
 }
 

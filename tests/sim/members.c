@@ -19,6 +19,11 @@ struct member {
 
 /* ---- reading ---- */
 
+static uint64_t newest_read(const struct world *world)
+{
+    return world->ring == NULL ? 0 : fg_ring_newest(&world->ring->ring);
+}
+
 enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view **ret_view)
 {
     struct fg_ring_view *view;
@@ -32,8 +37,10 @@ enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view *
     if (io == IO_OK || io == IO_MISSING) {
         fg_assert(fg_ring_view_create(fg_buf_slice(&bytes), fg_cstr(io == IO_OK ? etag : ""),
                                       world->ring, &view, &err) == FG_OK);
-        fg_ring_view_unref(world->ring); /* for its tables only */
-        world->ring = fg_ring_view_ref(view);
+        if (fg_ring_newest(&view->ring) >= newest_read(world)) {
+            fg_ring_view_unref(world->ring);
+            world->ring = fg_ring_view_ref(view);
+        }
         *ret_view = view;
         io = IO_OK;
     }

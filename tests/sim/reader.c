@@ -94,13 +94,8 @@ enum io read_object(struct world *world, struct owner *owner, const char *name, 
 
     fg_buf_init(&bytes, SIZE_MAX);
     io = bucket_get(world, owner, name, "", &bytes, etag);
-    fg_assert(io != IO_OK || bytes.len % sizeof(struct item) == 0);
-    for (size_t at = 0; io == IO_OK && at < bytes.len; at += sizeof(struct item)) {
-        struct item item;
-
-        memcpy(&item, bytes.ptr + at, sizeof item);
-        items_add(out, item);
-    }
+    if (io == IO_OK)
+        items_append(out, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
     return io;
 }

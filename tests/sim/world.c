@@ -12,13 +12,30 @@ const struct fg_slice tenant_names[TENANTS] = {
 
 /* ---- small things ---- */
 
+static void make_room(struct items *items, uint32_t n)
+{
+    if (items->cap - items->n >= n)
+        return;
+    items->cap = FG_MAX(FG_MAX(64, items->cap * 2), items->n + n);
+    items->items = fg_realloc(items->items, items->cap * sizeof *items->items);
+}
+
 void items_add(struct items *items, struct item item)
 {
-    if (items->n == items->cap) {
-        items->cap = FG_MAX(64, items->cap * 2);
-        items->items = fg_realloc(items->items, items->cap * sizeof *items->items);
-    }
+    make_room(items, 1);
     items->items[items->n++] = item;
+}
+
+void items_append(struct items *items, struct fg_slice bytes)
+{
+    uint32_t n = (uint32_t)(bytes.len / sizeof *items->items);
+
+    fg_assert(n * sizeof *items->items == bytes.len);
+    if (n == 0)
+        return;
+    make_room(items, n);
+    memcpy(&items->items[items->n], bytes.ptr, bytes.len);
+    items->n += n;
 }
 
 void items_done(struct items *items)
@@ -33,11 +50,6 @@ bool items_has(const struct items *items, const struct item *item)
         if (items->items[i].profile == item->profile)
             return true;
     return false;
-}
-
-struct fg_id item_id(const struct item *item)
-{
-    return (struct fg_id){fg_mix64(item->profile + 1), fg_mix64(item->profile + 77)};
 }
 
 uint64_t draw(struct world *world, uint64_t below)

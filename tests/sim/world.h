@@ -31,15 +31,20 @@ struct items {
     uint32_t n, cap;
 };
 void items_add(struct items *items, struct item item);
+void items_append(struct items *items, struct fg_slice bytes); /* as they are in an object */
 void items_done(struct items *items);
 bool items_has(const struct items *items, const struct item *item);
-struct fg_id item_id(const struct item *item);
+static inline struct fg_id item_id(const struct item *item)
+{
+    return (struct fg_id){fg_mix64(item->profile + 1), fg_mix64(item->profile + 77)};
+}
 
 struct object {
     char *name;
+    uint64_t hash; /* of the name */
     uint8_t *bytes;
     size_t len;
-    uint64_t etag;
+    char etag[24];
     int64_t modified_wall_ns;
 };
 
@@ -93,7 +98,7 @@ struct world {
     struct head **heads; /* all that ever were */
     uint32_t n_heads, cap_heads;
     struct head *destroyed;    /* its disk is, and the ring may not know it yet; or NULL */
-    struct fg_ring_view *ring; /* read last, by whomever */
+    struct fg_ring_view *ring; /* the newest that was read, by whomever: for its tables only */
     struct fg_ring_view *copies[DISTRIBUTORS];
     struct fg_manifests *reader_cache;
 
