@@ -38,9 +38,9 @@ static void fill_shards(const struct reading *reading, const struct reading_leg 
 {
     fg__inner__shards__init(shards);
     shards->first = reading->first;
-    shards->ids_since_ns = reading->ids_since_ns;
-    shards->ids_of = reading->ids_of;
-    shards->n_ids_of = reading->n_ids_of;
+    shards->ids_since_ns = reading->ids.since_ns;
+    shards->ids_of = reading->ids.of;
+    shards->n_ids_of = reading->ids.n_of;
     if (leg->n_ids > 0) {
         shards->n_ids_of = 0;
         shards->data = as_binary(leg->data.bits);

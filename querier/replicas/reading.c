@@ -4,9 +4,6 @@
 
 enum {
     ATTEMPTS_MAX = 8,      /* with those that failures of members cost */
-    DIFFERED_MAX = 3,      /* after that all is asked for by ids */
-    GROUPS_MAX = 65536,    /* that are named: proto/inner.proto */
-    RECENT_NS_S = 120,     /* what is younger may be on its way to one of the replicas */
     MISSING_TEXT_MAX = 160 /* bytes of what is said about one member */
 };
 
@@ -64,10 +61,8 @@ static enum fg_code begin_attempt(struct reading *reading, struct fg_err *err)
 
 enum fg_code reading_start(struct reading *reading, struct fg_err *err)
 {
-    int64_t wall_ns = fg_wall_ns(reading->question->querier->clock);
-
     reading->begun_mono_ns = now_mono_ns();
-    reading->ids_since_ns = fg_time_add(wall_ns, -RECENT_NS_S * FG_SECOND_NS);
+    ids_wanted_init(&reading->ids, fg_wall_ns(reading->question->querier->clock));
     if (heads_tenant(reading->question, reading->tenant, reading->head, &reading->about, err) !=
         FG_OK)
         return err->code;
@@ -335,29 +330,6 @@ static enum fg_code read_answers(const struct reading *reading, struct answers *
     return FG_OK;
 }
 
-/* All anew, with the ids of these groups. */
-static enum fg_code ask_for_ids(struct reading *reading, const struct compare_result *result,
-                                struct fg_err *err)
-{
-    if (++reading->differed >= DIFFERED_MAX || reading->n_ids_of + result->n_differ > GROUPS_MAX) {
-        reading->ids_since_ns = INT64_MIN;
-        reading->n_ids_of = 0;
-        return begin_attempt(reading, err);
-    }
-    for (uint32_t i = 0; i < result->n_differ; i++) {
-        Fg__Inner__Group *group = fg_arena_new(reading->arena, Fg__Inner__Group, 1);
-
-        if (group == NULL || !fg_arena_grow(reading->arena, &reading->ids_of, reading->n_ids_of, 1,
-                                            &reading->cap_ids_of, sizeof(void *)))
-            return too_large(err);
-        fg__inner__group__init(group);
-        group->shard = result->differ[i].shard;
-        group->window = result->differ[i].window;
-        reading->ids_of[reading->n_ids_of++] = group;
-    }
-    return begin_attempt(reading, err);
-}
-
 /* What comes from now on is not compared with anything, so it is not wanted. */
 static void take_no_more(struct reading *reading)
 {
@@ -383,9 +355,11 @@ static enum fg_code compare(struct reading *reading, struct fg_err *err)
     if (read_answers(reading, &answers, err) != FG_OK ||
         compare_answers(answers.items, answers.n, reading->arena, &result, err) != FG_OK)
         return err->code;
-    if (result.n_differ > 0) {
+    if (result.n_differ > 0) { /* all anew, with the ids of these groups */
         count(reading, REPLICAS_DIFFERENT, 1);
-        return ask_for_ids(reading, &result, err);
+        return ids_wanted_add(&reading->ids, &result, reading->arena, err) == FG_OK
+                   ? begin_attempt(reading, err)
+                   : err->code;
     }
     count(reading, result.n_missing == 0 ? REPLICAS_EQUAL : REPLICAS_MISSING, 1);
     if (result.n_missing == 0)

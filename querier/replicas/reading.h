@@ -17,9 +17,7 @@
  * answers after all. Where it is not enough in the end the question fails, or takes what there is
  * and says so.
  *
- * Each attempt asks everything anew, since data, sums and ids have to be of one moment. What
- * differs in a second attempt came in between, so the third is likely to be the last; a fourth
- * takes all by ids, which do not differ from themselves.
+ * Each attempt asks everything anew, since data, sums and ids have to be of one moment.
  *
  * With one ingester that is always the same one there is one call, without shards or sums.
  *
@@ -31,6 +29,7 @@
 #include "querier/replicas/calls.h"
 #include "querier/replicas/compare.h"
 #include "querier/replicas/heads.h"
+#include "querier/replicas/ids.h"
 #include "querier/replicas/roles.h"
 
 enum reading_state { READING_ASKING, READING_FETCHING, READING_DONE };
@@ -54,11 +53,9 @@ struct reading {
     struct heads_tenant about;
     struct fg_ring_reads reads;
     struct reading_leg *legs; /* of this attempt */
-    unsigned attempts, differed;
+    unsigned attempts;
     int64_t begun_mono_ns; /* of the machine's clock, as all times of calls */
-    int64_t ids_since_ns;
-    Fg__Inner__Group **ids_of;
-    uint32_t n_ids_of, cap_ids_of;
+    struct ids_wanted ids;
     uint64_t down[FG_RING_READS_WORDS], slow[FG_RING_READS_WORDS]; /* not to be asked */
     bool needs_slow; /* but it does not do without them */
     bool patient;    /* what is fetched is waited for, however long it takes */

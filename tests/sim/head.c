@@ -843,19 +843,64 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
 
 /* ---- reads ---- */
 
-static void gather(const struct head *head, uint32_t tenant, uint64_t generation, struct items *out)
+static int cmp_groups(const void *left, const void *right)
+{
+    const struct item *a = left, *b = right;
+
+    if (a->group.shard != b->group.shard)
+        return a->group.shard < b->group.shard ? -1 : 1;
+    return (a->group.window > b->group.window) - (a->group.window < b->group.window);
+}
+
+/* What the question is about, group after group. */
+static void scan(const struct head *head, const struct head_question *question,
+                 const struct query_ids *only, struct items *out)
 {
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
 
-        if (stored->item.group.tenant == tenant &&
-            segments_shows(head->core, &stored->item.group, stored->round, generation))
+        if (stored->item.group.tenant == question->tenant &&
+            query_ids_have(only, item_id(&stored->item)) &&
+            segments_shows(head->core, &stored->item.group, stored->round, question->generation))
             items_add(out, stored->item);
     }
+    if (out->n > 1)
+        qsort(out->items, out->n, sizeof *out->items, cmp_groups);
 }
 
-enum head_read head_read(struct head *head, uint32_t tenant, uint64_t generation, struct items *out,
-                         uint64_t *ret_least)
+/* Data and sums are of one moment. */
+static void gather(const struct head *head, const struct head_question *question,
+                   struct fg_arena *arena, struct head_answer *answer)
+{
+    struct query_shards shards;
+    struct query_ids only;
+    struct query_sums sums;
+    struct items found = {0};
+    struct fg_err err;
+
+    fg_assert(query_shards_read(&question->shards, arena, &shards, &err) == FG_OK);
+    fg_assert(query_ids_read(question->only_ids, arena, &only, &err) == FG_OK);
+    scan(head, question, &only, &found);
+    query_sums_init(&sums, &shards, arena, SIZE_MAX);
+    for (uint32_t i = 0; i < found.n; i++) {
+        const struct item *item = &found.items[i];
+
+        if (query_shards_data(&shards, item->group.shard))
+            items_add(&answer->data, *item);
+        if (!query_shards_sums(&shards, item->group.shard))
+            continue;
+        fg_assert(query_sums_group(&sums, &item->group, &err) == FG_OK);
+        fg_assert(query_sums_add(&sums, item->time_ns, item_id(item), &err) == FG_OK);
+    }
+    fg_assert(query_sums_finish(&sums, &err) == FG_OK);
+    answer->sums = sums.items;
+    answer->n_sums = sums.n;
+    query_sums_done(&sums);
+    items_done(&found);
+}
+
+enum head_read head_read(struct head *head, const struct head_question *question,
+                         struct fg_arena *arena, struct head_answer *answer, uint64_t *ret_least)
 {
     struct world *world = head->world;
     struct owner owner = self(head);
@@ -865,10 +910,11 @@ enum head_read head_read(struct head *head, uint32_t tenant, uint64_t generation
     if (!is_alive(world, &owner) || head_is_cut_off(head) || chance(world, world->lose_permille))
         return HEAD_UNAVAILABLE;
     for (int i = 0; i < WAITS_MAX && fence == SEGMENTS_BEHIND; i++) {
-        fence = segments_fence(head->core, generation, ret_least);
+        fence = segments_fence(head->core, question->generation, ret_least);
         if (fence != SEGMENTS_BEHIND)
             break;
-        step(head, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = generation});
+        step(head,
+             (struct segments_event){.kind = SEGMENTS_WANTED, .generation = question->generation});
         fibers_sleep(world->fibers, FG_SECOND_NS / 2);
         if (!is_alive(world, &owner))
             return HEAD_UNAVAILABLE;
@@ -876,9 +922,11 @@ enum head_read head_read(struct head *head, uint32_t tenant, uint64_t generation
     if (fence == SEGMENTS_BEHIND)
         return HEAD_UNAVAILABLE;
     if (fence == SEGMENTS_SERVE)
-        gather(head, tenant, generation, out);
+        gather(head, question, arena, answer);
     delay(world);
-    if (chance(world, world->lose_permille))
+    if (chance(world, world->lose_permille)) {
+        items_done(&answer->data);
         return HEAD_UNAVAILABLE;
+    }
     return fence == SEGMENTS_SERVE ? HEAD_ANSWERED : HEAD_STALE;
 }

@@ -123,7 +123,8 @@ static uint32_t new_profile(struct world *world)
     *sent = (struct sent){.item = {.profile = world->n_sent}};
     sent->item.group.tenant = draw(world, 4) == 0;
     sent->item.group.shard = (uint16_t)draw(world, SHARDS);
-    sent->item.group.window = head_window(profile_time(world), 0);
+    sent->item.time_ns = profile_time(world);
+    sent->item.group.window = head_window(sent->item.time_ns, 0);
     return world->n_sent++;
 }
 

@@ -177,48 +177,6 @@ enum io read_contents(struct world *world, struct owner *owner, const struct fg_
 
 /* ---- a read ---- */
 
-/* What one of those answers that the ring names; HEAD_UNAVAILABLE too where it is another store. */
-static enum head_read ask_member(struct world *world, const struct fg_ring_member *member,
-                                 uint32_t tenant, uint64_t generation, struct items *out,
-                                 uint64_t *ret_least)
-{
-    struct head *head = find_head(world, member->name);
-    struct items items = {0};
-    enum head_read got = HEAD_UNAVAILABLE;
-
-    if (head != NULL && fg_id_eq(head_seat(head)->store, member->store))
-        got = head_read(head, tenant, generation, &items, ret_least);
-    for (uint32_t k = 0; got == HEAD_ANSWERED && k < items.n; k++)
-        if (!items_has(out, &items.items[k])) /* replicas: once each */
-            items_add(out, items.items[k]);
-    items_done(&items);
-    return got;
-}
-
-/* HEAD_ANSWERED: the union of enough heads' answers is in out. */
-static enum head_read ask_heads(struct world *world, const struct fg_ring_view *view,
-                                uint32_t tenant, uint64_t generation, struct items *out,
-                                uint64_t *ret_least)
-{
-    uint32_t members[FG_RING_MEMBERS_MAX], n;
-    struct fg_ring_reads reads;
-
-    fg_ring_reads_init(&reads, view, 0, SHARDS - 1);
-    while ((n = fg_ring_reads_ask(&reads, (uint32_t)draw(world, 1000), members)) > 0)
-        for (uint32_t i = 0; i < n; i++) {
-            enum head_read got = ask_member(world, &view->ring.members[members[i]], tenant,
-                                            generation, out, ret_least);
-
-            if (got == HEAD_STALE)
-                return HEAD_STALE;
-            if (got == HEAD_ANSWERED)
-                fg_ring_reads_heard(&reads, members[i]);
-            else
-                fg_ring_reads_failed(&reads, members[i]);
-        }
-    return fg_ring_reads_is_enough(&reads) ? HEAD_ANSWERED : HEAD_UNAVAILABLE;
-}
-
 static void check(struct world *world, uint32_t tenant, const bool *must, uint32_t n_must,
                   const struct items *blocks, const struct items *heads, uint64_t generation)
 {

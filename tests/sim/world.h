@@ -14,6 +14,7 @@
 #include "common/manifest/snapshot.h"
 #include "common/ring/reads.h"
 #include "common/ring/seat.h"
+#include "ingester/query_shards.h"
 #include "ingester/segments/segments.h"
 #include "tests/lib/fiber.h"
 
@@ -24,6 +25,7 @@ extern const struct fg_slice tenant_names[TENANTS];
 struct item {
     struct head_group_key group; /* tenant: number in tenant_names */
     uint32_t profile;
+    int64_t time_ns;
 };
 
 struct items {
@@ -32,6 +34,10 @@ struct items {
 };
 void items_add(struct items *items, struct item item);
 void items_append(struct items *items, struct fg_slice bytes); /* as they are in an object */
+static inline struct fg_slice items_bytes(const struct items *items)
+{
+    return fg_bytes(items->items, items->n * sizeof *items->items);
+}
 void items_done(struct items *items);
 bool items_has(const struct items *items, const struct item *item);
 static inline struct fg_id item_id(const struct item *item)
@@ -54,11 +60,13 @@ struct sent {
     bool acked;
 };
 
-/* Rules of the ring that show here only, where heads really commit (common/ring/README.md). */
+/* Rules of the ring that show here only, where heads really commit (common/ring/README.md); and of
+ * replicas: readers compare sums of ids, not counts alone (sums-of-ids). */
 #define CLUSTER_RULES(X)                                                                           \
     X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
     X(COMMIT_FIRST, "commit-first")                                                                \
-    X(AS_DRAINED, "as-drained")
+    X(AS_DRAINED, "as-drained")                                                                    \
+    X(SUMS_OF_IDS, "sums-of-ids")
 
 enum cluster_rule {
 #define X(name, text) CLUSTER_RULE_##name,
@@ -105,7 +113,8 @@ struct world {
     char fault[256]; /* what was seen that must not be; "" */
     uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
         nodes_made, deleted, left, wiped, forgotten;
-    uint32_t built, compared; /* profiles in uploads; rounds that another head committed */
+    uint32_t built, compared;   /* profiles in uploads; rounds that another head committed */
+    uint32_t differed, fetched; /* groups of replicas, for readers; profiles by their ids */
 };
 
 #define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)
@@ -222,12 +231,31 @@ bool head_is_drained(const struct head *head, uint64_t drain);
 enum head_write { HEAD_STORED, HEAD_REFUSED, HEAD_DIED };
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision);
 
+/* What a reader asks, and is told, as on the wire (proto/inner.proto). */
+struct head_question {
+    uint32_t tenant;
+    uint64_t generation;
+    Fg__Inner__Shards shards;
+    ProtobufCBinaryData only_ids;
+};
+struct head_answer {
+    struct items data;
+    Fg__Inner__GroupSum **sums;
+    uint32_t n_sums;
+};
 enum head_read { HEAD_ANSWERED, HEAD_STALE, HEAD_UNAVAILABLE };
-enum head_read head_read(struct head *head, uint32_t tenant, uint64_t generation, struct items *out,
-                         uint64_t *ret_least);
+/* ANSWERED: fills the answer, which was empty; sums are in the arena. */
+enum head_read head_read(struct head *head, const struct head_question *question,
+                         struct fg_arena *arena, struct head_answer *answer, uint64_t *ret_least);
 
 /* By its name; NULL: there is none. */
 struct head *find_head(struct world *world, struct fg_slice name);
+
+/* ---- replicas (replicas.c) ---- */
+
+/* ANSWERED: out is what enough heads together hold, each profile once. */
+enum head_read ask_heads(struct world *world, const struct fg_ring_view *view, uint32_t tenant,
+                         uint64_t generation, struct items *out, uint64_t *ret_least);
 
 /* ---- who sends (pushes.c) ---- */
 

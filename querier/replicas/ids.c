@@ -1,0 +1,36 @@
+#include "querier/replicas/ids.h"
+
+#include "common/base/time.h"
+
+enum {
+    DIFFERED_MAX = 3,   /* after that all is asked for by ids */
+    GROUPS_MAX = 65536, /* that are named: proto/inner.proto */
+    RECENT_S = 120,     /* what is younger may be on its way to one of the replicas */
+};
+
+void ids_wanted_init(struct ids_wanted *wanted, int64_t wall_ns)
+{
+    *wanted = (struct ids_wanted){.since_ns = fg_time_add(wall_ns, -RECENT_S * FG_SECOND_NS)};
+}
+
+enum fg_code ids_wanted_add(struct ids_wanted *wanted, const struct compare_result *result,
+                            struct fg_arena *arena, struct fg_err *err)
+{
+    if (++wanted->differed >= DIFFERED_MAX || wanted->n_of + result->n_differ > GROUPS_MAX) {
+        wanted->since_ns = INT64_MIN;
+        wanted->n_of = 0;
+        return FG_OK;
+    }
+    for (uint32_t i = 0; i < result->n_differ; i++) {
+        Fg__Inner__Group *group = fg_arena_new(arena, Fg__Inner__Group, 1);
+
+        if (group == NULL || !fg_arena_grow(arena, &wanted->of, wanted->n_of, 1, &wanted->cap_of,
+                                            sizeof *wanted->of))
+            return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+        fg__inner__group__init(group);
+        group->shard = result->differ[i].shard;
+        group->window = result->differ[i].window;
+        wanted->of[wanted->n_of++] = group;
+    }
+    return FG_OK;
+}
