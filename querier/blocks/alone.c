@@ -345,7 +345,7 @@ enum fg_code alone_points(struct question *question, const struct selection *sel
         return err->code;
     code = reader_open(&spreading.reader, question, selection, NULL,
                        points_from_ns(selection, grid->step_ns), selection->end_ns, OBJECTS_ALONE,
-                       err);
+                       false, err);
     if (code == FG_OK)
         code = spread_all(&spreading, err);
     reader_close(&spreading.reader);
@@ -380,7 +380,7 @@ enum fg_code alone_series(struct question *question, const struct selection *sel
     fg_auto(fg_arena) *arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
     struct reader reader;
     enum fg_code code = reader_open(&reader, question, selection, NULL, selection->start_ns,
-                                    selection->end_ns, OBJECTS_ALONE, err);
+                                    selection->end_ns, OBJECTS_ALONE, false, err);
 
     if (code == FG_OK)
         code = nodes_find(&reader, err);

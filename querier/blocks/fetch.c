@@ -146,6 +146,44 @@ static void put_on_disk(struct fetch *fetch, const struct fetch_item *item, stru
         fg_disk_cache_put(fetch->blocks->disk, &key, bytes);
 }
 
+/* ---- small objects ---- */
+
+/* Is all of the object read with it? */
+static bool brings_all(const struct fetch_item *item)
+{
+    return item->thing == &thing_directory && item->object->whole != NULL;
+}
+
+static struct fg_block_range range_of(const struct fetch_item *item)
+{
+    return brings_all(item) ? (struct fg_block_range){0, item->object->bytes} : item->range;
+}
+
+static void keep_all(const struct fetch_item *item, struct load *load)
+{
+    struct fg_buf *whole = item->object->whole;
+
+    fg_buf_done(whole);
+    *whole = load->request.body;
+    fg_buf_init(&load->request.body, 0);
+}
+
+/* An item that is ours to make. As with the disk: if anything is wrong, the bucket is asked. */
+static bool take_from_whole(struct fetch *fetch, struct fetch_item *item)
+{
+    const struct fg_buf *whole = item->object->whole;
+    struct fg_slice bytes;
+    struct fg_err err;
+
+    if (whole == NULL || whole->len == 0)
+        return false;
+    bytes = fg_slice_sub(fg_buf_slice(whole), item->range.offset, item->range.len);
+    if (bytes.len != item->range.len || make_item(fetch, item, bytes, &err) != FG_OK)
+        return false;
+    put_on_disk(fetch, item, bytes);
+    return true;
+}
+
 /* ---- what is opened ---- */
 
 /* Opens in the cache. true: it is ours to ask the bucket for. */
@@ -162,7 +200,7 @@ static bool open_item(struct fetch *fetch, struct fetch_item *item)
         queue_add(&fetch->ready[item->phase], item);
     else if (!mine)
         queue_add(&fetch->others, item);
-    return mine && !take_from_disk(fetch, item);
+    return mine && !take_from_whole(fetch, item) && !take_from_disk(fetch, item);
 }
 
 static struct fetch_item *open_next(struct fetch *fetch, bool *ret_mine)
@@ -176,8 +214,10 @@ static struct fetch_item *open_next(struct fetch *fetch, bool *ret_mine)
 
 static void load_add(struct load *load, struct fetch_item *item)
 {
+    struct fg_block_range range = range_of(item);
+
     queue_add(&load->items, item);
-    load->end = item->range.offset + item->range.len;
+    load->end = range.offset + range.len;
 }
 
 /* Takes in what follows closely. */
@@ -207,8 +247,8 @@ static void load_send(struct fetch *fetch, struct load *load)
 
     request->verb = FG_BUCKET_GET;
     request->name = first->object->name;
-    request->offset = first->range.offset;
-    request->length = load->end - first->range.offset;
+    request->offset = range_of(first).offset;
+    request->length = load->end - request->offset;
     request->content_max_bytes = request->length;
     request->deadline_mono_ns = fetch->question->deadline_mono_ns;
     load->next = fetch->loads;
@@ -293,6 +333,7 @@ static enum fg_code take_item(struct fetch *fetch, const struct load *load, stru
 
 static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_err *err)
 {
+    const struct fetch_item *first = load->items.first;
     struct fetch_item *item;
 
     if (load->request.code != FG_OK)
@@ -308,6 +349,8 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
             return err->code;
         }
     }
+    if (brings_all(first))
+        keep_all(first, load);
     return FG_OK;
 }
 

@@ -57,8 +57,9 @@ struct blocks {
     struct fg_manifests *manifests;
     pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY */
     uint64_t fetch_max_bytes, memory_max_bytes;
-    /* But for tests: FG_CROWN_NODES; and 1, how much a byte of samples counts in plans. */
-    uint32_t crown_nodes, sample_weight;
+    /* But for tests: FG_CROWN_NODES; 1, how much a byte of samples counts in plans; and 1 MiB, of
+     * an object that is read as a whole: so little takes no longer than the way there and back. */
+    uint32_t crown_nodes, sample_weight, whole_max_bytes;
 };
 
 /* A question's. */
@@ -88,6 +89,8 @@ struct object {
     struct fg_id block_id;        /* what is made of it knows it by that */
     struct fg_cache_entry *entry; /* its head, once fetched */
     bool known;                   /* its parts are */
+    bool mostly;                  /* the question's tenants have half of its profiles at least */
+    struct fg_buf *whole;         /* all of it, once its head came; NULL: thing by thing */
 
     /* under.c. Of a block of merged nodes: what it is made of; else NULL. */
     const struct fg_blocks_entry *made;
@@ -163,6 +166,8 @@ struct reader {
     int64_t start_ns, end_ns; /* inclusive */
     struct objects objects;
     uint32_t n_open; /* of these */
+    bool of_samples; /* not only labels and totals */
+    uint64_t whole_bytes;
     struct part *parts;
     uint32_t n_parts, cap_parts;
     uint32_t n_found; /* those that nodes.c has put aside included */
@@ -174,11 +179,12 @@ struct reader {
 };
 
 /* Finds the parts: fetches the directories. profile_type NULL: any. Of parts of merged nodes only
- * nodes_choose() leaves none to be read as they are. close() in any case. */
+ * nodes_choose() leaves none to be read as they are. of_samples: what is small is read as a whole.
+ * close() in any case. */
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,
                          int64_t start_ns, int64_t end_ns, enum objects_which which,
-                         struct fg_err *err) fg_must_check;
+                         bool of_samples, struct fg_err *err) fg_must_check;
 void reader_close(struct reader *reader);
 
 /* The same of objects that are not shut any more; before the first batch. */

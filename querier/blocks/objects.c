@@ -33,19 +33,23 @@ static enum fg_code add(struct objects *objects, struct fg_arena *arena, const c
     return FG_OK;
 }
 
-/* Which of the question's tenants have something to be read in it. */
+/* Which of the question's tenants have something to be read in it, and how many profiles. */
 static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *numbers,
-                           const struct fg_l0_segment *segment, int64_t start_ns, int64_t end_ns)
+                           const struct fg_l0_segment *segment, int64_t start_ns, int64_t end_ns,
+                           uint64_t *ret_profiles)
 {
     uint32_t tenants = 0;
 
+    *ret_profiles = 0;
     for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
         const struct fg_l0_part *part =
             numbers[i] == FG_L0_NO_TENANT ? NULL : fg_l0_part(segment, numbers[i]);
 
         if (part != NULL && overlaps(part->t_min_ns, part->t_max_ns, start_ns, end_ns) &&
-            fg_snapshot_reads(snapshot, i, segment))
+            fg_snapshot_reads(snapshot, i, segment)) {
             tenants |= 1u << i;
+            *ret_profiles += part->profiles;
+        }
     }
     return tenants;
 }
@@ -62,8 +66,9 @@ static enum fg_code add_segments(const struct fg_snapshot *snapshot, int64_t sta
         numbers[i] = fg_l0_tenant(l0, snapshot->tenants[i]);
     for (uint32_t i = 0; i < l0->n_segments; i++) {
         const struct fg_l0_segment *segment = &l0->segments[i];
+        uint64_t profiles;
         struct object object = {
-            .tenants = tenants_of(snapshot, numbers, segment, start_ns, end_ns),
+            .tenants = tenants_of(snapshot, numbers, segment, start_ns, end_ns, &profiles),
             .bytes = segment->bytes,
             .profiles = segment->profiles,
             .digest = segment->digest,
@@ -72,6 +77,7 @@ static enum fg_code add_segments(const struct fg_snapshot *snapshot, int64_t sta
 
         if (object.tenants == 0)
             continue;
+        object.mostly = profiles >= segment->profiles / 2;
         fg_name_segment(name, &segment->id);
         if (add(objects, arena, name, &object, err) != FG_OK)
             return err->code;
@@ -102,6 +108,7 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
         const struct fg_blocks_entry *block = &blocks->blocks[i];
         struct object object = {
             .tenants = 1u << tenant,
+            .mostly = true,
             .bytes = block->bytes,
             .profiles = block->profiles,
             .digest = block->digest,

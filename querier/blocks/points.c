@@ -289,9 +289,9 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
     totals.max = question->querier->blocks->memory_max_bytes / sizeof *totals.items;
     label_sets_init(&totals.sets);
-    code =
-        reader_open(&totals.reader, question, selection, selection->type_text,
-                    points_from_ns(selection, step_ns), selection->end_ns, OBJECTS_PROFILES, err);
+    code = reader_open(&totals.reader, question, selection, selection->type_text,
+                       points_from_ns(selection, step_ns), selection->end_ns, OBJECTS_PROFILES,
+                       false, err);
     if (code == FG_OK)
         code = read_all(&totals, err);
     if (code == FG_OK)

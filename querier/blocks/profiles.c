@@ -445,7 +445,7 @@ enum fg_code blocks_profiles(struct question *question, const struct selection *
     each.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
     each.links_arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
     code = reader_open(&each.reader, question, selection, selection->type_text, selection->start_ns,
-                       selection->end_ns, OBJECTS_PROFILES, err);
+                       selection->end_ns, OBJECTS_PROFILES, true, err);
     if (code == FG_OK)
         code = read_all(&each, err);
     reader_close(&each.reader);

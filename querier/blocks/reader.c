@@ -7,6 +7,8 @@ enum {
     BATCH_BYTES = 64 * 1024 * 1024,
     SERIES_BYTES = 512, /* of an index and what is made of it, each */
     NODE_BYTES = 64,    /* of a parsed tree, symbols included */
+    /* What came as a whole is held while the question goes on: not more of all objects. */
+    WHOLE_ALL_BYTES = 16 * 1024 * 1024,
 };
 
 /* ---- the selector ---- */
@@ -86,6 +88,21 @@ static enum fg_code keep_directory(void *arg, const struct fetch_item *item, str
     return FG_OK;
 }
 
+/* Whether an object is read as a whole when its head is: a small one, if samples are asked for. */
+static enum fg_code plan_whole(struct reader *reader, struct object *object, struct fg_err *err)
+{
+    uint64_t bytes = object->bytes;
+
+    if (!reader->of_samples || !object->mostly || bytes > reader->blocks->whole_max_bytes ||
+        bytes > WHOLE_ALL_BYTES - reader->whole_bytes)
+        return FG_OK;
+    object->whole = fg_arena_new(reader->arena, struct fg_buf, 1);
+    if (object->whole == NULL)
+        return blocks_too_large(err);
+    reader->whole_bytes += bytes;
+    return FG_OK;
+}
+
 static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
 {
     struct fetch_list list = {0};
@@ -95,6 +112,8 @@ static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
 
         if (object->known || object->shut)
             continue;
+        if (plan_whole(reader, object, err) != FG_OK)
+            return err->code;
         if (fetch_add(&list, reader->arena,
                       &(struct fetch_item){
                           .thing = &thing_directory, .object = object, .range = object->head},
@@ -136,7 +155,7 @@ enum fg_code reader_extend(struct reader *reader, struct fg_err *err)
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,
                          int64_t start_ns, int64_t end_ns, enum objects_which which,
-                         struct fg_err *err)
+                         bool of_samples, struct fg_err *err)
 {
     struct blocks *blocks = question->querier->blocks;
 
@@ -147,6 +166,7 @@ enum fg_code reader_open(struct reader *reader, struct question *question,
         .selection = selection,
         .start_ns = start_ns,
         .end_ns = end_ns,
+        .of_samples = of_samples,
     };
     if (take_selector(reader, selection, profile_type, err) != FG_OK)
         return err->code;
@@ -177,8 +197,13 @@ void reader_close(struct reader *reader)
 {
     for (uint32_t i = 0; i < reader->n_found; i++)
         release_part(&reader->parts[i]);
-    for (uint32_t i = 0; i < reader->objects.n; i++)
-        fg_cache_unref(reader->objects.items[i].entry);
+    for (uint32_t i = 0; i < reader->objects.n; i++) {
+        struct object *object = &reader->objects.items[i];
+
+        fg_cache_unref(object->entry);
+        if (object->whole != NULL)
+            fg_buf_done(object->whole);
+    }
     fg_arena_destroy(reader->arena);
 }
 

@@ -398,8 +398,9 @@ enum fg_code select_sums(struct question *question, const struct selection *sele
     enum fg_code code;
 
     select.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
-    code = reader_open(&select.reader, question, selection, selection->type_text,
-                       selection->start_ns, selection->end_ns, which_objects(taker, nodes), err);
+    code =
+        reader_open(&select.reader, question, selection, selection->type_text, selection->start_ns,
+                    selection->end_ns, which_objects(taker, nodes), true, err);
     if (code == FG_OK && nodes)
         code = choose(&select, err);
     if (code == FG_OK)

@@ -76,7 +76,7 @@ enum fg_code blocks_series(struct question *question, const struct selection *se
     if (question->snapshot == NULL)
         return FG_OK;
     code = reader_open(&listing.reader, question, selection, NULL, selection->start_ns,
-                       selection->end_ns, OBJECTS_PROFILES, err);
+                       selection->end_ns, OBJECTS_PROFILES, false, err);
     if (code == FG_OK)
         code = read_all(&listing, err);
     if (code == FG_OK)

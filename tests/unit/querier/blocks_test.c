@@ -50,6 +50,8 @@ static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_by
         .manifest_age_ns = 10 * FG_SECOND_NS,
         .disk = f->disk,
     });
+    /* Of objects as small as these some are read thing by thing, as large ones are. */
+    f->querier->blocks->whole_max_bytes = (uint32_t)(seed % 3 * 3000);
 }
 
 static void fixture_done(struct fixture *f)
@@ -915,8 +917,9 @@ static struct question *draw_all(struct fixture *f, const char *selector)
     return question;
 }
 
-/* What nodes answer costs two requests an object: what there is of them, and crowns with names. Of
- * objects that others sum up nothing is read, unless it is asked for what these cannot answer. */
+/* What nodes answer costs two requests an object: what there is of them, and crowns with names; or
+ * one, if it is small. Of objects that others sum up nothing is read, unless it is asked for what
+ * these cannot answer. */
 static void nodes_cost_two_requests(void **state)
 {
     enum { MANIFESTS = 2 };
@@ -939,8 +942,15 @@ static void nodes_cost_two_requests(void **state)
     profiles = question->profiles;
     assert_true(n_objects >= 5);
     assert_true(question->nodes >= n_objects);
+    assert_true(question->requests > MANIFESTS + n_objects);
     assert_true(question->requests <= MANIFESTS + 2 * n_objects);
     end(question);
+
+    blocks_of(&f)->whole_max_bytes = UINT32_MAX;
+    question = draw_all(&f, "{service_name=\"api\"}");
+    assert_int_equal(question->requests, n_objects);
+    end(question);
+    blocks_of(&f)->whole_max_bytes = 0;
 
     world_sum(&f.world, 0);
     fg_clock_manual_advance(&f.clock, FG_MINUTE_NS);
