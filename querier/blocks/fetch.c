@@ -1,7 +1,7 @@
 #include "querier/blocks/fetch.h"
 
 enum {
-    FETCH_GAP_MAX_BYTES = 64 * 1024,        /* read for nothing, rather than ask twice */
+    FETCH_GAP_MAX_BYTES = 256 * 1024,       /* read for nothing, rather than ask twice */
     FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one thing is larger */
     FETCH_LOADS_MAX = 32,                   /* requests under way, of one question */
     FETCH_WAIT_NS = 100 * 1000 * 1000,      /* for what another question makes; then look around */
@@ -146,38 +146,43 @@ static void put_on_disk(struct fetch *fetch, const struct fetch_item *item, stru
         fg_disk_cache_put(fetch->blocks->disk, &key, bytes);
 }
 
-/* ---- small objects ---- */
+/* ---- tails ---- */
 
-/* Is all of the object read with it? */
-static bool brings_all(const struct fetch_item *item)
+/* Does all to the object's end come with it? */
+static bool brings_tail(const struct fetch_item *item)
 {
-    return item->thing == &thing_directory && item->object->whole != NULL;
+    return item->thing == &thing_directory && item->object->tail != NULL;
 }
 
 static struct fg_block_range range_of(const struct fetch_item *item)
 {
-    return brings_all(item) ? (struct fg_block_range){0, item->object->bytes} : item->range;
+    const struct object *object = item->object;
+
+    return brings_tail(item)
+               ? (struct fg_block_range){object->tail->from, object->bytes - object->tail->from}
+               : item->range;
 }
 
-static void keep_all(const struct fetch_item *item, struct load *load)
+static void keep_tail(const struct fetch_item *item, struct load *load)
 {
-    struct fg_buf *whole = item->object->whole;
+    struct fg_buf *bytes = &item->object->tail->bytes;
 
-    fg_buf_done(whole);
-    *whole = load->request.body;
+    fg_buf_done(bytes);
+    *bytes = load->request.body;
     fg_buf_init(&load->request.body, 0);
 }
 
 /* An item that is ours to make. As with the disk: if anything is wrong, the bucket is asked. */
-static bool take_from_whole(struct fetch *fetch, struct fetch_item *item)
+static bool take_from_tail(struct fetch *fetch, struct fetch_item *item)
 {
-    const struct fg_buf *whole = item->object->whole;
+    const struct tail *tail = item->object->tail;
     struct fg_slice bytes;
     struct fg_err err;
 
-    if (whole == NULL || whole->len == 0)
+    if (tail == NULL || tail->bytes.len == 0 || item->range.offset < tail->from)
         return false;
-    bytes = fg_slice_sub(fg_buf_slice(whole), item->range.offset, item->range.len);
+    bytes =
+        fg_slice_sub(fg_buf_slice(&tail->bytes), item->range.offset - tail->from, item->range.len);
     if (bytes.len != item->range.len || make_item(fetch, item, bytes, &err) != FG_OK)
         return false;
     put_on_disk(fetch, item, bytes);
@@ -200,7 +205,7 @@ static bool open_item(struct fetch *fetch, struct fetch_item *item)
         queue_add(&fetch->ready[item->phase], item);
     else if (!mine)
         queue_add(&fetch->others, item);
-    return mine && !take_from_whole(fetch, item) && !take_from_disk(fetch, item);
+    return mine && !take_from_tail(fetch, item) && !take_from_disk(fetch, item);
 }
 
 static struct fetch_item *open_next(struct fetch *fetch, bool *ret_mine)
@@ -349,8 +354,8 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
             return err->code;
         }
     }
-    if (brings_all(first))
-        keep_all(first, load);
+    if (brings_tail(first))
+        keep_tail(first, load);
     return FG_OK;
 }
 

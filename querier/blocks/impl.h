@@ -58,9 +58,11 @@ struct blocks {
     struct fg_manifests *manifests;
     pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY */
     uint64_t fetch_max_bytes, memory_max_bytes;
-    /* But for tests: FG_CROWN_NODES; 1, how much a byte of samples counts in plans; and 1 MiB, of
-     * an object that is read as a whole: so little takes no longer than the way there and back. */
-    uint32_t crown_nodes, sample_weight, whole_max_bytes;
+    /* But for tests: FG_CROWN_NODES; 1, how much a byte of samples counts in plans. */
+    uint32_t crown_nodes, sample_weight;
+    /* But for tests: 1 MiB, of an object that is read as a whole, since so little takes no longer
+     * than the way there and back; 64 KiB, of what is read before a head. */
+    uint32_t whole_max_bytes, before_max_bytes;
 };
 
 /* A question's. */
@@ -75,6 +77,12 @@ enum fg_code blocks_too_large(struct fg_err *err);
 enum fg_code blocks_fail(const struct fg_bucket_request *request, struct fg_err *err);
 
 /* ---- objects.c ---- */
+
+/* The end of an object, which comes with its head and is held while the question goes on. */
+struct tail {
+    uint64_t from;       /* up to the object's end */
+    struct fg_buf bytes; /* empty: it did not come */
+};
 
 /* A segment or block to be read. */
 struct object {
@@ -91,7 +99,7 @@ struct object {
     struct fg_cache_entry *entry; /* its head, once fetched */
     bool known;                   /* its parts are */
     bool mostly;                  /* the question's tenants have half of its profiles at least */
-    struct fg_buf *whole;         /* all of it, once its head came; NULL: thing by thing */
+    struct tail *tail;            /* NULL: the head comes by itself */
 
     /* under.c. Of a block of merged nodes: what it is made of; else NULL. */
     const struct fg_blocks_entry *made;
@@ -169,7 +177,7 @@ struct reader {
     struct objects objects;
     uint32_t n_open; /* of these */
     bool of_samples; /* not only labels and totals */
-    uint64_t whole_bytes;
+    uint64_t tail_bytes;
     struct part *parts;
     uint32_t n_parts, cap_parts;
     uint32_t n_found; /* those that nodes.c has put aside included */
@@ -181,7 +189,8 @@ struct reader {
 };
 
 /* Finds the parts: fetches the directories. profile_type NULL: any. Of parts of merged nodes only
- * nodes_choose() leaves none to be read as they are. of_samples: what is small is read as a whole.
+ * nodes_choose() leaves none to be read as they are. of_samples: small objects are read as a
+ * whole.
  * close() in any case. */
 enum fg_code reader_open(struct reader *reader, struct question *question,
                          const struct selection *selection, const char *profile_type,

@@ -5,10 +5,9 @@ enum {
     /* Of a batch, as the directories let us guess: about what one busy service has in a day block.
      * Small enough that some questions at a time are no danger, and waves are still wide. */
     BATCH_BYTES = 64 * 1024 * 1024,
-    SERIES_BYTES = 512, /* of an index and what is made of it, each */
-    NODE_BYTES = 64,    /* of a parsed tree, symbols included */
-    /* What came as a whole is held while the question goes on: not more of all objects. */
-    WHOLE_ALL_BYTES = 16 * 1024 * 1024,
+    SERIES_BYTES = 512,                 /* of an index and what is made of it, each */
+    NODE_BYTES = 64,                    /* of a parsed tree, symbols included */
+    TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects: they are held */
 };
 
 /* ---- the selector ---- */
@@ -88,18 +87,26 @@ static enum fg_code keep_directory(void *arg, const struct fetch_item *item, str
     return FG_OK;
 }
 
-/* Whether an object is read as a whole when its head is: a small one, if samples are asked for. */
-static enum fg_code plan_whole(struct reader *reader, struct object *object, struct fg_err *err)
+/*
+ * What comes with the head: all of a small object, if samples are asked for; else some bytes, since
+ * the index of an object's last service lies right before its groups, which are before the head. In
+ * segments of many tenants what is wanted may be anywhere.
+ */
+static enum fg_code plan_tail(struct reader *reader, struct object *object, struct fg_err *err)
 {
-    uint64_t bytes = object->bytes;
+    const struct blocks *blocks = reader->blocks;
+    bool all = reader->of_samples && object->bytes <= blocks->whole_max_bytes;
+    uint64_t head = object->head.offset;
+    uint64_t from = all ? 0 : head - FG_MIN(head, blocks->before_max_bytes);
 
-    if (!reader->of_samples || !object->mostly || bytes > reader->blocks->whole_max_bytes ||
-        bytes > WHOLE_ALL_BYTES - reader->whole_bytes)
+    if (!object->mostly || from == head || object->bytes < from ||
+        object->bytes - from > TAILS_MAX_BYTES - reader->tail_bytes)
         return FG_OK;
-    object->whole = fg_arena_new(reader->arena, struct fg_buf, 1);
-    if (object->whole == NULL)
+    object->tail = fg_arena_new(reader->arena, struct tail, 1);
+    if (object->tail == NULL)
         return blocks_too_large(err);
-    reader->whole_bytes += bytes;
+    object->tail->from = from;
+    reader->tail_bytes += object->bytes - from;
     return FG_OK;
 }
 
@@ -112,7 +119,7 @@ static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
 
         if (object->known || object->shut)
             continue;
-        if (plan_whole(reader, object, err) != FG_OK)
+        if (plan_tail(reader, object, err) != FG_OK)
             return err->code;
         if (fetch_add(&list, reader->arena,
                       &(struct fetch_item){
@@ -201,8 +208,8 @@ void reader_close(struct reader *reader)
         struct object *object = &reader->objects.items[i];
 
         fg_cache_unref(object->entry);
-        if (object->whole != NULL)
-            fg_buf_done(object->whole);
+        if (object->tail != NULL)
+            fg_buf_done(&object->tail->bytes);
     }
     fg_arena_destroy(reader->arena);
 }

@@ -5,7 +5,7 @@
 enum {
     /* Names of all stacks are for later questions as well; but they are far more work than those of
      * so few profiles. */
-    FEW_SHARE = 8,
+    FEW_SHARE = 32,
 };
 
 /* Profiles that were asked for by their ids. */

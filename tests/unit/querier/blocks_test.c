@@ -52,6 +52,7 @@ static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_by
     });
     /* Of objects as small as these some are read thing by thing, as large ones are. */
     f->querier->blocks->whole_max_bytes = (uint32_t)(seed % 3 * 3000);
+    f->querier->blocks->before_max_bytes = (uint32_t)(seed % 2 * 500);
 }
 
 static void fixture_done(struct fixture *f)
