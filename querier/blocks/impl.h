@@ -14,7 +14,6 @@
  *     select.c    their samples into sums
  *     tree.c      sums into a tree
  *     picture.c   sums into crowns
- *     few.c       names of what few profiles have
  *     points.c    their totals onto a grid
  *     series.c    their labels; counts
  *     profiles.c  themselves, one by one
@@ -155,7 +154,6 @@ struct part {
     struct span *spans; /* ascending by first, then by time */
     uint32_t n_spans, cap_spans;
     uint64_t *sums; /* select.c */
-    bool few;       /* of its profiles are read */
 
     /* nodes.c. What is chosen of it; of what it is not, all of the question's range. */
     const struct fg_nodes *nodes;     /* NULL: none that is of use */

@@ -18,12 +18,12 @@ struct crowning {
  * Values below zero, of which a crown says little, and sums that go around 64 bits, which it does
  * not know: such parts are added as a whole.
  */
-static bool is_plain(const struct fg_name_tree *names, const uint64_t *sums)
+static bool is_plain(const struct part *part)
 {
     uint64_t all = 0;
 
-    for (uint32_t i = 0; i < names->n_from; i++)
-        if (sums[i] > INT64_MAX || (all += sums[i]) > INT64_MAX)
+    for (uint32_t i = 0; i < part->entry->n_stacks; i++)
+        if (part->sums[i] > INT64_MAX || (all += part->sums[i]) > INT64_MAX)
             return false;
     return true;
 }
@@ -88,37 +88,17 @@ static void add_whole(const struct crowning *crowning, const struct fg_name_tree
     free(placed);
 }
 
-static void add_sums(const struct crowning *crowning, const struct fg_name_tree *names,
-                     const uint64_t *sums)
-{
-    if (is_plain(names, sums))
-        add_crown(crowning, names, (const int64_t *)sums);
-    else
-        add_whole(crowning, names, sums);
-}
-
-static enum fg_code add_few(const struct crowning *crowning, const struct part *part,
-                            struct fg_arena *arena, struct fg_err *err)
-{
-    struct fg_name_tree names;
-    uint64_t *sums;
-
-    if (few_names(tree_of(part->tree_entry), part->sums, arena, &names, &sums, err) != FG_OK)
-        return err->code;
-    add_sums(crowning, &names, sums);
-    fg_name_tree_done(&names);
-    return FG_OK;
-}
-
 static enum fg_code add_part(void *arg, const struct part *part, struct fg_arena *arena,
                              struct fg_err *err)
 {
     const struct crowning *crowning = arg;
+    const struct fg_name_tree *names = names_of(part->tree_entry);
 
-    if (!part->few)
-        add_sums(crowning, names_of(part->tree_entry), part->sums);
-    else if (add_few(crowning, part, arena, err) != FG_OK)
-        return err->code;
+    (void)arena;
+    if (is_plain(part))
+        add_crown(crowning, names, (const int64_t *)part->sums);
+    else
+        add_whole(crowning, names, part->sums);
     if (fg_crown_sum_bytes(crowning->into) > crowning->blocks->memory_max_bytes)
         return blocks_too_large(err);
     return FG_OK;

@@ -2,12 +2,6 @@
 
 #include "querier/blocks/fetch.h"
 
-enum {
-    /* Names of all stacks are for later questions as well; but they are far more work than those of
-     * so few profiles. */
-    FEW_SHARE = 32,
-};
-
 /* Profiles that were asked for by their ids. */
 struct wanted {
     struct part *part;
@@ -207,33 +201,12 @@ static enum fg_code add_full(struct select *select, struct part *part, uint32_t 
 
 /* ---- what is fetched ---- */
 
-/* As far as times let us guess. */
-static double profiles_of(const struct part *part, const struct span *span)
-{
-    const struct fg_block_series_row *series = &part->index->series[span->series];
-    int64_t from_ns = FG_MAX(series->t_min_ns, span->times.start_ns);
-    int64_t to_ns = FG_MIN(series->t_max_ns, span->times.end_ns);
-
-    return span->count * ((double)to_ns - (double)from_ns + 1) /
-           ((double)series->t_max_ns - (double)series->t_min_ns + 1);
-}
-
-/* Are they so few that most stacks of the part are in none of them? */
-static bool reads_few(const struct part *part)
-{
-    double profiles = 0;
-
-    for (uint32_t i = 0; i < part->n_spans; i++)
-        profiles += profiles_of(part, &part->spans[i]);
-    return part->n_fulls == 0 && profiles * FEW_SHARE < part->entry->n_profiles;
-}
-
 static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_err *err)
 {
     struct select *select = arg;
     struct part *part = item->part;
 
-    if (item->thing == select->taker->stacks || item->thing == &thing_tree) {
+    if (item->thing == select->taker->stacks) {
         part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
@@ -287,11 +260,10 @@ static enum fg_code list_samples(struct select *select, struct fetch_list *list,
 
         if (part->n_spans + part->n_fulls == 0)
             continue;
-        part->few = reads_few(part);
         if (list_pages(select, list, part, kind, false, 1, err) != FG_OK ||
             fetch_add(
                 list, reader->arena,
-                &(struct fetch_item){.thing = part->few ? &thing_tree : select->taker->stacks,
+                &(struct fetch_item){.thing = select->taker->stacks,
                                      .object = part->object,
                                      .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
                                      .part = part,

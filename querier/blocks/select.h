@@ -15,8 +15,8 @@ struct select_taker {
     enum fg_code (*take_crowns)(void *arg, struct reader *reader, struct fg_err *err);
     bool full;
     const struct thing *stacks; /* what ranks mean: thing_tree or thing_names */
-    /* Takes a part that has values: part->sums, and stacks in part->tree_entry: of part->few a
-     * tree, whatever `stacks` is. What it makes in the arena is gone afterwards. */
+    /* Takes a part that has values: part->sums, and stacks in part->tree_entry. What it makes in
+     * the arena is gone afterwards. */
     enum fg_code (*take)(void *arg, const struct part *part, struct fg_arena *arena,
                          struct fg_err *err);
     void *arg;
@@ -27,13 +27,5 @@ struct select_taker {
 enum fg_code select_sums(struct question *question, const struct selection *selection,
                          const struct stacks *stacks, const struct select_taker *taker,
                          uint64_t *sample_bytes, struct fg_err *err) fg_must_check;
-
-/* ---- few.c ---- */
-
-/* Names of the stacks that have a value, and these values, [ret_names->n_from]; the latter in the
- * arena. names: to be done with. FG_E_LIMIT. */
-enum fg_code few_names(const struct fg_block_tree *tree, const uint64_t *sums,
-                       struct fg_arena *arena, struct fg_name_tree *ret_names, uint64_t **ret_sums,
-                       struct fg_err *err) fg_must_check;
 
 #endif
