@@ -5,8 +5,8 @@ enum {
     /* Of a batch, as the directories let us guess: about what one busy service has in a day block.
      * Small enough that some questions at a time are no danger, and waves are still wide. */
     BATCH_BYTES = 64 * 1024 * 1024,
-    SERIES_BYTES = 512,                 /* of an index and what is made of it, each */
-    NODE_BYTES = 64,                    /* of a parsed tree, symbols included */
+    SERIES_BYTES = 512, /* of an index and what is made of it, each */
+    NODE_BYTES = 16,    /* of what is kept of a tree; while it is parsed it takes more */
     TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects: they are held */
 };
 
