@@ -31,7 +31,8 @@ static struct fg_peer *start(void)
     struct share *share;
     struct fg_err err;
 
-    fg_assert(fg_conf_load(&(struct fg_conf){&section, 1}, NULL, NULL, NULL, 0, &err) == FG_OK);
+    fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
+                           NULL, 0, &err) == FG_OK);
     fg_assert(share_create(&(struct share_config){.settings = &settings,
                                                   .bucket = bucket_with_block(),
                                                   .registry = fg_registry_create(),
