@@ -91,8 +91,9 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return make_scraper(service, program, err);
 }
 
-/* Until the ring was read nobody knows where a profile goes. The bucket is not proved: nothing is
- * written to it here, so that read access to the ring is all it takes. */
+/* Until the ring was read nobody knows where a profile goes. The bucket is not proved: all that is
+ * written to it here is a wider spread in the ring, and who may only read goes on with the narrow
+ * one. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = program->service;
