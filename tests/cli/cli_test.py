@@ -432,11 +432,12 @@ def case_canary_finds_what_is_lost(cli):
         try:
             with canary.Canary("http://127.0.0.1:%d" % proxy.server_address[1], *CANARY) as bird:
                 code, sums = bird.finish()
-                named = set(re.findall(r"what=lost number=(\d+)", bird.errors(10000)))
+                named = set(re.findall(r"what=(\w+) number=(\d+)", bird.errors(10000)))
         finally:
             proxy.shutdown()
-    check(code == 1 and sums["lost"] >= 2 and sums["double"] == 0, "exit code %d, %s", code, sums)
-    check(len(named) == 2, "%s", named)
+    # A sum over time that lacks one, and has some that wait for their answer, may be too large: what has no number is not looked at.
+    check(code == 1 and sums["lost"] >= 2, "exit code %d, %s", code, sums)
+    check(len(named) == 2 and {what for what, _ in named} == {"lost"}, "%s", named)
 
 
 def case_canary_failures(cli):
