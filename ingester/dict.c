@@ -64,11 +64,6 @@ static uint64_t dict_memory(const struct dict *dict)
            dict->cap_stacks * sizeof *dict->stacks;
 }
 
-uint32_t dict_generation(const struct dict *dict)
-{
-    return dict->generation;
-}
-
 /* Node + 1 of the stack, or UINT32_MAX. */
 static uint32_t find_stack(const struct dict *dict, struct fg_id id)
 {

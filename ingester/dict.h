@@ -64,8 +64,6 @@ bool dict_in_use(struct dict_table *table, uint32_t service, uint32_t generation
 bool dict_delete(struct dict_table *table, uint32_t service, uint32_t generation,
                  struct fg_store_batch *out) fg_must_check;
 
-uint32_t dict_generation(const struct dict *dict);
-
 /*
  * Has it grown beyond its share, while memory is short? Then it is time for a new generation: the
  * old one can be forgotten once what is under way is done, and read again by who asks for that

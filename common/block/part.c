@@ -459,24 +459,6 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
 
 /* ---- looking things up ---- */
 
-uint32_t fg_block_series_find(const struct fg_block_index *index, const struct fg_labels *labels,
-                              const struct fg_block_schema *schema)
-{
-    uint32_t from = 0, to = index->n_series;
-
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (series_cmp(&index->series[mid], labels, schema) < 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from < index->n_series && series_cmp(&index->series[from], labels, schema) == 0
-               ? from
-               : FG_MAP_NONE;
-}
-
 uint32_t fg_block_series_of(const struct fg_block_index *index, uint32_t profile)
 {
     uint32_t from = 0, to = index->n_series;

@@ -156,10 +156,6 @@ enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg
                              struct fg_arena *arena, struct fg_block_match **ret_matches,
                              uint32_t *ret_count, struct fg_err *err) fg_must_check;
 
-/* Number of the series of these labels and schema; FG_MAP_NONE: none. */
-uint32_t fg_block_series_find(const struct fg_block_index *index, const struct fg_labels *labels,
-                              const struct fg_block_schema *schema);
-
 /* The profile type of a series' sample type; borrowed from the index. */
 struct fg_profile_type fg_block_profile_type(const struct fg_block_series_row *series,
                                              uint32_t type);
@@ -172,13 +168,6 @@ struct fg_profile_type fg_block_profile_type(const struct fg_block_series_row *s
  */
 void fg_block_pages_mark(const struct fg_block_pages *pages, uint32_t first, uint32_t count,
                          int64_t start_ns, int64_t end_ns, bool *marks);
-
-/*
- * Ranges that cover the marked pages, no more than gap_bytes of others between two pages of one
- * range. ranges has room for as many as there are marks; returns how many there are.
- */
-uint32_t fg_block_pages_ranges(const struct fg_block_pages *pages, const bool *marks,
-                               uint64_t gap_bytes, struct fg_block_range *ranges);
 
 /* ---- profiles: times and totals ---- */
 

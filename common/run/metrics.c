@@ -366,13 +366,13 @@ static void write_series(struct fg_buf *out, const struct row *rows, size_t n)
     fg_buf_putc(out, '\n');
 }
 
-/* How many rows from here on have the same family, or the same name. */
-static size_t run_length(const struct row *rows, size_t count, bool whole_name)
+/* How many rows from here on have the same name. */
+static size_t run_length(const struct row *rows, size_t count)
 {
     size_t n = 1;
 
     while (n < count && fg_slice_eq(rows[n].family, rows->family) &&
-           (!whole_name || fg_slice_eq(rows[n].labels, rows->labels)))
+           fg_slice_eq(rows[n].labels, rows->labels))
         n++;
     return n;
 }
@@ -386,7 +386,7 @@ static void write_rows(struct fg_buf *out, const struct row *rows, size_t count)
             write_help(out, &rows[i]);
         else
             fg_assert(rows[i].def->kind == rows[i - 1].def->kind);
-        n = run_length(rows + i, count - i, true);
+        n = run_length(rows + i, count - i);
         write_series(out, rows + i, n);
     }
 }
@@ -402,22 +402,5 @@ void fg_registry_write(struct fg_registry *registry, struct fg_buf *out)
     rows = sorted_rows(registry, &count);
     write_rows(out, rows, count);
     pthread_mutex_unlock(&registry->mutex);
-    free(rows);
-}
-
-void fg_registry_write_docs(struct fg_registry *registry, struct fg_buf *out)
-{
-    struct row *rows;
-    size_t count, n;
-
-    pthread_mutex_lock(&registry->mutex);
-    rows = sorted_rows(registry, &count);
-    pthread_mutex_unlock(&registry->mutex);
-    fg_buf_puts(out, "| Metric | Kind | Meaning |\n|---|---|---|\n");
-    for (size_t i = 0; i < count; i += n) {
-        n = run_length(rows + i, count - i, false);
-        fg_buf_printf(out, "| `%.*s` | %s | %s |\n", FG_S(rows[i].family),
-                      kind_names[rows[i].def->kind], rows[i].def->help);
-    }
     free(rows);
 }

@@ -77,7 +77,4 @@ uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id);
 /* Prometheus text format 0.0.4 (text/plain; version=0.0.4), sorted by name. */
 void fg_registry_write(struct fg_registry *registry, struct fg_buf *out);
 
-/* A table of name, kind and help in Markdown, for the docs. */
-void fg_registry_write_docs(struct fg_registry *registry, struct fg_buf *out);
-
 #endif

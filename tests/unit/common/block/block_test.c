@@ -214,7 +214,6 @@ static void check_series(const struct opened *opened, const struct made_part *pa
 
         assert_int_equal(fg_block_series_cmp(&got, want), 0);
         assert_int_equal(row->n_profiles, part->series[s].n_profiles);
-        assert_int_equal(fg_block_series_find(&opened->index, &row->labels, row->schema), s);
     }
 }
 
@@ -404,26 +403,15 @@ static void pages_are_those_of_the_time(void **state)
 {
     struct fg_block_page rows[5];
     struct fg_block_pages pages = {rows, 5};
-    struct fg_block_range ranges[5];
     bool marks[5] = {false};
 
     (void)state;
     for (uint32_t i = 0; i < 5; i++)
-        rows[i] = (struct fg_block_page){.offset = 100 + 10 * i,
-                                         .bytes = 10,
-                                         .first = 20 * i,
-                                         .items = 20,
-                                         .t_min_ns = 1000 * i,
-                                         .t_max_ns = 1000 * i + 900};
+        rows[i] = (struct fg_block_page){
+            .first = 20 * i, .items = 20, .t_min_ns = 1000 * i, .t_max_ns = 1000 * i + 900};
     fg_block_pages_mark(&pages, 25, 60, 1950, 3000, marks);
     assert_false(marks[0] || marks[1] || marks[4]);
     assert_true(marks[2] && marks[3]);
-    marks[0] = true;
-    assert_int_equal(fg_block_pages_ranges(&pages, marks, 9, ranges), 2);
-    assert_int_equal(ranges[1].offset, 120);
-    assert_int_equal(ranges[1].len, 20);
-    assert_int_equal(fg_block_pages_ranges(&pages, marks, 10, ranges), 1);
-    assert_int_equal(ranges[0].len, 40);
 }
 
 static const char *const selectors[] = {

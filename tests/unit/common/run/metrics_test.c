@@ -192,25 +192,6 @@ static void nothing_is_lost_between_threads(void **state)
     fg_registry_destroy(registry);
 }
 
-static void docs(void **state)
-{
-    struct fg_registry *registry = fg_registry_create();
-    struct fg_buf buf;
-
-    (void)state;
-    (void)fg_metrics_register(registry, test_metrics, FG_COUNT(test_metrics));
-    fg_buf_init(&buf, 4096);
-    fg_registry_write_docs(registry, &buf);
-    assert_true(fg_slice_is(fg_buf_slice(&buf),
-                            "| Metric | Kind | Meaning |\n|---|---|---|\n"
-                            "| `fg_commit_seconds` | histogram | Of a commit. |\n"
-                            "| `fg_committed_total` | counter | Made durable. |\n"
-                            "| `fg_head_bytes` | gauge | Memory held. |\n"
-                            "| `fg_refused_total` | counter | Refused. |\n"));
-    fg_buf_done(&buf);
-    fg_registry_destroy(registry);
-}
-
 static void an_empty_registry_writes_nothing(void **state)
 {
     struct fg_registry *registry = fg_registry_create();
@@ -251,7 +232,6 @@ int main(void)
         cmocka_unit_test(equal_names_are_one_series),
         cmocka_unit_test(gauges_are_read_when_scraped),
         cmocka_unit_test(nothing_is_lost_between_threads),
-        cmocka_unit_test(docs),
         cmocka_unit_test(an_empty_registry_writes_nothing),
         cmocka_unit_test(tables_leave),
     };
