@@ -341,6 +341,7 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
     const struct fetch_item *first = load->items.first;
     struct fetch_item *item;
 
+    fg_assert(first != NULL); /* load_create() */
     if (load->request.code != FG_OK)
         return blocks_fail(&load->request, err);
     fg_metric_add(fetch->blocks->metrics, BLOCKS_FETCHED_BYTES, load->request.body.len);
