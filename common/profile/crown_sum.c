@@ -373,18 +373,14 @@ void fg_crown_sum_truncate(const struct fg_crown_sum *sum, size_t max_nodes, str
     const struct fg_tree *tree = &sum->tree;
     bool cut = max_nodes > 0 && tree->n_nodes > max_nodes;
     struct fg_crown_judged judged;
-    struct fg_flame_columns columns = {.count = 1};
-    int64_t least = INT64_MIN, *second;
+    struct fg_flame_weights weights;
+    int64_t least = INT64_MIN;
 
     fg_crown_sum_judge(sum, &judged);
     if (cut)
         least = fg_flame_nth_largest(judged.totals, tree->n_nodes, max_nodes);
-    columns.self[0] = tree->self;
-    columns.totals[0] = judged.totals;
-    columns.all[0] = judged.all;
-    columns.rest[0] = judged.rests;
-    columns.root_rest[0] = sum->root_rest;
-    fg_flame_cut(tree, &columns, judged.totals, least, into, &second);
+    weights = (struct fg_flame_weights){judged.totals, judged.rests, sum->root_rest};
+    fg_flame_cut(tree, &weights, least, into);
     *ret_verdict = verdict_of(&judged, tree->n_nodes, least, cut);
     fg_crown_judged_done(&judged);
 }

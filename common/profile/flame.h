@@ -10,8 +10,7 @@ enum { FG_FLAME_NODES_DEFAULT = 8192, FG_FLAME_NODES_MAX = 1048576 };
 
 /*
  * Bars level by level. A bar is four numbers: offset (from the end of the bar before), total, self,
- * name; in a comparison seven: offset, total, self on the left, the same on the right, name.
- * names[0] is "total". Owned; names point into `text`.
+ * name. names[0] is "total". Owned; names point into `text`.
  */
 struct fg_flame {
     struct fg_slice *names;
@@ -20,7 +19,6 @@ struct fg_flame {
     size_t *level_ends; /* of level i in values, in numbers, not bars */
     size_t n_levels;
     int64_t total, max_self;
-    int64_t left_ticks, right_ticks; /* of a comparison: the totals of its sides */
     struct fg_buf text;
 };
 
@@ -33,10 +31,6 @@ struct fg_flame {
  * part before it; and a function that really is called "other" keeps what is below it.
  */
 void fg_flame_make(const struct fg_tree *tree, size_t max_nodes, struct fg_flame *ret_flame);
-
-/* Two trees beside each other, each node of either in both. The root counts as a node here. */
-void fg_flame_make_diff(const struct fg_tree *left, const struct fg_tree *right, size_t max_nodes,
-                        struct fg_flame *ret_flame);
 void fg_flame_done(struct fg_flame *flame);
 
 /*

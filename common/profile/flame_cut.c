@@ -42,50 +42,30 @@ enum { LEFT_OUT = FG_TREE_ROOT - 1 }; /* where a node is that is part of an "oth
 
 struct cutting {
     const struct fg_tree *tree;
-    const struct fg_flame_columns *columns;
+    const struct fg_flame_weights *weights;
     struct fg_tree *into;
-    int64_t *second; /* self values of into's nodes, second column; NULL: there is none */
     uint32_t *nodes; /* of tree's nodes: node in into, or LEFT_OUT */
     uint32_t other;  /* location "other" in into */
 };
 
-static void add_value(struct cutting *cutting, uint32_t node, int64_t *const *column, uint32_t from)
-{
-    fg_tree_add(cutting->into, node, column[0][from]);
-    if (cutting->second != NULL)
-        cutting->second[node] = fg_value_add(cutting->second[node], column[1][from]);
-}
-
 static void leave_out(struct cutting *cutting, uint32_t node, uint32_t parent)
 {
-    uint32_t other = fg_tree_child(cutting->into, parent, cutting->other);
-
     cutting->nodes[node] = LEFT_OUT;
-    add_value(cutting, other, cutting->columns->totals, node);
+    fg_tree_add(cutting->into, fg_tree_child(cutting->into, parent, cutting->other),
+                cutting->weights->totals[node]);
 }
 
 /* What there was below a node besides its children. */
-static void add_rest(struct cutting *cutting, uint32_t node, int64_t first, int64_t second)
+static void add_rest(struct cutting *cutting, uint32_t node, int64_t rest)
 {
-    uint32_t other;
-
-    if (first == 0 && second == 0)
-        return;
-    other = fg_tree_child(cutting->into, node, cutting->other);
-    fg_tree_add(cutting->into, other, first);
-    if (cutting->second != NULL)
-        cutting->second[other] = fg_value_add(cutting->second[other], second);
+    if (rest != 0)
+        fg_tree_add(cutting->into, fg_tree_child(cutting->into, node, cutting->other), rest);
 }
 
-static int64_t rest_of(const struct fg_flame_columns *columns, size_t column, uint32_t node)
-{
-    return columns->rest[column] == NULL ? 0 : columns->rest[column][node];
-}
-
-static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import,
-                      const int64_t *weights, int64_t least)
+static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import, int64_t least)
 {
     const struct fg_tree *tree = cutting->tree;
+    const int64_t *rests = cutting->weights->rests;
 
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         uint32_t above = tree->parents[i];
@@ -93,35 +73,29 @@ static void cut_nodes(struct cutting *cutting, struct fg_symbols_import *import,
 
         if (parent == LEFT_OUT) {
             cutting->nodes[i] = LEFT_OUT; /* its value is in the total of what was left out above */
-        } else if (weights[i] < least) {
+        } else if (cutting->weights->totals[i] < least) {
             leave_out(cutting, i, parent);
         } else {
             cutting->nodes[i] = fg_tree_child(
                 cutting->into, parent, fg_symbols_import_location(import, tree->locations[i]));
-            add_value(cutting, cutting->nodes[i], cutting->columns->self, i);
-            add_rest(cutting, cutting->nodes[i], rest_of(cutting->columns, 0, i),
-                     rest_of(cutting->columns, 1, i));
+            fg_tree_add(cutting->into, cutting->nodes[i], tree->self[i]);
+            add_rest(cutting, cutting->nodes[i], rests == NULL ? 0 : rests[i]);
         }
     }
 }
 
-void fg_flame_cut(const struct fg_tree *tree, const struct fg_flame_columns *columns,
-                  const int64_t *weights, int64_t least, struct fg_tree *into, int64_t **ret_second)
+void fg_flame_cut(const struct fg_tree *tree, const struct fg_flame_weights *weights, int64_t least,
+                  struct fg_tree *into)
 {
-    /* An "other" stands for at least one node or a rest. */
-    size_t room = 2 * (size_t)tree->n_nodes + 1;
-    struct cutting cutting = {.tree = tree, .columns = columns, .into = into};
+    struct cutting cutting = {.tree = tree, .weights = weights, .into = into};
     struct fg_symbols_import import;
 
-    if (columns->count == 2)
-        cutting.second = fg_calloc(room, sizeof *cutting.second);
-    cutting.nodes = fg_malloc(room * sizeof *cutting.nodes);
+    cutting.nodes = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *cutting.nodes);
     cutting.other = fg_symbols_name_location(&into->symbols, FG_LIT(FG_FLAME_OTHER));
     fg_symbols_import_init(&import, &into->symbols, &tree->symbols);
-    cut_nodes(&cutting, &import, weights, least);
-    add_rest(&cutting, FG_TREE_ROOT, columns->root_rest[0], columns->root_rest[1]);
+    cut_nodes(&cutting, &import, least);
+    add_rest(&cutting, FG_TREE_ROOT, weights->root_rest);
     fg_tree_add(into, FG_TREE_ROOT, tree->root_self);
     fg_symbols_import_done(&import);
     free(cutting.nodes);
-    *ret_second = cutting.second;
 }

@@ -13,8 +13,6 @@ static void draw(const struct fg_tree *tree, struct fg_buf *out)
     fg_tree_names(tree, &names);
     fg_flame_make(&names, 3, &flame);
     fg_flame_done(&flame);
-    fg_flame_make_diff(&names, tree, 3, &flame);
-    fg_flame_done(&flame);
     free(fg_flame_top(&names, &n_rows));
     fg_flame_write_tree(&names, 2, out);
     fg_flame_write_folded(tree, out);
