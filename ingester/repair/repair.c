@@ -1,8 +1,9 @@
 #include "ingester/repair/repair.h"
 
 #include "common/run/log.h"
+#include "common/tenant/id.h"
 #include "ingester/repair/answer.h"
-#include "ingester/repair/group.h"
+#include "ingester/repair/pass.h"
 #include "proto/inner.pb-c.h"
 
 #include <pthread.h>
@@ -30,8 +31,6 @@ const size_t repair_n_fields = FG_COUNT(repair_fields);
 FG_METRICS_ENUM(repair_metric, REPAIR_METRICS)
 static const struct fg_metric_def repair_metrics[] = FG_METRICS_DEFS(REPAIR_METRICS);
 
-enum { IDS_AT_A_TIME = 256 };
-
 static const int64_t CALL_TIMEOUT_NS = 5 * FG_SECOND_NS;
 static const int64_t SEAT_POLL_NS = 100 * FG_MS_NS;
 static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20;
@@ -52,10 +51,8 @@ struct repair {
 struct other {
     struct repair *repair;
     const struct fg_ring_view *view;
-    const struct fg_ring_member *member;
     struct fg_peer *peer;
     uint8_t store[FG_ID_BYTES], own[FG_ID_BYTES];
-    struct fg_err *err;
 };
 
 static ProtobufCBinaryData store_of(uint8_t store[FG_ID_BYTES])
@@ -80,14 +77,18 @@ static bool pause_for(struct repair *repair, int64_t ns)
     return !stop;
 }
 
+static enum fg_code is_ending(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+}
+
 static enum fg_code keep_rate(struct repair *repair, uint64_t bytes, struct fg_err *err)
 {
     uint64_t rate = repair->config.settings->rate_bytes;
 
     fg_metric_add(repair->metrics, REPAIR_BYTES, bytes);
-    return pause_for(repair, (int64_t)((double)bytes / (double)rate * 1e9))
-               ? FG_OK
-               : fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+    return pause_for(repair, (int64_t)((double)bytes / (double)rate * 1e9)) ? FG_OK
+                                                                            : is_ending(err);
 }
 
 /* ---- calls ---- */
@@ -133,7 +134,7 @@ static enum fg_code check_results(struct repair *repair, const Fg__Inner__PushRe
 
 /* What was fetched, as if a distributor had sent it. */
 static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply *fetched,
-                               struct fg_slice batches)
+                               struct fg_slice batches, struct fg_err *err)
 {
     Fg__Inner__PushHead head = FG__INNER__PUSH_HEAD__INIT;
     Fg__Inner__PushReply *reply;
@@ -147,43 +148,19 @@ static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply 
     code = ask(other->repair->self, FG_RPC_PUSH, &head.base, batches, &call);
     if (code == FG_OK) {
         reply = fg__inner__push_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
-        code = reply == NULL ? unreadable(other->err)
-                             : check_results(other->repair, reply, other->err);
+        code = reply == NULL ? unreadable(err) : check_results(other->repair, reply, err);
         if (reply != NULL)
             fg__inner__push_reply__free_unpacked(reply, NULL);
     } else {
-        *other->err = call.err;
+        *err = call.err;
     }
     fg_call_done(other->repair->self, &call);
     return code;
 }
 
-/* The group's part of a FETCH. */
-static Fg__Inner__FetchHead fetch_head(struct other *other, const char *tenant,
-                                       Fg__Inner__Group *group)
-{
-    Fg__Inner__FetchHead head;
-
-    fg__inner__fetch_head__init(&head);
-    head.store = store_of(other->store);
-    head.tenant = (char *)(uintptr_t)tenant; /* only read */
-    head.group = group;
-    head.before_ns =
-        fg_wall_ns(other->repair->config.clock) - other->repair->config.settings->young_ns;
-    return head;
-}
-
-/* Ids of a group that are to be fetched, in the order in which they are kept there. */
-struct wanted {
-    const struct fg_id *ids;
-    size_t n;
-    uint8_t place[HEAD_PROFILE_KEY_BYTES]; /* where they are at the earliest, as the other says */
-    size_t place_len;                      /* 0: it said nothing */
-};
-
 /* The answer of a FETCH; *n are left of the ids, which found no room in it. */
-static enum fg_code take_answer(struct other *other, const struct fg_call *call,
-                                struct wanted *wanted, struct fg_id *ids, size_t *n)
+static enum fg_code take_answer(struct other *other, const struct fg_call *call, struct fg_id *ids,
+                                size_t *n, struct repair_place *place, struct fg_err *err)
 {
     Fg__Inner__FetchReply *reply =
         fg__inner__fetch_reply__unpack(NULL, call->reply_head.len, call->reply_head.ptr);
@@ -191,65 +168,191 @@ static enum fg_code take_answer(struct other *other, const struct fg_call *call,
     size_t left;
 
     if (reply == NULL)
-        return unreadable(other->err);
+        return unreadable(err);
     left = reply->left.len / FG_ID_BYTES;
     if (left >= *n)
-        code = unreadable(other->err);
+        code = unreadable(err);
     else if (reply->n_items > 0)
-        code = push_items(other, reply, call->reply_payload);
+        code = push_items(other, reply, call->reply_payload, err);
     for (size_t i = 0; code == FG_OK && i < left; i++)
         ids[i] = fg_id_get(reply->left.data + i * FG_ID_BYTES);
-    if (reply->next.len == sizeof wanted->place) {
-        memcpy(wanted->place, reply->next.data, sizeof wanted->place);
-        wanted->place_len = sizeof wanted->place;
+    if (reply->next.len == sizeof place->bytes) {
+        memcpy(place->bytes, reply->next.data, sizeof place->bytes);
+        place->len = sizeof place->bytes;
     }
     *n = left;
     fg__inner__fetch_reply__free_unpacked(reply, NULL);
     return code;
 }
 
-/* Asks for up to some hundred profiles. */
-static enum fg_code take_some(struct other *other, Fg__Inner__FetchHead head, struct wanted *wanted,
-                              struct fg_id *ids, size_t *n)
+/* ---- FETCH ---- */
+
+/* The call; fg_call_done() in any case. */
+static enum fg_code fetch(struct other *other, const struct repair_group *from,
+                          ProtobufCBinaryData ids, ProtobufCBinaryData place, struct fg_call *call,
+                          struct fg_err *err)
 {
-    uint8_t bytes[IDS_AT_A_TIME * FG_ID_BYTES];
+    const struct repair_config *config = &other->repair->config;
+    Fg__Inner__Group group = FG__INNER__GROUP__INIT;
+    Fg__Inner__FetchHead head;
+    char tenant[FG_TENANT_MAX_BYTES + 1];
+    enum fg_code code;
+
+    fg__inner__fetch_head__init(&head);
+    (void)snprintf(tenant, sizeof tenant, "%.*s", FG_S(from->tenant));
+    group.shard = from->shard;
+    group.window = from->window;
+    head.store = store_of(other->store);
+    head.tenant = tenant;
+    head.group = &group;
+    head.before_ns = fg_wall_ns(config->clock) - config->settings->young_ns;
+    head.ids = ids;
+    head.place = place;
+    code = ask(other->peer, FG_RPC_FETCH, &head.base, FG_LIT(""), call);
+    if (code != FG_OK)
+        *err = call->err;
+    return code;
+}
+
+static enum fg_code link_take(void *arg, const struct repair_group *group, struct fg_id *ids,
+                              size_t *n, struct repair_place *place, struct fg_err *err)
+{
+    struct other *other = arg;
+    const ProtobufCBinaryData from = {place->len, place->bytes};
+    uint8_t bytes[REPAIR_IDS_MAX * FG_ID_BYTES];
     struct fg_call call;
     enum fg_code code;
     uint64_t fetched;
 
     for (size_t i = 0; i < *n; i++)
         fg_id_put(bytes + i * FG_ID_BYTES, ids[i]);
-    head.ids = (ProtobufCBinaryData){*n * FG_ID_BYTES, bytes};
-    head.place = (ProtobufCBinaryData){wanted->place_len, wanted->place};
-    code = ask(other->peer, FG_RPC_FETCH, &head.base, FG_LIT(""), &call);
+    code = fetch(other, group, (ProtobufCBinaryData){*n * FG_ID_BYTES, bytes}, from, &call, err);
     if (code == FG_OK)
-        code = take_answer(other, &call, wanted, ids, n);
-    else
-        *other->err = call.err;
+        code = take_answer(other, &call, ids, n, place, err);
     fetched = call.reply_payload.len;
     fg_call_done(other->peer, &call);
-    return code == FG_OK ? keep_rate(other->repair, fetched, other->err) : code;
+    return code == FG_OK ? keep_rate(other->repair, fetched, err) : code;
 }
 
-/* Some hundred at a time. What was in an answer is behind the place of the next one, so that the
- * other reads each profile once. */
-static enum fg_code take(struct other *other, const Fg__Inner__FetchHead *head,
-                         struct wanted *wanted)
+static enum fg_code link_ids(void *arg, const struct repair_group *group, struct group_ids *out,
+                             struct fg_err *err)
 {
-    struct fg_id ids[IDS_AT_A_TIME];
+    struct other *other = arg;
+    struct fg_call call;
+    enum fg_code code =
+        fetch(other, group, (ProtobufCBinaryData){0}, (ProtobufCBinaryData){0}, &call, err);
+    struct fg_slice ids = call.reply_payload;
 
-    for (size_t i = 0; i < wanted->n; i += IDS_AT_A_TIME) {
-        size_t n = FG_MIN(wanted->n - i, IDS_AT_A_TIME);
+    fg_metric_add(other->repair->metrics, REPAIR_DIFFERENT, 1);
+    for (size_t at = 0; code == FG_OK && at + FG_ID_BYTES <= ids.len; at += FG_ID_BYTES)
+        group_ids_add(out, fg_id_get(ids.ptr + at));
+    fg_call_done(other->peer, &call);
+    return code == FG_OK ? keep_rate(other->repair, ids.len, err) : code;
+}
 
-        memcpy(ids, wanted->ids + i, n * sizeof *ids);
-        while (n > 0)
-            if (take_some(other, *head, wanted, ids, &n) != FG_OK)
-                return other->err->code;
-    }
+/* ---- GROUPS ---- */
+
+static enum fg_code read_group(const Fg__Inner__TenantGroup *from, struct fg_arena *arena,
+                               struct repair_group *ret_group, struct fg_err *err)
+{
+    const Fg__Inner__GroupSum *sum = from->sum;
+
+    if (sum == NULL || sum->shard > UINT16_MAX || sum->digest.len != FG_ID_BYTES)
+        return unreadable(err);
+    *ret_group = (struct repair_group){
+        .tenant = fg_arena_copy(arena, fg_cstr(from->tenant)),
+        .shard = (uint16_t)sum->shard,
+        .window = sum->window,
+        .sum = {sum->count, fg_id_get(sum->digest.data)},
+    };
+    if (ret_group->tenant.ptr == NULL || ret_group->tenant.len > FG_TENANT_MAX_BYTES)
+        return unreadable(err);
     return FG_OK;
 }
 
-/* ---- what is lacking ---- */
+static enum fg_code read_page(struct fg_slice bytes, struct fg_arena *arena,
+                              struct repair_page *ret_page, struct fg_err *err)
+{
+    Fg__Inner__GroupsReply *reply = fg__inner__groups_reply__unpack(NULL, bytes.len, bytes.ptr);
+    struct repair_page page;
+    enum fg_code code = FG_OK;
+
+    if (reply == NULL)
+        return unreadable(err);
+    page = (struct repair_page){.n = reply->n_groups, .more = reply->more};
+    page.groups = fg_arena_new(arena, struct repair_group, page.n);
+    if (page.groups == NULL)
+        code = fg_fail(err, FG_E_LIMIT, "a page of %zu groups", page.n);
+    for (size_t i = 0; i < page.n && code == FG_OK; i++)
+        code = read_group(reply->groups[i], arena, &page.groups[i], err);
+    fg__inner__groups_reply__free_unpacked(reply, NULL);
+    if (code == FG_OK)
+        *ret_page = page;
+    return code;
+}
+
+static enum fg_code link_groups(void *arg, const struct repair_group *after, struct fg_arena *arena,
+                                struct repair_page *ret_page, struct fg_err *err)
+{
+    struct other *other = arg;
+    Fg__Inner__GroupsHead head;
+    Fg__Inner__Group place = FG__INNER__GROUP__INIT;
+    char tenant[FG_TENANT_MAX_BYTES + 1];
+    struct fg_call call;
+    enum fg_code code;
+
+    if (!pause_for(other->repair, 0))
+        return is_ending(err);
+    fg__inner__groups_head__init(&head);
+    head.store = store_of(other->store);
+    head.asker = store_of(other->own);
+    if (after != NULL) {
+        (void)snprintf(tenant, sizeof tenant, "%.*s", FG_S(after->tenant));
+        place.shard = after->shard;
+        place.window = after->window;
+        head.after_tenant = tenant;
+        head.after = &place;
+    }
+    code = ask(other->peer, FG_RPC_GROUPS, &head.base, FG_LIT(""), &call);
+    if (code == FG_OK)
+        code = read_page(call.reply_head, arena, ret_page, err);
+    else
+        *err = call.err;
+    fg_call_done(other->peer, &call);
+    return code;
+}
+
+/* ---- what is here ---- */
+
+static bool link_owns(void *arg, uint16_t shard)
+{
+    struct other *other = arg;
+
+    return repair_owns(other->view, other->repair->config.member->store, shard);
+}
+
+/* false: nothing is known here of the tenant. */
+static bool find_group(const struct other *other, const struct repair_group *group,
+                       struct head_group_key *ret_key)
+{
+    struct catalog_tenant *tenant =
+        catalog_find_tenant(other->repair->config.catalog, group->tenant);
+
+    if (tenant != NULL)
+        *ret_key =
+            (struct head_group_key){catalog_tenant_number(tenant), group->shard, group->window};
+    return tenant != NULL;
+}
+
+static struct group_sum link_own_sum(void *arg, const struct repair_group *group)
+{
+    struct other *other = arg;
+    const struct repair_config *config = &other->repair->config;
+    const struct group_head head = {config->store, config->rounds};
+    struct head_group_key key;
+
+    return find_group(other, group, &key) ? group_sum(&head, &key) : (struct group_sum){0};
+}
 
 static bool add_own(void *arg, const struct head_profile_key *key, struct fg_slice value)
 {
@@ -258,169 +361,46 @@ static bool add_own(void *arg, const struct head_profile_key *key, struct fg_sli
     return true;
 }
 
-static enum fg_code read_own(struct other *other, const struct head_group_key *key,
-                             struct group_ids *own)
+static enum fg_code link_own_ids(void *arg, const struct repair_group *group, struct group_ids *out,
+                                 struct fg_err *err)
 {
+    struct other *other = arg;
     const struct repair_config *config = &other->repair->config;
     const struct group_head head = {config->store, config->rounds};
-    enum fg_code code = group_each(&head, key, NULL, true, add_own, own, other->err);
+    struct head_group_key key;
 
-    group_ids_sort(own);
-    return code;
-}
-
-/* Of theirs, what is not among ours. */
-static void find_missing(struct fg_slice theirs, const struct group_ids *own,
-                         struct group_ids *missing)
-{
-    for (size_t at = 0; at + FG_ID_BYTES <= theirs.len; at += FG_ID_BYTES) {
-        struct fg_id id = fg_id_get(theirs.ptr + at);
-
-        if (!group_ids_have(own, id))
-            group_ids_add(missing, id);
-    }
-}
-
-static enum fg_code ask_ids(struct other *other, const Fg__Inner__FetchHead *head,
-                            const struct group_ids *own, struct group_ids *missing)
-{
-    struct fg_call call;
-    enum fg_code code = ask(other->peer, FG_RPC_FETCH, &head->base, FG_LIT(""), &call);
-    uint64_t bytes = call.reply_payload.len;
-
-    if (code == FG_OK)
-        find_missing(call.reply_payload, own, missing);
-    else
-        *other->err = call.err;
-    fg_call_done(other->peer, &call);
-    return code == FG_OK ? keep_rate(other->repair, bytes, other->err) : code;
-}
-
-static enum fg_code repair_group(struct other *other, const char *tenant,
-                                 const struct head_group_key *key)
-{
-    Fg__Inner__Group group = FG__INNER__GROUP__INIT;
-    Fg__Inner__FetchHead head = fetch_head(other, tenant, &group);
-    struct group_ids own = {0}, missing = {0};
-    enum fg_code code = FG_OK;
-
-    group.shard = key->shard;
-    group.window = key->window;
-    fg_metric_add(other->repair->metrics, REPAIR_DIFFERENT, 1);
-    if (key->tenant != UINT32_MAX)
-        code = read_own(other, key, &own);
-    if (code == FG_OK)
-        code = ask_ids(other, &head, &own, &missing);
-    if (code == FG_OK)
-        code = take(other, &head, &(struct wanted){.ids = missing.ids, .n = missing.n});
-    group_ids_done(&own);
-    group_ids_done(&missing);
-    return code;
-}
-
-static bool is_same(const struct group_sum *own, const Fg__Inner__GroupSum *theirs)
-{
-    return own->count == theirs->count && theirs->digest.len == FG_ID_BYTES &&
-           fg_id_eq(own->digest, fg_id_get(theirs->digest.data));
-}
-
-static enum fg_code compare_group(struct other *other, const Fg__Inner__TenantGroup *theirs)
-{
-    const struct repair_config *config = &other->repair->config;
-    const struct group_head head = {config->store, config->rounds};
-    struct catalog_tenant *tenant = catalog_find_tenant(config->catalog, fg_cstr(theirs->tenant));
-    struct head_group_key key = {.tenant = UINT32_MAX}; /* nothing is known of it */
-    struct group_sum own = {0};
-
-    if (theirs->sum == NULL || theirs->sum->shard > UINT16_MAX)
-        return unreadable(other->err);
-    key.shard = (uint16_t)theirs->sum->shard;
-    key.window = theirs->sum->window;
-    if (!repair_owns(other->view, config->member->store, key.shard))
-        return FG_OK;
-    if (tenant != NULL) {
-        key.tenant = catalog_tenant_number(tenant);
-        own = group_sum(&head, &key);
-    }
-    return is_same(&own, theirs->sum) ? FG_OK : repair_group(other, theirs->tenant, &key);
+    return find_group(other, group, &key) ? group_each(&head, &key, NULL, true, add_own, out, err)
+                                          : FG_OK;
 }
 
 /* ---- one of the others ---- */
 
-static enum fg_code compare_page(struct other *other, const Fg__Inner__GroupsReply *page)
-{
-    for (size_t i = 0; i < page->n_groups; i++)
-        if (compare_group(other, page->groups[i]) != FG_OK)
-            return other->err->code;
-    return FG_OK;
-}
-
-/* The page that begins behind this group (NULL: from the start); freed by the caller. */
-static enum fg_code ask_page(struct other *other, const Fg__Inner__TenantGroup *after,
-                             Fg__Inner__GroupsReply **ret_page)
-{
-    Fg__Inner__GroupsHead head;
-    Fg__Inner__Group place = FG__INNER__GROUP__INIT;
-    struct fg_call call;
-    enum fg_code code;
-
-    fg__inner__groups_head__init(&head);
-    head.store = store_of(other->store);
-    head.asker = store_of(other->own);
-    if (after != NULL && after->sum != NULL) {
-        place.shard = after->sum->shard;
-        place.window = after->sum->window;
-        head.after_tenant = after->tenant;
-        head.after = &place;
-    }
-    code = ask(other->peer, FG_RPC_GROUPS, &head.base, FG_LIT(""), &call);
-    if (code == FG_OK) {
-        *ret_page = fg__inner__groups_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
-        code = *ret_page == NULL ? unreadable(other->err) : FG_OK;
-    } else {
-        *other->err = call.err;
-    }
-    fg_call_done(other->peer, &call);
-    return code;
-}
-
-static enum fg_code compare_all(struct other *other)
-{
-    Fg__Inner__GroupsReply *page = NULL, *next;
-    const Fg__Inner__TenantGroup *last = NULL;
-    bool more = true;
-
-    while (more && pause_for(other->repair, 0)) {
-        if (ask_page(other, last, &next) != FG_OK)
-            break;
-        if (page != NULL)
-            fg__inner__groups_reply__free_unpacked(page, NULL);
-        page = next;
-        more = page->more && page->n_groups > 0;
-        last = more ? page->groups[page->n_groups - 1] : NULL;
-        if (compare_page(other, page) != FG_OK)
-            break;
-    }
-    if (page != NULL)
-        fg__inner__groups_reply__free_unpacked(page, NULL);
-    return other->err->code;
-}
-
 static void repair_from(struct repair *repair, const struct fg_ring_view *view,
                         const struct fg_ring_member *member)
 {
-    struct fg_err err = {.code = FG_OK};
-    struct other other = {.repair = repair, .view = view, .member = member, .err = &err};
+    struct fg_err err;
+    struct other other = {.repair = repair, .view = view};
+    const struct repair_links links = {
+        .arg = &other,
+        .groups = link_groups,
+        .ids = link_ids,
+        .take = link_take,
+        .owns = link_owns,
+        .own_sum = link_own_sum,
+        .own_ids = link_own_ids,
+    };
+    enum fg_code code;
     char url[FG_RING_ADDRESS_MAX_BYTES + 1];
 
     (void)snprintf(url, sizeof url, "%.*s", FG_S(member->address));
     fg_id_put(other.store, member->store);
     fg_id_put(other.own, repair->config.member->store);
-    if (fg_peers_get(repair->config.peers, url, &other.peer, &err) == FG_OK) {
-        (void)compare_all(&other);
+    code = fg_peers_get(repair->config.peers, url, &other.peer, &err);
+    if (code == FG_OK) {
+        code = repair_pass(&links, &err);
         fg_peers_put(repair->config.peers, other.peer);
     }
-    if (err.code == FG_OK || err.code == FG_E_CANCELED)
+    if (code == FG_OK || code == FG_E_CANCELED)
         return;
     fg_metric_add(repair->metrics, REPAIR_FAILURES, 1);
     fg_log_debug("repair: another owner could not be asked, the next time",

@@ -1,0 +1,95 @@
+#include "ingester/repair/pass.h"
+
+enum { PAGE_MAX_BYTES = 4 * 1024 * 1024 /* 4096 groups and the names of their tenants */ };
+
+/* Of theirs, what is not among ours, in the same order; both lists stay. */
+static void find_missing(const struct group_ids *theirs, const struct group_ids *own,
+                         struct group_ids *missing)
+{
+    for (size_t i = 0; i < theirs->n; i++)
+        if (!group_ids_have(own, theirs->ids[i]))
+            group_ids_add(missing, theirs->ids[i]);
+}
+
+static enum fg_code take_all(const struct repair_links *links, const struct repair_group *group,
+                             struct group_ids *missing, struct fg_err *err)
+{
+    struct repair_place place = {.len = 0};
+
+    for (size_t i = 0; i < missing->n; i += REPAIR_IDS_MAX) {
+        size_t left = FG_MIN(missing->n - i, REPAIR_IDS_MAX);
+
+        while (left > 0)
+            if (links->take(links->arg, group, missing->ids + i, &left, &place, err) != FG_OK)
+                return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code repair_group(const struct repair_links *links, const struct repair_group *group,
+                                 struct fg_err *err)
+{
+    struct group_ids own = {0}, theirs = {0}, missing = {0};
+    enum fg_code code = links->own_ids(links->arg, group, &own, err);
+
+    if (code == FG_OK)
+        code = links->ids(links->arg, group, &theirs, err);
+    if (code == FG_OK) {
+        group_ids_sort(&own);
+        find_missing(&theirs, &own, &missing);
+        code = take_all(links, group, &missing, err);
+    }
+    group_ids_done(&own);
+    group_ids_done(&theirs);
+    group_ids_done(&missing);
+    return code;
+}
+
+static bool is_same(const struct group_sum *own, const struct group_sum *theirs)
+{
+    return own->count == theirs->count && fg_id_eq(own->digest, theirs->digest);
+}
+
+static enum fg_code compare_group(const struct repair_links *links,
+                                  const struct repair_group *group, struct fg_err *err)
+{
+    struct group_sum own;
+
+    if (!links->owns(links->arg, group->shard))
+        return FG_OK;
+    own = links->own_sum(links->arg, group);
+    return is_same(&own, &group->sum) ? FG_OK : repair_group(links, group, err);
+}
+
+/* The next page, and what is to be done about it. *after: the last group of the one before, whose
+ * arena is kept as long; of this one then. */
+static enum fg_code one_page(const struct repair_links *links, struct fg_arena *arena,
+                             const struct repair_group **after, struct fg_err *err)
+{
+    struct repair_page page;
+
+    if (links->groups(links->arg, *after, arena, &page, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < page.n; i++)
+        if (compare_group(links, &page.groups[i], err) != FG_OK)
+            return err->code;
+    *after = page.more && page.n > 0 ? &page.groups[page.n - 1] : NULL;
+    return FG_OK;
+}
+
+enum fg_code repair_pass(const struct repair_links *links, struct fg_err *err)
+{
+    struct fg_arena *arena = NULL;
+    const struct repair_group *after = NULL;
+    enum fg_code code;
+
+    do {
+        struct fg_arena *next = fg_arena_create(PAGE_MAX_BYTES);
+
+        code = one_page(links, next, &after, err);
+        fg_arena_destroy(arena);
+        arena = next;
+    } while (code == FG_OK && after != NULL);
+    fg_arena_destroy(arena);
+    return code;
+}
