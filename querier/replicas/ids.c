@@ -24,8 +24,8 @@ enum fg_code ids_wanted_add(struct ids_wanted *wanted, const struct compare_resu
     for (uint32_t i = 0; i < result->n_differ; i++) {
         Fg__Inner__Group *group = fg_arena_new(arena, Fg__Inner__Group, 1);
 
-        if (group == NULL || !fg_arena_grow(arena, &wanted->of, wanted->n_of, 1, &wanted->cap_of,
-                                            sizeof *wanted->of))
+        if (group == NULL ||
+            !fg_arena_grow(arena, &wanted->of, wanted->n_of, 1, &wanted->cap_of, sizeof(void *)))
             return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
         fg__inner__group__init(group);
         group->shard = result->differ[i].shard;

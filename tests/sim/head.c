@@ -55,7 +55,7 @@ struct head {
     int64_t wake_mono_ns;
 };
 
-static int64_t wall_ns(const struct head *head)
+int64_t head_wall_ns(const struct head *head)
 {
     return world_wall_ns(head->world) + head->skew_ns;
 }
@@ -192,7 +192,7 @@ static void restore_round(struct head *head, const struct mark *mark)
                                    .state = mark->state,
                                    .cut = mark->cut,
                                    .generation = mark->generation,
-                                   .opened_wall_ns = wall_ns(head)};
+                                   .opened_wall_ns = head_wall_ns(head)};
 
     for (uint32_t i = 0; i < head->n_stored; i++)
         round.profiles += head->stored[i].round == mark->number &&
@@ -273,6 +273,7 @@ void head_start(struct head *head)
     head->member = member_start(head, &head->seat);
     *clock = (struct clock_arg){head, head->life};
     fibers_spawn(head->world->fibers, 0, tick, clock);
+    repair_start(head);
 }
 
 static void clear_queue(struct head *head)
@@ -646,8 +647,8 @@ static void job_swap(struct job *job)
 
     fg_buf_init(&bytes, SIZE_MAX);
     (void)snprintf(etag, sizeof etag, "%.*s", FG_S(head->l0->etag));
-    if (fg_l0_commit(&head->l0->l0, &head->upload, wall_ns(head), head_window(wall_ns(head), 0),
-                     arena, &next, &err) == FG_OK) {
+    if (fg_l0_commit(&head->l0->l0, &head->upload, head_wall_ns(head),
+                     head_window(head_wall_ns(head), 0), arena, &next, &err) == FG_OK) {
         fg_assert(fg_l0_encode(&next, &bytes, &err) == FG_OK);
         io = bucket_put(head->world, &job->owner, FG_NAME_L0, fg_buf_slice(&bytes),
                         etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
@@ -736,7 +737,7 @@ static void step(struct head *head, struct segments_event event)
     struct segments_effects effects;
     uint64_t life = head->life;
 
-    event.wall_ns = wall_ns(head);
+    event.wall_ns = head_wall_ns(head);
     event.mono_ns = fibers_now_ns(head->world->fibers);
     segments_step(head->core, &event, &effects);
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
@@ -821,7 +822,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
                   item->group.window, round, (unsigned long long)looked,
                   (unsigned long long)segments_seen(head->core));
             store(head, item, round);
-            segments_added(head->core, &item->group, round, 1, PROFILE_BYTES, wall_ns(head));
+            segments_added(head->core, &item->group, round, 1, PROFILE_BYTES, head_wall_ns(head));
             return HEAD_STORED;
         case SEGMENTS_FULL:
             return HEAD_REFUSED;
@@ -841,15 +842,57 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
     return HEAD_REFUSED;
 }
 
+bool head_write_unchecked(struct head *head, const struct item *item)
+{
+    uint32_t round;
+
+    if (is_stored(head, item))
+        return true;
+    if (segments_admit(head->core, &item->group, UINT64_MAX, &round) != SEGMENTS_ADMIT)
+        return false;
+    store(head, item, round);
+    segments_added(head->core, &item->group, round, 1, PROFILE_BYTES, head_wall_ns(head));
+    return true;
+}
+
+uint32_t head_n_stored(const struct head *head)
+{
+    return head->n_stored;
+}
+
 /* ---- reads ---- */
 
 static int cmp_groups(const void *left, const void *right)
 {
     const struct item *a = left, *b = right;
 
+    if (a->group.tenant != b->group.tenant)
+        return a->group.tenant < b->group.tenant ? -1 : 1;
     if (a->group.shard != b->group.shard)
         return a->group.shard < b->group.shard ? -1 : 1;
-    return (a->group.window > b->group.window) - (a->group.window < b->group.window);
+    if (a->group.window != b->group.window)
+        return a->group.window < b->group.window ? -1 : 1;
+    return (a->profile > b->profile) - (a->profile < b->profile);
+}
+
+static void sort(struct items *items)
+{
+    if (items->n > 1)
+        qsort(items->items, items->n, sizeof *items->items, cmp_groups);
+}
+
+void head_list(const struct head *head, const struct head_group_key *group, bool committed,
+               struct items *out)
+{
+    for (uint32_t i = 0; i < head->n_stored; i++) {
+        const struct stored *stored = &head->stored[i];
+
+        if ((group == NULL || same_group(&stored->item.group, group)) &&
+            (committed ||
+             segments_shows(head->core, &stored->item.group, stored->round, UINT64_MAX)))
+            items_add(out, stored->item);
+    }
+    sort(out);
 }
 
 /* What the question is about, group after group. */
@@ -864,8 +907,7 @@ static void scan(const struct head *head, const struct head_question *question,
             segments_shows(head->core, &stored->item.group, stored->round, question->generation))
             items_add(out, stored->item);
     }
-    if (out->n > 1)
-        qsort(out->items, out->n, sizeof *out->items, cmp_groups);
+    sort(out);
 }
 
 /* Data and sums are of one moment. */

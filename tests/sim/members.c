@@ -240,6 +240,16 @@ void member_leave(struct member *member)
     step(member, &(struct fg_ring_seat_event){.kind = FG_RING_SEAT_LEAVE});
 }
 
+bool member_is_active(const struct member *member)
+{
+    return member->seat.state == FG_RING_SEAT_ACTIVE;
+}
+
+struct fg_ring_view *member_view(const struct member *member)
+{
+    return member->view;
+}
+
 bool member_admits(struct member *member, uint64_t revision)
 {
     uint64_t known = member->view == NULL ? 0 : fg_ring_newest(&member->view->ring);

@@ -61,12 +61,14 @@ struct sent {
 };
 
 /* Rules of the ring that show here only, where heads really commit (common/ring/README.md); and of
- * replicas: readers compare sums of ids, not counts alone (sums-of-ids). */
+ * replicas: readers compare sums of ids, not counts alone (sums-of-ids); what repair takes is
+ * admitted, and looked for in blocks, as a push is (repair-is-a-push). */
 #define CLUSTER_RULES(X)                                                                           \
     X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
     X(COMMIT_FIRST, "commit-first")                                                                \
     X(AS_DRAINED, "as-drained")                                                                    \
-    X(SUMS_OF_IDS, "sums-of-ids")
+    X(SUMS_OF_IDS, "sums-of-ids")                                                                  \
+    X(REPAIR_IS_A_PUSH, "repair-is-a-push")
 
 enum cluster_rule {
 #define X(name, text) CLUSTER_RULE_##name,
@@ -115,6 +117,7 @@ struct world {
         nodes_made, deleted, left, wiped, forgotten;
     uint32_t built, compared;   /* profiles in uploads; rounds that another head committed */
     uint32_t differed, fetched; /* groups of replicas, for readers; profiles by their ids */
+    uint32_t passes, repaired;  /* of repair, to their ends; profiles */
 };
 
 #define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)
@@ -201,6 +204,8 @@ enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view *
 struct member *member_start(struct head *head, const struct seat *seat);
 void member_end(struct member *member);
 void member_leave(struct member *member);
+bool member_is_active(const struct member *member);
+struct fg_ring_view *member_view(const struct member *member); /* NULL: not read yet */
 /* May a profile be taken that comes under this revision? (stale-ring-reject) */
 bool member_admits(struct member *member, uint64_t revision);
 
@@ -230,6 +235,14 @@ bool head_is_drained(const struct head *head, uint64_t drain);
 
 enum head_write { HEAD_STORED, HEAD_REFUSED, HEAD_DIED };
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision);
+bool head_write_unchecked(struct head *head, const struct item *item); /* what must not be; up */
+
+/* Adds what it holds of a group (NULL: at all), group after group. committed: in rounds that are
+ * committed, too. It is up. */
+void head_list(const struct head *head, const struct head_group_key *group, bool committed,
+               struct items *out);
+uint32_t head_n_stored(const struct head *head);
+int64_t head_wall_ns(const struct head *head); /* by its clock */
 
 /* What a reader asks, and is told, as on the wire (proto/inner.proto). */
 struct head_question {
@@ -256,6 +269,10 @@ struct head *find_head(struct world *world, struct fg_slice name);
 /* ANSWERED: out is what enough heads together hold, each profile once. */
 enum head_read ask_heads(struct world *world, const struct fg_ring_view *view, uint32_t tenant,
                          uint64_t generation, struct items *out, uint64_t *ret_least);
+
+/* ---- repair (repair.c) ---- */
+
+void repair_start(struct head *head); /* for this life of it */
 
 /* ---- who sends (pushes.c) ---- */
 
