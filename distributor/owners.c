@@ -183,6 +183,11 @@ static enum fg_code by_ring(struct owners *owners, uint16_t shard, struct owner_
     return FG_OK;
 }
 
+static enum fg_code not_read_yet(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_UNAVAILABLE, "the ring was not read yet");
+}
+
 enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *ret_set,
                        struct fg_err *err)
 {
@@ -197,7 +202,7 @@ enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *
     }
     view = fg_ring_watch_get(owners->config.watch);
     if (view == NULL)
-        return fg_fail(err, FG_E_UNAVAILABLE, "the ring was not read yet");
+        return not_read_yet(err);
     set.n_there = 0;
     (void)pthread_mutex_lock(&owners->lock);
     /* Two may come with two of them: the newer one stays. */
@@ -211,20 +216,22 @@ enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *
     return code;
 }
 
-unsigned owners_spread(struct owners *owners, struct fg_slice tenant, unsigned wanted)
+enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned wanted,
+                         struct fg_ring_view **ret_view, struct fg_err *err)
 {
-    fg_auto(fg_ring_view) *view = NULL;
-    unsigned spread = 0;
+    struct fg_ring_view *view = NULL;
 
-    if (owners->config.watch == NULL || wanted == 0)
-        return wanted;
-    view = fg_ring_watch_get(owners->config.watch);
-    if (view != NULL)
-        spread = fg_ring_spread(&view->ring, tenant);
-    /* Of a ring that nobody has joined there is nothing to be said. */
-    if (view != NULL && spread < wanted && fg_ring_newest(&view->ring) > 0)
-        fg_ring_watch_widen(owners->config.watch, tenant, wanted);
-    return FG_MIN(spread, wanted);
+    if (owners->config.watch != NULL) {
+        view = fg_ring_watch_get(owners->config.watch);
+        if (view == NULL)
+            return not_read_yet(err);
+        /* Of a ring that nobody has joined there is nothing to be said. */
+        if (fg_ring_newest(&view->ring) > 0 &&
+            fg_ring_spread_at(&view->ring, tenant, INT64_MAX) < wanted)
+            fg_ring_watch_widen(owners->config.watch, tenant, wanted);
+    }
+    *ret_view = view;
+    return FG_OK;
 }
 
 void owners_heard(struct owners *owners, uint64_t revision)

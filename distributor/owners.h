@@ -63,11 +63,12 @@ enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *
 void owner_set_done(struct owner_set *set);
 
 /*
- * The spread to be used now for a tenant whose limit is `wanted`: that, or a narrower one until the
- * ring has it (spread-before-use), which is asked for. It holds for owners_of() from now on. Never
- * waits.
+ * The ring that says which spread a tenant's profiles have, by their time (fg_ring_spread_at());
+ * NULL: there is none, and they have none. The caller's reference. A wider one is asked for where
+ * the tenant's limit is `wanted`. Never waits. FG_E_UNAVAILABLE: the ring was not read yet.
  */
-unsigned owners_spread(struct owners *owners, struct fg_slice tenant, unsigned wanted);
+enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned wanted,
+                         struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;
 
 struct owner *owner_ref(struct owner *owner);
 void owner_unref(struct owner *owner);

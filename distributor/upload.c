@@ -86,6 +86,7 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
 static void answer(struct upload *upload)
 {
     fg_limits_unref(upload->limits);
+    fg_ring_view_unref(upload->ring);
     if (upload->err.code != FG_OK)
         count_refusal(upload->distributor, upload->err.code);
     items_free(upload);
@@ -344,9 +345,10 @@ static void shard_profiles(const struct upload *upload, const struct fg_batch *b
 
     for (uint32_t i = 0; i < batch->n_profiles; i++) {
         struct fg_id labels = fg_labels_hash(&batch->profiles[i].labels);
+        unsigned spread =
+            fg_ring_spread_at(&upload->ring->ring, upload->tenant, batch->profiles[i].time_ns);
 
-        by_shard[i] =
-            (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, upload->spread), i};
+        by_shard[i] = (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, spread), i};
     }
     fg_radix_sort(by_shard, scratch, batch->n_profiles);
 }
@@ -385,7 +387,8 @@ static enum fg_code send_service(struct upload *upload, const struct fg_batch *b
 {
     struct part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
 
-    if (upload->spread > 0)
+    if (upload->ring != NULL &&
+        fg_ring_spread_at(&upload->ring->ring, upload->tenant, INT64_MAX) > 0)
         return send_shards(upload, batch, err);
     part.shard = fg_shard_first(upload->tenant, part.service, 0);
     return send_part(upload, &part, err);
@@ -417,6 +420,10 @@ static enum fg_code send_all(struct upload *upload, const struct fg_batch *batch
     struct fg_batch part = *batch;
     uint32_t left = batch->n_profiles;
 
+    if (upload->ring == NULL &&
+        owners_ring(upload->distributor->owners, upload->tenant,
+                    (unsigned)upload->limits->values.spread, &upload->ring, err) != FG_OK)
+        return err->code;
     while (left > 0) {
         part.n_profiles = gather_service(part.profiles, left);
         if (send_service(upload, &part, err) != FG_OK)
@@ -719,8 +726,6 @@ void upload_start(struct upload *upload)
     upload->now_ns = fg_wall_ns(distributor->config.clock);
     upload->limits = fg_tenants_limits(distributor->config.tenants, upload->tenant);
     upload->decode_limits = decode_limits_of(&upload->limits->values);
-    upload->spread =
-        owners_spread(distributor->owners, upload->tenant, (unsigned)upload->limits->values.spread);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);

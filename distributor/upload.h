@@ -57,7 +57,7 @@ struct upload {
     struct fg_limits *limits;              /* the tenant's */
     struct fg_upload_rules rules;          /* the tenant's */
     struct fg_decode_limits decode_limits; /* those of them that decoders need */
-    unsigned spread;                       /* in all attempts the same, so that batches are */
+    struct fg_ring_view *ring; /* of spreads; in all attempts the same, so that batches are */
 
     struct ingest_counts counts; /* for the decoder to add to */
     struct fg_err err;

@@ -210,6 +210,22 @@ static struct fg_ring_spread *add_spread(struct draft *draft, struct fg_slice te
     return &list[place];
 }
 
+/* Behind the last one, whose time may have come. */
+static void add_step(struct draft *draft, struct fg_ring_steps *steps,
+                     const struct fg_ring_change *change)
+{
+    struct fg_ring_step *items = copy_list(draft->arena, steps->items, steps->n, sizeof *items);
+    int64_t since_ns = change->since_ns;
+
+    draft->full |= items == NULL;
+    if (items == NULL)
+        return;
+    if (steps->n > 0)
+        since_ns = FG_MAX(since_ns, items[steps->n - 1].since_ns);
+    items[steps->n] = (struct fg_ring_step){since_ns, change->spread};
+    *steps = (struct fg_ring_steps){items, steps->n + 1};
+}
+
 static enum fg_code widen(struct draft *draft, const struct fg_ring_change *change,
                           struct fg_err *err)
 {
@@ -221,14 +237,11 @@ static enum fg_code widen(struct draft *draft, const struct fg_ring_change *chan
     if (change->spread > FG_SHARD_SPREAD_MAX)
         return fg_fail(err, FG_E_INVALID, "a spread of %u; there can be 0 to %d", change->spread,
                        FG_SHARD_SPREAD_MAX);
-    if (fg_ring_spread(&draft->ring, change->name) >= change->spread)
+    if (fg_ring_spread_at(&draft->ring, change->name, INT64_MAX) >= change->spread)
         return FG_OK;
     draft->changed = true;
     entry = add_spread(draft, change->name);
-    if (entry != NULL)
-        entry->spread = change->spread;
-    else
-        draft->ring.others = change->spread;
+    add_step(draft, entry == NULL ? &draft->ring.others : &entry->steps, change);
     return FG_OK;
 }
 

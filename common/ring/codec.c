@@ -9,12 +9,14 @@
  *                varint number - that of the one before (of the first: - 0), replicas
  *                places  list of: varint member - that before - 1 (of the first: - 0),
  *                          varint length, zone
- *   others     varint: the spread of tenants that are not listed
+ *   floor      varint
+ *   others     steps of tenants that are not listed: list, ascending, of
+ *                zigzag since - that of the one before (of the first: - 0) / ns;  varint spread
  *   spreads    list of records, ascending by tenant:
- *                varint length, tenant;  varint spread
+ *                varint length, tenant;  steps
  *
- * `others` and `spreads` were added later. Where they are missing nobody has said what is in use,
- * so that it is the widest.
+ * `floor` and what is behind it were added later. Where they are missing nobody has said what is in
+ * use, so that it is the widest.
  */
 #include "common/base/envelope.h"
 #include "common/ring/ring.h"
@@ -28,6 +30,7 @@ enum {
     REVISION_MIN_BYTES = 1 + 3,
     PLACE_MIN_BYTES = 2,
     SPREAD_MIN_BYTES = 1 + 3,
+    STEP_MIN_BYTES = 2,
 };
 
 /* ---- writing ---- */
@@ -63,14 +66,29 @@ static void put_revision(struct fg_buf *out, const struct fg_ring_revision *revi
     fg_buf_put(out, revision->later);
 }
 
+static void put_steps(struct fg_buf *out, const struct fg_ring_steps *steps)
+{
+    uint64_t before = 0;
+
+    fg_buf_varint(out, steps->n);
+    for (uint32_t i = 0; i < steps->n; i++) {
+        uint64_t since_ns = (uint64_t)steps->items[i].since_ns;
+
+        fg_buf_zigzag(out, (int64_t)(since_ns - before));
+        fg_buf_varint(out, steps->items[i].spread);
+        before = since_ns;
+    }
+}
+
 static void put_spreads(struct fg_buf *out, struct fg_buf *record, const struct fg_ring *ring)
 {
-    fg_buf_varint(out, ring->others);
+    fg_buf_varint(out, ring->floor);
+    put_steps(out, &ring->others);
     fg_buf_varint(out, ring->n_spreads);
     for (uint32_t i = 0; i < ring->n_spreads; i++) {
         fg_buf_clear(record);
         fg_buf_lenbytes(record, ring->spreads[i].tenant);
-        fg_buf_varint(record, ring->spreads[i].spread);
+        put_steps(record, &ring->spreads[i].steps);
         fg_buf_put(record, ring->spreads[i].later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
     }
@@ -231,13 +249,32 @@ static unsigned get_spread(struct reader *reader, struct fg_cur *cur)
     return (unsigned)spread;
 }
 
+static void get_steps(struct reader *reader, struct fg_cur *cur, struct fg_ring_steps *steps)
+{
+    uint64_t since_ns = 0;
+
+    steps->items = fg_envelope_list(cur, reader->arena, STEP_MIN_BYTES, FG_SHARD_SPREAD_MAX,
+                                    sizeof *steps->items, &steps->n);
+    for (uint32_t i = 0; i < steps->n && !cur->bad; i++) {
+        struct fg_ring_step *step = &steps->items[i];
+
+        since_ns += (uint64_t)fg_cur_zigzag(cur);
+        step->since_ns = (int64_t)since_ns;
+        step->spread = get_spread(reader, cur);
+        if (step->spread == 0 ||
+            (i > 0 && (step->spread <= step[-1].spread || step->since_ns < step[-1].since_ns)))
+            fail(reader, "the order of a tenant's spreads");
+    }
+}
+
 static void get_spreads(struct reader *reader, struct fg_ring *ring)
 {
     if (!fg_cur_more(&reader->cur)) {
-        ring->others = FG_SHARD_SPREAD_MAX;
+        ring->floor = FG_SHARD_SPREAD_MAX;
         return;
     }
-    ring->others = get_spread(reader, &reader->cur);
+    ring->floor = get_spread(reader, &reader->cur);
+    get_steps(reader, &reader->cur, &ring->others);
     ring->spreads = fg_envelope_list(&reader->cur, reader->arena, SPREAD_MIN_BYTES,
                                      FG_RING_SPREADS_MAX, sizeof *ring->spreads, &ring->n_spreads);
     for (uint32_t i = 0; i < ring->n_spreads && !reader->cur.bad; i++) {
@@ -245,7 +282,7 @@ static void get_spreads(struct reader *reader, struct fg_ring *ring)
         struct fg_ring_spread *entry = &ring->spreads[i];
 
         entry->tenant = get_text(reader, &cur);
-        entry->spread = get_spread(reader, &cur);
+        get_steps(reader, &cur, &entry->steps);
         entry->later = fg_envelope_later(&cur, reader->arena);
         if (cur.bad || fg_ring_tenant_fault(entry->tenant) != NULL)
             fail(reader, "the tenant of a spread");

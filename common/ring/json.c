@@ -53,15 +53,28 @@ static void put_names(struct fg_buf *out, const char *key, const struct fg_ring 
     fg_buf_putc(out, ']');
 }
 
+/* "key":[{"since_ns":1,"spread":2}] */
+static void put_steps(struct fg_buf *out, const char *key, const struct fg_ring_steps *steps)
+{
+    fg_buf_printf(out, "\"%s\":[", key);
+    for (uint32_t i = 0; i < steps->n; i++)
+        fg_buf_printf(out, "%s{\"since_ns\":%lld,\"spread\":%u}", i == 0 ? "" : ",",
+                      (long long)steps->items[i].since_ns, steps->items[i].spread);
+    fg_buf_putc(out, ']');
+}
+
 static void put_spreads(struct fg_buf *out, const struct fg_ring *ring)
 {
     fg_buf_puts(out, "],\n\"spreads\":[");
     for (uint32_t i = 0; i < ring->n_spreads; i++) {
         fg_buf_puts(out, i == 0 ? "\n {" : ",\n {");
         put_text(out, "tenant", ring->spreads[i].tenant);
-        fg_buf_printf(out, "\"spread\":%u}", ring->spreads[i].spread);
+        put_steps(out, "steps", &ring->spreads[i].steps);
+        fg_buf_putc(out, '}');
     }
-    fg_buf_printf(out, "],\n\"spread_of_others\":%u}\n", ring->others);
+    fg_buf_puts(out, "],\n");
+    put_steps(out, "spread_of_others", &ring->others);
+    fg_buf_printf(out, ",\"spread_floor\":%u}\n", ring->floor);
 }
 
 void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)

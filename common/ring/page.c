@@ -118,17 +118,20 @@ static void put_revisions(const struct fg_ring *ring, const struct form *form, s
     fg_buf_done(&names);
 }
 
-static void put_spread(const struct form *form, struct fg_slice tenant, unsigned spread,
-                       struct fg_buf *out)
+static void put_steps(const struct form *form, struct fg_slice tenant,
+                      const struct fg_ring_steps *steps, struct fg_buf *out)
 {
-    char bits[NUMBER_BYTES], shards[NUMBER_BYTES];
-    const struct row row = {{
-        tenant,
-        put_number(bits, spread),
-        put_number(shards, UINT64_C(1) << spread),
-    }};
+    for (uint32_t i = 0; i < steps->n; i++) {
+        char bits[NUMBER_BYTES], shards[NUMBER_BYTES], since[TIME_BYTES];
+        const struct row row = {{
+            tenant,
+            put_number(bits, steps->items[i].spread),
+            put_number(shards, UINT64_C(1) << steps->items[i].spread),
+            put_time(since, steps->items[i].since_ns),
+        }};
 
-    form->put(out, &row, 3, false);
+        form->put(out, &row, 4, false);
+    }
 }
 
 static void put_spreads(const struct fg_ring *ring, const struct form *form, struct fg_buf *out)
@@ -136,13 +139,17 @@ static void put_spreads(const struct fg_ring *ring, const struct form *form, str
     static const struct row head = {{
         FG_LIT("tenant"),
         FG_LIT("spread"),
-        FG_LIT("shards of a service"),
+        FG_LIT("shards"),
+        FG_LIT("of profiles since"),
     }};
 
-    form->put(out, &head, 3, true);
+    if (ring->n_spreads == 0)
+        return;
+    fg_buf_puts(out, form->spreads);
+    form->put(out, &head, 4, true);
     for (uint32_t i = 0; i < ring->n_spreads; i++)
-        put_spread(form, ring->spreads[i].tenant, ring->spreads[i].spread, out);
-    put_spread(form, FG_LIT("(others)"), ring->others, out);
+        put_steps(form, ring->spreads[i].tenant, &ring->spreads[i].steps, out);
+    put_steps(form, FG_LIT("(others)"), &ring->others, out);
 }
 
 static void put_all(const struct fg_ring_view *view, const struct form *form, struct fg_buf *out)
@@ -155,7 +162,6 @@ static void put_all(const struct fg_ring_view *view, const struct form *form, st
     put_members(view, form, out);
     fg_buf_puts(out, form->between);
     put_revisions(&view->ring, form, out);
-    fg_buf_puts(out, form->spreads);
     put_spreads(&view->ring, form, out);
     fg_buf_puts(out, form->after);
 }
@@ -179,7 +185,7 @@ void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out)
         .before = "<table>\n",
         .between = "</table>\n<h2>Revisions</h2>\n<p>Writes go by the last one; queries ask the "
                    "owners of all.\n<table>\n",
-        .spreads = "</table>\n<h2>Spread</h2>\n<p>So many shards a tenant's services may be in, "
+        .spreads = "</table>\n<h2>Spread</h2>\n<p>Tenants whose services are in several shards "
                    "each.\n<table>\n",
         .after = "</table>\n",
         .none = "<p>Nobody has joined yet.\n",

@@ -44,7 +44,7 @@ const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revi
                : NULL;
 }
 
-unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant)
+static const struct fg_ring_steps *steps_of(const struct fg_ring *ring, struct fg_slice tenant)
 {
     uint32_t low = 0, high = ring->n_spreads;
 
@@ -57,8 +57,23 @@ unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant)
             high = middle;
     }
     return low < ring->n_spreads && fg_slice_eq(ring->spreads[low].tenant, tenant)
-               ? ring->spreads[low].spread
-               : ring->others;
+               ? &ring->spreads[low].steps
+               : &ring->others;
+}
+
+unsigned fg_ring_spread_at(const struct fg_ring *ring, struct fg_slice tenant, int64_t time_ns)
+{
+    const struct fg_ring_steps *steps = steps_of(ring, tenant);
+    uint32_t n = steps->n;
+
+    while (n > 0 && steps->items[n - 1].since_ns > time_ns)
+        n--;
+    return n == 0 ? 0 : steps->items[n - 1].spread;
+}
+
+unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant)
+{
+    return FG_MAX(ring->floor, fg_ring_spread_at(ring, tenant, INT64_MAX));
 }
 
 struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member)

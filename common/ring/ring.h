@@ -19,9 +19,10 @@
  * place. The store that it has says whether it was: another one means that the old one's profiles
  * are lost, so that joining with it makes a revision, which tells both times apart.
  *
- * And for each tenant the widest spread (shard.h) that may be in use, or may ever have been:
- * whoever wants to write with a wider one has it widened here first (spread-before-use). So readers
- * know in how many shards a service can be. It never gets narrower.
+ * And for each tenant its spread (shard.h), which gets wider from some time on and never narrower.
+ * A profile goes by its own time: so it is always sent to the same shard, however often it is sent
+ * (spread-by-time). Whoever wants to write with a wider one has it widened here first
+ * (spread-before-use). So readers know in how many shards a service can be.
  *
  * A value lives in the arena it was made in, and texts in it too. Values are never changed: a
  * change (below) makes a new one that borrows from the old one, to be written with a condition on
@@ -87,10 +88,22 @@ struct fg_ring_revision {
     struct fg_slice later;
 };
 
-/* A tenant whose services may be in more than one shard each. */
+/* Profiles whose time is not before this have this spread. */
+struct fg_ring_step {
+    int64_t since_ns;
+    unsigned spread; /* 1 to FG_SHARD_SPREAD_MAX */
+};
+
+/* Later ones are wider; before the first one the spread is 0. */
+struct fg_ring_steps {
+    struct fg_ring_step *items;
+    uint32_t n; /* at most FG_SHARD_SPREAD_MAX */
+};
+
+/* A tenant whose services are in more than one shard each. */
 struct fg_ring_spread {
     struct fg_slice tenant;
-    unsigned spread; /* at most FG_SHARD_SPREAD_MAX */
+    struct fg_ring_steps steps;
     struct fg_slice later;
 };
 
@@ -105,7 +118,8 @@ struct fg_ring {
     uint32_t n_revisions;
     struct fg_ring_spread *spreads; /* sorted by tenant, none twice */
     uint32_t n_spreads;
-    unsigned others; /* the spread of tenants that are not there */
+    struct fg_ring_steps others; /* of tenants that are not there */
+    unsigned floor; /* so wide may anything have been written before there were spreads here */
     struct fg_slice later;
 };
 
@@ -174,7 +188,11 @@ static inline unsigned fg_ring_reads(unsigned replicas, unsigned n_owners)
     return n_owners < writes ? 0 : n_owners - writes + 1;
 }
 
-/* The spread that a tenant's profiles may have been written with, at most; and may be now. */
+/* The spread of a tenant's profiles of that time, for who writes. INT64_MAX: the widest there is.
+ */
+unsigned fg_ring_spread_at(const struct fg_ring *ring, struct fg_slice tenant, int64_t time_ns);
+
+/* The spread that a tenant's profiles may have been written with, at most; for who reads. */
 unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant);
 
 /* ---- changes ---- */
@@ -198,8 +216,8 @@ enum fg_ring_change_kind {
     FG_RING_FORGET,
     /* Another number of replicas, from the next revision on. */
     FG_RING_REPLICATE,
-    /* A tenant's spread is not less than this. Where there are too many tenants already, that of
-     * all others is not. */
+    /* A tenant's spread is not less than this, for profiles from a time on that is still to come.
+     * Where there are too many tenants already, that of all others is not. */
     FG_RING_WIDEN,
 };
 
@@ -213,6 +231,7 @@ struct fg_ring_change {
     unsigned replicas; /* REPLICATE; JOIN: of a ring that nobody has made before */
     int64_t wall_ns;   /* JOIN */
     unsigned spread;   /* WIDEN */
+    int64_t since_ns;  /* WIDEN */
 };
 
 /*

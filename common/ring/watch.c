@@ -12,6 +12,9 @@
 static const int64_t REQUEST_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t BACKOFF_MIN_NS = 100 * FG_MS_NS;
 static const int64_t BACKOFF_MAX_NS = 10 * FG_SECOND_NS;
+/* Longer than a copy of the ring gets old while the bucket is there, and than clocks differ: who
+ * sends a profile of after it has the ring by then. */
+static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
 
 /* clang-format off */
 #define WATCH_METRICS(M)                                                                           \
@@ -118,6 +121,7 @@ static void widen_step(struct fg_ring_watch *watch, struct fg_ring_widen_event *
     bool was_idle = watch->widen.idle;
 
     event->mono_ns = now(watch);
+    event->wall_ns = fg_wall_ns(watch->config.clock);
     fg_ring_widen_step(&watch->widen, event, &effects);
     watch->widen_wake_mono_ns = effects.wake_mono_ns;
     if (watch->widen.idle && !was_idle)
@@ -649,6 +653,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
                                           .backoff_min_ns = BACKOFF_MIN_NS,
                                           .backoff_max_ns = BACKOFF_MAX_NS,
                                           .seed = seeds[2],
+                                          .lead_ns = WIDEN_LEAD_NS,
                                       });
     if (config->seat != NULL)
         init_seat(watch, seeds[1]);

@@ -6,8 +6,8 @@
  * a write since it knows a newer revision: fg_ring_watch_look() for it, and again when it is here.
  * When a member cannot be reached: the same, its address may be another one.
  *
- * A wider spread than the copy has for a tenant is asked for with fg_ring_watch_widen(), and used
- * when the copy has it.
+ * A wider spread than the copy has for a tenant is asked for with fg_ring_watch_widen(); the copy
+ * says from which time on it is used.
  *
  * Who reads (a querier) takes fg_ring_watch_fresh() for each question, before its snapshot of
  * manifests, which is of ring.generation at least: one conditional request, shared by those who

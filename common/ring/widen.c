@@ -32,12 +32,13 @@ static void on_ring(struct fg_ring_widen *widen, const struct fg_ring_widen_even
         .kind = FG_RING_WIDEN,
         .name = fg_bytes(widen->wish.tenant, widen->wish.tenant_len),
         .spread = widen->wish.spread,
+        .since_ns = fg_time_add(event->wall_ns, widen->config.lead_ns),
     };
     struct fg_err err;
 
     fg_assert(!widen->swapping);
     if (widen->look && event->mono_ns < widen->not_before_mono_ns &&
-        fg_ring_spread(event->ring, change.name) < change.spread)
+        fg_ring_spread_at(event->ring, change.name, INT64_MAX) < change.spread)
         return; /* somebody else wanted to know */
     widen->look = false;
     if (fg_ring_apply(event->ring, &change, event->arena, &effects->ring, &effects->swap, &err) !=

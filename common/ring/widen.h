@@ -25,6 +25,7 @@ struct fg_ring_wish {
 struct fg_ring_widen_config {
     int64_t backoff_min_ns, backoff_max_ns; /* after swaps that were not won */
     uint64_t seed;                          /* of their jitter */
+    int64_t lead_ns; /* so much later it begins: by then all writers have that ring */
 };
 
 struct fg_ring_widen {
@@ -48,7 +49,7 @@ enum fg_ring_widen_event_kind {
 
 struct fg_ring_widen_event {
     enum fg_ring_widen_event_kind kind;
-    int64_t mono_ns;
+    int64_t mono_ns, wall_ns;
     const struct fg_ring_wish *wish; /* WANT; its tenant is one by fg_ring_tenant_fault() */
     const struct fg_ring *ring;      /* RING */
     struct fg_arena *arena;          /* RING: what is to be swapped in is made in it */

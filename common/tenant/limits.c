@@ -40,7 +40,7 @@ const struct fg_conf_field fg_limit_fields[] = {
     {"max_series_per_tenant", FG_CONF_UINT, CONF(max_series_per_tenant), .def = "0", .max = "1000000000",
      .doc = "Series of a tenant in one ingester. Profiles of further ones are refused. 0: any number."},
     {"spread", FG_CONF_UINT, CONF(spread), .def = "0", .max = "12",
-     .doc = "A service's series are divided among 2^spread shards, and so among as many groups of ingesters at most: for services that write more than the few that own one shard can take. Queries of a service ask all of them. A wider one is used when it is in the ring, seconds later; queries go on by the widest there ever was."},
+     .doc = "A service's series are divided among 2^spread shards, and so among as many groups of ingesters at most: for services that write more than the few that own one shard can take. Queries of a service ask all of them. A wider one begins a quarter of an hour later and stays: a narrower one has no effect any more. Without a ring, on one machine, there is no spread."},
     {"reject_older_than", FG_CONF_NS, CONF(reject_older_than_ns), .def = "0", .min = "0", .max = "3650d",
      .doc = "Profiles that began longer ago are refused. 0: none is."},
     {"reject_newer_than", FG_CONF_NS, CONF(reject_newer_than_ns), .def = "10m", .min = "0", .max = "3650d",

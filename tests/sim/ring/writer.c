@@ -1,6 +1,8 @@
 /* Distributors: their copies of the ring, and the spreads that each of them wants. */
 #include "tests/sim/ring/world.h"
 
+static const int64_t LEAD_NS = FG_SECOND_NS;
+
 void writer_init(struct world *world, struct writer *writer)
 {
     *writer = (struct writer){.wake_mono_ns = INT64_MAX};
@@ -8,6 +10,7 @@ void writer_init(struct world *world, struct writer *writer)
                                            .backoff_min_ns = 10 * FG_MS_NS,
                                            .backoff_max_ns = FG_SECOND_NS,
                                            .seed = world_draw(world),
+                                           .lead_ns = LEAD_NS,
                                        });
     fg_buf_init(&writer->swap, FG_RING_MAX_BYTES);
 }
@@ -24,7 +27,7 @@ static void step(struct world *world, struct writer *writer, struct fg_ring_wide
     struct fg_ring_widen_effects effects;
     struct fg_err err;
 
-    event->mono_ns = world->mono_ns;
+    event->mono_ns = event->wall_ns = world->mono_ns;
     fg_ring_widen_step(&writer->widen, event, &effects);
     writer->reads |= effects.read;
     writer->wake_mono_ns = effects.wake_mono_ns;
@@ -80,12 +83,14 @@ unsigned writer_spread(struct world *world, struct writer *writer, uint32_t tena
 {
     struct fg_slice name = world_tenant_name(tenant);
     unsigned limit = writer->limits[tenant];
-    unsigned known = fg_ring_spread(&writer->view->ring, name);
+    unsigned known = fg_ring_spread_at(&writer->view->ring, name, INT64_MAX);
     struct fg_ring_wish wish = {.tenant_len = name.len, .spread = limit};
     struct fg_ring_widen_event want = {.kind = FG_RING_WIDEN_WANT, .wish = &wish};
 
     memcpy(wish.tenant, name.ptr, name.len);
     if (known < limit && writer->widen.idle)
         step(world, writer, &want);
-    return world_keeps(world, RULE_SPREAD_BEFORE_USE) ? FG_MIN(known, limit) : limit;
+    return world_keeps(world, RULE_SPREAD_BEFORE_USE)
+               ? fg_ring_spread_at(&writer->view->ring, name, world->mono_ns)
+               : limit;
 }

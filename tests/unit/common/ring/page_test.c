@@ -1,4 +1,5 @@
 /* The ring for people: text, HTML, and GET /ring over real HTTP. */
+#include "common/base/time.h"
 #include "common/ring/object.h"
 #include "common/ring/page.h"
 #include "common/ring/route.h"
@@ -20,7 +21,9 @@ static struct fg_ring_view *example(void)
     ring = ring_make(&ring, ring_make_join("bob", "y", 2), arena);
     ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
     ring = ring_make(
-        &ring, (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2},
+        &ring,
+        (struct fg_ring_change){
+            .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2, .since_ns = FG_SECOND_NS},
         arena);
     view = ring_make_view(&ring);
     fg_arena_destroy(arena);
@@ -42,9 +45,8 @@ static void text(void **state)
         "2                        3            2        ann bob\n"
         "3                        3            1        \n"
         "\n"
-        "tenant                   spread       shards of a service\n"
-        "team                     2            4\n"
-        "(others)                 0            1\n";
+        "tenant                   spread       shards   of profiles since\n"
+        "team                     2            4        1970-01-01T00:00:01Z\n";
     struct fg_ring_view *view = example();
     struct fg_ring none = fg_ring_none();
     struct fg_buf out;

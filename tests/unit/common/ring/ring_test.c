@@ -43,7 +43,8 @@ static void assert_round_trip(const struct fg_ring *ring, struct fg_arena *arena
     assert_int_equal(read.swaps, ring->swaps);
     assert_int_equal(read.generation, ring->generation);
     assert_int_equal(read.n_spreads, ring->n_spreads);
-    assert_int_equal(read.others, ring->others);
+    assert_int_equal(read.floor, ring->floor);
+    assert_int_equal(read.others.n, ring->others.n);
     fg_buf_done(&bytes);
     fg_buf_done(&again);
 }
@@ -291,6 +292,7 @@ static void widens(void **state)
     assert_int_equal(fg_ring_newest(&ring), 3); /* no revision is made of it */
     assert_unchanged(&ring, &widen, arena);
     widen.spread = 2;
+    widen.since_ns = 1000;
     assert_unchanged(&ring, &widen, arena);
     widen.name = FG_LIT("tea");
     ring = ring_make(&ring, widen, arena);
@@ -305,6 +307,20 @@ static void widens(void **state)
     assert_int_equal(fg_ring_spread(&ring, FG_LIT("team")), 3);
     assert_int_equal(fg_ring_spread(&ring, FG_LIT("z")), 12);
     assert_int_equal(fg_ring_spread(&ring, FG_LIT("teams")), 0);
+    /* Each time has its own, for ever. */
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("z"), 999), 0);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("z"), 1000), 12); /* both began then */
+    widen = (struct fg_ring_change){
+        .kind = FG_RING_WIDEN, .name = FG_LIT("tea"), .spread = 5, .since_ns = 2000};
+    ring = ring_make(&ring, widen, arena);
+    widen.spread = 7;
+    widen.since_ns = 1500; /* not before what others may go by */
+    ring = ring_make(&ring, widen, arena);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 0), 0);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 1999), 2);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 2000), 7);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("tea")), 7);
+    assert_round_trip(&ring, arena);
 
     widen.spread = FG_SHARD_SPREAD_MAX + 1;
     assert_refused(&ring, &widen, FG_E_INVALID, "a spread of 13; there can be 0 to 12", arena);
@@ -354,10 +370,11 @@ static void without_spreads(void **state)
     (void)state;
     fg_buf_init(&bytes, FG_RING_MAX_BYTES);
     assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
-    bytes.len -= 4 + 2; /* checksum, others, spreads */
+    bytes.len -= 4 + 3; /* checksum; floor, others, spreads */
     fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
     assert_int_equal(fg_ring_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
     assert_int_equal(fg_ring_spread(&read, FG_LIT("team")), FG_SHARD_SPREAD_MAX);
+    assert_int_equal(fg_ring_spread_at(&read, FG_LIT("team"), INT64_MAX), 0);
     assert_round_trip(&read, arena);
     fg_buf_done(&bytes);
     fg_arena_destroy(arena);
@@ -537,8 +554,9 @@ static void json(void **state)
     assert_null(json_object_get(json_array_get(revisions, 2), "waits_for"));
     spread = json_array_get(json_object_get(root, "spreads"), 0);
     assert_string_equal(json_string_value(json_object_get(spread, "tenant")), "team");
+    spread = json_array_get(json_object_get(spread, "steps"), 0);
     assert_int_equal(json_integer_value(json_object_get(spread, "spread")), 2);
-    assert_int_equal(json_integer_value(json_object_get(root, "spread_of_others")), 0);
+    assert_int_equal(json_array_size(json_object_get(root, "spread_of_others")), 0);
     json_decref(root);
     fg_buf_clear(&text);
     ring = fg_ring_none();
