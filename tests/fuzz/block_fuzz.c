@@ -1,14 +1,37 @@
 /* A file is a block, or there is a clear reason why not; never more memory than was given. */
+#include "common/block/nodes/verify.h"
 #include "common/block/verify.h"
 
 enum { MAX_BYTES = 16 * 1024 * 1024 };
 
+static void expect_reason(enum fg_code code, const struct fg_err *err)
+{
+    fg_assert(code == FG_OK || err->code == FG_E_CORRUPT || err->code == FG_E_LIMIT);
+}
+
+/* Merged nodes of its parts, as who reads a new block back looks at them. */
+static void verify_nodes(struct fg_slice file)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(MAX_BYTES);
+    struct fg_block_directory directory;
+    struct fg_err err;
+    uint64_t offset;
+
+    if (fg_block_directory_offset(file, file.len, &offset, &err) != FG_OK ||
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
+                                 &directory, &err) != FG_OK)
+        return;
+    for (uint32_t i = 0; i < directory.n_parts; i++)
+        expect_reason(fg_nodes_verify(&directory.parts[i], file, MAX_BYTES, &err), &err);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct fg_slice file = fg_bytes(data, size);
     struct fg_block_verified verified;
     struct fg_err err;
 
-    if (fg_block_verify(fg_bytes(data, size), MAX_BYTES, &verified, &err) != FG_OK)
-        fg_assert(err.code == FG_E_CORRUPT || err.code == FG_E_LIMIT);
+    expect_reason(fg_block_verify(file, MAX_BYTES, &verified, &err), &err);
+    verify_nodes(file);
     return 0;
 }
