@@ -33,7 +33,7 @@ struct message {
     struct fg_call call;
     struct sender *sender;
     struct sender_item *items;
-    size_t n_items;
+    size_t n_items, payload_len;
 };
 
 struct sender *sender_create(const struct sender_config *config)
@@ -255,6 +255,7 @@ static struct message *take_front(struct sender *sender, int64_t now_ns)
 
         take_out(sender, item);
         bytes += item_bytes(item);
+        message->payload_len += item->batch.len;
         *end = item;
         end = &item->next;
         message->n_items++;
@@ -304,6 +305,7 @@ static void put_together(struct message *message, struct fg_buf *head, struct fg
     size_t n = 0;
 
     fg__inner__push_head__init(&out);
+    fg_buf_reserve(payload, message->payload_len);
     for (struct sender_item *item = message->items; item != NULL; item = item->next) {
         fg__inner__push_item__init(&items[n]);
         items[n].tenant = item->tenant;
