@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -127,6 +128,8 @@ static struct delivery *create(struct fixture *f, uint16_t shard)
 /* Another round; returns how many stacks it defines. */
 static unsigned send_round(struct fixture *f, struct delivery *delivery)
 {
+    /* After so long a message that was not answered holds up no other. */
+    const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
     bool define[STACKS] = {false};
     struct parcel *parcel;
     struct fg_err err;
@@ -139,6 +142,7 @@ static unsigned send_round(struct fixture *f, struct delivery *delivery)
         n += define[i];
     parcel = parcel_create(FG_LIT("tenant"), FG_LIT("service"), &f->batch, define, FG_LIT("batch"));
     f->n_begun++;
+    (void)nanosleep(&pause, NULL);
     delivery_send(delivery, parcel, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
     parcel_unref(parcel);
     return n;
