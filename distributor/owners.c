@@ -1,5 +1,7 @@
 #include "distributor/owners.h"
 
+#include "distributor/waker.h"
+
 #include <pthread.h>
 #include <time.h>
 
@@ -8,6 +10,7 @@ static const int64_t STOP_PAUSE_NS = FG_MS_NS;
 
 struct owners {
     struct owners_config config;
+    struct waker *waker;            /* looks after senders whose batches collect */
     _Atomic int64_t looked_mono_ns; /* 0: never */
 
     pthread_mutex_t lock;       /* of all below */
@@ -18,7 +21,14 @@ struct owners {
 
 /* ---- one owner ---- */
 
-static struct owner *owner_make(const struct owners *owners, struct fg_peer *peer,
+static void on_collect(void *arg)
+{
+    struct owners *owners = arg;
+
+    waker_wake(owners->waker);
+}
+
+static struct owner *owner_make(struct owners *owners, struct fg_peer *peer,
                                 const struct fg_id *store)
 {
     const struct owners_config *config = &owners->config;
@@ -35,6 +45,8 @@ static struct owner *owner_make(const struct owners *owners, struct fg_peer *pee
         .store = store,
         .queue_max_bytes = config->queue_max_bytes,
         .messages_max = config->messages_max,
+        .on_collect = on_collect,
+        .on_collect_arg = owners,
     });
     return owner;
 }
@@ -256,12 +268,52 @@ void owners_missed(struct owners *owners)
     fg_ring_watch_look(owners->config.watch, 0);
 }
 
+/* ---- batches that collect ---- */
+
+/* References to all there are; free(). */
+static struct owner **list_all(struct owners *owners, size_t *ret_count)
+{
+    struct owner **all;
+    size_t n = 0;
+
+    (void)pthread_mutex_lock(&owners->lock);
+    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
+        n++;
+    all = fg_calloc(n + 1, sizeof(struct owner *));
+    n = 0;
+    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
+        all[n++] = owner_ref(owner);
+    if (owners->fixed != NULL)
+        all[n++] = owner_ref(owners->fixed);
+    (void)pthread_mutex_unlock(&owners->lock);
+    *ret_count = n;
+    return all;
+}
+
+/* Without the lock: an answer may come at once, and want it. */
+static bool look_at_all(void *arg)
+{
+    bool more = false;
+    size_t n;
+    struct owner **all = list_all(arg, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        more |= sender_look(all[i]->sender);
+        owner_unref(all[i]);
+    }
+    free(all);
+    return more;
+}
+
+/* ---- outside ---- */
+
 struct owners *owners_create(const struct owners_config *config)
 {
     struct owners *owners = fg_new(struct owners);
 
     owners->config = *config;
     (void)pthread_mutex_init(&owners->lock, NULL);
+    owners->waker = waker_create(SENDER_COLLECT_NS, look_at_all, owners);
     if (config->ingester != NULL)
         owners->fixed = owner_make(owners, config->ingester, NULL);
     return owners;
@@ -284,6 +336,7 @@ void owners_destroy(struct owners *owners)
 {
     if (owners == NULL)
         return;
+    waker_destroy(owners->waker);
     while (owners->list != NULL) {
         struct owner *owner = owners->list;
 

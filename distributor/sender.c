@@ -10,9 +10,6 @@ enum {
     MESSAGE_ITEMS_ENOUGH = 32, /* a message of its own costs each of them little */
 };
 
-/* An answer that has not come by then takes long. */
-static const int64_t COLLECT_NS = 20 * FG_MS_NS;
-
 struct sender {
     struct sender_config config;
     uint8_t store[FG_ID_BYTES];
@@ -275,7 +272,7 @@ static bool is_time(const struct sender *sender, int64_t now_ns)
     if (sender->first == NULL || sender->under_way >= sender->config.messages_max)
         return false;
     return sender->under_way == 0 || sender->queued_items >= MESSAGE_ITEMS_ENOUGH ||
-           now_ns - sender->sent_mono_ns >= COLLECT_NS;
+           now_ns - sender->sent_mono_ns >= SENDER_COLLECT_NS;
 }
 
 /* What is to leave now, as a message; NULL: nothing, or not now. */
@@ -353,6 +350,30 @@ static void send_next(struct sender *sender)
         send_message(message);
 }
 
+static bool collects(struct sender *sender)
+{
+    bool collects;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    collects = sender->first != NULL;
+    (void)pthread_mutex_unlock(&sender->lock);
+    return collects;
+}
+
+/* What has to leave at once leaves; somebody looks after the rest. */
+static void send_or_collect(struct sender *sender)
+{
+    send_next(sender);
+    if (sender->config.on_collect != NULL && collects(sender))
+        sender->config.on_collect(sender->config.on_collect_arg);
+}
+
+bool sender_look(struct sender *sender)
+{
+    send_next(sender);
+    return collects(sender);
+}
+
 void sender_send(struct sender *sender, struct sender_item *item)
 {
     bool stopped, silent, full;
@@ -373,7 +394,7 @@ void sender_send(struct sender *sender, struct sender_item *item)
     else if (full)
         fail(item, FG_E_LIMIT, "ingester is busy: too many profiles wait for it, try again");
     else
-        send_next(sender);
+        send_or_collect(sender);
 }
 
 bool sender_cancel(struct sender *sender, struct sender_item *item)

@@ -1,8 +1,8 @@
 /*
  * Sends batches to one ingester. When no message is under way a batch leaves at once; else batches
  * collect, and leave together when a message was answered, when they are enough for one of their
- * own, or with a batch that comes when the answer takes long: the busier the ingester is, the less
- * a batch costs both sides. A message is under one revision of the ring.
+ * own, or when the answer takes long (SENDER_COLLECT_NS): the busier the ingester is, the less a
+ * batch costs both sides. A message is under one revision of the ring.
  *
  * An ingester that does not answer (fg_peer_is_bad()) keeps nobody waiting: one message at a time
  * finds out whether it is back, and what comes meanwhile, or was waiting, fails at once.
@@ -54,13 +54,23 @@ struct sender_config {
     const struct fg_id *store; /* that the ingester is to have; NULL: any */
     uint64_t queue_max_bytes;  /* of items waiting */
     unsigned messages_max;     /* under way at a time */
+    /* Batches collect: sender_look() SENDER_COLLECT_NS later, and again as long as it says so. Must
+     * not block. NULL: nobody looks, and they wait for the answer. */
+    void (*on_collect)(void *arg);
+    void *on_collect_arg;
 };
+
+/* An answer that has not come by then takes long. */
+#define SENDER_COLLECT_NS (20 * FG_MS_NS)
 
 struct sender *sender_create(const struct sender_config *config);
 
 /* done() says how it went: FG_E_LIMIT when the queue is full, what the ingester said, or what
  * became of the call. */
 void sender_send(struct sender *sender, struct sender_item *item);
+
+/* Sends what has waited long enough. Does more wait? */
+bool sender_look(struct sender *sender);
 
 /* Takes back an item that was sent and is not done. true: it waited still, is the caller's again,
  * and done() is not called. */

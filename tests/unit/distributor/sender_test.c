@@ -51,6 +51,7 @@ struct item {
 
 struct fixture {
     struct slow_peer slow;
+    unsigned collects; /* times that it was told */
     struct sender *sender;
     struct fg_clock_manual clock;
     struct item items[ITEMS_MAX];
@@ -59,6 +60,13 @@ struct fixture {
 static void on_done(struct sender_item *item)
 {
     fg_container(item, struct item, item)->done++;
+}
+
+static void on_collect(void *arg)
+{
+    struct fixture *f = arg;
+
+    f->collects++;
 }
 
 /* queue_items: of four bytes, that may wait. */
@@ -72,6 +80,8 @@ static void open_sender(struct fixture *f, unsigned queue_items)
         .store = &store,
         .queue_max_bytes = (uint64_t)queue_items * (SENDER_ITEM_BYTES + 4),
         .messages_max = 2,
+        .on_collect = on_collect,
+        .on_collect_arg = f,
     });
 }
 
@@ -235,6 +245,26 @@ static void what_comes_meanwhile_collects(void **state)
 }
 
 /* Unless they are enough for a message, or the answer takes long. */
+/* Nothing more comes, and no answer: it leaves all the same. */
+static void what_has_waited_long_leaves_when_looked_at(void **state)
+{
+    struct fixture *f = *state;
+
+    send_items(f, 0, 1);
+    assert_int_equal(f->collects, 0);
+    send_items(f, 1, 2);
+    assert_int_equal(f->slow.n_calls, 1);
+    assert_true(f->collects > 0);
+    assert_true(sender_look(f->sender)); /* too early */
+    assert_int_equal(f->slow.n_calls, 1);
+    wait_long(f);
+    assert_false(sender_look(f->sender));
+    assert_int_equal(f->slow.n_calls, 2);
+    assert_string_equal(f->slow.calls[1].payload, "[1][2]");
+    answer(f, ITEMS_MAX);
+    answer(f, ITEMS_MAX);
+}
+
 static void what_is_enough_does_not_wait(void **state)
 {
     struct fixture *f = *state;
@@ -414,6 +444,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_busy_one_gets_what_collected_in_one_message, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_comes_meanwhile_collects, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_has_waited_long_leaves_when_looked_at, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_is_enough_does_not_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_queue_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_larger_than_the_queue_gets_out_alone, set_up,
