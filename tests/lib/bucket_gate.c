@@ -2,16 +2,23 @@
 
 #include <string.h>
 
+/* Locked. */
+static bool is_shut_for(const struct bucket_gate *gate, const struct fg_bucket_request *request)
+{
+    return gate->closed && request->verb == gate->verb &&
+           strncmp(request->name, gate->prefix, strlen(gate->prefix)) == 0;
+}
+
 static void gate_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
     struct bucket_gate *gate = fg_container(bucket, struct bucket_gate, bucket);
 
     (void)pthread_mutex_lock(&gate->lock);
-    while (gate->closed && request->verb == gate->verb &&
-           strncmp(request->name, gate->prefix, strlen(gate->prefix)) == 0) {
+    if (is_shut_for(gate, request)) {
         gate->waiting++;
         (void)pthread_cond_broadcast(&gate->moved);
-        (void)pthread_cond_wait(&gate->moved, &gate->lock);
+        while (is_shut_for(gate, request))
+            (void)pthread_cond_wait(&gate->moved, &gate->lock);
         gate->waiting--;
     }
     (void)pthread_mutex_unlock(&gate->lock);
