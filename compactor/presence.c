@@ -45,17 +45,22 @@ static struct fg_bucket_request request_to(const struct presence *presence,
                                       .deadline_mono_ns = fg_mono_ns(presence->clock) + timeout_ns};
 }
 
-/* A broken list is no list: all that is in it can be said again. */
-static enum fg_code decode(struct presence *presence, struct fg_slice bytes, struct fg_err *err)
+/* A broken list is no list: all that is in it can be said again. One of a newer version is not ours
+ * to change, and is read anew the next time. */
+static enum fg_code decode(struct presence *presence, const struct fg_bucket_request *get,
+                           struct fg_err *err)
 {
     struct mates_list list = {.n = 0};
 
     fg_arena_reset(presence->arena);
-    if (mates_decode(bytes, presence->arena, &list, err) == FG_E_UNIMPLEMENTED)
+    presence->list = list; /* what it was is in the arena no more */
+    presence->etag.text[0] = '\0';
+    if (mates_decode(fg_buf_slice(&get->body), presence->arena, &list, err) == FG_E_UNIMPLEMENTED)
         return err->code;
     if (err->code == FG_E_CORRUPT)
         fg_log_error("the list of compactors is written anew", fg_ls("err", err->msg));
     presence->list = list;
+    presence->etag = get->etag;
     return FG_OK;
 }
 
@@ -76,8 +81,7 @@ static enum fg_code read_list(struct presence *presence, int64_t timeout_ns, str
         *err = get.err;
         code = err->code;
     } else if (!get.unchanged) {
-        code = decode(presence, fg_buf_slice(&get.body), err);
-        presence->etag = get.etag;
+        code = decode(presence, &get, err);
     }
     fg_bucket_clear(&get);
     if (code != FG_OK)
