@@ -263,16 +263,23 @@ static enum fg_code look_at_own(struct compaction *compaction, uint32_t number, 
     return code;
 }
 
-/* Another one's: whoever retires segments has to know what its blocks cover, and no more. */
+/* Another one's: whoever retires segments has to know what its blocks cover, and no more. Where
+ * that cannot be read its segments stay, and those of others go. */
 static enum fg_code look_at_others(struct compaction *compaction, uint32_t number, bool uncovered,
                                    struct fg_err *err)
 {
     struct tenant *tenant = compaction->tenants[number];
+    enum fg_code code;
 
     tenant_disown(tenant);
     if (!uncovered || !is_keeper(compaction))
         return FG_OK;
-    return manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
+    code = manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
+    if (code == FG_OK || code == FG_E_CANCELED || fg_code_retry(code))
+        return code;
+    fg_log_warn("what blocks cover of another compactor's tenant cannot be read, will retry",
+                fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
+    return FG_OK;
 }
 
 /* Manifests are kept as long as there are segments to be retired, which they decide. */

@@ -754,6 +754,52 @@ static void compactors_share_tenants(void **state)
     free(f);
 }
 
+/* Whoever retires segments goes on where the manifest of another one's tenant is broken. */
+static void another_ones_broken_manifest(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct presence *presences[2];
+    struct compaction *keeper;
+    struct compactor_config config;
+    char scratch[80];
+    int number, others = 0;
+    struct fg_err err;
+
+    (void)state;
+    open_fixture(f, 9);
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < 2; i++) {
+            const struct presence_config one = {f->memory, &f->clock.clock, i == 0 ? "one" : "two"};
+
+            if (k == 0)
+                must(presence_create(&one, &presences[i], &err), &err);
+            must(presence_turn(presences[i], &err), &err);
+        }
+    number = presence_owns(presences[0], FG_LIT("")) ? 0 : 1;
+    config = f->config;
+    (void)snprintf(scratch, sizeof scratch, "%s-0", f->scratch);
+    config.scratch = scratch;
+    must(compaction_create(&config, presences[number], &keeper, &err), &err);
+    arrive(f, 60, f->clock.wall_ns, FG_HOUR_NS);
+    for (uint32_t t = 0; t < MADE_TENANTS; t++) {
+        char name[FG_NAME_MAX_BYTES];
+
+        if (presence_owns(presences[number], fg_cstr(made_tenant(t))))
+            continue;
+        others++;
+        must(fg_name_blocks(name, fg_cstr(made_tenant(t)), &err), &err);
+        put(f, name, FG_LIT("nothing that was ever written"));
+    }
+    assert_in_range(others, 1, MADE_TENANTS);
+    must(compaction_round(keeper, &err), &err);
+    compaction_destroy(keeper);
+    for (int i = 0; i < 2; i++)
+        presence_destroy(presences[i]);
+    assert_int_equal(rmdir(scratch), 0);
+    close_fixture(f);
+    free(f);
+}
+
 /* A source that was spoilt is an error that is told, and nothing is lost but that. */
 static void broken_segment(void **state)
 {
@@ -1305,6 +1351,7 @@ int main(void)
         cmocka_unit_test(survives_kills),
         cmocka_unit_test(two_compactors),
         cmocka_unit_test(compactors_share_tenants),
+        cmocka_unit_test(another_ones_broken_manifest),
         cmocka_unit_test(broken_segment),
         cmocka_unit_test(halves_under_small_memory),
         cmocka_unit_test(deletions),
