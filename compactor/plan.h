@@ -74,7 +74,7 @@ struct plan_config {
 enum plan_trouble {
     PLAN_SOUND,
     PLAN_SUSPECT, /* one of several */
-    PLAN_BROKEN,  /* it was the only one */
+    PLAN_BROKEN,  /* it was the only one, and is for long */
 };
 
 struct plan_input {

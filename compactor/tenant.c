@@ -9,6 +9,7 @@ enum {
     ROUNDS_MAX = 8, /* of planning for one tenant, before it is another one's turn */
     ARENA_BYTES = 256 * 1024 * 1024,
     BACKOFF_SHIFT_MAX = 6,
+    BROKEN_MINUTES = 24 * 60, /* so long a block is tried before it is given up */
 };
 
 static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
@@ -75,7 +76,9 @@ static bool is_own_fault(enum fg_code code)
            code == FG_E_NOT_FOUND;
 }
 
-static enum plan_trouble trouble_of(const struct tenant *tenant, struct fg_id block)
+/* What is in the map of troubles: PLAN_SUSPECT, or PLAN_BROKEN and the minute of the clock of when
+ * it was found out. PLAN_SOUND: nothing. */
+static uint32_t mark_of(const struct tenant *tenant, struct fg_id block)
 {
     struct fg_map_walk walk;
     uint32_t worst = PLAN_SOUND;
@@ -83,24 +86,44 @@ static enum plan_trouble trouble_of(const struct tenant *tenant, struct fg_id bl
     for (uint32_t found = fg_map_first(&tenant->troubles, fg_mix64(block.lo ^ block.hi), &walk);
          found != FG_MAP_NONE; found = fg_map_next(&tenant->troubles, &walk))
         worst = FG_MAX(worst, found);
-    return (enum plan_trouble)worst;
+    return worst;
 }
 
-static void set_trouble(struct tenant *tenant, struct fg_id block, enum plan_trouble trouble)
+/* As a mark may have it: of a clock that never goes back. */
+static uint32_t minute_now(const struct looking *looking)
 {
-    if (trouble_of(tenant, block) < trouble)
-        fg_map_add(&tenant->troubles, fg_mix64(block.lo ^ block.hi), trouble);
+    return (uint32_t)(fg_mono_ns(looking->env->clock) / FG_MINUTE_NS);
+}
+
+/* Only what stays broken is: the disk, the bucket or memory may be what was wrong for a while. */
+static enum plan_trouble trouble_of(const struct looking *looking, struct fg_id block)
+{
+    uint32_t mark = mark_of(looking->tenant, block);
+
+    if (mark < PLAN_BROKEN)
+        return (enum plan_trouble)mark;
+    return minute_now(looking) - (mark - PLAN_BROKEN) < BROKEN_MINUTES ? PLAN_SUSPECT : PLAN_BROKEN;
+}
+
+static void set_trouble(struct looking *looking, struct fg_id block, bool alone)
+{
+    struct tenant *tenant = looking->tenant;
+    uint32_t before = mark_of(tenant, block);
+    uint32_t mark = alone ? PLAN_BROKEN + minute_now(looking) : PLAN_SUSPECT;
+
+    if (before < PLAN_BROKEN && before < mark)
+        fg_map_add(&tenant->troubles, fg_mix64(block.lo ^ block.hi), mark);
 }
 
 /* Retention must not wait for them; merges of several that fail are tried again as they are. */
-static void suspect(struct tenant *tenant, const struct plan_job *job)
+static void suspect(struct looking *looking, const struct plan_job *job)
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
 
     if (job->kind != PLAN_KEEP && !(job->kind == PLAN_MERGE && alone))
         return;
     for (uint32_t i = 0; i < job->n_blocks; i++)
-        set_trouble(tenant, job->blocks[i], alone ? PLAN_BROKEN : PLAN_SUSPECT);
+        set_trouble(looking, job->blocks[i], alone);
 }
 
 /* *ret_troubles NULL: there are none. */
@@ -117,7 +140,7 @@ static enum fg_code prepare_troubles(const struct looking *looking,
     if (troubles == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        troubles[i] = trouble_of(looking->tenant, blocks->blocks[i].id);
+        troubles[i] = trouble_of(looking, blocks->blocks[i].id);
     *ret_troubles = troubles;
     return FG_OK;
 }
@@ -327,7 +350,7 @@ static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, s
             first = code;
         if (!is_own_fault(code))
             break;
-        suspect(looking->tenant, &plan->jobs[i]);
+        suspect(looking, &plan->jobs[i]);
         looking->too_large =
             looking->too_large || (code == FG_E_LIMIT && can_be_less(&plan->jobs[i]));
     }

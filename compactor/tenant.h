@@ -27,7 +27,7 @@ struct tenant {
     struct fg_err err;          /* of the last */
     uint64_t job_max_bytes;     /* less than the setting after a job was too large */
     struct fg_map clean;        /* (block, deletion) of which is known that they do not meet */
-    struct fg_map troubles; /* blocks that jobs failed with: enum plan_trouble; the worst counts */
+    struct fg_map troubles;     /* blocks that jobs failed with, and since when */
     struct tenant_counts counts;
 };
 

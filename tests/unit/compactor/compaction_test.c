@@ -1201,6 +1201,28 @@ static void expect_status(struct fixture *f, const char *has)
     fg_buf_done(&status);
 }
 
+/* A week of which one day cannot be read, and a retention from now on that is over for all of it.
+ * Returns how many profiles it has. */
+static uint64_t break_a_day(struct fixture *f, int64_t place, int64_t *ret_first)
+{
+    const int64_t week = 7 * DAY;
+    uint64_t all, alone;
+
+    pass_time(f, week - f->clock.wall_ns % week);
+    *ret_first = f->clock.wall_ns;
+    for (int day = 0; day < 7; day++) {
+        pass_time(f, DAY);
+        arrive(f, 30, f->clock.wall_ns - 1, DAY - 2);
+    }
+    pass_time(f, 3 * DAY);
+    turn(f);
+    all = kept_of_acme(f, &alone);
+    flip(f, *ret_first + 3 * DAY, place);
+    tenants_free(f->tenants, &f->limits);
+    f->tenants = f->config.tenants = tenants_make(&f->limits, nodes_for_long, true, f->registry);
+    return all;
+}
+
 /* One day of a week cannot be read: the others become nodes, deletions of them end, and what is
  * broken goes a fortnight late; where it is mended, it is kept as any other. */
 static void broken_block_holds_up_none(void **state)
@@ -1212,21 +1234,10 @@ static void broken_block_holds_up_none(void **state)
         struct fixture *f = fg_new(struct fixture);
         const int64_t week = 7 * DAY, place = places[k / 2];
         uint64_t all, alone, broken;
+        int64_t first;
 
         open_fixture(f, 31 + k);
-        pass_time(f, week - f->clock.wall_ns % week);
-        const int64_t first = f->clock.wall_ns;
-        for (int day = 0; day < 7; day++) {
-            pass_time(f, DAY);
-            arrive(f, 30, f->clock.wall_ns - 1, DAY - 2);
-        }
-        pass_time(f, 3 * DAY);
-        turn(f);
-        all = kept_of_acme(f, &alone);
-        flip(f, first + 3 * DAY, place);
-        tenants_free(f->tenants, &f->limits);
-        f->tenants = f->config.tenants =
-            tenants_make(&f->limits, nodes_for_long, true, f->registry);
+        all = break_a_day(f, place, &first);
         bury(f, "{service_name=\"nobody\"}", first, first + week);
         restart(f);
         pass_time(f, first + 2 * week - f->clock.wall_ns + FG_HOUR_NS);
@@ -1247,6 +1258,35 @@ static void broken_block_holds_up_none(void **state)
             assert_int_equal(alone, all - broken);
         }
         assert_int_equal(count_deletions(f).pending, 0);
+        close_fixture(f);
+        free(f);
+    }
+}
+
+/* What has been over for long when a compactor meets it is tried for a day, since what is wrong
+ * may be right again: then nothing is lost. */
+static void broken_block_is_tried_for_a_day(void **state)
+{
+    (void)state;
+    for (int mended = 0; mended < 2; mended++) {
+        struct fixture *f = fg_new(struct fixture);
+        uint64_t all, alone;
+        int64_t first;
+
+        open_fixture(f, 37);
+        all = break_a_day(f, 40, &first);
+        restart(f);
+        pass_time(f, 35 * DAY);
+        for (int i = 0; i < 5; i++) /* 20 hours */
+            look_again(f);
+        assert_int_equal(kept_of_acme(f, &alone), all);
+        assert_in_range(alone, 1, all - 1);
+        if (mended == 1)
+            flip(f, first + 3 * DAY, 40);
+        for (int i = 0; i < 3; i++)
+            look_again(f);
+        assert_int_equal(kept_of_acme(f, &alone), mended == 1 ? all : alone);
+        assert_in_range(alone, 1, mended == 1 ? all : all - 1);
         close_fixture(f);
         free(f);
     }
@@ -1361,6 +1401,7 @@ int main(void)
         cmocka_unit_test(late_data_of_the_open_day),
         cmocka_unit_test(nodes_outlive_profiles),
         cmocka_unit_test(broken_block_holds_up_none),
+        cmocka_unit_test(broken_block_is_tried_for_a_day),
     };
 
     fg_log_set_level(FG_LOG_ERROR);
