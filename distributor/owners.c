@@ -327,6 +327,7 @@ void owners_stop(struct owners *owners)
         sender_stop(owners->fixed->sender);
     for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
         sender_stop(owner->sender);
+    waker_stop(owners->waker); /* what it was sending is with the peer by then */
     for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
         while (!sender_is_idle(owner->sender))
             (void)nanosleep(&pause, NULL);

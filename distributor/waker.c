@@ -13,6 +13,7 @@ struct waker {
     pthread_cond_t wake;
     _Atomic bool awake; /* set under the lock; read without it, where it only saves the lock */
     bool stop;
+    bool joined; /* the owner's */
 };
 
 static void sleep_until(struct waker *waker, int64_t until_ns)
@@ -75,15 +76,22 @@ struct waker *waker_create(int64_t every_ns, bool (*look)(void *arg), void *arg)
     return waker;
 }
 
-void waker_destroy(struct waker *waker)
+void waker_stop(struct waker *waker)
 {
-    if (waker == NULL)
-        return;
     (void)pthread_mutex_lock(&waker->lock);
     waker->stop = true;
     (void)pthread_cond_signal(&waker->wake);
     (void)pthread_mutex_unlock(&waker->lock);
-    (void)pthread_join(waker->thread, NULL);
+    if (!waker->joined)
+        (void)pthread_join(waker->thread, NULL);
+    waker->joined = true;
+}
+
+void waker_destroy(struct waker *waker)
+{
+    if (waker == NULL)
+        return;
+    waker_stop(waker);
     (void)pthread_cond_destroy(&waker->wake);
     (void)pthread_mutex_destroy(&waker->lock);
     free(waker);

@@ -67,6 +67,14 @@ static void it_ends_asleep_and_awake(void **state)
     waker_wake(waker);
     waker_destroy(waker);
     assert_int_equal(work.looks, 0);
+    waker = waker_create(FG_MS_NS, look, &work);
+    do_all(waker, &work, 1);
+    waker_stop(waker);
+    work.left = 1; /* nobody else looks any more */
+    waker_wake(waker);
+    waker_stop(waker);
+    assert_int_equal(work.left, 1);
+    waker_destroy(waker);
     waker_destroy(NULL);
 }
 
