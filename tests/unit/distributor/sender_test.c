@@ -244,7 +244,6 @@ static void what_comes_meanwhile_collects(void **state)
     assert_true(sender_is_idle(f->sender));
 }
 
-/* Unless they are enough for a message, or the answer takes long. */
 /* Nothing more comes, and no answer: it leaves all the same. */
 static void what_has_waited_long_leaves_when_looked_at(void **state)
 {
@@ -265,6 +264,7 @@ static void what_has_waited_long_leaves_when_looked_at(void **state)
     answer(f, ITEMS_MAX);
 }
 
+/* What is enough for a message does not wait for an answer, however soon it comes. */
 static void what_is_enough_does_not_wait(void **state)
 {
     struct fixture *f = *state;
