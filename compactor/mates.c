@@ -118,8 +118,11 @@ void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_
 {
     struct mate_seen seen[MATES_MAX];
     uint32_t n = 0;
+    /* Else the bucket was away, or this one: who was silent meanwhile could not do otherwise. */
+    bool looked = mates->known && now_mono_ns - mates->read_mono_ns < mates->gone_ns / 2;
 
     mates->known = true;
+    mates->read_mono_ns = now_mono_ns;
     mates->listed = false;
     for (uint32_t i = 0; i < list->n; i++) {
         const struct mate *mate = &list->mates[i];
@@ -128,7 +131,7 @@ void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_
             mates->listed = true;
             mates->beat = mate->beat;
         } else {
-            seen[n++] = see(mates, mate, find_seen(mates, mate->name), now_mono_ns);
+            seen[n++] = see(mates, mate, looked ? find_seen(mates, mate->name) : NULL, now_mono_ns);
         }
     }
     memcpy(mates->seen, seen, n * sizeof *seen);

@@ -4,7 +4,8 @@
  * They share an object in the bucket, a list of names with a number for each, its beat. Each of
  * them makes its beat another one from time to time, and looks when those of the others did so
  * last, by its own clock: there is no clock in the object. Who has not for long is gone, and
- * leaves the list with the next beat of any other.
+ * leaves the list with the next beat of any other. Only time in which one looked counts: when the
+ * bucket comes back nobody is gone.
  *
  * A tenant is one's by rendezvous hashing over the names: who comes or goes moves a share of the
  * tenants and leaves the others where they are. They need not agree: two that think a tenant is
@@ -67,6 +68,7 @@ struct mates {
     uint64_t self_hash;
     int64_t beat_ns, gone_ns;
     bool known;                       /* the list was read once */
+    int64_t read_mono_ns;             /* the last time */
     bool listed;                      /* this one was in it */
     uint64_t beat;                    /* this one's, as it was read last */
     int64_t due_mono_ns;              /* its next one */

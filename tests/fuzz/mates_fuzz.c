@@ -12,8 +12,8 @@ static void follow(const struct mates_list *list, struct fg_arena *arena)
     struct fg_err err;
 
     fg_buf_init(&bytes, MATES_MAX_BYTES);
-    fg_assert(mates_init(mates, "somebody", 1, 2, &err) == FG_OK);
-    for (int64_t now_ns = 0; now_ns < 4; now_ns++) {
+    fg_assert(mates_init(mates, "somebody", 1, 4, &err) == FG_OK);
+    for (int64_t now_ns = 0; now_ns < 6; now_ns++) {
         mates_read(mates, list, now_ns);
         if (mates_next(mates, list, now_ns % 2 == 1, room, &next, &err) != FG_OK)
             continue;

@@ -166,6 +166,31 @@ static void the_gone_come_back(void **state)
     close_cluster(&c);
 }
 
+/* Nobody could say that he is there while the bucket was away: the shares are what they were. */
+static void an_outage_makes_nobody_gone(void **state)
+{
+    int owners[TENANTS], later[TENANTS];
+    struct cluster c;
+
+    (void)state;
+    open_cluster(&c, 3);
+    pass(&c, FG_MINUTE_NS, -1);
+    find_owners(&c, owners);
+    for (int away = 0; away < 2; away++) {
+        struct fg_err err;
+
+        fg_clock_manual_advance(&c.clock, 10 * FG_MINUTE_NS);
+        must(presence_turn(c.presences[0], &err), &err);
+        assert_int_equal(presence_count(c.presences[0]), 3);
+        find_owners(&c, later);
+        assert_memory_equal(owners, later, sizeof owners);
+        pass(&c, FG_MINUTE_NS, -1);
+    }
+    pass(&c, 6 * FG_MINUTE_NS, 1); /* but who stays silent is */
+    assert_int_equal(presence_count(c.presences[0]), 2);
+    close_cluster(&c);
+}
+
 static void who_leaves_is_gone_at_once(void **state)
 {
     struct cluster c;
@@ -301,6 +326,7 @@ int main(void)
         cmocka_unit_test(tenants_are_shared),
         cmocka_unit_test(the_silent_are_gone),
         cmocka_unit_test(the_gone_come_back),
+        cmocka_unit_test(an_outage_makes_nobody_gone),
         cmocka_unit_test(who_leaves_is_gone_at_once),
         cmocka_unit_test(a_broken_list_is_written_anew),
         cmocka_unit_test(a_newer_list_is_left_alone),
