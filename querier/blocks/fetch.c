@@ -15,7 +15,9 @@ struct queue {
 struct load {
     struct fg_bucket_request request;
     struct queue items;
-    uint64_t end; /* of the range */
+    uint64_t end;         /* of the range */
+    uint64_t items_bytes; /* of it, what is wanted */
+    uint64_t other_bytes; /* what comes besides: between them, or with a directory */
     struct load *next;
 };
 
@@ -32,7 +34,7 @@ struct fetch {
     struct queue others;              /* being made by other questions */
     struct load *loads;               /* under way */
     uint32_t n_loads;
-    uint64_t bytes; /* of what was opened and not visited */
+    uint64_t bytes; /* of what was opened and not visited, and besides of what is under way */
 };
 
 /* ---- lists ---- */
@@ -223,6 +225,7 @@ static void load_add(struct load *load, struct fetch_item *item)
 
     queue_add(&load->items, item);
     load->end = range.offset + range.len;
+    load->items_bytes += item->range.len;
 }
 
 /* Takes in what follows closely. */
@@ -256,6 +259,8 @@ static void load_send(struct fetch *fetch, struct load *load)
     request->length = load->end - request->offset;
     request->content_max_bytes = request->length;
     request->deadline_mono_ns = fetch->question->deadline_mono_ns;
+    load->other_bytes = request->length - FG_MIN(request->length, load->items_bytes);
+    fetch->bytes += load->other_bytes;
     load->next = fetch->loads;
     fetch->loads = load;
     fetch->n_loads++;
@@ -293,6 +298,7 @@ static void load_destroy(struct fetch *fetch, struct load *load)
         link = &(*link)->next;
     *link = load->next;
     fetch->n_loads--;
+    fetch->bytes -= load->other_bytes;
     fg_bucket_clear(&load->request);
     free(load);
 }
