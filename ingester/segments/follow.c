@@ -104,6 +104,10 @@ void follow_manifest(struct segments *segments, const struct fg_l0 *l0)
     segments->follow = FOLLOW_IDLE;
     segments->follow_pause = (struct pause){0};
     segments->next_read_mono_ns = fg_time_add(segments->mono_ns, segments->config.poll_ns);
+    /* A generation that is not there yet, or never will be: whoever says so. */
+    segments->wanted_mono_ns = segments->read_for > l0->generation
+                                   ? fg_time_add(segments->mono_ns, segments->config.backoff_min_ns)
+                                   : 0;
     segments->wanted = 0; /* who still waits says so again */
     segments->rechecked = true;
     if (!segments->started || l0->generation > segments->seen)
@@ -220,11 +224,22 @@ void follow_compared(struct segments *segments, const struct segments_event *eve
         caught_up(segments);
 }
 
+int64_t follow_due_mono_ns(const struct segments *segments)
+{
+    int64_t due = segments->next_read_mono_ns;
+
+    /* While a swap is under way none begins: it goes onto the manifest that was handed in last. */
+    if (segments->follow != FOLLOW_IDLE || segments->cut == CUT_SWAPPING)
+        return INT64_MAX;
+    if (segments->wanted > segments->seen)
+        due = FG_MIN(due, segments->wanted_mono_ns);
+    if (segments->read_now || !segments->started)
+        due = segments->mono_ns;
+    return FG_MAX(due, segments->follow_pause.until_mono_ns);
+}
+
 void follow_advance(struct segments *segments, struct segments_effects *effects)
 {
-    bool due = segments->read_now || !segments->started || segments->wanted > segments->seen ||
-               segments->mono_ns >= segments->next_read_mono_ns;
-
     if (segments->follow != FOLLOW_IDLE || !segments_is_over(segments, &segments->follow_pause))
         return;
     if (!segments->read_now && (segments->settling || segments->at_foreign < segments->n_foreign)) {
@@ -236,10 +251,10 @@ void follow_advance(struct segments *segments, struct segments_effects *effects)
         segments->follow = FOLLOW_COMPARING;
         return;
     }
-    /* Not while a swap is under way: it goes onto the manifest that was handed in last. */
-    if (!due || segments->cut == CUT_SWAPPING)
+    if (segments->mono_ns < follow_due_mono_ns(segments))
         return;
     (void)segments_emit(effects, SEGMENTS_READ);
     segments->follow = FOLLOW_READING;
     segments->read_now = false;
+    segments->read_for = segments->wanted;
 }

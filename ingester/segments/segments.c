@@ -352,7 +352,7 @@ static int64_t wake_mono_ns(const struct segments *segments)
 {
     const struct pause *pauses[] = {&segments->follow_pause, &segments->cut_pause,
                                     &segments->forget_pause};
-    int64_t wake = segments->next_read_mono_ns;
+    int64_t wake = follow_due_mono_ns(segments);
 
     if (segments->table.n_rounds > 0)
         wake = FG_MIN(wake, segments->next_look_mono_ns);

@@ -64,6 +64,8 @@ struct segments {
     uint32_t n_foreign, at_foreign;
     bool read_now, went_back;
     int64_t next_read_mono_ns;
+    uint64_t read_for;      /* `wanted` when the read that is under way began */
+    int64_t wanted_mono_ns; /* what is wanted is not read for before */
 
     /* The cut that is under way. */
     enum cut_state cut;
@@ -113,6 +115,8 @@ void segments_emit_rounds(struct segments_effects *effects, enum segments_effect
 void follow_failed(struct segments *segments);
 void follow_manifest(struct segments *segments, const struct fg_l0 *l0);
 void follow_compared(struct segments *segments, const struct segments_event *event);
+/* When the next read of the manifest may begin; INT64_MAX: not before another event. */
+int64_t follow_due_mono_ns(const struct segments *segments);
 void follow_advance(struct segments *segments, struct segments_effects *effects);
 
 /* ---- cut.c: likewise ---- */

@@ -313,6 +313,54 @@ static void failures(void **state)
     end(&run);
 }
 
+/* A generation that somebody waits for, and that does not come. */
+static void wanted(void **state)
+{
+    const struct segments_event never = {.kind = SEGMENTS_WANTED, .generation = 999};
+    struct run run = begin();
+
+    (void)state;
+    step(&run, never);
+    assert_non_null(wants(&run, SEGMENTS_READ));
+    event(&run, SEGMENTS_MANIFEST);
+    assert_null(wants(&run, SEGMENTS_READ));
+    step(&run, never); /* it is not read for without end */
+    assert_null(wants(&run, SEGMENTS_READ));
+    assert_int_equal(run.effects.wake_mono_ns, run.now_ns + FG_SECOND_NS);
+    tick(&run, FG_SECOND_NS);
+    assert_non_null(wants(&run, SEGMENTS_READ));
+
+    /* The read that is under way may have begun too early for the next one. */
+    step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
+    run.l0.generation = 999;
+    event(&run, SEGMENTS_MANIFEST);
+    step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
+    assert_non_null(wants(&run, SEGMENTS_READ));
+    end(&run);
+}
+
+/* While nothing can be read, nothing is due but the next attempt. */
+static void sleeps_through_failures(void **state)
+{
+    struct run run = {.segments = segments_create(&config, 0),
+                      .arena = fg_arena_create(1 << 20),
+                      .l0 = fg_l0_none()};
+
+    (void)state;
+    tick(&run, 0);
+    for (int i = 0; i < 50; i++) {
+        assert_non_null(wants(&run, SEGMENTS_READ));
+        failed(&run, SEGMENTS_READ);
+        if (wants(&run, SEGMENTS_READ) != NULL)
+            continue; /* the pause was nothing at all */
+        assert_in_range(run.effects.wake_mono_ns, run.now_ns + 1, run.now_ns + FG_MINUTE_NS);
+        step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 9});
+        assert_null(wants(&run, SEGMENTS_READ));
+        tick(&run, run.effects.wake_mono_ns - run.now_ns);
+    }
+    end(&run);
+}
+
 static void rank(struct run *run, uint8_t rank)
 {
     uint8_t ranks[SEGMENTS_SHARDS];
@@ -456,11 +504,17 @@ static void restarts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(window_closes), cmocka_unit_test(much_is_cut_at_once),
-        cmocka_unit_test(late_ids),      cmocka_unit_test(failures),
-        cmocka_unit_test(oddities),      cmocka_unit_test(restarts),
-        cmocka_unit_test(empty_rounds),  cmocka_unit_test(drains),
+        cmocka_unit_test(window_closes),
+        cmocka_unit_test(much_is_cut_at_once),
+        cmocka_unit_test(late_ids),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(oddities),
+        cmocka_unit_test(restarts),
+        cmocka_unit_test(empty_rounds),
+        cmocka_unit_test(drains),
         cmocka_unit_test(ranks),
+        cmocka_unit_test(wanted),
+        cmocka_unit_test(sleeps_through_failures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
