@@ -94,7 +94,9 @@ struct driver {
     pthread_cond_t wake;  /* the thread: something is asked for */
     pthread_cond_t moved; /* those who wait: a step was taken */
     bool stop, hurry;
-    uint64_t wanted; /* generation */
+    /* The greatest generation that somebody waits for, and that the core was told of: since the
+     * last read of the manifest. */
+    uint64_t wanted, wanted_known;
     uint64_t n_steps;
     /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
      * which they are done. */
@@ -359,12 +361,14 @@ static void on_turn(struct commit_visit *visit)
 }
 
 /* A step was taken: who waits for it, and what the ring may be told. */
-static void on_stepped(struct driver *driver)
+static void on_stepped(struct driver *driver, enum segments_event_kind kind)
 {
     struct ring_drain done = {0};
 
     (void)pthread_mutex_lock(&driver->lock);
     driver->n_steps++;
+    if (kind == SEGMENTS_MANIFEST) /* as in the core: who still waits says so again */
+        driver->wanted = driver->wanted_known = 0;
     driver->drained = driver->status.drained; /* its writer waits for us */
     if (driver->n_ring_drains > 0 && driver->ring_drains[0].drain <= driver->drained) {
         done = driver->ring_drains[0];
@@ -389,7 +393,7 @@ static void hand_in(struct driver *driver, const struct segments_event *event,
     while (sem_wait(&turn.taken) != 0)
         continue;
     (void)sem_destroy(&turn.taken);
-    on_stepped(driver);
+    on_stepped(driver, event->kind);
 }
 
 /* ---- effects of the bucket: driver's thread ---- */
@@ -480,16 +484,17 @@ static bool next_event(struct driver *driver, struct segments_event *ret_event)
     bool stop;
 
     (void)pthread_mutex_lock(&driver->lock);
-    while (!driver->stop && driver->drain_known == driver->drain_asked && driver->wanted == 0)
+    while (!driver->stop && driver->drain_known == driver->drain_asked &&
+           driver->wanted == driver->wanted_known)
         if (pthread_cond_timedwait(&driver->wake, &driver->lock, &until) != 0)
             break;
     stop = driver->stop;
     if (driver->drain_known != driver->drain_asked) {
         driver->drain_known = driver->drain_asked;
         event = (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = driver->drain_known};
-    } else if (driver->wanted > 0) {
+    } else if (driver->wanted_known != driver->wanted) {
+        driver->wanted_known = driver->wanted;
         event = (struct segments_event){.kind = SEGMENTS_WANTED, .generation = driver->wanted};
-        driver->wanted = 0;
     }
     (void)pthread_mutex_unlock(&driver->lock);
     *ret_event = event;

@@ -9,9 +9,12 @@
 static const enum fg_rpc_method methods[] = {FG_RPC_SELECT, FG_RPC_SERIES, FG_RPC_POINTS,
                                              FG_RPC_STATS,  FG_RPC_GROUPS, FG_RPC_FETCH};
 
-static int64_t soon(void)
+/* A generation that no manifest has is waited for, and many inputs name one. */
+static const int64_t CALL_NS = 50 * FG_MS_NS;
+
+static int64_t in(int64_t ns)
 {
-    return fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS;
+    return fg_mono_ns(fg_clock_real()) + ns;
 }
 
 static struct fg_store *store_with_id(void)
@@ -40,7 +43,8 @@ static void start(struct head *head)
 
     head_open_seated(head, store_with_id(), fg_bucket_memory(), "fuzz", 1);
     fg_assert(fg_ring_watch_start(head->watch, &err) == FG_OK &&
-              fg_ring_watch_wait_seat(head->watch, FG_RING_SEAT_ACTIVE, soon(), &err) == FG_OK);
+              fg_ring_watch_wait_seat(head->watch, FG_RING_SEAT_ACTIVE, in(FG_MINUTE_NS), &err) ==
+                  FG_OK);
     fg_assert(head_push(head, &profile, true).stored == 1);
     profile.time_ns++;
     fg_assert(head_push(head, &profile, true).stored == 1);
@@ -49,12 +53,13 @@ static void start(struct head *head)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct head head;
-    struct fg_call call = {.deadline_mono_ns = soon()};
+    struct fg_call call = {0};
 
     if (head.ingester == NULL)
         start(&head);
     if (size == 0)
         return 0;
+    call.deadline_mono_ns = in(CALL_NS);
     call.method = methods[data[0] % FG_COUNT(methods)];
     call.head = fg_bytes(data + 1, size - 1);
     if (fg_peer_call(head.peer, &call) != FG_OK)
