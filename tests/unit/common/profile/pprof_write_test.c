@@ -159,8 +159,8 @@ static void links_are_labels_of_their_samples(void **state)
     (void)state;
     links[0].span_id =
         fg_id_get((const uint8_t[FG_ID_BYTES]){0, 0, 0, 0, 0xde, 0xad, 0xbe, 0xef}).lo;
-    for (uint8_t i = 0; i < FG_ID_BYTES; i++)
-        links[1].trace_id[i] = i;
+    for (size_t i = 0; i < FG_ID_BYTES; i++)
+        links[1].trace_id[i] = (uint8_t)i;
     fg_tree_init(&tree);
     slow_tree_add(&tree, "main", 4);
     fg_buf_init(&out, 4096);
