@@ -352,7 +352,9 @@ static int64_t wake_mono_ns(const struct segments *segments)
 {
     const struct pause *pauses[] = {&segments->follow_pause, &segments->cut_pause,
                                     &segments->forget_pause};
-    int64_t wake = follow_due_mono_ns(segments);
+    /* Also while an effect is under way, whose event says what is due. */
+    int64_t wake = FG_MIN(follow_due_mono_ns(segments),
+                          fg_time_add(segments->mono_ns, segments->config.poll_ns));
 
     if (segments->table.n_rounds > 0)
         wake = FG_MIN(wake, segments->next_look_mono_ns);
