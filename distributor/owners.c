@@ -246,6 +246,19 @@ enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned
     return FG_OK;
 }
 
+bool owners_are_known(struct owners *owners)
+{
+    struct fg_ring_view *view;
+    bool known = true;
+
+    if (owners->config.watch != NULL) {
+        view = fg_ring_watch_get(owners->config.watch);
+        known = view != NULL;
+        fg_ring_view_unref(view);
+    }
+    return known;
+}
+
 void owners_heard(struct owners *owners, uint64_t revision)
 {
     if (owners->config.watch != NULL)

@@ -73,6 +73,9 @@ enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned
 struct owner *owner_ref(struct owner *owner);
 void owner_unref(struct owner *owner);
 
+/* Was the ring read? Always true where there is none. */
+bool owners_are_known(struct owners *owners);
+
 /* Somebody refused what came under a revision: he knows this newer one. */
 void owners_heard(struct owners *owners, uint64_t revision);
 /* Is that revision here by now? */

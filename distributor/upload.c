@@ -30,6 +30,7 @@ enum {
 };
 
 /* Pauses before another round. */
+static const int64_t RING_PAUSE_NS = 10 * FG_MS_NS;  /* it is being read for the first time */
 static const int64_t STALE_PAUSE_NS = 10 * FG_MS_NS; /* the ring is being read meanwhile */
 static const int64_t EARLY_PAUSE_NS = 10 * FG_MS_NS, EARLY_DRAWN_NS = 90 * FG_MS_NS;
 static const int64_t SILENT_PAUSE_NS = 100 * FG_MS_NS, SILENT_DRAWN_NS = 400 * FG_MS_NS;
@@ -218,9 +219,10 @@ static void on_pause_over(uv_timer_t *timer)
 {
     struct upload *upload = fg_container(timer, struct upload, pause);
     struct distributor *distributor = upload->distributor;
+    bool known =
+        owners_are_known(distributor->owners) && owners_know(distributor->owners, upload->awaited);
 
-    if (!owners_know(distributor->owners, upload->awaited) &&
-        fg_mono_ns(distributor->config.clock) < deadline_of(upload))
+    if (!known && fg_mono_ns(distributor->config.clock) < deadline_of(upload))
         return; /* the timer comes again */
     uv_close((uv_handle_t *)timer, on_pause_closed);
 }
@@ -718,6 +720,14 @@ static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *
     };
 }
 
+/* It came while the program started: the ring is here in a moment. */
+static void await_ring(struct upload *upload)
+{
+    upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
+    upload->lacks = true;
+    start_pause(upload, RING_PAUSE_NS);
+}
+
 void upload_start(struct upload *upload)
 {
     struct distributor *distributor = upload->distributor;
@@ -730,5 +740,8 @@ void upload_start(struct upload *upload)
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
-    decode(upload);
+    if (owners_are_known(distributor->owners))
+        decode(upload);
+    else
+        await_ring(upload);
 }

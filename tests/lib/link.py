@@ -1,5 +1,6 @@
 """TCP between two processes, in the hands of a test: cut, held up in one direction or both, or shared out."""
 
+import os
 import select
 import socket
 import threading
@@ -15,7 +16,7 @@ def quiet_port():
     """A port that no outgoing connection takes while nobody listens on it, as ephemeral ones would be."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as bounds:
         first = int(bounds.read().split()[0])
-    for port in range(first - 1, 1024, -1):
+    for port in range(first - 1 - os.getpid() % 97 * 64, 1024, -1):  # not those of another run beside this one
         if port in quiet_port.given:
             continue
         with socket.socket() as probe:

@@ -6,6 +6,7 @@
 #include "tests/lib/served.h"
 #include "tests/lib/tenants.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -23,6 +24,7 @@ static const struct push_answer well[] = {{.code = FG_OK}};
 
 struct fixture {
     struct push_ring ring;
+    struct fg_ring_watch *late; /* not started; NULL: the distributor goes by the ring's own */
     struct served served;
     struct distributor_settings settings;
     struct fg_limit_settings limits;
@@ -44,26 +46,50 @@ static void load_settings(struct distributor_settings *settings)
     settings->push_timeout_ns = settings->push_retry_ns = FG_MINUTE_NS;
 }
 
-static int open_with(void **state, unsigned dead, void (*change)(struct fg_limit_settings *limits))
+static void open_fixture(struct fixture *f, unsigned dead,
+                         void (*change)(struct fg_limit_settings *limits), bool late)
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {2, 16}};
-    struct fixture *f = fg_new(struct fixture);
+    struct fg_err err;
 
     push_ring_open(&f->ring, dead);
+    if (late)
+        fg_assert(fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = f->ring.bucket,
+                                                                      .clock = fg_clock_real(),
+                                                                      .registry = f->ring.registry,
+                                                                      .poll_ns = FG_HOUR_NS},
+                                       &f->late, &err) == FG_OK);
     for (unsigned i = ANN; i <= DAN; i++)
         push_ring_script(&f->ring, i, well, 1);
     load_settings(&f->settings);
     served_open(&f->served, lanes);
     f->tenants = tenants_make(&f->limits, change, false, f->served.registry);
-    f->distributor = distributor_create(&(struct distributor_config){.settings = &f->settings,
-                                                                     .watch = f->ring.watch,
-                                                                     .peers = f->ring.peers,
-                                                                     .work = f->served.work,
-                                                                     .tenants = f->tenants,
-                                                                     .registry = f->served.registry,
-                                                                     .clock = fg_clock_real()});
+    f->distributor =
+        distributor_create(&(struct distributor_config){.settings = &f->settings,
+                                                        .watch = late ? f->late : f->ring.watch,
+                                                        .peers = f->ring.peers,
+                                                        .work = f->served.work,
+                                                        .tenants = f->tenants,
+                                                        .registry = f->served.registry,
+                                                        .clock = fg_clock_real()});
     distributor_routes(f->distributor, f->served.server);
     served_start(&f->served);
+}
+
+static int open_with(void **state, unsigned dead, void (*change)(struct fg_limit_settings *limits))
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    open_fixture(f, dead, change, false);
+    *state = f;
+    return 0;
+}
+
+static int open_late(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    open_fixture(f, 0, NULL, true);
     *state = f;
     return 0;
 }
@@ -90,6 +116,7 @@ static int close_all(void **state)
     served_stop(&f->served);
     distributor_stop(f->distributor);
     distributor_destroy(f->distributor);
+    fg_ring_watch_destroy(f->late);
     push_ring_close(&f->ring);
     tenants_free(f->tenants, &f->limits);
     served_close(&f->served);
@@ -238,6 +265,40 @@ static void full_ingesters_are_an_answer(void **state)
     expect(f, 200, "");
 }
 
+static void *push_early(void *arg)
+{
+    expect(arg, 200, "");
+    return NULL;
+}
+
+static bool has_come(struct fixture *f)
+{
+    struct fg_buf text;
+    bool come;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_registry_write(f->served.registry, &text);
+    come = fg_slice_search(fg_buf_slice(&text), "\nflamegrid_distributor_uploads_total 1\n") !=
+           SIZE_MAX;
+    fg_buf_done(&text);
+    return come;
+}
+
+/* The program has just started, and who sent it did not ask whether it is ready. */
+static void an_upload_waits_for_the_first_ring(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+    pthread_t client;
+
+    assert_int_equal(pthread_create(&client, NULL, push_early, f), 0);
+    while (!has_come(f))
+        sched_yield();
+    assert_int_equal(fg_ring_watch_start(f->late, &err), FG_OK);
+    assert_int_equal(pthread_join(client, NULL), 0);
+    wait_idle(f);
+}
+
 /* --- spread --- */
 
 enum { PODS = 40, SPREAD = 3 };
@@ -376,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_upload_goes_to_all_its_owners, open_all),
+        TEST(an_upload_waits_for_the_first_ring, open_late),
         TEST(a_dead_owner_costs_nothing, open_without_cat),
         TEST(too_few_are_an_answer, open_with_ann_alone),
         TEST(those_that_come_back_are_in_time, open_all),
