@@ -54,6 +54,18 @@ static uint32_t find_own(const struct fg_ring_seat *seat, const struct fg_ring *
                : FG_RING_NO_MEMBER;
 }
 
+/*
+ * A ring without it says that it has left, if it has been there. Else it joins first, and leaves
+ * from there: while a store before this one has its name, of which somebody has to say that it is
+ * lost; and while the swap that seats it may still arrive, onto just that ring. Who went then would
+ * leave a member behind that nobody is.
+ */
+static bool may_leave(const struct fg_ring_seat *seat, const struct fg_ring *ring)
+{
+    return seat->seated || (fg_ring_find(ring, seat->config.name) == FG_RING_NO_MEMBER &&
+                            (!seat->tried || ring->swaps > seat->tried_swaps));
+}
+
 static void update_state(struct fg_ring_seat *seat, const struct fg_ring *ring, uint32_t own)
 {
     bool taken =
@@ -63,7 +75,8 @@ static void update_state(struct fg_ring_seat *seat, const struct fg_ring *ring, 
     if (taken && seat->seated)
         seat->state = FG_RING_SEAT_REPLACED;
     else if (seat->state == FG_RING_SEAT_LEAVING)
-        seat->state = state == FG_RING_GONE ? FG_RING_SEAT_LEFT : FG_RING_SEAT_LEAVING;
+        seat->state = state == FG_RING_GONE && may_leave(seat, ring) ? FG_RING_SEAT_LEFT
+                                                                     : FG_RING_SEAT_LEAVING;
     else
         seat->state = state == FG_RING_ACTIVE ? FG_RING_SEAT_ACTIVE : FG_RING_SEAT_JOINING;
     seat->seated |= own != FG_RING_NO_MEMBER;
@@ -133,10 +146,17 @@ static void on_ring(struct fg_ring_seat *seat, const struct fg_ring_seat_event *
     /* First what makes room: a ring that is full of revisions takes no other change. */
     code = want(seat, event, FG_RING_DRAINED, effects);
     if (code == FG_OK && !effects->swap)
-        code = want(seat, event, seat->state == FG_RING_SEAT_LEAVING ? FG_RING_LEAVE : FG_RING_JOIN,
-                    effects);
+        code =
+            want(seat, event,
+                 seat->state == FG_RING_SEAT_LEAVING && may_leave(seat, event->ring) ? FG_RING_LEAVE
+                                                                                     : FG_RING_JOIN,
+                 effects);
     seat->look = false;
     seat->swapping = effects->swap;
+    if (effects->swap) {
+        seat->tried = true;
+        seat->tried_swaps = event->ring->swaps;
+    }
     if (code != FG_OK) {
         look_later(seat, event->mono_ns);
         return;

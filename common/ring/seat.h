@@ -52,6 +52,8 @@ struct fg_ring_seat {
     enum fg_ring_seat_state state;
     struct fg_err err; /* why it cannot join; FG_OK: nothing is wrong */
     bool seated;       /* the ring had this store in it, since the start */
+    bool tried;        /* a swap was begun, onto the ring of so many: */
+    uint64_t tried_swaps;
     bool swapping;
     bool look; /* the ring is to be read, not before: */
     int64_t not_before_mono_ns;

@@ -117,6 +117,69 @@ static void joins_and_leaves(void **state)
 }
 
 /* A start finds its place as it was, with what is still to be drained. */
+/* Nobody knows of the swap that seats it whether it arrives: it is not gone before that is known.
+ */
+static void leaves_while_it_joins(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring late;
+
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_true(f->effects.swap);
+    late = f->effects.ring;
+    step(f, FG_RING_SEAT_SWAPPED, 0, false);
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    step(f, FG_RING_SEAT_RING, 0, false); /* which is as it was */
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    assert_true(f->effects.swap);
+    step(f, FG_RING_SEAT_SWAPPED, 0, false);
+    f->ring = late; /* one of them has arrived */
+    f->mono_ns += 1000;
+    carry_out(f);
+    step(f, FG_RING_SEAT_DRAINED, fg_ring_newest(&f->ring), false);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    assert_int_equal(f->ring.n_members, 0);
+}
+
+/* ... or somebody else has changed the ring, so that it cannot arrive any more. */
+static void leaves_before_it_has_joined(void **state)
+{
+    struct fixture *f = *state;
+
+    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_SEAT_SWAPPED, 0, false);
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+}
+
+/* It has come with an empty disk, and says so before it goes. */
+static void leaves_with_an_empty_disk(void **state)
+{
+    struct fixture *f = *state;
+
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    init(f, "me", 2);
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    step(f, FG_RING_SEAT_DRAINED, fg_ring_newest(&f->ring), false);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    f->ring = ring_make(&f->ring,
+                        (struct fg_ring_change){
+                            .kind = FG_RING_DRAINED,
+                            .name = FG_LIT("other"),
+                            .store = f->ring.members[fg_ring_find(&f->ring, FG_LIT("other"))].store,
+                            .revision = fg_ring_newest(&f->ring)},
+                        f->arena);
+    assert_int_equal(f->ring.n_revisions, 1);
+    assert_int_equal(f->ring.n_members, 1);
+}
+
 static void starts_again(void **state)
 {
     struct fixture *f = *state;
@@ -236,6 +299,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(joins_and_leaves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_while_it_joins, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_before_it_has_joined, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_with_an_empty_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(starts_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(replaced, set_up, tear_down),
