@@ -40,6 +40,22 @@ bool head_same_round(const struct head_round_key *a, const struct head_round_key
     return head_same_group(&a->group, &b->group) && a->number == b->number;
 }
 
+int head_group_cmp(const struct head_group_key *a, const struct head_group_key *b)
+{
+    if (a->tenant != b->tenant)
+        return a->tenant < b->tenant ? -1 : 1;
+    if (a->shard != b->shard)
+        return a->shard < b->shard ? -1 : 1;
+    return (a->window > b->window) - (a->window < b->window);
+}
+
+int head_round_cmp(const struct head_round_key *a, const struct head_round_key *b)
+{
+    int order = head_group_cmp(&a->group, &b->group);
+
+    return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
+}
+
 void head_put_round_key(struct fg_buf *out, const struct head_round_key *key)
 {
     fg_buf_be32(out, key->group.tenant);

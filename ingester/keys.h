@@ -83,6 +83,10 @@ int64_t head_window_end_ns(uint32_t window);
 bool head_same_group(const struct head_group_key *a, const struct head_group_key *b);
 bool head_same_round(const struct head_round_key *a, const struct head_round_key *b);
 
+/* In the order in which they are kept: less than, equal to, or greater than 0. */
+int head_group_cmp(const struct head_group_key *a, const struct head_group_key *b);
+int head_round_cmp(const struct head_round_key *a, const struct head_round_key *b);
+
 void head_put_round_key(struct fg_buf *out, const struct head_round_key *key);
 void head_put_profile_key(struct fg_buf *out, const struct head_profile_key *key);
 

@@ -290,16 +290,7 @@ static bool passes(const struct rounds_filter *filter, const struct place *place
 
 static int round_order(const void *left, const void *right)
 {
-    const struct head_round_key *a = &((const struct round *)left)->key;
-    const struct head_round_key *b = &((const struct round *)right)->key;
-
-    if (a->group.tenant != b->group.tenant)
-        return a->group.tenant < b->group.tenant ? -1 : 1;
-    if (a->group.shard != b->group.shard)
-        return a->group.shard < b->group.shard ? -1 : 1;
-    if (a->group.window != b->group.window)
-        return a->group.window < b->group.window ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
+    return head_round_cmp(&((const struct round *)left)->key, &((const struct round *)right)->key);
 }
 
 /* Tenants [from, to). Under the lock. */

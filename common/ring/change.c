@@ -177,22 +177,12 @@ static enum fg_code replicate(struct draft *draft, unsigned replicas, struct fg_
     return FG_OK;
 }
 
-/* Where the tenant is in the list, or would be. */
-static uint32_t spread_place(const struct fg_ring *ring, struct fg_slice tenant)
-{
-    uint32_t place = 0;
-
-    while (place < ring->n_spreads && fg_slice_cmp(ring->spreads[place].tenant, tenant) < 0)
-        place++;
-    return place;
-}
-
 /* The tenant's entry in a list of the draft's own; NULL: there is no room for it. */
 static struct fg_ring_spread *add_spread(struct draft *draft, struct fg_slice tenant)
 {
     struct fg_ring *ring = &draft->ring;
-    uint32_t place = spread_place(ring, tenant);
-    bool is_there = place < ring->n_spreads && fg_slice_eq(ring->spreads[place].tenant, tenant);
+    bool is_there;
+    uint32_t place = fg_ring_spread_place(ring, tenant, &is_there);
     struct fg_ring_spread *list;
 
     if (!is_there && ring->n_spreads == FG_RING_SPREADS_MAX)

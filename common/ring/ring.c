@@ -44,7 +44,7 @@ const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revi
                : NULL;
 }
 
-static const struct fg_ring_steps *steps_of(const struct fg_ring *ring, struct fg_slice tenant)
+uint32_t fg_ring_spread_place(const struct fg_ring *ring, struct fg_slice tenant, bool *ret_there)
 {
     uint32_t low = 0, high = ring->n_spreads;
 
@@ -56,14 +56,15 @@ static const struct fg_ring_steps *steps_of(const struct fg_ring *ring, struct f
         else
             high = middle;
     }
-    return low < ring->n_spreads && fg_slice_eq(ring->spreads[low].tenant, tenant)
-               ? &ring->spreads[low].steps
-               : &ring->others;
+    *ret_there = low < ring->n_spreads && fg_slice_eq(ring->spreads[low].tenant, tenant);
+    return low;
 }
 
 unsigned fg_ring_spread_at(const struct fg_ring *ring, struct fg_slice tenant, int64_t time_ns)
 {
-    const struct fg_ring_steps *steps = steps_of(ring, tenant);
+    bool is_there;
+    uint32_t place = fg_ring_spread_place(ring, tenant, &is_there);
+    const struct fg_ring_steps *steps = is_there ? &ring->spreads[place].steps : &ring->others;
     uint32_t n = steps->n;
 
     while (n > 0 && steps->items[n - 1].since_ns > time_ns)

@@ -153,6 +153,9 @@ uint32_t fg_ring_find(const struct fg_ring *ring, struct fg_slice name);
 const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revision,
                                              uint32_t member);
 
+/* Where the tenant is in the ring's spreads, or would be; *ret_there: it is. */
+uint32_t fg_ring_spread_place(const struct fg_ring *ring, struct fg_slice tenant, bool *ret_there);
+
 /* Where it is, or was last. */
 struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member);
 

@@ -466,15 +466,7 @@ struct share {
 
 static int cmp_rounds(const void *left, const void *right)
 {
-    const struct head_round_key *a = left, *b = right;
-
-    if (a->group.tenant != b->group.tenant)
-        return a->group.tenant < b->group.tenant ? -1 : 1;
-    if (a->group.shard != b->group.shard)
-        return a->group.shard < b->group.shard ? -1 : 1;
-    if (a->group.window != b->group.window)
-        return a->group.window < b->group.window ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
+    return head_round_cmp(left, right);
 }
 
 static int cmp_shares(const void *left, const void *right)

@@ -275,16 +275,6 @@ static enum fg_code apply_round(struct applying *applying, const struct round *r
     return FG_OK;
 }
 
-static uint64_t order_of(const struct head_group_key *key)
-{
-    return (uint64_t)key->shard << 32 | key->window;
-}
-
-static bool is_before(const struct head_group_key *a, const struct head_group_key *b)
-{
-    return a->tenant != b->tenant ? a->tenant < b->tenant : order_of(a) < order_of(b);
-}
-
 /* Rounds of one group; the open one, which is the last, comes first: leftovers of the others go
  * into it, unless it is committed itself. */
 static enum fg_code apply_group(struct applying *applying, const struct round *rounds, size_t n)
@@ -308,7 +298,7 @@ static enum fg_code apply_rounds(struct applying *applying, const struct round *
 
         for (next = i + 1; next < n && head_same_group(&rounds[next].key.group, key);)
             next++;
-        while (g < compare->n_groups && is_before(&compare->groups[g].key, key))
+        while (g < compare->n_groups && head_group_cmp(&compare->groups[g].key, key) < 0)
             g++;
         if (g == compare->n_groups)
             break;

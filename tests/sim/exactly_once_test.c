@@ -219,8 +219,10 @@ static void holds(void **state)
 
         print_message("  %s, %llu seeds: ", shapes[s].name, (unsigned long long)seeds);
         print_counts(&counts);
-        assert_true(counts.acked > 0 && counts.reads > counts.refused_reads &&
-                    counts.nodes_made > 0);
+        assert_true(counts.acked > 0 && counts.reads > counts.refused_reads);
+        if (seeds < SEEDS)
+            continue; /* a seed or two looked at alone need not meet everything */
+        assert_true(counts.nodes_made > 0);
         assert_true(shapes[s].replicas == 1 ||
                     (counts.compared > 0 && counts.fetched > 0 && counts.repaired > 0));
     }

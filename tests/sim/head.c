@@ -865,14 +865,9 @@ uint32_t head_n_stored(const struct head *head)
 static int cmp_groups(const void *left, const void *right)
 {
     const struct item *a = left, *b = right;
+    int order = head_group_cmp(&a->group, &b->group);
 
-    if (a->group.tenant != b->group.tenant)
-        return a->group.tenant < b->group.tenant ? -1 : 1;
-    if (a->group.shard != b->group.shard)
-        return a->group.shard < b->group.shard ? -1 : 1;
-    if (a->group.window != b->group.window)
-        return a->group.window < b->group.window ? -1 : 1;
-    return (a->profile > b->profile) - (a->profile < b->profile);
+    return order != 0 ? order : (a->profile > b->profile) - (a->profile < b->profile);
 }
 
 static void sort(struct items *items)
