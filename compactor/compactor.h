@@ -16,8 +16,8 @@
 
 #include "common/base/time.h"
 #include "common/bucket/bucket.h"
+#include "common/config/config.h"
 #include "common/net/http.h"
-#include "common/run/config.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"

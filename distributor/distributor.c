@@ -1,7 +1,7 @@
 #include "distributor/distributor.h"
 
 #include "common/net/connect.h"
-#include "distributor/ingest.h"
+#include "distributor/ingest/ingest.h"
 #include "distributor/otlp.h"
 #include "distributor/push_v1.h"
 #include "distributor/upload.h"

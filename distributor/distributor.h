@@ -10,10 +10,10 @@
 #define FG_DISTRIBUTOR_DISTRIBUTOR_H
 
 #include "common/base/time.h"
+#include "common/config/config.h"
 #include "common/net/http.h"
 #include "common/ring/watch.h"
 #include "common/rpc/peers.h"
-#include "common/run/config.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
 

@@ -8,7 +8,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/err.h"
-#include "common/profile/labels.h"
+#include "common/labels/labels.h"
 #include "common/tenant/limits.h"
 
 #define LABEL_SESSION "__session_id__" /* of a process's life; 16 hex digits, little-endian */

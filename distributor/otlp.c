@@ -3,7 +3,7 @@
 #include "common/base/str.h"
 #include "common/net/connect.h"
 #include "distributor/upload.h"
-#include "proto/otlp.h"
+#include "proto/otlp/otlp.h"
 #include "proto/otlp_v1.pb-c.h"
 
 typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceResponse

@@ -3,7 +3,7 @@
 #include "common/net/connect.h"
 #include "distributor/labels.h"
 #include "distributor/upload.h"
-#include "proto/pprof.h"
+#include "proto/pprof/pprof.h"
 #include "proto/push.h"
 #include "proto/push_v1.pb-c.h"
 

@@ -10,10 +10,10 @@
 #include "common/net/connect.h"
 #include "common/net/inflate.h"
 #include "common/tenant/rate.h"
-#include "distributor/delivery.h"
+#include "distributor/delivery/delivery.h"
 #include "distributor/distributor.h"
 #include "distributor/workspace.h"
-#include "proto/builder.h"
+#include "proto/builder/builder.h"
 
 #include <pthread.h>
 #include <uv.h>

@@ -1,5 +1,5 @@
 /*
- * A dictionary numbers the stacks of one service: a stack tree (common/profile/tree.h) that only
+ * A dictionary numbers the stacks of one service: a stack tree (common/flame/tree.h) that only
  * grows, and the ids of the stacks it knows. Records name stacks by node number + 1; 0 is the empty
  * stack.
  *
@@ -20,8 +20,8 @@
 #ifndef FG_INGESTER_DICT_H
 #define FG_INGESTER_DICT_H
 
+#include "common/flame/tree.h"
 #include "common/profile/batch.h"
-#include "common/profile/tree.h"
 #include "common/store/store.h"
 #include "ingester/catalog/catalog.h"
 

@@ -10,9 +10,9 @@
 
 #include "common/base/budget.h"
 #include "common/base/time.h"
+#include "common/config/config.h"
 #include "common/ring/watch.h"
 #include "common/rpc/rpc.h"
-#include "common/run/config.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/store/store.h"

@@ -5,7 +5,7 @@
 #ifndef FG_INGESTER_QUERY_H
 #define FG_INGESTER_QUERY_H
 
-#include "common/profile/deletion.h"
+#include "common/labels/deletion.h"
 #include "common/ring/watch.h"
 #include "common/rpc/rpc.h"
 #include "common/run/work.h"

@@ -13,7 +13,7 @@
 #ifndef FG_PROTO_FOLDED_H
 #define FG_PROTO_FOLDED_H
 
-#include "proto/builder.h"
+#include "proto/builder/builder.h"
 
 enum fg_text_format { FG_TEXT_FOLDED, FG_TEXT_LINES };
 

@@ -10,7 +10,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/err.h"
-#include "common/profile/labels.h"
+#include "common/labels/labels.h"
 
 struct fg_push_series {
     struct fg_labels labels; /* as sent: not sorted, perhaps repeated or empty */

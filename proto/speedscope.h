@@ -20,7 +20,7 @@
 #ifndef FG_PROTO_SPEEDSCOPE_H
 #define FG_PROTO_SPEEDSCOPE_H
 
-#include "proto/builder.h"
+#include "proto/builder/builder.h"
 
 enum fg_speedscope_unit {
     FG_SPEEDSCOPE_NONE,

@@ -22,7 +22,7 @@
 #ifndef FG_PROTO_TREE_FORMATS_H
 #define FG_PROTO_TREE_FORMATS_H
 
-#include "proto/builder.h"
+#include "proto/builder/builder.h"
 
 enum fg_tree_format { FG_FORMAT_TREE, FG_FORMAT_TRIE };
 

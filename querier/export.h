@@ -11,8 +11,8 @@
 #ifndef FG_QUERIER_EXPORT_H
 #define FG_QUERIER_EXPORT_H
 
-#include "common/profile/labels.h"
-#include "common/profile/tree.h"
+#include "common/flame/tree.h"
+#include "common/labels/labels.h"
 #include "querier/querier.h"
 
 /* All borrowed for the call. */

@@ -14,11 +14,11 @@
 
 #include "common/base/time.h"
 #include "common/bucket/bucket.h"
+#include "common/cache/disk_cache.h"
+#include "common/config/config.h"
 #include "common/net/http.h"
 #include "common/ring/watch.h"
 #include "common/rpc/peers.h"
-#include "common/run/config.h"
-#include "common/run/disk_cache.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"

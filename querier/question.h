@@ -20,14 +20,14 @@
 #ifndef FG_QUERIER_QUESTION_H
 #define FG_QUERIER_QUESTION_H
 
+#include "common/flame/crown_sum.h"
+#include "common/flame/flame.h"
+#include "common/flame/pprof_write.h"
+#include "common/flame/tree.h"
+#include "common/labels/deletion.h"
+#include "common/labels/labels.h"
+#include "common/labels/selector.h"
 #include "common/net/connect.h"
-#include "common/profile/crown_sum.h"
-#include "common/profile/deletion.h"
-#include "common/profile/flame.h"
-#include "common/profile/labels.h"
-#include "common/profile/pprof_write.h"
-#include "common/profile/selector.h"
-#include "common/profile/tree.h"
 #include "querier/querier.h"
 #include "querier/replicas/calls.h"
 

@@ -13,7 +13,7 @@
 #ifndef FG_COMMON_BLOCK_ORDER_H
 #define FG_COMMON_BLOCK_ORDER_H
 
-#include "common/profile/tree.h"
+#include "common/flame/tree.h"
 
 /* One kind of things: which are in use, in their new order, and where the old ones went. */
 struct fg_block_numbers {

@@ -22,8 +22,8 @@
 #define FG_COMMON_BLOCK_READER_H
 
 #include "common/block/format.h"
-#include "common/profile/selector.h"
-#include "common/profile/tree.h"
+#include "common/flame/tree.h"
+#include "common/labels/selector.h"
 
 struct fg_block_range {
     uint64_t offset, len; /* of the object, bytes */

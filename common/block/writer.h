@@ -26,7 +26,7 @@
 #define FG_COMMON_BLOCK_WRITER_H
 
 #include "common/block/format.h"
-#include "common/profile/tree.h"
+#include "common/flame/tree.h"
 
 /* Where the bytes go. append() gets them in order; its failure ends the writing. */
 struct fg_block_sink {

@@ -5,7 +5,7 @@
  */
 #include "common/base/str.h"
 #include "common/bucket/s3_impl.h"
-#include "common/run/config.h"
+#include "common/config/config.h"
 #include "common/run/log.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #define FG_COMMON_BUCKET_SETTINGS_H
 
 #include "common/bucket/bucket.h"
-#include "common/run/config.h"
+#include "common/config/config.h"
 #include "common/run/metrics.h"
 
 enum fg_bucket_type { FG_BUCKET_DIRECTORY, FG_BUCKET_S3 };

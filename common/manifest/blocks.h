@@ -17,8 +17,8 @@
 #ifndef FG_COMMON_MANIFEST_BLOCKS_H
 #define FG_COMMON_MANIFEST_BLOCKS_H
 
+#include "common/labels/deletion.h"
 #include "common/manifest/l0.h"
-#include "common/profile/deletion.h"
 
 enum {
     FG_BLOCKS_MAX = 65536,
@@ -166,7 +166,7 @@ enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_i
 /*
  * A deletion is asked for; twice with the same id is once. The selector is borrowed. FG_E_INVALID:
  * what is wrong with it. FG_E_LIMIT: it and those that are pending are more than readers have room
- * for (common/profile/deletion.h).
+ * for (common/labels/deletion.h).
  */
 enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,

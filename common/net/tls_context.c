@@ -1,9 +1,9 @@
 /* Certificates: read at the start, and again whenever their files have changed. */
 #include "common/base/hash.h"
 #include "common/base/time.h"
+#include "common/config/config.h"
 #include "common/net/pem.h"
 #include "common/net/tls_impl.h"
-#include "common/run/config.h"
 #include "common/run/log.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@
 #ifndef FG_COMMON_PROFILE_BATCH_H
 #define FG_COMMON_PROFILE_BATCH_H
 
-#include "common/profile/labels.h"
+#include "common/labels/labels.h"
 #include "common/profile/symbols.h"
 
 /* A function as the upload has it; strings borrowed. */

@@ -18,9 +18,9 @@
 
 #include "common/base/budget.h"
 #include "common/base/time.h"
+#include "common/config/config.h"
 #include "common/net/http.h"
 #include "common/net/tls.h"
-#include "common/run/config.h"
 #include "common/run/loop.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"

@@ -2,8 +2,8 @@
 #ifndef FG_COMMON_RING_SETTINGS_H
 #define FG_COMMON_RING_SETTINGS_H
 
+#include "common/config/config.h"
 #include "common/ring/watch.h"
-#include "common/run/config.h"
 
 struct fg_ring_settings {
     int64_t poll_ns;

@@ -40,7 +40,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/run/config.h"
+#include "common/config/config.h"
 #include "common/run/loop.h"
 #include "common/run/metrics.h"
 

@@ -12,8 +12,8 @@
 #ifndef FG_COMMON_TENANT_LIMITS_H
 #define FG_COMMON_TENANT_LIMITS_H
 
-#include "common/profile/relabel.h"
-#include "common/run/config.h"
+#include "common/config/config.h"
+#include "common/labels/relabel.h"
 #include "common/run/metrics.h"
 #include "common/tenant/id.h"
 

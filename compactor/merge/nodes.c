@@ -1,7 +1,7 @@
 #include "compactor/merge/nodes.h"
 
 #include "common/base/time.h"
-#include "common/profile/crown.h"
+#include "common/flame/crown.h"
 
 enum {
     TYPES_MAX = 256, /* of a service: more have no nodes */

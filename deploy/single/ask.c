@@ -1,7 +1,7 @@
 #include "deploy/single/ask.h"
 
+#include "common/flame/flame.h"
 #include "common/net/pbjson.h"
-#include "common/profile/flame.h"
 #include "deploy/single/treebytes.h"
 #include "proto/querier_v1.pb-c.h"
 

@@ -3,7 +3,7 @@
 #define FG_DEPLOY_SINGLE_ASK_H
 
 #include "common/base/arena.h"
-#include "common/profile/tree.h"
+#include "common/flame/tree.h"
 #include "deploy/single/client.h"
 #include "deploy/single/selection.h"
 

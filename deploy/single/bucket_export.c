@@ -5,8 +5,8 @@
 #include "deploy/single/bucket_export.h"
 
 #include "common/base/str.h"
-#include "common/profile/flame.h"
-#include "common/profile/pprof_write.h"
+#include "common/flame/flame.h"
+#include "common/flame/pprof_write.h"
 #include "common/tenant/id.h"
 #include "deploy/single/args.h"
 #include "deploy/single/cli.h"

@@ -1,6 +1,6 @@
 /* `flamegrid canary`: see canary/README.md. */
 #include "common/base/str.h"
-#include "common/run/config.h"
+#include "common/config/config.h"
 #include "common/run/stop.h"
 #include "deploy/single/canary/canary.h"
 #include "deploy/single/canary/page.h"

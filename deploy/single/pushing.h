@@ -5,7 +5,7 @@
 #ifndef FG_DEPLOY_SINGLE_PUSHING_H
 #define FG_DEPLOY_SINGLE_PUSHING_H
 
-#include "common/profile/labels.h"
+#include "common/labels/labels.h"
 #include "deploy/single/client.h"
 
 /* How files are sent. Of name, from, until, format and spy_name NULL: not said. */

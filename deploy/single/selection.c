@@ -3,7 +3,7 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/base/timespec.h"
-#include "common/profile/selector.h"
+#include "common/labels/selector.h"
 
 /* ---- SELECTOR ---- */
 

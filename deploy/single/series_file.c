@@ -1,7 +1,7 @@
 #include "deploy/single/series_file.h"
 
 #include "common/base/str.h"
-#include "common/profile/selector.h"
+#include "common/labels/selector.h"
 #include "deploy/single/output.h"
 #include "deploy/single/upload_file.h"
 

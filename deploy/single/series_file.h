@@ -7,7 +7,7 @@
 #ifndef FG_DEPLOY_SINGLE_SERIES_FILE_H
 #define FG_DEPLOY_SINGLE_SERIES_FILE_H
 
-#include "common/profile/labels.h"
+#include "common/labels/labels.h"
 
 #define SERIES_FILE ".series"
 

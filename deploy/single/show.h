@@ -3,7 +3,7 @@
 #define FG_DEPLOY_SINGLE_SHOW_H
 
 #include "common/base/buf.h"
-#include "common/profile/flame.h"
+#include "common/flame/flame.h"
 
 /* Control characters become blanks: names and messages come from strangers. */
 void show_text(struct fg_slice text, struct fg_buf *out);

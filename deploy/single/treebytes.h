@@ -9,7 +9,7 @@
 #ifndef FG_DEPLOY_SINGLE_TREEBYTES_H
 #define FG_DEPLOY_SINGLE_TREEBYTES_H
 
-#include "common/profile/tree.h"
+#include "common/flame/tree.h"
 
 /*
  * Into an empty tree, as a tree of names. FG_E_DECODE: cut short, or more than one root; only

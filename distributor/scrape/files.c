@@ -1,6 +1,6 @@
 #include "distributor/scrape/files.h"
 
-#include "common/run/config.h"
+#include "common/config/config.h"
 #include "common/run/file.h"
 #include "common/run/log.h"
 

@@ -1,7 +1,7 @@
 #include "distributor/scrape/page.h"
 
 #include "common/base/str.h"
-#include "common/run/config.h"
+#include "common/config/config.h"
 
 #include <time.h>
 

@@ -21,7 +21,7 @@
 #include "common/run/log.h"
 #include "distributor/labels.h"
 #include "distributor/upload.h"
-#include "proto/pprof.h"
+#include "proto/pprof/pprof.h"
 
 enum {
     STORE_TRIES_MAX = 4,

@@ -31,8 +31,8 @@
 #define FG_INGESTER_CATALOG_H
 
 #include "common/base/arena.h"
+#include "common/labels/selector.h"
 #include "common/profile/batch.h"
-#include "common/profile/selector.h"
 #include "common/store/store.h"
 #include "ingester/catalog/series.h"
 #include "ingester/keys.h"

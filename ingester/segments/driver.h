@@ -14,7 +14,7 @@
 #define FG_INGESTER_SEGMENTS_DRIVER_H
 
 #include "common/bucket/bucket.h"
-#include "common/run/config.h"
+#include "common/config/config.h"
 #include "common/run/metrics.h"
 #include "ingester/member.h"
 #include "ingester/retire.h"

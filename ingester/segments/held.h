@@ -13,7 +13,7 @@
 
 #include "common/base/arena.h"
 #include "common/bucket/bucket.h"
-#include "common/run/cache.h"
+#include "common/cache/cache.h"
 #include "common/run/metrics.h"
 #include "ingester/keys.h"
 

@@ -18,8 +18,8 @@
 #define FG_QUERIER_BLOCKS_BLOCKS_H
 
 #include "common/bucket/bucket.h"
+#include "common/cache/disk_cache.h"
 #include "common/manifest/blocks.h"
-#include "common/run/disk_cache.h"
 #include "querier/question.h"
 
 struct blocks_config {

@@ -23,8 +23,8 @@
 
 #include "common/block/nodes/plan.h"
 #include "common/block/reader.h"
+#include "common/cache/cache.h"
 #include "common/manifest/snapshot.h"
-#include "common/run/cache.h"
 #include "querier/blocks/blocks.h"
 
 #include <pthread.h>

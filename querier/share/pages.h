@@ -11,8 +11,8 @@
 #define FG_QUERIER_SHARE_PAGES_H
 
 #include "common/bucket/bucket.h"
-#include "common/run/cache.h"
-#include "common/run/disk_cache.h"
+#include "common/cache/cache.h"
+#include "common/cache/disk_cache.h"
 
 enum {
     PAGES_BYTES = 64 * 1024,

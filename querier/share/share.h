@@ -18,9 +18,9 @@
 #define FG_QUERIER_SHARE_SHARE_H
 
 #include "common/bucket/bucket.h"
+#include "common/cache/disk_cache.h"
+#include "common/config/config.h"
 #include "common/rpc/rpc.h"
-#include "common/run/config.h"
-#include "common/run/disk_cache.h"
 #include "common/run/metrics.h"
 
 /* Section "querier.share". */

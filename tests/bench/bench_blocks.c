@@ -15,7 +15,7 @@
 #include "common/manifest/blocks.h"
 #include "common/net/http/impl.h"
 #include "common/net/inflate.h"
-#include "proto/pprof.h"
+#include "proto/pprof/pprof.h"
 #include "querier/blocks/blocks.h"
 #include "tests/bench/resample.h"
 

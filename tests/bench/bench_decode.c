@@ -9,9 +9,9 @@
  */
 #include "common/net/inflate.h"
 #include "proto/folded.h"
-#include "proto/jfr.h"
-#include "proto/otlp.h"
-#include "proto/pprof.h"
+#include "proto/jfr/jfr.h"
+#include "proto/otlp/otlp.h"
+#include "proto/pprof/pprof.h"
 #include "proto/speedscope.h"
 #include "proto/tree_formats.h"
 

@@ -9,8 +9,8 @@
  */
 #include "common/block/nodes/plan.h"
 #include "common/block/nodes/writer.h"
-#include "common/profile/crown_sum.h"
-#include "common/profile/flame.h"
+#include "common/flame/crown_sum.h"
+#include "common/flame/flame.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>

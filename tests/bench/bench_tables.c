@@ -15,8 +15,8 @@
 #include "common/base/time.h"
 #include "common/block/nodes/plan.h"
 #include "common/bucket/directory.h"
+#include "common/flame/flame.h"
 #include "common/manifest/manifest.h"
-#include "common/profile/flame.h"
 #include "common/tenant/id.h"
 #include "tests/bench/stream.h"
 

@@ -2,7 +2,7 @@
 
 #include "common/net/inflate.h"
 #include "common/tenant/id.h"
-#include "proto/pprof.h"
+#include "proto/pprof/pprof.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -3,7 +3,7 @@
  * as its labels. Once more with the size in its header made right, so that inputs of any length get
  * behind it.
  */
-#include "proto/jfr.h"
+#include "proto/jfr/jfr.h"
 #include "tests/lib/batch_follow.h"
 
 static void look(const struct fg_batch *batch)

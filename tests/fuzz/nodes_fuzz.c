@@ -8,7 +8,7 @@
  */
 #include "common/base/crc32c.h"
 #include "common/block/nodes/plan.h"
-#include "common/profile/crown_sum.h"
+#include "common/flame/crown_sum.h"
 
 enum { ARENA_MAX_BYTES = 64 * 1024 * 1024, RANKS = 64, PARTS = 5 };
 

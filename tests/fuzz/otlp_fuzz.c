@@ -1,5 +1,5 @@
 /* An OTLP request is refused or its batches survive identifying and the wire; all are counted. */
-#include "proto/otlp.h"
+#include "proto/otlp/otlp.h"
 #include "tests/lib/batch_follow.h"
 
 static enum fg_code on_batch(struct fg_batch *batch, void *arg, struct fg_err *err)

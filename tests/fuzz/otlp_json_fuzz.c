@@ -1,6 +1,6 @@
 /* JSON becomes protobuf of a bounded size, or an error; and then what otlp_fuzz says. */
-#include "proto/otlp.h"
-#include "proto/otlp_json.h"
+#include "proto/otlp/json.h"
+#include "proto/otlp/otlp.h"
 #include "tests/lib/batch_follow.h"
 
 static enum fg_code on_batch(struct fg_batch *batch, void *arg, struct fg_err *err)

@@ -1,5 +1,5 @@
 /* A pprof with any quirk is refused or becomes a batch that survives identifying and the wire. */
-#include "proto/pprof.h"
+#include "proto/pprof/pprof.h"
 #include "tests/lib/batch_follow.h"
 
 static void decode(struct fg_slice in, unsigned quirks)

@@ -1,5 +1,5 @@
 /* What parses is written and parses again to the same text. */
-#include "common/profile/selector.h"
+#include "common/labels/selector.h"
 
 static bool parse(struct fg_slice text, struct fg_arena *arena, struct fg_buf *out)
 {

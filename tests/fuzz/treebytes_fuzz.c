@@ -1,5 +1,5 @@
 /* Tree bytes that are read and written are read again to the same stacks. */
-#include "common/profile/flame.h"
+#include "common/flame/flame.h"
 #include "deploy/single/treebytes.h"
 
 static bool read_stacks(struct fg_slice in, struct fg_tree *tree, struct fg_buf *out)

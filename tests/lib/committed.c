@@ -1,8 +1,8 @@
 #include "tests/lib/committed.h"
 
 #include "common/block/verify.h"
+#include "common/flame/flame.h"
 #include "common/manifest/snapshot.h"
-#include "common/profile/flame.h"
 
 enum { OBJECT_MAX_BYTES = 64 << 20 };
 

@@ -1,8 +1,8 @@
 #include "tests/lib/head_run.h"
 
-#include "common/profile/flame.h"
+#include "common/flame/flame.h"
 #include "common/ring/shard.h"
-#include "proto/builder.h"
+#include "proto/builder/builder.h"
 #include "proto/inner.pb-c.h"
 #include "tests/lib/tenants.h"
 

@@ -7,8 +7,8 @@
 #define FG_TESTS_LIB_HEAD_RUN_H
 
 #include "common/bucket/bucket.h"
+#include "common/labels/deletion.h"
 #include "common/profile/batch.h"
-#include "common/profile/deletion.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 

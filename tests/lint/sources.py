@@ -11,8 +11,8 @@ import re
 import sys
 
 # Inside common each folder uses itself and those before it.
-COMMON = ["base", "run", "net", "rpc", "bucket", "store", "profile", "block", "ring", "tenant",
-          "manifest", "program"]
+COMMON = ["base", "run", "config", "cache", "net", "rpc", "bucket", "store", "labels", "profile",
+          "flame", "block", "ring", "tenant", "manifest", "program"]
 SERVICES = ["distributor", "ingester", "querier", "compactor"]
 FOLDERS = ["common", "proto", *SERVICES, "deploy", "tests"]
 

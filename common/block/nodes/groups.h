@@ -11,7 +11,7 @@
 #ifndef FG_COMMON_BLOCK_NODES_GROUPS_H
 #define FG_COMMON_BLOCK_NODES_GROUPS_H
 
-#include "common/profile/selector.h"
+#include "common/labels/selector.h"
 
 enum {
     FG_GROUPS_LABELS_MAX = 3,

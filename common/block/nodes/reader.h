@@ -19,8 +19,8 @@
 #include "common/block/nodes/format.h"
 #include "common/block/nodes/groups.h"
 #include "common/block/reader.h"
-#include "common/profile/crown.h"
-#include "common/profile/deletion.h"
+#include "common/flame/crown.h"
+#include "common/labels/deletion.h"
 
 /* Where some of a node is. */
 struct fg_nodes_place {

@@ -2,7 +2,7 @@
  * What merged nodes should be, from the profiles of their part: the slow way, row by row.
  */
 #include "common/block/nodes/verify.h"
-#include "common/profile/labels.h"
+#include "common/labels/labels.h"
 
 struct verifying {
     const struct fg_block_part *part;

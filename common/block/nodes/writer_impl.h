@@ -6,7 +6,7 @@
 
 #include "common/block/nodes/writer.h"
 #include "common/block/pack.h"
-#include "common/profile/crown.h"
+#include "common/flame/crown.h"
 
 /* A crown, table or full node: numbers of the tree of names (nodes or names), and columns behind
  * them as they will stand in the file. A full node has no numbers. */

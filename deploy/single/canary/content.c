@@ -1,7 +1,7 @@
 #include "deploy/single/canary/content.h"
 
 #include "common/base/str.h"
-#include "common/profile/pprof_write.h"
+#include "common/flame/pprof_write.h"
 
 #define SERVICE_PREFIX "flamegrid-canary-"
 #define ROOT_NAME      "canary"

@@ -7,7 +7,7 @@
 #ifndef FG_DEPLOY_SINGLE_CANARY_CONTENT_H
 #define FG_DEPLOY_SINGLE_CANARY_CONTENT_H
 
-#include "common/profile/tree.h"
+#include "common/flame/tree.h"
 #include "deploy/single/canary/ledger.h"
 
 #define CONTENT_TYPE "process_cpu:cpu:nanoseconds:cpu:nanoseconds"

@@ -5,7 +5,7 @@
  * The corpus lies beside the repository, or where FG_SHARED says; without it the tests are skipped.
  */
 #include "proto/folded.h"
-#include "proto/pprof.h"
+#include "proto/pprof/pprof.h"
 #include "proto/tree_formats.h"
 #include "tests/lib/batch_folded.h"
 #include "tests/lib/corpus.h"

@@ -3,8 +3,8 @@
  * every moment every question has the same answer. Then what goes wrong: objects that are gone,
  * bytes that are spoilt, peers that have forgotten, memory that is small.
  */
+#include "common/cache/disk_files.h"
 #include "common/net/http/impl.h"
-#include "common/run/disk_files.h"
 #include "common/tenant/limits.h"
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/impl.h"

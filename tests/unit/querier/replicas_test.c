@@ -6,8 +6,8 @@
  * owners, under one revision) before the question came is in it once; one that was not, at most
  * once.
  */
+#include "common/flame/flame.h"
 #include "common/net/http/impl.h"
-#include "common/profile/flame.h"
 #include "ingester/segments/publish.h"
 #include "proto/inner.pb-c.h"
 #include "querier/blocks/blocks.h"

@@ -1,4 +1,4 @@
-#include "common/profile/flame.h"
+#include "common/flame/flame.h"
 #include "deploy/single/treebytes.h"
 #include "tests/lib/slow_stacks.h"
 

@@ -4,8 +4,8 @@
 #include "common/block/nodes/verify.h"
 #include "common/block/nodes/writer.h"
 #include "common/block/verify.h"
-#include "common/profile/crown_sum.h"
-#include "common/profile/flame.h"
+#include "common/flame/crown_sum.h"
+#include "common/flame/flame.h"
 #include "tests/lib/slow_stacks.h"
 
 #include <setjmp.h>

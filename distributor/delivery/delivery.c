@@ -1,0 +1,598 @@
+#include "distributor/delivery/delivery.h"
+
+#include <pthread.h>
+
+/* ---- parcels ---- */
+
+struct parcel {
+    _Atomic uint32_t refs;
+    size_t bytes;  /* of memory */
+    char *service; /* behind the tenant's name */
+    struct fg_slice batch;
+    struct fg_id *defined;
+    uint32_t n_defined;
+    char tenant[]; /* then the service's name, then the batch */
+};
+
+static uint32_t count_marks(const bool *marks, uint32_t n)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        count += marks[i];
+    return count;
+}
+
+static void keep_defined(struct parcel *parcel, const struct fg_batch *batch, const bool *define)
+{
+    uint32_t n = count_marks(define, batch->n_stacks);
+
+    if (n == 0)
+        return;
+    parcel->defined = fg_calloc(n, sizeof *parcel->defined);
+    for (uint32_t i = 0; i < batch->n_stacks; i++)
+        if (define[i])
+            parcel->defined[parcel->n_defined++] = batch->stacks[i].id;
+    parcel->bytes += n * sizeof *parcel->defined;
+}
+
+static char *put_text(char *out, struct fg_slice text)
+{
+    memcpy(out, text.ptr, text.len);
+    out[text.len] = '\0';
+    return out + text.len + 1;
+}
+
+struct parcel *parcel_create(struct fg_slice tenant, struct fg_slice service,
+                             const struct fg_batch *batch, const bool *define,
+                             struct fg_slice bytes)
+{
+    size_t size = tenant.len + 1 + service.len + 1 + bytes.len;
+    struct parcel *parcel = fg_malloc(sizeof *parcel + size);
+    char *rest;
+
+    *parcel = (struct parcel){.refs = 1, .bytes = sizeof *parcel + size};
+    parcel->service = put_text(parcel->tenant, tenant);
+    rest = put_text(parcel->service, service);
+    memcpy(rest, bytes.ptr, bytes.len);
+    parcel->batch = fg_bytes(rest, bytes.len);
+    keep_defined(parcel, batch, define);
+    return parcel;
+}
+
+static struct parcel *parcel_ref(struct parcel *parcel)
+{
+    (void)atomic_fetch_add(&parcel->refs, 1);
+    return parcel;
+}
+
+void parcel_unref(struct parcel *parcel)
+{
+    if (parcel == NULL || atomic_fetch_sub(&parcel->refs, 1) != 1)
+        return;
+    free(parcel->defined);
+    free(parcel);
+}
+
+/* ---- what there is ---- */
+
+enum target_state {
+    TARGET_NONE,      /* not sent to under this revision */
+    TARGET_UNDER_WAY, /* one shipment, that is the target's `last` */
+    TARGET_STORED,
+    TARGET_LACKS,
+    TARGET_STALE,
+    TARGET_EARLY,
+    TARGET_SILENT,
+    TARGET_REFUSED,
+    TARGET_STATES
+};
+
+/* What is to become of the batch at one of the owners. */
+struct target {
+    struct owner *owner;
+    enum target_state state;
+    struct shipment *last;
+};
+
+/* A parcel on its way to one owner. */
+struct shipment {
+    struct sender_item item;
+    struct delivery *delivery;
+    struct owner *owner;
+    struct parcel *parcel;
+    struct shipment *next, *previous; /* of those that are under way */
+    uint64_t straggler_bytes;         /* counted; 0: it is none */
+};
+
+struct delivery {
+    struct deliveries *common;
+    uint16_t shard;
+    uint64_t service_key;
+    void (*on_round)(void *arg);
+    void *arg;
+
+    pthread_mutex_t lock; /* of all below */
+    unsigned refs;        /* the upload's, and each shipment's */
+    bool in_round;        /* on_round() is owed */
+    bool left;
+    bool acknowledged;
+    uint64_t revision;
+    unsigned quorum, n_owners, n_targets;
+    struct target targets[FG_RING_REPLICAS_MAX];
+    struct shipment *under_way;
+    struct fg_err silent, refused; /* the last that could not be reached; the first refusal */
+    uint64_t newest;               /* that an ingester said it knows */
+    uint32_t stored, profiles;     /* the most that one of them stored; all of them */
+};
+
+struct delivery *delivery_create(struct deliveries *deliveries, uint16_t shard,
+                                 uint64_t service_key, void (*on_round)(void *arg), void *arg)
+{
+    struct delivery *delivery = fg_new(struct delivery);
+
+    delivery->common = deliveries;
+    delivery->shard = shard;
+    delivery->service_key = service_key;
+    delivery->on_round = on_round;
+    delivery->arg = arg;
+    delivery->refs = 1;
+    (void)pthread_mutex_init(&delivery->lock, NULL);
+    return delivery;
+}
+
+/* Locked, and unlocks. */
+static void unref_and_unlock(struct delivery *delivery)
+{
+    bool last = --delivery->refs == 0;
+
+    (void)pthread_mutex_unlock(&delivery->lock);
+    if (!last)
+        return;
+    for (unsigned i = 0; i < delivery->n_targets; i++)
+        owner_unref(delivery->targets[i].owner);
+    (void)pthread_mutex_destroy(&delivery->lock);
+    free(delivery);
+}
+
+static uint64_t key_at(const struct delivery *delivery, const struct owner *owner)
+{
+    return delivery->service_key ^ owner->key;
+}
+
+/* ---- how it stands (locked) ---- */
+
+struct tally {
+    unsigned n[TARGET_STATES];
+};
+
+static struct tally count(const struct delivery *delivery)
+{
+    struct tally tally = {{0}};
+
+    for (unsigned i = 0; i < delivery->n_targets; i++)
+        tally.n[delivery->targets[i].state]++;
+    /* Owners that there is no peer for. */
+    tally.n[TARGET_SILENT] += delivery->n_owners - delivery->n_targets;
+    return tally;
+}
+
+/*
+ * What those that have answered make of it; false: it depends on those that have not. Each kind of
+ * target that may store it yet, once something was done about it, counts for the quorum.
+ */
+static bool decide(const struct delivery *delivery, enum delivery_state *ret_state)
+{
+    const struct tally tally = count(delivery);
+    unsigned with = tally.n[TARGET_STORED];
+
+    fg_assert(delivery->quorum > 0);
+    if (with >= delivery->quorum) {
+        *ret_state = DELIVERY_STORED;
+        return true;
+    }
+    if (tally.n[TARGET_STALE] > 0) { /* the sooner under the new one the better */
+        *ret_state = DELIVERY_STALE;
+        return true;
+    }
+    with += tally.n[TARGET_LACKS];
+    if (with >= delivery->quorum) {
+        *ret_state = DELIVERY_LACKS;
+        return true;
+    }
+    with += tally.n[TARGET_UNDER_WAY];
+    if (with >= delivery->quorum)
+        return false;
+    with += tally.n[TARGET_EARLY];
+    if (with >= delivery->quorum)
+        *ret_state = DELIVERY_EARLY;
+    else
+        *ret_state =
+            with + tally.n[TARGET_SILENT] >= delivery->quorum ? DELIVERY_SILENT : DELIVERY_REFUSED;
+    return true;
+}
+
+static void say_stale(const struct delivery *delivery, struct fg_err *err)
+{
+    (void)fg_fail(err, FG_E_UNAVAILABLE,
+                  "the ring has changed: revision %llu is over, and revision %llu is not here yet",
+                  (unsigned long long)delivery->revision, (unsigned long long)delivery->newest);
+}
+
+static void say_early(const struct delivery *delivery, struct fg_err *err)
+{
+    (void)fg_fail(err, FG_E_UNAVAILABLE,
+                  "the ring has changed: ingesters do not know revision %llu yet",
+                  (unsigned long long)delivery->revision);
+}
+
+static void say_silent(const struct delivery *delivery, struct fg_err *err)
+{
+    const struct tally tally = count(delivery);
+
+    (void)fg_fail(err, FG_E_UNAVAILABLE,
+                  "%u of %u ingesters that own this series are needed, %u answered: %s",
+                  delivery->quorum, delivery->n_owners,
+                  delivery->n_owners - tally.n[TARGET_SILENT] - tally.n[TARGET_UNDER_WAY],
+                  delivery->silent.msg);
+}
+
+static void describe(const struct delivery *delivery, struct delivery_result *result)
+{
+    switch (result->state) {
+    case DELIVERY_STORED:
+        result->stored = delivery->stored;
+        result->duplicates = delivery->profiles - delivery->stored;
+        break;
+    case DELIVERY_LACKS:
+        (void)fg_fail(&result->err, FG_E_UNAVAILABLE, "ingester keeps asking for definitions");
+        break;
+    case DELIVERY_STALE:
+        result->revision = delivery->newest;
+        say_stale(delivery, &result->err);
+        break;
+    case DELIVERY_EARLY:
+        say_early(delivery, &result->err);
+        break;
+    case DELIVERY_SILENT:
+        say_silent(delivery, &result->err);
+        break;
+    case DELIVERY_REFUSED:
+        result->err = delivery->refused;
+        break;
+    }
+}
+
+void delivery_result(struct delivery *delivery, struct delivery_result *ret_result)
+{
+    struct delivery_result result = {0};
+    bool over;
+
+    (void)pthread_mutex_lock(&delivery->lock);
+    fg_assert(!delivery->in_round);
+    /* What came since the round was over counts as well, and leaves it over. */
+    over = decide(delivery, &result.state);
+    fg_assert(over);
+    describe(delivery, &result);
+    delivery->acknowledged |= result.state == DELIVERY_STORED;
+    (void)pthread_mutex_unlock(&delivery->lock);
+    *ret_result = result;
+}
+
+/* ---- answers ---- */
+
+static void link_shipment(struct delivery *delivery, struct shipment *shipment)
+{
+    shipment->next = delivery->under_way;
+    if (shipment->next != NULL)
+        shipment->next->previous = shipment;
+    delivery->under_way = shipment;
+    delivery->refs++;
+}
+
+static void unlink_shipment(struct delivery *delivery, struct shipment *shipment)
+{
+    if (shipment->previous == NULL)
+        delivery->under_way = shipment->next;
+    else
+        shipment->previous->next = shipment->next;
+    if (shipment->next != NULL)
+        shipment->next->previous = shipment->previous;
+}
+
+static void shipment_free(struct shipment *shipment)
+{
+    if (shipment->straggler_bytes > 0)
+        (void)atomic_fetch_sub(&shipment->delivery->common->straggler_bytes,
+                               shipment->straggler_bytes);
+    owner_unref(shipment->owner);
+    parcel_unref(shipment->parcel);
+    free(shipment->item.undefined);
+    free(shipment);
+}
+
+/* Which state an answer leads to. Where there is no ring there is nobody else and nothing to wait
+ * for: what the one ingester says is the answer. */
+static enum target_state state_of(const struct sender_item *item)
+{
+    if (item->code == FG_OK)
+        return item->n_undefined > 0 ? TARGET_LACKS : TARGET_STORED;
+    if (item->revision == 0)
+        return TARGET_REFUSED;
+    switch (item->code) {
+    case FG_E_PRECONDITION:
+        return TARGET_STALE;
+    case FG_E_ABORTED:
+        return TARGET_EARLY;
+    case FG_E_UNAVAILABLE:
+    case FG_E_DEADLINE:
+    case FG_E_CANCELED:
+        return TARGET_SILENT;
+    default:
+        return TARGET_REFUSED;
+    }
+}
+
+/* What it says of the ingester and the ring, whoever still waits for it. */
+static void learn(const struct shipment *shipment, enum target_state state)
+{
+    const struct sender_item *item = &shipment->item;
+    const struct parcel *parcel = shipment->parcel;
+    struct deliveries *common = shipment->delivery->common;
+    uint64_t key = key_at(shipment->delivery, shipment->owner);
+
+    if (state == TARGET_LACKS)
+        known_forget(common->known, key);
+    else if (state == TARGET_STORED && parcel->n_defined > 0)
+        known_add(common->known, key, item->start_id, parcel->defined, parcel->n_defined);
+    else if (state == TARGET_STALE)
+        owners_heard(common->owners, FG_MAX(item->newest, item->revision + 1));
+    else if (state == TARGET_SILENT)
+        owners_missed(common->owners);
+}
+
+static struct target *target_of(struct delivery *delivery, const struct shipment *shipment)
+{
+    for (unsigned i = 0; i < delivery->n_targets; i++)
+        if (delivery->targets[i].last == shipment)
+            return &delivery->targets[i];
+    return NULL; /* of another revision */
+}
+
+/* Locked. */
+static void take_over(struct delivery *delivery, struct target *target,
+                      const struct sender_item *item, enum target_state state)
+{
+    target->state = state;
+    target->last = NULL;
+    if (state == TARGET_STORED) {
+        delivery->stored = FG_MAX(delivery->stored, item->stored);
+        delivery->profiles = FG_MAX(delivery->profiles, item->stored + item->duplicates);
+    } else if (state == TARGET_STALE) {
+        delivery->newest = FG_MAX(delivery->newest, FG_MAX(item->newest, item->revision + 1));
+    } else if (state == TARGET_SILENT) {
+        delivery->silent = item->err;
+    } else if (state == TARGET_REFUSED && delivery->refused.code == FG_OK) {
+        delivery->refused = item->err;
+    }
+}
+
+static void count_straggler(const struct delivery *delivery, enum target_state state)
+{
+    if (delivery->acknowledged && delivery->left)
+        fg_metric_add(delivery->common->metrics,
+                      state == TARGET_STORED ? DIST_STRAGGLERS_STORED : DIST_STRAGGLERS_FAILED, 1);
+}
+
+/* Locked, and unlocks. What is called is not ours any more afterwards. */
+static void end_round(struct delivery *delivery)
+{
+    enum delivery_state state;
+    void (*on_round)(void *arg) = delivery->on_round;
+    void *arg = delivery->arg;
+    bool over = delivery->in_round && decide(delivery, &state);
+
+    if (over)
+        delivery->in_round = false;
+    unref_and_unlock(delivery);
+    if (over)
+        on_round(arg);
+}
+
+/* Any thread. */
+static void on_sent(struct sender_item *item)
+{
+    struct shipment *shipment = fg_container(item, struct shipment, item);
+    struct delivery *delivery = shipment->delivery;
+    enum target_state state = state_of(item);
+    struct target *target;
+
+    learn(shipment, state);
+    (void)pthread_mutex_lock(&delivery->lock);
+    unlink_shipment(delivery, shipment);
+    target = target_of(delivery, shipment);
+    if (target != NULL)
+        take_over(delivery, target, item, state);
+    count_straggler(delivery, state);
+    shipment_free(shipment);
+    end_round(delivery);
+}
+
+/* ---- rounds (worker) ---- */
+
+/* All begins anew: nothing that was stored under another revision counts. */
+static void go_by(struct delivery *delivery, struct owner_set *set)
+{
+    for (unsigned i = 0; i < delivery->n_targets; i++)
+        owner_unref(delivery->targets[i].owner);
+    delivery->revision = set->revision;
+    delivery->quorum = set->quorum;
+    delivery->n_owners = set->n_owners;
+    delivery->n_targets = set->n_there;
+    delivery->stored = delivery->profiles = 0;
+    for (unsigned i = 0; i < set->n_there; i++)
+        delivery->targets[i] = (struct target){.owner = owner_ref(set->there[i])};
+}
+
+static struct target *target_at(struct delivery *delivery, const struct owner *owner)
+{
+    for (unsigned i = 0; i < delivery->n_targets; i++)
+        if (delivery->targets[i].owner->key == owner->key)
+            return &delivery->targets[i];
+    return NULL;
+}
+
+/* The owners of a revision stay, but one may have another address, or a peer by now. */
+static void update(struct delivery *delivery, struct owner_set *set)
+{
+    for (unsigned i = 0; i < set->n_there; i++) {
+        struct owner *owner = set->there[i];
+        struct target *target = target_at(delivery, owner);
+
+        if (target == NULL) {
+            fg_assert(delivery->n_targets < FG_RING_REPLICAS_MAX);
+            delivery->targets[delivery->n_targets++] = (struct target){.owner = owner_ref(owner)};
+        } else if (target->owner != owner) {
+            owner_unref(target->owner);
+            target->owner = owner_ref(owner);
+        }
+    }
+}
+
+enum fg_code delivery_begin(struct delivery *delivery, struct fg_err *err)
+{
+    struct owner_set set;
+
+    if (owners_of(delivery->common->owners, delivery->shard, &set, err) != FG_OK)
+        return err->code;
+    (void)pthread_mutex_lock(&delivery->lock);
+    fg_assert(!delivery->in_round);
+    if (delivery->n_owners == 0 || set.revision != delivery->revision)
+        go_by(delivery, &set);
+    else
+        update(delivery, &set);
+    delivery->refused = (struct fg_err){.code = FG_OK};
+    if (set.n_there < set.n_owners)
+        delivery->silent = set.err;
+    (void)pthread_mutex_unlock(&delivery->lock);
+    owner_set_done(&set);
+    return FG_OK;
+}
+
+/* Locked. */
+static bool gets_it(const struct target *target)
+{
+    return target->state != TARGET_STORED && target->state != TARGET_UNDER_WAY;
+}
+
+void delivery_define(struct delivery *delivery, const struct fg_batch *batch, bool *define)
+{
+    uint64_t keys[FG_RING_REPLICAS_MAX];
+    unsigned n = 0;
+
+    (void)pthread_mutex_lock(&delivery->lock);
+    for (unsigned i = 0; i < delivery->n_targets; i++)
+        if (gets_it(&delivery->targets[i]) && !sender_is_silent(delivery->targets[i].owner->sender))
+            keys[n++] = key_at(delivery, delivery->targets[i].owner);
+    (void)pthread_mutex_unlock(&delivery->lock);
+    for (unsigned i = 0; i < n; i++)
+        known_look_up(delivery->common->known, keys[i], batch, define);
+}
+
+static struct shipment *ship(struct delivery *delivery, struct target *target,
+                             struct parcel *parcel, int64_t deadline_mono_ns)
+{
+    struct shipment *shipment = fg_new(struct shipment);
+
+    shipment->item.tenant = parcel->tenant;
+    shipment->item.service = parcel->service;
+    shipment->item.batch = parcel->batch;
+    shipment->item.shard = delivery->shard;
+    shipment->item.revision = delivery->revision;
+    shipment->item.deadline_mono_ns = deadline_mono_ns;
+    shipment->item.done = on_sent;
+    shipment->delivery = delivery;
+    shipment->owner = owner_ref(target->owner);
+    shipment->parcel = parcel_ref(parcel);
+    target->state = TARGET_UNDER_WAY;
+    target->last = shipment;
+    link_shipment(delivery, shipment);
+    return shipment;
+}
+
+void delivery_send(struct delivery *delivery, struct parcel *parcel, int64_t deadline_mono_ns)
+{
+    struct shipment *shipments[FG_RING_REPLICAS_MAX];
+    struct sender *senders[FG_RING_REPLICAS_MAX];
+    unsigned n = 0;
+
+    (void)pthread_mutex_lock(&delivery->lock);
+    fg_assert(!delivery->in_round && !delivery->left);
+    delivery->in_round = true;
+    delivery->refs++;
+    for (unsigned i = 0; i < delivery->n_targets; i++)
+        if (gets_it(&delivery->targets[i])) {
+            senders[n] = delivery->targets[i].owner->sender;
+            shipments[n++] = ship(delivery, &delivery->targets[i], parcel, deadline_mono_ns);
+        }
+    (void)pthread_mutex_unlock(&delivery->lock);
+    /* All are under way by now: one that fails at once does not end the round of the others. */
+    for (unsigned i = 0; i < n; i++)
+        sender_send(senders[i], &shipments[i]->item);
+    (void)pthread_mutex_lock(&delivery->lock);
+    end_round(delivery);
+}
+
+/* ---- leaving ---- */
+
+/* Locked. Takes those back that were not sent yet; a list by next. */
+static struct shipment *take_back(struct delivery *delivery)
+{
+    struct shipment *taken = NULL, *next;
+
+    for (struct shipment *shipment = delivery->under_way; shipment != NULL; shipment = next) {
+        next = shipment->next;
+        if (!sender_cancel(shipment->owner->sender, &shipment->item))
+            continue;
+        unlink_shipment(delivery, shipment);
+        delivery->refs--; /* the upload's is there still */
+        shipment->next = taken;
+        taken = shipment;
+    }
+    return taken;
+}
+
+/* Locked. */
+static bool stragglers_are_too_many(struct delivery *delivery)
+{
+    struct deliveries *common = delivery->common;
+    uint64_t bytes = 0;
+
+    for (struct shipment *shipment = delivery->under_way; shipment != NULL;
+         shipment = shipment->next) {
+        shipment->straggler_bytes = sizeof *shipment + shipment->parcel->bytes;
+        bytes += shipment->straggler_bytes;
+    }
+    return atomic_fetch_add(&common->straggler_bytes, bytes) + bytes > common->stragglers_max_bytes;
+}
+
+void delivery_leave(struct delivery *delivery)
+{
+    struct shipment *taken = NULL;
+
+    if (delivery == NULL)
+        return;
+    (void)pthread_mutex_lock(&delivery->lock);
+    fg_assert(!delivery->in_round);
+    delivery->left = true;
+    if (delivery->under_way != NULL && stragglers_are_too_many(delivery))
+        taken = take_back(delivery);
+    while (taken != NULL) {
+        struct shipment *next = taken->next;
+
+        fg_metric_add(delivery->common->metrics, DIST_STRAGGLERS_DROPPED, 1);
+        shipment_free(taken);
+        taken = next;
+    }
+    unref_and_unlock(delivery);
+}

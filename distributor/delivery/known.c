@@ -1,0 +1,249 @@
+#include "distributor/delivery/known.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    KNOWN_SHARDS = 64,  /* locks: pushes of different services rarely meet */
+    SET_MIN_SLOTS = 32, /* most services are small */
+    AHEAD = 16,         /* slots on their way into the cache */
+    STACK_BYTES = 16,   /* in the mean: 11 in a set that is full, 21 in one that has just grown */
+};
+
+/* A set of 64-bit halves of ids. A false "known" costs one more round trip, nothing else. */
+struct set {
+    uint64_t key, start_id;
+    uint64_t *slots; /* 0: empty */
+    size_t mask, count;
+    bool used; /* since make_room() came by */
+    struct set *next;
+};
+
+struct shard {
+    pthread_mutex_t lock;
+    struct set *sets;
+};
+
+struct known {
+    struct shard shards[KNOWN_SHARDS];
+    _Atomic uint64_t bytes; /* of sets, whatever their shards: a few may hold nearly all */
+    uint64_t bytes_max;
+    _Atomic unsigned hand; /* the next shard that has to give something up */
+};
+
+struct known *known_create(size_t stacks_max)
+{
+    struct known *known = fg_new(struct known);
+
+    known->bytes_max = (uint64_t)stacks_max * STACK_BYTES;
+    for (size_t i = 0; i < KNOWN_SHARDS; i++)
+        (void)pthread_mutex_init(&known->shards[i].lock, NULL);
+    return known;
+}
+
+static uint64_t set_bytes(const struct set *set)
+{
+    return sizeof *set + (set->slots == NULL ? 0 : (set->mask + 1) * sizeof *set->slots);
+}
+
+static void set_free(struct known *known, struct set *set)
+{
+    (void)atomic_fetch_sub(&known->bytes, set_bytes(set));
+    free(set->slots);
+    free(set);
+}
+
+void known_destroy(struct known *known)
+{
+    if (known == NULL)
+        return;
+    for (size_t i = 0; i < KNOWN_SHARDS; i++) {
+        struct shard *shard = &known->shards[i];
+
+        while (shard->sets != NULL) {
+            struct set *set = shard->sets;
+
+            shard->sets = set->next;
+            set_free(known, set);
+        }
+        (void)pthread_mutex_destroy(&shard->lock);
+    }
+    fg_assert(atomic_load(&known->bytes) == 0);
+    free(known);
+}
+
+uint64_t known_bytes(const struct known *known)
+{
+    return sizeof *known + atomic_load(&known->bytes);
+}
+
+uint64_t known_service(struct fg_slice tenant, struct fg_slice service)
+{
+    return fg_mix64(fg_hash64(tenant)) ^ fg_hash64(service);
+}
+
+static struct shard *shard_of(struct known *known, uint64_t key)
+{
+    return &known->shards[key % KNOWN_SHARDS];
+}
+
+static struct set *find_set(const struct shard *shard, uint64_t key)
+{
+    struct set *set = shard->sets;
+
+    while (set != NULL && set->key != key)
+        set = set->next;
+    if (set != NULL)
+        set->used = true;
+    return set;
+}
+
+/* 0 marks an empty slot, so the one id in 2^64 that is 0 goes by another number. */
+static uint64_t half(struct fg_id id)
+{
+    return id.lo == 0 ? 1 : id.lo;
+}
+
+static bool set_has(const struct set *set, uint64_t value)
+{
+    if (set->slots == NULL)
+        return false;
+    for (size_t i = value & set->mask; set->slots[i] != 0; i = (i + 1) & set->mask)
+        if (set->slots[i] == value)
+            return true;
+    return false;
+}
+
+static void set_put(struct set *set, uint64_t value)
+{
+    size_t i = value & set->mask;
+
+    while (set->slots[i] != 0)
+        i = (i + 1) & set->mask;
+    set->slots[i] = value;
+}
+
+static void set_grow(struct known *known, struct set *set)
+{
+    uint64_t *old = set->slots;
+    size_t old_slots = old == NULL ? 0 : set->mask + 1;
+    size_t slots = FG_MAX(SET_MIN_SLOTS, old_slots * 2);
+
+    set->slots = fg_calloc(slots, sizeof *set->slots);
+    set->mask = slots - 1;
+    for (size_t i = 0; i < old_slots; i++)
+        if (old[i] != 0)
+            set_put(set, old[i]);
+    free(old);
+    (void)atomic_fetch_add(&known->bytes, (slots - old_slots) * sizeof *set->slots);
+}
+
+static void set_add(struct known *known, struct set *set, uint64_t value)
+{
+    if (set->slots == NULL || set->count + 1 > (set->mask + 1) / 4 * 3)
+        set_grow(known, set);
+    set_put(set, value);
+    set->count++;
+}
+
+void known_look_up(struct known *known, uint64_t key, const struct fg_batch *batch, bool *define)
+{
+    struct shard *shard = shard_of(known, key);
+    const struct set *set;
+
+    (void)pthread_mutex_lock(&shard->lock);
+    set = find_set(shard, key);
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        if (i + AHEAD < batch->n_stacks && set != NULL && set->slots != NULL)
+            __builtin_prefetch(&set->slots[half(batch->stacks[i + AHEAD].id) & set->mask]);
+        if (set == NULL || !set_has(set, half(batch->stacks[i].id)))
+            define[i] = true;
+    }
+    (void)pthread_mutex_unlock(&shard->lock);
+}
+
+static void empty_set(struct known *known, struct set *set)
+{
+    uint64_t bytes = set_bytes(set);
+
+    free(fg_take(set->slots));
+    set->count = 0;
+    (void)atomic_fetch_sub(&known->bytes, bytes - set_bytes(set));
+}
+
+static struct set *make_set(struct known *known, struct shard *shard, uint64_t key,
+                            uint64_t start_id)
+{
+    struct set *set = find_set(shard, key);
+
+    if (set == NULL) {
+        set = fg_new(struct set);
+        set->key = key;
+        set->used = true;
+        set->next = shard->sets;
+        shard->sets = set;
+        (void)atomic_fetch_add(&known->bytes, set_bytes(set));
+    } else if (set->start_id != start_id) {
+        empty_set(known, set);
+    }
+    set->start_id = start_id;
+    return set;
+}
+
+/* Takes out sets while there is too much; none that was asked for since the last time if `spare`.
+ * Locked. */
+static void drop_sets(struct known *known, struct shard *shard, bool spare)
+{
+    struct set **at = &shard->sets;
+
+    while (*at != NULL && atomic_load(&known->bytes) > known->bytes_max) {
+        struct set *set = *at;
+
+        if (spare && set->used) {
+            set->used = false;
+            at = &set->next;
+        } else {
+            *at = set->next;
+            set_free(known, set);
+        }
+    }
+}
+
+/* One shard after the other, going on where the last one stopped. */
+static void make_room(struct known *known)
+{
+    for (unsigned n = 0; atomic_load(&known->bytes) > known->bytes_max; n++) {
+        struct shard *shard = &known->shards[atomic_fetch_add(&known->hand, 1) % KNOWN_SHARDS];
+
+        (void)pthread_mutex_lock(&shard->lock);
+        drop_sets(known, shard, n < KNOWN_SHARDS);
+        (void)pthread_mutex_unlock(&shard->lock);
+    }
+}
+
+void known_add(struct known *known, uint64_t key, uint64_t start_id, const struct fg_id *ids,
+               uint32_t count)
+{
+    struct shard *shard = shard_of(known, key);
+    struct set *set;
+
+    (void)pthread_mutex_lock(&shard->lock);
+    set = make_set(known, shard, key, start_id);
+    for (uint32_t i = 0; i < count; i++)
+        if (!set_has(set, half(ids[i])))
+            set_add(known, set, half(ids[i]));
+    (void)pthread_mutex_unlock(&shard->lock);
+    make_room(known);
+}
+
+void known_forget(struct known *known, uint64_t key)
+{
+    struct shard *shard = shard_of(known, key);
+    struct set *set;
+
+    (void)pthread_mutex_lock(&shard->lock);
+    set = find_set(shard, key);
+    if (set != NULL)
+        empty_set(known, set);
+    (void)pthread_mutex_unlock(&shard->lock);
+}

@@ -1,0 +1,367 @@
+#include "distributor/delivery/owners.h"
+
+#include "distributor/delivery/waker.h"
+
+#include <pthread.h>
+#include <time.h>
+
+static const int64_t LOOK_EVERY_NS = FG_SECOND_NS; /* for members that cannot be reached */
+static const int64_t STOP_PAUSE_NS = FG_MS_NS;
+
+struct owners {
+    struct owners_config config;
+    struct waker *waker;            /* looks after senders whose batches collect */
+    _Atomic int64_t looked_mono_ns; /* 0: never */
+
+    pthread_mutex_t lock;       /* of all below */
+    struct fg_ring_view *view;  /* that of_member is about; NULL: none yet */
+    struct owner **of_member;   /* [view->ring.n_members]; NULL: not made yet */
+    struct owner *list, *fixed; /* all there are; the one that owns all */
+};
+
+/* ---- one owner ---- */
+
+static void on_collect(void *arg)
+{
+    struct owners *owners = arg;
+
+    waker_wake(owners->waker);
+}
+
+static struct owner *owner_make(struct owners *owners, struct fg_peer *peer,
+                                const struct fg_id *store)
+{
+    const struct owners_config *config = &owners->config;
+    struct owner *owner = fg_new(struct owner);
+
+    owner->peer = peer;
+    if (store != NULL) {
+        owner->store = *store;
+        owner->key = fg_mix64(store->lo ^ fg_mix64(store->hi));
+    }
+    owner->sender = sender_create(&(struct sender_config){
+        .peer = peer,
+        .clock = config->clock,
+        .store = store,
+        .queue_max_bytes = config->queue_max_bytes,
+        .messages_max = config->messages_max,
+        .on_collect = on_collect,
+        .on_collect_arg = owners,
+    });
+    return owner;
+}
+
+static void owner_free(struct owner *owner)
+{
+    sender_destroy(owner->sender);
+    free(owner->name);
+    free(owner->address);
+    free(owner);
+}
+
+struct owner *owner_ref(struct owner *owner)
+{
+    (void)atomic_fetch_add(&owner->refs, 1);
+    return owner;
+}
+
+/* Whoever makes room finds that it is not used; see drop_gone(). */
+void owner_unref(struct owner *owner)
+{
+    (void)atomic_fetch_sub(&owner->refs, 1);
+}
+
+void owner_set_done(struct owner_set *set)
+{
+    for (unsigned i = 0; i < set->n_there; i++)
+        owner_unref(set->there[i]);
+    set->n_there = 0;
+}
+
+/* ---- members (locked) ---- */
+
+static bool is_member(const struct owner *owner, const struct fg_ring_member *member)
+{
+    return fg_id_eq(owner->store, member->store) && fg_slice_is(member->name, owner->name) &&
+           fg_slice_is(member->address, owner->address);
+}
+
+static struct owner *find(const struct owners *owners, const struct fg_ring_member *member)
+{
+    struct owner *owner = owners->list;
+
+    while (owner != NULL && !is_member(owner, member))
+        owner = owner->next;
+    return owner;
+}
+
+static bool is_there(const struct owners *owners, const struct owner *owner)
+{
+    for (uint32_t i = 0; i < owners->view->ring.n_members; i++)
+        if (owners->of_member[i] == owner)
+            return true;
+    return false;
+}
+
+/* References are given out under the lock, and none of what is gone. */
+static void drop_gone(struct owners *owners)
+{
+    struct owner **at = &owners->list;
+
+    while (*at != NULL) {
+        struct owner *owner = *at;
+
+        if (!is_there(owners, owner) && atomic_load(&owner->refs) == 0 &&
+            sender_is_idle(owner->sender)) {
+            *at = owner->next;
+            fg_peers_put(owners->config.peers, owner->peer);
+            owner_free(owner);
+        } else {
+            at = &owner->next;
+        }
+    }
+}
+
+/* Takes the reference over. */
+static void go_by(struct owners *owners, struct fg_ring_view *view)
+{
+    free(owners->of_member);
+    owners->of_member = fg_calloc(FG_MAX(view->ring.n_members, 1), sizeof(struct owner *));
+    for (uint32_t i = 0; i < view->ring.n_members; i++)
+        owners->of_member[i] = find(owners, &view->ring.members[i]);
+    fg_ring_view_unref(owners->view);
+    owners->view = view;
+    drop_gone(owners);
+}
+
+static char *text_of(struct fg_slice slice)
+{
+    char *text = fg_malloc(slice.len + 1);
+
+    memcpy(text, slice.ptr, slice.len);
+    text[slice.len] = '\0';
+    return text;
+}
+
+static enum fg_code make_member(struct owners *owners, const struct fg_ring_member *member,
+                                struct owner **ret_owner, struct fg_err *err)
+{
+    char *address = text_of(member->address);
+    struct fg_peer *peer;
+    struct owner *owner;
+
+    drop_gone(owners); /* also of the rings before: they were busy then */
+    if (fg_peers_get(owners->config.peers, address, &peer, err) != FG_OK) {
+        free(address);
+        return fg_wrap(err, "ingester %.*s", FG_S(member->name));
+    }
+    owner = owner_make(owners, peer, &member->store);
+    owner->name = text_of(member->name);
+    owner->address = address;
+    owner->next = owners->list;
+    owners->list = owner;
+    *ret_owner = owner;
+    return FG_OK;
+}
+
+static void add_member(struct owners *owners, const struct fg_ring_member *member,
+                       struct owner_set *set)
+{
+    struct owner **place = &owners->of_member[member - owners->view->ring.members];
+
+    if (*place == NULL && make_member(owners, member, place, &set->err) != FG_OK)
+        return;
+    set->there[set->n_there++] = owner_ref(*place);
+}
+
+/* ---- all of them ---- */
+
+static enum fg_code by_ring(struct owners *owners, uint16_t shard, struct owner_set *set,
+                            struct fg_err *err)
+{
+    const struct fg_ring_member *members[FG_RING_REPLICAS_MAX];
+
+    set->revision = fg_ring_newest(&owners->view->ring);
+    set->quorum = fg_ring_view_writes(owners->view);
+    set->n_owners = fg_ring_view_owners(owners->view, shard, members);
+    if (set->n_owners == 0)
+        return fg_fail(err, FG_E_UNAVAILABLE, "there is no ingester in the ring");
+    if (set->n_owners < set->quorum)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "a profile has to be with %u ingesters, and there are %u in the ring",
+                       set->quorum, set->n_owners);
+    for (unsigned i = 0; i < set->n_owners; i++)
+        add_member(owners, members[i], set);
+    return FG_OK;
+}
+
+static enum fg_code not_read_yet(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_UNAVAILABLE, "the ring was not read yet");
+}
+
+enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *ret_set,
+                       struct fg_err *err)
+{
+    struct owner_set set = {.quorum = 1, .n_owners = 1, .n_there = 1};
+    struct fg_ring_view *view;
+    enum fg_code code;
+
+    if (owners->fixed != NULL) {
+        set.there[0] = owner_ref(owners->fixed);
+        *ret_set = set;
+        return FG_OK;
+    }
+    view = fg_ring_watch_get(owners->config.watch);
+    if (view == NULL)
+        return not_read_yet(err);
+    set.n_there = 0;
+    (void)pthread_mutex_lock(&owners->lock);
+    /* Two may come with two of them: the newer one stays. */
+    if (owners->view == NULL || view->ring.swaps > owners->view->ring.swaps)
+        go_by(owners, fg_take(view));
+    code = by_ring(owners, shard, &set, err);
+    (void)pthread_mutex_unlock(&owners->lock);
+    fg_ring_view_unref(view);
+    if (code == FG_OK)
+        *ret_set = set;
+    return code;
+}
+
+enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned wanted,
+                         struct fg_ring_view **ret_view, struct fg_err *err)
+{
+    struct fg_ring_view *view = NULL;
+
+    if (owners->config.watch != NULL) {
+        view = fg_ring_watch_get(owners->config.watch);
+        if (view == NULL)
+            return not_read_yet(err);
+        /* Of a ring that nobody has joined there is nothing to be said. */
+        if (fg_ring_newest(&view->ring) > 0 &&
+            fg_ring_spread_at(&view->ring, tenant, INT64_MAX) < wanted)
+            fg_ring_watch_widen(owners->config.watch, tenant, wanted);
+    }
+    *ret_view = view;
+    return FG_OK;
+}
+
+bool owners_are_known(struct owners *owners)
+{
+    struct fg_ring_view *view;
+    bool known = true;
+
+    if (owners->config.watch != NULL) {
+        view = fg_ring_watch_get(owners->config.watch);
+        known = view != NULL;
+        fg_ring_view_unref(view);
+    }
+    return known;
+}
+
+void owners_heard(struct owners *owners, uint64_t revision)
+{
+    if (owners->config.watch != NULL)
+        fg_ring_watch_look(owners->config.watch, revision);
+}
+
+bool owners_know(struct owners *owners, uint64_t revision)
+{
+    return owners->config.watch == NULL || fg_ring_watch_revision(owners->config.watch) >= revision;
+}
+
+void owners_missed(struct owners *owners)
+{
+    int64_t now_ns = fg_mono_ns(owners->config.clock);
+    int64_t looked_ns = atomic_load(&owners->looked_mono_ns);
+
+    if (owners->config.watch == NULL || (looked_ns != 0 && now_ns - looked_ns < LOOK_EVERY_NS) ||
+        !atomic_compare_exchange_strong(&owners->looked_mono_ns, &looked_ns, now_ns))
+        return;
+    fg_ring_watch_look(owners->config.watch, 0);
+}
+
+/* ---- batches that collect ---- */
+
+/* References to all there are; free(). */
+static struct owner **list_all(struct owners *owners, size_t *ret_count)
+{
+    struct owner **all;
+    size_t n = 0;
+
+    (void)pthread_mutex_lock(&owners->lock);
+    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
+        n++;
+    all = fg_calloc(n + 1, sizeof(struct owner *));
+    n = 0;
+    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
+        all[n++] = owner_ref(owner);
+    if (owners->fixed != NULL)
+        all[n++] = owner_ref(owners->fixed);
+    (void)pthread_mutex_unlock(&owners->lock);
+    *ret_count = n;
+    return all;
+}
+
+/* Without the lock: an answer may come at once, and want it. */
+static bool look_at_all(void *arg)
+{
+    bool more = false;
+    size_t n;
+    struct owner **all = list_all(arg, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        more |= sender_look(all[i]->sender);
+        owner_unref(all[i]);
+    }
+    free(all);
+    return more;
+}
+
+/* ---- outside ---- */
+
+struct owners *owners_create(const struct owners_config *config)
+{
+    struct owners *owners = fg_new(struct owners);
+
+    owners->config = *config;
+    (void)pthread_mutex_init(&owners->lock, NULL);
+    owners->waker = waker_create(SENDER_COLLECT_NS, look_at_all, owners);
+    if (config->ingester != NULL)
+        owners->fixed = owner_make(owners, config->ingester, NULL);
+    return owners;
+}
+
+void owners_stop(struct owners *owners)
+{
+    const struct timespec pause = {.tv_nsec = STOP_PAUSE_NS};
+
+    if (owners->fixed != NULL)
+        sender_stop(owners->fixed->sender);
+    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
+        sender_stop(owner->sender);
+    waker_stop(owners->waker); /* what it was sending is with the peer by then */
+    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
+        while (!sender_is_idle(owner->sender))
+            (void)nanosleep(&pause, NULL);
+}
+
+void owners_destroy(struct owners *owners)
+{
+    if (owners == NULL)
+        return;
+    waker_destroy(owners->waker);
+    while (owners->list != NULL) {
+        struct owner *owner = owners->list;
+
+        owners->list = owner->next;
+        fg_peers_put(owners->config.peers, owner->peer);
+        owner_free(owner);
+    }
+    if (owners->fixed != NULL)
+        owner_free(owners->fixed);
+    free(owners->of_member);
+    fg_ring_view_unref(owners->view);
+    (void)pthread_mutex_destroy(&owners->lock);
+    free(owners);
+}

@@ -1,0 +1,93 @@
+/*
+ * Who owns a shard, and how each of them is reached: the members of a ring, whose peers are made on
+ * demand and dropped when a ring comes that has them no more, or has them at another address or
+ * with another store; or one fixed ingester, which owns all.
+ *
+ * Memory: a sender for each member that was sent to, and for those that are gone until what is
+ * under way to them has ended.
+ *
+ * Thread: any; locked inside. What may take a peer's making says so.
+ */
+#ifndef FG_DISTRIBUTOR_DELIVERY_OWNERS_H
+#define FG_DISTRIBUTOR_DELIVERY_OWNERS_H
+
+#include "common/ring/watch.h"
+#include "common/rpc/peers.h"
+#include "distributor/delivery/sender.h"
+
+#include <stdatomic.h>
+
+struct owners;
+
+/* Counted; what is here never changes. */
+struct owner {
+    struct sender *sender;
+    uint64_t key; /* well spread: of its store; 0 where there is no ring */
+    /* owners.c's own. */
+    _Atomic uint32_t refs;
+    struct owner *next;
+    struct fg_peer *peer;
+    struct fg_id store;
+    char *name, *address;
+};
+
+/* Those of a shard under one revision. */
+struct owner_set {
+    uint64_t revision; /* 0: there is no ring */
+    unsigned quorum;   /* so many have to have a profile, all under this revision */
+    unsigned n_owners;
+    unsigned n_there; /* of them, those that there is a peer for */
+    struct owner *there[FG_RING_REPLICAS_MAX];
+    struct fg_err err; /* of one for which there is none */
+};
+
+/* Everything is borrowed and outlives the owners. */
+struct owners_config {
+    struct fg_peer *ingester;    /* that owns all; NULL: the ring says who owns what */
+    struct fg_ring_watch *watch; /* with peers, else NULL */
+    struct fg_peers *peers;
+    struct fg_clock *clock;
+    uint64_t queue_max_bytes; /* of what waits for one ingester */
+    unsigned messages_max;    /* under way to one */
+};
+
+struct owners *owners_create(const struct owners_config *config);
+
+/*
+ * The owners by the newest ring there is; owner_set_done() lets go of them. May take a peer's
+ * making (peers.h): on a worker. FG_E_UNAVAILABLE: the ring was not read yet, or has fewer members
+ * than a quorum.
+ */
+enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *ret_set,
+                       struct fg_err *err) fg_must_check;
+void owner_set_done(struct owner_set *set);
+
+/*
+ * The ring that says which spread a tenant's profiles have, by their time (fg_ring_spread_at());
+ * NULL: there is none, and they have none. The caller's reference. A wider one is asked for where
+ * the tenant's limit is `wanted`. Never waits. FG_E_UNAVAILABLE: the ring was not read yet.
+ */
+enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned wanted,
+                         struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;
+
+struct owner *owner_ref(struct owner *owner);
+void owner_unref(struct owner *owner);
+
+/* Was the ring read? Always true where there is none. */
+bool owners_are_known(struct owners *owners);
+
+/* Somebody refused what came under a revision: he knows this newer one. */
+void owners_heard(struct owners *owners, uint64_t revision);
+/* Is that revision here by now? */
+bool owners_know(struct owners *owners, uint64_t revision);
+/* A member cannot be reached: it may have another address. */
+void owners_missed(struct owners *owners);
+
+/* Sends nothing more. Members of a ring: returns when nothing is under way to them any more, at
+ * their calls' deadlines at the latest. Nobody calls owners_of() any more. */
+void owners_stop(struct owners *owners);
+
+/* After owners_stop(), and after the fixed ingester's peer was destroyed. NULL is fine. */
+void owners_destroy(struct owners *owners);
+
+#endif

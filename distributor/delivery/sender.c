@@ -1,0 +1,421 @@
+#include "distributor/delivery/sender.h"
+
+#include "proto/inner.pb-c.h"
+
+#include <pthread.h>
+
+enum {
+    MESSAGE_ITEMS_MAX = 256, /* answers of a message come together: keep them prompt */
+    MESSAGE_BYTES_MAX = 1024 * 1024,
+    MESSAGE_ITEMS_ENOUGH = 32, /* a message of its own costs each of them little */
+};
+
+struct sender {
+    struct sender_config config;
+    uint8_t store[FG_ID_BYTES];
+    size_t store_len; /* 0: any */
+
+    pthread_mutex_t lock;
+    struct sender_item *first, *last;
+    uint64_t queued_bytes;
+    size_t queued_items;
+    int64_t sent_mono_ns; /* when the last message left */
+    unsigned under_way;   /* messages the ingester works on */
+    unsigned calls;       /* those, and those whose answers are being read */
+    bool stopped;
+};
+
+/* Items that travel together. */
+struct message {
+    struct fg_call call;
+    struct sender *sender;
+    struct sender_item *items;
+    size_t n_items, payload_len;
+};
+
+struct sender *sender_create(const struct sender_config *config)
+{
+    struct sender *sender = fg_new(struct sender);
+
+    sender->config = *config;
+    sender->config.store = NULL; /* is not ours: */
+    if (config->store != NULL) {
+        fg_id_put(sender->store, *config->store);
+        sender->store_len = FG_ID_BYTES;
+    }
+    (void)pthread_mutex_init(&sender->lock, NULL);
+    return sender;
+}
+
+bool sender_is_idle(struct sender *sender)
+{
+    bool idle;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    idle = sender->calls == 0 && sender->first == NULL;
+    (void)pthread_mutex_unlock(&sender->lock);
+    return idle;
+}
+
+bool sender_is_silent(const struct sender *sender)
+{
+    return fg_peer_is_bad(sender->config.peer, fg_mono_ns(fg_clock_real()));
+}
+
+void sender_destroy(struct sender *sender)
+{
+    if (sender == NULL)
+        return;
+    fg_assert(sender->calls == 0 && sender->first == NULL);
+    (void)pthread_mutex_destroy(&sender->lock);
+    free(sender);
+}
+
+/* ---- the queue (locked) ---- */
+
+static uint64_t item_bytes(const struct sender_item *item)
+{
+    return SENDER_ITEM_BYTES + item->batch.len;
+}
+
+static void add(struct sender *sender, struct sender_item *item)
+{
+    item->next = NULL;
+    item->previous = sender->last;
+    if (sender->last == NULL)
+        sender->first = item;
+    else
+        sender->last->next = item;
+    sender->last = item;
+    sender->queued_bytes += item_bytes(item);
+    sender->queued_items++;
+    item->waits = true;
+}
+
+static void take_out(struct sender *sender, struct sender_item *item)
+{
+    if (item->previous == NULL)
+        sender->first = item->next;
+    else
+        item->previous->next = item->next;
+    if (item->next == NULL)
+        sender->last = item->previous;
+    else
+        item->next->previous = item->previous;
+    sender->queued_bytes -= item_bytes(item);
+    sender->queued_items--;
+    item->waits = false;
+    item->next = NULL;
+}
+
+/* All that wait, as a list by next. */
+static struct sender_item *take_all(struct sender *sender)
+{
+    struct sender_item *items = sender->first;
+
+    for (struct sender_item *item = items; item != NULL; item = item->next)
+        item->waits = false;
+    sender->first = sender->last = NULL;
+    sender->queued_bytes = 0;
+    sender->queued_items = 0;
+    return items;
+}
+
+/* ---- answers ---- */
+
+static void fail(struct sender_item *item, enum fg_code code, const char *why)
+{
+    (void)fg_fail(&item->err, code, "%s", why);
+    item->code = code;
+    item->done(item);
+}
+
+static void fail_all(struct sender_item *items, enum fg_code code, const char *why)
+{
+    while (items != NULL) {
+        struct sender_item *item = items;
+
+        items = item->next;
+        fail(item, code, why);
+    }
+}
+
+static void finish(struct sender_item *item, const Fg__Inner__PushResult *result,
+                   const Fg__Inner__PushReply *reply)
+{
+    item->newest = reply->revision;
+    if (result->code != 0) {
+        fail(item, fg_code_from_grpc(result->code), result->message);
+        return;
+    }
+    item->code = FG_OK;
+    item->start_id = reply->start_id;
+    item->stored = result->stored;
+    item->duplicates = result->duplicates;
+    item->n_undefined = result->n_undefined;
+    if (result->n_undefined > 0) {
+        item->undefined = fg_calloc(result->n_undefined, sizeof *item->undefined);
+        memcpy(item->undefined, result->undefined, result->n_undefined * sizeof *item->undefined);
+    }
+    item->done(item);
+}
+
+static void finish_all(struct message *message)
+{
+    struct fg_slice bytes = message->call.reply_head;
+    Fg__Inner__PushReply *reply = fg__inner__push_reply__unpack(NULL, bytes.len, bytes.ptr);
+    struct sender_item *item = message->items;
+
+    if (reply == NULL || reply->n_results != message->n_items) {
+        fail_all(item, FG_E_INTERNAL, "ingester's answer cannot be read");
+    } else {
+        for (size_t i = 0; i < reply->n_results; i++) {
+            struct sender_item *next = item->next;
+
+            finish(item, reply->results[i], reply);
+            item = next;
+        }
+    }
+    fg__inner__push_reply__free_unpacked(reply, NULL);
+}
+
+static void send_next(struct sender *sender);
+
+/* Who does not answer now does not answer those that wait either. */
+static void give_up_waiting(struct sender *sender, const struct fg_call *call)
+{
+    struct sender_item *items = NULL;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    if (sender_is_silent(sender))
+        items = take_all(sender);
+    (void)pthread_mutex_unlock(&sender->lock);
+    fail_all(items, call->code, call->err.msg);
+}
+
+static void on_reply(struct fg_call *call)
+{
+    struct message *message = fg_container(call, struct message, call);
+    struct sender *sender = message->sender;
+
+    if (call->code != FG_OK)
+        give_up_waiting(sender, call);
+    (void)pthread_mutex_lock(&sender->lock);
+    sender->under_way--;
+    (void)pthread_mutex_unlock(&sender->lock);
+    send_next(sender); /* first: the ingester need not wait for us */
+    if (call->code == FG_OK)
+        finish_all(message);
+    else
+        fail_all(message->items, call->code, call->err.msg);
+    fg_call_done(sender->config.peer, call);
+    free(message);
+    (void)pthread_mutex_lock(&sender->lock);
+    sender->calls--;
+    (void)pthread_mutex_unlock(&sender->lock);
+}
+
+/* ---- messages ---- */
+
+/* Those at the front that it is too late for, as a list by next. */
+static struct sender_item *take_late(struct sender *sender, int64_t now_ns)
+{
+    struct sender_item *late = NULL;
+
+    while (sender->first != NULL && sender->first->deadline_mono_ns <= now_ns) {
+        struct sender_item *item = sender->first;
+
+        take_out(sender, item);
+        item->next = late;
+        late = item;
+    }
+    return late;
+}
+
+static bool fits(const struct message *message, uint64_t bytes, const struct sender_item *item)
+{
+    return message->n_items == 0 ||
+           (message->n_items < MESSAGE_ITEMS_MAX && bytes + item_bytes(item) <= MESSAGE_BYTES_MAX &&
+            item->revision == message->items->revision);
+}
+
+/* There is something at the front. */
+static struct message *take_front(struct sender *sender, int64_t now_ns)
+{
+    struct message *message = fg_new(struct message);
+    struct sender_item **end = &message->items;
+    uint64_t bytes = 0;
+
+    message->sender = sender;
+    while (sender->first != NULL && fits(message, bytes, sender->first)) {
+        struct sender_item *item = sender->first;
+
+        take_out(sender, item);
+        bytes += item_bytes(item);
+        message->payload_len += item->batch.len;
+        *end = item;
+        end = &item->next;
+        message->n_items++;
+    }
+    sender->sent_mono_ns = now_ns;
+    sender->under_way++;
+    sender->calls++;
+    return message;
+}
+
+/*
+ * Is a message to leave now? With another under way it has to be worth it: each wakes a row of
+ * threads on both sides. But one that takes long, for a late profile perhaps, holds nobody up.
+ */
+static bool is_time(const struct sender *sender, int64_t now_ns)
+{
+    if (sender->first == NULL || sender->under_way >= sender->config.messages_max)
+        return false;
+    return sender->under_way == 0 || sender->queued_items >= MESSAGE_ITEMS_ENOUGH ||
+           now_ns - sender->sent_mono_ns >= SENDER_COLLECT_NS;
+}
+
+/* What is to leave now, as a message; NULL: nothing, or not now. */
+static struct message *take(struct sender *sender)
+{
+    int64_t now_ns = fg_mono_ns(sender->config.clock);
+    struct message *message = NULL;
+    struct sender_item *late = NULL;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    if (is_time(sender, now_ns)) {
+        late = take_late(sender, now_ns);
+        if (sender->first != NULL)
+            message = take_front(sender, now_ns);
+    }
+    (void)pthread_mutex_unlock(&sender->lock);
+    fail_all(late, FG_E_DEADLINE, "ingester is busy: no answer in time");
+    return message;
+}
+
+/* Head and payload of the items; the call's deadline is that of the most patient. */
+static void put_together(struct message *message, struct fg_buf *head, struct fg_buf *payload)
+{
+    Fg__Inner__PushItem *items = fg_calloc(message->n_items, sizeof *items);
+    Fg__Inner__PushItem **pointers = fg_calloc(message->n_items, sizeof(Fg__Inner__PushItem *));
+    Fg__Inner__PushHead out;
+    size_t n = 0;
+
+    fg__inner__push_head__init(&out);
+    fg_buf_reserve(payload, message->payload_len);
+    for (struct sender_item *item = message->items; item != NULL; item = item->next) {
+        fg__inner__push_item__init(&items[n]);
+        items[n].tenant = item->tenant;
+        items[n].service = item->service;
+        items[n].bytes = (uint32_t)item->batch.len; /* it fits a message */
+        items[n].shard = item->shard;
+        out.revision = item->revision; /* that of all */
+        pointers[n] = &items[n];
+        n++;
+        fg_buf_put(payload, item->batch);
+        message->call.deadline_mono_ns =
+            FG_MAX(message->call.deadline_mono_ns, item->deadline_mono_ns);
+    }
+    out.items = pointers;
+    out.n_items = n;
+    out.store = (ProtobufCBinaryData){message->sender->store_len, message->sender->store};
+    fg_buf_reserve(head, fg__inner__push_head__get_packed_size(&out));
+    head->len = fg__inner__push_head__pack(&out, head->ptr);
+    free(pointers);
+    free(items);
+}
+
+static void send_message(struct message *message)
+{
+    struct fg_buf head, payload;
+
+    fg_buf_init(&head, FG_RPC_MESSAGE_MAX_BYTES / 4);
+    fg_buf_init(&payload, FG_RPC_MESSAGE_MAX_BYTES);
+    put_together(message, &head, &payload);
+    message->call.method = FG_RPC_PUSH;
+    message->call.head = fg_buf_slice(&head);
+    message->call.payload = fg_buf_slice(&payload);
+    message->call.done = on_reply;
+    fg_peer_send(message->sender->config.peer,
+                 &message->call); /* it may be answered and gone by now */
+    fg_buf_done(&head);
+    fg_buf_done(&payload);
+}
+
+static void send_next(struct sender *sender)
+{
+    struct message *message;
+
+    while ((message = take(sender)) != NULL)
+        send_message(message);
+}
+
+static bool collects(struct sender *sender)
+{
+    bool collects;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    collects = sender->first != NULL;
+    (void)pthread_mutex_unlock(&sender->lock);
+    return collects;
+}
+
+/* What has to leave at once leaves; somebody looks after the rest. */
+static void send_or_collect(struct sender *sender)
+{
+    send_next(sender);
+    if (sender->config.on_collect != NULL && collects(sender))
+        sender->config.on_collect(sender->config.on_collect_arg);
+}
+
+bool sender_look(struct sender *sender)
+{
+    send_next(sender);
+    return collects(sender);
+}
+
+void sender_send(struct sender *sender, struct sender_item *item)
+{
+    bool stopped, silent, full;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    stopped = sender->stopped;
+    silent = sender->under_way > 0 && sender_is_silent(sender);
+    /* An empty queue takes anything: what is larger than the limit must get out some day. */
+    full = sender->queued_bytes > 0 &&
+           sender->queued_bytes + item_bytes(item) > sender->config.queue_max_bytes;
+    if (!stopped && !silent && !full)
+        add(sender, item);
+    (void)pthread_mutex_unlock(&sender->lock);
+    if (stopped)
+        fail(item, FG_E_UNAVAILABLE, "server is stopping");
+    else if (silent)
+        fail(item, FG_E_UNAVAILABLE, "ingester does not answer");
+    else if (full)
+        fail(item, FG_E_LIMIT, "ingester is busy: too many profiles wait for it, try again");
+    else
+        send_or_collect(sender);
+}
+
+bool sender_cancel(struct sender *sender, struct sender_item *item)
+{
+    bool waits;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    waits = item->waits;
+    if (waits)
+        take_out(sender, item);
+    (void)pthread_mutex_unlock(&sender->lock);
+    return waits;
+}
+
+void sender_stop(struct sender *sender)
+{
+    struct sender_item *items;
+
+    (void)pthread_mutex_lock(&sender->lock);
+    sender->stopped = true;
+    items = take_all(sender);
+    (void)pthread_mutex_unlock(&sender->lock);
+    fail_all(items, FG_E_UNAVAILABLE, "server is stopping");
+}

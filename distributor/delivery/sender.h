@@ -1,0 +1,91 @@
+/*
+ * Sends batches to one ingester. When no message is under way a batch leaves at once; else batches
+ * collect, and leave together when a message was answered, when they are enough for one of their
+ * own, or when the answer takes long (SENDER_COLLECT_NS): the busier the ingester is, the less a
+ * batch costs both sides. A message is under one revision of the ring.
+ *
+ * An ingester that does not answer (fg_peer_is_bad()) keeps nobody waiting: one message at a time
+ * finds out whether it is back, and what comes meanwhile, or was waiting, fails at once.
+ *
+ * Thread: any; locked inside.
+ */
+#ifndef FG_DISTRIBUTOR_DELIVERY_SENDER_H
+#define FG_DISTRIBUTOR_DELIVERY_SENDER_H
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
+#include "common/base/hash.h"
+#include "common/base/time.h"
+#include "common/rpc/rpc.h"
+
+/*
+ * A batch for one service. The owner fills the upper part and keeps the whole until done(), which
+ * is called on whatever thread the answer arrived on and must not block.
+ */
+struct sender_item {
+    char *tenant, *service;
+    struct fg_slice batch; /* as fg_batch_encode() makes it */
+    uint16_t shard;        /* of all its profiles */
+    uint64_t revision; /* of the ring, under which the ingester is its owner; 0: there is none */
+    int64_t deadline_mono_ns;
+    void (*done)(struct sender_item *item);
+
+    enum fg_code code; /* FG_OK, or that of err */
+    struct fg_err err;
+    uint64_t newest;   /* revision that the ingester knows; 0: it did not say */
+    uint64_t start_id; /* of the ingester's run */
+    uint32_t stored, duplicates;
+    uint32_t *undefined; /* stacks the ingester lacks: then nothing was stored; owned by the item */
+    size_t n_undefined;
+
+    /* Internal. */
+    struct sender_item *next, *previous;
+    bool waits;
+};
+
+struct sender;
+
+/* What an item takes beside its batch, for the queue's limit. */
+enum { SENDER_ITEM_BYTES = 1024 };
+
+struct sender_config {
+    struct fg_peer *peer;      /* borrowed */
+    struct fg_clock *clock;    /* borrowed; of the items' deadlines */
+    const struct fg_id *store; /* that the ingester is to have; NULL: any */
+    uint64_t queue_max_bytes;  /* of items waiting */
+    unsigned messages_max;     /* under way at a time */
+    /* Batches collect: sender_look() SENDER_COLLECT_NS later, and again as long as it says so. Must
+     * not block. NULL: nobody looks, and they wait for the answer. */
+    void (*on_collect)(void *arg);
+    void *on_collect_arg;
+};
+
+/* An answer that has not come by then takes long. */
+#define SENDER_COLLECT_NS (20 * FG_MS_NS)
+
+struct sender *sender_create(const struct sender_config *config);
+
+/* done() says how it went: FG_E_LIMIT when the queue is full, what the ingester said, or what
+ * became of the call. */
+void sender_send(struct sender *sender, struct sender_item *item);
+
+/* Sends what has waited long enough. Does more wait? */
+bool sender_look(struct sender *sender);
+
+/* Takes back an item that was sent and is not done. true: it waited still, is the caller's again,
+ * and done() is not called. */
+bool sender_cancel(struct sender *sender, struct sender_item *item);
+
+/* Does the ingester not answer, by the last calls? What it knows matters to nobody meanwhile. */
+bool sender_is_silent(const struct sender *sender);
+
+/* Ends the sending: what waits is done, FG_E_UNAVAILABLE. Before the peer is destroyed. */
+void sender_stop(struct sender *sender);
+
+/* Nothing waits or is under way, and nothing touches the peer any more. */
+bool sender_is_idle(struct sender *sender);
+
+/* When it is idle, or the peer was destroyed. NULL is fine. */
+void sender_destroy(struct sender *sender);
+
+#endif

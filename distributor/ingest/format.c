@@ -1,0 +1,86 @@
+#include "distributor/ingest/format.h"
+
+#include "distributor/labels.h"
+
+enum fg_code ingest_too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
+}
+
+/* Later ones win when the set is sorted, so the client's come last. */
+enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const char *app_label,
+                           const char *profile_name, struct fg_labels *ret_labels,
+                           struct fg_err *err)
+{
+    const struct fg_labels *sent = &ingest->name.labels;
+    struct fg_label *items = fg_arena_new(ingest->arena, struct fg_label, sent->count + 4);
+    bool own_service = fg_labels_get(sent, FG_LABEL_SERVICE).len > 0;
+    size_t n = 0;
+
+    if (items == NULL)
+        return ingest_too_large(err);
+    if (!own_service)
+        items[n++] = (struct fg_label){FG_LIT(FG_LABEL_SERVICE), app};
+    else if (app_label != NULL)
+        items[n++] = (struct fg_label){fg_cstr(app_label), app};
+    items[n++] = (struct fg_label){FG_LIT("pyroscope_spy"), ingest->spy};
+    if (profile_name != NULL)
+        items[n++] = (struct fg_label){FG_LIT(FG_LABEL_NAME), fg_cstr(profile_name)};
+    if (sent->count > 0)
+        memcpy(items + n, sent->items, sent->count * sizeof *items);
+    return series_labels(&(struct fg_labels){items, n + sent->count},
+                         &ingest->upload.limits->values, ingest->arena, ret_labels, err);
+}
+
+struct fg_upload ingest_upload(struct ingest *ingest, struct fg_labels labels)
+{
+    int64_t duration_ns = 0;
+
+    if (ingest->until_ns > ingest->from_ns &&
+        __builtin_sub_overflow(ingest->until_ns, ingest->from_ns, &duration_ns))
+        duration_ns = 0;
+    return (struct fg_upload){
+        .labels = labels,
+        .time_ns = ingest->from_ns,
+        .duration_ns = duration_ns,
+        .limits = ingest->upload.decode_limits,
+        .rules = &ingest->upload.rules,
+    };
+}
+
+enum fg_code ingest_inflate_part(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
+{
+    uint64_t max = ingest->upload.limits->values.max_profile_size_bytes;
+
+    if (workspace_inflate(ingest->space, fg_coding_sniff(*body), max, body, err) == FG_OK) {
+        ingest->upload.counts.inflated_bytes += body->len;
+        return FG_OK;
+    }
+    if (err->code == FG_E_TOO_LARGE)
+        return fg_fail(err, FG_E_DECODE,
+                       "decompressed size exceeds maximum allowed size of %llu bytes "
+                       "(limits.max_profile_size_bytes)",
+                       (unsigned long long)max);
+    return err->code;
+}
+
+enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
+{
+    return ingest_inflate_part(ingest, body, err) == FG_OK
+               ? upload_admit(&ingest->upload, body->len, err)
+               : err->code;
+}
+
+enum fg_code ingest_profile_error(struct fg_err *err)
+{
+    if (err->code == FG_E_DECODE || err->code == FG_E_TOO_LARGE) {
+        err->code = FG_E_DECODE;
+        return fg_wrap(err, "parsing IngestInput-pprof failed");
+    }
+    if (err->code == FG_E_INVALID) {
+        err->code = FG_E_DECODE;
+        return fg_wrap(err, "pushing IngestInput-pprof failed push series with index 0 and id  "
+                            "failed: invalid_argument");
+    }
+    return err->code;
+}

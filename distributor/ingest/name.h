@@ -1,0 +1,39 @@
+/*
+ * The `name` of /ingest: app.name{key=value,key2=value2}, no quotes around values (ingest.md, 2.2).
+ */
+#ifndef FG_DISTRIBUTOR_INGEST_NAME_H
+#define FG_DISTRIBUTOR_INGEST_NAME_H
+
+#include "common/base/arena.h"
+#include "common/base/err.h"
+#include "common/labels/labels.h"
+
+struct app_name {
+    struct fg_slice app; /* before the brace, trimmed; or what a key __name__ said */
+    struct fg_labels
+        labels; /* as sent, later of equal keys last; without keys beginning with "__" */
+};
+
+/*
+ * Slices live in the arena. FG_E_INVALID: "name: …" as Pyroscope says it. A last pair that is not
+ * closed is dropped, as Pyroscope does.
+ */
+enum fg_code app_name_parse(struct fg_slice text, struct fg_arena *arena, struct app_name *ret_name,
+                            struct fg_err *err) fg_must_check;
+
+/*
+ * What the text formats take from the app's name: the part after the last dot names the kind of
+ * profile and is cut off; no dot means cpu (ingest.md, 2.2, the table).
+ */
+struct app_kind {
+    struct fg_slice app; /* without the suffix */
+    const char *name;    /* __name__ */
+    const char *type, *unit;
+    bool timed; /* values are samples, to be multiplied with the period */
+};
+
+/* FG_E_INVALID: unknown profile type. sample_rate 0: samples stay counts. */
+enum fg_code app_kind_parse(struct fg_slice app, uint32_t sample_rate, struct app_kind *ret_kind,
+                            struct fg_err *err) fg_must_check;
+
+#endif

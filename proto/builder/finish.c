@@ -1,0 +1,330 @@
+/* The end: relabelling rules, sample types that stay, and profiles in normal form. */
+#include "proto/builder/impl.h"
+
+/* rules NULL: none. */
+static enum fg_code relabel(struct fg_builder *builder, const struct fg_upload *upload,
+                            const struct fg_relabel *rules, struct fg_labels *labels,
+                            bool *ret_kept, struct fg_err *err)
+{
+    *ret_kept = true;
+    return rules == NULL ? FG_OK
+                         : fg_relabel_apply(rules, builder->arena, &upload->rules->work, labels,
+                                            ret_kept, err);
+}
+
+static void row_drop(struct fg_builder *builder, uint32_t number)
+{
+    struct row *row = &builder->rows[number];
+    struct group *group = &builder->groups[row->group];
+
+    group->n_rows--;
+    group->n_links -= row->link != NO_LINK;
+    row->group = NO_GROUP;
+}
+
+/* ---- sample types ---- */
+
+static enum fg_code type_keep(struct fg_builder *builder, const struct fg_upload *upload,
+                              const struct fg_value_type *type, bool *ret_kept, struct fg_err *err)
+{
+    size_t count = upload->labels.count;
+    struct fg_labels labels = {fg_arena_new(builder->arena, struct fg_label, count + 2), count + 2};
+
+    if (labels.items == NULL)
+        return builder_too_large(err);
+    if (count > 0)
+        memcpy(labels.items, upload->labels.items, count * sizeof *labels.items);
+    labels.items[count] = (struct fg_label){FG_LIT(FG_LABEL_TYPE), type->type};
+    labels.items[count + 1] = (struct fg_label){FG_LIT(FG_LABEL_UNIT), type->unit};
+    fg_labels_sort(&labels);
+    return relabel(builder, upload, upload->rules->types, &labels, ret_kept, err);
+}
+
+/* Moves the values that stay together; a row that has nothing but zeros left goes. */
+static void rows_keep_types(struct fg_builder *builder, const bool *kept)
+{
+    uint32_t n_types = builder->batch->n_types;
+    int64_t *to = builder->values;
+
+    for (uint32_t r = 0; r < builder->n_rows; r++) {
+        const int64_t *from = builder->values + (size_t)r * n_types;
+        bool any = false;
+
+        for (uint32_t t = 0; t < n_types; t++) {
+            if (!kept[t])
+                continue;
+            any |= from[t] != 0;
+            *to++ = from[t];
+        }
+        if (!any)
+            row_drop(builder, r);
+    }
+}
+
+static enum fg_code drop_types(struct fg_builder *builder, const bool *kept, uint32_t n_kept,
+                               struct fg_err *err)
+{
+    struct fg_batch *batch = builder->batch;
+    struct fg_value_type *types = fg_arena_new(builder->arena, struct fg_value_type, n_kept);
+    uint32_t n = 0;
+
+    if (types == NULL)
+        return builder_too_large(err);
+    rows_keep_types(builder, kept);
+    for (uint32_t t = 0; t < batch->n_types; t++)
+        if (kept[t])
+            types[n++] = batch->types[t];
+    builder->counts->types_dropped += batch->n_types - n;
+    /* A batch has a type, also where no sample is left to have a value of it. */
+    if (n > 0) {
+        batch->types = types;
+        batch->n_types = n;
+    }
+    return FG_OK;
+}
+
+static enum fg_code choose_types(struct fg_builder *builder, const struct fg_upload *upload,
+                                 struct fg_err *err)
+{
+    const struct fg_batch *batch = builder->batch;
+    bool kept[FG_BATCH_TYPES_MAX] = {false};
+    uint32_t n_kept = 0;
+
+    fg_assert(batch->n_types <= FG_BATCH_TYPES_MAX);
+    for (uint32_t t = 0; t < batch->n_types; t++) {
+        if (type_keep(builder, upload, &batch->types[t], &kept[t], err) != FG_OK)
+            return err->code;
+        n_kept += kept[t];
+    }
+    return n_kept == batch->n_types ? FG_OK : drop_types(builder, kept, n_kept, err);
+}
+
+/* ---- labels ---- */
+
+/* The upload's labels and the group's: of equal names the upload's wins, which comes last. */
+static enum fg_code join_labels(struct fg_builder *builder, const struct fg_upload *upload,
+                                struct group *group, struct fg_err *err)
+{
+    size_t count = upload->labels.count + group->labels.count;
+    struct fg_labels joined = {fg_arena_new(builder->arena, struct fg_label, count), count};
+
+    if (joined.items == NULL)
+        return builder_too_large(err);
+    if (group->labels.count > 0)
+        memcpy(joined.items, group->labels.items, group->labels.count * sizeof *joined.items);
+    if (upload->labels.count > 0)
+        memcpy(joined.items + group->labels.count, upload->labels.items,
+               upload->labels.count * sizeof *joined.items);
+    fg_labels_sort(&joined);
+    group->joined = joined;
+    return FG_OK;
+}
+
+/* The labels that a group's profile is stored with, or none: false in *ret_kept. */
+static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_upload *upload,
+                                  struct group *group, bool *ret_kept, struct fg_err *err)
+{
+    const struct fg_relabel *rules = upload->rules == NULL ? NULL : upload->rules->labels;
+
+    if (join_labels(builder, upload, group, err) != FG_OK ||
+        relabel(builder, upload, rules, &group->joined, ret_kept, err) != FG_OK)
+        return err->code;
+    if (!*ret_kept)
+        return FG_OK;
+    fg_labels_remove(&group->joined, FG_LIT(FG_LABEL_DELTA));
+    fg_labels_remove(&group->joined, FG_LIT(FG_LABEL_ORDER));
+    return fg_labels_check(&group->joined, &upload->limits, err);
+}
+
+/* The first group with the same labels as this one, itself if there is none before it. */
+static enum fg_code find_equal(struct fg_builder *builder, struct fg_map *joined, uint32_t number,
+                               struct fg_err *err)
+{
+    struct group *group = &builder->groups[number];
+    uint64_t hash = fg_id_table(fg_labels_hash(&group->joined));
+    struct fg_map_walk walk;
+
+    group->into = number;
+    for (uint32_t i = fg_map_first(joined, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(joined, &walk))
+        if (fg_labels_cmp(&builder->groups[i].joined, &group->joined) == 0)
+            group->into = i;
+    if (group->into == number && !fg_map_add_in(joined, builder->arena, hash, number))
+        return builder_too_large(err);
+    return FG_OK;
+}
+
+/* Where the samples of each group go. *ret_move: not all stay where they are. */
+static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_upload *upload,
+                                  bool *ret_move, struct fg_err *err)
+{
+    struct fg_map joined = {0};
+    bool kept = false;
+
+    for (uint32_t g = 0; g < builder->n_groups; g++) {
+        struct group *group = &builder->groups[g];
+
+        if (group->n_rows == 0)
+            continue;
+        if (settle_labels(builder, upload, group, &kept, err) != FG_OK)
+            return err->code;
+        if (!kept) {
+            group->into = NO_GROUP;
+            builder->counts->profiles_dropped++;
+        } else if (find_equal(builder, &joined, g, err) != FG_OK) {
+            return err->code;
+        }
+        *ret_move |= group->into != g;
+    }
+    return FG_OK;
+}
+
+/* To the group's new place: into the row that is there already, or as it is. */
+static enum fg_code row_move(struct fg_builder *builder, uint32_t number, struct fg_err *err)
+{
+    struct row *row = &builder->rows[number];
+    uint32_t to = builder->groups[row->group].into;
+    struct group *into = &builder->groups[to];
+    const struct fg_link *link = row->link == NO_LINK ? NULL : &builder->links[row->link];
+    uint32_t there = builder_row_find(builder, to, row->stack, link);
+
+    row_drop(builder, number);
+    if (there != NO_ROW)
+        return builder_row_sum(builder, there,
+                               builder->values + (size_t)number * builder->batch->n_types, err);
+    into->n_rows++;
+    into->n_links += link != NULL;
+    row->group = to;
+    return builder_row_index(builder, number) ? FG_OK : builder_too_large(err);
+}
+
+static enum fg_code move_rows(struct fg_builder *builder, struct fg_err *err)
+{
+    for (uint32_t r = 0; r < builder->n_rows; r++) {
+        uint32_t group = builder->rows[r].group;
+
+        if (group == NO_GROUP || builder->groups[group].into == group)
+            continue;
+        if (builder->groups[group].into == NO_GROUP)
+            row_drop(builder, r);
+        else if (row_move(builder, r, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* ---- profiles ---- */
+
+static enum fg_code profile_start(struct fg_builder *builder, const struct fg_upload *upload,
+                                  int64_t period, const struct group *group,
+                                  struct fg_profile *profile, struct fg_err *err)
+{
+    size_t n_values = (size_t)group->n_rows * builder->batch->n_types;
+
+    *profile = (struct fg_profile){
+        .labels = group->joined,
+        .time_ns = upload->time_ns,
+        .duration_ns = upload->duration_ns,
+        .period = period,
+        .stacks = fg_arena_alloc(builder->arena, group->n_rows * sizeof *profile->stacks),
+        .values = fg_arena_alloc(builder->arena, n_values * sizeof *profile->values),
+        .links = fg_arena_alloc(builder->arena, group->n_links * sizeof *profile->links),
+    };
+    if (profile->stacks == NULL || profile->values == NULL || profile->links == NULL)
+        return builder_too_large(err);
+    return FG_OK;
+}
+
+/* Row by row into the columns of its profile. */
+static void fill(struct fg_builder *builder, const uint32_t *profile_of)
+{
+    struct fg_batch *batch = builder->batch;
+
+    for (uint32_t r = 0; r < builder->n_rows; r++) {
+        const struct row *row = &builder->rows[r];
+        struct fg_profile *profile;
+        uint32_t n;
+
+        if (row->group == NO_GROUP)
+            continue;
+        profile = &batch->profiles[profile_of[row->group]];
+        n = profile->n_samples++;
+        profile->stacks[n] = row->stack;
+        for (uint32_t t = 0; t < batch->n_types; t++)
+            profile->values[(size_t)t * builder->groups[row->group].n_rows + n] =
+                builder->values[(size_t)r * batch->n_types + t];
+        if (row->link != NO_LINK) {
+            profile->links[profile->n_links] = builder->links[row->link];
+            profile->links[profile->n_links++].sample = n;
+        }
+    }
+}
+
+/*
+ * Leaves out the stacks that no profile has any more: what a rule drops should not reach the
+ * ingester's disk by way of the definitions.
+ */
+static enum fg_code drop_stacks(struct fg_builder *builder, struct fg_err *err)
+{
+    struct fg_batch *batch = builder->batch;
+    uint32_t *numbers = fg_arena_new(builder->arena, uint32_t, batch->n_stacks);
+    uint32_t n = 0;
+
+    if (numbers == NULL)
+        return builder_too_large(err);
+    for (uint32_t p = 0; p < batch->n_profiles; p++)
+        for (uint32_t i = 0; i < batch->profiles[p].n_samples; i++)
+            numbers[batch->profiles[p].stacks[i]] = 1;
+    for (uint32_t s = 0; s < batch->n_stacks; s++) {
+        if (numbers[s] == 0)
+            continue;
+        batch->stacks[n] = batch->stacks[s];
+        numbers[s] = n++;
+    }
+    batch->n_stacks = n;
+    for (uint32_t p = 0; p < batch->n_profiles; p++)
+        for (uint32_t i = 0; i < batch->profiles[p].n_samples; i++)
+            batch->profiles[p].stacks[i] = numbers[batch->profiles[p].stacks[i]];
+    return FG_OK;
+}
+
+static enum fg_code make_profiles(struct fg_builder *builder, const struct fg_upload *upload,
+                                  int64_t period, struct fg_err *err)
+{
+    struct fg_batch *batch = builder->batch;
+    uint32_t *profile_of = fg_arena_new(builder->arena, uint32_t, builder->n_groups);
+
+    batch->profiles = fg_arena_new(builder->arena, struct fg_profile, builder->n_groups);
+    if (batch->profiles == NULL || profile_of == NULL)
+        return builder_too_large(err);
+    for (uint32_t g = 0; g < builder->n_groups; g++) {
+        if (builder->groups[g].n_rows == 0)
+            continue;
+        profile_of[g] = batch->n_profiles;
+        if (profile_start(builder, upload, period, &builder->groups[g],
+                          &batch->profiles[batch->n_profiles++], err) != FG_OK)
+            return err->code;
+    }
+    fill(builder, profile_of);
+    return FG_OK;
+}
+
+enum fg_code fg_builder_finish(struct fg_builder *builder, const struct fg_upload *upload,
+                               int64_t period, struct fg_err *err)
+{
+    const struct fg_decode_counts *counts = builder->counts, before = *counts;
+    bool move = false;
+
+    if (upload->rules != NULL && upload->rules->types != NULL &&
+        choose_types(builder, upload, err) != FG_OK)
+        return err->code;
+    /* Also two groups that differed only in what the upload overrides are one profile. */
+    if (settle_groups(builder, upload, &move, err) != FG_OK ||
+        (move && move_rows(builder, err) != FG_OK) ||
+        make_profiles(builder, upload, period, err) != FG_OK)
+        return err->code;
+    if (counts->profiles_dropped == before.profiles_dropped &&
+        counts->types_dropped == before.types_dropped)
+        return FG_OK;
+    return drop_stacks(builder, err);
+}

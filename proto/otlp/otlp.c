@@ -1,0 +1,778 @@
+#include "proto/otlp/otlp.h"
+
+#include "common/base/time.h"
+#include "proto/otlp/dict.h"
+#include "proto/otlp/json.h"
+
+#include <stdlib.h>
+
+enum {
+    /*
+     * A profile may have a dozen bytes, but making a batch of it, and storing that, takes
+     * microseconds. So many of them in a request would have 250 bytes each even in the largest
+     * that is accepted by default.
+     */
+    BATCHES_MAX = 65536,
+    JSON_GROWTH = 4, /* the binary form is at most so much larger, see otlp_json.h */
+};
+
+static const int64_t default_duration_ns = 10 * FG_SECOND_NS;
+
+/* Where a sample stands, and what it is sorted by. */
+struct sample_ref {
+    struct fg_slice bytes;
+    uint32_t service; /* number in the dictionary, or OTLP_NO_SERVICE: the resource's */
+    uint32_t number;
+};
+
+/* A sample as it was read; its labels are the decoder's. */
+struct sample {
+    uint64_t stack, link;
+    int64_t value;
+    size_t n_values, n_timestamps;
+};
+
+/* A profile without its samples. */
+struct profile {
+    struct fg_slice name; /* __name__ */
+    struct fg_value_type type, period_type;
+    int64_t time_ns, duration_ns, period;
+    int64_t factor; /* of values */
+};
+
+struct decoder {
+    const struct fg_otlp_request *request;
+    struct fg_arena *arena;
+    fg_batch_sink sink;
+    void *arg;
+    struct fg_decode_counts *counts;
+    struct otlp_dict dict;
+    struct fg_otlp_result result;
+    struct fg_err first; /* why the first was rejected */
+    uint32_t n_batches;
+    bool sink_failed;
+
+    /* Of the resource and the scope at hand. */
+    struct fg_labels resource, series; /* sorted; series: with those of the scope */
+    struct fg_slice service;
+    uint32_t service_number; /* in the dictionary, where it names that one too */
+    struct fg_err fault;     /* what is wrong with their labels, when its code is not FG_OK */
+
+    struct profile profile;
+    struct sample_ref *samples;
+    uint32_t n_samples;
+
+    /* Of the sample at hand, kept for the next. */
+    struct fg_label *labels;
+    uint32_t n_labels, cap_labels;
+    uint32_t sample_service;
+
+    /* Labels of the sample before, as they came, and their group. */
+    struct fg_label *group_labels;
+    uint32_t n_group_labels, cap_group_labels;
+    uint32_t group;
+    bool has_group;
+};
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "request needs more memory than decoding may use");
+}
+
+/* The next field with that tag; false at the end, or when the rest is bad. */
+static bool next_field(struct fg_cur *cur, uint64_t wanted, struct fg_slice *ret_field)
+{
+    while (fg_cur_more(cur)) {
+        uint64_t tag = fg_cur_varint(cur);
+
+        if (tag == wanted) {
+            *ret_field = fg_cur_lenbytes(cur);
+            return !cur->bad;
+        }
+        fg_pb_skip(cur, tag);
+    }
+    return false;
+}
+
+/* ---- samples ---- */
+
+static void add_values(struct fg_slice packed, struct sample *sample, bool *overflow,
+                       struct fg_cur *outer)
+{
+    struct fg_cur cur = fg_cur(packed);
+
+    while (fg_cur_more(&cur)) {
+        int64_t value = (int64_t)fg_cur_varint(&cur);
+
+        *overflow |= __builtin_add_overflow(sample->value, value, &sample->value);
+        sample->n_values++;
+    }
+    if (cur.bad)
+        fg_cur_fail(outer);
+}
+
+/* Labels of the sample, but its service, which is remembered. */
+static enum fg_code add_attributes(struct decoder *decoder, struct fg_slice packed,
+                                   struct fg_err *err)
+{
+    uint32_t max = decoder->request->upload.limits.sample_labels_max;
+    struct fg_cur cur = fg_cur(packed);
+
+    while (fg_cur_more(&cur)) {
+        uint64_t index = fg_cur_varint(&cur);
+        const struct otlp_attribute *attribute;
+
+        if (cur.bad)
+            return fg_fail(err, FG_E_DECODE, "attribute indices cut short");
+        attribute = fg_otlp_attribute(&decoder->dict, index, err);
+        if (attribute == NULL)
+            return err->code;
+        if (attribute->label.name.len == 0 || attribute->label.value.len == 0)
+            continue;
+        if (attribute->service != OTLP_NO_SERVICE) {
+            decoder->sample_service = attribute->service;
+            continue;
+        }
+        if (max != 0 && decoder->n_labels == max)
+            return fg_fail(err, FG_E_INVALID,
+                           "profile exceeds the sample labels limit "
+                           "(max_profile_stacktrace_sample_labels, limit: %u)",
+                           max);
+        if (!fg_arena_grow(decoder->arena, &decoder->labels, decoder->n_labels, 1,
+                           &decoder->cap_labels, sizeof *decoder->labels))
+            return too_large(err);
+        decoder->labels[decoder->n_labels++] = attribute->label;
+    }
+    return FG_OK;
+}
+
+static enum fg_code read_sample(struct decoder *decoder, struct fg_slice in, struct sample *sample,
+                                struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    bool overflow = false;
+
+    *sample = (struct sample){0};
+    decoder->n_labels = 0;
+    decoder->sample_service = decoder->service_number;
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(OTLP_SAMPLE_STACK, FG_PB_VARINT):
+            sample->stack = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(OTLP_SAMPLE_LINK, FG_PB_VARINT):
+            sample->link = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(OTLP_SAMPLE_ATTRIBUTES, FG_PB_LEN):
+        case FG_PB_TAG(OTLP_SAMPLE_ATTRIBUTES, FG_PB_VARINT):
+            if (add_attributes(decoder, fg_pb_varints(&cur, tag), err) != FG_OK)
+                return err->code;
+            break;
+        case FG_PB_TAG(OTLP_SAMPLE_VALUES, FG_PB_LEN):
+        case FG_PB_TAG(OTLP_SAMPLE_VALUES, FG_PB_VARINT):
+            add_values(fg_pb_varints(&cur, tag), sample, &overflow, &cur);
+            break;
+        case FG_PB_TAG(OTLP_SAMPLE_TIMESTAMPS, FG_PB_LEN):
+            sample->n_timestamps += fg_cur_lenbytes(&cur).len / sizeof(uint64_t);
+            break;
+        case FG_PB_TAG(OTLP_SAMPLE_TIMESTAMPS, FG_PB_I64):
+            (void)fg_cur_le64(&cur);
+            sample->n_timestamps++;
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "cannot be read");
+    if (sample->n_values == 0)
+        sample->value = (int64_t)sample->n_timestamps;
+    if (overflow || __builtin_mul_overflow(sample->value, decoder->profile.factor, &sample->value))
+        return fg_fail(err, FG_E_INVALID, "value exceeds 64 bits");
+    return FG_OK;
+}
+
+/* Are the sample's labels those of the one before? Then they are the same entries. */
+static bool same_group(const struct decoder *decoder)
+{
+    return decoder->has_group && decoder->n_labels == decoder->n_group_labels &&
+           (decoder->n_labels == 0 || memcmp(decoder->labels, decoder->group_labels,
+                                             decoder->n_labels * sizeof *decoder->labels) == 0);
+}
+
+static enum fg_code find_group(struct decoder *decoder, struct fg_builder *builder,
+                               struct fg_err *err)
+{
+    struct fg_labels labels = {decoder->labels, decoder->n_labels};
+
+    if (same_group(decoder))
+        return FG_OK;
+    if (!fg_arena_grow(decoder->arena, &decoder->group_labels, 0, decoder->n_labels,
+                       &decoder->cap_group_labels, sizeof *decoder->group_labels))
+        return too_large(err);
+    if (labels.count > 0)
+        memcpy(decoder->group_labels, labels.items, labels.count * sizeof *labels.items);
+    decoder->n_group_labels = decoder->n_labels;
+    fg_labels_sort(&labels);
+    decoder->has_group = fg_builder_group(builder, &labels, &decoder->group, err) == FG_OK;
+    return decoder->has_group ? FG_OK : err->code;
+}
+
+static enum fg_code keep_sample(struct decoder *decoder, struct fg_builder *builder,
+                                const struct sample *sample, struct fg_err *err)
+{
+    struct fg_link link = {0};
+    bool linked = false;
+
+    if (fg_otlp_link(&decoder->dict, sample->link, &link, &linked, err) != FG_OK ||
+        find_group(decoder, builder, err) != FG_OK)
+        return err->code;
+    return fg_builder_sample(builder, decoder->group, fg_otlp_stack(&decoder->dict, sample->stack),
+                             linked ? &link : NULL, &sample->value, err);
+}
+
+/* ---- samples of one service ---- */
+
+static struct fg_slice service_of(const struct decoder *decoder, const struct sample_ref *ref)
+{
+    return ref->service == OTLP_NO_SERVICE ? decoder->service
+                                           : decoder->dict.services[ref->service];
+}
+
+static int order_by_service(const void *left, const void *right)
+{
+    const struct sample_ref *a = left, *b = right;
+    int order = (a->service > b->service) - (a->service < b->service);
+
+    return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
+}
+
+static enum fg_code count_samples(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    uint32_t max = decoder->request->upload.limits.samples_max;
+    struct fg_cur cur = fg_cur(in);
+    struct fg_slice sample;
+    size_t count = 0;
+
+    while (next_field(&cur, FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN), &sample))
+        count++;
+    if (count > (max != 0 ? max : UINT32_MAX))
+        return fg_fail(err, FG_E_INVALID,
+                       "profile exceeds the samples count limit (max_profile_stacktrace_samples, "
+                       "actual: %zu, limit: %u)",
+                       count, max);
+    decoder->samples = fg_arena_alloc(decoder->arena, count * sizeof *decoder->samples);
+    return decoder->samples == NULL ? too_large(err) : FG_OK;
+}
+
+/* All samples of the profile, those of one service together. */
+static enum fg_code find_samples(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    struct fg_slice bytes;
+    struct sample sample;
+
+    if (count_samples(decoder, in, err) != FG_OK)
+        return err->code;
+    decoder->n_samples = 0;
+    decoder->labels = NULL;
+    decoder->cap_labels = 0;
+    while (next_field(&cur, FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN), &bytes)) {
+        uint32_t number = decoder->n_samples++;
+
+        decoder->samples[number] = (struct sample_ref){bytes, OTLP_NO_SERVICE, number};
+        if (decoder->dict.n_services == 0)
+            continue;
+        if (read_sample(decoder, bytes, &sample, err) != FG_OK)
+            return fg_wrap(err, "sample %u", number);
+        decoder->samples[number].service = decoder->sample_service;
+    }
+    if (decoder->dict.n_services > 0)
+        qsort(decoder->samples, decoder->n_samples, sizeof *decoder->samples, order_by_service);
+    return FG_OK;
+}
+
+/* Samples [from, to) are of one service. */
+struct span {
+    uint32_t from, to;
+};
+
+static struct span next_service(const struct decoder *decoder, uint32_t from)
+{
+    struct span span = {from, from + 1};
+
+    while (span.to < decoder->n_samples &&
+           decoder->samples[span.to].service == decoder->samples[from].service)
+        span.to++;
+    return span;
+}
+
+/* ---- batches ---- */
+
+/* The series' labels, the caller's, and what we say of every profile, which counts most. */
+static enum fg_code batch_labels(struct decoder *decoder, struct fg_slice service,
+                                 struct fg_labels *ret_labels, struct fg_err *err)
+{
+    const struct fg_labels *extra = &decoder->request->upload.labels;
+    const struct fg_label own[] = {
+        {FG_LIT("__otel__"), FG_LIT("true")},
+        {FG_LIT(FG_LABEL_NAME), decoder->profile.name},
+        {FG_LIT(FG_LABEL_SERVICE), service},
+    };
+    size_t count = decoder->series.count + extra->count + FG_COUNT(own);
+    struct fg_label *items = fg_arena_new(decoder->arena, struct fg_label, count);
+
+    if (items == NULL)
+        return too_large(err);
+    if (decoder->series.count > 0)
+        memcpy(items, decoder->series.items, decoder->series.count * sizeof *items);
+    if (extra->count > 0)
+        memcpy(items + decoder->series.count, extra->items, extra->count * sizeof *items);
+    memcpy(items + count - FG_COUNT(own), own, sizeof own);
+    *ret_labels = (struct fg_labels){items, count};
+    return FG_OK;
+}
+
+/* What is wrong with the sample besides is found when it is added. */
+static uint64_t stack_of(struct fg_slice sample)
+{
+    struct fg_cur cur = fg_cur(sample);
+    uint64_t stack = 0;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(OTLP_SAMPLE_STACK, FG_PB_VARINT))
+            stack = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    return stack;
+}
+
+/* The locations of all stacks have to be there before the builder can give any of them an id. */
+static enum fg_code use_stacks(struct decoder *decoder, struct span span, struct fg_err *err)
+{
+    for (uint32_t i = span.from; i < span.to; i++)
+        if (fg_otlp_use_stack(&decoder->dict, stack_of(decoder->samples[i].bytes), err) != FG_OK)
+            return fg_wrap(err, "sample %u", decoder->samples[i].number);
+    return FG_OK;
+}
+
+static enum fg_code add_samples(struct decoder *decoder, struct fg_builder *builder,
+                                struct span span, struct fg_err *err)
+{
+    struct sample sample;
+
+    for (uint32_t i = span.from; i < span.to; i++)
+        if (read_sample(decoder, decoder->samples[i].bytes, &sample, err) != FG_OK ||
+            keep_sample(decoder, builder, &sample, err) != FG_OK)
+            return fg_wrap(err, "sample %u", decoder->samples[i].number);
+    return FG_OK;
+}
+
+static enum fg_code build_batch(struct decoder *decoder, struct span span, struct fg_batch *batch,
+                                struct fg_err *err)
+{
+    struct fg_upload upload = decoder->request->upload;
+    struct fg_slice service = service_of(decoder, &decoder->samples[span.from]);
+    struct fg_builder *builder;
+
+    upload.time_ns = decoder->profile.time_ns;
+    upload.duration_ns = decoder->profile.duration_ns;
+    fg_otlp_dict_start(&decoder->dict, batch);
+    if (batch_labels(decoder, service, &upload.labels, err) != FG_OK ||
+        use_stacks(decoder, span, err) != FG_OK)
+        return err->code;
+    builder = fg_builder_create(decoder->arena, &upload.limits, batch, decoder->counts);
+    if (builder == NULL)
+        return too_large(err);
+    if (fg_builder_hash_locations(builder, err) != FG_OK ||
+        fg_builder_reserve(builder, span.to - span.from, err) != FG_OK ||
+        fg_otlp_build_stacks(&decoder->dict, builder, err) != FG_OK ||
+        add_samples(decoder, builder, span, err) != FG_OK)
+        return err->code;
+    return fg_builder_finish(builder, &upload, decoder->profile.period, err);
+}
+
+/* What is made on the way goes with the batch. */
+static enum fg_code decode_batch(struct decoder *decoder, struct span span, struct fg_err *err)
+{
+    struct fg_arena_mark mark = fg_arena_mark(decoder->arena);
+    struct fg_batch batch = {
+        .types = &decoder->profile.type,
+        .n_types = 1,
+        .period_type = decoder->profile.period_type,
+    };
+    enum fg_code code;
+
+    if (decoder->n_batches == BATCHES_MAX)
+        return fg_fail(err, FG_E_TOO_LARGE, "request has more than %d profiles", BATCHES_MAX);
+    decoder->n_batches++;
+    decoder->labels = decoder->group_labels = NULL;
+    decoder->cap_labels = decoder->cap_group_labels = 0;
+    decoder->has_group = false;
+    code = build_batch(decoder, span, &batch, err);
+    if (code == FG_OK && batch.n_profiles > 0) {
+        code = decoder->sink(&batch, decoder->arg, err);
+        decoder->sink_failed = code != FG_OK && code != FG_E_INVALID;
+    }
+    fg_arena_release(decoder->arena, mark);
+    return code;
+}
+
+/* ---- profiles ---- */
+
+static enum fg_code read_value_type(struct decoder *decoder, struct fg_slice in,
+                                    struct fg_value_type *ret_type, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint64_t type = 0, unit = 0;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(OTLP_VALUE_TYPE_TYPE, FG_PB_VARINT))
+            type = fg_cur_varint(&cur);
+        else if (tag == FG_PB_TAG(OTLP_VALUE_TYPE_UNIT, FG_PB_VARINT))
+            unit = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "its type cannot be read");
+    if (fg_otlp_text(&decoder->dict, type, &ret_type->type, err) != FG_OK)
+        return err->code;
+    return fg_otlp_text(&decoder->dict, unit, &ret_type->unit, err);
+}
+
+static enum fg_code read_profile(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    struct profile *profile = &decoder->profile;
+    struct fg_cur cur = fg_cur(in);
+    struct fg_slice type = {NULL, 0}, period_type = {NULL, 0};
+
+    *profile = (struct profile){.factor = 1};
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(OTLP_PROFILE_SAMPLE_TYPE, FG_PB_LEN):
+            type = fg_cur_lenbytes(&cur);
+            break;
+        case FG_PB_TAG(OTLP_PROFILE_TIME, FG_PB_I64):
+            profile->time_ns = (int64_t)fg_cur_le64(&cur);
+            break;
+        case FG_PB_TAG(OTLP_PROFILE_DURATION, FG_PB_VARINT):
+            profile->duration_ns = (int64_t)fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(OTLP_PROFILE_PERIOD_TYPE, FG_PB_LEN):
+            period_type = fg_cur_lenbytes(&cur);
+            break;
+        case FG_PB_TAG(OTLP_PROFILE_PERIOD, FG_PB_VARINT):
+            profile->period = (int64_t)fg_cur_varint(&cur);
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "cannot be read");
+    if (read_value_type(decoder, type, &profile->type, err) != FG_OK)
+        return err->code;
+    return read_value_type(decoder, period_type, &profile->period_type, err);
+}
+
+static bool is_type(const struct fg_value_type *type, const char *name, const char *unit)
+{
+    return fg_slice_is(type->type, name) && fg_slice_is(type->unit, unit);
+}
+
+/* Times that are missing, and what kind of profile it is. */
+static enum fg_code complete_profile(struct decoder *decoder, struct fg_err *err)
+{
+    const struct fg_upload *upload = &decoder->request->upload;
+    struct profile *profile = &decoder->profile;
+
+    if (profile->type.type.len == 0)
+        return fg_fail(err, FG_E_INVALID, "sample type is missing");
+    if (profile->time_ns <= 0)
+        profile->time_ns = upload->time_ns;
+    if (profile->duration_ns <= 0)
+        profile->duration_ns = upload->duration_ns > 0 ? upload->duration_ns : default_duration_ns;
+    if (profile->period <= 0) {
+        profile->period = 0;
+        profile->period_type = (struct fg_value_type){FG_LIT(""), FG_LIT("")};
+    }
+    profile->name =
+        profile->period_type.type.len > 0 ? profile->period_type.type : profile->type.type;
+    if (is_type(&profile->type, "samples", "count") &&
+        is_type(&profile->period_type, "cpu", "nanoseconds")) {
+        profile->name = FG_LIT("process_cpu");
+        profile->type = profile->period_type;
+        profile->factor = profile->period;
+    }
+    return FG_OK;
+}
+
+static enum fg_code decode_profile(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    struct span span = {0, 0};
+
+    if (decoder->fault.code != FG_OK)
+        return fg_fail(err, decoder->fault.code, "%s", decoder->fault.msg);
+    if (read_profile(decoder, in, err) != FG_OK || complete_profile(decoder, err) != FG_OK ||
+        find_samples(decoder, in, err) != FG_OK)
+        return err->code;
+    while (span.to < decoder->n_samples) {
+        span = next_service(decoder, span.to);
+        if (decode_batch(decoder, span, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* Decodes a profile and counts it; an error is the sink's, of the kind that ends all. */
+static enum fg_code try_profile(struct decoder *decoder, struct fg_slice in, uint32_t resource,
+                                uint32_t scope, uint32_t number, struct fg_err *err)
+{
+    struct fg_arena_mark mark = fg_arena_mark(decoder->arena);
+    enum fg_code code = decode_profile(decoder, in, err);
+
+    fg_arena_release(decoder->arena, mark);
+    if (decoder->sink_failed)
+        return code;
+    decoder->result.accepted += code == FG_OK;
+    decoder->result.rejected += code != FG_OK;
+    if (code != FG_OK && decoder->result.rejected == 1) {
+        (void)fg_wrap(err, "resource %u, scope %u, profile %u", resource, scope, number);
+        decoder->first = *err;
+    }
+    return FG_OK;
+}
+
+/* ---- resources and scopes ---- */
+
+struct label_list {
+    struct fg_label *items;
+    uint32_t count, cap;
+};
+
+/* Attributes of the messages that stand in `in` under message_tag: one, or its parts. */
+static enum fg_code read_labels(struct decoder *decoder, struct fg_slice in, uint64_t message_tag,
+                                uint64_t attribute_tag, struct label_list *list, struct fg_err *err)
+{
+    struct fg_cur messages = fg_cur(in);
+    struct fg_slice message, bytes;
+    struct otlp_attribute attribute;
+
+    while (next_field(&messages, message_tag, &message)) {
+        struct fg_cur cur = fg_cur(message);
+
+        while (next_field(&cur, attribute_tag, &bytes)) {
+            if (fg_otlp_key_value(&decoder->dict, bytes, &attribute, err) != FG_OK)
+                return err->code;
+            if (attribute.label.name.len == 0)
+                continue;
+            if (!fg_arena_grow(decoder->arena, &list->items, list->count, 1, &list->cap,
+                               sizeof *list->items))
+                return too_large(err);
+            list->items[list->count++] = attribute.label;
+        }
+        if (cur.bad)
+            return fg_fail(err, FG_E_DECODE, "attributes cannot be read");
+    }
+    return FG_OK;
+}
+
+/* The list as a set of labels: `before` win, then the first of equal names. */
+static enum fg_code make_set(struct decoder *decoder, const struct label_list *list,
+                             const struct fg_labels *before, struct fg_labels *ret_set,
+                             struct fg_err *err)
+{
+    uint32_t max = decoder->request->upload.limits.label_names_max;
+    size_t count = list->count + before->count;
+    struct fg_labels set = {fg_arena_new(decoder->arena, struct fg_label, count), count};
+
+    if (set.items == NULL)
+        return too_large(err);
+    for (uint32_t i = 0; i < list->count; i++) /* sorting keeps the last */
+        set.items[i] = list->items[list->count - 1 - i];
+    if (before->count > 0)
+        memcpy(set.items + list->count, before->items, before->count * sizeof *set.items);
+    fg_labels_sort(&set);
+    if (max != 0 && set.count > max) /* looked at here, or each profile would carry them along */
+        return fg_fail(err, FG_E_INVALID,
+                       "resource has %zu attributes; limit %u (max_label_names_per_series)",
+                       set.count, max);
+    *ret_set = set;
+    return FG_OK;
+}
+
+static enum fg_code find_service(struct decoder *decoder, struct fg_err *err)
+{
+    static const char unknown[] = "unknown_service:";
+    struct fg_slice executable = fg_labels_get(&decoder->resource, "process.executable.name");
+    struct fg_slice service = fg_labels_get(&decoder->resource, "service.name");
+    size_t len = sizeof unknown - 1;
+    uint8_t *text;
+
+    if (service.len == 0) {
+        text = fg_arena_alloc(decoder->arena, len + executable.len);
+        if (text == NULL)
+            return too_large(err);
+        memcpy(text, unknown, len);
+        if (executable.len > 0)
+            memcpy(text + len, executable.ptr, executable.len);
+        service = fg_bytes(text, executable.len > 0 ? len + executable.len : len - 1);
+    }
+    decoder->service = service;
+    decoder->service_number = fg_otlp_service(&decoder->dict, service);
+    return FG_OK;
+}
+
+static enum fg_code read_resource(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    const struct fg_labels none = {NULL, 0};
+    struct label_list list = {0};
+
+    if (read_labels(decoder, in, FG_PB_TAG(OTLP_RESOURCES_RESOURCE, FG_PB_LEN),
+                    FG_PB_TAG(OTLP_RESOURCE_ATTRIBUTES, FG_PB_LEN), &list, err) != FG_OK ||
+        make_set(decoder, &list, &none, &decoder->resource, err) != FG_OK)
+        return err->code;
+    return find_service(decoder, err);
+}
+
+static enum fg_code read_scope(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    struct label_list list = {0};
+
+    decoder->series = decoder->resource;
+    if (read_labels(decoder, in, FG_PB_TAG(OTLP_SCOPES_SCOPE, FG_PB_LEN),
+                    FG_PB_TAG(OTLP_SCOPE_ATTRIBUTES, FG_PB_LEN), &list, err) != FG_OK)
+        return err->code;
+    return list.count == 0 ? FG_OK
+                           : make_set(decoder, &list, &decoder->resource, &decoder->series, err);
+}
+
+static enum fg_code decode_scope(struct decoder *decoder, struct fg_slice in, uint32_t resource,
+                                 uint32_t number, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    struct fg_slice profile;
+    uint32_t n_profiles = 0;
+
+    if (decoder->fault.code == FG_OK && read_scope(decoder, in, err) != FG_OK)
+        decoder->fault = *err;
+    while (next_field(&cur, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &profile))
+        if (try_profile(decoder, profile, resource, number, n_profiles++, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* What is wrong with labels is wrong with each profile that would have them. */
+static enum fg_code decode_resource(struct decoder *decoder, struct fg_slice in, uint32_t number,
+                                    struct fg_err *err)
+{
+    struct fg_arena_mark start = fg_arena_mark(decoder->arena), mark;
+    struct fg_cur cur = fg_cur(in);
+    struct fg_err fault = {.code = FG_OK};
+    struct fg_slice scope;
+    uint32_t n_scopes = 0;
+
+    if (read_resource(decoder, in, err) != FG_OK)
+        fault = *err;
+    mark = fg_arena_mark(decoder->arena);
+    while (next_field(&cur, FG_PB_TAG(OTLP_RESOURCES_SCOPES, FG_PB_LEN), &scope)) {
+        decoder->fault = fault;
+        if (decode_scope(decoder, scope, number, n_scopes++, err) != FG_OK)
+            return err->code;
+        fg_arena_release(decoder->arena, mark);
+    }
+    fg_arena_release(decoder->arena, start);
+    return FG_OK;
+}
+
+/* ---- the request ---- */
+
+/* Can it be read down to where its profiles stand? Before any of them is given away. */
+static bool check_request(struct fg_slice in)
+{
+    struct fg_cur request = fg_cur(in);
+    struct fg_slice field;
+
+    while (next_field(&request, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &field)) {
+        struct fg_cur resources = fg_cur(field);
+
+        while (next_field(&resources, FG_PB_TAG(OTLP_RESOURCES_SCOPES, FG_PB_LEN), &field)) {
+            struct fg_cur scopes = fg_cur(field);
+
+            while (next_field(&scopes, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &field))
+                continue;
+            if (scopes.bad)
+                return false;
+        }
+        if (resources.bad)
+            return false;
+    }
+    return !request.bad;
+}
+
+static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    struct fg_slice resource;
+    uint32_t n_resources = 0;
+
+    if (fg_otlp_dict_open(&decoder->dict, in, decoder->arena, &decoder->request->upload.limits,
+                          decoder->counts, err) != FG_OK)
+        return err->code;
+    if (!check_request(in))
+        return fg_fail(err, FG_E_DECODE, "profiles cannot be read, in %zu bytes", in.len);
+    while (next_field(&cur, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &resource))
+        if (decode_resource(decoder, resource, n_resources++, err) != FG_OK)
+            return err->code;
+    if (decoder->result.rejected > 0 && decoder->result.accepted == 0) {
+        *err = decoder->first;
+        return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code decode_json(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_buf binary;
+    enum fg_code code;
+
+    fg_buf_init(&binary, JSON_GROWTH * in.len);
+    code = fg_otlp_json(in, decoder->arena, &binary, err);
+    if (code == FG_OK)
+        code = decode_all(decoder, fg_buf_slice(&binary), err);
+    fg_buf_done(&binary);
+    return code;
+}
+
+enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *request,
+                            struct fg_arena *arena, fg_batch_sink sink, void *arg,
+                            struct fg_otlp_result *ret_result, struct fg_decode_counts *counts,
+                            struct fg_err *err)
+{
+    struct decoder decoder = {
+        .request = request,
+        .arena = arena,
+        .sink = sink,
+        .arg = arg,
+        .counts = counts,
+        .first = {.code = FG_OK},
+    };
+    enum fg_code code = request->form == FG_OTLP_JSON ? decode_json(&decoder, in, err)
+                                                      : decode_all(&decoder, in, err);
+
+    if (code != FG_OK)
+        return code;
+    memcpy(decoder.result.message, decoder.first.msg, sizeof decoder.result.message);
+    *ret_result = decoder.result;
+    return FG_OK;
+}

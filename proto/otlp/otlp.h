@@ -1,0 +1,62 @@
+/*
+ * OTLP profiles (opentelemetry.proto.collector.profiles.v1development, ingest.md, 5) into batches:
+ * one for each service of each profile of the request. The profiles share a dictionary, which is
+ * looked through once; a batch costs what it uses of it (otlp_dict.h).
+ *
+ * A profile that is wrong is rejected, and the others go on: OTLP's partial success. The whole
+ * request is refused when it or its dictionary cannot be read, or when all its profiles are
+ * rejected: then with the code and text of the first. Wrong are indexes out of bounds in anything
+ * that the profile uses, text that is not UTF-8, no sample type, sums beyond 64 bits, and what the
+ * limits say.
+ *
+ * What is made of a profile:
+ *
+ *   service_name  the sample's attribute service.name, which is then no label of the sample's; else
+ *                 the resource's; else "unknown_service:" and its process.executable.name; else
+ *                 "unknown_service"
+ *   labels        __otel__="true"; attributes of the resource, then of the scope, the first of
+ * equal names; of samples those of its attributes. Attributes are labels when they are text, or
+ * integers, or an array of one of these type          samples/count by cpu/nanoseconds becomes
+ * process_cpu:cpu:nanoseconds, values times the period; others stay, and the period's type is
+ * __name__ value         the sum of the sample's values; without values the number of its
+ * timestamps time          0 is the upload's; a duration of 0 is the upload's, or ten seconds
+ *
+ * Where we keep what Pyroscope refuses or loses: a type without a period is its own __name__
+ * ("events:events:count::"); several values with a period are summed; text and keys may be indexes
+ * into the dictionary; service.name is found wherever it stands; a sample without value and time is
+ * dropped alone, and counted; a frame without name and address leaves its stack (and is counted as
+ * a dropped location) but not its sample; build ids other than GNU's are taken where that is
+ * missing; requests without profiles are fine. Frames that have a name lose their address, which
+ * names the start of one process; frames without keep it, with the addresses of their mapping.
+ *
+ * JSON: otlp_json.h.
+ */
+#ifndef FG_PROTO_OTLP_OTLP_H
+#define FG_PROTO_OTLP_OTLP_H
+
+#include "proto/builder/builder.h"
+
+enum fg_otlp_form { FG_OTLP_PROTOBUF, FG_OTLP_JSON };
+
+/* upload.labels: for all profiles; they win over attributes. May be none. */
+struct fg_otlp_request {
+    struct fg_upload upload;
+    enum fg_otlp_form form;
+};
+
+struct fg_otlp_result {
+    uint64_t accepted, rejected;        /* profiles, whether there was anything in them or not */
+    char message[FG_ERR_MSG_MAX_BYTES]; /* why the first was rejected */
+};
+
+/*
+ * in: an ExportProfilesServiceRequest, uncompressed. The batches' memory is in the arena, one after
+ * the other in the same. What the sink got before an error stays with it. FG_E_INVALID of the sink,
+ * which finds a profile too old perhaps, rejects that profile; its other errors end the decoding.
+ */
+enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *request,
+                            struct fg_arena *arena, fg_batch_sink sink, void *arg,
+                            struct fg_otlp_result *ret_result, struct fg_decode_counts *counts,
+                            struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,818 @@
+#include "proto/pprof/pprof.h"
+
+#include "common/base/cursor.h"
+#include "common/base/str.h"
+#include "common/base/time.h"
+#include "proto/ids.h"
+#include "proto/pprof/names.h"
+
+/* Field numbers of pprof's profile.proto. */
+enum {
+    PROFILE_SAMPLE_TYPE = 1,
+    PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    PROFILE_STRING = 6,
+    PROFILE_TIME = 9,
+    PROFILE_DURATION = 10,
+    PROFILE_PERIOD_TYPE = 11,
+    PROFILE_PERIOD = 12,
+
+    VALUE_TYPE_TYPE = 1,
+    VALUE_TYPE_UNIT = 2,
+
+    SAMPLE_LOCATION = 1,
+    SAMPLE_VALUE = 2,
+    SAMPLE_LABEL = 3,
+
+    LABEL_KEY = 1,
+    LABEL_STR = 2,
+
+    MAPPING_ID = 1,
+    MAPPING_START = 2,
+    MAPPING_LIMIT = 3,
+    MAPPING_OFFSET = 4,
+    MAPPING_FILENAME = 5,
+    MAPPING_BUILD_ID = 6,
+    MAPPING_HAS_FUNCTIONS = 7,
+    MAPPING_HAS_FILENAMES = 8,
+    MAPPING_HAS_LINES = 9,
+    MAPPING_HAS_INLINE = 10,
+
+    LOCATION_ID = 1,
+    LOCATION_MAPPING = 2,
+    LOCATION_ADDRESS = 3,
+    LOCATION_LINE = 4,
+    LOCATION_FOLDED = 5,
+
+    LINE_FUNCTION = 1,
+    LINE_LINE = 2,
+
+    FUNCTION_ID = 1,
+    FUNCTION_NAME = 2,
+    FUNCTION_SYSTEM_NAME = 3,
+    FUNCTION_FILENAME = 4,
+    FUNCTION_START_LINE = 5,
+
+    FIRST_FIELD = PROFILE_SAMPLE_TYPE,
+    LAST_TABLE = PROFILE_STRING,
+};
+
+enum {
+    TYPES_MAX = FG_BATCH_TYPES_MAX,
+    LINES_MAX = 1024,     /* of one location: functions inlined into each other */
+    DROPPED = UINT32_MAX, /* a location with nothing to show; its samples go with it */
+    YEAR_1970_NS_DAYS = 365,
+    /*
+     * Of all functions together. Many functions may share one long string, so a small upload can
+     * name gigabytes, and each name is hashed and looked through.
+     */
+    NAMES_MAX_BYTES = 256 * 1024 * 1024,
+};
+
+/* Entries of one table as they stand in the input. */
+struct table {
+    struct fg_slice *entries;
+    uint32_t count, cap;
+};
+
+struct reader {
+    struct fg_arena *arena;
+    const struct fg_pprof_request *request;
+    struct fg_batch *batch;
+    struct fg_builder *builder;
+    struct fg_decode_counts *counts;
+
+    struct table tables[LAST_TABLE + 1]; /* by field number */
+    int64_t time_ns, duration_ns, period;
+    struct fg_slice period_type;
+
+    uint64_t names_bytes; /* of functions and mappings so far */
+    struct fg_ids functions, mappings, locations;
+    uint32_t cap_lines;
+    uint32_t *location_of; /* number in the input -> number in the batch, or DROPPED */
+
+    /* Of the sample at hand, kept for the next. */
+    uint32_t *stack;
+    uint32_t depth, cap_stack;
+    int64_t values[TYPES_MAX];
+    struct fg_label *labels;
+    uint32_t n_labels, cap_labels;
+    uint32_t bare_group; /* of samples without labels */
+    bool has_bare_group;
+};
+
+static enum fg_code too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
+}
+
+static enum fg_code cut_short(struct fg_err *err, const char *what, uint32_t number)
+{
+    return fg_fail(err, FG_E_DECODE, "pprof: %s %u cannot be read", what, number);
+}
+
+/* ---- tables ---- */
+
+static uint32_t table_of(uint64_t tag)
+{
+    uint64_t field = tag >> 3;
+
+    return (tag & 7) == FG_PB_LEN && field >= FIRST_FIELD && field <= LAST_TABLE ? (uint32_t)field
+                                                                                 : 0;
+}
+
+static void read_scalar(struct reader *reader, uint64_t tag, struct fg_cur *cur)
+{
+    switch (tag) {
+    case FG_PB_TAG(PROFILE_TIME, FG_PB_VARINT):
+        reader->time_ns = (int64_t)fg_cur_varint(cur);
+        break;
+    case FG_PB_TAG(PROFILE_DURATION, FG_PB_VARINT):
+        reader->duration_ns = (int64_t)fg_cur_varint(cur);
+        break;
+    case FG_PB_TAG(PROFILE_PERIOD, FG_PB_VARINT):
+        reader->period = (int64_t)fg_cur_varint(cur);
+        break;
+    case FG_PB_TAG(PROFILE_PERIOD_TYPE, FG_PB_LEN):
+        reader->period_type = fg_cur_lenbytes(cur);
+        break;
+    default:
+        fg_pb_skip(cur, tag);
+    }
+}
+
+static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+        uint32_t field = table_of(tag);
+        struct table *table = &reader->tables[field];
+
+        if (field == 0) {
+            read_scalar(reader, tag, &cur);
+            continue;
+        }
+        if (table->count == table->cap &&
+            !fg_arena_grow(reader->arena, &table->entries, table->count, 1, &table->cap,
+                           sizeof *table->entries))
+            return too_large(err);
+        table->entries[table->count++] = fg_cur_lenbytes(&cur);
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: not a profile, or cut short, in %zu bytes",
+                       in.len);
+    return FG_OK;
+}
+
+static enum fg_code check_strings(struct reader *reader, struct fg_err *err)
+{
+    struct table *strings = &reader->tables[PROFILE_STRING];
+
+    if (strings->count == 0 || strings->entries[0].len != 0)
+        return fg_fail(err, FG_E_INVALID, "string 0 should be empty string");
+    for (uint32_t i = 0; i < strings->count; i++) {
+        struct fg_slice *text = &strings->entries[i];
+
+        *text = fg_symbol_cut(*text, &reader->request->upload.limits, reader->counts);
+        if (!fg_utf8_valid(*text))
+            return fg_fail(err, FG_E_INVALID, "invalid utf8 string: string %u of the profile", i);
+    }
+    return FG_OK;
+}
+
+/* An index from the input; out of range sets *bad and gives "". */
+static struct fg_slice text_at(const struct reader *reader, uint64_t index, bool *bad)
+{
+    const struct table *strings = &reader->tables[PROFILE_STRING];
+
+    if (index < strings->count)
+        return strings->entries[index];
+    *bad = true;
+    return FG_LIT("");
+}
+
+/* ---- sample types ---- */
+
+static enum fg_code read_value_type(struct reader *reader, struct fg_slice in,
+                                    struct fg_value_type *ret_type, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint64_t type = 0, unit = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(VALUE_TYPE_TYPE, FG_PB_VARINT))
+            type = fg_cur_varint(&cur);
+        else if (tag == FG_PB_TAG(VALUE_TYPE_UNIT, FG_PB_VARINT))
+            unit = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    ret_type->type = text_at(reader, type, &bad);
+    ret_type->unit = text_at(reader, unit, &bad);
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: a value type cannot be read");
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "sample type string index out of range");
+    return FG_OK;
+}
+
+/* "alloc-size" to "alloc_size". */
+static enum fg_code replace_dashes(struct reader *reader, struct fg_slice *text, struct fg_err *err)
+{
+    char *copy = fg_arena_text(reader->arena, *text);
+
+    if (copy == NULL)
+        return too_large(err);
+    for (char *c = copy; *c != '\0'; c++)
+        if (*c == '-')
+            *c = '_';
+    *text = fg_bytes(copy, text->len);
+    return FG_OK;
+}
+
+static enum fg_code read_types(struct reader *reader, struct fg_err *err)
+{
+    const struct table *types = &reader->tables[PROFILE_SAMPLE_TYPE];
+    struct fg_batch *batch = reader->batch;
+
+    if (types->count == 0)
+        return fg_fail(err, FG_E_INVALID, "empty profile");
+    if (types->count > TYPES_MAX)
+        return fg_fail(err, FG_E_INVALID, "profile has %u sample types; limit %d", types->count,
+                       TYPES_MAX);
+    batch->types = fg_arena_new(reader->arena, struct fg_value_type, types->count);
+    if (batch->types == NULL)
+        return too_large(err);
+    batch->n_types = types->count;
+    for (uint32_t i = 0; i < types->count; i++) {
+        struct fg_value_type *type = &batch->types[i];
+
+        if (read_value_type(reader, types->entries[i], type, err) != FG_OK)
+            return err->code;
+        if ((reader->request->quirks & FG_PPROF_DOTNET) != 0 &&
+            replace_dashes(reader, &type->type, err) != FG_OK)
+            return err->code;
+        if (fg_slice_find(type->type, '-') != SIZE_MAX)
+            return fg_fail(err, FG_E_INVALID, "sample type contains -");
+    }
+    return read_value_type(reader, reader->period_type, &batch->period_type, err);
+}
+
+/* ---- functions and mappings ---- */
+
+/* Counts what a function or mapping is called. */
+static enum fg_code count_names(struct reader *reader, size_t bytes, struct fg_err *err)
+{
+    reader->names_bytes += bytes;
+    if (reader->names_bytes > NAMES_MAX_BYTES)
+        return fg_fail(err, FG_E_TOO_LARGE, "names of functions add up to more than %d MiB",
+                       NAMES_MAX_BYTES / (1024 * 1024));
+    return FG_OK;
+}
+
+static enum fg_code read_function(struct reader *reader, uint32_t number, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(reader->tables[PROFILE_FUNCTION].entries[number]);
+    struct fg_batch_function *function = &reader->batch->functions[number];
+    uint64_t id = 0, name = 0, system_name = 0, filename = 0, start_line = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(FUNCTION_ID, FG_PB_VARINT):
+            id = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_NAME, FG_PB_VARINT):
+            name = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_SYSTEM_NAME, FG_PB_VARINT):
+            system_name = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_FILENAME, FG_PB_VARINT):
+            filename = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(FUNCTION_START_LINE, FG_PB_VARINT):
+            start_line = fg_cur_varint(&cur);
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    *function = (struct fg_batch_function){
+        .name = text_at(reader, name, &bad),
+        .system_name = text_at(reader, system_name, &bad),
+        .filename = text_at(reader, filename, &bad),
+        .start_line = (int64_t)start_line,
+    };
+    fg_ids_add(&reader->functions, id);
+    if (cur.bad)
+        return cut_short(err, "function", number);
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "function %u: string index out of range", number);
+    return count_names(
+        reader, function->name.len + function->system_name.len + function->filename.len, err);
+}
+
+/* Old .NET agents send functions without ids, one for each location and in their order. */
+static bool dotnet_ids_missing(const struct reader *reader)
+{
+    if ((reader->request->quirks & FG_PPROF_DOTNET) == 0 ||
+        reader->functions.count != reader->tables[PROFILE_LOCATION].count)
+        return false;
+    for (uint32_t i = 0; i < reader->functions.count; i++)
+        if (reader->functions.ids[i] != 0)
+            return false;
+    return true;
+}
+
+/* The id in an entry of a table, before the table is read; 0 when there is none. */
+static uint64_t id_of(struct fg_slice entry, uint64_t field)
+{
+    struct fg_cur cur = fg_cur(entry);
+    uint64_t id = 0;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(field, FG_PB_VARINT))
+            id = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    return id;
+}
+
+static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
+{
+    uint32_t count = reader->tables[PROFILE_FUNCTION].count;
+
+    reader->batch->functions = fg_arena_new(reader->arena, struct fg_batch_function, count);
+    if (reader->batch->functions == NULL ||
+        !fg_ids_reserve(&reader->functions, reader->arena, count))
+        return too_large(err);
+    for (uint32_t i = 0; i < count; i++)
+        if (read_function(reader, i, err) != FG_OK)
+            return err->code;
+    reader->batch->n_functions = count;
+    if (dotnet_ids_missing(reader)) {
+        fg_ids_clear(&reader->functions);
+        for (uint32_t i = 0; i < count; i++)
+            fg_ids_add(&reader->functions,
+                       id_of(reader->tables[PROFILE_LOCATION].entries[i], LOCATION_ID));
+    }
+    return fg_ids_ready(&reader->functions, reader->arena) ? FG_OK : too_large(err);
+}
+
+static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(reader->tables[PROFILE_MAPPING].entries[number]);
+    struct fg_batch_mapping mapping = {0};
+    uint64_t id = 0, filename = 0, build_id = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(MAPPING_ID, FG_PB_VARINT):
+            id = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_START, FG_PB_VARINT):
+            mapping.start = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_LIMIT, FG_PB_VARINT):
+            mapping.limit = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_OFFSET, FG_PB_VARINT):
+            mapping.offset = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_FILENAME, FG_PB_VARINT):
+            filename = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_BUILD_ID, FG_PB_VARINT):
+            build_id = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(MAPPING_HAS_FUNCTIONS, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_FUNCTIONS : 0;
+            break;
+        case FG_PB_TAG(MAPPING_HAS_FILENAMES, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_FILENAMES : 0;
+            break;
+        case FG_PB_TAG(MAPPING_HAS_LINES, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_LINES : 0;
+            break;
+        case FG_PB_TAG(MAPPING_HAS_INLINE, FG_PB_VARINT):
+            mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_INLINE : 0;
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    mapping.filename = text_at(reader, filename, &bad);
+    mapping.build_id = text_at(reader, build_id, &bad);
+    if ((mapping.flags & FG_MAPPING_FUNCTIONS) != 0)
+        mapping.start = mapping.limit = mapping.offset = 0;
+    reader->batch->mappings[number] = mapping;
+    fg_ids_add(&reader->mappings, id);
+    if (cur.bad)
+        return cut_short(err, "mapping", number);
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "mapping %u: string index out of range", number);
+    return count_names(reader, mapping.filename.len + mapping.build_id.len, err);
+}
+
+static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
+{
+    uint32_t count = reader->tables[PROFILE_MAPPING].count;
+
+    reader->batch->mappings = fg_arena_new(reader->arena, struct fg_batch_mapping, count);
+    if (reader->batch->mappings == NULL || !fg_ids_reserve(&reader->mappings, reader->arena, count))
+        return too_large(err);
+    for (uint32_t i = 0; i < count; i++)
+        if (read_mapping(reader, i, err) != FG_OK)
+            return err->code;
+    reader->batch->n_mappings = count;
+    return fg_ids_ready(&reader->mappings, reader->arena) ? FG_OK : too_large(err);
+}
+
+/* ---- locations ---- */
+
+static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint64_t function = 0, line = 0;
+    uint32_t number;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(LINE_FUNCTION, FG_PB_VARINT))
+            function = fg_cur_varint(&cur);
+        else if (tag == FG_PB_TAG(LINE_LINE, FG_PB_VARINT))
+            line = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: a line cannot be read");
+    if (function == 0)
+        return fg_fail(err, FG_E_INVALID, "function id is 0");
+    number = fg_ids_find(&reader->functions, function);
+    if (number == UINT32_MAX)
+        return fg_fail(err, FG_E_INVALID, "function id %llu is not among the functions",
+                       (unsigned long long)function);
+    if (!fg_arena_grow(reader->arena, &reader->batch->lines, reader->batch->n_lines, 1,
+                       &reader->cap_lines, sizeof *reader->batch->lines))
+        return too_large(err);
+    reader->batch->lines[reader->batch->n_lines++] = (struct fg_line){number, (int64_t)line};
+    return FG_OK;
+}
+
+static enum fg_code read_location(struct reader *reader, uint32_t number, struct fg_err *err)
+{
+    struct fg_batch *batch = reader->batch;
+    struct fg_cur cur = fg_cur(reader->tables[PROFILE_LOCATION].entries[number]);
+    struct fg_batch_location location = {.mapping = FG_NO_MAPPING, .first_line = batch->n_lines};
+    bool known = true;
+    uint64_t id = 0, mapping = 0;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        switch (tag) {
+        case FG_PB_TAG(LOCATION_ID, FG_PB_VARINT):
+            id = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(LOCATION_MAPPING, FG_PB_VARINT):
+            mapping = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(LOCATION_ADDRESS, FG_PB_VARINT):
+            location.address = fg_cur_varint(&cur);
+            break;
+        case FG_PB_TAG(LOCATION_FOLDED, FG_PB_VARINT):
+            location.folded = fg_cur_varint(&cur) != 0;
+            break;
+        case FG_PB_TAG(LOCATION_LINE, FG_PB_LEN):
+            if (read_line(reader, fg_cur_lenbytes(&cur), err) != FG_OK)
+                return fg_wrap(err, "location %u", number);
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+    }
+    if (cur.bad)
+        return cut_short(err, "location", number);
+    if (id == 0)
+        return fg_fail(err, FG_E_INVALID, "location id is 0");
+    fg_ids_add(&reader->locations, id);
+    if (mapping != 0) {
+        location.mapping = fg_ids_find(&reader->mappings, mapping);
+        known = location.mapping != UINT32_MAX;
+    }
+    location.n_lines = batch->n_lines - location.first_line;
+    if (location.n_lines > LINES_MAX) /* each stack that goes through it would show them all */
+        return fg_fail(err, FG_E_INVALID, "location %u has %u lines; limit %d", number,
+                       location.n_lines, LINES_MAX);
+    if (!known || (location.n_lines == 0 && location.address == 0)) {
+        reader->location_of[number] = DROPPED;
+        reader->counts->locations_dropped++;
+        return FG_OK;
+    }
+    if (location.mapping != FG_NO_MAPPING &&
+        (batch->mappings[location.mapping].flags & FG_MAPPING_FUNCTIONS) != 0)
+        location.address = 0;
+    reader->location_of[number] = batch->n_locations;
+    batch->locations[batch->n_locations++] = location;
+    return FG_OK;
+}
+
+static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
+{
+    struct fg_batch *batch = reader->batch;
+    uint32_t count = reader->tables[PROFILE_LOCATION].count;
+
+    batch->locations = fg_arena_new(reader->arena, struct fg_batch_location, count);
+    reader->location_of = fg_arena_new(reader->arena, uint32_t, count);
+    if (batch->locations == NULL || reader->location_of == NULL ||
+        !fg_ids_reserve(&reader->locations, reader->arena, count) ||
+        !fg_arena_grow(reader->arena, &batch->lines, 0, count, &reader->cap_lines,
+                       sizeof *batch->lines)) /* mostly one line each */
+        return too_large(err);
+    for (uint32_t i = 0; i < count; i++)
+        if (read_location(reader, i, err) != FG_OK)
+            return err->code;
+    return fg_ids_ready(&reader->locations, reader->arena) ? FG_OK : too_large(err);
+}
+
+/* ---- samples ---- */
+
+/* One location id of a sample. *known becomes false when the location was dropped. */
+static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, struct fg_err *err)
+{
+    uint32_t number = fg_ids_find(&reader->locations, id);
+
+    if (id == 0)
+        return fg_fail(err, FG_E_INVALID, "location id is 0");
+    if (number == UINT32_MAX)
+        return fg_fail(err, FG_E_INVALID, "location id %llu is not among the locations",
+                       (unsigned long long)id);
+    if (reader->location_of[number] == DROPPED) {
+        *known = false;
+        return FG_OK;
+    }
+    if (!fg_arena_grow(reader->arena, &reader->stack, reader->depth, 1, &reader->cap_stack,
+                       sizeof *reader->stack))
+        return too_large(err);
+    reader->stack[reader->depth++] = reader->location_of[number];
+    return FG_OK;
+}
+
+static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bool *known,
+                               struct fg_err *err)
+{
+    uint64_t n_plain = reader->locations.counted ? reader->locations.count : 0;
+    struct fg_cur cur = fg_cur(packed);
+
+    /* An id takes a byte at least, so this is room for all of them. */
+    if (packed.len > UINT32_MAX ||
+        !fg_arena_grow(reader->arena, &reader->stack, reader->depth, (uint32_t)packed.len,
+                       &reader->cap_stack, sizeof *reader->stack))
+        return too_large(err);
+    while (fg_cur_more(&cur)) {
+        uint64_t id = fg_cur_varint(&cur);
+        uint32_t location = id - 1 < n_plain ? reader->location_of[id - 1] : DROPPED;
+
+        /* Nearly every producer counts its locations: then this is all there is to a frame. */
+        if (location != DROPPED)
+            reader->stack[reader->depth++] = location;
+        else if (!cur.bad && add_frame(reader, id, known, err) != FG_OK)
+            return err->code;
+    }
+    return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: location ids cut short") : FG_OK;
+}
+
+static void add_values(struct reader *reader, struct fg_slice packed, uint32_t *count,
+                       struct fg_cur *outer)
+{
+    struct fg_cur cur = fg_cur(packed);
+
+    while (fg_cur_more(&cur)) {
+        int64_t value = (int64_t)fg_cur_varint(&cur);
+
+        if (*count < TYPES_MAX)
+            reader->values[*count] = value;
+        (*count)++;
+    }
+    if (cur.bad)
+        fg_cur_fail(outer);
+}
+
+static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint64_t key = 0, str = 0;
+    bool bad = false;
+
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+
+        if (tag == FG_PB_TAG(LABEL_KEY, FG_PB_VARINT))
+            key = fg_cur_varint(&cur);
+        else if (tag == FG_PB_TAG(LABEL_STR, FG_PB_VARINT))
+            str = fg_cur_varint(&cur);
+        else
+            fg_pb_skip(&cur, tag);
+    }
+    if (cur.bad)
+        return fg_fail(err, FG_E_DECODE, "pprof: a sample's label cannot be read");
+    if (!fg_arena_grow(reader->arena, &reader->labels, reader->n_labels, 1, &reader->cap_labels,
+                       sizeof *reader->labels))
+        return too_large(err);
+    reader->labels[reader->n_labels++] =
+        (struct fg_label){text_at(reader, key, &bad), text_at(reader, str, &bad)};
+    if (bad)
+        return fg_fail(err, FG_E_INVALID, "sample label string index out of range");
+    return FG_OK;
+}
+
+/* The group of the labels. Most samples have no labels at all: their group is looked for
+ * once. */
+static enum fg_code find_group(struct reader *reader, struct fg_labels *labels, uint32_t *ret_group,
+                               struct fg_err *err)
+{
+    if (labels->count == 0) {
+        if (!reader->has_bare_group &&
+            fg_builder_group(reader->builder, labels, &reader->bare_group, err) != FG_OK)
+            return err->code;
+        reader->has_bare_group = true;
+        *ret_group = reader->bare_group;
+        return FG_OK;
+    }
+    fg_labels_sort(labels);
+    return fg_builder_group(reader->builder, labels, ret_group, err);
+}
+
+struct sample {
+    uint32_t n_values;
+    bool known; /* all its locations are there */
+};
+
+static enum fg_code read_sample(struct reader *reader, struct fg_slice in, struct sample *sample,
+                                struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+
+    *sample = (struct sample){.known = true};
+    reader->depth = 0;
+    reader->n_labels = 0;
+    while (fg_cur_more(&cur)) {
+        uint64_t tag = fg_cur_varint(&cur);
+        enum fg_code code = FG_OK;
+
+        switch (tag) {
+        case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN):
+        case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT):
+            code = add_frames(reader, fg_pb_varints(&cur, tag), &sample->known, err);
+            break;
+        case FG_PB_TAG(SAMPLE_VALUE, FG_PB_LEN):
+        case FG_PB_TAG(SAMPLE_VALUE, FG_PB_VARINT):
+            add_values(reader, fg_pb_varints(&cur, tag), &sample->n_values, &cur);
+            break;
+        case FG_PB_TAG(SAMPLE_LABEL, FG_PB_LEN):
+            code = add_label(reader, fg_cur_lenbytes(&cur), err);
+            break;
+        default:
+            fg_pb_skip(&cur, tag);
+        }
+        if (cur.bad)
+            break;
+        if (code != FG_OK)
+            return code;
+    }
+    return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: cut short") : FG_OK;
+}
+
+static enum fg_code keep_sample(struct reader *reader, const struct sample *sample,
+                                struct fg_err *err)
+{
+    uint32_t max_labels = reader->request->upload.limits.sample_labels_max;
+    struct fg_labels labels;
+    struct fg_link link;
+    bool linked;
+    uint32_t group = 0, stack = 0;
+
+    if (sample->n_values != reader->batch->n_types)
+        return fg_fail(err, FG_E_INVALID, "sample value length mismatch: %u values for %u types",
+                       sample->n_values, reader->batch->n_types);
+    if (max_labels != 0 && reader->n_labels > max_labels)
+        return fg_fail(err, FG_E_INVALID,
+                       "profile exceeds the sample labels limit (max_profile_stacktrace_sample_"
+                       "labels, actual: %u, limit: %u)",
+                       reader->n_labels, max_labels);
+    if (!sample->known) {
+        reader->counts->samples_dropped++;
+        return FG_OK;
+    }
+    labels = (struct fg_labels){reader->labels, reader->n_labels};
+    linked = fg_link_take(&labels, &link);
+    if (find_group(reader, &labels, &group, err) != FG_OK ||
+        fg_builder_stack(reader->builder, reader->stack, reader->depth, &stack, err) != FG_OK)
+        return err->code;
+    return fg_builder_sample(reader->builder, group, stack, linked ? &link : NULL, reader->values,
+                             err);
+}
+
+static enum fg_code read_samples(struct reader *reader, struct fg_err *err)
+{
+    const struct table *table = &reader->tables[PROFILE_SAMPLE];
+    uint32_t max = reader->request->upload.limits.samples_max;
+    struct sample sample;
+
+    if (max != 0 && table->count > max)
+        return fg_fail(err, FG_E_INVALID,
+                       "profile exceeds the samples count limit (max_profile_stacktrace_samples, "
+                       "actual: %u, limit: %u)",
+                       table->count, max);
+    for (uint32_t i = 0; i < table->count; i++)
+        if (read_sample(reader, table->entries[i], &sample, err) != FG_OK ||
+            keep_sample(reader, &sample, err) != FG_OK)
+            return fg_wrap(err, "sample %u", i);
+    return FG_OK;
+}
+
+/* ---- all of it ---- */
+
+static enum fg_code read_all(struct reader *reader, struct fg_slice in, struct fg_err *err)
+{
+    if (find_tables(reader, in, err) != FG_OK || check_strings(reader, err) != FG_OK ||
+        read_types(reader, err) != FG_OK || read_functions(reader, err) != FG_OK ||
+        read_mappings(reader, err) != FG_OK || read_locations(reader, err) != FG_OK ||
+        fg_pprof_rename(reader->batch, reader->request->quirks, reader->arena, err) != FG_OK)
+        return err->code;
+    reader->builder = fg_builder_create(reader->arena, &reader->request->upload.limits,
+                                        reader->batch, reader->counts);
+    if (reader->builder == NULL)
+        return too_large(err);
+    if (fg_builder_hash_locations(reader->builder, err) != FG_OK ||
+        fg_builder_reserve(reader->builder, reader->tables[PROFILE_SAMPLE].count, err) != FG_OK)
+        return err->code;
+    return read_samples(reader, err);
+}
+
+/* The upload with the profile's own times and name where it has them. */
+static enum fg_code complete_upload(struct reader *reader, struct fg_upload *upload,
+                                    struct fg_pprof_info *info, struct fg_err *err)
+{
+    info->period = reader->period;
+    info->has_time = reader->time_ns / FG_HOUR_NS / 24 >= YEAR_1970_NS_DAYS;
+    if (info->has_time)
+        upload->time_ns = reader->time_ns;
+    else
+        reader->counts->times_repaired += reader->time_ns != 0;
+    if (reader->duration_ns > 0)
+        upload->duration_ns = reader->duration_ns;
+    if (reader->request->name != NULL) {
+        size_t count = upload->labels.count;
+        struct fg_label *items = fg_arena_new(reader->arena, struct fg_label, count + 1);
+
+        if (items == NULL)
+            return too_large(err);
+        /* First, so that a name the sender gave itself, which comes later, wins. */
+        items[0] = (struct fg_label){FG_LIT(FG_LABEL_NAME),
+                                     reader->request->name(reader->batch, reader->request->arg)};
+        if (count > 0)
+            memcpy(items + 1, upload->labels.items, count * sizeof *items);
+        upload->labels = (struct fg_labels){items, count + 1};
+    }
+    return FG_OK;
+}
+
+enum fg_code fg_pprof_decode(struct fg_slice in, const struct fg_pprof_request *request,
+                             struct fg_arena *arena, struct fg_batch *ret_batch,
+                             struct fg_pprof_info *ret_info, struct fg_decode_counts *counts,
+                             struct fg_err *err)
+{
+    struct fg_batch *batch = fg_arena_new(arena, struct fg_batch, 1);
+    struct fg_upload upload = request->upload;
+    struct fg_pprof_info info = {0};
+    struct reader reader = {.arena = arena, .request = request, .batch = batch, .counts = counts};
+
+    if (batch == NULL)
+        return too_large(err);
+    if (read_all(&reader, in, err) != FG_OK ||
+        complete_upload(&reader, &upload, &info, err) != FG_OK ||
+        fg_builder_finish(reader.builder, &upload, reader.period, err) != FG_OK)
+        return err->code;
+    *ret_batch = *batch;
+    *ret_info = info;
+    return FG_OK;
+}

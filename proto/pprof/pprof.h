@@ -1,0 +1,48 @@
+/*
+ * pprof profiles (google.v1.Profile of pprof's profile.proto) into batches: one bounds-checked pass
+ * over the bytes to find the tables, one over each table. Strings are borrowed from the input.
+ *
+ * What is refused (FG_E_INVALID, ingest.md 3.1): no sample types, string 0 not empty, indexes out
+ * of range, location or function ids that are 0 or nobody's, values that do not match the types, a
+ * '-' in a sample type, text that is not UTF-8, more than 1024 lines in a location. What cannot be
+ * read at all is FG_E_DECODE. What is repaired (3.2): addresses of named locations and address
+ * ranges of their mappings become 0; samples that are negative or empty go; locations without name
+ * and address, or of a mapping nobody knows, go with their samples.
+ */
+#ifndef FG_PROTO_PPROF_PPROF_H
+#define FG_PROTO_PPROF_PPROF_H
+
+#include "proto/builder/builder.h"
+
+/* Peculiarities of agents; ingest.md, 2.5. */
+enum fg_pprof_quirk {
+    FG_PPROF_SCRIPT_NAMES = 1,    /* name functions "<file> <function>" (pyspy, rbspy, scripting) */
+    FG_PPROF_SCRIPT_RELATIVE = 2, /* ... only where the file is not an absolute path (pyspy) */
+    FG_PPROF_DOTNET = 4,          /* function ids from locations; '-' in types becomes '_' */
+    FG_PPROF_GO = 8,      /* drop "[go.shape.…]" from names, whatever the tables look like */
+    FG_PPROF_NOT_GO = 16, /* do not even guess */
+};
+
+/* What a decoder's caller wants to know besides the batch. */
+struct fg_pprof_info {
+    int64_t period;
+    bool has_time; /* time_nanos of its own, not in 1970: upload->time_ns was not used */
+};
+
+/*
+ * in: uncompressed. upload->labels: of the series; where __name__ is not among them, `name` is
+ * called with the sample types and gives it (borrowed, in the arena or constant).
+ */
+struct fg_pprof_request {
+    struct fg_upload upload;
+    unsigned quirks;
+    struct fg_slice (*name)(const struct fg_batch *batch, void *arg); /* may be NULL */
+    void *arg;
+};
+
+enum fg_code fg_pprof_decode(struct fg_slice in, const struct fg_pprof_request *request,
+                             struct fg_arena *arena, struct fg_batch *ret_batch,
+                             struct fg_pprof_info *ret_info, struct fg_decode_counts *counts,
+                             struct fg_err *err) fg_must_check;
+
+#endif

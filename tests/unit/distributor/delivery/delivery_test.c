@@ -1,0 +1,564 @@
+/* Deliveries to a ring whose ingesters answer when the test says so. */
+#include "distributor/delivery/delivery.h"
+#include "tests/lib/push_ring.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { ANN, BOB, CAT, DAN, STACKS = 3 };
+
+static const struct push_answer well = {.code = FG_OK};
+static const struct push_answer lacks = {.lacks = true};
+static const struct push_answer full = {.code = FG_E_LIMIT};
+static const struct push_answer early = {.code = FG_E_ABORTED};
+static const struct push_answer stale = {.code = FG_E_PRECONDITION, .newest = 4};
+
+static const struct fg_metric_def metrics[] = FG_METRICS_DEFS(DISTRIBUTOR_METRICS);
+
+struct fixture {
+    struct push_ring ring;
+    struct owners *owners;
+    struct known *known;
+    struct fg_registry *registry;
+    struct deliveries deliveries;
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    unsigned rounds; /* that were over */
+    unsigned n_begun;
+    struct fg_stack stacks[STACKS];
+    struct fg_batch batch;
+};
+
+static void on_round(void *arg)
+{
+    struct fixture *f = arg;
+
+    (void)pthread_mutex_lock(&f->lock);
+    f->rounds++;
+    (void)pthread_cond_broadcast(&f->over);
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static unsigned rounds(struct fixture *f)
+{
+    unsigned n;
+
+    (void)pthread_mutex_lock(&f->lock);
+    n = f->rounds;
+    (void)pthread_mutex_unlock(&f->lock);
+    return n;
+}
+
+static int open_with(void **state, unsigned dead, unsigned messages_max)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    push_ring_open(&f->ring, dead);
+    f->owners = owners_create(&(struct owners_config){
+        .watch = f->ring.watch,
+        .peers = f->ring.peers,
+        .clock = fg_clock_real(),
+        .queue_max_bytes = 1 << 20,
+        .messages_max = messages_max,
+    });
+    f->known = known_create(100000);
+    f->registry = fg_registry_create();
+    f->deliveries = (struct deliveries){
+        .owners = f->owners,
+        .known = f->known,
+        .metrics = fg_metrics_register(f->registry, metrics, FG_COUNT(metrics)),
+        .stragglers_max_bytes = 1 << 20,
+    };
+    (void)pthread_mutex_init(&f->lock, NULL);
+    (void)pthread_cond_init(&f->over, NULL);
+    for (unsigned i = 0; i < STACKS; i++)
+        f->stacks[i].id = (struct fg_id){i + 1, 0};
+    f->batch = (struct fg_batch){.stacks = f->stacks, .n_stacks = STACKS};
+    *state = f;
+    return 0;
+}
+
+static int open_all(void **state)
+{
+    return open_with(state, 0, 4);
+}
+
+static int open_without_cat(void **state)
+{
+    return open_with(state, 1 << CAT, 4);
+}
+
+static int open_with_ann_alone(void **state)
+{
+    return open_with(state, 1 << BOB | 1 << CAT, 4);
+}
+
+static int open_narrow(void **state)
+{
+    return open_with(state, 0, 1);
+}
+
+static int close_all(void **state)
+{
+    struct fixture *f = *state;
+
+    owners_stop(f->owners);
+    assert_int_equal(atomic_load(&f->deliveries.straggler_bytes), 0);
+    owners_destroy(f->owners);
+    push_ring_close(&f->ring);
+    known_destroy(f->known);
+    fg_registry_destroy(f->registry);
+    (void)pthread_cond_destroy(&f->over);
+    (void)pthread_mutex_destroy(&f->lock);
+    free(f);
+    return 0;
+}
+
+/* ---- steps ---- */
+
+static struct delivery *create(struct fixture *f, uint16_t shard)
+{
+    return delivery_create(&f->deliveries, shard, 77, on_round, f);
+}
+
+/* Another round; returns how many stacks it defines. */
+static unsigned send_round(struct fixture *f, struct delivery *delivery)
+{
+    /* After so long a message that was not answered holds up no other. */
+    const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
+    bool define[STACKS] = {false};
+    struct parcel *parcel;
+    struct fg_err err;
+    unsigned n = 0;
+
+    if (delivery_begin(delivery, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    delivery_define(delivery, &f->batch, define);
+    for (unsigned i = 0; i < STACKS; i++)
+        n += define[i];
+    parcel = parcel_create(FG_LIT("tenant"), FG_LIT("service"), &f->batch, define, FG_LIT("batch"));
+    f->n_begun++;
+    (void)nanosleep(&pause, NULL);
+    delivery_send(delivery, parcel, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
+    parcel_unref(parcel);
+    return n;
+}
+
+/* The round is over by now, or when the transport has brought the answers. */
+static struct delivery_result wait_round(struct fixture *f, struct delivery *delivery)
+{
+    struct delivery_result result;
+
+    (void)pthread_mutex_lock(&f->lock);
+    while (f->rounds < f->n_begun)
+        (void)pthread_cond_wait(&f->over, &f->lock);
+    (void)pthread_mutex_unlock(&f->lock);
+    assert_int_equal(rounds(f), f->n_begun); /* and only once */
+    delivery_result(delivery, &result);
+    return result;
+}
+
+static void expect_round(struct fixture *f, struct delivery *delivery, enum delivery_state state)
+{
+    assert_int_equal(wait_round(f, delivery).state, state);
+}
+
+/* Until the answers of stragglers were taken over. */
+static void wait_idle(struct fixture *f, uint16_t shard)
+{
+    struct owner_set set;
+    struct fg_err err;
+
+    assert_int_equal(owners_of(f->owners, shard, &set, &err), FG_OK);
+    for (unsigned i = 0; i < set.n_there; i++)
+        while (!sender_is_idle(set.there[i]->sender))
+            sched_yield();
+    owner_set_done(&set);
+}
+
+static void expect_count(struct fixture *f, const char *line)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_registry_write(f->registry, &text);
+    fg_buf_putc(&text, '\0');
+    if (strstr((const char *)text.ptr, line) == NULL)
+        fail_msg("no %s in\n%s", line, (const char *)text.ptr);
+    fg_buf_done(&text);
+}
+
+/* ---- tests ---- */
+
+static void two_of_three_are_enough(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+    struct delivery_result result;
+    struct push_asked *late;
+
+    assert_int_equal(send_round(f, delivery), STACKS);
+    late = push_ring_take(&f->ring, CAT);
+    assert_int_equal(late->revision, 3);
+    assert_int_equal(late->shards[0], 9);
+    push_ring_say(&f->ring, ANN, well);
+    push_ring_say(&f->ring, BOB, (struct push_answer){.duplicate = true});
+    result = wait_round(f, delivery);
+    assert_int_equal(result.state, DELIVERY_STORED);
+    assert_int_equal(result.stored, 1);
+    assert_int_equal(result.duplicates, 0);
+    delivery_leave(delivery);
+    assert_true(atomic_load(&f->deliveries.straggler_bytes) > 0);
+
+    /* What cat has not said it knows is defined for all; then nothing is. */
+    delivery = create(f, 9);
+    assert_int_equal(send_round(f, delivery), STACKS);
+    push_ring_say(&f->ring, ANN, well);
+    push_ring_say(&f->ring, BOB, well);
+    push_ring_say(&f->ring, CAT, well);
+    push_ring_answer(late, &well);
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+    wait_idle(f, 9);
+    expect_count(f, "stragglers_total{outcome=\"stored\"} ");
+    delivery = create(f, 9);
+    assert_int_equal(send_round(f, delivery), 0);
+    for (unsigned i = ANN; i <= CAT; i++)
+        push_ring_say(&f->ring, i, well);
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+}
+
+static void what_a_straggler_lacks_is_defined_next_time(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct delivery *delivery = create(f, 9);
+
+        assert_int_equal(send_round(f, delivery), i == 1 ? 0 : STACKS);
+        push_ring_say(&f->ring, ANN, well);
+        push_ring_say(&f->ring, BOB, well);
+        expect_round(f, delivery, DELIVERY_STORED);
+        delivery_leave(delivery);
+        push_ring_say(&f->ring, CAT, i == 1 ? lacks : well);
+        wait_idle(f, 9);
+    }
+    expect_count(f, "stragglers_total{outcome=\"stored\"} 2");
+    expect_count(f, "stragglers_total{outcome=\"failed\"} 1");
+}
+
+static void a_dead_owner_is_not_needed(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery;
+
+    for (unsigned i = 0; i < 4; i++) {
+        delivery = create(f, 9);
+        (void)send_round(f, delivery);
+        push_ring_say(&f->ring, ANN, well);
+        push_ring_say(&f->ring, BOB, well);
+        expect_round(f, delivery, DELIVERY_STORED);
+        delivery_leave(delivery);
+        wait_idle(f, 9);
+    }
+    /* That cat knows nothing is no reason to define it all for the others for ever. */
+    delivery = create(f, 9);
+    assert_int_equal(send_round(f, delivery), 0);
+    push_ring_say(&f->ring, ANN, well);
+    push_ring_say(&f->ring, BOB, well);
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+}
+
+static void two_dead_owners_are_too_many(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+    struct delivery_result result;
+
+    (void)send_round(f, delivery);
+    push_ring_say(&f->ring, ANN, well);
+    result = wait_round(f, delivery);
+    assert_int_equal(result.state, DELIVERY_SILENT);
+    assert_int_equal(result.err.code, FG_E_UNAVAILABLE);
+    assert_non_null(
+        strstr(result.err.msg, "2 of 3 ingesters that own this series are needed, 1 answered: "));
+    /* Ann is not asked again. */
+    (void)send_round(f, delivery);
+    expect_round(f, delivery, DELIVERY_SILENT);
+    assert_int_equal(push_ring_count(&f->ring, ANN), 1);
+    delivery_leave(delivery);
+}
+
+/* A shard of which dan and ann are owners, in a ring of four. */
+static uint16_t shared_shard(struct fixture *f, unsigned *ret_third)
+{
+    const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
+    struct fg_ring_view *view = fg_ring_watch_get(f->ring.watch);
+    uint16_t shard = 0;
+    unsigned found = 0;
+
+    for (; (found & (1 << ANN | 1 << DAN)) != (1 << ANN | 1 << DAN); shard++) {
+        assert_int_equal(fg_ring_view_owners(view, shard, owners), 3);
+        found = 0;
+        for (unsigned i = 0; i < 3; i++)
+            found |= 1u << (owners[i]->name.ptr[0] - 'a'); /* of ann, bob, cat, dan */
+    }
+    fg_ring_view_unref(view);
+    *ret_third = (found & 1 << BOB) != 0 ? BOB : CAT;
+    return (uint16_t)(shard - 1);
+}
+
+/* Until so many calls to the owner are left. */
+static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsigned calls)
+{
+    struct fg_peer_health health;
+    struct owner_set set;
+    struct fg_err err;
+
+    assert_int_equal(owners_of(f->owners, shard, &set, &err), FG_OK);
+    for (unsigned i = 0; i < set.n_there; i++)
+        do
+            fg_peer_health(set.there[i]->peer, &health);
+        while (strcmp(set.there[i]->name, name) == 0 && health.calls != calls);
+    owner_set_done(&set);
+}
+
+/* One of revision 4 and one of revision 5 are no quorum of either. */
+static void a_quorum_is_of_one_revision(void **state)
+{
+    struct fixture *f = *state;
+    struct push_asked *old, *third, *now;
+    struct delivery_result result;
+    struct delivery *delivery;
+    unsigned other;
+    uint16_t shard;
+
+    push_ring_join(&f->ring, DAN, 4);
+    push_ring_until(&f->ring, 4);
+    shard = shared_shard(f, &other);
+    delivery = create(f, shard);
+    (void)send_round(f, delivery);
+    old = push_ring_take(&f->ring, ANN);
+    third = push_ring_take(&f->ring, other);
+    assert_int_equal(old->revision, 4);
+    push_ring_say(&f->ring, DAN, (struct push_answer){.code = FG_E_PRECONDITION, .newest = 5});
+    result = wait_round(f, delivery);
+    assert_int_equal(result.state, DELIVERY_STALE);
+    assert_int_equal(result.revision, 5);
+    push_ring_join(&f->ring, DAN, 99); /* with another store, which makes revision 5 */
+    push_ring_until(&f->ring, 5);
+
+    (void)send_round(f, delivery);
+    push_ring_answer(old, &well);
+    push_ring_answer(third, &well);
+    now = push_ring_take(&f->ring, ANN);
+    third = push_ring_take(&f->ring, other);
+    assert_int_equal(now->revision, 5);
+    push_ring_say(&f->ring, DAN, well);
+    wait_calls(f, shard, "ann", 1);
+    wait_calls(f, shard, "dan", 0);
+    assert_int_equal(rounds(f), f->n_begun - 1); /* by two under 4, by one under 5 */
+    push_ring_answer(now, &well);
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+    push_ring_answer(third, &well);
+}
+
+/* Nobody waits for the third when another knows better. */
+static void a_newer_revision_is_told_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+    struct push_asked *first, *third;
+
+    (void)send_round(f, delivery);
+    first = push_ring_take(&f->ring, ANN);
+    third = push_ring_take(&f->ring, CAT);
+    push_ring_say(&f->ring, BOB, stale);
+    expect_round(f, delivery, DELIVERY_STALE);
+    push_ring_answer(first, &well);
+    push_ring_answer(third, &well);
+    wait_idle(f, 9);
+    expect_round(f, delivery, DELIVERY_STORED); /* under the old one, after all */
+    delivery_leave(delivery);
+}
+
+static void those_that_do_not_know_it_yet_are_asked_again(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+
+    (void)send_round(f, delivery);
+    push_ring_say(&f->ring, ANN, well);
+    push_ring_say(&f->ring, BOB, early);
+    push_ring_say(&f->ring, CAT, early);
+    expect_round(f, delivery, DELIVERY_EARLY);
+    (void)send_round(f, delivery);
+    push_ring_say(&f->ring, BOB, well);
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+    push_ring_say(&f->ring, CAT, early);
+    assert_int_equal(push_ring_count(&f->ring, ANN), 1);
+}
+
+/* Without cat: ann has it, bob is told what it lacks, and ann does not get it again. */
+static void one_that_lacks_definitions_gets_them(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+    const struct fg_id ids[] = {f->stacks[0].id, f->stacks[1].id, f->stacks[2].id};
+    struct owner_set set;
+    struct fg_err err;
+
+    assert_int_equal(owners_of(f->owners, 9, &set, &err), FG_OK);
+    for (unsigned i = 0; i < set.n_there; i++) /* as if from earlier pushes */
+        known_add(f->known, 77 ^ set.there[i]->key, 1, ids, STACKS);
+    owner_set_done(&set);
+    assert_int_equal(send_round(f, delivery), 0);
+    push_ring_say(&f->ring, ANN, well);
+    push_ring_say(&f->ring, BOB, lacks);
+    expect_round(f, delivery, DELIVERY_LACKS);
+    assert_int_equal(send_round(f, delivery), STACKS);
+    push_ring_say(&f->ring, BOB, well);
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+    assert_int_equal(push_ring_count(&f->ring, ANN), 1);
+}
+
+static void a_full_quorum_is_a_refusal(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+    struct delivery_result result;
+
+    (void)send_round(f, delivery);
+    push_ring_say(&f->ring, ANN, full);
+    push_ring_say(&f->ring, BOB, well);
+    push_ring_say(&f->ring, CAT, full);
+    result = wait_round(f, delivery);
+    assert_int_equal(result.state, DELIVERY_REFUSED);
+    assert_int_equal(result.err.code, FG_E_LIMIT);
+    assert_string_equal(result.err.msg, "as the test says");
+    delivery_leave(delivery);
+}
+
+static void one_full_and_one_dead_are_not(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+
+    (void)send_round(f, delivery);
+    push_ring_say(&f->ring, ANN, full);
+    push_ring_say(&f->ring, BOB, well);
+    expect_round(f, delivery, DELIVERY_SILENT);
+    delivery_leave(delivery);
+}
+
+/* One message at a time: what waits for a slow one is dropped when there is too much of it. */
+static void stragglers_have_an_end(void **state)
+{
+    struct fixture *f = *state;
+    struct push_asked *slow;
+
+    f->deliveries.stragglers_max_bytes = 2500; /* two, or three */
+    for (unsigned i = 0; i < 6; i++) {
+        struct delivery *delivery = create(f, 9);
+
+        (void)send_round(f, delivery);
+        push_ring_say(&f->ring, ANN, well);
+        push_ring_say(&f->ring, BOB, well);
+        expect_round(f, delivery, DELIVERY_STORED);
+        delivery_leave(delivery);
+        assert_true(atomic_load(&f->deliveries.straggler_bytes) <=
+                    f->deliveries.stragglers_max_bytes);
+    }
+    slow = push_ring_take(&f->ring, CAT);
+    assert_int_equal(slow->n_items, 1);
+    push_ring_answer(slow, &well);
+    slow = push_ring_take(&f->ring, CAT);
+    assert_true(slow->n_items > 0 && slow->n_items < 5);
+    push_ring_answer(slow, &well);
+    wait_idle(f, 9);
+    expect_count(f, "stragglers_total{outcome=\"dropped\"} ");
+}
+
+static void *stop(void *owners)
+{
+    owners_stop(owners);
+    return NULL;
+}
+
+/* Stopping waits for what is under way. */
+static void stopping_waits_for_stragglers(void **state)
+{
+    struct fixture *f = *state;
+    struct push_asked *slow = NULL;
+    pthread_t thread;
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct delivery *delivery = create(f, 9);
+
+        (void)send_round(f, delivery);
+        push_ring_say(&f->ring, ANN, well);
+        push_ring_say(&f->ring, BOB, well);
+        expect_round(f, delivery, DELIVERY_STORED);
+        delivery_leave(delivery);
+    }
+    slow = push_ring_take(&f->ring, CAT);
+    assert_int_equal(pthread_create(&thread, NULL, stop, f->owners), 0);
+    push_ring_script(&f->ring, CAT, &well, 1); /* the second may be quicker than the stop */
+    push_ring_answer(slow, &well);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&f->deliveries.straggler_bytes), 0);
+}
+
+/* Cat moves: the next round finds it, though the revision is the same. */
+static void an_owner_is_found_at_its_new_address(void **state)
+{
+    struct fixture *f = *state;
+    struct delivery *delivery = create(f, 9);
+
+    (void)send_round(f, delivery);
+    push_ring_say(&f->ring, ANN, well);
+    push_ring_say(&f->ring, BOB, full);
+    expect_round(f, delivery, DELIVERY_SILENT);
+    push_ring_move(&f->ring, CAT, DAN);
+    (void)send_round(f, delivery);
+    push_ring_say(&f->ring, BOB, full);
+    push_ring_say(&f->ring, DAN, well);
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+    assert_int_equal(fg_peers_count(f->ring.peers), 4);
+    wait_idle(f, 9);
+}
+
+/* clang-format off */
+#define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, close_all)
+/* clang-format on */
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(two_of_three_are_enough, open_all),
+        TEST(what_a_straggler_lacks_is_defined_next_time, open_all),
+        TEST(a_dead_owner_is_not_needed, open_without_cat),
+        TEST(two_dead_owners_are_too_many, open_with_ann_alone),
+        TEST(a_quorum_is_of_one_revision, open_all),
+        TEST(a_newer_revision_is_told_at_once, open_all),
+        TEST(those_that_do_not_know_it_yet_are_asked_again, open_all),
+        TEST(one_that_lacks_definitions_gets_them, open_without_cat),
+        TEST(a_full_quorum_is_a_refusal, open_all),
+        TEST(one_full_and_one_dead_are_not, open_without_cat),
+        TEST(stragglers_have_an_end, open_narrow),
+        TEST(stopping_waits_for_stragglers, open_narrow),
+        TEST(an_owner_is_found_at_its_new_address, open_without_cat),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

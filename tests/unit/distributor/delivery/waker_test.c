@@ -1,0 +1,89 @@
+/* The waker looks while there is something to be looked at, whenever it was woken. */
+#include "distributor/delivery/waker.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+struct work {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    unsigned left, looks;
+};
+
+static bool look(void *arg)
+{
+    struct work *work = arg;
+    bool more;
+
+    (void)pthread_mutex_lock(&work->lock);
+    work->looks++;
+    if (work->left > 0)
+        work->left--;
+    more = work->left > 0;
+    if (!more)
+        (void)pthread_cond_signal(&work->done);
+    (void)pthread_mutex_unlock(&work->lock);
+    return more;
+}
+
+/* Wakes it and waits until all is done. */
+static void do_all(struct waker *waker, struct work *work, unsigned left)
+{
+    (void)pthread_mutex_lock(&work->lock);
+    work->left = left;
+    (void)pthread_mutex_unlock(&work->lock);
+    waker_wake(waker);
+    (void)pthread_mutex_lock(&work->lock);
+    while (work->left > 0)
+        (void)pthread_cond_wait(&work->done, &work->lock);
+    (void)pthread_mutex_unlock(&work->lock);
+}
+
+static void it_looks_until_nothing_is_left(void **state)
+{
+    struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+    struct waker *waker = waker_create(FG_MS_NS, look, &work);
+
+    (void)state;
+    do_all(waker, &work, 3);
+    assert_in_range(work.looks, 3, 4);
+    for (int i = 0; i < 50; i++)
+        do_all(waker, &work, 1); /* at whatever it is just then */
+    waker_destroy(waker);
+    assert_true(work.looks >= 53);
+}
+
+static void it_ends_asleep_and_awake(void **state)
+{
+    struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+    struct waker *waker = waker_create(FG_HOUR_NS, look, &work);
+
+    (void)state;
+    waker_destroy(waker);
+    waker = waker_create(FG_HOUR_NS, look, &work);
+    waker_wake(waker);
+    waker_destroy(waker);
+    assert_int_equal(work.looks, 0);
+    waker = waker_create(FG_MS_NS, look, &work);
+    do_all(waker, &work, 1);
+    waker_stop(waker);
+    work.left = 1; /* nobody else looks any more */
+    waker_wake(waker);
+    waker_stop(waker);
+    assert_int_equal(work.left, 1);
+    waker_destroy(waker);
+    waker_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_looks_until_nothing_is_left),
+        cmocka_unit_test(it_ends_asleep_and_awake),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
