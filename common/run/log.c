@@ -1,8 +1,8 @@
 #include "common/run/log.h"
 
-#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
+#include "common/run/log_limit.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,82 +14,15 @@ enum {
     LINE_MAX_BYTES = PIPE_BUF, /* what one write(2) to a pipe keeps together */
     LINE_SPARE_BYTES = 16,     /* " cut=true" and the line's end */
     VALUE_MAX_BYTES = 1024,    /* one value must not crowd out the others */
-    LINES_PER_WINDOW = 100,
-    LIMITER_SLOTS = 512, /* messages are literals: this is more than the program has */
 };
-#define WINDOW_NS FG_SECOND_NS
 
 static _Atomic int least_level = FG_LOG_INFO;
 static _Atomic int log_fd = STDERR_FILENO;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
-/* ---- how often each message may speak ---- */
-
-struct speaker {
-    const char *msg; /* the literal's address is the key; NULL: free */
-    enum fg_log_level level;
-    int64_t since_mono_ns; /* start of its window */
-    uint64_t lines, left_out;
-};
-
-static struct {
-    pthread_mutex_t mutex;
-    struct speaker speakers[LIMITER_SLOTS];
-    unsigned n_owing; /* speakers with left_out > 0 */
-} limiter = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-/* NULL when the table is full: then there is no limit. Locked. */
-static struct speaker *speaker_of(const char *msg)
-{
-    uint64_t at = fg_mix64((uintptr_t)msg);
-
-    for (size_t i = 0; i < LIMITER_SLOTS; i++) {
-        struct speaker *speaker = &limiter.speakers[(at + i) % LIMITER_SLOTS];
-
-        if (speaker->msg == NULL)
-            speaker->msg = msg;
-        if (speaker->msg == msg)
-            return speaker;
-    }
-    return NULL;
-}
-
-/* May a line of this message be written now? Locked. */
-static bool admit(const char *msg, enum fg_log_level level, int64_t now_mono_ns)
-{
-    struct speaker *speaker = speaker_of(msg);
-
-    if (speaker == NULL)
-        return true;
-    if (speaker->lines == 0 || now_mono_ns - speaker->since_mono_ns >= WINDOW_NS) {
-        speaker->since_mono_ns = now_mono_ns;
-        speaker->lines = 0;
-    }
-    speaker->level = level;
-    if (speaker->lines++ < LINES_PER_WINDOW)
-        return true;
-    limiter.n_owing += speaker->left_out == 0;
-    speaker->left_out++;
-    return false;
-}
-
-/* Takes out one speaker whose window is over and who left lines out. Locked. */
-static bool take_owing(int64_t now_mono_ns, struct speaker *ret_owing)
-{
-    for (size_t i = 0; limiter.n_owing > 0 && i < LIMITER_SLOTS; i++) {
-        struct speaker *speaker = &limiter.speakers[i];
-
-        if (speaker->left_out == 0 || now_mono_ns - speaker->since_mono_ns < WINDOW_NS)
-            continue;
-        *ret_owing = *speaker;
-        speaker->left_out = 0;
-        speaker->lines = 0;
-        limiter.n_owing--;
-        return true;
-    }
-    return false;
-}
+static pthread_mutex_t limit_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct fg_log_limit limit; /* locked by it */
 
 /* ---- one line ---- */
 
@@ -219,16 +152,16 @@ static void write_line(enum fg_log_level level, const char *msg, const struct fg
 void fg_log_write(enum fg_log_level level, const char *msg, const struct fg_log_field *fields)
 {
     int64_t now_mono_ns = fg_mono_ns(fg_clock_real());
-    struct speaker owing;
+    struct fg_log_speaker owing;
     bool admitted, owes;
 
     if ((int)level < atomic_load_explicit(&least_level, memory_order_relaxed))
         return;
     do {
-        pthread_mutex_lock(&limiter.mutex);
-        owes = take_owing(now_mono_ns, &owing);
-        admitted = !owes && admit(msg, level, now_mono_ns);
-        pthread_mutex_unlock(&limiter.mutex);
+        pthread_mutex_lock(&limit_mutex);
+        owes = fg_log_limit_take_owing(&limit, now_mono_ns, &owing);
+        admitted = !owes && fg_log_limit_admit(&limit, msg, level, now_mono_ns);
+        pthread_mutex_unlock(&limit_mutex);
         if (owes)
             write_line(owing.level, "log lines left out",
                        FG_LOG_FIELDS(fg_ls("of", owing.msg), fg_lu("lines", owing.left_out)));

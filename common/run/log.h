@@ -10,8 +10,9 @@
  * processes on one pipe do not mix; values are cut at 1 KiB ("...") and fields that do not fit are
  * left out (cut=true).
  *
- * Lines of one message (one literal) are limited to 100 a second; what is left out is counted, and
- * said with the next line of whatever message once the second is over.
+ * Lines of one message (one literal) are limited to a hundred at once and ten a second after that
+ * (log_limit.h); what is left out is counted, and said a second later, before the next line of
+ * whatever message.
  */
 #ifndef FG_COMMON_RUN_LOG_H
 #define FG_COMMON_RUN_LOG_H
