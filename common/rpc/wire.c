@@ -76,24 +76,35 @@ enum fg_code fg_wire_check(int rv, struct fg_err *err)
     return rv == 0 ? FG_OK : fg_fail(err, fg_wire_code(rv), "%s", nng_strerror(rv));
 }
 
+/* true at most once in LOG_EVERY_NS. */
+static bool may_say(_Atomic int64_t *quiet_until_mono_ns)
+{
+    int64_t now_ns = fg_mono_ns(fg_clock_real()), until_ns = atomic_load(quiet_until_mono_ns);
+
+    return now_ns >= until_ns &&
+           atomic_compare_exchange_strong(quiet_until_mono_ns, &until_ns, now_ns + LOG_EVERY_NS);
+}
+
 /*
- * Why a handshake failed nng tells nobody but its log: a dialer just is not connected. The first
- * line says it; those after it are what followed from it, and the next try a second later. What
- * else is in that log, that an address cannot be reached for example, callers hear.
+ * Why there is no connection nng tells nobody but its log, and callers hear only that there is
+ * none. Of a handshake that failed the first line says why; those after it are what followed from
+ * it, and the next try a second later. Which address it was the dialer's line has; who is refused
+ * for its certificate has only that one.
  */
 static void on_log(nng_log_level level, nng_log_facility facility, const char *id,
                    const char *message)
 {
-    static _Atomic int64_t quiet_until_mono_ns;
-    int64_t now_ns = fg_mono_ns(fg_clock_real()), until_ns = atomic_load(&quiet_until_mono_ns);
+    static _Atomic int64_t tls_quiet_until_mono_ns, dial_quiet_until_mono_ns;
+    struct fg_slice kind = fg_cstr(id == NULL ? "" : id);
 
     (void)level;
     (void)facility;
-    if (id == NULL || !fg_slice_starts(fg_cstr(id), "NNG-TLS") || now_ns < until_ns ||
-        !atomic_compare_exchange_strong(&quiet_until_mono_ns, &until_ns, now_ns + LOG_EVERY_NS))
-        return;
-    fg_log_warn("TLS between services failed, said at most every ten seconds",
-                fg_ls("err", message));
+    if (fg_slice_starts(kind, "NNG-TLS") && may_say(&tls_quiet_until_mono_ns))
+        fg_log_warn("TLS between services failed, said at most every ten seconds",
+                    fg_ls("err", message));
+    if (fg_slice_is(kind, "NNG-CONN-FAIL") && may_say(&dial_quiet_until_mono_ns))
+        fg_log_warn("cannot connect to another service, said at most every ten seconds",
+                    fg_ls("err", message));
 }
 
 void fg_rpc_init(unsigned threads)

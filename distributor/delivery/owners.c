@@ -1,11 +1,13 @@
 #include "distributor/delivery/owners.h"
 
+#include "common/run/log.h"
 #include "distributor/delivery/waker.h"
 
 #include <pthread.h>
 #include <time.h>
 
 static const int64_t LOOK_EVERY_NS = FG_SECOND_NS; /* for members that cannot be reached */
+static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
 static const int64_t STOP_PAUSE_NS = FG_MS_NS;
 
 struct owners {
@@ -13,10 +15,11 @@ struct owners {
     struct waker *waker;            /* looks after senders whose batches collect */
     _Atomic int64_t looked_mono_ns; /* 0: never */
 
-    pthread_mutex_t lock;       /* of all below */
-    struct fg_ring_view *view;  /* that of_member is about; NULL: none yet */
-    struct owner **of_member;   /* [view->ring.n_members]; NULL: not made yet */
-    struct owner *list, *fixed; /* all there are; the one that owns all */
+    pthread_mutex_t lock;        /* of all below */
+    struct fg_ring_view *view;   /* that of_member is about; NULL: none yet */
+    struct owner **of_member;    /* [view->ring.n_members]; NULL: not made yet */
+    struct owner *list, *fixed;  /* all there are; the one that owns all */
+    int64_t quiet_until_mono_ns; /* of addresses that cannot be used */
 };
 
 /* ---- one owner ---- */
@@ -164,13 +167,27 @@ static enum fg_code make_member(struct owners *owners, const struct fg_ring_memb
     return FG_OK;
 }
 
+/* An address that does not go with our settings; each push finds it out once more. */
+static void complain(struct owners *owners, const struct fg_err *err)
+{
+    int64_t now_ns = fg_mono_ns(owners->config.clock);
+
+    if (now_ns < owners->quiet_until_mono_ns)
+        return;
+    owners->quiet_until_mono_ns = now_ns + LOG_EVERY_NS;
+    fg_log_warn("ingester cannot be called, said at most every ten seconds",
+                fg_ls("err", err->msg));
+}
+
 static void add_member(struct owners *owners, const struct fg_ring_member *member,
                        struct owner_set *set)
 {
     struct owner **place = &owners->of_member[member - owners->view->ring.members];
 
-    if (*place == NULL && make_member(owners, member, place, &set->err) != FG_OK)
+    if (*place == NULL && make_member(owners, member, place, &set->err) != FG_OK) {
+        complain(owners, &set->err);
         return;
+    }
     set->there[set->n_there++] = owner_ref(*place);
 }
 

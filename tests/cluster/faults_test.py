@@ -18,97 +18,13 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
-import canary  # noqa: E402
-import cluster as clusters  # noqa: E402
 import flamegrid  # noqa: E402
 import link  # noqa: E402
 import stores  # noqa: E402
+import watched  # noqa: E402
 from flamegrid import check  # noqa: E402
 
-RATE = ["--rate", "40/s", "--reads", "10/s", "--services", "3", "--settle", "60s"]
-SPAN_S = (0.5, 4)  # of a fault
-PROGRESS_S = 30  # after a fault pushes and answers are there again
-DRAIN_S = 90
 FULL_DISK_MIB = 16
-
-
-class Run:
-    """A cluster with a canary on it, from start to the last look at what is in the bucket."""
-
-    def __init__(self, rng, keep, **shape):
-        self.rng, self.keep = rng, keep
-        self.cluster = clusters.Cluster(**shape)
-        self.bird = None
-        self.n_lines = 0
-
-    def __enter__(self):
-        try:
-            self.cluster.start()
-            self.bird = canary.Canary("http://127.0.0.1:%d" % self.cluster.push.port, *RATE,
-                                      query_url="http://127.0.0.1:%d" % self.cluster.query.port)
-            self.bird.wait_started()
-            self.progress("the start")
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
-        return self
-
-    def __exit__(self, kind, fault, trace):
-        self.cluster.keep = self.keep and kind is not None
-        if self.bird and self.cluster.keep:
-            shutil.copy(self.bird.log_path, os.path.join(self.cluster.folder, "canary.log"))
-        if self.bird:
-            self.bird.__exit__()
-        self.cluster.__exit__()
-
-    def draw(self, *kinds):
-        return self.rng.choice(self.cluster.of(*kinds))
-
-    def span(self):
-        return self.rng.uniform(*SPAN_S)
-
-    def counts(self):
-        counts = self.bird.counts()
-        wrong = {name: counts["profiles_%s_total" % name] for name in ("lost", "double", "foreign")}
-        check(not any(wrong.values()), "%s\n%s", wrong, self.bird.errors())
-        return counts
-
-    def progress(self, after):
-        """Pushes are acknowledged and questions answered again, and nothing is wrong with the answers."""
-        first, deadline = self.counts(), time.monotonic() + PROGRESS_S
-        while True:
-            now = self.counts()
-            if all(now[name] > first[name] + 3 for name in ("profiles_acknowledged_total", "reads_total")):
-                return
-            check(time.monotonic() < deadline, "%d s after %s: %s, then %s\n%s", PROGRESS_S, after, first, now,
-                  self.bird.log()[-2000:])
-            time.sleep(0.1)
-
-    def failures(self):
-        counts = self.counts()
-        return [int(counts[name]) for name in ('push_failures_total{reason="refused"}',
-                                               'push_failures_total{reason="unanswered"}', "reads_unavailable_total")]
-
-    def complaints(self):
-        """What the canary has said since the last call about pushes and questions that failed."""
-        lines = self.bird.log().splitlines()[1:]
-        new, self.n_lines = lines[self.n_lines:], len(lines)
-        return new
-
-    def finish(self):
-        """The canary's own last check; then all of it is in the bucket, once."""
-        code, sums = self.bird.stop()
-        check(code == 0, "canary: exit code %d, %s\n%s", code, sums, self.bird.errors())
-        check(sums["unknown"] == 0, "never acknowledged: %s\n%s", sums, self.bird.log()[-2000:])
-        for member in self.cluster.of("ingester"):
-            status, body = member.send("POST", "/ingester/flush", DRAIN_S)
-            check(status == 200, "flush of %s: %d %s", member.name, status, body)
-        for kinds in (("distributor", "querier", "compactor"), ("ingester",)):
-            for member in self.cluster.of(*kinds):
-                member.terminate()
-        stored = self.cluster.verify()
-        check(stored == sums["acknowledged"], "%d profiles are in the bucket, %s", stored, sums)
-        return sums
 
 
 # ---- faults: each begins, lasts for a while and is healed ----
@@ -146,13 +62,13 @@ def partitioned(run):
 
 def wiped(run):
     """Once what an earlier one lost has drained: two lost disks at a time are more than three replicas stand."""
-    run.cluster.wait_drained(DRAIN_S)
+    run.cluster.wait_drained(watched.DRAIN_S)
     member = run.draw("ingester")
     member.kill()
     member.wipe()
     time.sleep(run.span())
     member.start().wait_ready()
-    run.cluster.wait_drained(DRAIN_S)
+    run.cluster.wait_drained(watched.DRAIN_S)
     return member.name
 
 
@@ -170,7 +86,7 @@ def two_at_once(run):
 def flushed(run):
     """All of an ingester's goes into segments, whatever it has: what others have besides is still to be found."""
     member = run.draw("ingester")
-    status, body = member.send("POST", "/ingester/flush", DRAIN_S)
+    status, body = member.send("POST", "/ingester/flush", watched.DRAIN_S)
     check(status == 200, "flush of %s: %d %s", member.name, status, body)
     return member.name
 
@@ -179,7 +95,7 @@ FAULTS = [killed, killed, flushed, flushed, paused, restarted, partitioned, part
 
 
 def faults_in_any_order(rng, rounds, keep):
-    with Run(rng, keep) as run:
+    with watched.Run(rng, keep) as run:
         for number in range(1, rounds + 1):
             fault, before, began = rng.choice(FAULTS), run.failures(), time.monotonic()
             what = "%s (%s)" % (fault.__name__, fault(run))
@@ -197,7 +113,7 @@ def faults_in_any_order(rng, rounds, keep):
 
 def rolling_restart(rng, keep):
     """Everything is restarted, one after another, and no push is refused meanwhile."""
-    with Run(rng, keep) as run:
+    with watched.Run(rng, keep) as run:
         for member in run.cluster.members.values():
             member.terminate()
             member.start().wait_ready()
@@ -218,7 +134,7 @@ def leave(run, member):
 
 def scale_up_and_down(rng, keep):
     """Three ingesters, five, three again, of which two are others than at the start."""
-    with Run(rng, keep) as run:
+    with watched.Run(rng, keep) as run:
         for number in (4, 5):
             run.cluster.add("ingester", number).start().wait_ready()
             time.sleep(2)
@@ -227,7 +143,7 @@ def scale_up_and_down(rng, keep):
         for member in rng.sample(members, 2):
             leave(run, member)
             run.progress("%s has left" % member.name)
-        ring = run.cluster.wait_drained(DRAIN_S)
+        ring = run.cluster.wait_drained(watched.DRAIN_S)
         names = sorted(member["name"] for member in ring["members"])
         check(names == sorted(member.name for member in run.cluster.of("ingester")), "%s", ring)
         refused, unanswered, _ = run.failures()
@@ -240,7 +156,7 @@ def scale_up_and_down(rng, keep):
 
 def full_disk(rng, keep):
     """One ingester's disk is full: the other two go on, and it comes back once there is room."""
-    with Run(rng, keep) as run:
+    with watched.Run(rng, keep) as run:
         member = run.draw("ingester")
         member.terminate()
         with Tmpfs(member.folder, FULL_DISK_MIB) as disk:
@@ -306,11 +222,11 @@ def can_mount(folder="/tmp"):
 
 def bucket_away(rng, keep, store):
     """An object store that does not answer for a while, and one that is gone and comes back: pushes go on."""
-    with Run(rng, keep, bucket=stores.settings(store, "cluster") + stores.keys()) as run:
+    with watched.Run(rng, keep, bucket=stores.settings(store, "cluster") + stores.keys()) as run:
         for away, back in ((store.pause, store.resume), (store.stop, store.spawn)):
             before = run.counts()
             away()
-            time.sleep(2 * SPAN_S[1])
+            time.sleep(2 * watched.SPAN_S[1])
             now = run.counts()
             check(now["profiles_acknowledged_total"] > before["profiles_acknowledged_total"] + 20,
                   "without a bucket no push is taken: %s", run.bird.log()[-2000:])

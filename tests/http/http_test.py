@@ -15,6 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import certs  # noqa: E402
 import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
 
@@ -100,34 +101,15 @@ def case_counted(server):
 # ---- TLS ----
 
 
-class Certificates:
-    """Made by the openssl command, in a folder."""
+class Certificates(certs.Certificates):
+    """Of a server and its clients."""
 
     def __init__(self, folder):
-        self.folder = folder
+        super().__init__(folder)
         self.make("ca")
         self.make("server", "ca")
         self.make("client", "ca")
         self.make("stranger")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def openssl(self, *arguments):
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=TIMEOUT_S)
-
-    def make(self, name, issuer=None):
-        """name.pem and name.key; without an issuer signed by itself."""
-        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name + ".key")]
-        if issuer is None:
-            self.openssl("req", "-x509", *key, "-days", "10", "-subj", "/CN=" + name, "-out", self.path(name + ".pem"))
-            return
-        with open(self.path("san"), "w", encoding="ascii") as san:
-            san.write("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-        self.openssl("req", *key, "-subj", "/CN=" + name, "-out", self.path(name + ".csr"))
-        self.openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(issuer + ".pem"),
-                     "-CAkey", self.path(issuer + ".key"), "-CAcreateserial", "-days", "10",
-                     "-extfile", self.path("san"), "-out", self.path(name + ".pem"))
 
     def of_server(self, *more):
         return ("--tls_cert_file", self.path("server.pem"), "--tls_key_file", self.path("server.key"), *more)

@@ -32,7 +32,7 @@ QUICK = {
 class Member:
     """One process of the cluster."""
 
-    def __init__(self, cluster, kind, number):
+    def __init__(self, cluster, kind, number, *more):
         self.kind, self.name = kind, "%s-%d" % (kind, number)
         self.folder = os.path.join(cluster.folder, self.name)
         self.log_path = self.folder + ".log"
@@ -40,16 +40,19 @@ class Member:
         self.link = None
         self.process = None
         self.arguments = ["--listen", "127.0.0.1:%d" % self.port, *cluster.bucket, *cluster.settings[kind]]
+        if cluster.papers:
+            self.arguments += ["--config", cluster.papers.settings(self.name)]
         if kind == "ingester":
             calls = link.quiet_port()
             self.link = link.Link(calls)
-            self.arguments += ["--data", self.folder, "--rpc_listen", "tcp://127.0.0.1:%d" % calls,
-                               "--ring.name", self.name, "--ring.address", "tcp://127.0.0.1:%d" % self.link.port]
+            self.arguments += ["--data", self.folder, "--rpc_listen", cluster.address(calls),
+                               "--ring.name", self.name, "--ring.address", cluster.address(self.link.port)]
         elif kind == "querier":
             self.arguments += ["--querier.share.listen", cluster.sharing[number - 1],
                                "--querier.share.queriers", ", ".join(cluster.sharing)]
         elif kind == "compactor":
             self.arguments += ["--scratch", self.folder, "--name", self.name]
+        self.arguments += more
 
     def start(self):
         program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
@@ -59,12 +62,18 @@ class Member:
                                             stdin=subprocess.DEVNULL, env=environment)
         return self
 
-    def send(self, method, target, timeout=5):
+    def send(self, method, target, timeout=5, body=None):
         """Status and body; (0, b"") without an answer."""
         try:
-            return flamegrid.Client(self.port, timeout).send(method, target)
+            return flamegrid.Client(self.port, timeout).send(method, target, body)
         except (OSError, flamegrid.http.client.HTTPException):
             return 0, b""
+
+    def metrics(self):
+        """{name with its labels: value}; none without an answer."""
+        body = self.send("GET", "/metrics")[1].decode()
+        lines = [line.rsplit(" ", 1) for line in body.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, value in lines}
 
     def is_ready(self):
         return self.send("GET", "/ready", 2)[0] == 200
@@ -101,20 +110,26 @@ class Member:
     def wipe(self):
         shutil.rmtree(self.folder)
 
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
     def log_tail(self, n_bytes=3000):
-        with open(self.log_path, "rb") as log:
-            return log.read()[-n_bytes:].decode("utf-8", "replace")
+        return self.log()[-n_bytes:]
 
 
 class Cluster:
-    """Use as a context. bucket: settings of where it is; none: a directory of its own."""
+    """Use as a context. bucket: settings of where it is; none: a directory of its own. papers: members' certificates;
+    papers.settings(name) is a file of settings with those of one. zones: ingesters are in one after the other."""
 
-    def __init__(self, ingesters=3, distributors=2, queriers=2, compactors=2, settings=None, bucket=None):
+    def __init__(self, ingesters=3, distributors=2, queriers=2, compactors=2, settings=None, bucket=None, papers=None,
+                 zones=()):
         self.folder = tempfile.mkdtemp(prefix="flamegrid-cluster.")
         self.bucket = bucket or ["--bucket.path", os.path.join(self.folder, "bucket")]
         self.settings = settings or QUICK
+        self.papers, self.zones = papers, zones
         self.members = {}
-        self.sharing = ["tcp://127.0.0.1:%d" % link.quiet_port() for _ in range(queriers)]
+        self.sharing = [self.address(link.quiet_port()) for _ in range(queriers)]
         self.keep = False
         os.makedirs(os.path.join(self.folder, "bucket"))
         for kind, count in (("ingester", ingesters), ("distributor", distributors), ("querier", queriers),
@@ -139,8 +154,14 @@ class Cluster:
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def add(self, kind, number):
-        member = Member(self, kind, number)
+    def address(self, port):
+        return "%s://127.0.0.1:%d" % ("tls+tcp" if self.papers else "tcp", port)
+
+    def add(self, kind, number, *more):
+        """more: settings of this one."""
+        if kind == "ingester" and self.zones:
+            more = ("--ring.zone", self.zones[(number - 1) % len(self.zones)], *more)
+        member = Member(self, kind, number, *more)
         self.members[member.name] = member
         return member
 

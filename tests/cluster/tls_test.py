@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""A cluster whose calls go over TLS with certificates of both sides: what works without works with it, strangers get
+nothing, and certificates are renewed while it runs.
+
+    tls_test.py [-k REGEX] [--seed N] [--keep]
+"""
+
+import os
+import random
+import socket
+import ssl
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import certs  # noqa: E402
+import flamegrid  # noqa: E402
+import watched  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+NOTICED_ROUNDS = 8
+WAIT_S = 30  # files are looked at every five seconds
+HELLO = b"\0SP\0\x00\x30\0\0"  # nng's first bytes, of a caller (SP over TCP; protocol 0x30 is REQ)
+HELLO_BACK = b"\0SP\0\x00\x31\0\0"
+FAILED = ("TLS between services failed", "cannot connect to another service", "ingester cannot be called")
+RELOADS = "flamegrid_rpc_tls_reloads_total"
+
+
+class Papers(certs.Certificates):
+    """What each process has of its own: cert.pem, key.pem and ca.pem in a folder that changes as a whole, as a secret of
+    Kubernetes does, and a file of settings that names them."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.sets = 0
+        for authority in ("ca", "other"):
+            self.make(authority)
+
+    def settings(self, name):
+        """A new member's."""
+        self.issue(name)
+        files = {"tls_%s_file" % paper: os.path.join(self.path(name), paper + ".pem") for paper in ("cert", "key", "ca")}
+        return self.write_settings(name, {"tls_server_name": "localhost", **files})
+
+    def write_settings(self, name, rpc):
+        path = self.path(name + ".yaml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("rpc:\n  cluster: prod\n" + "".join("  %s: %s\n" % item for item in rpc.items()))
+        return path
+
+    def issue(self, name, issuer="ca", trusted=("ca",), days=certs.DAYS):
+        """Another set in the place of the one it has."""
+        self.sets += 1
+        number = "set-%d" % self.sets
+        folder = self.path(number)
+        os.mkdir(folder)
+        self.make(number, issuer, days)
+        os.rename(folder + ".pem", os.path.join(folder, "cert.pem"))
+        os.rename(folder + ".key", os.path.join(folder, "key.pem"))
+        with open(os.path.join(folder, "ca.pem"), "w", encoding="ascii") as file:
+            for authority in trusted:
+                with open(self.path(authority + ".pem"), encoding="ascii") as one:
+                    file.write(one.read())
+        os.symlink(folder, self.path("next"))
+        os.replace(self.path("next"), self.path(name))
+
+
+class Run(watched.Run):
+    def __init__(self, rng, keep, folder, **shape):
+        super().__init__(rng, keep, papers=Papers(folder), **shape)
+
+    @property
+    def papers(self):
+        return self.cluster.papers
+
+    def wait(self, what, reached):
+        deadline = time.monotonic() + WAIT_S
+        while not reached():
+            check(time.monotonic() < deadline, "not in %d s: %s", WAIT_S, what)
+            time.sleep(0.1)
+
+
+def connected(run, member):
+    """Who of those that call it says that there is a connection to this ingester?"""
+    label = 'flamegrid_rpc_peer_connected{peer="127.0.0.1:%d"}' % member.link.port
+    return [other.name for other in run.cluster.of("distributor", "querier") if other.metrics().get(label)]
+
+
+# ---- faults, as without TLS ----
+
+def killed(rng, keep, folder):
+    """An ingester, a distributor and a querier die and come back; a fourth ingester joins."""
+    with Run(rng, keep, folder) as run:
+        for kind in ("ingester", "distributor", "querier"):
+            member = run.draw(kind)
+            member.kill()
+            time.sleep(run.span())
+            run.progress("%s is gone" % member.name)
+            member.start().wait_ready()
+            run.progress("%s is back" % member.name)
+        run.cluster.add("ingester", 4).start().wait_ready()
+        run.progress("ingester-4 has joined")
+        run.cluster.wait_drained(watched.DRAIN_S)
+        print("     %s" % run.finish())
+
+
+def noticed(rng, keep, folder):
+    """Every caller notices each time that an ingester goes, and finds it again: with pushes and questions under way."""
+    with Run(rng, keep, folder) as run:
+        for _ in range(NOTICED_ROUNDS):
+            member = run.draw("ingester")
+            before = connected(run, member)
+            check(before, "nobody is connected to %s", member.name)
+            member.terminate()
+            run.wait("the end of %s seen" % member.name, lambda: not connected(run, member))
+            member.start().wait_ready()
+            run.wait("%s found again" % member.name, lambda: set(before) <= set(connected(run, member)))
+        print("     %s" % run.finish())
+
+
+# ---- strangers ----
+
+def hello(port, context):
+    """What an ingester answers to the first bytes of a caller; context None: in the clear."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
+        try:
+            connection = context.wrap_socket(plain, server_hostname="localhost") if context else plain
+            connection.sendall(HELLO)
+            return connection.recv(len(HELLO_BACK))
+        except (ssl.SSLError, ConnectionError):
+            return b""
+        except TimeoutError:
+            return None
+
+
+def client_context(papers, name):
+    """A client's that believes the cluster's authority and shows what `name` has; None: nothing."""
+    context = ssl.create_default_context(cafile=papers.path("ca.pem"))
+    if name:
+        context.load_cert_chain(os.path.join(papers.path(name), "cert.pem"), os.path.join(papers.path(name), "key.pem"))
+    return context
+
+
+def callers(run):
+    """By hand, so that nothing on the caller's side is in the way."""
+    port = run.draw("ingester").link.port
+    for name, issuer, days in (("right", "ca", certs.DAYS), ("foreign", "other", certs.DAYS), ("old", "ca", certs.EXPIRED)):
+        run.papers.issue(name, issuer, days=days)
+    check(hello(port, client_context(run.papers, "right")) == HELLO_BACK, "a right certificate is refused")
+    for name in (None, "foreign", "old"):
+        check(hello(port, client_context(run.papers, name)) == b"", "let in with certificate: %s", name)
+    check(hello(port, None) == b"", "let in in the clear")
+
+
+def push(member):
+    """Status of a push to a distributor, and what it said."""
+    now = int(time.time())
+    return member.send("POST", "/ingest?name=stranger&from=%d&until=%d" % (now - 10, now), 30, b"main;f 1\n")
+
+
+def is_cut_off(member, ingesters):
+    """Does it say of all ingesters that there is no connection?"""
+    values = [value for name, value in member.metrics().items() if name.startswith("flamegrid_rpc_peer_connected{")]
+    return len(values) == len(ingesters) and not any(values)
+
+
+def says_why(member):
+    """Which of them it is depends on the side, and on who refuses first."""
+    return any(line in member.log() for line in FAILED)
+
+
+def refused(run, member):
+    """A distributor that reads the ring as all do, and gets nothing in."""
+    member.start().wait_ready()
+    status, body = push(member)
+    check(status == 503, "%s: %d %s", member.name, status, body)
+    check(not any(value for name, value in member.metrics().items() if name.startswith("flamegrid_rpc_peer_connected{")),
+          "%s is connected: %s", member.name, member.metrics())
+    run.wait("a word of %s" % member.name, lambda: says_why(member))
+    member.terminate()
+    del run.cluster.members[member.name]
+
+
+def strange_distributor(run, number, **papers):
+    member = run.cluster.add("distributor", number)
+    run.papers.issue(member.name, **papers)
+    refused(run, member)
+    check(any(says_why(other) for other in run.cluster.of("ingester")), "ingesters say nothing about %s", member.name)
+
+
+def distributor_in_the_clear(run, number):
+    member = run.cluster.add("distributor", number)
+    run.papers.write_settings(member.name, {})
+    refused(run, member)
+
+
+def strange_ingester(run, **papers):
+    """One of three comes back with what the others do not believe: they go on without it, until it has the right ones."""
+    member = run.draw("ingester")
+    member.terminate()
+    run.papers.issue(member.name, **papers)
+    member.start()
+    run.wait("connections of before gone", lambda: not connected(run, member))
+    run.progress("%s has %s" % (member.name, papers))
+    check(not connected(run, member), "%s are connected to %s", connected(run, member), member.name)
+    check(any(says_why(other) for other in run.cluster.of("distributor")), "nobody says why")
+    member.terminate()
+    run.papers.issue(member.name)
+    member.start().wait_ready()
+    run.wait("connections to %s" % member.name, lambda: connected(run, member))
+    run.progress("%s has the right ones" % member.name)
+
+
+def strangers(rng, keep, folder):
+    with Run(rng, keep, folder) as run:
+        callers(run)
+        strange_distributor(run, 8, issuer="other")
+        strange_distributor(run, 9, trusted=("other",))
+        strange_distributor(run, 7, days=certs.EXPIRED)
+        distributor_in_the_clear(run, 6)
+        strange_ingester(run, issuer="other")
+        strange_ingester(run, days=certs.EXPIRED)
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
+              refused, unanswered, unavailable, run.bird.log()[-3000:])
+        print("     %s" % run.finish())
+
+
+# ---- new certificates ----
+
+def renew(run, **papers):
+    """Of every process, while all run; then each has taken over its own."""
+    members = run.cluster.of("ingester", "distributor", "querier")
+    before = {member.name: member.metrics().get(RELOADS, 0) for member in members}
+    for member in members:
+        run.papers.issue(member.name, **papers)
+    run.wait("new certificates", lambda: all(member.metrics().get(RELOADS, 0) > before[member.name] for member in members))
+    run.progress("new certificates: %s" % papers)
+
+
+def renewed(rng, keep, folder):
+    """A new certificate of each; then another authority, in three steps; after that the old one is worth nothing."""
+    with Run(rng, keep, folder) as run:
+        renew(run)
+        renew(run, trusted=("ca", "other"))
+        renew(run, issuer="other", trusted=("ca", "other"))
+        renew(run, issuer="other", trusted=("other",))
+        for member in run.cluster.of("ingester", "distributor", "querier"):
+            member.terminate()
+            member.start().wait_ready()
+            run.progress("%s is restarted" % member.name)
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
+              refused, unanswered, unavailable, run.bird.log()[-3000:])
+        strange_distributor(run, 9, issuer="ca", trusted=("other",))
+        print("     %s" % run.finish())
+
+
+def main():
+    parser = flamegrid.arguments_of(__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--keep", action="store_true", help="leave logs and data of what failed")
+    arguments = parser.parse_args()
+    print("seed %d" % arguments.seed)
+    tally = flamegrid.Tally(arguments.pattern)
+    for name, case in (("TLS: kill -9", killed), ("TLS: who is gone is noticed", noticed),
+                       ("TLS: strangers", strangers), ("TLS: new certificates", renewed)):
+        with tempfile.TemporaryDirectory(prefix="flamegrid-papers.") as folder:
+            tally.run(name, case, random.Random(arguments.seed), arguments.keep, folder)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
