@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""A cluster in zones, three replicas: a whole zone may go, and what comes back has all again.
+
+    zones_test.py [-k REGEX] [--seed N] [--keep]
+"""
+
+import os
+import random
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import cluster as clusters  # noqa: E402
+import flamegrid  # noqa: E402
+import watched  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+THREE = {"ingesters": 6, "zones": ("a", "b", "c")}  # two each
+TWO = {"ingesters": 4, "zones": ("a", "b")}
+COUNT = "process_cpu:samples:count::"
+PROFILES = 60
+SERVICES = 8  # so that every ingester owns some of it
+WAIT_S = 60
+# Everything stays in heads, and others are asked for it at once.
+HEADS = {kind: ["--ring.poll", "500ms"] for kind in ("ingester", "distributor", "querier")}
+HEADS["ingester"] = HEADS["ingester"] + ["--ingester.repair.every", "1s", "--ingester.repair.young", "1s"]
+HEADS["compactor"] = []
+
+
+def of_zone(cluster, zone):
+    number = cluster.zones.index(zone)
+    return cluster.of("ingester")[number::len(cluster.zones)]
+
+
+def kill(members):
+    """Together, as a zone goes: the first of them is not noticed before the last is gone."""
+    for member in members:
+        member.process.kill()
+    for member in members:
+        member.process.wait()
+
+
+def start(members):
+    for member in members:
+        member.start()
+    for member in members:
+        member.wait_ready()
+
+
+def zones_go(rng, keep):
+    """Each zone goes and comes back, one after another, while clients push and ask: nobody is refused."""
+    with watched.Run(rng, keep, **THREE) as run:
+        for zone in rng.sample(run.cluster.zones, len(run.cluster.zones)):
+            kill(of_zone(run.cluster, zone))
+            time.sleep(run.span())
+            run.progress("zone %s is gone" % zone)
+            start(of_zone(run.cluster, zone))
+            run.progress("zone %s is back" % zone)
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
+              refused, unanswered, unavailable, run.bird.log()[-3000:])
+        print("     %s" % run.finish())
+
+
+def joins(rng, keep):
+    """A member joins in a zone while another zone is away: nobody is refused."""
+    with watched.Run(rng, keep, **THREE) as run:
+        away = of_zone(run.cluster, "b")
+        kill(away)
+        run.progress("zone b is gone")
+        member = run.cluster.add("ingester", 7)  # in zone a
+        member.start().wait_ready()
+        run.progress("%s has joined" % member.name)
+        start(away)
+        ring = run.cluster.wait_drained(watched.DRAIN_S)
+        zones = sorted(member["zone"] for member in ring["members"])
+        check(zones == ["a", "a", "a", "b", "b", "c", "c"], "%s", ring)
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
+              refused, unanswered, unavailable, run.bird.log()[-3000:])
+        print("     %s" % run.finish())
+
+
+# ---- a zone that comes back ----
+
+def push(client, first, count):
+    """One each second before now, of services in turn. Returns the sum of their values."""
+    now, total = int(time.time()), 0
+    for number in range(first, first + count):
+        value = 1000 + number
+        target = "/ingest?name=zones-%d&from=%d&until=%d&sampleRate=0&format=folded" % (
+            number % SERVICES, now - 200 + number, now - 190 + number)
+        status, body = client.send("POST", target, b"main;f%d %d\n" % (number, value))
+        check(status == 200, "push %d: %d %s", number, status, body[:200])
+        total += value
+    return total
+
+
+def total_of(cluster):
+    """Of all that the ingesters have that can be reached, whoever is missing."""
+    client = flamegrid.Client(cluster.query.port, headers={"X-Flamegrid-Partial": "true"})
+    now_ms = int(time.time() * 1000)
+    return client.flame_total(COUNT, '{service_name=~"zones-.*"}', now_ms - 3600_000, now_ms + 60_000)
+
+
+def repaired(_rng, _keep):
+    """What was pushed while a zone was away is there once it is back: it alone has all, each profile once."""
+    with clusters.Cluster(settings=HEADS, distributors=1, queriers=1, compactors=1, **THREE).start() as cluster:
+        cluster.wait_drained(watched.DRAIN_S)  # what comes before is committed for it, and stays in no head
+        client = flamegrid.Client(cluster.push.port)
+        total = push(client, 0, PROFILES)
+        back = of_zone(cluster, "c")
+        kill(back)
+        total += push(client, PROFILES, PROFILES)
+        start(back)
+        deadline = time.monotonic() + WAIT_S
+        while sum(member.metrics()["flamegrid_ingester_repair_profiles_total"] for member in back) < PROFILES:
+            check(time.monotonic() < deadline, "not repaired in %d s: %s", WAIT_S,
+                  [{name: value for name, value in member.metrics().items() if "_repair_" in name} for member in back])
+            time.sleep(0.1)
+        check(total_of(cluster) == total, "all together: %d of %d", total_of(cluster), total)
+        kill(of_zone(cluster, "a") + of_zone(cluster, "b"))
+        check(total_of(cluster) == total, "zone c alone: %d of %d", total_of(cluster), total)
+
+
+# ---- fewer zones than replicas ----
+
+def two_zones(rng, keep):
+    """An ingester of one of them may go. The whole zone is too much, and nothing is lost by it."""
+    with watched.Run(rng, keep, **TWO) as run:
+        member = run.draw("ingester")
+        member.kill()
+        time.sleep(run.span())
+        run.progress("%s is gone" % member.name)
+        member.start().wait_ready()
+        run.progress("%s is back" % member.name)
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
+              refused, unanswered, unavailable, run.bird.log()[-3000:])
+        zone = rng.choice(run.cluster.zones)
+        kill(of_zone(run.cluster, zone))
+        deadline = time.monotonic() + WAIT_S
+        while run.failures()[0] == 0 or run.failures()[2] == 0:
+            check(time.monotonic() < deadline, "with two owners of three gone nobody is refused: %s", run.counts())
+            time.sleep(0.1)
+        start(of_zone(run.cluster, zone))
+        run.progress("zone %s is back" % zone)
+        print("     %s" % run.finish())
+
+
+def main():
+    parser = flamegrid.arguments_of(__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--keep", action="store_true", help="leave logs and data of what failed")
+    arguments = parser.parse_args()
+    print("seed %d" % arguments.seed)
+    tally = flamegrid.Tally(arguments.pattern)
+    for name, case in (("zones: each goes and comes back", zones_go), ("zones: a member joins", joins),
+                       ("zones: repaired", repaired), ("zones: two of them", two_zones)):
+        tally.run(name, case, random.Random(arguments.seed), arguments.keep)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
