@@ -138,22 +138,27 @@ static void wake_one(struct worker *worker)
     pthread_cond_signal(&worker->wake);
 }
 
-/* Wakes the worker the job is for; any idle one for NULL. Locked. */
-static void wake_for(struct lane *lane, struct worker *pinned)
+/* NULL: all have something to do. Locked. */
+static struct worker *find_idle(struct lane *lane)
 {
-    if (pinned != NULL) {
-        wake_one(pinned);
-        return;
-    }
-    for (unsigned i = 0; i < lane->n_workers; i++) {
-        if (lane->workers[i].idle) {
-            wake_one(&lane->workers[i]);
-            return;
-        }
-    }
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        if (lane->workers[i].idle)
+            return &lane->workers[i];
+    return NULL;
 }
 
-/* pinned: NULL for whichever worker comes first. */
+/* pinned: NULL for whichever worker comes first. Locked. */
+static void enqueue(struct lane *lane, struct worker *pinned, struct fg_job *job)
+{
+    struct worker *worker = pinned != NULL ? pinned : find_idle(lane);
+
+    job->queued_mono_ns = fg_mono_ns(fg_clock_real()); /* locked: it orders the queues */
+    queue_push(pinned == NULL ? &lane->shared : &pinned->pinned, job);
+    lane->queued++;
+    if (worker != NULL)
+        wake_one(worker);
+}
+
 static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
 {
     bool room;
@@ -161,14 +166,10 @@ static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
     room = lane->n_workers > 0 && lane->queued < lane->queue_max && !lane->stopping;
-    if (room) {
-        job->queued_mono_ns = fg_mono_ns(fg_clock_real()); /* locked: it orders the queues */
-        queue_push(pinned == NULL ? &lane->shared : &pinned->pinned, job);
-        lane->queued++;
-        wake_for(lane, pinned);
-    } else {
+    if (room)
+        enqueue(lane, pinned, job);
+    else
         lane->refused++;
-    }
     pthread_mutex_unlock(&lane->mutex);
     return room;
 }
@@ -184,6 +185,31 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
     struct lane *to = &work->lanes[lane];
 
     return submit(to, to->n_workers == 0 ? NULL : &to->workers[pin % to->n_workers], job);
+}
+
+bool fg_work_lend(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    bool idle;
+
+    fg_assert(job->run != NULL && job->done != NULL);
+    pthread_mutex_lock(&lane->mutex);
+    idle = lane->queued == 0 && find_idle(lane) != NULL && !lane->stopping;
+    if (idle)
+        enqueue(lane, NULL, job);
+    pthread_mutex_unlock(&lane->mutex);
+    return idle;
+}
+
+bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane_id)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    bool wanted;
+
+    pthread_mutex_lock(&lane->mutex);
+    wanted = lane->queued > 0;
+    pthread_mutex_unlock(&lane->mutex);
+    return wanted;
 }
 
 static enum fg_code worker_start(struct lane *lane, const char *prefix, const char *lane_name,

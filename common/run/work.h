@@ -58,6 +58,15 @@ bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job)
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
                            struct fg_job *job) fg_must_check;
 
+/*
+ * The same for work that can do without: true only while a worker of the lane has nothing to do and
+ * no job waits for one. It does not count as refused.
+ */
+bool fg_work_lend(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
+
+/* Does a job wait for a worker of the lane? Then who was lent should go back. Any thread. */
+bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane);
+
 struct fg_lane_state {
     unsigned queued, running;
     uint64_t refused;      /* since the start */
