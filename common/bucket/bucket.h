@@ -203,6 +203,11 @@ void fg_bucket_wave_send(struct fg_bucket_wave *wave, struct fg_bucket *bucket,
                          struct fg_bucket_request *request);
 /* Waits for one that has ended and was not given yet; NULL: there is none any more. */
 struct fg_bucket_request *fg_bucket_wave_next(struct fg_bucket_wave *wave);
+/* The same without waiting; NULL: there is none now. */
+struct fg_bucket_request *fg_bucket_wave_poll(struct fg_bucket_wave *wave);
+/* For who waits elsewhere: on_end is called for each that ends, on any thread and under the wave's
+ * lock, so it only hands over. Before anything is sent. */
+void fg_bucket_wave_on_end(struct fg_bucket_wave *wave, void (*on_end)(void *arg), void *arg);
 /* Waits for all. FG_OK, or the code and sentence of one that failed; then the others were
  * cancelled. Those that ended are still given by next. */
 enum fg_code fg_bucket_wave_wait(struct fg_bucket_wave *wave, struct fg_err *err) fg_must_check;

@@ -12,6 +12,8 @@ struct fg_bucket_wave {
     pthread_cond_t ended_one;
     struct list under_way, ended;
     bool cancelled;
+    void (*on_end)(void *arg); /* NULL: nobody waits elsewhere */
+    void *arg;
 };
 
 static void list_add(struct list *list, struct fg_bucket_request *request)
@@ -52,14 +54,28 @@ struct fg_bucket_wave *fg_bucket_wave_create(void)
     return wave;
 }
 
+void fg_bucket_wave_on_end(struct fg_bucket_wave *wave, void (*on_end)(void *arg), void *arg)
+{
+    wave->on_end = on_end;
+    wave->arg = arg;
+}
+
+/* Locked. */
+static void ended(struct fg_bucket_wave *wave, struct fg_bucket_request *request)
+{
+    list_add(&wave->ended, request);
+    (void)pthread_cond_signal(&wave->ended_one);
+    if (wave->on_end != NULL)
+        wave->on_end(wave->arg);
+}
+
 static void on_done(struct fg_bucket_request *request)
 {
     struct fg_bucket_wave *wave = request->wave;
 
     (void)pthread_mutex_lock(&wave->lock);
     list_remove(&wave->under_way, request);
-    list_add(&wave->ended, request);
-    (void)pthread_cond_signal(&wave->ended_one);
+    ended(wave, request);
     (void)pthread_mutex_unlock(&wave->lock);
 }
 
@@ -74,12 +90,22 @@ void fg_bucket_wave_send(struct fg_bucket_wave *wave, struct fg_bucket *bucket,
     if (wave->cancelled) {
         fg_bucket_clear(request);
         request->code = fg_fail(&request->err, FG_E_CANCELED, "cancelled");
-        list_add(&wave->ended, request);
+        ended(wave, request);
     } else {
         list_add(&wave->under_way, request);
         fg_bucket_send(bucket, request);
     }
     (void)pthread_mutex_unlock(&wave->lock);
+}
+
+/* Locked. */
+static struct fg_bucket_request *take_ended(struct fg_bucket_wave *wave)
+{
+    struct fg_bucket_request *request = wave->ended.first;
+
+    if (request != NULL)
+        list_remove(&wave->ended, request);
+    return request;
 }
 
 struct fg_bucket_request *fg_bucket_wave_next(struct fg_bucket_wave *wave)
@@ -89,9 +115,17 @@ struct fg_bucket_request *fg_bucket_wave_next(struct fg_bucket_wave *wave)
     (void)pthread_mutex_lock(&wave->lock);
     while (wave->ended.first == NULL && wave->under_way.first != NULL)
         (void)pthread_cond_wait(&wave->ended_one, &wave->lock);
-    request = wave->ended.first;
-    if (request != NULL)
-        list_remove(&wave->ended, request);
+    request = take_ended(wave);
+    (void)pthread_mutex_unlock(&wave->lock);
+    return request;
+}
+
+struct fg_bucket_request *fg_bucket_wave_poll(struct fg_bucket_wave *wave)
+{
+    struct fg_bucket_request *request;
+
+    (void)pthread_mutex_lock(&wave->lock);
+    request = take_ended(wave);
     (void)pthread_mutex_unlock(&wave->lock);
     return request;
 }

@@ -14,7 +14,9 @@ struct queue {
 /* A request and what it brings. */
 struct load {
     struct fg_bucket_request request;
-    struct queue items;
+    struct queue items;   /* that wait for it */
+    uint32_t n_making;    /* items that are made of what came */
+    struct tail *tail;    /* which it brings; NULL: none */
     uint64_t end;         /* of the range */
     uint64_t items_bytes; /* of it, what is wanted */
     uint64_t other_bytes; /* what comes besides: between them, or with a directory */
@@ -24,6 +26,7 @@ struct load {
 struct fetch {
     struct question *question;
     struct blocks *blocks;
+    struct fg_crew *crew;
     struct fg_bucket_wave *wave;
     fetch_visit visit;
     void *arg;
@@ -32,9 +35,10 @@ struct fetch {
     struct queue ready[FETCH_PHASES]; /* there, not visited */
     uint32_t to_visit[FETCH_PHASES];  /* there or not */
     struct queue others;              /* being made by other questions */
-    struct load *loads;               /* under way */
-    uint32_t n_loads;
+    struct load *loads;               /* under way, or here and needed */
+    uint32_t n_loads;                 /* under way */
     uint64_t bytes; /* of what was opened and not visited, and besides of what is under way */
+    bool over;      /* nothing is sent any more */
 };
 
 /* ---- lists ---- */
@@ -95,57 +99,108 @@ static struct fg_cache_key key_of(const struct fetch_item *item)
     };
 }
 
-/* Makes what is kept, and it waits for its visit. */
-static enum fg_code make_item(struct fetch *fetch, struct fetch_item *item, struct fg_slice bytes,
-                              struct fg_err *err)
-{
-    void *value;
-    size_t size;
-
-    if (item->thing->make(item, bytes, fetch->blocks->memory_max_bytes, &value, &size, err) !=
-        FG_OK)
-        return err->code;
-    fg_cache_fill(item->entry, value, size, item->thing->destroy);
-    queue_add(&fetch->ready[item->phase], item);
-    return FG_OK;
-}
-
-/* ---- the disk ---- */
+/* ---- making ---- */
 
 static struct fg_disk_key disk_key_of(const struct fetch_item *item)
 {
     return (struct fg_disk_key){item->object->id, item->range.offset, item->range.len};
 }
 
-/* An item that is ours to make. What is wrong with it is nobody's fault but the disk's: the bucket
- * has it as well. */
+/* Of the parts of a name that a thing has. */
+static enum fg_code wrap(const struct fetch_item *item, struct fg_err *err)
+{
+    if (item->part == NULL)
+        return fg_wrap(err, "%s", item->object->name);
+    return fg_wrap(err, "%s: part %.*s/%.*s", item->object->name, FG_S(item->part->entry->tenant),
+                   FG_S(item->part->entry->service));
+}
+
+/* What is wrong with bytes that the bucket did not bring is nobody's fault: it has them as well. */
+static enum fg_code make(struct fetch_item *item, struct fg_err *err)
+{
+    size_t max_bytes = item->fetch->blocks->memory_max_bytes, size;
+    void *value;
+
+    if (item->thing->make(item, item->bytes, max_bytes, &value, &size, err) == FG_OK) {
+        fg_cache_fill(item->entry, value, size, item->thing->destroy);
+        return FG_OK;
+    }
+    item->again = item->load == NULL;
+    return item->again ? FG_OK : wrap(item, err);
+}
+
+/* Any thread. */
+static enum fg_code run_making(struct fg_task *task, struct fg_err *err)
+{
+    struct fetch_item *item = fg_container(task, struct fetch_item, task);
+    struct fg_disk_cache *disk = item->fetch->blocks->disk;
+    struct fg_disk_key key = disk_key_of(item);
+
+    if (question_check(item->fetch->question, err) != FG_OK || make(item, err) != FG_OK)
+        return err->code;
+    if (disk != NULL && item->of_disk && item->again)
+        fg_disk_cache_drop(disk, &key);
+    else if (disk != NULL && !item->of_disk && !item->again)
+        fg_disk_cache_put(disk, &key, item->bytes);
+    return FG_OK;
+}
+
+static void fail_item(struct fetch_item *item)
+{
+    fg_cache_fail(item->entry);
+    fg_cache_unref(item->entry);
+}
+
+static void send_again(struct fetch *fetch, struct fetch_item *item);
+static void load_unuse(struct fetch *fetch, struct load *load);
+
+/* It waits for its visit, or for another load. */
+static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *err)
+{
+    struct fetch_item *item = fg_container(task, struct fetch_item, task);
+    struct fetch *fetch = item->fetch;
+
+    (void)err;
+    if (item->of_disk)
+        fg_buf_done(&item->read);
+    if (item->load != NULL)
+        load_unuse(fetch, item->load);
+    fetch->question->disk_hits += ran && item->of_disk && !item->again;
+    if (!ran || (item->again && fetch->over))
+        fail_item(item);
+    else if (item->again)
+        send_again(fetch, item);
+    else
+        queue_add(&fetch->ready[item->phase], item);
+    return FG_OK;
+}
+
+static void put_making(struct fetch *fetch, struct fetch_item *item, struct fg_slice bytes)
+{
+    item->task = (struct fg_task){.run = run_making, .end = end_making};
+    item->fetch = fetch;
+    item->bytes = bytes;
+    item->again = false;
+    fg_crew_put(fetch->crew, &item->task);
+}
+
+/* ---- the disk ---- */
+
+/* An item that is ours to make. */
 static bool take_from_disk(struct fetch *fetch, struct fetch_item *item)
 {
     struct fg_disk_cache *disk = fetch->blocks->disk;
     struct fg_disk_key key = disk_key_of(item);
-    struct fg_buf bytes;
-    struct fg_err err;
-    bool made = false;
 
     if (disk == NULL)
         return false;
-    fg_buf_init(&bytes, SIZE_MAX);
-    if (fg_disk_cache_get(disk, &key, &bytes)) {
-        made = make_item(fetch, item, fg_buf_slice(&bytes), &err) == FG_OK;
-        if (!made)
-            fg_disk_cache_drop(disk, &key);
-    }
-    fg_buf_done(&bytes);
-    fetch->question->disk_hits += made;
-    return made;
-}
-
-static void put_on_disk(struct fetch *fetch, const struct fetch_item *item, struct fg_slice bytes)
-{
-    struct fg_disk_key key = disk_key_of(item);
-
-    if (fetch->blocks->disk != NULL)
-        fg_disk_cache_put(fetch->blocks->disk, &key, bytes);
+    fg_buf_init(&item->read, SIZE_MAX);
+    item->of_disk = fg_disk_cache_get(disk, &key, &item->read);
+    if (item->of_disk)
+        put_making(fetch, item, fg_buf_slice(&item->read));
+    else
+        fg_buf_done(&item->read);
+    return item->of_disk;
 }
 
 /* ---- tails ---- */
@@ -165,29 +220,19 @@ static struct fg_block_range range_of(const struct fetch_item *item)
                : item->range;
 }
 
-static void keep_tail(const struct fetch_item *item, struct load *load)
-{
-    struct fg_buf *bytes = &item->object->tail->bytes;
-
-    fg_buf_done(bytes);
-    *bytes = load->request.body;
-    fg_buf_init(&load->request.body, 0);
-}
-
-/* An item that is ours to make. As with the disk: if anything is wrong, the bucket is asked. */
+/* An item that is ours to make. */
 static bool take_from_tail(struct fetch *fetch, struct fetch_item *item)
 {
     const struct tail *tail = item->object->tail;
     struct fg_slice bytes;
-    struct fg_err err;
 
     if (tail == NULL || tail->bytes.len == 0 || item->range.offset < tail->from)
         return false;
     bytes =
         fg_slice_sub(fg_buf_slice(&tail->bytes), item->range.offset - tail->from, item->range.len);
-    if (bytes.len != item->range.len || make_item(fetch, item, bytes, &err) != FG_OK)
+    if (bytes.len != item->range.len)
         return false;
-    put_on_disk(fetch, item, bytes);
+    put_making(fetch, item, bytes);
     return true;
 }
 
@@ -224,6 +269,7 @@ static void load_add(struct load *load, struct fetch_item *item)
     struct fg_block_range range = range_of(item);
 
     queue_add(&load->items, item);
+    item->load = load;
     load->end = range.offset + range.len;
     load->items_bytes += item->range.len;
 }
@@ -259,6 +305,7 @@ static void load_send(struct fetch *fetch, struct load *load)
     request->length = load->end - request->offset;
     request->content_max_bytes = request->length;
     request->deadline_mono_ns = fetch->question->deadline_mono_ns;
+    load->tail = brings_tail(first) ? first->object->tail : NULL;
     load->other_bytes = request->length - FG_MIN(request->length, load->items_bytes);
     fetch->bytes += load->other_bytes;
     load->next = fetch->loads;
@@ -290,14 +337,23 @@ static void send_next(struct fetch *fetch)
     load_send(fetch, load);
 }
 
+/* What was at hand was not what it should be. */
+static void send_again(struct fetch *fetch, struct fetch_item *item)
+{
+    item->of_disk = false;
+    load_send(fetch, load_create(item));
+}
+
 static void load_destroy(struct fetch *fetch, struct load *load)
 {
     struct load **link = &fetch->loads;
+    struct fetch_item *item;
 
     while (*link != load)
         link = &(*link)->next;
     *link = load->next;
-    fetch->n_loads--;
+    while ((item = queue_take(&load->items)) != NULL)
+        fail_item(item);
     fetch->bytes -= load->other_bytes;
     fg_bucket_clear(&load->request);
     free(load);
@@ -305,76 +361,55 @@ static void load_destroy(struct fetch *fetch, struct load *load)
 
 /* ---- what comes back ---- */
 
-/* Of the parts of a name that a thing has. */
-static enum fg_code wrap(const struct fetch_item *item, struct fg_err *err)
+static void keep_tail(struct tail *tail, struct load *load)
 {
-    if (item->part == NULL)
-        return fg_wrap(err, "%s", item->object->name);
-    return fg_wrap(err, "%s: part %.*s/%.*s", item->object->name, FG_S(item->part->entry->tenant),
-                   FG_S(item->part->entry->service));
+    fg_buf_done(&tail->bytes);
+    tail->bytes = load->request.body;
+    fg_buf_init(&load->request.body, 0);
 }
 
-static void fail_items(struct queue *items)
+/* One item less is made of it. */
+static void load_unuse(struct fetch *fetch, struct load *load)
 {
-    struct fetch_item *item;
-
-    while ((item = queue_take(items)) != NULL) {
-        fg_cache_fail(item->entry);
-        fg_cache_unref(item->entry);
-    }
+    if (--load->n_making > 0)
+        return;
+    if (load->tail != NULL)
+        keep_tail(load->tail, load);
+    load_destroy(fetch, load);
 }
 
 /* The item's part of what its load brought. */
-static enum fg_code take_item(struct fetch *fetch, const struct load *load, struct fetch_item *item,
+static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fetch_item *item,
                               struct fg_err *err)
 {
     struct fg_slice all = fg_buf_slice(&load->request.body);
     struct fg_slice bytes =
         fg_slice_sub(all, item->range.offset - load->request.offset, item->range.len);
 
-    if (bytes.len != item->range.len)
-        (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
-                      (unsigned long long)item->range.len);
-    else if (make_item(fetch, item, bytes, err) == FG_OK) {
-        put_on_disk(fetch, item, bytes);
+    if (bytes.len == item->range.len) {
+        load->n_making++;
+        put_making(fetch, item, bytes);
         return FG_OK;
     }
+    fail_item(item);
+    (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
+                  (unsigned long long)item->range.len);
     return wrap(item, err);
 }
 
+/* After a failure fetch_done() sees to what is left of it. */
 static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_err *err)
 {
-    const struct fetch_item *first = load->items.first;
     struct fetch_item *item;
 
-    fg_assert(first != NULL); /* load_create() */
+    fetch->n_loads--;
     if (load->request.code != FG_OK)
         return blocks_fail(&load->request, err);
     fg_metric_add(fetch->blocks->metrics, BLOCKS_FETCHED_BYTES, load->request.body.len);
-    while ((item = load->items.first) != NULL) {
-        if (question_check(fetch->question, err) != FG_OK)
+    while ((item = queue_take(&load->items)) != NULL)
+        if (take_item(fetch, load, item, err) != FG_OK)
             return err->code;
-        (void)queue_take(&load->items);
-        if (take_item(fetch, load, item, err) != FG_OK) {
-            fg_cache_fail(item->entry);
-            fg_cache_unref(item->entry);
-            return err->code;
-        }
-    }
-    if (brings_tail(first))
-        keep_tail(first, load);
     return FG_OK;
-}
-
-static enum fg_code await_load(struct fetch *fetch, struct fg_err *err)
-{
-    struct fg_bucket_request *request = fg_bucket_wave_next(fetch->wave);
-    struct load *load = fg_container(request, struct load, request);
-    enum fg_code code = take_load(fetch, load, err);
-
-    if (code == FG_OK)
-        load_destroy(fetch, load);
-    return code; /* else fetch_done() sees to it */
 }
 
 /* Another question's; we have nothing under way ourselves. */
@@ -426,8 +461,18 @@ static bool may_send(const struct fetch *fetch)
             fetch->bytes + fetch->items[fetch->at].range.len <= fetch->blocks->fetch_max_bytes);
 }
 
+/* There is nothing to do meanwhile. */
+static void await(struct fetch *fetch)
+{
+    if (fetch->n_loads > 0 || fg_crew_has_tasks(fetch->crew))
+        fg_crew_wait(fetch->crew);
+    else
+        await_other(fetch);
+}
+
 static enum fg_code step(struct fetch *fetch, struct fg_err *err)
 {
+    struct fg_bucket_request *request;
     struct fetch_item *item;
 
     if (may_send(fetch)) {
@@ -436,12 +481,16 @@ static enum fg_code step(struct fetch *fetch, struct fg_err *err)
     }
     if (question_check(fetch->question, err) != FG_OK)
         return err->code;
+    if (fg_crew_end_one(fetch->crew))
+        return FG_OK;
+    request = fg_bucket_wave_poll(fetch->wave);
+    if (request != NULL)
+        return take_load(fetch, fg_container(request, struct load, request), err);
     item = queue_take(&fetch->ready[phase_of(fetch)]);
     if (item != NULL)
         return visit_one(fetch, item, err);
-    if (fetch->n_loads > 0)
-        return await_load(fetch, err);
-    await_other(fetch);
+    if (!fg_crew_run_one(fetch->crew))
+        await(fetch);
     return FG_OK;
 }
 
@@ -453,16 +502,32 @@ static bool is_done(const struct fetch *fetch)
     return true;
 }
 
+static void nudge(void *arg)
+{
+    fg_crew_nudge(arg);
+}
+
+static void fetch_init(struct fetch *fetch, struct fetch_list *list)
+{
+    fetch->items = list->items;
+    fetch->n = list->n;
+    fetch->blocks = fetch->question->querier->blocks;
+    fetch->crew = fetch->question->snapshot->crew;
+    fetch->wave = fg_bucket_wave_create();
+    fg_bucket_wave_on_end(fetch->wave, nudge, fetch->crew);
+    qsort(list->items, list->n, sizeof *list->items, item_order);
+    for (uint32_t i = 0; i < list->n; i++)
+        fetch->to_visit[list->items[i].phase]++;
+}
+
 /* After a failure there are requests under way and things nobody will visit. */
 static void fetch_done(struct fetch *fetch)
 {
     struct fetch_item *item;
 
     fg_bucket_wave_destroy(fetch->wave);
-    while (fetch->loads != NULL) {
-        fail_items(&fetch->loads->items);
+    while (fetch->loads != NULL)
         load_destroy(fetch, fetch->loads);
-    }
     for (unsigned i = 0; i < FETCH_PHASES; i++)
         while ((item = queue_take(&fetch->ready[i])) != NULL)
             fg_cache_unref(item->entry);
@@ -470,27 +535,32 @@ static void fetch_done(struct fetch *fetch)
         fg_cache_unref(item->entry);
 }
 
+/* Tasks were put before whatever else failed: a failure of theirs comes first. */
+static enum fg_code finish(struct fetch *fetch, enum fg_code code, struct fg_err *err)
+{
+    struct fg_err first;
+
+    fetch->over = true;
+    if (code != FG_OK)
+        fg_crew_stop(fetch->crew);
+    if (fg_crew_finish(fetch->crew, &first) == FG_OK)
+        return code;
+    *err = first;
+    return err->code;
+}
+
 enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch_visit visit,
                        void *arg, struct fg_err *err)
 {
-    struct fetch fetch = {
-        .question = question,
-        .blocks = question->querier->blocks,
-        .visit = visit,
-        .arg = arg,
-        .items = list->items,
-        .n = list->n,
-    };
+    struct fetch fetch = {.question = question, .visit = visit, .arg = arg};
     enum fg_code code = FG_OK;
 
     if (list->n == 0)
         return FG_OK;
-    fetch.wave = fg_bucket_wave_create();
-    qsort(list->items, list->n, sizeof *list->items, item_order);
-    for (uint32_t i = 0; i < list->n; i++)
-        fetch.to_visit[list->items[i].phase]++;
-    while (code == FG_OK && !is_done(&fetch))
+    fetch_init(&fetch, list);
+    while (code == FG_OK && !is_done(&fetch) && !fg_crew_has_failed(fetch.crew))
         code = step(&fetch, err);
+    code = finish(&fetch, code, err);
     fetch_done(&fetch);
     return code;
 }

@@ -4,7 +4,9 @@
  * network and CPU work at the same time; bytes that are under way or wait for their visit are
  * bounded.
  *
- * Thread: the question's. Visits come on it, in the order of the phases.
+ * Thread: the question's. Visits come on it, in the order of the phases; what a visit wants to be
+ * done beside others it puts in the snapshot's crew, and fetch_all() ends that, too. Of what comes
+ * as bytes the question's crew makes things.
  */
 #ifndef FG_QUERIER_BLOCKS_FETCH_H
 #define FG_QUERIER_BLOCKS_FETCH_H
@@ -13,14 +15,16 @@
 
 enum { FETCH_PHASES = 2 };
 
+struct fetch;
 struct fetch_item;
+struct load;
 
 /* A kind of thing. */
 struct thing {
     uint32_t what; /* in keys */
     /*
      * Makes what is kept of the bytes. Checks them: nothing is kept that was not. bytes: how much
-     * memory it takes.
+     * memory it takes. Any thread, while others make other things.
      */
     enum fg_code (*make)(const struct fetch_item *item, struct fg_slice bytes, size_t max_bytes,
                          void **ret_value, size_t *ret_bytes, struct fg_err *err);
@@ -38,6 +42,13 @@ struct fetch_item {
     /* The fetch's own; the entry is there in visits. */
     struct fg_cache_entry *entry;
     struct fetch_item *next;
+    struct fg_task task;   /* makes it */
+    struct fetch *fetch;   /* which it is of */
+    struct fg_slice bytes; /* what it is made of; in the load, in the object's tail, or... */
+    struct fg_buf read;    /* ...what the disk had */
+    struct load *load;     /* NULL: none brought it */
+    bool of_disk;
+    bool again; /* what was at hand will not do, so the bucket is asked */
 };
 
 struct fetch_list {

@@ -25,6 +25,7 @@
 #include "common/block/reader.h"
 #include "common/cache/cache.h"
 #include "common/manifest/snapshot.h"
+#include "common/run/crew.h"
 #include "querier/blocks/blocks.h"
 
 #include <pthread.h>
@@ -68,6 +69,7 @@ struct blocks {
 struct blocks_snapshot {
     struct fg_snapshot core;
     struct fg_slice tenants[FG_SNAPSHOT_TENANTS_MAX];
+    struct fg_crew *crew; /* who reads it; without tasks but in fetch_all() and select_sums() */
 };
 
 enum fg_code blocks_too_large(struct fg_err *err);

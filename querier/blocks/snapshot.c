@@ -179,6 +179,7 @@ static void create(struct question *question)
 
     for (size_t i = 0; i < question->tenants.n; i++)
         snapshot->tenants[i] = question->tenants.ids[i];
+    snapshot->crew = fg_crew_create(question->querier->work, FG_LANE_QUERY);
     lock(blocks);
     fg_snapshot_init(&snapshot->core, blocks->manifests, snapshot->tenants,
                      (uint32_t)question->tenants.n);
@@ -226,6 +227,7 @@ void blocks_end(struct question *question)
     lock(blocks);
     fg_snapshot_done(&question->snapshot->core);
     unlock(blocks);
+    fg_crew_destroy(question->snapshot->crew);
     free(question->snapshot);
     question->snapshot = NULL;
 }

@@ -26,6 +26,7 @@ struct fixture {
     struct fg_disk_cache *disk;      /* NULL: none */
     struct fg_registry *registry;
     struct fg_clock_manual clock;
+    struct fg_work *work; /* none to three who help the thread that asks */
     struct fg_querier *querier;
     uint64_t random;  /* of questions */
     bool keeps_all;   /* else tenants have retention, as drawn */
@@ -33,15 +34,28 @@ struct fixture {
     uint64_t nodes;   /* that pictures were made from */
 };
 
+/* Who help the test's own thread with its questions. */
+static struct fg_work *make_workers(unsigned threads)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
+    struct fg_work *work = NULL;
+    struct fg_err err;
+
+    assert_int_equal(fg_work_create("tst", lanes, &work, &err), FG_OK);
+    return work;
+}
+
 static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_bytes,
                          const struct fg_bucket_faults *faults)
 {
     world_init(&f->world, seed);
     fg_clock_manual_init(&f->clock, f->world.end_ns);
+    f->work = make_workers((unsigned)(seed % 4));
     f->registry = fg_registry_create();
     f->faulty = faults == NULL ? NULL : fg_bucket_faulty_create(f->world.bucket, faults);
     f->querier = fg_querier_create(&(struct fg_querier_config){
         .ingester = &f->world.peer,
+        .work = f->work,
         .registry = f->registry,
         .clock = &f->clock.clock,
         .bucket = faults == NULL ? f->world.bucket : fg_bucket_faulty_bucket(f->faulty),
@@ -58,6 +72,7 @@ static void fixture_init(struct fixture *f, uint64_t seed, uint64_t cache_max_by
 static void fixture_done(struct fixture *f)
 {
     fg_querier_destroy(f->querier);
+    fg_work_destroy(f->work);
     if (f->faulty != NULL)
         fg_bucket_close(fg_bucket_faulty_bucket(f->faulty));
     fg_registry_destroy(f->registry);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -581,6 +582,17 @@ static void gives_each(void **state)
 
 /* --- many at a time --- */
 
+struct ends {
+    _Atomic unsigned count;
+};
+
+static void count_end(void *arg)
+{
+    struct ends *ends = arg;
+
+    atomic_fetch_add(&ends->count, 1);
+}
+
 static void a_wave(void **state)
 {
     struct fixture *f = *state;
@@ -589,8 +601,11 @@ static void a_wave(void **state)
     struct fg_bucket_request *ended;
     char names[40][16];
     struct fg_err err;
+    struct ends ends = {0};
     unsigned seen = 0;
 
+    fg_bucket_wave_on_end(wave, count_end, &ends);
+    assert_null(fg_bucket_wave_poll(wave));
     for (unsigned i = 0; i < 40; i++) {
         (void)snprintf(names[i], sizeof names[i], "w/%u", i);
         requests[i] = (struct fg_bucket_request){
@@ -598,7 +613,8 @@ static void a_wave(void **state)
         fg_bucket_wave_send(wave, f->bucket, &requests[i]);
     }
     assert_int_equal(fg_bucket_wave_wait(wave, &err), FG_OK);
-    while ((ended = fg_bucket_wave_next(wave)) != NULL)
+    assert_int_equal(atomic_load(&ends.count), 40);
+    while ((ended = fg_bucket_wave_poll(wave)) != NULL)
         assert_int_equal(ended->code, FG_OK);
     for (unsigned i = 0; i < 40; i++) {
         requests[i] = (struct fg_bucket_request){
@@ -618,6 +634,7 @@ static void a_wave(void **state)
     fg_bucket_wave_send(wave, f->bucket, &requests[1]);
     assert_int_equal(fg_bucket_wave_wait(wave, &err), FG_E_NOT_FOUND); /* the first that failed */
     assert_int_equal(requests[1].code, FG_E_CANCELED);
+    assert_int_equal(atomic_load(&ends.count), 82);
 }
 
 struct writer {
