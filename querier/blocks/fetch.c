@@ -106,8 +106,7 @@ static struct fg_disk_key disk_key_of(const struct fetch_item *item)
     return (struct fg_disk_key){item->object->id, item->range.offset, item->range.len};
 }
 
-/* Of the parts of a name that a thing has. */
-static enum fg_code wrap(const struct fetch_item *item, struct fg_err *err)
+enum fg_code fetch_wrap(const struct fetch_item *item, struct fg_err *err)
 {
     if (item->part == NULL)
         return fg_wrap(err, "%s", item->object->name);
@@ -126,7 +125,7 @@ static enum fg_code make(struct fetch_item *item, struct fg_err *err)
         return FG_OK;
     }
     item->again = item->load == NULL;
-    return item->again ? FG_OK : wrap(item, err);
+    return item->again ? FG_OK : fetch_wrap(item, err);
 }
 
 /* Any thread. */
@@ -394,7 +393,7 @@ static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fet
     fail_item(item);
     (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
                   (unsigned long long)item->range.len);
-    return wrap(item, err);
+    return fetch_wrap(item, err);
 }
 
 /* After a failure fetch_done() sees to what is left of it. */
@@ -451,7 +450,7 @@ static enum fg_code visit_one(struct fetch *fetch, struct fetch_item *item, stru
     fetch->to_visit[item->phase]--;
     fetch->bytes -= item->range.len;
     fetch->question->bytes += item->range.len;
-    return code == FG_OK ? FG_OK : wrap(item, err);
+    return code == FG_OK ? FG_OK : fetch_wrap(item, err);
 }
 
 static bool may_send(const struct fetch *fetch)

@@ -12,6 +12,7 @@
  *     under.c     objects that need not be opened, since others have their sums
  *     rows.c      which of their profiles are in the range
  *     select.c    their samples into sums
+ *     adders.c    who add them up
  *     tree.c      sums into a tree
  *     picture.c   sums into crowns
  *     points.c    their totals onto a grid
@@ -155,7 +156,8 @@ struct part {
     uint32_t n_matches;
     struct span *spans; /* ascending by first, then by time */
     uint32_t n_spans, cap_spans;
-    uint64_t *sums; /* select.c */
+    bool begun;     /* select.c; its samples are added up... */
+    uint64_t *sums; /* ...and joined */
 
     /* nodes.c. What is chosen of it; of what it is not, all of the question's range. */
     const struct fg_nodes *nodes;     /* NULL: none that is of use */

@@ -28,22 +28,35 @@ static bool is_plain(const struct part *part)
     return true;
 }
 
-static void add_crown(const struct crowning *crowning, const struct fg_name_tree *names,
-                      const int64_t *sums)
+/* What becomes of a part. */
+struct crowned {
+    const struct fg_name_tree *names;
+    bool whole; /* a tree; else a crown */
+    struct fg_tree tree;
+    struct fg_crown crown;
+    int64_t nameless;
+};
+
+static void make_crown(const struct crowning *crowning, const int64_t *sums,
+                       struct crowned *crowned)
 {
     struct fg_name_values values;
-    struct fg_crown_adding adding;
-    struct fg_crown crown;
 
-    fg_name_values_init(&values, names);
-    fg_name_values_set(&values, names, sums);
-    fg_crown_make(names, &values, crowning->max_nodes, &crown);
-    fg_crown_adding_init(&adding, crowning->into, names);
-    fg_crown_add(&adding, &crown);
-    fg_tree_add(&crowning->into->tree, FG_TREE_ROOT, values.nameless);
-    fg_crown_adding_done(&adding);
-    fg_crown_done(&crown);
+    fg_name_values_init(&values, crowned->names);
+    fg_name_values_set(&values, crowned->names, sums);
+    fg_crown_make(crowned->names, &values, crowning->max_nodes, &crowned->crown);
+    crowned->nameless = values.nameless;
     fg_name_values_done(&values);
+}
+
+static void add_crown(const struct crowning *crowning, const struct crowned *crowned)
+{
+    struct fg_crown_adding adding;
+
+    fg_crown_adding_init(&adding, crowning->into, crowned->names);
+    fg_crown_add(&adding, &crowned->crown);
+    fg_tree_add(&crowning->into->tree, FG_TREE_ROOT, crowned->nameless);
+    fg_crown_adding_done(&adding);
 }
 
 /* Which nodes have a value, of their own or below, whatever it adds up to. */
@@ -60,57 +73,89 @@ static bool *find_live(const struct fg_name_tree *names, const uint64_t *sums)
     return live;
 }
 
-static void add_whole(const struct crowning *crowning, const struct fg_name_tree *names,
-                      const uint64_t *sums)
+static void make_whole(const struct fg_name_tree *names, const uint64_t *sums, struct fg_tree *tree)
 {
     uint32_t *placed = fg_malloc(FG_MAX((size_t)names->n_nodes, 1) * sizeof *placed);
     bool *live = find_live(names, sums);
-    struct fg_tree tree;
 
-    fg_tree_init(&tree);
+    fg_tree_init(tree);
     for (uint32_t i = 0; i < names->n_nodes; i++) {
         uint32_t above = names->parents[i];
         uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : placed[above];
 
         if (live[i])
             placed[i] = fg_tree_child(
-                &tree, parent,
-                fg_symbols_name_location(&tree.symbols, names->names[names->name_numbers[i]]));
+                tree, parent,
+                fg_symbols_name_location(&tree->symbols, names->names[names->name_numbers[i]]));
     }
     for (uint32_t i = 0; i < names->n_from; i++)
         if (sums[i] != 0)
-            fg_tree_add(&tree,
+            fg_tree_add(tree,
                         names->nodes[i] == FG_TREE_ROOT ? FG_TREE_ROOT : placed[names->nodes[i]],
                         (int64_t)sums[i]);
-    fg_crown_sum_take_tree(crowning->into, &tree);
-    fg_tree_done(&tree);
     free(live);
     free(placed);
 }
 
-static enum fg_code add_part(void *arg, const struct part *part, struct fg_arena *arena,
-                             struct fg_err *err)
+static enum fg_code make_part(void *arg, const struct part *part, struct fg_arena *arena,
+                              void **ret_made, struct fg_err *err)
+{
+    struct crowned *crowned = fg_arena_new(arena, struct crowned, 1);
+
+    if (crowned == NULL)
+        return blocks_too_large(err);
+    crowned->names = names_of(part->tree_entry);
+    crowned->whole = !is_plain(part);
+    if (crowned->whole)
+        make_whole(crowned->names, part->sums, &crowned->tree);
+    else
+        make_crown(arg, (const int64_t *)part->sums, crowned);
+    *ret_made = crowned;
+    return FG_OK;
+}
+
+static enum fg_code add_part(void *arg, void *made, struct fg_err *err)
 {
     const struct crowning *crowning = arg;
-    const struct fg_name_tree *names = names_of(part->tree_entry);
+    struct crowned *crowned = made;
 
-    (void)arena;
-    if (is_plain(part))
-        add_crown(crowning, names, (const int64_t *)part->sums);
+    if (crowned->whole)
+        fg_crown_sum_take_tree(crowning->into, &crowned->tree);
     else
-        add_whole(crowning, names, part->sums);
+        add_crown(crowning, crowned);
     if (fg_crown_sum_bytes(crowning->into) > crowning->blocks->memory_max_bytes)
         return blocks_too_large(err);
     return FG_OK;
 }
 
+static void drop_part(void *made)
+{
+    struct crowned *crowned = made;
+
+    if (crowned->whole)
+        fg_tree_done(&crowned->tree);
+    else
+        fg_crown_done(&crowned->crown);
+}
+
 /* ---- crowns of merged nodes ---- */
 
-/* A crown that came before the names it is over. */
-struct early {
+struct crowns {
+    const struct crowning *crowning;
+    struct reader *reader;
+    struct taking *takings; /* by part */
+};
+
+/* A crown: parsed by whoever is free, then added. */
+struct crown_task {
+    struct fg_task task;
+    struct crowns *crowns;
+    struct taking *taking;
+    const struct fetch_item *item;
     struct fg_cache_entry *entry;
-    uint32_t row;
-    struct early *next;
+    struct fg_arena *arena;
+    struct fg_crown crown; /* in the arena */
+    struct crown_task *next;
 };
 
 /* Of a part, while its crowns come in. */
@@ -118,14 +163,8 @@ struct taking {
     const struct fg_name_tree *names; /* NULL: they are not there yet */
     struct fg_cache_entry *names_entry;
     struct fg_crown_adding adding;
-    struct early *early;
-    uint32_t left; /* crowns to come */
-};
-
-struct crowns {
-    const struct crowning *crowning;
-    struct reader *reader;
-    struct taking *takings; /* by part */
+    struct crown_task *early; /* crowns that came before the names they are over */
+    uint32_t left;            /* crowns to come */
 };
 
 static void open_taking(struct crowns *crowns, struct taking *taking,
@@ -135,30 +174,47 @@ static void open_taking(struct crowns *crowns, struct taking *taking,
     fg_crown_adding_init(&taking->adding, crowns->crowning->into, names);
 }
 
+static void crown_task_destroy(struct crown_task *crown)
+{
+    fg_cache_unref(crown->entry);
+    fg_arena_destroy(crown->arena);
+    free(crown);
+}
+
 static void close_taking(struct taking *taking)
 {
+    struct crown_task *early;
+
     if (taking->names != NULL)
         fg_crown_adding_done(&taking->adding);
-    for (struct early *early = taking->early; early != NULL; early = early->next)
-        fg_cache_unref(early->entry);
+    while ((early = taking->early) != NULL) {
+        taking->early = early->next;
+        crown_task_destroy(early);
+    }
     fg_cache_unref(taking->names_entry);
     *taking = (struct taking){0};
 }
 
-static enum fg_code add_node(struct crowns *crowns, const struct part *part, struct taking *taking,
-                             uint32_t row, struct fg_slice bytes, struct fg_err *err)
+static enum fg_code run_crown(struct fg_task *task, struct fg_err *err)
 {
-    struct fg_arena *arena = crowns->reader->arena;
-    struct fg_arena_mark mark = fg_arena_mark(arena);
-    const struct crowning *crowning = crowns->crowning;
-    struct fg_crown crown;
+    struct crown_task *crown = fg_container(task, struct crown_task, task);
+    const struct reader *reader = crown->crowns->reader;
+    const struct fg_nodes_row *row = &crown->item->part->nodes->rows[crown->item->number];
 
-    if (fg_nodes_crown_parse(&part->nodes->rows[row], taking->names, bytes, arena, &crown, err) !=
-        FG_OK)
+    if (question_check(reader->question, err) != FG_OK)
         return err->code;
-    fg_crown_add(&taking->adding, &crown);
-    crowning->facts->negatives = crowning->facts->negatives || crown.has_negatives;
-    fg_arena_release(arena, mark);
+    crown->arena = fg_arena_create(reader->blocks->memory_max_bytes);
+    if (fg_nodes_crown_parse(row, crown->taking->names, page_of(crown->entry), crown->arena,
+                             &crown->crown, err) != FG_OK)
+        return fetch_wrap(crown->item, err);
+    return FG_OK;
+}
+
+static enum fg_code add_node(const struct crowning *crowning, struct taking *taking,
+                             const struct fg_crown *crown, struct fg_err *err)
+{
+    fg_crown_add(&taking->adding, crown);
+    crowning->facts->negatives = crowning->facts->negatives || crown->has_negatives;
     if (fg_crown_sum_bytes(crowning->into) > crowning->blocks->memory_max_bytes)
         return blocks_too_large(err);
     if (--taking->left == 0)
@@ -166,45 +222,58 @@ static enum fg_code add_node(struct crowns *crowns, const struct part *part, str
     return FG_OK;
 }
 
-static enum fg_code put_early(struct crowns *crowns, struct taking *taking,
-                              const struct fetch_item *item, struct fg_err *err)
+static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err)
 {
-    struct early *early = fg_arena_new(crowns->reader->arena, struct early, 1);
+    struct crown_task *crown = fg_container(task, struct crown_task, task);
+    enum fg_code code =
+        ran ? add_node(crown->crowns->crowning, crown->taking, &crown->crown, err) : FG_OK;
 
-    if (early == NULL)
-        return blocks_too_large(err);
-    *early = (struct early){fg_cache_ref(item->entry), item->number, taking->early};
-    taking->early = early;
-    return FG_OK;
+    if (code != FG_OK)
+        (void)fetch_wrap(crown->item, err);
+    crown_task_destroy(crown);
+    return code;
 }
 
-static enum fg_code take_names(struct crowns *crowns, struct taking *taking,
-                               const struct fetch_item *item, struct fg_err *err)
+static void put_crown(struct crowns *crowns, struct crown_task *crown)
 {
-    struct early *early = taking->early;
-    enum fg_code code = FG_OK;
+    fg_crew_put(crowns->reader->question->snapshot->crew, &crown->task);
+}
+
+static void take_names(struct crowns *crowns, struct taking *taking, const struct fetch_item *item)
+{
+    struct crown_task *crown;
 
     taking->names_entry = fg_cache_ref(item->entry);
-    taking->early = NULL;
     open_taking(crowns, taking, node_names_of(item->entry));
-    for (; early != NULL; early = early->next) {
-        if (code == FG_OK)
-            code = add_node(crowns, item->part, taking, early->row, page_of(early->entry), err);
-        fg_cache_unref(early->entry);
+    while ((crown = taking->early) != NULL) {
+        taking->early = crown->next;
+        put_crown(crowns, crown);
     }
-    return code;
 }
 
 static enum fg_code visit_crown(void *arg, const struct fetch_item *item, struct fg_err *err)
 {
     struct crowns *crowns = arg;
     struct taking *taking = &crowns->takings[item->part - crowns->reader->parts];
+    struct crown_task *crown;
 
-    if (item->thing == &thing_node_names)
-        return take_names(crowns, taking, item, err);
-    if (taking->names == NULL)
-        return put_early(crowns, taking, item, err);
-    return add_node(crowns, item->part, taking, item->number, page_of(item->entry), err);
+    (void)err;
+    if (item->thing == &thing_node_names) {
+        take_names(crowns, taking, item);
+        return FG_OK;
+    }
+    crown = fg_new(struct crown_task);
+    *crown = (struct crown_task){.task = {.run = run_crown, .end = end_crown},
+                                 .crowns = crowns,
+                                 .taking = taking,
+                                 .item = item,
+                                 .entry = fg_cache_ref(item->entry),
+                                 .next = taking->early};
+    if (taking->names != NULL)
+        put_crown(crowns, crown);
+    else
+        taking->early = crown;
+    return FG_OK;
 }
 
 /* A part without names has crowns of nothing. */
@@ -257,7 +326,9 @@ enum fg_code blocks_picture(struct question *question, const struct selection *s
     struct select_taker taker = {.take_crowns = take_crowns,
                                  .full = full,
                                  .stacks = &thing_names,
+                                 .make = make_part,
                                  .take = add_part,
+                                 .drop = drop_part,
                                  .arg = &crowning};
 
     fg_assert(stacks->n_call_site == 0);

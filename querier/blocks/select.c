@@ -1,5 +1,6 @@
 #include "querier/blocks/select.h"
 
+#include "querier/blocks/adders.h"
 #include "querier/blocks/fetch.h"
 
 /* Profiles that were asked for by their ids. */
@@ -12,7 +13,7 @@ struct select {
     struct reader reader;
     const struct stacks *stacks;
     const struct select_taker *taker;
-    struct fg_block_samples *samples;
+    struct adders adders;
     struct wanted *wanted;
     uint32_t n_wanted, cap_wanted;
 };
@@ -110,35 +111,47 @@ static enum fg_code settle_wanted(struct select *select, struct fg_err *err)
 
 /* ---- sums ---- */
 
+/* From here on spans are what is to be read of the part, and only read themselves. */
 static enum fg_code begin_sums(struct select *select, struct part *part, struct fg_err *err)
 {
-    if (part->sums != NULL)
+    if (part->begun)
         return FG_OK;
     if (rows_settle(part, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_spans; i++)
         select->reader.question->profiles += part->spans[i].count;
-    part->sums = fg_arena_new(select->reader.arena, uint64_t, part->entry->n_stacks);
-    return part->sums == NULL ? blocks_too_large(err) : FG_OK;
+    part->begun = true;
+    return FG_OK;
 }
 
-static enum fg_code add_samples(struct select *select, struct part *part, uint32_t number,
-                                struct fg_slice bytes, struct fg_err *err)
+/* What one adds up of a part, with an adder of its own. */
+struct adding {
+    const struct select *select;
+    const struct part *part;
+    uint32_t number; /* of a page; the row of a node */
+    struct fg_slice bytes;
+    struct adder *adder;
+    uint64_t *sums;
+};
+
+static enum fg_code add_samples(const struct adding *adding, struct fg_err *err)
 {
-    const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[number];
+    const struct part *part = adding->part;
+    struct fg_block_samples *samples = adding->adder->samples;
+    const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[adding->number];
     uint32_t end, at = rows_spans(part, page->first, page->items, &end);
 
     if (at == end)
         return FG_OK;
-    if (fg_block_samples_open(select->samples, part->index, number, bytes, err) != FG_OK)
+    if (fg_block_samples_open(samples, part->index, adding->number, adding->bytes, err) != FG_OK)
         return err->code;
     for (; at < end; at++) {
         const struct span *span = &part->spans[at];
         const struct fg_block_match *match = &part->matches[span->first_match];
 
         for (uint32_t i = 0; i < span->n_matches; i++)
-            if (fg_block_samples_sum(select->samples, span->first, span->count, match[i].type,
-                                     part->sums, err) != FG_OK)
+            if (fg_block_samples_sum(samples, span->first, span->count, match[i].type, adding->sums,
+                                     err) != FG_OK)
                 return err->code;
     }
     return FG_OK;
@@ -156,47 +169,109 @@ static bool is_wanted_link(const struct stacks *stacks, const struct fg_block_ex
     return false;
 }
 
-static void add_exemplar(const struct part *part, const struct fg_block_exemplar *item)
+static void add_exemplar(const struct adding *adding, const struct fg_block_exemplar *item)
 {
+    const struct part *part = adding->part;
     uint32_t end, at = rows_spans(part, item->profile, 1, &end);
 
     if (at == end)
         return;
     for (uint32_t i = 0; i < part->spans[at].n_matches; i++)
-        part->sums[item->rank] += item->values[part->matches[part->spans[at].first_match + i].type];
+        adding->sums[item->rank] +=
+            item->values[part->matches[part->spans[at].first_match + i].type];
 }
 
-static enum fg_code add_exemplars(struct select *select, struct part *part, uint32_t number,
-                                  struct fg_slice bytes, struct fg_err *err)
+static enum fg_code add_exemplars(const struct adding *adding, struct fg_err *err)
 {
-    struct fg_arena *arena = select->reader.arena;
+    struct fg_arena *arena = adding->adder->arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_block_exemplars exemplars;
 
-    if (fg_block_exemplars_parse(part->index, number, bytes, arena, &exemplars, err) != FG_OK)
+    if (fg_block_exemplars_parse(adding->part->index, adding->number, adding->bytes, arena,
+                                 &exemplars, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < exemplars.count; i++)
-        if (is_wanted_link(select->stacks, &exemplars.items[i]))
-            add_exemplar(part, &exemplars.items[i]);
+        if (is_wanted_link(adding->select->stacks, &exemplars.items[i]))
+            add_exemplar(adding, &exemplars.items[i]);
     fg_arena_release(arena, mark);
     return FG_OK;
 }
 
-static enum fg_code add_full(struct select *select, struct part *part, uint32_t row,
-                             struct fg_slice bytes, struct fg_err *err)
+static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
 {
-    struct fg_arena *arena = select->reader.arena;
+    const struct part *part = adding->part;
+    struct fg_arena *arena = adding->adder->arena;
 
     for (uint32_t i = 0; i < part->n_fulls; i++) {
         struct fg_arena_mark mark = fg_arena_mark(arena);
 
-        if (part->fulls[i].row == row &&
-            fg_nodes_full_add(&part->nodes->rows[row], bytes, part->fulls[i].sign, arena,
-                              part->sums, part->entry->n_stacks, err) != FG_OK)
+        if (part->fulls[i].row == adding->number &&
+            fg_nodes_full_add(&part->nodes->rows[adding->number], adding->bytes,
+                              part->fulls[i].sign, arena, adding->sums, part->entry->n_stacks,
+                              err) != FG_OK)
             return err->code;
         fg_arena_release(arena, mark);
     }
     return FG_OK;
+}
+
+static enum fg_code add(const struct adding *adding, const struct fetch_item *item,
+                        struct fg_err *err)
+{
+    if (adding->sums == NULL)
+        return blocks_too_large(err);
+    if (item->thing == &thing_node)
+        return add_full(adding, err);
+    return item->kind == FG_BLOCK_EXM ? add_exemplars(adding, err) : add_samples(adding, err);
+}
+
+/* ---- pages and nodes, each by whoever is free ---- */
+
+struct page_task {
+    struct fg_task task;
+    struct select *select;
+    const struct fetch_item *item;
+    struct fg_cache_entry *entry;
+};
+
+static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
+{
+    const struct page_task *page = fg_container(task, struct page_task, task);
+    struct select *select = page->select;
+    struct adding adding = {.select = select,
+                            .part = page->item->part,
+                            .number = page->item->number,
+                            .bytes = page_of(page->entry)};
+    enum fg_code code;
+
+    if (question_check(select->reader.question, err) != FG_OK)
+        return err->code;
+    adding.adder = adders_take(&select->adders);
+    adding.sums = adder_sums(adding.adder, &select->reader, adding.part);
+    code = add(&adding, page->item, err);
+    adders_give(&select->adders, adding.adder);
+    return code == FG_OK ? FG_OK : fetch_wrap(page->item, err);
+}
+
+static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
+{
+    struct page_task *page = fg_container(task, struct page_task, task);
+
+    (void)ran, (void)err;
+    fg_cache_unref(page->entry);
+    free(page);
+    return FG_OK;
+}
+
+static void put_page(struct select *select, const struct fetch_item *item)
+{
+    struct page_task *page = fg_new(struct page_task);
+
+    *page = (struct page_task){.task = {.run = run_page, .end = end_page},
+                               .select = select,
+                               .item = item,
+                               .entry = fg_cache_ref(item->entry)};
+    fg_crew_put(select->reader.question->snapshot->crew, &page->task);
 }
 
 /* ---- what is fetched ---- */
@@ -216,11 +291,8 @@ static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_er
         return take_ids(select, part, item->number, page_of(item->entry), err);
     if (begin_sums(select, part, err) != FG_OK)
         return err->code;
-    if (item->thing == &thing_node)
-        return add_full(select, part, item->number, page_of(item->entry), err);
-    if (item->kind == FG_BLOCK_EXM)
-        return add_exemplars(select, part, item->number, page_of(item->entry), err);
-    return add_samples(select, part, item->number, page_of(item->entry), err);
+    put_page(select, item);
+    return FG_OK;
 }
 
 static enum fg_code list_pages(struct select *select, struct fetch_list *list, struct part *part,
@@ -306,18 +378,90 @@ static bool has_values(const struct part *part)
     return false;
 }
 
-static enum fg_code take_part(struct select *select, const struct part *part, struct fg_err *err)
-{
-    const struct select_taker *taker = select->taker;
-    struct fg_arena *arena = select->reader.arena;
-    struct fg_arena_mark mark = fg_arena_mark(arena);
+struct part_task {
+    struct fg_task task;
+    struct parts *parts;
+    struct part *part;
+    struct fg_arena *arena; /* of what is made of it */
+    void *made;             /* NULL: it has no values */
+    bool is_ready;          /* to be taken */
+};
 
-    if (!has_values(part))
+/* Those of a batch: made in any order, taken in their own. */
+struct parts {
+    struct select *select;
+    struct part_task *tasks;
+    uint32_t n_taken;
+};
+
+static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
+{
+    struct part_task *part = fg_container(task, struct part_task, task);
+    struct select *select = part->parts->select;
+    const struct select_taker *taker = select->taker;
+
+    if (question_check(select->reader.question, err) != FG_OK)
+        return err->code;
+    adders_join(&select->adders, part->part);
+    if (!has_values(part->part))
         return FG_OK;
-    if (taker->take(taker->arg, part, arena, err) != FG_OK)
-        return fg_wrap(err, "%s", part->object->name);
-    fg_arena_release(arena, mark);
-    return question_check(select->reader.question, err);
+    part->arena = fg_arena_create(select->reader.blocks->memory_max_bytes);
+    if (taker->make(taker->arg, part->part, part->arena, &part->made, err) != FG_OK)
+        return fg_wrap(err, "%s", part->part->object->name);
+    return FG_OK;
+}
+
+static void drop_part(const struct select_taker *taker, struct part_task *part)
+{
+    if (part->made != NULL && taker->drop != NULL)
+        taker->drop(part->made);
+    fg_arena_destroy(part->arena);
+    part->made = part->arena = NULL;
+}
+
+static enum fg_code take_part(const struct select_taker *taker, struct part_task *part,
+                              struct fg_err *err)
+{
+    enum fg_code code = part->made == NULL ? FG_OK : taker->take(taker->arg, part->made, err);
+
+    drop_part(taker, part);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", part->part->object->name);
+}
+
+static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
+{
+    struct part_task *part = fg_container(task, struct part_task, task);
+    struct parts *parts = part->parts;
+    struct select *select = parts->select;
+
+    part->is_ready = ran;
+    while (parts->n_taken < select->reader.n_batch && parts->tasks[parts->n_taken].is_ready)
+        if (take_part(select->taker, &parts->tasks[parts->n_taken++], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static enum fg_code take_parts(struct select *select, struct fg_err *err)
+{
+    struct reader *reader = &select->reader;
+    struct fg_crew *crew = reader->question->snapshot->crew;
+    struct parts parts = {.select = select};
+    enum fg_code code;
+
+    parts.tasks = fg_arena_new(reader->arena, struct part_task, reader->n_batch);
+    if (parts.tasks == NULL)
+        return blocks_too_large(err);
+    for (uint32_t i = 0; i < reader->n_batch; i++) {
+        parts.tasks[i] = (struct part_task){
+            .task = {.run = run_part, .end = end_part}, .parts = &parts, .part = &reader->batch[i]};
+        fg_crew_put(crew, &parts.tasks[i].task);
+        while (fg_crew_end_one(crew))
+            continue;
+    }
+    code = fg_crew_finish(crew, err);
+    for (uint32_t i = parts.n_taken; i < reader->n_batch; i++) /* after a failure */
+        drop_part(select->taker, &parts.tasks[i]);
+    return code;
 }
 
 static enum fg_code read_all(struct select *select, struct fg_err *err)
@@ -330,11 +474,9 @@ static enum fg_code read_all(struct select *select, struct fg_err *err)
             return err->code;
         if (reader->n_batch == 0)
             return FG_OK;
-        if (fetch_batch(select, err) != FG_OK)
+        adders_begin(&select->adders);
+        if (fetch_batch(select, err) != FG_OK || take_parts(select, err) != FG_OK)
             return err->code;
-        for (uint32_t i = 0; i < reader->n_batch; i++)
-            if (take_part(select, &reader->batch[i], err) != FG_OK)
-                return err->code;
     }
 }
 
@@ -397,7 +539,7 @@ enum fg_code select_sums(struct question *question, const struct selection *sele
     bool nodes = may_take_nodes(stacks);
     enum fg_code code;
 
-    select.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
+    adders_init(&select.adders, &select.reader);
     code =
         reader_open(&select.reader, question, selection, selection->type_text, selection->start_ns,
                     selection->end_ns, which_objects(taker, nodes), true, err);
@@ -407,7 +549,7 @@ enum fg_code select_sums(struct question *question, const struct selection *sele
         *sample_bytes += bytes_asked_for(&select.reader);
     if (code == FG_OK)
         code = read_all(&select, err);
+    adders_done(&select.adders);
     reader_close(&select.reader);
-    fg_block_samples_destroy(select.samples);
     return code;
 }

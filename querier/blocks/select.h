@@ -1,6 +1,7 @@
 /*
  * SELECT: values are summed in a dense array for each part, by rank, while pages come in. Nothing
- * is hashed on the way. What becomes of the sums is somebody else's: a tree, or a crown.
+ * is hashed on the way. What becomes of the sums is somebody else's: a tree, or a crown. Pages, and
+ * then parts, are tasks of the question's crew.
  */
 #ifndef FG_QUERIER_BLOCKS_SELECT_H
 #define FG_QUERIER_BLOCKS_SELECT_H
@@ -15,10 +16,13 @@ struct select_taker {
     enum fg_code (*take_crowns)(void *arg, struct reader *reader, struct fg_err *err);
     bool full;
     const struct thing *stacks; /* what ranks mean: thing_tree or thing_names */
-    /* Takes a part that has values: part->sums, and stacks in part->tree_entry. What it makes in
-     * the arena is gone afterwards. */
-    enum fg_code (*take)(void *arg, const struct part *part, struct fg_arena *arena,
-                         struct fg_err *err);
+    /* Any thread, of several parts at a time: makes what take() wants of a part that has values.
+     * They are in part->sums, the stacks in part->tree_entry. */
+    enum fg_code (*make)(void *arg, const struct part *part, struct fg_arena *arena,
+                         void **ret_made, struct fg_err *err);
+    /* The question's thread: takes what was made, part after part in their order. */
+    enum fg_code (*take)(void *arg, void *made, struct fg_err *err);
+    void (*drop)(void *made); /* frees what is not in the arena; NULL: there is no such thing */
     void *arg;
 };
 

@@ -9,21 +9,31 @@ struct growing {
     struct fg_tree *into;
 };
 
-static enum fg_code add_tree(void *arg, const struct part *part, struct fg_arena *arena,
-                             struct fg_err *err)
+static enum fg_code make_view(void *arg, const struct part *part, struct fg_arena *arena,
+                              void **ret_made, struct fg_err *err)
 {
     const struct growing *growing = arg;
     const struct stacks *stacks = growing->stacks;
-    struct fg_tree view;
+    struct fg_tree *view = fg_arena_new(arena, struct fg_tree, 1);
 
-    if (fg_block_tree_values(tree_of(part->tree_entry), part->sums, arena, &view, err) != FG_OK)
+    if (view == NULL)
+        return blocks_too_large(err);
+    if (fg_block_tree_values(tree_of(part->tree_entry), part->sums, arena, view, err) != FG_OK)
         return err->code;
     if (stacks->n_call_site > 0)
-        fg_tree_keep_site(&view, stacks->call_site, stacks->n_call_site);
+        fg_tree_keep_site(view, stacks->call_site, stacks->n_call_site);
+    *ret_made = view;
+    return FG_OK;
+}
+
+static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
+{
+    const struct growing *growing = arg;
+
     if (growing->names_only)
-        fg_tree_names(&view, growing->into);
+        fg_tree_names(made, growing->into);
     else
-        fg_tree_merge_used(growing->into, &view);
+        fg_tree_merge_used(growing->into, made);
     if (fg_tree_bytes(growing->into) > growing->blocks->memory_max_bytes)
         return blocks_too_large(err);
     return FG_OK;
@@ -34,7 +44,8 @@ enum fg_code blocks_tree(struct question *question, const struct selection *sele
                          struct fg_err *err)
 {
     struct growing growing = {question->querier->blocks, stacks, names_only, into};
-    struct select_taker taker = {.stacks = &thing_tree, .take = add_tree, .arg = &growing};
+    struct select_taker taker = {
+        .stacks = &thing_tree, .make = make_view, .take = add_view, .arg = &growing};
     uint64_t sample_bytes = 0;
 
     if (question->snapshot == NULL)

@@ -13,6 +13,7 @@
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -1448,6 +1449,193 @@ static void deadlines_and_clients_that_leave(void **state)
     fixture_done(&f);
 }
 
+/* --- one question, several workers --- */
+
+static void help_with(struct fixture *f, unsigned threads)
+{
+    fg_work_destroy(f->work);
+    f->work = f->querier->work = make_workers(threads);
+}
+
+/* Nothing of a question is left when it has ended, so workers may be exchanged between two. */
+static const unsigned helpers[] = {0, 1, 3};
+
+/* Of a tree all of its bytes, of a picture what is drawn: the order of its nodes is not. */
+static char *answer_bytes(struct fixture *f, struct fg_arena *arena)
+{
+    struct stacks stacks = {0};
+    bool picture = draw(f, 2) == 0, names_only = draw(f, 2) == 0;
+    struct fg_tree tree;
+    struct fg_buf out;
+    struct fg_err err;
+    struct ask ask;
+    char *text;
+
+    fg_buf_init(&out, SIZE_MAX);
+    fg_tree_init(&tree);
+    ask_begin(f, &ask);
+    if (!picture)
+        draw_stacks(f, &stacks, ask.question->arena);
+    if (picture) {
+        must(plan_picture(ask.question, &ask.selection, &stacks, 30, true, &tree, &err), &err);
+        fg_flame_write_tree(&tree, 30, &out);
+        fg_buf_printf(&out, "%d %llu", ask.question->inexact,
+                      (unsigned long long)ask.question->bound);
+    } else {
+        must(plan_tree(ask.question, &ask.selection, &stacks, names_only, &tree, &err), &err);
+        fg_tree_encode(&tree, &out);
+    }
+    fg_buf_printf(&out, " of %llu", (unsigned long long)ask.question->profiles);
+    text = fg_arena_printf(arena, "%zu bytes, %016llx", out.len,
+                           (unsigned long long)fg_hash64(fg_buf_slice(&out)));
+    ask_end(&ask);
+    fg_tree_done(&tree);
+    fg_buf_done(&out);
+    return text;
+}
+
+/* With nothing in the cache, and with all that the question before has left there. */
+static void however_many_help(void **state)
+{
+    enum { QUESTIONS = 120 };
+
+    (void)state;
+    for (uint64_t cold = 0; cold < 2; cold++) {
+        struct fixture f = {.random = 0};
+        fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+        char *first[QUESTIONS];
+
+        fixture_init(&f, 20 + cold, cold == 1 ? 0 : UINT64_C(64) << 20, NULL);
+        f.world.nodes_permille = 750;
+        blocks_of(&f)->crown_nodes = 40;
+        settle_world(&f.world);
+        world_sum(&f.world, 0);
+        for (size_t h = 0; h < FG_COUNT(helpers); h++) {
+            help_with(&f, helpers[h]);
+            f.random = 77;
+            for (unsigned i = 0; i < QUESTIONS; i++) {
+                char *found = answer_bytes(&f, arena);
+
+                if (h == 0)
+                    first[i] = found;
+                assert_string_equal(found, first[i]);
+            }
+        }
+        fixture_done(&f);
+    }
+}
+
+/* A segment with two bytes that are not what they should be, asked for all there is. */
+static enum fg_code ask_spoilt(struct fixture *f, struct fg_err *err)
+{
+    static const struct stacks all;
+    struct selection selection = {
+        .type_text = types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct question *question = begin(f, 7);
+    struct fg_tree tree;
+    enum fg_code code;
+
+    fg_tree_init(&tree);
+    code = plan_tree(question, &selection, &all, false, &tree, err);
+    fg_tree_done(&tree);
+    end(question);
+    return code;
+}
+
+/* The same error, whoever comes upon it, and whatever else is wrong. */
+static void the_first_of_several_errors(void **state)
+{
+    struct fixture f = {.random = 5};
+    struct objects_list list = {.n = 0};
+    struct fg_bucket_request read = {.verb = FG_BUCKET_GET, .content_max_bytes = 1 << 20};
+    unsigned found = 0;
+
+    (void)state;
+    fixture_init(&f, 9, 0, NULL);
+    world_push(&f.world, 40);
+    world_commit(&f.world, 1000);
+    list_objects(&f.world, FG_NAME_SEGMENTS, &list);
+    read.name = list.names[0];
+    assert_int_equal(fg_bucket_call(f.world.bucket, &read), FG_OK);
+    for (size_t i = 0; i < read.body.len / 2; i += 97) {
+        struct fg_bucket_request write = {
+            .verb = FG_BUCKET_PUT, .name = read.name, .content = fg_buf_slice(&read.body)};
+        struct fg_err first, err;
+        enum fg_code code = FG_OK;
+
+        read.body.ptr[i] ^= 0x20;
+        read.body.ptr[read.body.len / 2 + i] ^= 0x20;
+        assert_int_equal(fg_bucket_call(f.world.bucket, &write), FG_OK);
+        for (size_t h = 0; h < FG_COUNT(helpers); h++) {
+            help_with(&f, helpers[h]);
+            if (h == 0)
+                code = ask_spoilt(&f, &first);
+            else
+                assert_int_equal(ask_spoilt(&f, &err), code);
+            if (h > 0 && code != FG_OK)
+                assert_string_equal(err.msg, first.msg);
+        }
+        found += code == FG_E_CORRUPT;
+        read.body.ptr[i] ^= 0x20;
+        read.body.ptr[read.body.len / 2 + i] ^= 0x20;
+        fg_bucket_clear(&write);
+    }
+    assert_true(found > read.body.len / 2 / 97 / 4);
+    fg_bucket_clear(&read);
+    free_objects(&list);
+    fixture_done(&f);
+}
+
+/* A clock that goes on by one whenever somebody looks at it. */
+struct counting_clock {
+    struct fg_clock clock;
+    _Atomic int64_t looks;
+};
+
+static int64_t count_look(struct fg_clock *clock)
+{
+    return atomic_fetch_add(&fg_container(clock, struct counting_clock, clock)->looks, 1);
+}
+
+/* The deadline is over at each moment at which a question looks, in whose task ever. Nothing stays
+ * behind that another one waits for. */
+static void deadlines_at_any_moment(void **state)
+{
+    static const struct fg_clock_ops ops = {.wall_ns = count_look, .mono_ns = count_look};
+    static const struct stacks all;
+
+    (void)state;
+    for (size_t h = 0; h < FG_COUNT(helpers); h++) {
+        struct fixture f = {.random = 5};
+        struct counting_clock clock = {.clock = {&ops}};
+        struct selection selection = {
+            .type_text = types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+        enum fg_code code = FG_E_DEADLINE;
+        int64_t k = 0;
+
+        fixture_init(&f, 30, 0, NULL);
+        help_with(&f, helpers[h]);
+        settle_world(&f.world);
+        f.querier->clock = &clock.clock;
+        for (; code == FG_E_DEADLINE; k++) {
+            struct question *question = begin(&f, 7);
+            struct fg_tree tree;
+            struct fg_err err;
+
+            fg_tree_init(&tree);
+            question->deadline_mono_ns = atomic_load(&clock.looks) + k;
+            code = plan_tree(question, &selection, &all, false, &tree, &err);
+            fg_tree_done(&tree);
+            end(question);
+            assert_int_equal(cache_of(&f).entries, 0);
+        }
+        assert_int_equal(code, FG_OK);
+        assert_true(k > 30);
+        f.querier->clock = &f.clock.clock;
+        fixture_done(&f);
+    }
+}
+
 /* --- several at a time --- */
 
 static void *ask_many(void *arg)
@@ -1498,6 +1686,9 @@ int main(void)
         cmocka_unit_test(bytes_that_are_spoilt),
         cmocka_unit_test(a_peer_that_always_refuses),
         cmocka_unit_test(deadlines_and_clients_that_leave),
+        cmocka_unit_test(however_many_help),
+        cmocka_unit_test(the_first_of_several_errors),
+        cmocka_unit_test(deadlines_at_any_moment),
         cmocka_unit_test(many_questions_at_once),
     };
 

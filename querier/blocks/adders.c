@@ -1,0 +1,112 @@
+#include "querier/blocks/adders.h"
+
+void adders_init(struct adders *adders, const struct reader *reader)
+{
+    *adders = (struct adders){.reader = reader};
+    fg_assert(pthread_mutex_init(&adders->lock, NULL) == 0);
+}
+
+static struct fg_crew *crew_of(const struct reader *reader)
+{
+    return reader->question->snapshot->crew;
+}
+
+static void clear(struct adders *adders)
+{
+    struct adder *adder;
+
+    while ((adder = adders->idle) != NULL) {
+        adders->idle = adder->next;
+        fg_block_samples_destroy(adder->samples);
+        fg_arena_destroy(adder->arena);
+        free(adder);
+    }
+}
+
+void adders_done(struct adders *adders)
+{
+    clear(adders);
+    fg_crew_limit(crew_of(adders->reader), FG_CREW_HELPERS_MAX);
+    (void)pthread_mutex_destroy(&adders->lock);
+}
+
+static uint64_t sums_bytes(const struct reader *reader)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < reader->n_batch; i++)
+        bytes += (uint64_t)reader->batch[i].entry->n_stacks * sizeof(uint64_t);
+    return bytes;
+}
+
+void adders_begin(struct adders *adders)
+{
+    const struct reader *reader = adders->reader;
+    uint64_t helpers = reader->blocks->memory_max_bytes / 4 / FG_MAX(sums_bytes(reader), 1);
+
+    clear(adders);
+    fg_crew_limit(crew_of(reader), (unsigned)FG_MIN(helpers, (uint64_t)FG_CREW_HELPERS_MAX));
+}
+
+static struct adder *adder_create(const struct reader *reader)
+{
+    struct adder *adder = fg_new(struct adder);
+    uint64_t max_bytes = reader->blocks->memory_max_bytes;
+
+    adder->arena = fg_arena_create(max_bytes);
+    adder->samples = fg_block_samples_create(max_bytes);
+    return adder;
+}
+
+struct adder *adders_take(struct adders *adders)
+{
+    struct adder *adder;
+
+    (void)pthread_mutex_lock(&adders->lock);
+    adder = adders->idle;
+    if (adder != NULL)
+        adders->idle = adder->next;
+    (void)pthread_mutex_unlock(&adders->lock);
+    return adder != NULL ? adder : adder_create(adders->reader);
+}
+
+void adders_give(struct adders *adders, struct adder *adder)
+{
+    (void)pthread_mutex_lock(&adders->lock);
+    adder->next = adders->idle;
+    adders->idle = adder;
+    (void)pthread_mutex_unlock(&adders->lock);
+}
+
+uint64_t *adder_sums(struct adder *adder, const struct reader *reader, const struct part *part)
+{
+    size_t number = (size_t)(part - reader->batch);
+
+    if (adder->sums == NULL)
+        adder->sums = fg_arena_new(adder->arena, uint64_t *, reader->n_batch);
+    if (adder->sums == NULL)
+        return NULL;
+    if (adder->sums[number] == NULL)
+        adder->sums[number] = fg_arena_new(adder->arena, uint64_t, part->entry->n_stacks);
+    return adder->sums[number];
+}
+
+static void add_sums(uint64_t *into, const uint64_t *sums, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        into[i] += sums[i];
+}
+
+void adders_join(const struct adders *adders, struct part *part)
+{
+    size_t number = (size_t)(part - adders->reader->batch);
+
+    for (const struct adder *at = adders->idle; at != NULL; at = at->next) {
+        uint64_t *sums = at->sums == NULL ? NULL : at->sums[number];
+
+        if (sums != NULL && part->sums != NULL)
+            add_sums(part->sums, sums, part->entry->n_stacks);
+        else if (sums != NULL)
+            part->sums = sums;
+    }
+}
