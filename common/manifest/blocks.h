@@ -71,6 +71,11 @@ struct fg_blocks_tombstone {
     int64_t asked_wall_ns;
     uint64_t profiles, rewrites; /* taken so far, by so many swaps */
     int64_t ended_wall_ns;       /* 0: it goes on */
+    /* For its end (compactor/ending.h): it waits until the writers of the L0 manifest are clean of
+     * this number; 0: nobody was asked yet. */
+    uint64_t awaits;
+    uint64_t awaits_profiles; /* `profiles`, before that was asked */
+    uint64_t quiet;           /* so often in a row before that, nothing was taken meanwhile */
     struct fg_slice later;
 };
 
@@ -172,6 +177,21 @@ enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
                             struct fg_blocks *ret_blocks, bool *ret_changed,
                             struct fg_err *err) fg_must_check;
+
+/* What a deletion waits for from now on, if it waited for `before` until now. */
+struct fg_blocks_await {
+    struct fg_id tombstone;
+    uint64_t before;
+    uint64_t awaits, awaits_profiles, quiet; /* as in the tombstone */
+};
+
+/*
+ * These deletions wait for that. *ret_changed false: for each that is there somebody has changed
+ * what it waits for, and another look will tell.
+ */
+enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_blocks_await *awaits,
+                            uint32_t n, struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                            bool *ret_changed, struct fg_err *err) fg_must_check;
 
 /* All blocks were written without what this one names: it is among those that have ended. */
 enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,

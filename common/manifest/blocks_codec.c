@@ -12,10 +12,11 @@
  *                 varint nodes only (0 or 1; 2: and alone; not there: 0)
  *   gone        list of records, ascending: id 16 bytes, zigzag since / ns
  *   tombstones  list of records, ascending: id 16 bytes, varint length, selector,
- *                 span, zigzag asked / ns, varint profiles, varint rewrites, zigzag ended / ns
+ *                 span, zigzag asked / ns, varint profiles, varint rewrites, zigzag ended / ns,
+ *                 varint awaits, profiles before that, quiet
  *   ended       as tombstones, in the order in which they ended
- * Of tombstones' fields those from profiles on, and of the whole the list of those that ended, may
- * be missing: what was written before they were invented.
+ * Of tombstones' fields those from profiles on, or from awaits on, and of the whole the list of
+ * those that ended, may be missing: what was written before they were invented.
  */
 #include "common/manifest/blocks.h"
 #include "common/manifest/codec.h"
@@ -102,6 +103,9 @@ static void put_tombstones(struct fg_buf *out, const struct fg_blocks_tombstone 
         fg_buf_varint(record, tombstone->profiles);
         fg_buf_varint(record, tombstone->rewrites);
         fg_buf_zigzag(record, tombstone->ended_wall_ns);
+        fg_buf_varint(record, tombstone->awaits);
+        fg_buf_varint(record, tombstone->awaits_profiles);
+        fg_buf_varint(record, tombstone->quiet);
         fg_buf_put(record, tombstone->later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
     }
@@ -305,6 +309,11 @@ static void get_tombstone(struct reader *reader, struct fg_blocks_tombstone *tom
         tombstone->profiles = fg_cur_varint(&cur);
         tombstone->rewrites = fg_cur_varint(&cur);
         tombstone->ended_wall_ns = fg_cur_zigzag(&cur);
+    }
+    if (fg_cur_more(&cur)) {
+        tombstone->awaits = fg_cur_varint(&cur);
+        tombstone->awaits_profiles = fg_cur_varint(&cur);
+        tombstone->quiet = fg_cur_varint(&cur);
     }
     tombstone->selector = fg_arena_copy(reader->arena, selector);
     tombstone->later = fg_envelope_later(&cur, reader->arena);

@@ -121,6 +121,7 @@ void fg_l0_json(const struct fg_l0 *l0, struct fg_buf *out)
     put_u64(out, "revision", l0->revision);
     put_u64(out, "generation", l0->generation);
     put_u64(out, "floor", l0->floor);
+    put_u64(out, "asked", l0->asked);
     begin_list(out, "segments");
     for (uint32_t i = 0; i < l0->n_segments; i++)
         put_segment(out, l0, &l0->segments[i]);
@@ -131,6 +132,7 @@ void fg_l0_json(const struct fg_l0 *l0, struct fg_buf *out)
         put_id(out, "writer", l0->writers[i].id);
         put_u64(out, "cut", l0->writers[i].cut);
         put_u64(out, "generation", l0->writers[i].generation);
+        put_u64(out, "clean", l0->writers[i].clean);
         end(out, "},");
     }
     end(out, "],\n");
@@ -221,6 +223,8 @@ static void put_tombstone(struct fg_buf *out, const struct fg_blocks_tombstone *
     put_i64(out, "asked_ns", tombstone->asked_wall_ns);
     put_u64(out, "profiles", tombstone->profiles);
     put_u64(out, "rewrites", tombstone->rewrites);
+    put_u64(out, "awaits", tombstone->awaits);
+    put_u64(out, "quiet", tombstone->quiet);
     put_i64(out, "ended_ns", tombstone->ended_wall_ns);
     end(out, "},");
 }

@@ -244,22 +244,35 @@ static bool add_segment(struct fg_l0 *l0, const struct fg_l0_new *new,
     return make_entry(l0, new, parts, wall_ns, arena, &segments[l0->n_segments++]);
 }
 
-static bool set_writer(struct fg_l0 *l0, const struct fg_segment_id *id, struct fg_arena *arena)
+/* The writer's entry, to be changed: all are copied, and it is added if it is not there. NULL at
+ * the arena's limit. */
+static struct fg_l0_writer *own_writer(struct fg_l0 *l0, struct fg_id id, uint64_t clean,
+                                       struct fg_arena *arena)
 {
     struct fg_l0_writer *writers =
         copy_list(arena, l0->writers, l0->n_writers, sizeof *l0->writers);
-    uint32_t at = writer_place(l0, id->writer);
+    uint32_t at = writer_place(l0, id);
 
     if (writers == NULL)
-        return false;
-    if (at == l0->n_writers || !fg_id_eq(writers[at].id, id->writer)) {
+        return NULL;
+    if (at == l0->n_writers || !fg_id_eq(writers[at].id, id)) {
         memmove(&writers[at + 1], &writers[at], (l0->n_writers - at) * sizeof *writers);
-        writers[at] = (struct fg_l0_writer){.id = id->writer};
+        writers[at] = (struct fg_l0_writer){.id = id};
         l0->n_writers++;
     }
-    writers[at].cut = id->cut;
-    writers[at].generation = l0->generation;
+    writers[at].clean = FG_MAX(writers[at].clean, FG_MIN(clean, l0->asked));
     l0->writers = writers;
+    return &writers[at];
+}
+
+static bool set_writer(struct fg_l0 *l0, const struct fg_l0_new *segment, struct fg_arena *arena)
+{
+    struct fg_l0_writer *writer = own_writer(l0, segment->id.writer, segment->clean, arena);
+
+    if (writer == NULL)
+        return false;
+    writer->cut = segment->id.cut;
+    writer->generation = l0->generation;
     return true;
 }
 
@@ -304,13 +317,44 @@ enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segmen
                        (unsigned long long)segment->id.cut, (unsigned long long)writer->generation);
     next.revision++;
     next.generation++;
-    if (!add_segment(&next, segment, parts, wall_ns, arena) ||
-        !set_writer(&next, &segment->id, arena) ||
+    if (!add_segment(&next, segment, parts, wall_ns, arena) || !set_writer(&next, segment, arena) ||
         !fg_ever_join(&l0->ever, &segment->groups, exact_from(&segment->groups, window_now),
                       window_now, arena, &next.ever))
         return no_memory(err);
     if (check_limits(&next, err) != FG_OK)
         return err->code;
+    *ret_l0 = next;
+    return FG_OK;
+}
+
+void fg_l0_ask(const struct fg_l0 *l0, uint64_t asked, struct fg_l0 *ret_l0, bool *ret_changed)
+{
+    struct fg_l0 next = *l0;
+
+    *ret_changed = asked > l0->asked;
+    if (*ret_changed) {
+        next.asked = asked;
+        next.revision++;
+    }
+    *ret_l0 = next;
+}
+
+enum fg_code fg_l0_clean(const struct fg_l0 *l0, struct fg_id writer, uint64_t clean,
+                         struct fg_arena *arena, struct fg_l0 *ret_l0, bool *ret_changed,
+                         struct fg_err *err)
+{
+    const struct fg_l0_writer *known = fg_l0_writer(l0, writer);
+    uint64_t said = known == NULL ? 0 : known->clean;
+    struct fg_l0 next = *l0;
+
+    *ret_changed = FG_MIN(clean, l0->asked) > said;
+    if (*ret_changed) {
+        if (own_writer(&next, writer, clean, arena) == NULL)
+            return no_memory(err);
+        if (check_limits(&next, err) != FG_OK)
+            return err->code;
+        next.revision++;
+    }
     *ret_l0 = next;
     return FG_OK;
 }

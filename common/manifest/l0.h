@@ -10,6 +10,7 @@
  *   - segments are sorted by generation, none twice, floor and all of them <= generation
  *   - no segment that ever was in the list had a generation > floor and is gone from it
  *   - a writer's cuts enter in order; writers[] says the last, with its generation
+ *   - no writer is clean of more than was asked
  *   - the group of every profile in a segment, live or gone, is in ever
  *   - tenants are sorted by name, writers by id
  *
@@ -58,6 +59,9 @@ struct fg_l0_writer {
     struct fg_id id;
     uint64_t cut; /* all cuts up to this one are committed, or there was nothing left of them */
     uint64_t generation; /* of this one */
+    /* No round of this store holds anything that it received before it saw an L0 manifest with
+     * `asked` >= this; 0: nothing is said. (end-when-clean) */
+    uint64_t clean;
     struct fg_slice later;
 };
 
@@ -70,8 +74,9 @@ struct fg_l0_gone {
 
 struct fg_l0 {
     uint64_t revision; /* counts swaps: no two manifests have the same bytes, so neither an etag */
-    uint64_t generation;      /* of the segment that entered last; 0: none yet */
-    uint64_t floor;           /* the greatest generation that left */
+    uint64_t generation; /* of the segment that entered last; 0: none yet */
+    uint64_t floor;      /* the greatest generation that left */
+    uint64_t asked;      /* only grows: who waits for writers to be clean raises it; 0: never */
     struct fg_slice *tenants; /* [n_tenants], by name: all there ever were */
     uint32_t n_tenants;
     struct fg_l0_segment *segments;
@@ -128,16 +133,28 @@ struct fg_l0_new {
     const struct fg_l0_new_part *parts; /* in any order; each tenant once */
     uint32_t n_parts;
     struct fg_ever groups; /* of its profiles */
+    uint64_t clean;        /* of the writer: struct fg_l0_writer */
 };
 
 /*
- * The segment enters, at the next generation. window_now: that of the writer's clock.
+ * The segment enters, at the next generation. window_now: that of the writer's clock. What the
+ * writer is clean of never gets less.
  * FG_E_EXISTS: this cut, or a later one of the writer, is committed already. FG_E_LIMIT: the
  * manifest would be too large; older segments have to be compacted first.
  */
 enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segment, int64_t wall_ns,
                           uint32_t window_now, struct fg_arena *arena, struct fg_l0 *ret_l0,
                           struct fg_err *err) fg_must_check;
+
+/* Somebody waits until all writers are clean of that number; which one it is, and for what, is
+ * theirs to remember. *ret_changed false: so much was asked already. */
+void fg_l0_ask(const struct fg_l0 *l0, uint64_t asked, struct fg_l0 *ret_l0, bool *ret_changed);
+
+/* The writer is clean of so much, without a commit. One that has no entry gets one, of cut 0: so
+ * nothing is said of its cuts. *ret_changed false: that much was said already. FG_E_LIMIT. */
+enum fg_code fg_l0_clean(const struct fg_l0 *l0, struct fg_id writer, uint64_t clean,
+                         struct fg_arena *arena, struct fg_l0 *ret_l0, bool *ret_changed,
+                         struct fg_err *err) fg_must_check;
 
 /*
  * These segments leave, by generation: every tenant in them has to cover them. Nothing happens with

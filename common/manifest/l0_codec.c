@@ -10,11 +10,14 @@
  *                span: zigzag least time, varint greatest - least
  *                parts   list of: varint tenant - that before - 1 (of the first: - 0),
  *                          varint least time - the segment's, varint greatest - least, profiles
- *   writers    list of records, ascending: id 16 bytes, varint cut, generation
+ *   writers    list of records, ascending: id 16 bytes, varint cut, generation, clean
  *   gone       list of records, ascending by id: id as above, zigzag since / ns
  *   ever       varint below, above; list of: varint window - that before (of the first: - below),
  *                varint first shard - last one before where the window is the same, else first
  *                shard, varint last - first
+ *   varint asked
+ * A writer's clean and the manifest's asked are not there where they are 0 and end their record:
+ * nobody ever asked, or it was written before they were invented.
  */
 #include "common/manifest/codec.h"
 
@@ -31,6 +34,14 @@ enum {
 };
 
 /* ---- writing ---- */
+
+/* A number that may be missing where nothing comes behind it. */
+static void put_last(struct fg_buf *out, uint64_t number, struct fg_slice later)
+{
+    if (number != 0 || later.len > 0)
+        fg_buf_varint(out, number);
+    fg_buf_put(out, later);
+}
 
 static void put_segment(struct fg_buf *out, const struct fg_l0_segment *segment, uint64_t before)
 {
@@ -79,7 +90,7 @@ static void put_writers(struct fg_buf *out, const struct fg_l0 *l0, struct fg_bu
         manifest_put_id(record, l0->writers[i].id);
         fg_buf_varint(record, l0->writers[i].cut);
         fg_buf_varint(record, l0->writers[i].generation);
-        fg_buf_put(record, l0->writers[i].later);
+        put_last(record, l0->writers[i].clean, l0->writers[i].later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
     }
 }
@@ -131,7 +142,7 @@ enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_
     put_writers(out, l0, &record);
     put_gone(out, l0, &record);
     put_ever(out, &l0->ever);
-    fg_buf_put(out, l0->later);
+    put_last(out, l0->asked, l0->later);
     out->full |= record.full;
     fg_buf_done(&record);
     if (fg_envelope_end(&envelope, out, start, err) != FG_OK)
@@ -153,6 +164,12 @@ static void fail(struct reader *reader, const char *why)
     if (!reader->cur.bad)
         reader->why = why;
     fg_cur_fail(&reader->cur);
+}
+
+/* As put_last() put it. */
+static uint64_t get_last(struct fg_cur *cur)
+{
+    return fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
 }
 
 /* A record is read through a cursor of its own; this brings its fault home. */
@@ -265,6 +282,7 @@ static void get_writers(struct reader *reader, struct fg_l0 *l0)
         writer->id = manifest_get_id(&cur);
         writer->cut = fg_cur_varint(&cur);
         writer->generation = fg_cur_varint(&cur);
+        writer->clean = get_last(&cur);
         writer->later = fg_envelope_later(&cur, reader->arena);
         end_record(reader, &cur);
         if (writer->generation > l0->generation)
@@ -327,7 +345,7 @@ static void get_ever(struct reader *reader, struct fg_ever *ever)
     }
 }
 
-/* Every live segment is of a writer that knows of it. */
+/* Every live segment is of a writer that knows of it, and nobody answers what was not asked. */
 static void check_writers(struct reader *reader, const struct fg_l0 *l0)
 {
     for (uint32_t i = 0; i < l0->n_segments && !reader->cur.bad; i++) {
@@ -338,6 +356,9 @@ static void check_writers(struct reader *reader, const struct fg_l0 *l0)
             segment->generation > writer->generation)
             fail(reader, "the writer of a segment");
     }
+    for (uint32_t i = 0; i < l0->n_writers && !reader->cur.bad; i++)
+        if (l0->writers[i].clean > l0->asked)
+            fail(reader, "what a writer is clean of");
 }
 
 enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_l0 *ret_l0,
@@ -358,6 +379,7 @@ enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_
     get_writers(&reader, &l0);
     get_gone(&reader, &l0);
     get_ever(&reader, &l0.ever);
+    l0.asked = get_last(&reader.cur);
     check_writers(&reader, &l0);
     l0.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)

@@ -154,6 +154,36 @@ bool fg_blocks_count_taken(struct fg_blocks *next, const struct fg_blocks_taken 
     return true;
 }
 
+enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_blocks_await *awaits,
+                            uint32_t n, struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                            bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    next.tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, blocks->n_tombstones);
+    if (next.tombstones == NULL)
+        return no_memory(err);
+    *ret_changed = false;
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
+        struct fg_blocks_tombstone *tombstone = &next.tombstones[i];
+
+        *tombstone = blocks->tombstones[i];
+        for (uint32_t k = 0; k < n; k++) {
+            if (!fg_id_eq(awaits[k].tombstone, tombstone->id) ||
+                awaits[k].before != blocks->tombstones[i].awaits)
+                continue;
+            tombstone->awaits = awaits[k].awaits;
+            tombstone->awaits_profiles = awaits[k].awaits_profiles;
+            tombstone->quiet = awaits[k].quiet;
+            *ret_changed = true;
+        }
+    }
+    if (*ret_changed)
+        next.revision++;
+    *ret_blocks = *ret_changed ? next : *blocks;
+    return FG_OK;
+}
+
 /* For people, who see how it begins; between two characters. */
 static struct fg_slice shorten(struct fg_slice selector)
 {

@@ -358,6 +358,39 @@ static void tombstones(void **state)
     fg_arena_destroy(arena);
 }
 
+/* What they wait for is changed by who knows what they waited for, and by nobody else. */
+static void waiting_deletions(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(16 << 20);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    struct fg_blocks_await awaits[] = {{{5, 5}, 0, 7, 40, 1}, {{4, 4}, 6, 8, 0, 0}};
+    struct fg_blocks_tombstone stone = {.selector = FG_LIT("{}"), .end_ns = 9};
+    uint64_t revision;
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    for (uint64_t i = 4; i <= 5; i++) {
+        stone.id = (struct fg_id){i, i};
+        must_bury(&blocks, &stone, arena);
+    }
+    assert_int_equal(fg_blocks_wait(&blocks, awaits, 2, arena, &blocks, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(blocks.tombstones[0].awaits, 0); /* it waits for something else than 6 */
+    assert_int_equal(blocks.tombstones[1].awaits, 7);
+    assert_int_equal(blocks.tombstones[1].awaits_profiles, 40);
+    assert_int_equal(blocks.tombstones[1].quiet, 1);
+    assert_round_trip(&blocks, arena);
+    revision = blocks.revision;
+    assert_int_equal(fg_blocks_wait(&blocks, awaits, 2, arena, &blocks, &changed, &err), FG_OK);
+    assert_false(changed);
+    assert_int_equal(blocks.revision, revision);
+    fg_arena_set_limit(arena, fg_arena_used_bytes(arena));
+    assert_int_equal(fg_blocks_wait(&blocks, awaits, 2, arena, &blocks, &changed, &err),
+                     FG_E_LIMIT);
+    fg_arena_destroy(arena);
+}
+
 /* What swaps took is counted with them, once, and the last that ended are kept. */
 static void counts_of_deletions(void **state)
 {
@@ -447,10 +480,11 @@ static void a_broken_deletion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covering),           cmocka_unit_test(replacing),
-        cmocka_unit_test(nodes_only),         cmocka_unit_test(alone),
-        cmocka_unit_test(tombstones),         cmocka_unit_test(counts_of_deletions),
-        cmocka_unit_test(too_many_deletions), cmocka_unit_test(a_broken_deletion),
+        cmocka_unit_test(covering),          cmocka_unit_test(replacing),
+        cmocka_unit_test(nodes_only),        cmocka_unit_test(alone),
+        cmocka_unit_test(tombstones),        cmocka_unit_test(counts_of_deletions),
+        cmocka_unit_test(waiting_deletions), cmocka_unit_test(too_many_deletions),
+        cmocka_unit_test(a_broken_deletion),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -250,6 +250,56 @@ static void writers(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Somebody asks, writers answer: with a commit, or alone, and never less than before. */
+static void clean(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 l0 = example(arena), read;
+    struct fg_id eve = {3, 1};
+    struct made made;
+    struct fg_buf bytes;
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_l0_clean(&l0, ann, 5, arena, &l0, &changed, &err), FG_OK);
+    assert_false(changed); /* nobody asked */
+    fg_l0_ask(&l0, 3, &l0, &changed);
+    assert_true(changed);
+    assert_int_equal(l0.revision, 5);
+    fg_l0_ask(&l0, 3, &l0, &changed);
+    assert_false(changed);
+
+    assert_int_equal(fg_l0_clean(&l0, eve, 2, arena, &l0, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(fg_l0_writer(&l0, eve)->clean, 2);
+    assert_int_equal(fg_l0_writer(&l0, eve)->cut, 0); /* so its first one is still to come */
+    assert_int_equal(fg_l0_clean(&l0, eve, 1, arena, &l0, &changed, &err), FG_OK);
+    assert_false(changed);
+    (void)make(&made, eve, 1, one, 1, 501);
+    made.new.clean = 1;
+    assert_int_equal(fg_l0_commit(&l0, &made.new, 0, 501, arena, &l0, &err), FG_OK);
+    assert_int_equal(fg_l0_writer(&l0, eve)->clean, 2);
+    (void)make(&made, bob, 5, one, 1, 501);
+    made.new.clean = 9; /* beyond what was asked: of a bucket that was put back */
+    assert_int_equal(fg_l0_commit(&l0, &made.new, 0, 501, arena, &l0, &err), FG_OK);
+    assert_int_equal(fg_l0_writer(&l0, bob)->clean, 3);
+    assert_int_equal(fg_l0_writer(&l0, ann)->clean, 0);
+
+    assert_round_trip(&l0, arena);
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    assert_int_equal(fg_l0_encode(&l0, &bytes, &err), FG_OK);
+    assert_int_equal(fg_l0_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
+    assert_int_equal(read.asked, 3);
+    assert_int_equal(fg_l0_writer(&read, eve)->clean, 2);
+    l0.asked = 1; /* writers answer what nobody asked */
+    fg_buf_clear(&bytes);
+    assert_int_equal(fg_l0_encode(&l0, &bytes, &err), FG_OK);
+    assert_int_equal(fg_l0_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_E_CORRUPT);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
 /* A newer program's fields come through. */
 static void later_fields(void **state)
 {
@@ -344,9 +394,9 @@ static void json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),      cmocka_unit_test(clocks),  cmocka_unit_test(refused),
-        cmocka_unit_test(leaves),       cmocka_unit_test(writers), cmocka_unit_test(later_fields),
-        cmocka_unit_test(broken_bytes), cmocka_unit_test(json),
+        cmocka_unit_test(commits),      cmocka_unit_test(clocks),       cmocka_unit_test(refused),
+        cmocka_unit_test(leaves),       cmocka_unit_test(writers),      cmocka_unit_test(clean),
+        cmocka_unit_test(later_fields), cmocka_unit_test(broken_bytes), cmocka_unit_test(json),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
