@@ -235,6 +235,7 @@ static void advance_uploaded(struct segments *segments, struct segments_effects 
         return;
     segments->cut = CUT_SWAPPING;
     segments_emit_rounds(effects, SEGMENTS_SWAP, &segments->pinned, segments);
+    effects->effects[effects->n - 1].clean = segments_clean(segments);
 }
 
 void cut_advance(struct segments *segments, struct segments_effects *effects)

@@ -55,6 +55,7 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
     M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Steps of committing that failed and are done again") \
     M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest generation that the head follows") \
     M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head that are in no segment") \
     M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head that are in no segment") \
@@ -122,7 +123,7 @@ static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
     static const char *const names[] = {
         [SEGMENTS_READ] = "read",     [SEGMENTS_COMPARE] = "compare", [SEGMENTS_SEAL] = "seal",
         [SEGMENTS_UPLOAD] = "upload", [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
-        [SEGMENTS_FORGET] = "forget",
+        [SEGMENTS_FORGET] = "forget", [SEGMENTS_REPORT] = "report",
     };
 
     fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
@@ -449,10 +450,17 @@ static void carry_out(struct driver *driver, struct task *task)
         break;
     case SEGMENTS_SWAP:
         /* However it ends, the manifest says what came of it. */
-        if (publish_swap(driver->publish, &task->effect.id, &err) != FG_OK &&
+        if (publish_swap(driver->publish, &task->effect.id, task->effect.clean, &err) != FG_OK &&
             err.code != FG_E_PRECONDITION)
             fail_effect(driver, SEGMENTS_SWAP, &err);
         event.kind = SEGMENTS_SWAPPED;
+        break;
+    case SEGMENTS_REPORT: /* likewise */
+        if (publish_report(driver->publish, driver->config.member->store, task->effect.clean,
+                           &err) != FG_OK &&
+            err.code != FG_E_PRECONDITION)
+            fail_effect(driver, SEGMENTS_REPORT, &err);
+        event.kind = SEGMENTS_REPORTED;
         break;
     default:
         fg_assert(task->effect.kind == SEGMENTS_COMPARE);

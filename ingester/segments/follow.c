@@ -92,6 +92,18 @@ static void list_foreign(struct segments *segments, const struct fg_l0 *l0)
     }
 }
 
+/* What is asked, and what of it we have answered. */
+static void take_asked(struct segments *segments, const struct fg_l0 *l0)
+{
+    const struct fg_l0_writer *writer = fg_l0_writer(l0, segments->config.writer);
+    uint64_t reported = writer == NULL ? 0 : writer->clean;
+
+    if (reported > segments->reported)
+        segments->report_pause = (struct pause){0};
+    segments->reported = reported;
+    segments->era = FG_MAX(segments->era, l0->asked);
+}
+
 void follow_manifest(struct segments *segments, const struct fg_l0 *l0)
 {
     bool away = !segments->started || l0->floor > segments->gen;
@@ -116,6 +128,7 @@ void follow_manifest(struct segments *segments, const struct fg_l0 *l0)
         segments->safe = l0->generation;
     segments->started = true;
     segments->seen = l0->generation;
+    take_asked(segments, l0);
     follow_own(segments, l0);
     if (away && segments_keeps(segments, FG_RULE_BIT_SETTLE_ON_REJOIN)) {
         segments->settled = false;
@@ -152,12 +165,15 @@ static void move_leftover(struct segments *segments, struct segments_round *roun
     if (outcome->moved_profiles == 0)
         return;
     if (open == NULL) {
-        struct segments_round fresh = {
-            .group = round->group, .number = to, .opened_wall_ns = round->opened_wall_ns};
+        struct segments_round fresh = {.group = round->group,
+                                       .number = to,
+                                       .opened_wall_ns = round->opened_wall_ns,
+                                       .era = round->era};
 
         open = segments_add_round(segments, group, fresh);
     }
     open->opened_wall_ns = FG_MIN(open->opened_wall_ns, round->opened_wall_ns);
+    open->era = FG_MIN(open->era, round->era);
     segments_wait_for(open, round->drain);
     table_count(&segments->table, round, -(int64_t)outcome->moved_profiles,
                 -(int64_t)outcome->moved_bytes);
@@ -224,6 +240,30 @@ void follow_compared(struct segments *segments, const struct segments_event *eve
         caught_up(segments);
 }
 
+/* ---- what this store is clean of ---- */
+
+/* Only the manifest says what came of it; where it was not taken, not at once again: many answer
+ * the same question. */
+void follow_reported(struct segments *segments)
+{
+    segments->follow = FOLLOW_IDLE;
+    segments->read_now = true;
+    segments_fail(segments, &segments->report_pause);
+}
+
+/*
+ * Is there more to be said than was? In a step in which all rounds agree with the manifest: who is
+ * behind may hold what a segment does, and would not be rid of it by committing. A cut that is
+ * under way says it itself.
+ */
+static bool is_report_due(const struct segments *segments)
+{
+    return segments->settled && segments->cut == CUT_IDLE && segments->era > segments->reported &&
+           (segments->look || segments->table.n_rounds == 0) &&
+           segments_is_over(segments, &segments->report_pause) &&
+           segments_clean(segments) > segments->reported;
+}
+
 int64_t follow_due_mono_ns(const struct segments *segments)
 {
     int64_t due = segments->next_read_mono_ns;
@@ -251,10 +291,15 @@ void follow_advance(struct segments *segments, struct segments_effects *effects)
         segments->follow = FOLLOW_COMPARING;
         return;
     }
-    if (segments->mono_ns < follow_due_mono_ns(segments))
+    if (segments->mono_ns >= follow_due_mono_ns(segments)) {
+        (void)segments_emit(effects, SEGMENTS_READ);
+        segments->follow = FOLLOW_READING;
+        segments->read_now = false;
+        segments->read_for = segments->wanted;
         return;
-    (void)segments_emit(effects, SEGMENTS_READ);
-    segments->follow = FOLLOW_READING;
-    segments->read_now = false;
-    segments->read_for = segments->wanted;
+    }
+    if (is_report_due(segments)) {
+        segments_emit(effects, SEGMENTS_REPORT)->clean = segments_clean(segments);
+        segments->follow = FOLLOW_REPORTING;
+    }
 }

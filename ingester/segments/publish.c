@@ -231,7 +231,8 @@ enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id 
 
 /* The manifest with the segment in it, in bytes. */
 static enum fg_code make_manifest(const struct publish *publish, const struct fg_segment_id *id,
-                                  struct fg_arena *arena, struct fg_buf *out, struct fg_err *err)
+                                  uint64_t clean, struct fg_arena *arena, struct fg_buf *out,
+                                  struct fg_err *err)
 {
     const struct fg_block_summary *file = &publish->summary.file;
     int64_t wall_ns = fg_wall_ns(publish->config.clock);
@@ -247,6 +248,7 @@ static enum fg_code make_manifest(const struct publish *publish, const struct fg
         .parts = publish->summary.parts,
         .n_parts = publish->summary.n_parts,
         .groups = publish->groups,
+        .clean = clean,
     };
     struct fg_l0 l0;
 
@@ -278,7 +280,7 @@ static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes,
     return code;
 }
 
-enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id,
+enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id, uint64_t clean,
                           struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
@@ -287,7 +289,29 @@ enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *i
 
     fg_assert(publish->manifest != NULL);
     fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
-    code = make_manifest(publish, id, arena, &bytes, err);
+    code = make_manifest(publish, id, clean, arena, &bytes, err);
+    if (code == FG_OK)
+        code = put_manifest(publish, fg_buf_slice(&bytes), err);
+    fg_buf_done(&bytes);
+    return code;
+}
+
+enum fg_code publish_report(struct publish *publish, struct fg_id writer, uint64_t clean,
+                            struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
+    struct fg_buf bytes;
+    enum fg_code code;
+    struct fg_l0 l0;
+    bool changed;
+
+    fg_assert(publish->manifest != NULL);
+    if (fg_l0_clean(&publish->manifest->l0, writer, clean, arena, &l0, &changed, err) != FG_OK)
+        return err->code;
+    if (!changed)
+        return FG_OK;
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = fg_l0_encode(&l0, &bytes, err);
     if (code == FG_OK)
         code = put_manifest(publish, fg_buf_slice(&bytes), err);
     fg_buf_done(&bytes);

@@ -41,11 +41,15 @@ enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id 
                             bool *ret_nothing, struct fg_err *err) fg_must_check;
 
 /*
- * Swaps what was uploaded last into the manifest that was read last. FG_E_PRECONDITION: there is
- * another one by now. After no failure but that is it known whether it was done: the next read
- * tells.
+ * Swaps what was uploaded last into the manifest that was read last, and with it what its writer is
+ * clean of. FG_E_PRECONDITION: there is another one by now. After no failure but that is it known
+ * whether it was done: the next read tells.
  */
-enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id,
+enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id, uint64_t clean,
                           struct fg_err *err) fg_must_check;
+
+/* Only what the writer is clean of, likewise. */
+enum fg_code publish_report(struct publish *publish, struct fg_id writer, uint64_t clean,
+                            struct fg_err *err) fg_must_check;
 
 #endif

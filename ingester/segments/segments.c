@@ -1,7 +1,7 @@
 /*
  * Two lanes that wait for different things, stepped one after the other until neither moves:
  *
- *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE ...
+ *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE --> REPORTING --> IDLE ...
  *   cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED
  *              ^                    ^ \________________________/             |           |
  *              |                    |   compared meanwhile, too old          |           |
@@ -9,7 +9,8 @@
  *
  * and forgetting, which waits for nothing but its own write. UPLOADED and SWAPPED need the manifest
  * to be read anew: before a swap, so that nothing unseen is swapped onto (cas-recheck), and after
- * it, since only the manifest says what came of it.
+ * it, since only the manifest says what came of it. So does REPORTING, which is for when no cut is
+ * under way: a cut says the same.
  */
 #include "ingester/segments/segments_impl.h"
 
@@ -103,6 +104,15 @@ struct segments_round *segments_add_round(struct segments *segments, struct tabl
     return table_add_round(&segments->table, group, &round);
 }
 
+uint64_t segments_clean(const struct segments *segments)
+{
+    uint64_t clean = segments->era;
+
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++)
+        clean = FG_MIN(clean, segments->table.rounds[i]->era);
+    return clean;
+}
+
 void segments_commit_round(struct segments *segments, struct segments_round *round,
                            uint64_t generation)
 {
@@ -192,6 +202,9 @@ static void on_failed(struct segments *segments, enum segments_effect_kind faile
         segments->is_forgetting = false;
         segments->forgetting.n = 0;
         segments_fail(segments, &segments->forget_pause);
+        return;
+    case SEGMENTS_REPORT:
+        follow_reported(segments);
         return;
     }
 }
@@ -341,6 +354,9 @@ static void take_event(struct segments *segments, const struct segments_event *e
     case SEGMENTS_FORGOTTEN:
         on_forgotten(segments);
         break;
+    case SEGMENTS_REPORTED:
+        follow_reported(segments);
+        break;
     case SEGMENTS_FAILED:
         on_failed(segments, event->failed);
         break;
@@ -351,7 +367,7 @@ static void take_event(struct segments *segments, const struct segments_event *e
 static int64_t wake_mono_ns(const struct segments *segments)
 {
     const struct pause *pauses[] = {&segments->follow_pause, &segments->cut_pause,
-                                    &segments->forget_pause};
+                                    &segments->forget_pause, &segments->report_pause};
     /* Also while an effect is under way, whose event says what is due. */
     int64_t wake = FG_MIN(follow_due_mono_ns(segments),
                           fg_time_add(segments->mono_ns, segments->config.poll_ns));
@@ -415,8 +431,10 @@ enum segments_admission segments_admit(struct segments *segments,
         found->whole = segments->started && !segments_may_hold(segments, group);
     }
     if (found->open == NULL) {
-        struct segments_round fresh = {
-            .group = *group, .number = found->next, .opened_wall_ns = segments->wall_ns};
+        struct segments_round fresh = {.group = *group,
+                                       .number = found->next,
+                                       .opened_wall_ns = segments->wall_ns,
+                                       .era = segments->era};
 
         (void)segments_add_round(segments, found, fresh);
     }
@@ -424,6 +442,7 @@ enum segments_admission segments_admit(struct segments *segments,
     return SEGMENTS_ADMIT;
 }
 
+/* Admitted in an era before this one, maybe. */
 static struct segments_round *add_again(struct segments *segments, const struct head_group_key *key,
                                         uint32_t number)
 {
@@ -486,6 +505,7 @@ struct segments_status segments_status(const struct segments *segments)
         .gen = segments->gen,
         .seen = segments->seen,
         .safe = segments->safe,
+        .era = segments->era,
         .last_cut = segments->last_cut,
         .open_bytes = table->open_bytes,
         .sealed_bytes = table->sealed_bytes,

@@ -28,6 +28,12 @@
  * `gen` is the newest that all rounds agree with: no profile of a round that is not committed is in
  * a block of a generation <= gen. Reads wait for it (fence-gen). Between the two lies comparing.
  *
+ * Clean. Who deletes has to know when no head holds anything any more that it held when it was
+ * asked for (compactor/ending.h), so the manifest has a number, `asked`, that is raised for that.
+ * The greatest that was seen is the era; a round has that in which it was born, or of what it took
+ * over the least. The least of all rounds, also of those that are committed and not forgotten, is
+ * what this store is clean of. Each commit says it, and where there is none to come, a REPORT.
+ *
  * Thread: one, and it has to be the one that writes the head (the committer), between its batches:
  * what segments_admit() allows is written before the next event is handed in, and what SEAL,
  * COMPARE and FORGET write is written and answered with no push in between. Memory: bounded by
@@ -75,6 +81,7 @@ struct segments_round {
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
     uint64_t drain;            /* the first DRAIN that waits for it; 0: none does */
     uint8_t rank;              /* of its shard */
+    uint64_t era; /* what it holds was received in this one or later; 0: nobody knows */
 };
 
 /* last_cut: the greatest number a SEAL ever had in this store. */
@@ -98,6 +105,7 @@ enum segments_event_kind {
     SEGMENTS_SWAPPED,   /* SWAP: ended, one way or the other */
     SEGMENTS_MARKED,    /* MARK: written */
     SEGMENTS_FORGOTTEN, /* FORGET: written */
+    SEGMENTS_REPORTED,  /* REPORT: ended, one way or the other */
     SEGMENTS_FAILED,    /* the effect named in `failed` did not work, or nobody knows */
 };
 
@@ -123,6 +131,8 @@ enum segments_effect_kind {
     SEGMENTS_MARK,
     /* Delete the rounds. Reads of older snapshots are refused from now on. */
     SEGMENTS_FORGET,
+    /* Say what this store is clean of: fg_l0_clean(), onto the manifest as SWAP. */
+    SEGMENTS_REPORT,
 };
 
 /* What a COMPARE found of a round: its profiles but `moved_…` are held. */
@@ -154,12 +164,13 @@ struct segments_effect {
     uint64_t generation;     /* COMPARE */
     uint64_t cut;            /* SEAL */
     struct fg_segment_id id; /* UPLOAD, SWAP */
+    uint64_t clean;          /* SWAP, REPORT: goes into the manifest with it */
     /* SEAL, UPLOAD, MARK, FORGET; until the next step. */
     const struct segments_round *const *rounds;
     uint32_t n_rounds;
 };
 
-/* A read of the manifest or a COMPARE, one step of a cut, a FORGET. */
+/* A read of the manifest, a COMPARE or a REPORT; one step of a cut; a FORGET. */
 enum { SEGMENTS_EFFECTS_MAX = 3, SEGMENTS_SHARDS = 1 << 16 };
 
 struct segments_effects {
@@ -241,7 +252,7 @@ uint32_t segments_leftover(const struct segments *segments, const struct head_gr
 /* ---- looking at it ---- */
 
 struct segments_status {
-    uint64_t gen, seen, safe;
+    uint64_t gen, seen, safe, era;
     uint64_t last_cut;
     uint32_t rounds[3]; /* by state */
     uint64_t open_bytes, sealed_bytes;

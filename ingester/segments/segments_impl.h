@@ -11,7 +11,7 @@
 #include "ingester/segments/segments.h"
 #include "ingester/segments/table.h"
 
-enum follow_state { FOLLOW_IDLE, FOLLOW_READING, FOLLOW_COMPARING };
+enum follow_state { FOLLOW_IDLE, FOLLOW_READING, FOLLOW_COMPARING, FOLLOW_REPORTING };
 
 enum cut_state {
     CUT_IDLE,
@@ -51,12 +51,14 @@ struct segments {
     /* What the manifest said last. */
     bool started; /* it was read */
     uint64_t seen;
+    uint64_t era;      /* the greatest `asked` */
+    uint64_t reported; /* this store is clean of, it says */
     struct fg_ever ever;
     struct fg_arena *ever_arena;
 
     /* Following. */
     enum follow_state follow;
-    struct pause follow_pause;
+    struct pause follow_pause, report_pause;
     bool settled; /* not before the first time, nor since something was missed */
     bool settling;
     uint64_t gen, safe, wanted;
@@ -96,6 +98,8 @@ void round_list_keep(struct round_list *list, enum round_state state);
 /* Every round gets into the table here. */
 struct segments_round *segments_add_round(struct segments *segments, struct table_group *group,
                                           struct segments_round round);
+/* The least era of what there is. */
+uint64_t segments_clean(const struct segments *segments);
 void segments_commit_round(struct segments *segments, struct segments_round *round,
                            uint64_t generation);
 /* When the round's window counts as over. */
@@ -115,6 +119,7 @@ void segments_emit_rounds(struct segments_effects *effects, enum segments_effect
 void follow_failed(struct segments *segments);
 void follow_manifest(struct segments *segments, const struct fg_l0 *l0);
 void follow_compared(struct segments *segments, const struct segments_event *event);
+void follow_reported(struct segments *segments);
 /* When the next read of the manifest may begin; INT64_MAX: not before another event. */
 int64_t follow_due_mono_ns(const struct segments *segments);
 void follow_advance(struct segments *segments, struct segments_effects *effects);

@@ -635,31 +635,59 @@ static void job_upload(struct job *job)
     fg_buf_done(&bytes);
 }
 
+/* The manifest that was read last becomes this one; `done` tells the core. */
+static void put_l0(struct job *job, const struct fg_l0 *next, enum segments_event_kind done)
+{
+    struct head *head = job->owner.head;
+    struct fg_buf bytes;
+    struct fg_err err;
+    char etag[24];
+    enum io io;
+
+    fg_buf_init(&bytes, SIZE_MAX);
+    (void)snprintf(etag, sizeof etag, "%.*s", FG_S(head->l0->etag));
+    fg_assert(fg_l0_encode(next, &bytes, &err) == FG_OK);
+    io = bucket_put(head->world, &job->owner, FG_NAME_L0, fg_buf_slice(&bytes),
+                    etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
+    if (io == IO_OK || io == IO_REFUSED)
+        report(job, (struct segments_event){.kind = done});
+    else if (io != IO_DEAD)
+        report_failed(job);
+    fg_buf_done(&bytes);
+}
+
 static void job_swap(struct job *job)
 {
     struct head *head = job->owner.head;
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
-    struct fg_buf bytes;
     struct fg_err err = {0};
     struct fg_l0 next;
-    char etag[24];
-    enum io io = IO_UNSURE;
 
-    fg_buf_init(&bytes, SIZE_MAX);
-    (void)snprintf(etag, sizeof etag, "%.*s", FG_S(head->l0->etag));
+    head->upload.clean = job->todo.effect.clean;
     if (fg_l0_commit(&head->l0->l0, &head->upload, head_wall_ns(head),
                      head_window(head_wall_ns(head), 0), arena, &next, &err) == FG_OK) {
-        fg_assert(fg_l0_encode(&next, &bytes, &err) == FG_OK);
-        io = bucket_put(head->world, &job->owner, FG_NAME_L0, fg_buf_slice(&bytes),
-                        etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
+        put_l0(job, &next, SEGMENTS_SWAPPED);
     } else {
         found_fault(head->world, "commit: %s", err.msg);
-    }
-    if (io == IO_OK || io == IO_REFUSED)
-        report(job, (struct segments_event){.kind = SEGMENTS_SWAPPED});
-    else if (io != IO_DEAD)
         report_failed(job);
-    fg_buf_done(&bytes);
+    }
+    fg_arena_destroy(arena);
+}
+
+static void job_report(struct job *job)
+{
+    struct head *head = job->owner.head;
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_l0 next;
+    struct fg_err err;
+    bool changed;
+
+    fg_assert(fg_l0_clean(&head->l0->l0, head->seat.store, job->todo.effect.clean, arena, &next,
+                          &changed, &err) == FG_OK);
+    if (changed)
+        put_l0(job, &next, SEGMENTS_REPORTED);
+    else
+        report(job, (struct segments_event){.kind = SEGMENTS_REPORTED});
     fg_arena_destroy(arena);
 }
 
@@ -681,6 +709,9 @@ static void run_job(void *arg)
             break;
         case SEGMENTS_SWAP:
             job_swap(job);
+            break;
+        case SEGMENTS_REPORT:
+            job_report(job);
             break;
         default:
             fg_assert(false);

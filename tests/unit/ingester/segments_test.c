@@ -501,6 +501,100 @@ static void restarts(void **state)
     }
 }
 
+static void ask(struct run *run)
+{
+    bool changed;
+
+    fg_l0_ask(&run->l0, run->l0.asked + 1, &run->l0, &changed);
+    assert_true(changed);
+    wait(run, FG_MINUTE_NS); /* past the next read */
+}
+
+static void report(struct run *run, uint64_t clean)
+{
+    struct fg_err err;
+    bool changed;
+
+    assert_non_null(wants(run, SEGMENTS_REPORT));
+    assert_int_equal(wants(run, SEGMENTS_REPORT)->clean, clean);
+    assert_int_equal(
+        fg_l0_clean(&run->l0, config.writer, clean, run->arena, &run->l0, &changed, &err), FG_OK);
+    event(run, SEGMENTS_REPORTED);
+    assert_non_null(wants(run, SEGMENTS_READ)); /* only the manifest is believed */
+    event(run, SEGMENTS_MANIFEST);
+    wait(run, FG_MINUTE_NS);
+    assert_null(wants(run, SEGMENTS_REPORT));
+}
+
+/* What was there when it was asked for has to be committed and forgotten before it is said that it
+ * is; what came since does not matter. */
+static void reports(void **state)
+{
+    struct run run = begin();
+
+    (void)state;
+    wait(&run, FG_MINUTE_NS);
+    assert_null(wants(&run, SEGMENTS_REPORT)); /* nobody asked */
+    ask(&run);
+    report(&run, 1); /* there is nothing */
+
+    assert_int_equal(push(&run, 999, 2000), SEGMENTS_ADMIT);
+    ask(&run);
+    assert_null(wants(&run, SEGMENTS_REPORT));
+    assert_int_equal(push(&run, 1001, 1), SEGMENTS_ADMIT);
+    event(&run, SEGMENTS_SEALED);
+    event(&run, SEGMENTS_UPLOADED);
+    event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(wants(&run, SEGMENTS_SWAP)->clean, 1);
+    enter(&run, &wants(&run, SEGMENTS_SWAP)->id, 999);
+    event(&run, SEGMENTS_SWAPPED);
+    event(&run, SEGMENTS_MANIFEST);
+    event(&run, SEGMENTS_MARKED);
+    wait(&run, FG_MINUTE_NS);
+    assert_null(wants(&run, SEGMENTS_REPORT));
+    tick(&run, 5 * FG_MINUTE_NS);
+    assert_non_null(wants(&run, SEGMENTS_FORGET));
+    event(&run, SEGMENTS_MANIFEST);
+    event(&run, SEGMENTS_FORGOTTEN);
+    tick(&run, FG_SECOND_NS);
+    report(&run, 2);
+
+    /* A bucket that does not answer is asked again, after a pause. */
+    ask(&run);
+    assert_null(wants(&run, SEGMENTS_REPORT));
+    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    commit(&run, 1001);
+    assert_null(wants(&run, SEGMENTS_REPORT));
+    tick(&run, FG_HOUR_NS);
+    event(&run, SEGMENTS_MANIFEST);
+    event(&run, SEGMENTS_FORGOTTEN);
+    assert_non_null(wants(&run, SEGMENTS_REPORT));
+    failed(&run, SEGMENTS_REPORT);
+    assert_non_null(wants(&run, SEGMENTS_READ));
+    event(&run, SEGMENTS_MANIFEST);
+    wait(&run, FG_SECOND_NS);
+    report(&run, 3);
+    end(&run);
+}
+
+/* A start knows nothing of what it finds. */
+static void reports_after_a_start(void **state)
+{
+    const struct segments_round open = {.group = group(1000), .profiles = 1, .bytes = 1};
+    struct run run = {.segments = segments_create(&config, 0),
+                      .arena = fg_arena_create(1 << 20),
+                      .l0 = fg_l0_none()};
+
+    (void)state;
+    assert_true(segments_restore(run.segments, &open));
+    tick(&run, 0);
+    event(&run, SEGMENTS_MANIFEST);
+    ask(&run);
+    assert_int_equal(segments_status(run.segments).era, 1);
+    assert_null(wants(&run, SEGMENTS_REPORT));
+    end(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,6 +609,8 @@ int main(void)
         cmocka_unit_test(ranks),
         cmocka_unit_test(wanted),
         cmocka_unit_test(sleeps_through_failures),
+        cmocka_unit_test(reports),
+        cmocka_unit_test(reports_after_a_start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
