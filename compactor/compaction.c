@@ -24,6 +24,7 @@ struct shown {
     struct tenant_counts counts;
     unsigned failures;
     struct fg_err err;
+    char waits_for[ENDING_TEXT_MAX_BYTES];
     bool hurry; /* not copied: somebody wants it to be looked at */
 };
 
@@ -41,6 +42,7 @@ struct compaction {
 
     /* The thread's own. */
     struct fg_manifest *l0;
+    struct stores stores;    /* not older */
     struct tenant **tenants; /* by name, as in the L0 manifest */
     uint32_t n_tenants;
     int64_t sweep_mono_ns; /* the next sweep for orphans */
@@ -151,6 +153,7 @@ static struct tenant_rules rules_of(struct compaction *compaction, const struct 
                  .nodes_retention_ns = limits->values.retention_period_nodes_ns},
         .look_ns = LOOK_NS,
         .deletion_wait_ns = settings->deletion_wait_ns,
+        .stores = &compaction->stores,
         .on_job = on_job,
         .arg = compaction};
 
@@ -169,6 +172,7 @@ static void show(struct compaction *compaction, uint32_t number)
     shown->counts = tenant->counts;
     shown->failures = tenant->failures;
     shown->err = tenant->err;
+    memcpy(shown->waits_for, tenant->waits_for, sizeof shown->waits_for);
     compaction->job_begun_wall_ns = 0;
     (void)pthread_mutex_unlock(&compaction->lock);
 }
@@ -249,6 +253,21 @@ static bool is_keeper(struct compaction *compaction)
     return presence_owns(compaction->presence, fg_cstr(""));
 }
 
+/* Is everybody clean of what a deletion of the tenant waits for? Where it is not known who there
+ * is, the tenant's own look says why. */
+static bool may_deletion_end(struct compaction *compaction, struct tenant *tenant)
+{
+    const struct ending_stores *stores;
+    struct fg_err err;
+
+    tenant->waits_for[0] = '\0';
+    if (tenant->counts.awaits == 0 ||
+        stores_get(&compaction->stores, &compaction->env, &stores, &err) != FG_OK)
+        return false;
+    ending_waits_for(stores, &compaction->l0->l0, tenant->counts.awaits, tenant->waits_for);
+    return tenant->waits_for[0] == '\0';
+}
+
 /* What there is to do for one's own tenant. */
 static enum fg_code look_at_own(struct compaction *compaction, uint32_t number, struct fg_err *err)
 {
@@ -294,9 +313,12 @@ static enum fg_code look(struct compaction *compaction, uint32_t number, struct 
     if (!presence_owns(compaction->presence, tenant->name)) {
         code = look_at_others(compaction, number, uncovered, err);
         show(compaction, number);
-    } else if (hurry ||
-               (now_ns >= tenant->retry_mono_ns && (uncovered || now_ns >= tenant->look_mono_ns))) {
-        code = look_at_own(compaction, number, err);
+    } else {
+        bool due =
+            may_deletion_end(compaction, tenant) || uncovered || now_ns >= tenant->look_mono_ns;
+
+        if (hurry || (due && now_ns >= tenant->retry_mono_ns))
+            code = look_at_own(compaction, number, err);
         show(compaction, number);
     }
     if (!any) {
@@ -400,6 +422,7 @@ static enum fg_code one_round(struct compaction *compaction, struct fg_err *err)
 
     if (manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
         return err->code;
+    stores_age(&compaction->stores);
     follow_tenants(compaction);
     code = look_at_all(compaction, err);
     count_all(compaction);
@@ -455,6 +478,7 @@ enum fg_code compaction_create(const struct compactor_config *config, struct pre
 
     compaction->config = *config;
     compaction->presence = presence;
+    stores_init(&compaction->stores, config->store);
     compaction->env =
         (struct env){.bucket = config->bucket,
                      .clock = config->clock,
@@ -514,6 +538,7 @@ void compaction_destroy(struct compaction *compaction)
     free(compaction->tenants);
     free(compaction->shown);
     fg_manifest_unref(compaction->l0);
+    stores_done(&compaction->stores);
     (void)pthread_cond_destroy(&compaction->wake);
     (void)pthread_mutex_destroy(&compaction->lock);
     free(compaction);
@@ -551,6 +576,8 @@ static void put_tenant(const struct shown *shown, int64_t now_ns, struct fg_buf 
         covered ? 0LL
                 : (long long)(FG_MAX(now_ns - counts->oldest_entered_wall_ns, 0) / FG_SECOND_NS),
         counts->deletions, shown->failures);
+    put_text(out, "deletions_wait_for", fg_cstr(shown->waits_for));
+    fg_buf_puts(out, ",");
     put_text(out, "error", fg_cstr(shown->err.code == FG_OK ? "" : shown->err.msg));
     fg_buf_puts(out, "}");
 }

@@ -38,7 +38,7 @@ const struct fg_conf_field compactor_fields[] = {
     {"orphan_after", FG_CONF_NS, CONF(orphan_after_ns), .def = "1d", .min = "2h", .max = "365d",
      .doc = "Objects that no manifest knows are deleted when they are that old."},
     {"deletion_wait", FG_CONF_NS, CONF(deletion_wait_ns), .def = "3h", .min = "0s", .max = "7d",
-     .doc = "For how long a deletion also takes what still arrives: longer than ingesters keep profiles to themselves."},
+     .doc = "For how long at least a deletion also takes what still arrives. It ends when no ingester holds anything of before, either."},
 };
 /* clang-format on */
 const size_t compactor_n_fields = FG_COUNT(compactor_fields);

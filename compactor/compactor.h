@@ -14,6 +14,7 @@
 #ifndef FG_COMPACTOR_COMPACTOR_H
 #define FG_COMPACTOR_COMPACTOR_H
 
+#include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/bucket/bucket.h"
 #include "common/config/config.h"
@@ -36,12 +37,19 @@ extern const size_t compactor_n_fields;
 /* Sets what is 0 of the memory settings to a share of the process's budget. */
 void compactor_share(struct compactor_settings *settings, uint64_t memory_max_bytes);
 
+/* That of the one ingester there is, in this process: it is found while others ask already. */
+struct compactor_store {
+    struct fg_id id;
+    _Atomic bool known; /* set last */
+};
+
 /* All borrowed. */
 struct compactor_config {
     const struct compactor_settings *settings;
     struct fg_bucket *bucket;
     const char *scratch; /* a folder of its own; what it made there before is removed */
     const char *name;    /* among the compactors of the bucket; NULL: there are no others */
+    const struct compactor_store *store; /* NULL: the ring says which ingesters there are */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_registry *registry;

@@ -13,7 +13,7 @@ void edit_init(struct edit *edit, const struct edit_task *task, uint64_t seed)
 
 bool edit_is_l0(enum edit_kind kind)
 {
-    return kind == EDIT_RETIRE || kind == EDIT_DELETED_SEGMENTS;
+    return kind == EDIT_ASK || kind == EDIT_RETIRE || kind == EDIT_DELETED_SEGMENTS;
 }
 
 /* Another try, later; or no more. */
@@ -46,12 +46,18 @@ static enum fg_code change(struct edit *edit, const struct fg_l0 *l0,
                                ret_changed, err);
     case EDIT_BURY:
         return fg_blocks_bury(blocks, &task->tombstone, arena, &edit->blocks, ret_changed, err);
+    case EDIT_AWAIT:
+        return fg_blocks_wait(blocks, task->awaits, task->count, arena, &edit->blocks, ret_changed,
+                              err);
     case EDIT_UNBURY:
         return fg_blocks_unbury(blocks, task->tombstone.id, wall_ns, arena, &edit->blocks,
                                 ret_changed, err);
     case EDIT_DELETED_BLOCKS:
         return fg_blocks_deleted(blocks, task->blocks, task->count, arena, &edit->blocks,
                                  ret_changed, err);
+    case EDIT_ASK:
+        fg_l0_ask(l0, task->asked, &edit->l0, ret_changed);
+        return FG_OK;
     case EDIT_RETIRE:
         return fg_l0_retire(l0, task->generations, task->count, wall_ns, arena, &edit->l0,
                             ret_changed, err);

@@ -18,8 +18,10 @@
 enum edit_kind {
     EDIT_APPLY,            /* a tenant: blocks enter and leave, segments are covered */
     EDIT_BURY,             /* a tenant: a deletion was asked for */
+    EDIT_AWAIT,            /* a tenant: deletions wait for their end */
     EDIT_UNBURY,           /* a tenant: a deletion was carried out */
     EDIT_DELETED_BLOCKS,   /* a tenant: objects were deleted */
+    EDIT_ASK,              /* L0: what writers are to be clean of */
     EDIT_RETIRE,           /* L0: segments leave */
     EDIT_DELETED_SEGMENTS, /* L0: objects were deleted */
 };
@@ -28,10 +30,12 @@ struct edit_task {
     enum edit_kind kind;
     struct fg_blocks_change change;       /* APPLY */
     struct fg_blocks_tombstone tombstone; /* BURY; UNBURY: its id */
+    const struct fg_blocks_await *awaits; /* AWAIT */
+    uint64_t asked;                       /* ASK */
     const struct fg_id *blocks;           /* DELETED_BLOCKS */
     const uint64_t *generations;          /* RETIRE */
     const struct fg_segment_id *segments; /* DELETED_SEGMENTS */
-    uint32_t count;                       /* of these three */
+    uint32_t count;                       /* of awaits, blocks, generations, segments */
 };
 
 enum edit_state { EDIT_READING, EDIT_SWAPPING, EDIT_DONE, EDIT_LOST, EDIT_FAILED };

@@ -5,6 +5,7 @@
 #include "common/run/log.h"
 #include "compactor/deletion.h"
 #include "compactor/manifests.h"
+#include "compactor/stores.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -49,7 +50,9 @@ static void asking_destroy(struct asking *asking)
 
 /* ---- JSON ---- */
 
-static void put_deletion(struct fg_buf *out, const struct fg_blocks_tombstone *tombstone)
+/* waits_for: whom; "": for nobody, as far as is known. */
+static void put_deletion(struct fg_buf *out, const struct fg_blocks_tombstone *tombstone,
+                         const char *waits_for)
 {
     bool ended = tombstone->ended_wall_ns != 0;
 
@@ -62,8 +65,14 @@ static void put_deletion(struct fg_buf *out, const struct fg_blocks_tombstone *t
                   (long long)(tombstone->asked_wall_ns / FG_MS_NS), ended ? "done" : "pending");
     if (ended)
         fg_buf_printf(out, ",\"ended_ms\":%lld", (long long)(tombstone->ended_wall_ns / FG_MS_NS));
-    fg_buf_printf(out, ",\"profiles_removed\":%llu,\"rewrites\":%llu}",
+    fg_buf_printf(out, ",\"profiles_removed\":%llu,\"rewrites\":%llu",
                   (unsigned long long)tombstone->profiles, (unsigned long long)tombstone->rewrites);
+    if (!ended) {
+        fg_buf_puts(out, ",\"waits_for\":\"");
+        fg_buf_json(out, fg_cstr(waits_for));
+        fg_buf_puts(out, "\"");
+    }
+    fg_buf_puts(out, "}");
 }
 
 /* ---- POST /compactor/delete ---- */
@@ -85,7 +94,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
     fg_log_info("deletion asked for", fg_lb("tenant", asking->tenant),
                 fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),
                 fg_li("end_ns", asking->end_ns));
-    put_deletion(&asking->body, &tombstone);
+    put_deletion(&asking->body, &tombstone, "");
     fg_buf_puts(&asking->body, "\n");
     if (config->on_deletion != NULL)
         config->on_deletion(config->on_deletion_arg);
@@ -95,30 +104,56 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
 
 /* ---- GET /compactor/deletions ---- */
 
-static void put_list(struct fg_buf *out, const struct fg_blocks_tombstone *tombstones, uint32_t n,
-                     const char **between)
+/* What a list of deletions is made of. */
+struct listing {
+    struct fg_manifest *l0, *blocks;
+    struct stores stores;
+    const struct ending_stores *known;
+};
+
+static void put_list(struct fg_buf *out, const struct listing *listing,
+                     const struct fg_blocks_tombstone *tombstones, uint32_t n, const char **between)
 {
     for (uint32_t i = 0; i < n; i++) {
+        char waits_for[ENDING_TEXT_MAX_BYTES] = "";
+
+        if (tombstones[i].awaits > 0)
+            ending_waits_for(listing->known, &listing->l0->l0, tombstones[i].awaits, waits_for);
         fg_buf_puts(out, *between);
-        put_deletion(out, &tombstones[i]);
+        put_deletion(out, &tombstones[i], waits_for);
         *between = ",";
     }
+}
+
+static enum fg_code read_listing(struct asking *asking, struct listing *listing, struct fg_err *err)
+{
+    if (manifests_blocks(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK ||
+        manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
+        return err->code;
+    return stores_get(&listing->stores, &asking->env, &listing->known, err);
 }
 
 static enum fg_code list(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
-    struct fg_manifest *manifest = NULL;
+    struct listing listing = {.l0 = NULL};
     const char *between = "";
+    enum fg_code code;
 
-    if (manifests_blocks(&asking->env, asking->tenant, &manifest, err) != FG_OK)
-        return err->code;
-    fg_buf_puts(&asking->body, "{\"deletions\":[");
-    put_list(&asking->body, manifest->blocks.tombstones, manifest->blocks.n_tombstones, &between);
-    put_list(&asking->body, manifest->blocks.ended, manifest->blocks.n_ended, &between);
-    fg_buf_puts(&asking->body, "]}\n");
-    fg_manifest_unref(manifest);
-    return FG_OK;
+    stores_init(&listing.stores, asking->routes->config->store);
+    code = read_listing(asking, &listing, err);
+    if (code == FG_OK) {
+        const struct fg_blocks *blocks = &listing.blocks->blocks;
+
+        fg_buf_puts(&asking->body, "{\"deletions\":[");
+        put_list(&asking->body, &listing, blocks->tombstones, blocks->n_tombstones, &between);
+        put_list(&asking->body, &listing, blocks->ended, blocks->n_ended, &between);
+        fg_buf_puts(&asking->body, "]}\n");
+    }
+    stores_done(&listing.stores);
+    fg_manifest_unref(listing.l0);
+    fg_manifest_unref(listing.blocks);
+    return code;
 }
 
 /* ---- handlers ---- */

@@ -2,6 +2,7 @@
 
 #include "common/run/log.h"
 #include "compactor/deletion.h"
+#include "compactor/ending.h"
 #include "compactor/metrics.h"
 #include "compactor/upkeep.h"
 
@@ -29,6 +30,7 @@ struct looking {
     bool *waiting;        /* [n_tombstones]: some block still has what it names, or may have */
     struct fg_err unread; /* FG_OK, or why it is not known of a block which deletions name it */
     bool too_large;       /* a job was, and could be less */
+    bool asked;           /* deletions wait for something else than was read */
 };
 
 struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
@@ -243,20 +245,81 @@ static enum fg_code end_deletion(struct looking *looking,
     return FG_OK;
 }
 
-/* After that what ingesters held when it was asked for is in blocks, and none of these has any. */
-static enum fg_code end_deletions(struct looking *looking, struct fg_err *err)
+/* Its data is gone from all blocks, for now, and it has taken what still arrived for long enough.
+ */
+static bool is_ready(const struct looking *looking, uint32_t number)
 {
-    int64_t wall_ns = fg_wall_ns(looking->env->clock);
+    const struct fg_blocks_tombstone *tombstone = &looking->blocks->tombstones[number];
 
-    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
-        const struct fg_blocks_tombstone *tombstone = &looking->blocks->tombstones[i];
+    return !looking->waiting[number] && !has_uncovered(looking, tombstone) &&
+           fg_wall_ns(looking->env->clock) >=
+               fg_time_add(tombstone->asked_wall_ns, looking->rules->deletion_wait_ns);
+}
 
-        if (!looking->waiting[i] && !has_uncovered(looking, tombstone) &&
-            wall_ns >= fg_time_add(tombstone->asked_wall_ns, looking->rules->deletion_wait_ns) &&
-            end_deletion(looking, tombstone, err) != FG_OK)
+/* Greater than what was asked in any manifest that there was. */
+static uint64_t next_number(const struct looking *looking)
+{
+    uint64_t asked = looking->l0->asked;
+
+    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
+        asked = FG_MAX(asked, looking->blocks->tombstones[i].awaits);
+    return asked + 1;
+}
+
+/* All that are to be asked for share the number; others' tombstones may have it, too. Where this
+ * ends in the middle it is asked once more. */
+static enum fg_code ask_writers(struct looking *looking, const struct fg_blocks_await *awaits,
+                                uint32_t n, struct fg_err *err)
+{
+    const struct edit_task ask = {.kind = EDIT_ASK, .asked = awaits[0].awaits};
+    const struct edit_task await = {.kind = EDIT_AWAIT, .awaits = awaits, .count = n};
+
+    if (manifests_edit(looking->env, FG_LIT(""), &ask, err) != FG_OK ||
+        manifests_edit(looking->env, looking->blocks->tenant, &await, err) != FG_OK)
+        return err->code;
+    looking->asked = true;
+    return FG_OK;
+}
+
+/* What is next for each that is ready. */
+static enum fg_code advance_deletions(struct looking *looking, const struct ending_stores *stores,
+                                      struct fg_err *err)
+{
+    const struct fg_blocks *blocks = looking->blocks;
+    struct fg_blocks_await *awaits =
+        fg_arena_new(looking->arena, struct fg_blocks_await, blocks->n_tombstones);
+    uint64_t number = next_number(looking);
+    uint32_t n = 0;
+
+    if (awaits == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
+        struct ending next;
+
+        if (!is_ready(looking, i))
+            continue;
+        next = ending_next(&blocks->tombstones[i], looking->l0, stores, number);
+        if (next.step == ENDING_ASK)
+            awaits[n++] = next.await;
+        if (next.step == ENDING_END && end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
             return err->code;
     }
-    return FG_OK;
+    return n == 0 ? FG_OK : ask_writers(looking, awaits, n, err);
+}
+
+/* (end-when-clean) */
+static enum fg_code end_deletions(struct looking *looking, struct fg_err *err)
+{
+    const struct ending_stores *stores;
+    bool any = false;
+
+    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
+        any = any || is_ready(looking, i);
+    if (!any)
+        return FG_OK;
+    if (stores_get(looking->rules->stores, looking->env, &stores, err) != FG_OK)
+        return fg_wrap(err, "who may hold deleted profiles");
+    return advance_deletions(looking, stores, err);
 }
 
 /* ---- counts ---- */
@@ -267,6 +330,12 @@ static void count_blocks(struct looking *looking)
 
     *counts = (struct tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
                                      .deletions = looking->blocks->n_tombstones};
+    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
+        uint64_t awaits = looking->blocks->tombstones[i].awaits;
+
+        if (awaits != 0 && (counts->awaits == 0 || awaits < counts->awaits))
+            counts->awaits = awaits;
+    }
     for (uint32_t i = 0; i < looking->blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &looking->blocks->blocks[i];
 
@@ -408,6 +477,8 @@ static enum fg_code rounds(struct looking *looking, struct fg_err *err)
     }
     if (more)
         return FG_OK;
+    if (looking->asked && know(looking, err) != FG_OK)
+        return err->code;
     looking->tenant->look_mono_ns =
         fg_time_add(fg_mono_ns(looking->env->clock), looking->rules->look_ns);
     if (looking->unread.code != FG_OK)

@@ -9,6 +9,7 @@
 
 #include "common/base/map.h"
 #include "compactor/job.h"
+#include "compactor/stores.h"
 
 struct tenant_counts {
     uint32_t hours, days, others; /* blocks */
@@ -16,6 +17,7 @@ struct tenant_counts {
     uint32_t uncovered;             /* segments */
     int64_t oldest_entered_wall_ns; /* of these; INT64_MAX: none */
     uint32_t deletions;             /* pending */
+    uint64_t awaits;                /* the least number that one of them waits for; 0: none does */
 };
 
 struct tenant {
@@ -29,6 +31,7 @@ struct tenant {
     struct fg_map clean;        /* (block, deletion) of which is known that they do not meet */
     struct fg_map troubles;     /* blocks that jobs failed with, and since when */
     struct tenant_counts counts;
+    char waits_for[ENDING_TEXT_MAX_BYTES]; /* whom deletions wait for; "": for nobody */
 };
 
 struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes);
@@ -43,6 +46,7 @@ struct tenant_rules {
     struct plan_config plan;  /* retention is the tenant's own */
     int64_t look_ns;          /* between two looks where nothing is to be covered */
     int64_t deletion_wait_ns; /* so long after it was asked for a deletion takes what arrives */
+    struct stores *stores;    /* not older than the L0 manifest */
     void (*on_job)(void *arg, const struct tenant *tenant, const struct plan_job *job);
     void *arg;
 };

@@ -6,6 +6,7 @@
 #include "distributor/scrape/scraper.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
+#include "ingester/member.h"
 #include "ingester/routes.h"
 #include "querier/querier.h"
 
@@ -47,6 +48,7 @@ static const struct fg_conf_field server_fields[] = {
 struct server {
     int lock_fd; /* of the data folder: one server at a time */
     struct fg_store *store;
+    struct compactor_store own_store; /* its id */
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
                                                                * the bucket */
@@ -105,7 +107,11 @@ static enum fg_code open_store(struct server *server, struct fg_err *err)
     char path[PATH_MAX_BYTES];
 
     (void)snprintf(path, sizeof path, "%s/head", server_settings.data);
-    return fg_store_open(path, head_families, HEAD_FAMILIES, &config, &server->store, err);
+    if (fg_store_open(path, head_families, HEAD_FAMILIES, &config, &server->store, err) != FG_OK ||
+        member_find_store(server->store, &server->own_store.id, err) != FG_OK)
+        return err->code;
+    atomic_store(&server->own_store.known, true);
+    return FG_OK;
 }
 
 /* ---- services ---- */
@@ -224,6 +230,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .settings = &compactor_settings,
         .bucket = server->bucket,
         .scratch = server->compaction,
+        .store = &server->own_store,
         .work = program->work,
         .tenants = program->tenants,
         .registry = program->registry,

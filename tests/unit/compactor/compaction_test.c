@@ -33,6 +33,8 @@ struct mortal {
     uint64_t tidied; /* how often it was asked to */
 };
 
+static const struct compactor_store own_store = {{5, 5}, true}; /* the writer of all segments */
+
 struct fixture {
     struct fg_bucket *memory, *bucket; /* bucket: what the compactor sees */
     struct fg_bucket_faulty *faulty;
@@ -138,6 +140,7 @@ static void open_fixture(struct fixture *f, uint64_t seed)
     f->config = (struct compactor_config){.settings = &f->settings,
                                           .bucket = &f->mortal.bucket,
                                           .scratch = f->scratch,
+                                          .store = &own_store,
                                           .tenants = f->tenants,
                                           .registry = f->registry,
                                           .clock = &f->clock.clock,
@@ -217,23 +220,52 @@ static uint32_t parts_of(const struct made_profile *profiles, size_t n,
     return n_parts;
 }
 
+static void put_l0(struct fixture *f, const struct fg_l0 *l0)
+{
+    struct fg_buf out;
+    struct fg_err err;
+
+    fg_buf_init(&out, SIZE_MAX);
+    must(fg_l0_encode(l0, &out, &err), &err);
+    put(f, FG_NAME_L0, fg_buf_slice(&out));
+    fg_buf_done(&out);
+}
+
 static void commit(struct fixture *f, const struct fg_l0_new *segment)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct env env = plain_env(f);
     struct fg_manifest *l0 = NULL;
     struct fg_l0 next;
-    struct fg_buf out;
     struct fg_err err;
 
     must(manifests_l0(&env, &l0, &err), &err);
     must(fg_l0_commit(&l0->l0, segment, fg_wall_ns(&f->clock.clock), 1, arena, &next, &err), &err);
-    fg_buf_init(&out, SIZE_MAX);
-    must(fg_l0_encode(&next, &out, &err), &err);
-    put(f, FG_NAME_L0, fg_buf_slice(&out));
-    fg_buf_done(&out);
+    put_l0(f, &next);
     fg_manifest_unref(l0);
     fg_arena_destroy(arena);
+}
+
+/* The ingester says that it has nothing left of what it held when it was asked. *ret_asked: by
+ * how many. */
+static uint64_t be_clean(struct fixture *f)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
+    struct env env = plain_env(f);
+    struct fg_manifest *l0 = NULL;
+    struct fg_l0 next;
+    struct fg_err err;
+    uint64_t asked;
+    bool changed;
+
+    must(manifests_l0(&env, &l0, &err), &err);
+    asked = l0->l0.asked;
+    must(fg_l0_clean(&l0->l0, own_store.id, asked, arena, &next, &changed, &err), &err);
+    if (changed)
+        put_l0(f, &next);
+    fg_manifest_unref(l0);
+    fg_arena_destroy(arena);
+    return asked;
 }
 
 /* The last n profiles become a segment. */
@@ -971,6 +1003,15 @@ static struct counted count_deletions(struct fixture *f)
     return counted;
 }
 
+/* What is ready ends when the ingester was asked twice, and has answered. */
+static void let_end(struct fixture *f)
+{
+    for (uint64_t asked = 1; asked <= 3; asked++) {
+        try_round(f);
+        assert_int_equal(be_clean(f), FG_MIN(asked, 2));
+    }
+}
+
 static bool not_of_shop_that_hour(const struct made_profile *profile)
 {
     return profile->tenant != 0 || profile->service != 2 || profile->time_ns < NOW - FG_HOUR_NS ||
@@ -1005,6 +1046,7 @@ static void deletions(void **state)
     assert_int_equal(count_deletions(f).pending, 2); /* more may come */
     restart(f);
     pass_time(f, 4 * FG_HOUR_NS);
+    let_end(f);
     turn(f);
     counted = count_deletions(f);
     assert_int_equal(counted.pending, 0);
@@ -1013,6 +1055,60 @@ static void deletions(void **state)
     assert_int_equal(deletion_check(FG_LIT("{__profile_type__=\"a\"}"), 0, 1, &err), FG_E_INVALID);
     assert_int_equal(deletion_check(FG_LIT("{a=}"), 0, 1, &err), FG_E_INVALID);
     assert_int_equal(deletion_check(FG_LIT("{}"), 1, 1, &err), FG_E_INVALID);
+    close_fixture(f);
+    free(f);
+}
+
+static void expect_status(struct fixture *f, const char *has)
+{
+    struct fg_buf status;
+
+    fg_buf_init(&status, SIZE_MAX);
+    compaction_status(f->compaction, &status);
+    if (fg_slice_search(fg_buf_slice(&status), has) == SIZE_MAX)
+        fail_msg("no %s in %.*s", has, FG_S(fg_buf_slice(&status)));
+    fg_buf_done(&status);
+}
+
+/* An ingester that was away has what was deleted long ago, and commits it when it is back. */
+static void deletion_waits_for_ingesters(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    size_t before;
+
+    (void)state;
+    open_fixture(f, 14);
+    arrive(f, 300, NOW, 20 * FG_HOUR_NS);
+    pass_time(f, 2 * DAY);
+    turn(f);
+    bury(f, "{service_name=\"shop\"}", NOW - FG_HOUR_NS, NOW);
+    before = f->n_profiles;
+    keep(f, not_of_shop_that_hour);
+    compaction_wake(f->compaction, FG_LIT("acme"));
+    turn(f);
+    expect_status(f, "\"deletions_wait_for\":\"\"");
+    for (int i = 0; i < 3; i++) { /* it asked, and nobody answers; days are no answer */
+        pass_time(f, DAY);
+        turn(f);
+        turn(f);
+        assert_int_equal(count_deletions(f).pending, 1);
+        expect_status(f, "\"deletions_wait_for\":\"this server\"");
+        restart(f);
+    }
+    before -= f->n_profiles;
+    arrive(f, 100, NOW, FG_HOUR_NS);
+    before += f->n_profiles;
+    keep(f, not_of_shop_that_hour);
+    pass_time(f, FG_HOUR_NS);
+    assert_int_equal(be_clean(f), 1);
+    turn(f); /* something was taken, so that this time does not count */
+    assert_int_equal(be_clean(f), 2);
+    turn(f);
+    assert_int_equal(be_clean(f), 3);
+    assert_int_equal(count_deletions(f).pending, 1);
+    turn(f);
+    assert_int_equal(count_deletions(f).pending, 0);
+    assert_int_equal(count_deletions(f).profiles, before - f->n_profiles);
     close_fixture(f);
     free(f);
 }
@@ -1200,17 +1296,6 @@ static void look_again(struct fixture *f)
     }
 }
 
-static void expect_status(struct fixture *f, const char *has)
-{
-    struct fg_buf status;
-
-    fg_buf_init(&status, SIZE_MAX);
-    compaction_status(f->compaction, &status);
-    if (fg_slice_search(fg_buf_slice(&status), has) == SIZE_MAX)
-        fail_msg("no %s in %.*s", has, FG_S(fg_buf_slice(&status)));
-    fg_buf_done(&status);
-}
-
 /* A week of which one day cannot be read, and a retention from now on that is over for all of it.
  * Returns how many profiles it has. */
 static uint64_t break_a_day(struct fixture *f, int64_t place, int64_t *ret_first)
@@ -1267,6 +1352,7 @@ static void broken_block_holds_up_none(void **state)
             assert_int_equal(kept_of_acme(f, &alone), all - broken);
             assert_int_equal(alone, all - broken);
         }
+        let_end(f);
         assert_int_equal(count_deletions(f).pending, 0);
         close_fixture(f);
         free(f);
@@ -1405,6 +1491,7 @@ int main(void)
         cmocka_unit_test(broken_segment),
         cmocka_unit_test(halves_under_small_memory),
         cmocka_unit_test(deletions),
+        cmocka_unit_test(deletion_waits_for_ingesters),
         cmocka_unit_test(retention),
         cmocka_unit_test(nodes_over_weeks),
         cmocka_unit_test(steady_data_makes_a_block_an_hour),

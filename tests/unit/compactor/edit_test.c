@@ -118,6 +118,42 @@ static void buries(void **state)
     fg_arena_destroy(world.arena);
 }
 
+static void asks(void **state)
+{
+    const struct edit_task ask = {.kind = EDIT_ASK, .asked = 4};
+    const struct fg_blocks_await await = {.tombstone = {3, 3}, .awaits = 4};
+    struct edit_task wait = {.kind = EDIT_AWAIT, .awaits = &await, .count = 1};
+    struct fg_blocks_tombstone tombstone = {.id = {3, 3}, .selector = FG_LIT("{}"), .end_ns = 1};
+    struct world world = begin();
+    struct edit edit;
+    struct fg_err err;
+    bool changed;
+
+    (void)state;
+    assert_true(edit_is_l0(EDIT_ASK));
+    edit_init(&edit, &ask, 1);
+    look(&edit, &world);
+    assert_int_equal(edit.state, EDIT_SWAPPING);
+    assert_int_equal(edit.l0.asked, 4);
+    edit_swapped(&edit, false, 0);
+    world.l0 = edit.l0;
+    look(&edit, &world);
+    assert_int_equal(edit.state, EDIT_DONE);
+
+    assert_int_equal(
+        fg_blocks_bury(&world.blocks, &tombstone, world.arena, &world.blocks, &changed, &err),
+        FG_OK);
+    edit_init(&edit, &wait, 1);
+    look(&edit, &world);
+    assert_int_equal(edit.state, EDIT_SWAPPING);
+    assert_int_equal(edit.blocks.tombstones[0].awaits, 4);
+    edit_swapped(&edit, true, 0);
+    world.blocks = edit.blocks;
+    look(&edit, &world);
+    assert_int_equal(edit.state, EDIT_DONE);
+    fg_arena_destroy(world.arena);
+}
+
 static void gives_up(void **state)
 {
     const struct edit_task retire = {.kind = EDIT_RETIRE, .generations = first, .count = 1};
@@ -145,10 +181,8 @@ static void gives_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covers),
-        cmocka_unit_test(retires),
-        cmocka_unit_test(buries),
-        cmocka_unit_test(gives_up),
+        cmocka_unit_test(covers), cmocka_unit_test(retires),  cmocka_unit_test(buries),
+        cmocka_unit_test(asks),   cmocka_unit_test(gives_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void deletes(void **state)
            "\"end_ms\":1700000060000");
     assert_int_equal(atomic_load(&f->told), 1); /* before it was answered */
     expect(f, "GET /compactor/deletions", "acme", 200,
-           "\"state\":\"pending\",\"profiles_removed\":0,\"rewrites\":0}]}");
+           "\"state\":\"pending\",\"profiles_removed\":0,\"rewrites\":0,\"waits_for\":\"\"}]}");
     expect(f, "GET /compactor/deletions", "zoo", 200, "{\"deletions\":[]}");
 }
 

@@ -1,0 +1,34 @@
+/*
+ * Which stores of ingesters there are, for the end of deletions (ending.h): the members of the
+ * ring, read from the bucket when somebody asks, or the one that this process has itself.
+ *
+ * Thread: one at a time, which may wait.
+ */
+#ifndef FG_COMPACTOR_STORES_H
+#define FG_COMPACTOR_STORES_H
+
+#include "compactor/compactor.h"
+#include "compactor/ending.h"
+#include "compactor/env.h"
+
+struct stores {
+    const struct compactor_store *own; /* NULL: those of the ring */
+    struct ending_store own_store;
+    bool young;                 /* it was read since stores_age() */
+    struct fg_bucket_etag etag; /* of what it was read as */
+    struct fg_arena *arena;     /* of known */
+    struct ending_stores known;
+};
+
+/* In place. own: borrowed. */
+void stores_init(struct stores *stores, const struct compactor_store *own);
+void stores_done(struct stores *stores);
+
+/* What was read before is too old from now on. */
+void stores_age(struct stores *stores);
+
+/* *ret_known lives until the next call. The bucket's errors; FG_E_CORRUPT, FG_E_UNIMPLEMENTED. */
+enum fg_code stores_get(struct stores *stores, struct env *env,
+                        const struct ending_stores **ret_known, struct fg_err *err) fg_must_check;
+
+#endif
