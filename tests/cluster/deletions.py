@@ -3,9 +3,12 @@ to blocks, through restarts, until nothing of it is left. Everything else is ans
 
 import gzip
 import json
+import signal
+import subprocess
 import time
 import urllib.parse
 
+import cluster as clusters
 import flamegrid
 import pprof
 
@@ -17,8 +20,18 @@ DELETED = (20, 60)  # numbers of profiles [from, to), of one pod
 RANGE_MS = (START_S * 1000, (START_S + 10 * PROFILES) * 1000)
 WAIT_S = 60
 # Segments as soon as they are asked for, blocks of them within a second.
-SETTINGS = ["--ingester.segments.grace", "0s", "--ingester.segments.poll", "1s", "--compactor.interval", "1s",
-            "--compactor.hour_delay", "0s"]
+SETTINGS = ["--ingester.segments.grace", "0s", "--ingester.segments.poll", "1s",
+            "--ingester.segments.forget_after", "0s", "--compactor.interval", "1s", "--compactor.hour_delay", "0s"]
+# Of a cluster: heads keep what they have until they are asked for it, a deletion waits for nobody who says that he is
+# clean, and segments are gone once they are covered.
+CLUSTER = {
+    "ingester": ["--ingester.segments.poll", "1s", "--ingester.segments.forget_after", "0s", "--ring.poll", "500ms",
+                 "--ingester.repair.every", "1s", "--ingester.repair.young", "0s"],
+    "distributor": ["--ring.poll", "500ms"],
+    "querier": ["--ring.poll", "500ms", "--querier.manifest_age", "1s"],
+    "compactor": ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s",
+                  "--compactor.retire_after", "0s", "--compactor.deletion_wait", "0s"],
+}
 
 
 def value_of(number):
@@ -159,3 +172,57 @@ def from_blocks():
         wait_for("the blocks anew", lambda: deletions(client)[0]["profiles_removed"] > 0)
         check_all(client)
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def inspect_l0(cluster):
+    done = subprocess.run([flamegrid.binary(), "bucket", "inspect", "manifests/l0", *cluster.bucket], capture_output=True,
+                          text=True, check=False)
+    flamegrid.check(done.returncode == 0, "bucket inspect: %s", done.stderr)
+    return json.loads(done.stdout)
+
+
+def uncommitted(member):
+    """Bytes in the member's head that are in no segment."""
+    status, body = member.send("GET", "/metrics")
+    flamegrid.check(status == 200, "metrics of %s: %d", member.name, status)
+    return sum(int(line.split()[-1]) for line in body.decode().splitlines()
+               if line.startswith("flamegrid_ingester_uncommitted_bytes{"))
+
+
+def flush_member(member):
+    status, body = member.send("POST", "/ingester/flush", WAIT_S)
+    flamegrid.check(status == 200, "flush of %s: %d %s", member.name, status, body)
+
+
+def from_one_who_was_away():
+    """One ingester is stopped with all of it in its head, and a deletion takes it from everywhere else. It would be
+    over; but that one has it yet, and commits it when it goes on."""
+    taken = sum(is_deleted("shop", i) for i in range(PROFILES))
+    with clusters.Cluster(distributors=1, queriers=1, compactors=1, settings=CLUSTER) as cluster:
+        cluster.start()
+        push_client, query = flamegrid.Client(cluster.push.port), flamegrid.Client(cluster.query.port, WAIT_S)
+        compactor = flamegrid.Client(cluster.members["compactor-1"].port)
+        for number in range(PROFILES):
+            for service in ("shop", "web"):
+                push(push_client, service, number, value_of(number), "f%d" % number)
+        away, *others = cluster.of("ingester")
+        wait_for("profiles in every head", lambda: len({uncommitted(member) for member in (away, *others)}) == 1)
+        check_all(query, deletion=False)
+        away.signal(signal.SIGSTOP)
+        for member in others:
+            flush_member(member)
+        delete(compactor)
+        wait_for("it is taken out", lambda: deletions(compactor)[0]["waits_for"] == away.name)
+        wait_for("its segments are gone", lambda: inspect_l0(cluster)["segments"] == [])
+        check_all(query)
+        removed = deletions(compactor)[0]["profiles_removed"]
+        away.signal(signal.SIGCONT)
+        flush_member(away)
+        check_all(query)
+        wait_for("what it had is taken out", lambda: deletions(compactor)[0]["profiles_removed"] >= removed + taken)
+        check_all(query)
+        wait_for("its end", lambda: deletions(compactor)[0]["state"] == "done")
+        check_all(query)
+        for member in cluster.members.values():
+            member.terminate()
+        flamegrid.check(cluster.verify() == 2 * PROFILES - taken, "other profiles are in the bucket")

@@ -18,6 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import deletions  # noqa: E402
 import flamegrid  # noqa: E402
 import link  # noqa: E402
 import stores  # noqa: E402
@@ -269,6 +270,7 @@ def main():
         tally.skip("a full disk of an ingester", "needs a file system of its own, and may not mount one")
     if tally.wants("the bucket away"):
         with_store(tally, "the bucket away", bucket_away, rng(), arguments.keep)
+    tally.run("a deletion waits for who is away", deletions.from_one_who_was_away)
     tally.run("faults in any order", faults_in_any_order, rng(), arguments.rounds, arguments.keep)
     tally.finish()
 
