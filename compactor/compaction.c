@@ -1,5 +1,6 @@
 #include "compactor/compaction.h"
 
+#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/run/log.h"
 #include "compactor/fetch.h"
@@ -45,6 +46,8 @@ struct compaction {
     struct stores stores;    /* not older */
     struct tenant **tenants; /* by name, as in the L0 manifest */
     uint32_t n_tenants;
+    uint64_t heard[PRESENCE_HEARD_MAX]; /* hashes of tenants that others were asked about */
+    uint32_t n_heard;
     int64_t sweep_mono_ns; /* the next sweep for orphans */
 
     /* Under lock: what status shows. */
@@ -108,9 +111,20 @@ void compaction_wake(struct compaction *compaction, struct fg_slice tenant)
         shown->hurry = true;
     wake(compaction);
     (void)pthread_mutex_unlock(&compaction->lock);
+    presence_ask(compaction->presence, tenant);
 }
 
-/* Was it woken for this tenant? Once. */
+static bool was_heard(const struct compaction *compaction, struct fg_slice tenant)
+{
+    uint64_t hash = compaction->n_heard == 0 ? 0 : fg_hash64(tenant);
+
+    for (uint32_t i = 0; i < compaction->n_heard; i++)
+        if (compaction->heard[i] == hash)
+            return true;
+    return false;
+}
+
+/* Was it woken for this tenant, or another compactor in its place? Once. */
 static bool take_hurry(struct compaction *compaction, uint32_t number)
 {
     bool hurry;
@@ -119,7 +133,7 @@ static bool take_hurry(struct compaction *compaction, uint32_t number)
     hurry = compaction->shown[number].hurry;
     compaction->shown[number].hurry = false;
     (void)pthread_mutex_unlock(&compaction->lock);
-    return hurry;
+    return hurry || was_heard(compaction, compaction->tenants[number]->name);
 }
 
 /* ---- tenants ---- */
@@ -424,6 +438,7 @@ static enum fg_code one_round(struct compaction *compaction, struct fg_err *err)
         return err->code;
     stores_age(&compaction->stores);
     follow_tenants(compaction);
+    compaction->n_heard = presence_heard(compaction->presence, compaction->heard);
     code = look_at_all(compaction, err);
     count_all(compaction);
     return code == FG_OK && is_keeper(compaction) ? tidy(compaction, err) : code;

@@ -6,9 +6,18 @@
 
 static const struct fg_envelope envelope = {"list of compactors", "FGCM", 1, MATES_MAX_BYTES};
 
-enum { MATE_MIN_BYTES = 1 + 3 };
+enum { MATE_MIN_BYTES = 1 + 3, ASKED_MIN_BYTES = 8 + 1 };
 
 /* ---- bytes ---- */
+
+static void put_asked(struct fg_buf *out, const struct mate *mate)
+{
+    fg_buf_varint(out, mate->n_asked);
+    for (uint32_t i = 0; i < mate->n_asked; i++) {
+        fg_buf_le64(out, mate->asked[i].tenant);
+        fg_buf_varint(out, mate->asked[i].beat);
+    }
+}
 
 enum fg_code mates_encode(const struct mates_list *list, struct fg_buf *out, struct fg_err *err)
 {
@@ -22,6 +31,7 @@ enum fg_code mates_encode(const struct mates_list *list, struct fg_buf *out, str
         fg_buf_clear(&record);
         fg_buf_lenbytes(&record, list->mates[i].name);
         fg_buf_varint(&record, list->mates[i].beat);
+        put_asked(&record, &list->mates[i]);
         fg_buf_put(&record, list->mates[i].later);
         fg_buf_lenbytes(out, fg_buf_slice(&record));
     }
@@ -31,6 +41,16 @@ enum fg_code mates_encode(const struct mates_list *list, struct fg_buf *out, str
     return fg_envelope_end(&envelope, out, start, err);
 }
 
+static void get_asked(struct fg_cur *cur, struct fg_arena *arena, struct mate *mate)
+{
+    struct mates_asked *asked = fg_envelope_list(cur, arena, ASKED_MIN_BYTES, MATES_ASKED_MAX,
+                                                 sizeof *asked, &mate->n_asked);
+
+    for (uint32_t i = 0; i < mate->n_asked && !cur->bad; i++)
+        asked[i] = (struct mates_asked){fg_cur_le64(cur), fg_cur_varint(cur)};
+    mate->asked = asked;
+}
+
 /* false: it is broken, or there is no room for it. */
 static bool get_mate(struct fg_cur *list, struct fg_arena *arena, struct mate *mate)
 {
@@ -38,6 +58,8 @@ static bool get_mate(struct fg_cur *list, struct fg_arena *arena, struct mate *m
 
     mate->name = fg_cur_lenbytes(&cur);
     mate->beat = fg_cur_varint(&cur);
+    if (fg_cur_more(&cur))
+        get_asked(&cur, arena, mate);
     mate->later = fg_envelope_later(&cur, arena);
     if (list->bad || cur.bad || fg_ring_name_fault(mate->name) != NULL)
         return false;
@@ -114,6 +136,16 @@ static struct mate_seen see(const struct mates *mates, const struct mate *mate,
     return seen;
 }
 
+/* What was written last has not come through. What was to come with the beat after it comes with
+ * the next one, too: nothing may have a beat that is in the list already without it. */
+static void say_again(struct mates *mates, uint64_t beat)
+{
+    for (uint32_t i = 0; i < mates->n_asked; i++)
+        if (mates->asked[i].beat > mates->beat)
+            mates->asked[i].beat = beat + 1;
+    mates->beat = beat;
+}
+
 void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_mono_ns)
 {
     struct mate_seen seen[MATES_MAX];
@@ -129,21 +161,104 @@ void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_
 
         if (fg_slice_is(mate->name, mates->self)) {
             mates->listed = true;
-            mates->beat = mate->beat;
+            if (mate->beat != mates->beat)
+                say_again(mates, mate->beat);
         } else {
             seen[n++] = see(mates, mate, looked ? find_seen(mates, mate->name) : NULL, now_mono_ns);
         }
     }
     memcpy(mates->seen, seen, n * sizeof *seen);
     mates->n_seen = n;
+    if (!mates->listed) { /* its beats begin anew */
+        mates->n_asked = 0;
+        mates->beat = 0;
+    }
+}
+
+/* What no list has had yet. */
+static bool has_more_to_say(const struct mates *mates)
+{
+    return mates->n_asked > 0 && mates->asked[mates->n_asked - 1].beat > mates->beat;
 }
 
 bool mates_is_due(const struct mates *mates, int64_t now_mono_ns)
 {
-    return mates->known && (!mates->listed || now_mono_ns >= mates->due_mono_ns);
+    return mates->known &&
+           (!mates->listed || now_mono_ns >= mates->due_mono_ns || has_more_to_say(mates));
 }
 
-enum fg_code mates_next(const struct mates *mates, const struct mates_list *list, bool leaves,
+/* ---- whose it is ---- */
+
+/* Rendezvous: whoever draws highest for the name. */
+static bool owns_hash(const struct mates *mates, uint64_t name_hash)
+{
+    uint64_t hash = fg_mix64(name_hash), own = fg_mix64(mates->self_hash ^ hash);
+
+    for (uint32_t i = 0; i < mates->n_seen; i++) {
+        const struct mate_seen *seen = &mates->seen[i];
+        uint64_t weight = fg_mix64(seen->hash ^ hash);
+
+        if (!seen->gone && (weight > own || (weight == own && strcmp(seen->name, mates->self) > 0)))
+            return false;
+    }
+    return mates->known;
+}
+
+bool mates_own(const struct mates *mates, struct fg_slice name)
+{
+    return owns_hash(mates, fg_hash64(name));
+}
+
+/* ---- what others are asked ---- */
+
+/* How many of the first have been in the list for long enough, when it has this beat. */
+static uint32_t n_old(const struct mates *mates, uint64_t beat)
+{
+    uint32_t n = 0;
+
+    while (n < mates->n_asked && mates->asked[n].beat + MATES_ASKED_BEATS <= beat)
+        n++;
+    return n;
+}
+
+bool mates_ask(struct mates *mates, struct fg_slice tenant)
+{
+    struct mates_asked asked = {fg_hash64(tenant), mates->beat + 1};
+    uint32_t old = n_old(mates, asked.beat);
+
+    if (!mates->listed)
+        return false;
+    mates->n_asked -= old;
+    memmove(mates->asked, mates->asked + old, mates->n_asked * sizeof asked);
+    for (uint32_t i = 0; i < mates->n_asked; i++)
+        if (mates->asked[i].tenant == asked.tenant && mates->asked[i].beat == asked.beat)
+            return true;
+    if (mates->n_asked == MATES_ASKED_MAX)
+        return false;
+    mates->asked[mates->n_asked++] = asked;
+    return true;
+}
+
+uint32_t mates_heard(const struct mates *mates, const struct mates_list *list, uint64_t *tenants,
+                     uint32_t max)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct mate *mate = &list->mates[i];
+        const struct mate_seen *seen = find_seen(mates, mate->name);
+        uint64_t beat = seen == NULL ? 0 : seen->beat;
+
+        for (uint32_t k = 0; k < mate->n_asked && n < max; k++)
+            if (mate->asked[k].beat > beat && owns_hash(mates, mate->asked[k].tenant))
+                tenants[n++] = mate->asked[k].tenant;
+    }
+    return n;
+}
+
+/* ---- what to write ---- */
+
+enum fg_code mates_next(struct mates *mates, const struct mates_list *list, bool leaves,
                         struct mate *room, struct mates_list *ret_next, struct fg_err *err)
 {
     struct mates_list next = {.mates = room, .later = list->later};
@@ -156,8 +271,10 @@ enum fg_code mates_next(const struct mates *mates, const struct mates_list *list
         int order = fg_slice_cmp(mate->name, self.name);
 
         if (order == 0) {
-            self = *mate;
-            self.beat++;
+            self.later = mate->later;
+            self.beat = mate->beat + 1;
+            self.asked = mates->asked + n_old(mates, self.beat);
+            self.n_asked = mates->n_asked - n_old(mates, self.beat);
             continue;
         }
         if (order > 0 && !placed) {
@@ -171,6 +288,8 @@ enum fg_code mates_next(const struct mates *mates, const struct mates_list *list
         next.mates[next.n++] = self;
     if (next.n > MATES_MAX)
         return fg_fail(err, FG_E_LIMIT, "more than %d compactors", MATES_MAX);
+    if (!leaves)
+        mates->beat = self.beat;
     *ret_next = next;
     return FG_OK;
 }
@@ -178,20 +297,6 @@ enum fg_code mates_next(const struct mates *mates, const struct mates_list *list
 void mates_written(struct mates *mates, int64_t now_mono_ns)
 {
     mates->due_mono_ns = now_mono_ns + mates->beat_ns;
-}
-
-bool mates_own(const struct mates *mates, struct fg_slice name)
-{
-    uint64_t hash = fg_mix64(fg_hash64(name)), own = fg_mix64(mates->self_hash ^ hash);
-
-    for (uint32_t i = 0; i < mates->n_seen; i++) {
-        const struct mate_seen *seen = &mates->seen[i];
-        uint64_t weight = fg_mix64(seen->hash ^ hash);
-
-        if (!seen->gone && (weight > own || (weight == own && strcmp(seen->name, mates->self) > 0)))
-            return false;
-    }
-    return mates->known;
 }
 
 uint32_t mates_count(const struct mates *mates)

@@ -12,9 +12,15 @@
  * theirs do the same work for a while, and the swap of its manifest lets one of them win. A tenant
  * that nobody thinks is his waits until somebody is known to be gone.
  *
+ * Who is asked something about a tenant that is another one's, says so with a beat: whose it is
+ * finds it in the list and looks at that tenant soon. It stays there for some beats, as nobody
+ * needs to read all of them.
+ *
  * As bytes (in an envelope, common/base/envelope.h), mates ascending by name:
  *
- *   mates  list of records: varint length, name;  varint beat
+ *   mates  list of records: varint length, name;  varint beat;  asked
+ *   asked  list of: 8 bytes hash of the tenant's name, little-endian;  varint the beat it came with
+ *          (records that end before it have none)
  */
 #ifndef FG_COMPACTOR_MATES_H
 #define FG_COMPACTOR_MATES_H
@@ -28,11 +34,20 @@ enum {
     MATES_MAX_BYTES = 128 * 1024, /* of the object: names have 128 at most */
     MATES_ARENA_BYTES = 4 * MATES_MAX_BYTES,
     MATES_NAME_MAX_BYTES = 128,
+    MATES_ASKED_MAX = 32,  /* of one; what is more is found out by the looks of every ten minutes */
+    MATES_ASKED_BEATS = 8, /* so many later it leaves the list: two minutes at the least */
+};
+
+struct mates_asked {
+    uint64_t tenant; /* fg_hash64() of its name */
+    uint64_t beat;
 };
 
 struct mate {
     struct fg_slice name; /* as of a member of the ring (common/ring/ring.h) */
     uint64_t beat;
+    const struct mates_asked *asked; /* by beat */
+    uint32_t n_asked;
     struct fg_slice later; /* fields that we do not know */
 };
 
@@ -70,10 +85,12 @@ struct mates {
     bool known;                       /* the list was read once */
     int64_t read_mono_ns;             /* the last time */
     bool listed;                      /* this one was in it */
-    uint64_t beat;                    /* this one's, as it was read last */
+    uint64_t beat;                    /* this one's, as it was read, or is being written */
     int64_t due_mono_ns;              /* its next one */
     struct mate_seen seen[MATES_MAX]; /* the others */
     uint32_t n_seen;
+    struct mates_asked asked[MATES_ASKED_MAX]; /* this one, about others' tenants; by beat */
+    uint32_t n_asked;
 };
 
 /* beat_ns: between two beats; gone_ns: who has the same one for that long is gone. FG_E_INVALID:
@@ -84,15 +101,25 @@ enum fg_code mates_init(struct mates *mates, const char *self, int64_t beat_ns, 
 /* The list was read at this time. */
 void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_mono_ns);
 
+/* Somebody asked for something about a tenant that is not this one's. false: there is no room, or
+ * this one is not in the list. */
+bool mates_ask(struct mates *mates, struct fg_slice tenant);
+
+/* Hashes of tenants of this one's that others have been asked about since the list was read before:
+ * call it before mates_read(). At most max of them are put into `tenants`; returns how many. */
+uint32_t mates_heard(const struct mates *mates, const struct mates_list *list, uint64_t *tenants,
+                     uint32_t max);
+
 /* Is it time to write? */
 bool mates_is_due(const struct mates *mates, int64_t now_mono_ns) fg_must_check;
 
 /*
  * What to write in the place of the list that was read last: with another beat for this one, or
  * without it (`leaves`), and without those that are gone. In `room`, for one more than the list
- * has, with texts of the list. FG_E_LIMIT: there are too many.
+ * has, with texts of the list and what this one was asked: write it before either changes. What
+ * is asked from now on comes with the beat after this one. FG_E_LIMIT: there are too many.
  */
-enum fg_code mates_next(const struct mates *mates, const struct mates_list *list, bool leaves,
+enum fg_code mates_next(struct mates *mates, const struct mates_list *list, bool leaves,
                         struct mate *room, struct mates_list *ret_next,
                         struct fg_err *err) fg_must_check;
 

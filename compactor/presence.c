@@ -24,8 +24,10 @@ struct presence {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool stopping;      /* under lock */
-    struct mates mates; /* under lock; changed by one thread only, which reads it without */
+    bool stopping;                      /* under lock */
+    struct mates mates;                 /* under lock */
+    uint64_t heard[PRESENCE_HEARD_MAX]; /* under lock: of tenants, until they are taken */
+    uint32_t n_heard;
 
     /* The thread's own: what was read last. */
     struct fg_arena *arena;
@@ -87,9 +89,27 @@ static enum fg_code read_list(struct presence *presence, int64_t timeout_ns, str
     if (code != FG_OK)
         return fg_wrap(err, FG_NAME_COMPACTORS);
     (void)pthread_mutex_lock(&presence->lock);
+    presence->n_heard +=
+        mates_heard(&presence->mates, &presence->list, presence->heard + presence->n_heard,
+                    PRESENCE_HEARD_MAX - presence->n_heard);
     mates_read(&presence->mates, &presence->list, fg_mono_ns(presence->clock));
     (void)pthread_mutex_unlock(&presence->lock);
     return FG_OK;
+}
+
+/* What is to be in the place of the list that was read. */
+static enum fg_code make_list(struct presence *presence, bool leaves, struct fg_buf *bytes,
+                              struct fg_err *err)
+{
+    struct mates_list next;
+    enum fg_code code;
+
+    (void)pthread_mutex_lock(&presence->lock);
+    code = mates_next(&presence->mates, &presence->list, leaves, presence->next, &next, err);
+    if (code == FG_OK)
+        code = mates_encode(&next, bytes, err);
+    (void)pthread_mutex_unlock(&presence->lock);
+    return code;
 }
 
 /* FG_E_PRECONDITION: there is another one by now. */
@@ -97,14 +117,11 @@ static enum fg_code write_list(struct presence *presence, bool leaves, int64_t t
                                struct fg_err *err)
 {
     struct fg_bucket_request put = request_to(presence, FG_BUCKET_PUT, timeout_ns);
-    struct mates_list next;
     struct fg_buf bytes;
     enum fg_code code;
 
     fg_buf_init(&bytes, MATES_MAX_BYTES);
-    code = mates_next(&presence->mates, &presence->list, leaves, presence->next, &next, err);
-    if (code == FG_OK)
-        code = mates_encode(&next, &bytes, err);
+    code = make_list(presence, leaves, &bytes, err);
     if (code == FG_OK) {
         put.content = fg_buf_slice(&bytes);
         put.condition = presence->etag.text[0] == '\0' ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH;
@@ -115,6 +132,17 @@ static enum fg_code write_list(struct presence *presence, bool leaves, int64_t t
     }
     fg_buf_done(&bytes);
     return code == FG_OK ? FG_OK : fg_wrap(err, FG_NAME_COMPACTORS);
+}
+
+static bool is_due(struct presence *presence, bool leaves)
+{
+    bool due;
+
+    (void)pthread_mutex_lock(&presence->lock);
+    due = leaves ? presence->mates.listed
+                 : mates_is_due(&presence->mates, fg_mono_ns(presence->clock));
+    (void)pthread_mutex_unlock(&presence->lock);
+    return due;
 }
 
 /* Read and written until nobody was faster. */
@@ -128,8 +156,7 @@ static enum fg_code change(struct presence *presence, bool leaves, int64_t timeo
 
         if (read_list(presence, timeout_ns, err) != FG_OK)
             return err->code;
-        due = leaves ? presence->mates.listed
-                     : mates_is_due(&presence->mates, fg_mono_ns(presence->clock));
+        due = is_due(presence, leaves);
         code = due ? write_list(presence, leaves, timeout_ns, err) : FG_OK;
         if (due && code == FG_OK && !leaves) {
             (void)pthread_mutex_lock(&presence->lock);
@@ -247,6 +274,35 @@ bool presence_owns(struct presence *presence, struct fg_slice name)
     owns = mates_own(&presence->mates, name);
     (void)pthread_mutex_unlock(&presence->lock);
     return owns;
+}
+
+void presence_ask(struct presence *presence, struct fg_slice tenant)
+{
+    bool said = true;
+
+    if (presence == NULL)
+        return;
+    (void)pthread_mutex_lock(&presence->lock);
+    if (!mates_own(&presence->mates, tenant))
+        said = mates_ask(&presence->mates, tenant);
+    (void)pthread_mutex_unlock(&presence->lock);
+    if (!said)
+        fg_log_info("another compactor's tenant has to wait for its next look",
+                    fg_lb("tenant", tenant));
+}
+
+uint32_t presence_heard(struct presence *presence, uint64_t tenants[PRESENCE_HEARD_MAX])
+{
+    uint32_t n;
+
+    if (presence == NULL)
+        return 0;
+    (void)pthread_mutex_lock(&presence->lock);
+    n = presence->n_heard;
+    memcpy(tenants, presence->heard, n * sizeof *tenants);
+    presence->n_heard = 0;
+    (void)pthread_mutex_unlock(&presence->lock);
+    return n;
 }
 
 uint32_t presence_count(struct presence *presence)

@@ -1,7 +1,8 @@
 /*
  * Says in the bucket that this compactor is there, and follows which others are: the thread that
  * keeps the list of mates.h, manifests/compactors. What it costs is a get a quarter of a minute,
- * nearly always without an answer's body, and a put a minute.
+ * nearly always without an answer's body, and a put a minute; where others' tenants are asked
+ * about, four puts a minute at most.
  *
  * Thread: create, start, stop and destroy from the owner; the rest from any.
  */
@@ -37,6 +38,15 @@ enum fg_code presence_turn(struct presence *presence, struct fg_err *err) fg_mus
 
 /* Is what has that name this one's (mates_own())? NULL: it is alone, so all is. */
 bool presence_owns(struct presence *presence, struct fg_slice name) fg_must_check;
+
+/* Somebody asked for something about this tenant: its own compactor, if that is another one, hears
+ * of it within half a minute (presence_heard()). NULL is fine. */
+void presence_ask(struct presence *presence, struct fg_slice tenant);
+
+enum { PRESENCE_HEARD_MAX = 256 }; /* at a time */
+
+/* Hashes of tenants of this one's that others were asked about; each is given once. NULL: none. */
+uint32_t presence_heard(struct presence *presence, uint64_t tenants[PRESENCE_HEARD_MAX]);
 
 /* How many there are, this one among them; NULL: 1. */
 uint32_t presence_count(struct presence *presence);

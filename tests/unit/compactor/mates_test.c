@@ -1,9 +1,10 @@
 /*
  * Compactors around their list: each name is one's only, who falls silent or leaves is followed,
- * and a broken list is written anew.
+ * whose a tenant is hears what others were asked about it, and a broken list is written anew.
  */
 #include "common/base/crc32c.h"
 #include "common/base/envelope.h"
+#include "common/base/hash.h"
 #include "common/manifest/name.h"
 #include "compactor/mates.h"
 #include "compactor/presence.h"
@@ -280,7 +281,9 @@ static void a_newer_list_is_left_alone(void **state)
 
 static void fields_of_later_versions_stay(void **state)
 {
-    struct mate mates[] = {{FG_LIT("a"), 7, FG_LIT("xy")}, {FG_LIT("me"), 3, FG_LIT("z")}}, room[3];
+    struct mate mates[] = {{.name = FG_LIT("a"), .beat = 7, .later = FG_LIT("xy")},
+                           {.name = FG_LIT("me"), .beat = 3, .later = FG_LIT("z")}},
+                room[3];
     struct mates_list list = {mates, 2, FG_LIT("rest")}, read, next;
     fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
     struct mates *known = fg_new(struct mates);
@@ -304,6 +307,108 @@ static void fields_of_later_versions_stay(void **state)
     assert_int_equal(next.n, 1);
     fg_buf_done(&bytes);
     free(known);
+}
+
+/* How many hear of this tenant now. */
+static int hearers(struct cluster *c, struct fg_slice tenant, int *last)
+{
+    int n = 0;
+
+    for (int i = 0; i < COMPACTORS_MAX; i++) {
+        uint64_t heard[PRESENCE_HEARD_MAX];
+        uint32_t n_heard = presence_heard(c->presences[i], heard);
+
+        for (uint32_t k = 0; k < n_heard; k++)
+            if (heard[k] == fg_hash64(tenant)) {
+                *last = i;
+                n++;
+            }
+    }
+    return n;
+}
+
+static void who_owns_it_hears_what_others_are_asked(void **state)
+{
+    const struct fg_slice tenant = FG_LIT("tenant-7");
+    int owners[TENANTS], hearer = -1;
+    struct cluster c;
+
+    (void)state;
+    open_cluster(&c, 3);
+    pass(&c, FG_MINUTE_NS, -1);
+    find_owners(&c, owners);
+    assert_int_equal(hearers(&c, tenant, &hearer), 0);
+    presence_ask(c.presences[owners[7]], tenant); /* it knows already */
+    pass(&c, FG_MINUTE_NS, -1);
+    assert_int_equal(hearers(&c, tenant, &hearer), 0);
+    for (int again = 0; again < 6;
+         again++) { /* after a turn that was a beat, and after one that was not */
+        presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
+        presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
+        pass(&c, 30 * FG_SECOND_NS, -1);
+        assert_int_equal(hearers(&c, tenant, &hearer), 1); /* at once, and once */
+        assert_int_equal(hearer, owners[7]);
+        pass(&c, again * 15 * FG_SECOND_NS, -1);
+        assert_int_equal(hearers(&c, tenant, &hearer), 0);
+    }
+    close_cluster(&c);
+}
+
+static void what_is_asked_is_bounded(void **state)
+{
+    uint64_t heard[PRESENCE_HEARD_MAX];
+    int owners[TENANTS], n = 0;
+    struct cluster c;
+
+    (void)state;
+    open_cluster(&c, 2);
+    pass(&c, FG_MINUTE_NS, -1);
+    find_owners(&c, owners);
+    for (int round = 0; round < 2; round++) {
+        for (int t = 0; t < TENANTS; t++) {
+            char name[24];
+
+            presence_ask(c.presences[0], tenant_name(t, name));
+        }
+        pass(&c, 30 * FG_SECOND_NS, -1);
+        n = (int)presence_heard(c.presences[1], heard);
+        assert_int_equal(n, round == 0 ? MATES_ASKED_MAX : 0); /* they are still in the list */
+    }
+    pass(&c, 10 * FG_MINUTE_NS, -1);
+    for (int t = 0; t < TENANTS; t++) { /* there is room again, and this one is in it */
+        char name[24];
+
+        if (owners[t] == 1) {
+            presence_ask(c.presences[0], tenant_name(t, name));
+            break;
+        }
+    }
+    pass(&c, 30 * FG_SECOND_NS, -1);
+    assert_int_equal(presence_heard(c.presences[1], heard), 1);
+    close_cluster(&c);
+}
+
+/* As it was before there was "asked". */
+static void shorter_records_are_read(void **state)
+{
+    struct mate mate = {.name = FG_LIT("a"), .beat = 7};
+    struct mates_list list = {&mate, 1, FG_LIT("")}, read;
+    fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    fg_buf_init(&bytes, MATES_MAX_BYTES);
+    must(mates_encode(&list, &bytes, &err), &err);
+    bytes.len -= 4 + 1; /* the checksum, and how many were asked */
+    bytes.ptr[bytes.len - 4]--;
+    assert_int_equal(bytes.ptr[bytes.len - 4], 3); /* the record's length */
+    fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
+    must(mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    assert_int_equal(read.n, 1);
+    assert_int_equal(read.mates[0].beat, 7);
+    assert_int_equal(read.mates[0].n_asked, 0);
+    fg_buf_done(&bytes);
 }
 
 static void names_are_checked(void **state)
@@ -331,6 +436,9 @@ int main(void)
         cmocka_unit_test(a_broken_list_is_written_anew),
         cmocka_unit_test(a_newer_list_is_left_alone),
         cmocka_unit_test(fields_of_later_versions_stay),
+        cmocka_unit_test(who_owns_it_hears_what_others_are_asked),
+        cmocka_unit_test(what_is_asked_is_bounded),
+        cmocka_unit_test(shorter_records_are_read),
         cmocka_unit_test(names_are_checked),
     };
 
