@@ -299,7 +299,7 @@ static void reset(struct fg_bucket_request *request)
     request->unsure = request->unchanged = false;
     request->etag.text[0] = '\0';
     request->size_bytes = 0;
-    request->modified_wall_ns = 0;
+    request->modified_wall_ns = request->answered_wall_ns = 0;
     request->tag = (struct fg_id){0, 0};
     if (request->page_max == 0 || request->page_max > FG_BUCKET_PAGE_MAX)
         request->page_max = FG_BUCKET_PAGE_MAX;

@@ -124,6 +124,8 @@ struct fg_bucket_request {
     struct fg_bucket_etag etag; /* get, head, put: of the version that was read or made */
     uint64_t size_bytes;      /* get, head, put: of the whole object; tidy: how many were removed */
     int64_t modified_wall_ns; /* head */
+    int64_t answered_wall_ns; /* get: when, by the store's clock (S3: whole seconds); 0: it has none
+                                 but ours, or does not say */
     /* put: a number that it left with the object, the same on every try; head: reads it back. So
      * whose answer was lost can tell whether what is there is its own. Zero: the store needs none.
      */

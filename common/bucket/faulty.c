@@ -103,6 +103,7 @@ static void take_answer(struct fg_bucket_request *outer, struct fg_bucket_reques
     outer->etag = inner->etag;
     outer->size_bytes = inner->size_bytes;
     outer->modified_wall_ns = inner->modified_wall_ns;
+    outer->answered_wall_ns = inner->answered_wall_ns;
     outer->tag = inner->tag;
     outer->arena = fg_take(inner->arena);
     outer->entries = inner->entries;

@@ -88,6 +88,7 @@ static void get(struct memory *memory, struct fg_bucket_request *request)
     const struct object *object = find(memory, request->name);
     struct fg_slice content;
 
+    request->answered_wall_ns = fg_wall_ns(fg_clock_real());
     if (!fg_bucket_may(request, object == NULL ? NULL : &object->etag))
         return;
     content = fg_buf_slice(&object->content);

@@ -109,23 +109,23 @@ static void read_tag(struct fg_bucket_request *request, const struct s3_call *ca
         request->tag = fg_id_get(bytes);
 }
 
-static void read_time(struct fg_bucket_request *request, const struct s3_call *call)
+/* 0: it is not there, or none. */
+static int64_t time_of(const struct s3_call *call, const char *header)
 {
-    struct fg_slice text = fg_client_header(&call->http, "Last-Modified");
+    struct fg_slice text = fg_client_header(&call->http, header);
     char date[64] = "";
     time_t seconds;
 
     if (text.len > 0 && text.len < sizeof date)
         memcpy(date, text.ptr, text.len);
     seconds = curl_getdate(date, NULL);
-    if (seconds > 0)
-        request->modified_wall_ns = (int64_t)seconds * FG_SECOND_NS;
+    return seconds > 0 ? (int64_t)seconds * FG_SECOND_NS : 0;
 }
 
 bool s3_read_head(struct fg_bucket_request *request, const struct s3_call *call)
 {
     s3_read_etag(fg_client_header(&call->http, "ETag"), &request->etag);
-    read_time(request, call);
+    request->modified_wall_ns = time_of(call, "Last-Modified");
     if (request->verb == FG_BUCKET_HEAD)
         read_tag(request, call);
     return request->etag.text[0] != '\0' &&
@@ -163,6 +163,7 @@ static void take_content(struct fg_bucket_request *request, const struct s3_call
 {
     bool ok = s3_read_head(request, call);
 
+    request->answered_wall_ns = time_of(call, "Date");
     if (call->status == 304) {
         request->unchanged = true;
         request->etag = request->if_etag;

@@ -15,7 +15,7 @@ static void ask(const struct fg_ring_object *object, struct fg_bucket_request *r
 }
 
 enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_ring_view **view,
-                                 struct fg_err *err)
+                                 int64_t *ret_wall_ns, struct fg_err *err)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET, .content_max_bytes = FG_RING_MAX_BYTES};
     struct fg_ring_view *known = *view, *read = NULL;
@@ -31,6 +31,8 @@ enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_
         *err = get.err;
         return err->code;
     }
+    if (ret_wall_ns != NULL)
+        *ret_wall_ns = get.answered_wall_ns;
     if (get.unchanged)
         return FG_OK;
     if (get.code == FG_OK)
@@ -80,7 +82,7 @@ static enum fg_code try_change(const struct fg_ring_object *object,
     struct fg_ring changed;
     bool has_changed;
 
-    if (fg_ring_object_read(object, view, err) != FG_OK ||
+    if (fg_ring_object_read(object, view, NULL, err) != FG_OK ||
         fg_ring_apply(&(*view)->ring, change, arena, &changed, &has_changed, err) != FG_OK)
         return err->code;
     *ret_done = !has_changed;

@@ -18,9 +18,10 @@ struct fg_ring_object {
 };
 
 /* What there is now. *view: what was known before, or NULL; replaced only if it has changed. What
- * is not there is the empty ring. */
+ * is not there is the empty ring. *ret_wall_ns: when the bucket answered, by its clock; 0: it does
+ * not say. NULL: nobody wants to know. */
 enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_ring_view **view,
-                                 struct fg_err *err) fg_must_check;
+                                 int64_t *ret_wall_ns, struct fg_err *err) fg_must_check;
 
 /*
  * Puts `to` in the place of what was read as `from`. FG_E_PRECONDITION: there is another one by

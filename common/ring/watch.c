@@ -12,8 +12,9 @@
 static const int64_t REQUEST_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t BACKOFF_MIN_NS = 100 * FG_MS_NS;
 static const int64_t BACKOFF_MAX_NS = 10 * FG_SECOND_NS;
-/* Longer than a copy of the ring gets old while the bucket is there, and than clocks differ: who
- * sends a profile of after it has the ring by then. */
+static const int64_t DENIED_NS = 10 * FG_MINUTE_NS; /* permissions change by people's hands */
+/* Longer than a copy of the ring gets old while the bucket is there, and than clocks of machines
+ * that send profiles differ: who sends a profile of after it has the ring by then. */
 static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
 
 /* clang-format off */
@@ -24,6 +25,8 @@ static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
     M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Members of the ring")          \
     M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older revisions whose owners are still asked by queries") \
     M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the ring was last read")              \
+    M(GAUGE, WATCH_AHEAD, "flamegrid_ring_clock_ahead_seconds", "How far this machine's clock was ahead of the bucket's when the ring was last read; 0 where the bucket has none of its own") \
+    M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "Whether the bucket did not let the ring be changed when that was tried last") \
     M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "Own seat in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
     M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Times that the ring was read")          \
     M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Times that the ring could not be read") \
@@ -65,6 +68,8 @@ struct fg_ring_watch {
     int64_t seat_wake_mono_ns;
     struct fg_ring_widen widen;
     int64_t widen_wake_mono_ns;
+    int64_t answered_wall_ns; /* when the copy was read, by the bucket's clock; 0: it has none */
+    bool denied;              /* the last swap */
 };
 
 static int64_t now(const struct fg_ring_watch *watch)
@@ -87,17 +92,29 @@ static void ask_to_read(struct fg_ring_watch *watch)
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
+/* Said once for as long as it lasts. */
+static void note_denied(struct fg_ring_watch *watch, bool denied, const struct fg_err *err)
+{
+    if (denied && !watch->denied)
+        fg_log_error("ring: the bucket does not let us change it; all goes on as it is there",
+                     fg_ls("err", err->msg));
+    watch->denied = denied;
+    fg_metric_set(watch->metrics, WATCH_DENIED, denied);
+}
+
 /* Onto the copy; was it won, as far as is known? */
-static bool swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
+static enum fg_code swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
 {
     struct fg_err err;
     enum fg_code code = fg_ring_object_swap(&watch->object, watch->copy, ring, &err);
 
     fg_metric_add(watch->metrics, WATCH_SWAPS, 1);
     fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
-    if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED)
-        fg_log_warn("ring: a change may not be made, and is tried again", fg_ls("err", err.msg));
-    return code == FG_OK;
+    note_denied(watch, code == FG_E_DENIED, &err);
+    if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED && code != FG_E_DENIED)
+        fg_log_warn("ring: perhaps a change was not made, it is tried again",
+                    fg_ls("err", err.msg));
+    return code;
 }
 
 /* ---- spreads ---- */
@@ -121,7 +138,6 @@ static void widen_step(struct fg_ring_watch *watch, struct fg_ring_widen_event *
     bool was_idle = watch->widen.idle;
 
     event->mono_ns = now(watch);
-    event->wall_ns = fg_wall_ns(watch->config.clock);
     fg_ring_widen_step(&watch->widen, event, &effects);
     watch->widen_wake_mono_ns = effects.wake_mono_ns;
     if (watch->widen.idle && !was_idle)
@@ -131,7 +147,10 @@ static void widen_step(struct fg_ring_watch *watch, struct fg_ring_widen_event *
     if (effects.swap) {
         struct fg_ring_widen_event swapped = {.kind = FG_RING_WIDEN_SWAPPED};
 
-        swapped.won = swap(watch, &effects.ring);
+        enum fg_code code = swap(watch, &effects.ring);
+
+        swapped.won = code == FG_OK;
+        swapped.denied = code == FG_E_DENIED;
         widen_step(watch, &swapped);
     }
 }
@@ -142,6 +161,8 @@ static void show_widen(struct fg_ring_watch *watch)
     struct fg_ring_widen_event event = {
         .kind = FG_RING_WIDEN_RING, .ring = &watch->copy->ring, .arena = arena};
 
+    event.wall_ns =
+        watch->answered_wall_ns != 0 ? watch->answered_wall_ns : fg_wall_ns(watch->config.clock);
     widen_step(watch, &event);
 }
 
@@ -172,7 +193,7 @@ static void seat_swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
 {
     struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_SWAPPED};
 
-    event.won = swap(watch, ring);
+    event.won = swap(watch, ring) == FG_OK;
     seat_step(watch, &event);
 }
 
@@ -258,11 +279,23 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
     return taken;
 }
 
+static void show_clock(struct fg_ring_watch *watch)
+{
+    int64_t ahead_ns = watch->answered_wall_ns == 0
+                           ? 0
+                           : fg_wall_ns(watch->config.clock) - watch->answered_wall_ns;
+
+    fg_metric_set(watch->metrics, WATCH_AHEAD, ahead_ns / FG_SECOND_NS);
+}
+
 static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects *effects)
 {
     struct fg_err err;
-    enum fg_code code = fg_ring_object_read(&watch->object, &watch->copy, &err);
+    enum fg_code code =
+        fg_ring_object_read(&watch->object, &watch->copy, &watch->answered_wall_ns, &err);
 
+    if (code == FG_OK)
+        show_clock(watch);
     if (end_read(watch, code, &err, effects)) {
         fg_metric_add(watch->metrics, WATCH_READS, 1);
         if (watch->config.seat != NULL)
@@ -652,6 +685,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
     fg_ring_widen_init(&watch->widen, &(struct fg_ring_widen_config){
                                           .backoff_min_ns = BACKOFF_MIN_NS,
                                           .backoff_max_ns = BACKOFF_MAX_NS,
+                                          .denied_ns = DENIED_NS,
                                           .seed = seeds[2],
                                           .lead_ns = WIDEN_LEAD_NS,
                                       });

@@ -12,17 +12,23 @@ static void look_now(struct fg_ring_widen *widen)
     widen->not_before_mono_ns = INT64_MIN;
 }
 
-/* ... after a pause, so that those who lost together do not come back together. */
+/* ... after at least so long, and up to `more`: so that those who lost together do not come back
+ * together. */
+static void look_after(struct fg_ring_widen *widen, int64_t mono_ns, int64_t least, int64_t more)
+{
+    widen->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
+    widen->look = true;
+    widen->not_before_mono_ns =
+        fg_time_add(fg_time_add(mono_ns, least),
+                    (int64_t)(fg_mix64(widen->random) % (uint64_t)FG_MAX(more, 1)));
+}
+
 static void look_later(struct fg_ring_widen *widen, int64_t mono_ns)
 {
     int64_t most = widen->config.backoff_min_ns << FG_MIN(widen->failures, 16);
 
-    most = FG_MAX(FG_MIN(most, widen->config.backoff_max_ns), 1);
     widen->failures++;
-    widen->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
-    widen->look = true;
-    widen->not_before_mono_ns =
-        fg_time_add(mono_ns, (int64_t)(fg_mix64(widen->random) % (uint64_t)most));
+    look_after(widen, mono_ns, 0, FG_MIN(most, widen->config.backoff_max_ns));
 }
 
 static void on_ring(struct fg_ring_widen *widen, const struct fg_ring_widen_event *event,
@@ -58,6 +64,8 @@ static void on_swapped(struct fg_ring_widen *widen, const struct fg_ring_widen_e
     widen->swapping = false;
     if (event->won)
         look_now(widen);
+    else if (event->denied)
+        look_after(widen, event->mono_ns, widen->config.denied_ns, widen->config.denied_ns);
     else
         look_later(widen, event->mono_ns);
 }

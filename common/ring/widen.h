@@ -24,8 +24,9 @@ struct fg_ring_wish {
 
 struct fg_ring_widen_config {
     int64_t backoff_min_ns, backoff_max_ns; /* after swaps that were not won */
-    uint64_t seed;                          /* of their jitter */
-    int64_t lead_ns; /* so much later it begins: by then all writers have that ring */
+    int64_t denied_ns; /* after one that the bucket does not let this writer make */
+    uint64_t seed;     /* of their jitter */
+    int64_t lead_ns;   /* so much later it begins: by then all writers have that ring */
 };
 
 struct fg_ring_widen {
@@ -49,11 +50,13 @@ enum fg_ring_widen_event_kind {
 
 struct fg_ring_widen_event {
     enum fg_ring_widen_event_kind kind;
-    int64_t mono_ns, wall_ns;
+    int64_t mono_ns;
+    int64_t wall_ns; /* RING: when it was read, by the bucket's clock where that has one */
     const struct fg_ring_wish *wish; /* WANT; its tenant is one by fg_ring_tenant_fault() */
     const struct fg_ring *ring;      /* RING */
     struct fg_arena *arena;          /* RING: what is to be swapped in is made in it */
     bool won;                        /* SWAPPED: as far as is known */
+    bool denied;                     /* SWAPPED: the bucket does not let us */
 };
 
 struct fg_ring_widen_effects {

@@ -70,7 +70,7 @@ static enum fg_code ls(struct command *command)
 {
     fg_auto(fg_ring_view) *view = NULL;
 
-    if (fg_ring_object_read(&command->ring, &view, &command->err) != FG_OK)
+    if (fg_ring_object_read(&command->ring, &view, NULL, &command->err) != FG_OK)
         return command->err.code;
     return print(command, view);
 }
@@ -91,7 +91,7 @@ static enum fg_code forget(struct command *command)
     const struct fg_ring_change wanted = {.kind = FG_RING_FORGET, .name = fg_cstr(command->word)};
     fg_auto(fg_ring_view) *view = NULL;
 
-    if (fg_ring_object_read(&command->ring, &view, &command->err) != FG_OK)
+    if (fg_ring_object_read(&command->ring, &view, NULL, &command->err) != FG_OK)
         return command->err.code;
     if (fg_ring_find(&view->ring, wanted.name) == FG_RING_NO_MEMBER)
         return fg_fail(&command->err, FG_E_NOT_FOUND, "no member of the ring is called %.200s",

@@ -210,6 +210,7 @@ static void describe(struct exchange *x, const struct object *object)
 {
     add_header(x, "ETag", object->etag);
     add_header(x, "Last-Modified", "Thu, 29 Feb 2024 12:34:56 GMT");
+    add_header(x, "Date", "Thu, 29 Feb 2024 12:35:06 GMT");
     if (!x->s3->rules.no_metadata && object->tag[0] != '\0')
         add_header(x, "x-amz-meta-flamegrid-tag", object->tag);
 }

@@ -305,6 +305,23 @@ static void deletes_that_are_lost(void **state)
     assert_false(ask(f, &delete, FG_E_PRECONDITION)->unsure);
 }
 
+/* Its own clock's, whatever ours says; and of an object that has not changed as well. */
+static void gets_say_when(void **state)
+{
+    const int64_t store_s = 1709210106; /* what the store answers: 29 February 2024, 12:35:06 UTC */
+    struct fixture *f = *state;
+    struct fg_bucket_request again = {.verb = FG_BUCKET_GET,
+                                      .name = "a",
+                                      .content_max_bytes = 100,
+                                      .condition = FG_BUCKET_IF_CHANGED};
+
+    fake_s3_put(f->store, "p/a", "one");
+    again.if_etag = get(f, FG_OK)->etag;
+    assert_int_equal(f->request.answered_wall_ns, store_s * FG_SECOND_NS);
+    assert_true(ask(f, &again, FG_OK)->unchanged);
+    assert_int_equal(f->request.answered_wall_ns, store_s * FG_SECOND_NS);
+}
+
 /* ---- tries ---- */
 
 static void tries_again(void **state)
@@ -803,6 +820,7 @@ int main(void)
         TEST(nothing_sent_is_not_unsure),
         TEST(conditional_puts_go_over_new_connections),
         TEST(deletes_that_are_lost),
+        TEST(gets_say_when),
         TEST(tries_again),
         TEST(does_not_try_again_what_is_final),
         TEST(has_a_budget_of_tries),

@@ -417,12 +417,133 @@ static void widens(void **state)
     fg_ring_watch_destroy(b);
 }
 
+/* ---- a clock that is wrong, and a bucket that may only be read ---- */
+
+static int64_t a_year_ahead(struct fg_clock *clock)
+{
+    (void)clock;
+    return fg_wall_ns(fg_clock_real()) + 365 * 24 * FG_HOUR_NS;
+}
+
+static int64_t mono(struct fg_clock *clock)
+{
+    (void)clock;
+    return fg_mono_ns(fg_clock_real());
+}
+
+/* A spread begins by the bucket's clock: one that began a year later would block those after it. */
+static void clocks_are_the_buckets(void **state)
+{
+    static const struct fg_clock_ops ops = {a_year_ahead, mono};
+    struct fixture *f = *state;
+    struct fg_clock clock = {&ops};
+    const struct fg_ring_watch_config config = {
+        .bucket = f->bucket, .clock = &clock, .registry = f->registry, .poll_ns = 24 * FG_HOUR_NS};
+    struct fg_ring_change join = ring_make_join("ann", "", 1);
+    struct fg_ring_watch *watch;
+    struct fg_ring_view *view = NULL;
+    struct fg_buf metrics;
+    struct fg_err err;
+
+    must(fg_ring_object_change(&f->object, &join, &view, &err),
+         &err); /* of nothing no time is said */
+    fg_ring_view_unref(view);
+    must(fg_ring_watch_create(&config, &watch, &err), &err);
+    must(fg_ring_watch_start(watch, &err), &err);
+    widen_until(watch, "us", 2);
+    must(fg_ring_watch_fresh(watch, soon(), &view, &err), &err);
+    assert_int_equal(
+        fg_ring_spread_at(&view->ring, FG_LIT("us"), fg_wall_ns(fg_clock_real()) + FG_HOUR_NS), 2);
+    fg_ring_view_unref(view);
+    fg_buf_init(&metrics, 1 << 20);
+    fg_registry_write(f->registry, &metrics);
+    assert_true(fg_slice_search(fg_buf_slice(&metrics),
+                                "flamegrid_ring_clock_ahead_seconds 3153") != SIZE_MAX);
+    fg_buf_done(&metrics);
+    fg_ring_watch_destroy(watch);
+}
+
+struct readable {
+    struct fg_bucket bucket;
+    struct fg_bucket *inner;
+    _Atomic unsigned puts;
+};
+
+static void readable_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct readable *readable = fg_container(bucket, struct readable, bucket);
+
+    if (request->verb != FG_BUCKET_PUT) {
+        fg_bucket_send(readable->inner, request);
+        return;
+    }
+    request->code = fg_fail(&request->err, FG_E_DENIED, "read only");
+    atomic_fetch_add(&readable->puts, 1);
+    request->done(request);
+}
+
+static void readable_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    (void)bucket;
+    (void)request; /* all is done within send */
+}
+
+static void readable_close(struct fg_bucket *bucket)
+{
+    (void)bucket;
+}
+
+/* It is tried once, said, and everything goes on. */
+static void may_not_write(void **state)
+{
+    static const struct fg_bucket_ops ops = {readable_send, readable_cancel, readable_close};
+    struct fixture *f = *state;
+    struct readable readable = {.bucket = {.ops = &ops}, .inner = f->memory};
+    const struct fg_ring_watch_config config = {.bucket = &readable.bucket,
+                                                .clock = fg_clock_real(),
+                                                .registry = f->registry,
+                                                .poll_ns = 24 * FG_HOUR_NS};
+    struct fg_ring_change join = ring_make_join("ann", "", 1);
+    struct fg_ring_watch *watch;
+    struct fg_ring_view *view = NULL;
+    struct fg_buf metrics;
+    struct fg_err err;
+
+    must(fg_ring_object_change(&f->object, &join, &view, &err), &err);
+    fg_ring_view_unref(view);
+    must(fg_ring_watch_create(&config, &watch, &err), &err);
+    must(fg_ring_watch_start(watch, &err), &err);
+    for (int i = 0; i < 1000 || atomic_load(&readable.puts) == 0; i++) {
+        fg_ring_watch_widen(watch, FG_LIT("us"), 2);
+        must(fg_ring_watch_fresh(watch, soon(), &view, &err), &err);
+        assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("us")), 0);
+        fg_ring_view_unref(view);
+    }
+    assert_int_equal(atomic_load(&readable.puts), 1);
+    fg_buf_init(&metrics, 1 << 20);
+    fg_registry_write(f->registry, &metrics);
+    assert_true(fg_slice_search(fg_buf_slice(&metrics), "flamegrid_ring_change_denied 1\n") !=
+                SIZE_MAX);
+    fg_buf_done(&metrics);
+    fg_ring_watch_destroy(watch);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(follows), TEST(seats),  TEST(replaced), TEST(bucket_away), TEST(went_back),
-        TEST(stops),   TEST(faults), TEST(refused),  TEST(changes),     TEST(widens),
+        TEST(follows),
+        TEST(seats),
+        TEST(replaced),
+        TEST(bucket_away),
+        TEST(went_back),
+        TEST(stops),
+        TEST(faults),
+        TEST(refused),
+        TEST(changes),
+        TEST(widens),
+        TEST(clocks_are_the_buckets),
+        TEST(may_not_write),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
