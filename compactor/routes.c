@@ -106,9 +106,11 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
 
 /* What a list of deletions is made of. */
 struct listing {
-    struct fg_manifest *l0, *blocks;
-    struct stores stores;
+    struct fg_manifest *blocks;
+    /* Where one that is pending waits for ingesters; else NULL. */
+    struct fg_manifest *l0;
     const struct ending_stores *known;
+    struct stores stores;
 };
 
 static void put_list(struct fg_buf *out, const struct listing *listing,
@@ -117,7 +119,7 @@ static void put_list(struct fg_buf *out, const struct listing *listing,
     for (uint32_t i = 0; i < n; i++) {
         char waits_for[ENDING_TEXT_MAX_BYTES] = "";
 
-        if (tombstones[i].awaits > 0)
+        if (listing->known != NULL && tombstones[i].awaits > 0)
             ending_waits_for(listing->known, &listing->l0->l0, tombstones[i].awaits, waits_for);
         fg_buf_puts(out, *between);
         put_deletion(out, &tombstones[i], waits_for);
@@ -127,8 +129,15 @@ static void put_list(struct fg_buf *out, const struct listing *listing,
 
 static enum fg_code read_listing(struct asking *asking, struct listing *listing, struct fg_err *err)
 {
-    if (manifests_blocks(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK ||
-        manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
+    bool any = false;
+
+    if (manifests_blocks(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < listing->blocks->blocks.n_tombstones; i++)
+        any = any || listing->blocks->blocks.tombstones[i].awaits > 0;
+    if (!any)
+        return FG_OK;
+    if (manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
         return err->code;
     return stores_get(&listing->stores, &asking->env, &listing->known, err);
 }
@@ -136,7 +145,7 @@ static enum fg_code read_listing(struct asking *asking, struct listing *listing,
 static enum fg_code list(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
-    struct listing listing = {.l0 = NULL};
+    struct listing listing = {.blocks = NULL};
     const char *between = "";
     enum fg_code code;
 

@@ -54,6 +54,7 @@ void tenant_disown(struct tenant *tenant)
     tenant->failures = 0;
     tenant->err = (struct fg_err){.code = FG_OK};
     tenant->counts = (struct tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
+    tenant->waits_for[0] = '\0';
     fg_map_clear(&tenant->clean);
     fg_map_clear(&tenant->troubles);
 }

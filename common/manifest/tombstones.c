@@ -68,7 +68,8 @@ static enum fg_code check_room(const struct fg_blocks *blocks,
 
     if (blocks->n_tombstones == FG_BLOCKS_TOMBSTONES_MAX)
         return fg_fail(err, FG_E_LIMIT,
-                       "%u deletions are pending: they go some hours after they were asked for",
+                       "%u deletions are pending: they end some hours after they were asked for, "
+                       "when all ingesters are up",
                        blocks->n_tombstones);
     for (uint32_t i = 0; i < blocks->n_tombstones; i++)
         bytes += blocks->tombstones[i].selector.len;

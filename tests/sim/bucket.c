@@ -25,7 +25,7 @@ static bool arrives(struct world *world, struct owner *owner)
 {
     delay(world);
     return !chance(world, world->lose_permille) &&
-           (owner->head == NULL || !head_is_cut_off(owner->head));
+           (owner->head == NULL || !head_is_without_bucket(owner->head));
 }
 
 /* Its answer comes home, or what came of it is not known. */

@@ -1,16 +1,6 @@
-#include "compactor/edit.h"
-#include "compactor/upkeep.h"
-#include "tests/sim/world.h"
+#include "tests/sim/compactors.h"
 
 #include <stdio.h>
-
-/* One life of a compactor: what it read last, and what it makes. */
-struct compactor {
-    struct world *world;
-    struct owner owner;
-    struct fg_arena *arena;
-    struct fg_manifests *manifests; /* of its own: nothing is cached between lives */
-};
 
 static const struct upkeep_config upkeep = {
     .retire_after_ns = FG_MINUTE_NS / 2,
@@ -18,7 +8,7 @@ static const struct upkeep_config upkeep = {
     .orphan_after_ns = 10 * FG_MINUTE_NS,
 };
 
-static struct compactor begin(struct world *world)
+struct compactor compactor_begin(struct world *world)
 {
     return (struct compactor){
         .world = world,
@@ -28,7 +18,7 @@ static struct compactor begin(struct world *world)
     };
 }
 
-static void end(struct compactor *compactor)
+void compactor_end(struct compactor *compactor)
 {
     fg_arena_destroy(compactor->arena);
     fg_manifests_destroy(compactor->manifests);
@@ -40,7 +30,7 @@ static int64_t wall_ns(struct compactor *compactor)
            (int64_t)draw(compactor->world, (uint64_t)FG_MINUTE_NS);
 }
 
-static enum io fresh(struct compactor *compactor, struct fg_snapshot *snapshot)
+enum io fresh(struct compactor *compactor, struct fg_snapshot *snapshot)
 {
     return take_snapshot(compactor->world, &compactor->owner, snapshot, 0, true);
 }
@@ -69,9 +59,7 @@ static enum io swap(struct compactor *compactor, const struct edit *edit,
     return io;
 }
 
-/* Carries a change to its end. tenant: whose manifest; any for L0. */
-static enum edit_state carry(struct compactor *compactor, uint32_t tenant,
-                             const struct edit_task *task)
+enum edit_state carry(struct compactor *compactor, uint32_t tenant, const struct edit_task *task)
 {
     struct world *world = compactor->world;
     struct fg_snapshot snapshot;
@@ -141,14 +129,14 @@ static enum io read_part(struct compactor *compactor, const struct fg_l0 *l0, ui
     return io;
 }
 
-/* Segments become a block. */
-static void cover(struct compactor *compactor, uint32_t tenant, bool all)
+void cover(struct compactor *compactor, uint32_t tenant, bool all)
 {
     struct fg_snapshot snapshot;
     struct fg_blocks_entry entry;
     struct items items = {0};
     struct edit_task task = {.kind = EDIT_APPLY};
     uint64_t *generations;
+    struct taken taken = {0};
     uint32_t n = 0, kept = 0;
     struct fg_err err;
     enum io io;
@@ -163,24 +151,63 @@ static void cover(struct compactor *compactor, uint32_t tenant, bool all)
             generations[kept++] = generations[i];
     for (uint32_t i = 0; i < kept && io == IO_OK; i++)
         io = read_part(compactor, &snapshot.l0->l0, generations[i], tenant, &items);
-    if (io == IO_OK && kept > 0)
-        io = make_block(compactor, tenant, 1, &items, &entry);
     if (io == IO_OK && kept > 0) {
-        task.change = (struct fg_blocks_change){
-            .add = &entry, .n_add = 1, .cover = generations, .n_cover = kept};
+        leave_out(&snapshot.blocks[0]->blocks, &items, &taken);
+        if (items.n > 0)
+            io = make_block(compactor, tenant, 1, &items, &entry);
+    }
+    if (io == IO_OK && kept > 0) {
+        task.change = (struct fg_blocks_change){.add = &entry,
+                                                .n_add = items.n > 0,
+                                                .cover = generations,
+                                                .n_cover = kept,
+                                                .taken = taken.counts,
+                                                .n_taken = taken.n};
         compactor->world->covers += carry(compactor, tenant, &task) == EDIT_DONE;
     }
     fg_snapshot_done(&snapshot);
     items_done(&items);
 }
 
-/* Blocks become one. */
-static void replace(struct compactor *compactor, uint32_t tenant)
+enum io read_block(struct compactor *compactor, uint32_t tenant, struct fg_id id, struct items *out)
 {
-    struct fg_snapshot snapshot;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    fg_assert(fg_name_block(name, tenant_names[tenant], id, &err) == FG_OK);
+    return read_object(compactor->world, &compactor->owner, name, out);
+}
+
+void rewrite(struct compactor *compactor, uint32_t tenant, const struct fg_blocks *blocks,
+             const struct fg_id *ids, uint32_t n)
+{
     struct fg_blocks_entry entry;
     struct items items = {0};
     struct edit_task task = {.kind = EDIT_APPLY};
+    struct taken taken = {0};
+    enum io io = IO_OK;
+
+    for (uint32_t i = 0; i < n && io == IO_OK; i++)
+        io = read_block(compactor, tenant, ids[i], &items);
+    leave_out(blocks, &items, &taken);
+    if (io == IO_OK && items.n > 0)
+        io = make_block(compactor, tenant, 3, &items, &entry);
+    if (io == IO_OK) {
+        task.change = (struct fg_blocks_change){.add = &entry,
+                                                .n_add = items.n > 0,
+                                                .replace = ids,
+                                                .n_replace = n,
+                                                .taken = taken.counts,
+                                                .n_taken = taken.n};
+        compactor->world->replaces += carry(compactor, tenant, &task) == EDIT_DONE;
+    }
+    items_done(&items);
+}
+
+/* Some blocks become one. */
+static void replace(struct compactor *compactor, uint32_t tenant)
+{
+    struct fg_snapshot snapshot;
     struct fg_id ids[8];
     uint32_t n = 0;
     enum io io;
@@ -189,24 +216,13 @@ static void replace(struct compactor *compactor, uint32_t tenant)
     io = fresh(compactor, &snapshot);
     for (uint32_t i = 0; io == IO_OK && i < snapshot.blocks[0]->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &snapshot.blocks[0]->blocks.blocks[i];
-        char name[FG_NAME_MAX_BYTES];
-        struct fg_err err;
 
-        if (block->nodes_only || n == FG_COUNT(ids) || draw(compactor->world, 3) == 0)
-            continue;
-        ids[n++] = block->id;
-        fg_assert(fg_name_block(name, tenant_names[tenant], block->id, &err) == FG_OK);
-        io = read_object(compactor->world, &compactor->owner, name, &items);
+        if (!block->nodes_only && n < FG_COUNT(ids) && draw(compactor->world, 3) > 0)
+            ids[n++] = block->id;
     }
-    if (io == IO_OK && n > 1)
-        io = make_block(compactor, tenant, 3, &items, &entry);
-    if (io == IO_OK && n > 1) {
-        task.change =
-            (struct fg_blocks_change){.add = &entry, .n_add = 1, .replace = ids, .n_replace = n};
-        compactor->world->replaces += carry(compactor, tenant, &task) == EDIT_DONE;
-    }
+    if (n > 1)
+        rewrite(compactor, tenant, &snapshot.blocks[0]->blocks, ids, n);
     fg_snapshot_done(&snapshot);
-    items_done(&items);
 }
 
 /* Merged nodes over some blocks, which stay. */
@@ -348,10 +364,10 @@ static void sweep_orphans(struct compactor *compactor)
 
 void compact_once(struct world *world)
 {
-    struct compactor compactor = begin(world);
+    struct compactor compactor = compactor_begin(world);
     uint32_t tenant = (uint32_t)draw(world, TENANTS);
 
-    switch (draw(world, 8)) {
+    switch (draw(world, 10)) {
     case 0:
     case 1:
     case 2:
@@ -370,19 +386,24 @@ void compact_once(struct world *world)
         sweep_blocks(&compactor, tenant);
         sweep_segments(&compactor);
         break;
-    default:
+    case 7:
         sweep_orphans(&compactor);
         break;
+    default:
+        end_deletions(&compactor, tenant);
+        break;
     }
-    end(&compactor);
+    compactor_end(&compactor);
 }
 
 void compact_all(struct world *world)
 {
-    struct compactor compactor = begin(world);
+    struct compactor compactor = compactor_begin(world);
 
-    for (uint32_t t = 0; t < TENANTS; t++)
+    for (uint32_t t = 0; t < TENANTS; t++) {
         cover(&compactor, t, true);
+        end_all_deletions(&compactor, t);
+    }
     fibers_sleep(world->fibers, 20 * FG_MINUTE_NS);
     retire(&compactor);
     fibers_sleep(world->fibers, 20 * FG_MINUTE_NS);
@@ -390,5 +411,5 @@ void compact_all(struct world *world)
         sweep_blocks(&compactor, t);
     sweep_segments(&compactor);
     sweep_orphans(&compactor);
-    end(&compactor);
+    compactor_end(&compactor);
 }

@@ -32,7 +32,7 @@ struct head {
     struct seat seat;
     bool up, ended;
     uint64_t life;
-    int64_t skew_ns, cut_off_until_ns;
+    int64_t skew_ns, cut_off_until_ns, without_bucket_until_ns;
 
     /* Durable. */
     struct stored *stored;
@@ -99,6 +99,17 @@ bool head_is_cut_off(const struct head *head)
 void head_cut_off(struct head *head, int64_t ns)
 {
     head->cut_off_until_ns = fibers_now_ns(head->world->fibers) + ns;
+    head->without_bucket_until_ns = head->cut_off_until_ns;
+}
+
+bool head_is_without_bucket(const struct head *head)
+{
+    return fibers_now_ns(head->world->fibers) < head->without_bucket_until_ns;
+}
+
+void head_without_bucket(struct head *head, int64_t ns)
+{
+    head->without_bucket_until_ns = fibers_now_ns(head->world->fibers) + ns;
 }
 
 struct segments_status head_status(const struct head *head)
@@ -273,7 +284,8 @@ void head_start(struct head *head)
     head->member = member_start(head, &head->seat);
     *clock = (struct clock_arg){head, head->life};
     fibers_spawn(head->world->fibers, 0, tick, clock);
-    repair_start(head);
+    if (head->world->shape.script == NULL)
+        repair_start(head);
 }
 
 static void clear_queue(struct head *head)

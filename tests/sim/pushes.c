@@ -51,6 +51,7 @@ static void push_copy(void *arg)
     if (--push->waiting > 0)
         return;
     world->refused_writes += push->stored < fg_ring_view_writes(push->view);
+    world->sent[push->profile].pushes--;
     fg_ring_view_unref(push->view);
     free(push);
 }
@@ -82,6 +83,7 @@ static void push_profile(struct world *world, uint32_t profile)
         world->refused_writes++;
         return;
     }
+    world->sent[profile].pushes++;
     push = fg_new(struct push);
     *push = (struct push){.world = world, .profile = profile, .view = view, .waiting = n};
     for (unsigned i = 0; i < n; i++) {
@@ -143,8 +145,10 @@ void push_agents(void *arg)
 
     while (!world->ending) {
         bool again = world->n_sent > 0 && draw(world, 5) == 0;
+        uint32_t profile = again ? old_profile(world) : new_profile(world);
 
-        push_profile(world, again ? old_profile(world) : new_profile(world));
+        if (!world->sent[profile].doomed)
+            push_profile(world, profile);
         fibers_sleep(world->fibers, (int64_t)draw(world, 8 * (uint64_t)FG_SECOND_NS));
     }
 }

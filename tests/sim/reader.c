@@ -1,4 +1,4 @@
-#include "tests/sim/world.h"
+#include "tests/sim/compactors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,10 @@ enum io read_contents(struct world *world, struct owner *owner, const struct fg_
 
 /* ---- a read ---- */
 
-static void check(struct world *world, uint32_t tenant, const bool *must, uint32_t n_must,
+/* Of a profile that was sent when the read began. */
+enum want { WANT_MAYBE, WANT_IT, WANT_NOT };
+
+static void check(struct world *world, uint32_t tenant, const enum want *wants, uint32_t n_wants,
                   const struct items *blocks, const struct items *heads, uint64_t generation)
 {
     uint32_t *times = fg_calloc((size_t)world->n_sent + 1, sizeof *times);
@@ -187,14 +190,21 @@ static void check(struct world *world, uint32_t tenant, const bool *must, uint32
     for (uint32_t i = 0; i < heads->n; i++)
         times[heads->items[i].profile]++;
     for (uint32_t i = 0; i < world->n_sent; i++) {
+        bool named = is_named(world, &world->sent[i].item);
+
         if (times[i] > 1)
             trace(world, "profile %u: in blocks %d, in heads %d", i,
                   items_has(blocks, &world->sent[i].item), items_has(heads, &world->sent[i].item));
-        if (times[i] > 1)
+        /* What was taken out of blocks and is sent again is new to a head, and an answer that began
+         * before may have both. */
+        if (times[i] > 1 && !named)
             found_fault(world, "read at generation %llu: profile %u %u times",
                         (unsigned long long)generation, i, times[i]);
-        if (i < n_must && must[i] && times[i] == 0)
+        if (i < n_wants && wants[i] == WANT_IT && times[i] == 0 && !named)
             found_fault(world, "read at generation %llu: profile %u is lost",
+                        (unsigned long long)generation, i);
+        if (i < n_wants && wants[i] == WANT_NOT && times[i] > 0)
+            found_fault(world, "read at generation %llu: profile %u is back",
                         (unsigned long long)generation, i);
         if (times[i] > 0 && world->sent[i].item.group.tenant != tenant)
             found_fault(world, "read: profile %u is another tenant's", i);
@@ -202,19 +212,20 @@ static void check(struct world *world, uint32_t tenant, const bool *must, uint32
     free(times);
 }
 
-/* Acknowledged by now, of the tenant. */
-static bool *what_must(const struct world *world, uint32_t tenant)
+/* What of the tenant is acknowledged by now, and not deleted; what is. */
+static enum want *find_wants(const struct world *world, uint32_t tenant)
 {
-    bool *must = fg_calloc((size_t)world->n_sent + 1, sizeof *must);
+    enum want *wants = fg_calloc((size_t)world->n_sent + 1, sizeof *wants);
 
     for (uint32_t i = 0; i < world->n_sent; i++)
-        must[i] = world->sent[i].acked && world->sent[i].item.group.tenant == tenant;
-    return must;
+        if (world->sent[i].acked && world->sent[i].item.group.tenant == tenant)
+            wants[i] = is_gone(world, i) ? WANT_NOT : WANT_IT;
+    return wants;
 }
 
 /* One try under a ring. IO_OK: blocks and heads are read, at *least. IO_MISSING: take a fresh
  * snapshot; IO_REFUSED: one of *least. */
-static enum io read_under(struct world *world, const struct fg_ring_view *view,
+static enum io read_parts(struct world *world, const struct fg_ring_view *view,
                           struct fg_snapshot *snapshot, uint32_t tenant, bool fresh,
                           uint64_t *least, struct items *blocks, struct items *heads)
 {
@@ -233,6 +244,20 @@ static enum io read_under(struct world *world, const struct fg_ring_view *view,
     if (got != HEAD_ANSWERED)
         return got == HEAD_STALE ? IO_REFUSED : IO_UNSURE;
     return blocks_first ? IO_OK : read_contents(world, &owner, snapshot, 0, blocks);
+}
+
+/* What the snapshot's tombstones name is left out, wherever it is. */
+static enum io read_under(struct world *world, const struct fg_ring_view *view,
+                          struct fg_snapshot *snapshot, uint32_t tenant, bool fresh,
+                          uint64_t *least, struct items *blocks, struct items *heads)
+{
+    enum io io = read_parts(world, view, snapshot, tenant, fresh, least, blocks, heads);
+
+    if (io == IO_OK) {
+        leave_out(&snapshot->blocks[0]->blocks, blocks, NULL);
+        leave_out(&snapshot->blocks[0]->blocks, heads, NULL);
+    }
+    return io;
 }
 
 /* The ring comes first: who has drained is not asked, and has it in the snapshot. (as-drained) */
@@ -254,8 +279,8 @@ static enum io try_read(struct world *world, struct fg_snapshot *snapshot, uint3
 
 bool read_and_check(struct world *world)
 {
-    uint32_t tenant = (uint32_t)draw(world, TENANTS), n_must = world->n_sent;
-    bool *must = what_must(world, tenant);
+    uint32_t tenant = (uint32_t)draw(world, TENANTS), n_wants = world->n_sent;
+    enum want *wants = find_wants(world, tenant);
     struct fg_snapshot snapshot;
     uint64_t least = 0;
     bool fresh = false, done = false;
@@ -268,12 +293,13 @@ bool read_and_check(struct world *world)
         done = io == IO_OK;
         fresh = io == IO_MISSING;
         if (done)
-            check(world, tenant, must, n_must, &blocks, &heads, fg_snapshot_generation(&snapshot));
+            check(world, tenant, wants, n_wants, &blocks, &heads,
+                  fg_snapshot_generation(&snapshot));
         items_done(&blocks);
         items_done(&heads);
     }
     fg_snapshot_done(&snapshot);
-    free(must);
+    free(wants);
     if (done)
         world->reads++;
     else

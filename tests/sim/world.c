@@ -167,7 +167,8 @@ static void check_end(struct world *world)
         items_done(&items);
     }
     for (uint32_t i = 0; i < world->n_sent; i++)
-        if (times[i] > 1 || (times[i] == 0 && world->sent[i].acked))
+        if (times[i] > 1 || (times[i] > 0 && world->sent[i].doomed) ||
+            (times[i] == 0 && world->sent[i].acked && !is_named(world, &world->sent[i].item)))
             found_fault(world, "at the end: profile %u %u times in blocks", i, times[i]);
     free(times);
 }
@@ -228,6 +229,13 @@ static void drain_all(struct world *world)
             drain_one(world, world->heads[i]);
 }
 
+void end_heads(struct world *world)
+{
+    for (uint32_t i = 0; i < world->n_heads; i++)
+        if (living(world, i) != NULL)
+            head_end(world->heads[i]);
+}
+
 /* The faults stop, everything is committed and compacted, and looked at. */
 static void finish(void *arg)
 {
@@ -244,9 +252,20 @@ static void finish(void *arg)
     if (!read_and_check(world))
         found_fault(world, "no read succeeds when the faults have stopped");
     check_end(world);
-    for (uint32_t i = 0; i < world->n_heads; i++)
-        if (living(world, i) != NULL)
-            head_end(world->heads[i]); /* their clocks stop */
+    end_heads(world);
+}
+
+static void start_actors(struct world *world)
+{
+    fibers_spawn(world->fibers, 0, push_agents, world);
+    fibers_spawn(world->fibers, 0, readers, world);
+    fibers_spawn(world->fibers, 0, compactor, world);
+    fibers_spawn(world->fibers, 0, compactor, world);
+    if (!world->shape.calm) {
+        fibers_spawn(world->fibers, 0, operator, world);
+        fibers_spawn(world->fibers, 0, delete_all_the_time, world);
+    }
+    fibers_spawn(world->fibers, 0, finish, world);
 }
 
 struct world *world_run(uint64_t seed, const struct shape *shape)
@@ -263,13 +282,10 @@ struct world *world_run(uint64_t seed, const struct shape *shape)
     world->reader_cache = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, shape->rules);
     for (uint32_t i = 0; i < shape->heads; i++)
         bear_head(world);
-    fibers_spawn(world->fibers, 0, push_agents, world);
-    fibers_spawn(world->fibers, 0, readers, world);
-    fibers_spawn(world->fibers, 0, compactor, world);
-    fibers_spawn(world->fibers, 0, compactor, world);
-    if (!shape->calm)
-        fibers_spawn(world->fibers, 0, operator, world);
-    fibers_spawn(world->fibers, 0, finish, world);
+    if (shape->script != NULL)
+        fibers_spawn(world->fibers, 0, shape->script, world);
+    else
+        start_actors(world);
     while (fibers_turn(world->fibers))
         if (world->fault[0] != '\0')
             world->ending = true; /* the rest runs out */

@@ -18,7 +18,7 @@
 #include "ingester/segments/segments.h"
 #include "tests/lib/fiber.h"
 
-enum { TENANTS = 2, SHARDS = 3, DISTRIBUTORS = 3, PROFILE_BYTES = 100 };
+enum { TENANTS = 2, SHARDS = 3, DISTRIBUTORS = 3, PROFILE_BYTES = 100, DELETIONS_MAX = 8 };
 
 extern const struct fg_slice tenant_names[TENANTS];
 
@@ -58,17 +58,31 @@ struct object {
 struct sent {
     struct item item;
     bool acked;
+    unsigned pushes; /* under way */
+    bool doomed;     /* a deletion names it that was asked for after it was acknowledged, when no
+                        push was under way; it is not sent again */
+    int64_t gone_mono_ns; /* since then that deletion is in a manifest; 0: it is not */
+};
+
+/* What somebody has deleted. */
+struct deletion {
+    uint32_t tenant;
+    char selector[16];
+    struct fg_blocks_tombstone tombstone; /* as it was asked for */
 };
 
 /* Rules of the ring that show here only, where heads really commit (common/ring/README.md); and of
  * replicas: readers compare sums of ids, not counts alone (sums-of-ids); what repair takes is
- * admitted, and looked for in blocks, as a push is (repair-is-a-push). */
+ * admitted, and looked for in blocks, as a push is (repair-is-a-push). And of deletions: they end
+ * when nobody holds anything of before (end-when-clean), asked twice (quiet-twice). */
 #define CLUSTER_RULES(X)                                                                           \
     X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
     X(COMMIT_FIRST, "commit-first")                                                                \
     X(AS_DRAINED, "as-drained")                                                                    \
     X(SUMS_OF_IDS, "sums-of-ids")                                                                  \
-    X(REPAIR_IS_A_PUSH, "repair-is-a-push")
+    X(REPAIR_IS_A_PUSH, "repair-is-a-push")                                                        \
+    X(END_WHEN_CLEAN, "end-when-clean")                                                            \
+    X(QUIET_TWICE, "quiet-twice")
 
 enum cluster_rule {
 #define X(name, text) CLUSTER_RULE_##name,
@@ -83,8 +97,11 @@ struct shape {
     unsigned rules;            /* enum fg_rule */
     unsigned cluster_rules;    /* bits of enum cluster_rule */
     int64_t length_ns;
-    bool calm;  /* no faults, no operator, right clocks */
-    bool trace; /* what happens, on the standard output */
+    bool calm;                   /* no faults, no operator, right clocks */
+    bool trace;                  /* what happens, on the standard output */
+    void (*script)(void *world); /* a fiber that does all there is to do but for what heads do by
+                                    themselves, of which repair is left to it, too; NULL: everybody
+                                    acts by chance */
 };
 
 struct world {
@@ -105,6 +122,9 @@ struct world {
     struct sent *sent;
     uint32_t n_sent, cap_sent;
 
+    struct deletion deletions[DELETIONS_MAX]; /* all that were asked for */
+    uint32_t n_deletions;
+
     struct head **heads; /* all that ever were */
     uint32_t n_heads, cap_heads;
     struct head *destroyed;    /* its disk is, and the ring may not know it yet; or NULL */
@@ -118,6 +138,7 @@ struct world {
     uint32_t built, compared;   /* profiles in uploads; rounds that another head committed */
     uint32_t differed, fetched; /* groups of replicas, for readers; profiles by their ids */
     uint32_t passes, repaired;  /* of repair, to their ends; profiles */
+    uint32_t undone;            /* deletions that ended */
 };
 
 #define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)
@@ -226,6 +247,8 @@ const struct seat *head_seat(const struct head *head);
 struct member *head_member(const struct head *head); /* while it is up */
 void head_cut_off(struct head *head, int64_t ns);
 bool head_is_cut_off(const struct head *head);
+void head_without_bucket(struct head *head, int64_t ns); /* others reach it, and it them */
+bool head_is_without_bucket(const struct head *head);    /* or cut off */
 struct segments_status head_status(const struct head *head);
 void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS]);
 
@@ -289,10 +312,25 @@ void operate(struct world *world); /* something, by chance */
 void compact_once(struct world *world); /* something, by chance */
 void compact_all(struct world *world);  /* everything there is, in order */
 
+/* ---- deletions (deletions.c) ---- */
+
+void delete_all_the_time(void *arg); /* a fiber; arg: the world */
+
+/* A script for two heads: one takes from the other what was deleted, after it said that it is
+ * clean, and before the other one is (quiet-twice). */
+void copy_after_answer(void *arg);
+
+/* By any deletion that was asked for: so it may be missing. */
+bool is_named(const struct world *world, const struct item *item);
+
+/* A read that begins now must not find it. */
+bool is_gone(const struct world *world, uint32_t profile);
+
 /* ---- the whole (world.c) ---- */
 
 /* Runs it; world->fault says how it went. Destroyed by the caller. */
 struct world *world_run(uint64_t seed, const struct shape *shape);
 void world_destroy(struct world *world);
+void end_heads(struct world *world); /* their clocks stop: the end of a script */
 
 #endif
