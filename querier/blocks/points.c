@@ -1,10 +1,20 @@
-/* POINTS: totals over time, from the rows of IDX; samples are not touched. */
+/*
+ * POINTS: totals over time, from the rows of IDX; samples are not touched. Each page is a task of
+ * the question's crew: it gives totals by match. Which label set a match is in is found afterwards,
+ * on the question's thread, and only of those that have a total.
+ */
 #include "querier/blocks/fetch.h"
 
 /* What one label set got in one step. */
 struct total {
-    uint32_t set;
+    uint32_t set; /* in a page's: the match */
     uint64_t step, sum, count;
+};
+
+/* In the order they were met; sorted and summed when there is no more room, and at the end. */
+struct totals_list {
+    struct total *items;
+    size_t count, cap, max;
 };
 
 struct totals {
@@ -15,10 +25,7 @@ struct totals {
     uint64_t last_step;
     struct label_sets sets; /* distinct values of group_by */
     uint32_t **match_sets;  /* [part of the batch][match]: 1 + its set; 0: not known yet */
-
-    /* In the order they were met; sorted and summed when there is no more room, and at the end. */
-    struct total *items;
-    size_t count, cap, max;
+    struct totals_list all;
 };
 
 /* ---- sets ---- */
@@ -73,43 +80,43 @@ static int total_order(const void *left, const void *right)
 }
 
 /* Sorts, and joins totals of one place. */
-static void settle(struct totals *totals)
+static void settle(struct totals_list *list)
 {
     size_t kept = 0;
 
-    if (totals->count == 0)
+    if (list->count == 0)
         return;
-    qsort(totals->items, totals->count, sizeof *totals->items, total_order);
-    for (size_t i = 1; i < totals->count; i++) {
-        struct total *last = &totals->items[kept];
+    qsort(list->items, list->count, sizeof *list->items, total_order);
+    for (size_t i = 1; i < list->count; i++) {
+        struct total *last = &list->items[kept];
 
-        if (total_order(last, &totals->items[i]) == 0) {
-            last->sum += totals->items[i].sum;
-            last->count += totals->items[i].count;
+        if (total_order(last, &list->items[i]) == 0) {
+            last->sum += list->items[i].sum;
+            last->count += list->items[i].count;
         } else {
-            totals->items[++kept] = totals->items[i];
+            list->items[++kept] = list->items[i];
         }
     }
-    totals->count = kept + 1;
+    list->count = kept + 1;
 }
 
-static enum fg_code make_room(struct totals *totals, struct fg_err *err)
+static enum fg_code make_room(struct totals_list *list, struct fg_err *err)
 {
-    if (totals->count < totals->cap)
+    if (list->count < list->cap)
         return FG_OK;
-    settle(totals); /* many series fall on few points: often that is room enough */
-    if (totals->count <= totals->cap / 2 && totals->cap > 0)
+    settle(list); /* many series fall on few points: often that is room enough */
+    if (list->count <= list->cap / 2 && list->cap > 0)
         return FG_OK;
-    if (totals->cap * 2 > totals->max)
-        return fg_fail(err, FG_E_LIMIT, "query gives more than %zu points", totals->max / 2);
-    totals->cap = FG_MAX(1024, totals->cap * 2);
-    totals->items = fg_realloc(totals->items, totals->cap * sizeof *totals->items);
+    if (list->cap * 2 > list->max)
+        return fg_fail(err, FG_E_LIMIT, "query gives more than %zu points", list->max / 2);
+    list->cap = FG_MAX(1024, list->cap * 2);
+    list->items = fg_realloc(list->items, list->cap * sizeof *list->items);
     return FG_OK;
 }
 
-static enum fg_code add_total(struct totals *totals, struct total total, struct fg_err *err)
+static enum fg_code add_total(struct totals_list *list, struct total total, struct fg_err *err)
 {
-    struct total *last = totals->count == 0 ? NULL : &totals->items[totals->count - 1];
+    struct total *last = list->count == 0 ? NULL : &list->items[list->count - 1];
 
     /* A series' profiles come in the order of time. */
     if (last != NULL && total_order(last, &total) == 0) {
@@ -117,19 +124,28 @@ static enum fg_code add_total(struct totals *totals, struct total total, struct 
         last->count += total.count;
         return FG_OK;
     }
-    if (make_room(totals, err) != FG_OK)
+    if (make_room(list, err) != FG_OK)
         return err->code;
-    fg_assert(totals->items != NULL);
-    totals->items[totals->count++] = total;
+    fg_assert(list->items != NULL);
+    list->items[list->count++] = total;
     return FG_OK;
 }
 
-/* ---- rows ---- */
+/* ---- pages ---- */
 
-static enum fg_code take_row(struct totals *totals, const struct part *part,
-                             const struct span *span, const struct fg_block_rows *rows,
-                             uint32_t row, struct fg_err *err)
+struct page_task {
+    struct fg_task task;
+    struct totals *totals;
+    const struct fetch_item *item;
+    struct fg_cache_entry *entry;
+    struct totals_list found;
+    uint64_t profiles;
+};
+
+static enum fg_code take_row(struct page_task *page, const struct span *span,
+                             const struct fg_block_rows *rows, uint32_t row, struct fg_err *err)
 {
+    const struct totals *totals = page->totals;
     struct total total = {
         .step = fg_time_grid(totals->start_ns, totals->step_ns, rows->times_ns[row]), .count = 1};
 
@@ -138,23 +154,23 @@ static enum fg_code take_row(struct totals *totals, const struct part *part,
                        rows->series[row], span->series);
     if (rows->times_ns[row] < span->times.start_ns || rows->times_ns[row] > span->times.end_ns)
         return FG_OK;
-    totals->reader.question->profiles++;
+    page->profiles++;
     if (total.step > totals->last_step)
         return FG_OK;
     for (uint32_t i = span->first_match; i < span->first_match + span->n_matches; i++) {
-        total.sum = rows->totals[row][part->matches[i].type];
-        if (total.sum == 0) /* of this type there is no profile then */
-            continue;
-        if (set_of(totals, part, i, &total.set, err) != FG_OK ||
-            add_total(totals, total, err) != FG_OK)
+        total.sum = rows->totals[row][page->item->part->matches[i].type];
+        total.set = i;
+        if (total.sum != 0 && /* of this type there is no profile then */
+            add_total(&page->found, total, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-static enum fg_code take_rows(struct totals *totals, const struct part *part,
-                              const struct fg_block_rows *rows, struct fg_err *err)
+static enum fg_code take_rows(struct page_task *page, const struct fg_block_rows *rows,
+                              struct fg_err *err)
 {
+    const struct part *part = page->item->part;
     uint32_t end;
 
     for (uint32_t i = rows_spans(part, rows->first, rows->count, &end); i < end; i++) {
@@ -163,25 +179,67 @@ static enum fg_code take_rows(struct totals *totals, const struct part *part,
         uint32_t to = FG_MIN(span->first + span->count, rows->first + rows->count);
 
         for (uint32_t row = from; row < to; row++)
-            if (take_row(totals, part, span, rows, row - rows->first, err) != FG_OK)
+            if (take_row(page, span, rows, row - rows->first, err) != FG_OK)
                 return err->code;
     }
     return FG_OK;
 }
 
+static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
+{
+    struct page_task *page = fg_container(task, struct page_task, task);
+    const struct reader *reader = &page->totals->reader;
+    fg_auto(fg_arena) *arena = fg_arena_create(reader->blocks->memory_max_bytes);
+    struct fg_block_rows rows;
+
+    if (question_check(reader->question, err) != FG_OK)
+        return err->code;
+    if (fg_block_totals_parse(page->item->part->index, page->item->number, page_of(page->entry),
+                              arena, &rows, err) != FG_OK ||
+        take_rows(page, &rows, err) != FG_OK)
+        return fetch_wrap(page->item, err);
+    return FG_OK;
+}
+
+static enum fg_code take_found(const struct page_task *page, struct fg_err *err)
+{
+    struct totals *totals = page->totals;
+
+    totals->reader.question->profiles += page->profiles;
+    for (size_t i = 0; i < page->found.count; i++) {
+        struct total total = page->found.items[i];
+
+        if (set_of(totals, page->item->part, total.set, &total.set, err) != FG_OK ||
+            add_total(&totals->all, total, err) != FG_OK)
+            return fetch_wrap(page->item, err);
+    }
+    return FG_OK;
+}
+
+static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
+{
+    struct page_task *page = fg_container(task, struct page_task, task);
+    enum fg_code code = ran ? take_found(page, err) : FG_OK;
+
+    fg_cache_unref(page->entry);
+    free(page->found.items);
+    free(page);
+    return code;
+}
+
 static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_err *err)
 {
     struct totals *totals = arg;
-    struct fg_arena *arena = totals->reader.arena;
-    struct fg_arena_mark mark = fg_arena_mark(arena);
-    struct fg_block_rows rows;
-    enum fg_code code = fg_block_totals_parse(item->part->index, item->number, page_of(item->entry),
-                                              arena, &rows, err);
+    struct page_task *page = fg_new(struct page_task);
 
-    if (code == FG_OK)
-        code = take_rows(totals, item->part, &rows, err);
-    fg_arena_release(arena, mark);
-    return code;
+    (void)err;
+    *page = (struct page_task){.task = {.run = run_page, .end = end_page},
+                               .totals = totals,
+                               .item = item,
+                               .entry = fg_cache_ref(item->entry),
+                               .found = {.max = totals->all.max}};
+    fg_crew_put(totals->reader.question->snapshot->crew, &page->task);
+    return FG_OK;
 }
 
 static enum fg_code read_batch(struct totals *totals, struct fg_err *err)
@@ -212,19 +270,19 @@ static enum fg_code give(struct totals *totals, struct points_list *into, struct
     struct fg_arena *arena = totals->reader.question->arena;
     size_t end;
 
-    settle(totals);
-    for (size_t at = 0; at < totals->count; at = end) {
-        struct points points = {.labels = totals->sets.items[totals->items[at].set]};
+    settle(&totals->all);
+    for (size_t at = 0; at < totals->all.count; at = end) {
+        const struct total *items = totals->all.items;
+        struct points points = {.labels = totals->sets.items[items[at].set]};
 
-        for (end = at; end < totals->count && totals->items[end].set == totals->items[at].set;)
+        for (end = at; end < totals->all.count && items[end].set == items[at].set;)
             end++;
         points.items = fg_arena_new(arena, struct point, end - at);
         if (points.items == NULL)
             return blocks_too_large(err);
         for (size_t i = at; i < end; i++)
-            points.items[points.n++] = (struct point){.k = (int64_t)totals->items[i].step,
-                                                      .sum = (int64_t)totals->items[i].sum,
-                                                      .count = totals->items[i].count};
+            points.items[points.n++] = (struct point){
+                .k = (int64_t)items[i].step, .sum = (int64_t)items[i].sum, .count = items[i].count};
         if (points_list_add(into, &points, arena, err) != FG_OK)
             return err->code;
     }
@@ -256,7 +314,7 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
     if (label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err) != FG_OK)
         return err->code;
     total.set = (uint32_t)at;
-    return add_total(totals, total, err);
+    return add_total(&totals->all, total, err);
 }
 
 static enum fg_code read_alone(struct totals *totals, struct fg_err *err)
@@ -287,7 +345,7 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
     totals.step_ns = step_ns;
     totals.last_step =
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
-    totals.max = question->querier->blocks->memory_max_bytes / sizeof *totals.items;
+    totals.all.max = question->querier->blocks->memory_max_bytes / sizeof *totals.all.items;
     label_sets_init(&totals.sets);
     code = reader_open(&totals.reader, question, selection, selection->type_text,
                        points_from_ns(selection, step_ns), selection->end_ns, OBJECTS_PROFILES,
@@ -300,6 +358,6 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
         code = give(&totals, into, err);
     reader_close(&totals.reader);
     label_sets_done(&totals.sets);
-    free(totals.items);
+    free(totals.all.items);
     return code;
 }

@@ -1460,36 +1460,78 @@ static void help_with(struct fixture *f, unsigned threads)
 /* Nothing of a question is left when it has ended, so workers may be exchanged between two. */
 static const unsigned helpers[] = {0, 1, 3};
 
-/* Of a tree all of its bytes, of a picture what is drawn: the order of its nodes is not. */
+/* What is drawn: the order of the sum's nodes is not. */
+static void write_picture(const struct ask *ask, struct fg_buf *out)
+{
+    static const struct stacks all;
+    struct question *question = ask->question;
+    struct fg_tree tree;
+    struct fg_err err;
+
+    fg_tree_init(&tree);
+    must(plan_picture(question, &ask->selection, &all, 30, true, &tree, &err), &err);
+    fg_flame_write_tree(&tree, 30, out);
+    fg_buf_printf(out, "%d %llu", question->inexact, (unsigned long long)question->bound);
+    fg_tree_done(&tree);
+}
+
+static void write_tree(struct fixture *f, const struct ask *ask, struct fg_buf *out)
+{
+    struct stacks stacks;
+    struct fg_tree tree;
+    struct fg_err err;
+
+    draw_stacks(f, &stacks, ask->question->arena);
+    fg_tree_init(&tree);
+    must(plan_tree(ask->question, &ask->selection, &stacks, draw(f, 2) == 0, &tree, &err), &err);
+    fg_tree_encode(&tree, out);
+    fg_tree_done(&tree);
+}
+
+/* In the order of answers. */
+static void write_points(const struct ask *ask, struct fg_buf *out)
+{
+    static char pod[] = "pod";
+    char *group_by[] = {pod};
+    struct points *series;
+    struct fg_err err;
+    size_t n;
+
+    must(plan_points(ask->question, &ask->selection, FG_MINUTE_NS, group_by, 1, &series, &n, &err),
+         &err);
+    points_order(series, &n, 0);
+    for (size_t i = 0; i < n; i++) {
+        fg_labels_encode(&series[i].labels, out);
+        for (size_t k = 0; k < series[i].n; k++)
+            fg_buf_printf(out, " %lld: %lld, %llu", (long long)series[i].items[k].k,
+                          (long long)series[i].items[k].sum,
+                          (unsigned long long)series[i].items[k].count);
+    }
+}
+
 static char *answer_bytes(struct fixture *f, struct fg_arena *arena)
 {
-    struct stacks stacks = {0};
-    bool picture = draw(f, 2) == 0, names_only = draw(f, 2) == 0;
-    struct fg_tree tree;
     struct fg_buf out;
-    struct fg_err err;
     struct ask ask;
     char *text;
 
     fg_buf_init(&out, SIZE_MAX);
-    fg_tree_init(&tree);
     ask_begin(f, &ask);
-    if (!picture)
-        draw_stacks(f, &stacks, ask.question->arena);
-    if (picture) {
-        must(plan_picture(ask.question, &ask.selection, &stacks, 30, true, &tree, &err), &err);
-        fg_flame_write_tree(&tree, 30, &out);
-        fg_buf_printf(&out, "%d %llu", ask.question->inexact,
-                      (unsigned long long)ask.question->bound);
-    } else {
-        must(plan_tree(ask.question, &ask.selection, &stacks, names_only, &tree, &err), &err);
-        fg_tree_encode(&tree, &out);
+    switch (draw(f, 3)) {
+    case 0:
+        write_picture(&ask, &out);
+        break;
+    case 1:
+        write_tree(f, &ask, &out);
+        break;
+    default:
+        write_points(&ask, &out);
+        break;
     }
     fg_buf_printf(&out, " of %llu", (unsigned long long)ask.question->profiles);
     text = fg_arena_printf(arena, "%zu bytes, %016llx", out.len,
                            (unsigned long long)fg_hash64(fg_buf_slice(&out)));
     ask_end(&ask);
-    fg_tree_done(&tree);
     fg_buf_done(&out);
     return text;
 }
