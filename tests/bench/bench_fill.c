@@ -3,14 +3,15 @@
  * compactor leave it: a segment of each ten minutes, committed a minute after their end, and after
  * each of them a round of the compactor, all by a clock that jumps from one to the next.
  *
- *     bench_fill [--days 30] [--instances 20] [--sparse 10] [--end UNIX] [--memory 1024]
- *                [--segments DIR] FOLDER FILE...
+ *     bench_fill [--days 30] [--instances 20] [--sparse 10] [--dense 26] [--end UNIX]
+ *                [--memory 1024] [--segments DIR] FOLDER FILE...
  *
  * FILEs are pprofs. The bucket is FOLDER/bucket. Profiles end at --end, by default at the last half
  * hour before now, so that the last hour is still segments; each instance has one every 10 s, or
- * with --sparse one in so many seconds, but for the last 26 hours and two hours before and after
- * the first day's end, where questions of 30 days begin. Every seventh day all instances change to
- * another version. --memory is the compactor's, in MiB; a server of 1 GiB gives it 256.
+ * with --sparse one in so many seconds, but for the last 26 hours, or as many as --dense says, and
+ * two hours before and after the first day's end, where questions of 30 days begin. Every seventh
+ * day all instances change to another version. --memory is the compactor's, in MiB; a server of 1
+ * GiB gives it 256.
  * --segments keeps all segments in DIR, too, and takes those that are there: another compactor can
  * have the same ones, in half the time.
  *
@@ -58,7 +59,7 @@ struct clock {
 
 struct fill {
     uint32_t days, instances;
-    int64_t sparse_ns, start_ns, end_ns;
+    int64_t sparse_ns, dense_ns, start_ns, end_ns;
     uint64_t memory_bytes;
     char *folder;
     char *segments; /* folder to keep them in; NULL: none */
@@ -256,7 +257,7 @@ static bool is_sparse(const struct fill *fill, int64_t from_ns)
     int64_t after_first_ns = from_ns - (fill->start_ns + DAY_NS);
 
     return (after_first_ns < -2 * FG_HOUR_NS || after_first_ns >= 2 * FG_HOUR_NS) &&
-           from_ns < fill->end_ns - 26 * FG_HOUR_NS;
+           from_ns < fill->end_ns - fill->dense_ns;
 }
 
 static void prepare_stream(struct fill *fill, uint32_t window)
@@ -442,19 +443,18 @@ static void describe(struct fill *fill)
 static int usage(void)
 {
     (void)fprintf(stderr, "usage: bench_fill [--days N] [--instances N] [--sparse SECONDS] "
-                          "[--end UNIX] [--memory MIB] [--segments DIR] FOLDER FILE...\n");
+                          "[--dense HOURS] [--end UNIX] [--memory MIB] [--segments DIR] "
+                          "FOLDER FILE...\n");
     return 2;
 }
 
 static bool parse(struct fill *fill, int argc, char **argv)
 {
-    static const struct option options[] = {{"days", required_argument, NULL, 'd'},
-                                            {"instances", required_argument, NULL, 'i'},
-                                            {"sparse", required_argument, NULL, 's'},
-                                            {"end", required_argument, NULL, 'e'},
-                                            {"memory", required_argument, NULL, 'm'},
-                                            {"segments", required_argument, NULL, 'k'},
-                                            {0}};
+    static const struct option options[] = {
+        {"days", required_argument, NULL, 'd'},     {"instances", required_argument, NULL, 'i'},
+        {"sparse", required_argument, NULL, 's'},   {"dense", required_argument, NULL, 'D'},
+        {"end", required_argument, NULL, 'e'},      {"memory", required_argument, NULL, 'm'},
+        {"segments", required_argument, NULL, 'k'}, {0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -467,6 +467,7 @@ static bool parse(struct fill *fill, int argc, char **argv)
         fill->days = option == 'd' ? (uint32_t)value : fill->days;
         fill->instances = option == 'i' ? (uint32_t)value : fill->instances;
         fill->sparse_ns = option == 's' ? value * FG_SECOND_NS : fill->sparse_ns;
+        fill->dense_ns = option == 'D' ? value * FG_HOUR_NS : fill->dense_ns;
         fill->end_ns = option == 'e' ? value * FG_SECOND_NS : fill->end_ns;
         fill->memory_bytes = option == 'm' ? (uint64_t)value << 20 : fill->memory_bytes;
     }
@@ -480,6 +481,7 @@ int main(int argc, char **argv)
     struct fill fill = {.days = 30,
                         .instances = 20,
                         .sparse_ns = STREAM_INTERVAL_NS,
+                        .dense_ns = 26 * FG_HOUR_NS,
                         .memory_bytes = UINT64_C(1) << 30,
                         .end_ns = half_ns - half_ns % FG_HOUR_NS + FG_HOUR_NS / 2};
     char path[PATH_BYTES];
