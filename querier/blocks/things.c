@@ -375,8 +375,9 @@ enum fg_code fetch_add_pages(struct fetch_list *list, struct fg_arena *arena, st
 {
     const struct fg_block_pages *pages = &part->index->pages[kind];
 
+    /* A page of no bytes, of profiles without spans, has nothing to ask for. */
     for (uint32_t i = 0; i < pages->count; i++)
-        if (marks[i] &&
+        if (marks[i] && (pages->pages[i].bytes > 0 || kind != FG_BLOCK_EXM) &&
             fetch_add(list, arena,
                       &(struct fetch_item){.thing = &thing_page,
                                            .object = part->object,
