@@ -75,19 +75,28 @@ static enum fg_code look_at_page(struct looking *looking, uint32_t number, uint3
     return code;
 }
 
+/* Has the page any of the series? */
+static bool has_any(const struct fg_block_index *index, const struct fg_block_page *page,
+                    uint32_t series)
+{
+    for (uint32_t r = fg_block_run_of(index, page->first);
+         r < index->n_runs && index->runs[r].first < page->first + page->items; r++)
+        if (index->runs[r].series == series)
+            return true;
+    return false;
+}
+
 /* Some of its profiles are in the time, or none: only rows can tell. */
 static enum fg_code look_at_rows(struct looking *looking, uint32_t series, bool *ret_names,
                                  struct fg_err *err)
 {
-    const struct fg_block_series_row *row = &looking->index.series[series];
     const struct fg_block_pages *pages = &looking->index.pages[FG_BLOCK_IDX];
 
     *ret_names = false;
     for (uint32_t i = 0; i < pages->count && !*ret_names; i++)
-        if (pages->pages[i].first < row->first_profile + row->n_profiles &&
-            pages->pages[i].first + pages->pages[i].items > row->first_profile &&
-            fg_deletion_meets(looking->deletion, pages->pages[i].t_min_ns,
+        if (fg_deletion_meets(looking->deletion, pages->pages[i].t_min_ns,
                               pages->pages[i].t_max_ns) &&
+            has_any(&looking->index, &pages->pages[i], series) &&
             look_at_page(looking, i, series, ret_names, err) != FG_OK)
             return err->code;
     return FG_OK;

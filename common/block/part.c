@@ -8,7 +8,8 @@ enum {
     ROW_MIN_BYTES = 1 + 1 + 4 + 1,
     LABEL_MIN_BYTES = 2,  /* a name's or value's length and one byte */
     SCHEMA_MIN_BYTES = 5, /* four empty texts, one type */
-    SERIES_MIN_BYTES = 6,
+    SERIES_MIN_BYTES = 5,
+    RUN_MIN_BYTES = 2,
 };
 
 /* ---- the page table ---- */
@@ -275,8 +276,7 @@ static enum fg_code parse_row(struct fg_cur *cur, struct fg_arena *arena,
                               struct fg_err *err)
 {
     const struct fg_block_series_row *before = index->n_series == 0 ? NULL : row - 1;
-    uint32_t first = before == NULL ? 0 : before->first_profile + before->n_profiles;
-    uint64_t schema = fg_cur_varint(cur), n_profiles;
+    uint64_t schema = fg_cur_varint(cur);
 
     if (cur->bad || schema >= index->n_schemas)
         return fg_fail(err, FG_E_CORRUPT, "schema");
@@ -284,15 +284,11 @@ static enum fg_code parse_row(struct fg_cur *cur, struct fg_arena *arena,
     if (parse_series_labels(cur, arena, index, row, err) != FG_OK)
         return err->code;
     row->seen = fg_cur_varint(cur);
-    n_profiles = fg_cur_varint(cur);
     row->t_min_ns = fg_value_add(before == NULL ? 0 : before->t_min_ns, fg_cur_zigzag(cur));
     row->t_max_ns = fg_value_add(row->t_min_ns, (int64_t)fg_cur_varint(cur));
-    if (cur->bad || n_profiles == 0 || n_profiles > index->part->n_profiles - first ||
-        row->t_max_ns < row->t_min_ns ||
+    if (cur->bad || row->t_max_ns < row->t_min_ns ||
         (row->schema->n_types < 64 && row->seen >> row->schema->n_types != 0))
-        return fg_fail(err, FG_E_CORRUPT, "profiles, times or types");
-    row->first_profile = first;
-    row->n_profiles = (uint32_t)n_profiles;
+        return fg_fail(err, FG_E_CORRUPT, "times or types");
     return FG_OK;
 }
 
@@ -308,7 +304,6 @@ static enum fg_code parse_rows(struct fg_cur *cur, struct fg_arena *arena,
                                struct fg_block_index *index, struct fg_err *err)
 {
     uint64_t count = fg_cur_count(cur, SERIES_MIN_BYTES);
-    uint32_t profiles = 0;
 
     if (cur->bad || count != index->part->n_series)
         return fg_fail(err, FG_E_CORRUPT, "SER: number of series");
@@ -322,12 +317,133 @@ static enum fg_code parse_rows(struct fg_cur *cur, struct fg_arena *arena,
             return fg_wrap(err, "SER: series %u", i);
         if (i > 0 && series_cmp(row - 1, &row->labels, row->schema) >= 0)
             return fg_fail(err, FG_E_CORRUPT, "SER: series %u is out of order", i);
-        profiles += row->n_profiles;
         index->n_series++;
     }
-    if (!fg_cur_end(cur) || profiles != index->part->n_profiles)
+    return FG_OK;
+}
+
+/* ---- stripes ---- */
+
+/* A stripe on its way: its profiles, and their times. */
+struct stripe {
+    uint32_t first, end;
+    int64_t t_min_ns, t_max_ns;
+};
+
+/* Pages do not go beyond the stripe, and say when it is. */
+static bool take_times(const struct fg_block_pages *pages, uint32_t *page, struct stripe *stripe)
+{
+    uint32_t from = *page;
+
+    for (; *page < pages->count && pages->pages[*page].first < stripe->end; ++*page) {
+        const struct fg_block_page *here = &pages->pages[*page];
+
+        stripe->t_min_ns =
+            *page == from ? here->t_min_ns : FG_MIN(stripe->t_min_ns, here->t_min_ns);
+        stripe->t_max_ns =
+            *page == from ? here->t_max_ns : FG_MAX(stripe->t_max_ns, here->t_max_ns);
+    }
+    return *page > from &&
+           pages->pages[*page - 1].first + pages->pages[*page - 1].items == stripe->end;
+}
+
+/* Runs [index->n_runs, + count) of a stripe, of ascending series; their profiles follow on those of
+ * the stripe before. */
+static bool get_runs(struct fg_cur *cur, struct fg_block_index *index, uint64_t count,
+                     struct stripe *stripe)
+{
+    uint64_t series = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t step = fg_cur_varint(cur), profiles = fg_cur_varint(cur);
+
+        if (cur->bad || step >= index->n_series - series || profiles == 0 ||
+            profiles > index->part->n_profiles - stripe->end)
+            return false;
+        series += step;
+        index->runs[index->n_runs++] = (struct fg_block_run){
+            .series = (uint32_t)series, .first = stripe->end, .count = (uint32_t)profiles};
+        stripe->end += (uint32_t)profiles;
+        index->series[series].n_runs++;
+        index->series[series].n_profiles += (uint32_t)profiles;
+        series++;
+    }
+    return true;
+}
+
+/* Within the times of the stripe and of its series. */
+static bool bound_run(const struct fg_block_index *index, const struct stripe *stripe,
+                      struct fg_block_run *run)
+{
+    const struct fg_block_series_row *series = &index->series[run->series];
+
+    run->t_min_ns = FG_MAX(stripe->t_min_ns, series->t_min_ns);
+    run->t_max_ns = FG_MIN(stripe->t_max_ns, series->t_max_ns);
+    return run->t_min_ns <= run->t_max_ns;
+}
+
+static enum fg_code parse_stripes(struct fg_cur *cur, struct fg_block_index *index,
+                                  uint64_t n_stripes, uint64_t n_runs, struct fg_err *err)
+{
+    struct stripe stripe = {0, 0, 0, 0};
+    uint32_t idx = 0, smp = 0;
+
+    for (uint64_t i = 0; i < n_stripes; i++) {
+        int64_t before_ns = stripe.t_max_ns;
+        uint64_t count = fg_cur_varint(cur);
+        uint32_t run = index->n_runs;
+        struct stripe of_samples;
+
+        stripe.first = stripe.end;
+        if (cur->bad || count == 0 || count > n_runs - run || !get_runs(cur, index, count, &stripe))
+            return fg_fail(err, FG_E_CORRUPT, "SER: series of stripe %llu", (unsigned long long)i);
+        of_samples = stripe;
+        if (!take_times(&index->pages[FG_BLOCK_IDX], &idx, &stripe) ||
+            !take_times(&index->pages[FG_BLOCK_SMP], &smp, &of_samples) ||
+            (i > 0 && stripe.t_min_ns <= before_ns))
+            return fg_fail(err, FG_E_CORRUPT, "SER: pages or times of stripe %llu",
+                           (unsigned long long)i);
+        for (; run < index->n_runs; run++)
+            if (!bound_run(index, &stripe, &index->runs[run]))
+                return fg_fail(err, FG_E_CORRUPT, "SER: times of series %u",
+                               index->runs[run].series);
+    }
+    if (!fg_cur_end(cur) || index->n_runs != n_runs || stripe.end != index->part->n_profiles)
         return fg_fail(err, FG_E_CORRUPT, "SER: bytes left over, or profiles nobody has");
     return FG_OK;
+}
+
+/* Which runs a series has; how many is counted already. */
+static enum fg_code fill_runs(struct fg_arena *arena, struct fg_block_index *index,
+                              struct fg_err *err)
+{
+    uint32_t *runs = fg_arena_new(arena, uint32_t, index->n_runs);
+    uint32_t **next = fg_arena_new(arena, uint32_t *, index->n_series);
+
+    if (runs == NULL || next == NULL)
+        return fg_block_no_room(err, "series");
+    for (uint32_t s = 0; s < index->n_series; s++) {
+        if (index->series[s].n_runs == 0)
+            return fg_fail(err, FG_E_CORRUPT, "SER: series %u has no profiles", s);
+        index->series[s].runs = next[s] = runs;
+        runs += index->series[s].n_runs;
+    }
+    for (uint32_t r = 0; r < index->n_runs; r++)
+        *next[index->runs[r].series]++ = r;
+    return FG_OK;
+}
+
+static enum fg_code parse_runs(struct fg_cur *cur, struct fg_arena *arena,
+                               struct fg_block_index *index, struct fg_err *err)
+{
+    uint64_t n_stripes = fg_cur_varint(cur), n_runs = fg_cur_count(cur, RUN_MIN_BYTES);
+
+    index->runs = fg_arena_new(arena, struct fg_block_run, n_runs);
+    if (index->runs == NULL)
+        return fg_block_no_room(err, "series");
+    if (parse_stripes(cur, index, n_stripes, n_runs, err) != FG_OK)
+        return err->code;
+    return fill_runs(arena, index, err);
 }
 
 /* Which series have each label; how many is counted already. */
@@ -363,7 +479,8 @@ static enum fg_code parse_series(struct fg_slice raw, struct fg_arena *arena,
 
     if (parse_schemas(&cur, arena, index, err) != FG_OK)
         return fg_wrap(err, "SER");
-    if (parse_rows(&cur, arena, index, err) != FG_OK)
+    if (parse_rows(&cur, arena, index, err) != FG_OK ||
+        parse_runs(&cur, arena, index, err) != FG_OK)
         return err->code;
     return fill_postings(arena, index, err);
 }
@@ -459,15 +576,15 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
 
 /* ---- looking things up ---- */
 
-uint32_t fg_block_series_of(const struct fg_block_index *index, uint32_t profile)
+uint32_t fg_block_run_of(const struct fg_block_index *index, uint32_t profile)
 {
-    uint32_t from = 0, to = index->n_series;
+    uint32_t from = 0, to = index->n_runs;
 
     fg_assert(profile < index->part->n_profiles);
     while (to - from > 1) {
         uint32_t mid = from + (to - from) / 2;
 
-        if (index->series[mid].first_profile <= profile)
+        if (index->runs[mid].first <= profile)
             from = mid;
         else
             to = mid;

@@ -26,20 +26,20 @@ static bool rows_alloc(struct fg_block_rows *rows, bool all, struct fg_arena *ar
            rows->windows != NULL && rows->totals != NULL;
 }
 
-/* A run of rows of one series, from row `from` of the page. */
+/* A run, or what the page has of it, from row `from` of the page. */
 struct run {
     const struct fg_block_index *index;
     struct fg_cur *cur;
     struct fg_arena *arena;
     struct fg_block_rows *rows;
     bool all;
-    uint32_t series, from, count;
+    const struct fg_block_run *of;
+    uint32_t from, count;
     uint64_t *numbers; /* [count] */
 };
 
 static bool get_times(struct run *run)
 {
-    const struct fg_block_series_row *series = &run->index->series[run->series];
     int64_t *times_ns = run->rows->times_ns + run->from;
     int64_t step_ns = 0;
 
@@ -55,7 +55,7 @@ static bool get_times(struct run *run)
             if (times_ns[i] < times_ns[i - 1])
                 return false;
         }
-        if (times_ns[i] < series->t_min_ns || times_ns[i] > series->t_max_ns)
+        if (times_ns[i] < run->of->t_min_ns || times_ns[i] > run->of->t_max_ns)
             return false;
     }
     return !run->cur->bad;
@@ -134,7 +134,7 @@ static bool get_totals(struct run *run, uint64_t *columns, uint64_t *rows, uint3
 
 static enum fg_code parse_run(struct run *run, struct fg_err *err)
 {
-    uint32_t n_types = run->index->series[run->series].schema->n_types;
+    uint32_t n_types = run->index->series[run->of->series].schema->n_types;
     uint64_t *rows = fg_arena_new(run->arena, uint64_t, (size_t)run->count * n_types);
     struct fg_arena_mark mark = fg_arena_mark(run->arena);
     uint64_t *columns = fg_arena_new(run->arena, uint64_t, (size_t)run->count * n_types);
@@ -145,29 +145,22 @@ static enum fg_code parse_run(struct run *run, struct fg_err *err)
     if (rows == NULL || columns == NULL || scratch == NULL || run->numbers == NULL)
         return fg_block_no_room(err, "profiles");
     for (uint32_t i = 0; i < run->count; i++)
-        run->rows->series[run->from + i] = run->series;
+        run->rows->series[run->from + i] = run->of->series;
     good = get_times(run) && get_beside(run, scratch) && get_totals(run, columns, rows, n_types);
     fg_arena_release(run->arena, mark);
-    return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", run->series);
+    return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", run->of->series);
 }
 
-/* Runs have to be of the series that have the page's profiles, and of no others. */
+/* SER has said which runs there are. */
 static enum fg_code parse_runs(struct run *run, struct fg_err *err)
 {
-    struct fg_block_rows *rows = run->rows;
-    uint64_t series = 0;
+    const struct fg_block_rows *rows = run->rows;
 
-    for (run->from = 0; run->from < rows->count; run->from += run->count) {
-        uint64_t step = fg_cur_varint(run->cur), count = fg_cur_count(run->cur, ROW_MIN_BYTES);
-        uint32_t wanted = fg_block_series_of(run->index, rows->first + run->from);
-        const struct fg_block_series_row *row = &run->index->series[wanted];
-        uint32_t left = row->first_profile + row->n_profiles - (rows->first + run->from);
+    run->of = &run->index->runs[fg_block_run_of(run->index, rows->first)];
+    for (run->from = 0; run->from < rows->count; run->from += run->count, run->of++) {
+        uint32_t left = run->of->first + run->of->count - (rows->first + run->from);
 
-        series = step > UINT32_MAX ? UINT64_MAX : series + step;
-        if (run->cur->bad || series != wanted || count != FG_MIN(left, rows->count - run->from))
-            return fg_fail(err, FG_E_CORRUPT, "row %u: not of series %u", run->from, wanted);
-        run->series = wanted;
-        run->count = (uint32_t)count;
+        run->count = FG_MIN(left, rows->count - run->from);
         if (parse_run(run, err) != FG_OK)
             return err->code;
     }

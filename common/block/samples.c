@@ -15,7 +15,7 @@ struct head {
     uint32_t count, n_types;
     uint32_t bits_at, ranks_at, ranks_bytes; /* in the page */
     uint32_t columns;                        /* first of its columns */
-    bool has_delta, continues;               /* continues: of the series of the profile before */
+    bool has_delta, continues;               /* continues: of the run of the profile before */
 };
 
 /* A type of a profile. */
@@ -228,13 +228,13 @@ static uint64_t count_columns(const struct fg_block_index *index, uint32_t first
 {
     uint64_t columns = 0, end = (uint64_t)first + count;
 
-    for (uint32_t s = fg_block_series_of(index, first);
-         s < index->n_series && index->series[s].first_profile < end; s++) {
-        const struct fg_block_series_row *row = &index->series[s];
-        uint64_t from = FG_MAX(row->first_profile, first);
-        uint64_t to = FG_MIN((uint64_t)row->first_profile + row->n_profiles, end);
+    for (uint32_t r = fg_block_run_of(index, first);
+         r < index->n_runs && index->runs[r].first < end; r++) {
+        const struct fg_block_run *run = &index->runs[r];
+        uint64_t from = FG_MAX(run->first, first);
+        uint64_t to = FG_MIN((uint64_t)run->first + run->count, end);
 
-        columns += (to - from) * row->schema->n_types;
+        columns += (to - from) * index->series[run->series].schema->n_types;
     }
     return columns;
 }
@@ -242,17 +242,17 @@ static uint64_t count_columns(const struct fg_block_index *index, uint32_t first
 static bool get_heads(struct fg_block_samples *samples, struct layout *layout)
 {
     const struct fg_block_index *index = samples->index;
-    uint32_t s = fg_block_series_of(index, samples->first), columns = 0;
+    uint32_t r = fg_block_run_of(index, samples->first), columns = 0;
 
     for (uint32_t i = 0; i < samples->count; i++) {
         uint32_t profile = samples->first + i;
         struct head *head = &samples->heads[i];
 
-        while (profile >= index->series[s].first_profile + index->series[s].n_profiles)
-            s++;
-        *head = (struct head){.n_types = index->series[s].schema->n_types,
+        while (profile >= index->runs[r].first + index->runs[r].count)
+            r++;
+        *head = (struct head){.n_types = index->series[index->runs[r].series].schema->n_types,
                               .columns = columns,
-                              .continues = i > 0 && profile > index->series[s].first_profile};
+                              .continues = i > 0 && profile > index->runs[r].first};
         if (!get_head(layout, head) || !get_columns(layout, head, samples->columns + columns))
             return false;
         columns += head->n_types;

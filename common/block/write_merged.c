@@ -25,14 +25,16 @@ enum fg_code fg_block_part_close(struct fg_block_writer *writer, uint64_t *seen,
                                  uint64_t *ret_samples, uint64_t *ret_bytes, struct fg_err *err)
 {
     const struct fg_block_part_out *part = &writer->part;
+    struct fg_block_numbers order;
 
     fg_assert(writer->state == FG_BLOCK_WRITER_PART);
     if ((part->in_series && fg_block_series_close(writer, err) != FG_OK) ||
         fg_block_smp_flush(writer, err) != FG_OK)
         return err->code;
     fg_assert(part->n_series == n_series);
+    order = fg_block_series_order(writer);
     for (uint32_t i = 0; i < n_series; i++)
-        seen[i] = part->series[i].seen;
+        seen[i] = part->series[order.olds[i]].seen;
     *ret_samples = part->n_samples;
     *ret_bytes = writer->smp.bytes;
     return FG_OK;

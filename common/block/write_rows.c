@@ -26,7 +26,7 @@ enum fg_code fg_block_row_put(struct fg_block_writer *writer,
         pages->totals = fg_realloc(pages->totals, pages->cap_totals * sizeof *pages->totals);
     }
     pages->rows[pages->idx_span.count] = (struct fg_block_row_out){
-        .series = writer->part.n_series,
+        .series = writer->part.at,
         .n_samples = pages->before.count, /* the profile that was put just now */
         .window = profile->window,
         .shard = profile->shard,
@@ -72,7 +72,6 @@ static void put_totals(struct fg_block_writer *writer, const struct fg_block_row
 {
     const struct fg_block_part_out *part = &writer->part;
     uint32_t series = rows[0].series;
-    /* A series that is complete has a row of its own; the one at hand is the last. */
     uint32_t n_types = part->schemas[part->series[series].schema].n_types;
     uint64_t *columns = fg_malloc((size_t)count * (n_types + 1) * sizeof *columns);
     uint64_t *numbers = columns + (size_t)count * n_types;
@@ -95,13 +94,12 @@ static void put_totals(struct fg_block_writer *writer, const struct fg_block_row
     free(columns);
 }
 
-/* Rows of one series. */
+/* Rows of one series: SER says of which, and how many. */
 static void put_run(struct fg_block_writer *writer, const struct fg_block_row_out *rows,
                     uint32_t count)
 {
     struct fg_buf *raw = &writer->raw;
 
-    fg_buf_varint(raw, count);
     put_times(raw, rows, count);
     PUT_STEPS(raw, rows, count, duration_ns);
     PUT_STEPS(raw, rows, count, period);
@@ -115,7 +113,7 @@ static void put_run(struct fg_block_writer *writer, const struct fg_block_row_ou
 enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *err)
 {
     struct fg_block_pages_out *pages = &writer->pages;
-    uint32_t count = pages->idx_span.count, series = 0, to;
+    uint32_t count = pages->idx_span.count, to;
 
     if (count == 0)
         return FG_OK;
@@ -123,8 +121,6 @@ enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *e
     for (uint32_t from = 0; from < count; from = to) {
         for (to = from + 1; to < count && pages->rows[to].series == pages->rows[from].series;)
             to++;
-        fg_buf_varint(&writer->raw, pages->rows[from].series - series);
-        series = pages->rows[from].series;
         put_run(writer, pages->rows + from, to - from);
     }
     if (fg_block_page_put(writer, &writer->idx, &pages->idx_span, err) != FG_OK)

@@ -4,8 +4,10 @@
  *   LBL   varint names; each: name, varint values; each: value       (texts: varint length, bytes)
  *   SER   varint schemas; each: period type, its unit, varint types; each: type, unit
  *         varint series; each: varint schema, varint labels; each: varint label (number among all
- *         pairs of LBL) - that before, the first + 0; varint seen, varint profiles,
+ *         pairs of LBL) - that before, the first + 0; varint seen,
  *         zigzag least time - that of the series before, varint greatest - least
+ *         varint stripes, varint runs of all; each stripe: varint runs; each: varint series - that
+ *         before - 1, the first + 0; varint profiles
  */
 #include "common/block/writer_impl.h"
 
@@ -113,23 +115,41 @@ static enum fg_code check_series(const struct fg_block_part_out *part,
     for (size_t i = 1; i < series->labels.count; i++)
         if (fg_slice_cmp(series->labels.items[i - 1].name, series->labels.items[i].name) >= 0)
             return fg_fail(err, FG_E_INVALID, "labels of a series are not sorted");
-    if (part->last.types != NULL && fg_block_series_cmp(&part->last, series) >= 0)
+    if (part->in_stripe && fg_block_series_cmp(&part->series[part->at].key, series) >= 0)
         return fg_fail(err, FG_E_INVALID, "a series is out of order");
     if (part->n_series == FG_BLOCK_ITEMS_MAX)
         return fg_fail(err, FG_E_LIMIT, "more than %u series", part->n_series);
     return FG_OK;
 }
 
-enum fg_code fg_block_series_open(struct fg_block_writer *writer,
-                                  const struct fg_block_series *series, struct fg_err *err)
+static uint64_t hash_series(const struct fg_block_series *key)
+{
+    return fg_labels_hash(&key->labels).lo;
+}
+
+/* Those of earlier stripes; FG_MAP_NONE: it is a new one. */
+static uint32_t find_series(const struct fg_block_part_out *part,
+                            const struct fg_block_series *series)
+{
+    struct fg_map_walk walk;
+
+    if (part->stripe == 0)
+        return FG_MAP_NONE;
+    for (uint32_t i = fg_map_first(&part->series_map, hash_series(series), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&part->series_map, &walk))
+        if (fg_block_series_cmp(&part->series[i].key, series) == 0)
+            return i;
+    return FG_MAP_NONE;
+}
+
+/* Behind the last one, where it stays if it gets profiles. */
+static void copy_series(struct fg_block_writer *writer, const struct fg_block_series *series)
 {
     struct fg_block_part_out *part = &writer->part;
     struct fg_block_series_out *made;
     struct fg_label *labels;
     uint32_t schema;
 
-    if (check_series(part, series, err) != FG_OK)
-        return err->code;
     fg_assert(fg_arena_grow(writer->arena, &part->series, part->n_series, 1, &part->cap_series,
                             sizeof *part->series));
     schema = find_schema(writer, series);
@@ -143,13 +163,46 @@ enum fg_code fg_block_series_open(struct fg_block_writer *writer,
         labels[i] =
             (struct fg_label){part->pairs[made->pairs[i]].name, part->pairs[made->pairs[i]].value};
     }
-    part->last = (struct fg_block_series){.labels = {labels, made->n_pairs},
-                                          .types = part->schemas[schema].types,
-                                          .n_types = series->n_types,
-                                          .period_type = part->schemas[schema].period_type};
+    made->key = (struct fg_block_series){.labels = {labels, made->n_pairs},
+                                         .types = part->schemas[schema].types,
+                                         .n_types = series->n_types,
+                                         .period_type = part->schemas[schema].period_type};
+}
+
+enum fg_code fg_block_series_open(struct fg_block_writer *writer,
+                                  const struct fg_block_series *series, struct fg_err *err)
+{
+    struct fg_block_part_out *part = &writer->part;
+
+    if (check_series(part, series, err) != FG_OK)
+        return err->code;
+    part->at = find_series(part, series);
+    if (part->at == FG_MAP_NONE) {
+        copy_series(writer, series);
+        part->at = part->n_series;
+    }
     part->n_types = series->n_types;
-    part->in_series = true;
+    part->in_series = part->in_stripe = true;
     return FG_OK;
+}
+
+static void add_run(struct fg_block_writer *writer)
+{
+    struct fg_block_part_out *part = &writer->part;
+    struct fg_block_series_out *series = &part->series[part->at];
+    const struct fg_block_span *span = &part->series_span;
+
+    if (part->at == part->n_series) {
+        series->span = *span;
+        fg_assert(fg_map_add_in(&part->series_map, writer->arena, hash_series(&series->key),
+                                part->n_series++));
+    } else { /* stripes ascend */
+        series->span.t_max_ns = span->t_max_ns;
+    }
+    series->seen |= part->seen;
+    fg_assert(fg_arena_grow(writer->arena, &part->runs, part->n_runs, 1, &part->cap_runs,
+                            sizeof *part->runs));
+    part->runs[part->n_runs++] = (struct fg_block_run_out){part->stripe, part->at, span->count};
 }
 
 enum fg_code fg_block_series_close(struct fg_block_writer *writer, struct fg_err *err)
@@ -158,11 +211,8 @@ enum fg_code fg_block_series_close(struct fg_block_writer *writer, struct fg_err
     struct fg_block_pages_out *pages = &writer->pages;
 
     part->in_series = false;
-    if (part->series_span.count > 0) {
-        part->series[part->n_series].seen = part->seen;
-        part->series[part->n_series].span = part->series_span;
-        part->n_series++;
-    }
+    if (part->series_span.count > 0)
+        add_run(writer);
     part->series_span.count = 0;
     part->seen = 0;
     pages->has_before = false;
@@ -254,8 +304,60 @@ static void encode_schema(const struct fg_block_schema_out *schema, struct fg_bu
     }
 }
 
+static int by_key(const void *a, const void *b, void *arg)
+{
+    const struct fg_block_series_out *series = arg;
+
+    return fg_block_series_cmp(&series[*(const uint32_t *)a].key,
+                               &series[*(const uint32_t *)b].key);
+}
+
+struct fg_block_numbers fg_block_series_order(struct fg_block_writer *writer)
+{
+    struct fg_block_part_out *part = &writer->part;
+    struct fg_block_numbers order = numbers_new(writer, part->n_series);
+
+    memset(order.news, 0, part->n_series * sizeof *order.news); /* all are in use */
+    renumber(&order, part->n_series, by_key, part->series);
+    return order;
+}
+
+/* From `from` on those of its stripe. */
+static uint32_t encode_stripe(struct fg_block_writer *writer, uint32_t from,
+                              const struct fg_block_numbers *order)
+{
+    const struct fg_block_part_out *part = &writer->part;
+    uint32_t end = from, next = 0;
+
+    while (end < part->n_runs && part->runs[end].stripe == part->runs[from].stripe)
+        end++;
+    fg_buf_varint(&writer->raw, end - from);
+    for (uint32_t i = from; i < end; i++) {
+        uint32_t series = order->news[part->runs[i].series];
+
+        fg_buf_varint(&writer->raw, series - next);
+        fg_buf_varint(&writer->raw, part->runs[i].count);
+        next = series + 1;
+    }
+    return end;
+}
+
+static void encode_stripes(struct fg_block_writer *writer, const struct fg_block_numbers *order)
+{
+    const struct fg_block_part_out *part = &writer->part;
+    uint32_t n_stripes = 0;
+
+    for (uint32_t i = 0; i < part->n_runs; i++)
+        n_stripes += i == 0 || part->runs[i].stripe != part->runs[i - 1].stripe;
+    fg_buf_varint(&writer->raw, n_stripes);
+    fg_buf_varint(&writer->raw, part->n_runs);
+    for (uint32_t i = 0; i < part->n_runs;)
+        i = encode_stripe(writer, i, order);
+}
+
 static void encode_series(struct fg_block_writer *writer, const struct fg_block_numbers *pairs,
-                          const struct fg_block_numbers *schemas)
+                          const struct fg_block_numbers *schemas,
+                          const struct fg_block_numbers *order)
 {
     const struct fg_block_part_out *part = &writer->part;
     struct fg_buf *raw = &writer->raw;
@@ -267,7 +369,7 @@ static void encode_series(struct fg_block_writer *writer, const struct fg_block_
         encode_schema(&part->schemas[schemas->olds[i]], raw);
     fg_buf_varint(raw, part->n_series);
     for (uint32_t i = 0; i < part->n_series; i++) {
-        const struct fg_block_series_out *series = &part->series[i];
+        const struct fg_block_series_out *series = &part->series[order->olds[i]];
         uint32_t before = 0;
 
         fg_buf_varint(raw, schemas->news[series->schema]);
@@ -279,11 +381,11 @@ static void encode_series(struct fg_block_writer *writer, const struct fg_block_
             before = pair;
         }
         fg_buf_varint(raw, series->seen);
-        fg_buf_varint(raw, series->span.count);
         fg_buf_zigzag(raw, fg_value_sub(series->span.t_min_ns, before_ns));
         fg_buf_varint(raw, (uint64_t)series->span.t_max_ns - (uint64_t)series->span.t_min_ns);
         before_ns = series->span.t_min_ns;
     }
+    encode_stripes(writer, order);
 }
 
 static enum fg_code put_section(struct fg_block_writer *writer, uint32_t kind, uint32_t items,
@@ -302,6 +404,7 @@ enum fg_code fg_block_write_series(struct fg_block_writer *writer, struct fg_err
     struct fg_block_part_out *part = &writer->part;
     struct fg_block_numbers pairs = numbers_new(writer, part->n_pairs);
     struct fg_block_numbers schemas = numbers_new(writer, part->n_schemas);
+    struct fg_block_numbers order = fg_block_series_order(writer);
 
     /* Series without profiles may have left pairs and schemas that nobody has. */
     for (uint32_t i = 0; i < part->n_series; i++) {
@@ -314,6 +417,6 @@ enum fg_code fg_block_write_series(struct fg_block_writer *writer, struct fg_err
     encode_labels(writer, &pairs);
     if (put_section(writer, FG_BLOCK_LBL, pairs.count, err) != FG_OK)
         return err->code;
-    encode_series(writer, &pairs, &schemas);
+    encode_series(writer, &pairs, &schemas, &order);
     return put_section(writer, FG_BLOCK_SER, part->n_series, err);
 }

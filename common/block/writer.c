@@ -228,6 +228,22 @@ enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_
     return FG_OK;
 }
 
+enum fg_code fg_block_stripe_begin(struct fg_block_writer *writer, struct fg_err *err)
+{
+    struct fg_block_part_out *part = &writer->part;
+
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !part->made);
+    if ((part->in_series && fg_block_series_close(writer, err) != FG_OK) ||
+        fg_block_smp_flush(writer, err) != FG_OK || fg_block_idx_flush(writer, err) != FG_OK)
+        return err->code;
+    if (part->n_profiles > 0) {
+        part->stripe++;
+        part->before_ns = part->t_max_ns;
+    }
+    part->in_stripe = false;
+    return FG_OK;
+}
+
 enum fg_code fg_block_series_begin(struct fg_block_writer *writer,
                                    const struct fg_block_series *series, struct fg_err *err)
 {
@@ -279,6 +295,8 @@ static enum fg_code check_profile(const struct fg_block_part_out *part,
         (profile->time_ns < part->last_time_ns ||
          (profile->time_ns == part->last_time_ns && fg_id_cmp(profile->id, part->last_id) <= 0)))
         return fg_fail(err, FG_E_INVALID, "a profile is out of order in its series");
+    if (part->stripe > 0 && profile->time_ns <= part->before_ns)
+        return fg_fail(err, FG_E_INVALID, "a profile is of an earlier stripe");
     if (part->n_profiles == FG_BLOCK_ITEMS_MAX || profile->n_samples > FG_BLOCK_ITEMS_MAX ||
         profile->n_links > FG_BLOCK_ITEMS_MAX)
         return fg_fail(err, FG_E_LIMIT, "%u profiles, %u samples", part->n_profiles,

@@ -2,13 +2,14 @@
  * Writes a block or segment to a sink, from front to end. README.md has the format.
  *
  * The same profiles give the same bytes, in whatever order or numbering the tree and the samples of
- * a profile come (with the same version of zstd). Parts, series and profiles are asked for in
- * order, so that nothing has to be sorted that does not fit in memory:
+ * a profile come (with the same version of zstd). Parts, stripes, series and profiles are asked for
+ * in order, so that nothing has to be sorted that does not fit in memory:
  *
  *     create
- *       part_begin   parts ascending by (tenant, service)
- *         series     ascending by fg_block_series_cmp()
- *           profile  ascending by (time, id)
+ *       part_begin      parts ascending by (tenant, service)
+ *         stripe_begin  stripes ascending by time; not needed before the first
+ *           series      ascending by fg_block_series_cmp()
+ *             profile   ascending by (time, id)
  *       part_end
  *     finish
  *     destroy
@@ -18,9 +19,9 @@
  * Stacks have numbers as in the head's records: 0 is the empty stack, i + 1 the stack that ends in
  * node i of the part's tree.
  *
- * Thread: one at a time. Memory: about 30 bytes a profile and 200 a series of the part at hand, 40
- * for a node of its tree, and a page; nothing else grows with the size of the file but 150 bytes
- * and the groups of each part.
+ * Thread: one at a time. Memory: about 30 bytes a profile, 200 a series and 12 for each stripe that
+ * it is in, of the part at hand, 40 for a node of its tree, and a page; nothing else grows with the
+ * size of the file but 150 bytes and the groups of each part.
  */
 #ifndef FG_COMMON_BLOCK_WRITER_H
 #define FG_COMMON_BLOCK_WRITER_H
@@ -64,6 +65,15 @@ struct fg_block_series {
 int fg_block_series_cmp(const struct fg_block_series *a, const struct fg_block_series *b);
 
 /*
+ * What follows is later than all profiles of the part so far, and series begin anew. Samples of a
+ * stripe lie together, so a stretch of time of many series is best read by stripes, and a series in
+ * few of them: about a megabyte each is what one request brings (compactor/merge/merge.c). A
+ * stripe without profiles is left out. FG_E_INVALID, FG_E_LIMIT: as where a series ends.
+ */
+enum fg_code fg_block_stripe_begin(struct fg_block_writer *writer,
+                                   struct fg_err *err) fg_must_check;
+
+/*
  * What follows is of this series; it is copied. A series without profiles is left out.
  * FG_E_INVALID: out of order, labels not sorted, no types. FG_E_LIMIT.
  */
@@ -95,8 +105,8 @@ struct fg_block_profile {
 };
 
 /*
- * FG_E_INVALID: out of order, the same (time, id) twice, a stack that is not of the tree or was
- * said to have no uses. FG_E_LIMIT: more than a page can hold.
+ * FG_E_INVALID: out of order, of the time of an earlier stripe, the same (time, id) twice, a stack
+ * that is not of the tree or was said to have no uses. FG_E_LIMIT: more than a page can hold.
  */
 enum fg_code fg_block_profile_add(struct fg_block_writer *writer,
                                   const struct fg_block_profile *profile,

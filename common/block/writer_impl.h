@@ -41,10 +41,16 @@ struct fg_block_span {
 };
 
 struct fg_block_series_out {
-    uint32_t *pairs; /* into writer->pairs */
+    struct fg_block_series key; /* a copy */
+    uint32_t *pairs;            /* into writer->pairs */
     uint32_t n_pairs, schema;
     uint64_t seen;
     struct fg_block_span span;
+};
+
+/* What a series has in a stripe. */
+struct fg_block_run_out {
+    uint32_t stripe, series, count;
 };
 
 struct fg_block_pair {
@@ -98,16 +104,22 @@ struct fg_block_part_out {
     struct fg_block_order order;
     struct fg_block_ranks ranks;
 
-    struct fg_block_series_out *series;
+    struct fg_block_series_out *series; /* as they came; behind the last the one at hand, if new */
     uint32_t n_series, cap_series;
+    struct fg_map series_map;
+    struct fg_block_run_out *runs;
+    uint32_t n_runs, cap_runs;
     struct fg_block_pair *pairs;
     uint32_t n_pairs, cap_pairs;
     struct fg_map pair_map;
     struct fg_block_schema_out *schemas;
     uint32_t n_schemas, cap_schemas;
-    struct fg_block_series last; /* a copy; last.types is NULL before the first */
+    uint32_t stripe;   /* at hand */
+    int64_t before_ns; /* the stripe is later than this, but for the first */
+    uint32_t at;       /* the series at hand, or the last one */
     bool in_series;
-    uint32_t n_types; /* of the last series */
+    bool in_stripe;   /* it is of the stripe at hand */
+    uint32_t n_types; /* of it */
     struct fg_block_span series_span;
     uint64_t seen;
     int64_t last_time_ns;
@@ -213,9 +225,11 @@ enum fg_code fg_block_write_series(struct fg_block_writer *writer,
 enum fg_code fg_block_series_open(struct fg_block_writer *writer,
                                   const struct fg_block_series *series,
                                   struct fg_err *err) fg_must_check;
-/* The series is complete: remembers it where it has profiles. */
+/* The series is complete in its stripe: remembers it where it has profiles. */
 enum fg_code fg_block_series_close(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
+/* Series as they will stand, and what became of each that came. In the part's arena. */
+struct fg_block_numbers fg_block_series_order(struct fg_block_writer *writer);
 
 /* Pages of profiles. */
 void fg_block_pages_init(struct fg_block_pages_out *pages);

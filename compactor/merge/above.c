@@ -509,9 +509,15 @@ static enum fg_code add_all(struct reading *reading, struct fg_err *err)
         for (uint32_t t = 0; t < series->schema->n_types; t++)
             if (columns[t] != FG_MAP_NONE)
                 count(summing, group, columns[t], series->n_profiles, reading->digests[s]);
-        for (uint32_t i = 0; i < series->n_profiles; i++)
-            if (add_profile(reading, series->first_profile + i, &page, columns, group, err) !=
-                FG_OK)
+    }
+    for (uint32_t r = 0; r < index->n_runs; r++) {
+        const struct fg_block_run *run = &index->runs[r];
+        uint32_t group = place_of(summing, summing->part->groups[run->series]);
+
+        if (!columns_of(summing, &index->series[run->series], columns))
+            continue;
+        for (uint32_t i = 0; i < run->count; i++)
+            if (add_profile(reading, run->first + i, &page, columns, group, err) != FG_OK)
                 return err->code;
     }
     return FG_OK;

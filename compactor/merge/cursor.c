@@ -35,27 +35,50 @@ static enum fg_code load_rows(struct merge_cursor *cursor, struct fg_err *err)
     return FG_OK;
 }
 
-/* From where it is to the next chosen profile, which may be this one. */
+/* The run in which the series has its next chosen profile, which becomes the place's; NULL: it has
+ * none. */
+static const struct fg_block_run *next_run(const struct merge_cursor *cursor)
+{
+    const struct fg_block_series_row *row = &cursor->part.index.series[cursor->series];
+    struct merge_place *place = &cursor->places[cursor->series];
+
+    for (; place->run < row->n_runs; place->run++) {
+        const struct fg_block_run *run = &cursor->part.index.runs[row->runs[place->run]];
+
+        place->profile = FG_MAX(place->profile, run->first);
+        while (place->profile < run->first + run->count &&
+               !merge_chosen(&cursor->choice, place->profile))
+            place->profile++;
+        if (place->profile < run->first + run->count)
+            return run;
+    }
+    return NULL;
+}
+
+/* From where the series is to its next chosen profile, which may be this one. Runs whose time is
+ * still to come are not looked at: their rows are elsewhere. */
 static enum fg_code settle(struct merge_cursor *cursor, struct fg_err *err)
 {
+    const struct fg_block_run *run = next_run(cursor);
     uint32_t at;
 
-    while (cursor->profile < cursor->end && !merge_chosen(&cursor->choice, cursor->profile))
-        cursor->profile++;
-    if (cursor->profile == cursor->end)
+    cursor->has_profile = false;
+    if (run == NULL || run->t_min_ns > cursor->until_ns)
         return FG_OK;
+    cursor->profile = cursor->places[cursor->series].profile;
     if (cursor->profile - cursor->rows.first >= cursor->rows.count &&
         load_rows(cursor, err) != FG_OK)
         return err->code;
     at = cursor->profile - cursor->rows.first;
     cursor->time_ns = cursor->rows.times_ns[at];
     cursor->id = cursor->ids[at];
+    cursor->has_profile = cursor->time_ns <= cursor->until_ns;
     return FG_OK;
 }
 
 enum fg_code merge_cursor_next(struct merge_cursor *cursor, struct fg_err *err)
 {
-    cursor->profile++;
+    cursor->places[cursor->series].profile++;
     return settle(cursor, err);
 }
 
@@ -67,24 +90,55 @@ static void set_header(struct merge_cursor *cursor, const struct fg_block_series
                                               .period_type = row->schema->period_type};
 }
 
-enum fg_code merge_cursor_series(struct merge_cursor *cursor, bool first, struct fg_err *err)
+static bool any_chosen(const struct merge_cursor *cursor, const struct fg_block_series_row *row)
+{
+    for (uint32_t i = 0; i < row->n_runs; i++) {
+        const struct fg_block_run *run = &cursor->part.index.runs[row->runs[i]];
+
+        if (merge_chosen_any(&cursor->choice, run->first, run->count))
+            return true;
+    }
+    return false;
+}
+
+void merge_cursor_list(struct merge_cursor *cursor, bool first)
 {
     const struct fg_block_index *index = &cursor->part.index;
 
-    for (cursor->series = first ? 0 : cursor->series + 1; cursor->series < index->n_series;
-         cursor->series++) {
-        const struct fg_block_series_row *row = &index->series[cursor->series];
+    cursor->series = first ? 0 : cursor->series + 1;
+    while (cursor->series < index->n_series && !any_chosen(cursor, &index->series[cursor->series]))
+        cursor->series++;
+    if (cursor->series < index->n_series)
+        set_header(cursor, &index->series[cursor->series]);
+}
 
-        cursor->profile = row->first_profile;
-        cursor->end = row->first_profile + row->n_profiles;
+/* The series at hand, or the first one behind it, that has a profile in the stretch. */
+static enum fg_code settle_series(struct merge_cursor *cursor, struct fg_err *err)
+{
+    const struct fg_block_index *index = &cursor->part.index;
+
+    for (; cursor->series < index->n_series; cursor->series++) {
         if (settle(cursor, err) != FG_OK)
             return err->code;
-        if (cursor->profile < cursor->end) {
-            set_header(cursor, row);
-            return FG_OK;
+        if (cursor->has_profile) {
+            set_header(cursor, &index->series[cursor->series]);
+            break;
         }
     }
     return FG_OK;
+}
+
+enum fg_code merge_cursor_begin(struct merge_cursor *cursor, int64_t until_ns, struct fg_err *err)
+{
+    cursor->until_ns = until_ns;
+    cursor->series = 0;
+    return settle_series(cursor, err);
+}
+
+enum fg_code merge_cursor_series(struct merge_cursor *cursor, struct fg_err *err)
+{
+    cursor->series++;
+    return settle_series(cursor, err);
 }
 
 /* ---- reading ---- */
@@ -177,6 +231,9 @@ static void put_links(struct merge_cursor *cursor, uint32_t n_types, struct merg
     const struct fg_block_exemplars *links = &cursor->links;
     uint32_t first, count = 0;
 
+    /* Series of a page are gone through once for each stretch of time. */
+    if (cursor->next_link > 0 && links->items[cursor->next_link - 1].profile >= cursor->profile)
+        cursor->next_link = 0;
     while (cursor->next_link < links->count &&
            links->items[cursor->next_link].profile < cursor->profile)
         cursor->next_link++;

@@ -1,6 +1,7 @@
 /*
- * Walks through the chosen profiles of a part, series by series, in the part's order. Keeps a page
- * of each kind unpacked.
+ * Walks through the chosen profiles of a part: stretch of time by stretch of time, in each of them
+ * series by series. Where stretches are the part's stripes, or several of them, its pages are read
+ * one after the other. Keeps a page of each kind unpacked.
  */
 #ifndef FG_COMPACTOR_MERGE_CURSOR_H
 #define FG_COMPACTOR_MERGE_CURSOR_H
@@ -8,16 +9,26 @@
 #include "common/block/writer.h"
 #include "compactor/merge/choose.h"
 
+/* What of a series comes next. */
+struct merge_place {
+    uint32_t run; /* of the series' own */
+    uint32_t profile;
+};
+
 struct merge_cursor {
     struct merge_part part;
     struct merge_choice choice;
     uint32_t *stacks;  /* of a rank: the stack's number in the union */
     uint32_t *numbers; /* of a series: its number in what is written; FG_MAP_NONE: not there */
 
+    struct merge_place *places; /* of a series; zero at first */
+
+    int64_t until_ns;              /* of the stretch at hand, inclusive */
     uint32_t series;               /* at hand; part.index.n_series: no more */
     struct fg_block_series header; /* of it; borrowed from the index */
-    uint32_t profile, end;         /* at hand, of the series; profile == end: no more */
-    int64_t time_ns;               /* of the profile at hand */
+    bool has_profile;              /* that is: there is one at hand, of the series */
+    uint32_t profile;
+    int64_t time_ns; /* of the profile at hand */
     struct fg_id id;
 
     /* The cursor's own. */
@@ -30,17 +41,23 @@ struct merge_cursor {
     uint32_t next_link;
 };
 
-/* part, choice and stacks are set; page_max_bytes: for what is unpacked. Stands before its first
- * series. */
+/* part, choice, stacks, numbers and places are set; page_max_bytes: for what is unpacked. */
 void merge_cursor_init(struct merge_cursor *cursor, size_t page_max_bytes);
 void merge_cursor_done(struct merge_cursor *cursor);
 
-/* To the next series that has a chosen profile, and to the first of these; first: from the
- * beginning. */
-enum fg_code merge_cursor_series(struct merge_cursor *cursor, bool first,
-                                 struct fg_err *err) fg_must_check;
+/* To the next series that has a chosen profile at any time, without a look at its profiles; first:
+ * to the first one. For a walk of its own. */
+void merge_cursor_list(struct merge_cursor *cursor, bool first);
 
-/* To the next chosen profile of the series. */
+/* Begins a stretch: what is left up to until_ns. Stretches ascend. To the first series that has a
+ * chosen profile in it, and to the first of these. */
+enum fg_code merge_cursor_begin(struct merge_cursor *cursor, int64_t until_ns,
+                                struct fg_err *err) fg_must_check;
+
+/* To the next such series. */
+enum fg_code merge_cursor_series(struct merge_cursor *cursor, struct fg_err *err) fg_must_check;
+
+/* To the next chosen profile of the series in the stretch. */
 enum fg_code merge_cursor_next(struct merge_cursor *cursor, struct fg_err *err) fg_must_check;
 
 /* Samples of any profile of the part, by its ranks; when the walk is over. Valid until the next

@@ -20,6 +20,14 @@ enum {
     SHARE_NODES = 2, /* when the profiles of a service are written */
 };
 
+/*
+ * A stripe (common/block/writer.h) is as short as it may be with so many samples on the average, at
+ * about a byte each: then a question that begins or ends within a block reads one stripe there, by
+ * a request or two, however many series there are; and one series is in no more pieces than all of
+ * them need requests.
+ */
+enum { STRIPE_SAMPLES = 1024 * 1024 };
+
 /* A block on its way. */
 struct writing {
     const struct merge *merge;
@@ -76,7 +84,8 @@ static enum fg_code number_series(struct writing *writing, struct merge_cursor *
     uint32_t count = cursor->part.index.n_series;
 
     cursor->numbers = fg_arena_new(writing->arena, uint32_t, count);
-    if (cursor->numbers == NULL)
+    cursor->places = fg_arena_new(writing->arena, struct merge_place, count);
+    if (cursor->numbers == NULL || cursor->places == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u series", count);
     for (uint32_t i = 0; i < count; i++)
         cursor->numbers[i] = FG_MAP_NONE;
@@ -136,11 +145,6 @@ static bool has_series(const struct merge_cursor *cursor)
     return cursor->series < cursor->part.index.n_series;
 }
 
-static bool has_profile(const struct merge_cursor *cursor)
-{
-    return cursor->profile < cursor->end;
-}
-
 /* Those cursors that stand at the least series, into order; 0: no series is left. */
 static uint32_t gather_series(struct writing *writing)
 {
@@ -161,6 +165,35 @@ static uint32_t gather_series(struct writing *writing)
             writing->order[n++] = i;
     }
     return n;
+}
+
+/* What merged nodes have to know of it. */
+static void note_series(struct writing *writing, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct merge_cursor *cursor = &writing->cursors[writing->order[i]];
+
+        cursor->numbers[cursor->series] = writing->n_series;
+    }
+    if (!fg_arena_grow(writing->arena, &writing->series, writing->n_series, 1, &writing->cap_series,
+                       sizeof *writing->series))
+        writing->no_nodes = true;
+    else
+        writing->series[writing->n_series++] = writing->cursors[writing->order[0]].header;
+}
+
+/* Series of all of the part, which stripes have in pieces. */
+static void list_series(struct writing *writing)
+{
+    uint32_t n;
+
+    for (uint32_t i = 0; i < writing->n_cursors; i++)
+        merge_cursor_list(&writing->cursors[i], true);
+    while ((n = gather_series(writing)) > 0) {
+        note_series(writing, n);
+        for (uint32_t i = 0; i < n; i++)
+            merge_cursor_list(&writing->cursors[writing->order[i]], false);
+    }
 }
 
 static int profile_cmp(const struct merge_cursor *a, const struct merge_cursor *b)
@@ -190,7 +223,7 @@ static enum fg_code least_profile(const struct writing *writing, uint32_t n,
         struct merge_cursor *cursor = &writing->cursors[writing->order[i]];
         int order = least == NULL ? -1 : 0;
 
-        if (!has_profile(cursor))
+        if (!cursor->has_profile)
             continue;
         if (least != NULL && (order = profile_cmp(cursor, least)) == 0)
             return twice(least, cursor, err);
@@ -201,26 +234,10 @@ static enum fg_code least_profile(const struct writing *writing, uint32_t n,
     return FG_OK;
 }
 
-/* What merged nodes have to know of it. */
-static void note_series(struct writing *writing, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        struct merge_cursor *cursor = &writing->cursors[writing->order[i]];
-
-        cursor->numbers[cursor->series] = writing->n_series;
-    }
-    if (!fg_arena_grow(writing->arena, &writing->series, writing->n_series, 1, &writing->cap_series,
-                       sizeof *writing->series))
-        writing->no_nodes = true;
-    else
-        writing->series[writing->n_series++] = writing->cursors[writing->order[0]].header;
-}
-
 static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_err *err)
 {
     struct merge_cursor *cursor = NULL;
 
-    note_series(writing, n);
     if (fg_block_series_begin(writing->writer, &writing->cursors[writing->order[0]].header, err) !=
         FG_OK)
         return err->code;
@@ -235,9 +252,56 @@ static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_
             return err->code;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (merge_cursor_series(&writing->cursors[writing->order[i]], false, err) != FG_OK)
+        if (merge_cursor_series(&writing->cursors[writing->order[i]], err) != FG_OK)
             return err->code;
     return FG_OK;
+}
+
+/* Profiles up to until_ns, of which none was written. */
+static enum fg_code write_stripe(struct writing *writing, int64_t until_ns, struct fg_err *err)
+{
+    uint32_t n;
+
+    if (fg_block_stripe_begin(writing->writer, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < writing->n_cursors; i++)
+        if (merge_cursor_begin(&writing->cursors[i], until_ns, err) != FG_OK)
+            return err->code;
+    while ((n = gather_series(writing)) > 0)
+        if (write_series(writing, n, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* How long stripes are; INT64_MAX: there is one. It depends on nothing but what is written. What is
+ * early is a stripe of its own where the rest is one, too: the next merge reads it by itself. */
+static int64_t stripe_ns(const struct writing *writing)
+{
+    static const int64_t lengths_ns[] = {10 * FG_MINUTE_NS, FG_HOUR_NS, 6 * FG_HOUR_NS};
+    const struct merge_span *span = writing->span;
+    uint32_t each = writing->merge->stripe_samples;
+    double samples = (double)merge_stacks_all_uses(&writing->stacks);
+
+    each = each == 0 ? STRIPE_SAMPLES : each;
+    for (size_t i = 0; i < FG_COUNT(lengths_ns); i++) {
+        double stripes = ((double)span->end_ns - (double)span->start_ns) / (double)lengths_ns[i];
+
+        if (samples >= stripes * each)
+            return lengths_ns[i];
+    }
+    return INT64_MAX;
+}
+
+/* Stripes are counted from the beginning of the span, and what is early comes before. */
+static enum fg_code write_stripes(struct writing *writing, int64_t length_ns, struct fg_err *err)
+{
+    const struct merge_span *span = writing->span;
+
+    for (int64_t from_ns = span->start_ns; length_ns != INT64_MAX && from_ns < span->end_ns;
+         from_ns = fg_time_add(from_ns, length_ns))
+        if (write_stripe(writing, fg_time_add(from_ns, -1), err) != FG_OK)
+            return err->code;
+    return write_stripe(writing, INT64_MAX, err);
 }
 
 static enum fg_code make_nodes(struct writing *writing, struct fg_nodes_writer **ret_nodes,
@@ -278,19 +342,16 @@ static enum fg_code end_part(struct writing *writing, struct fg_err *err)
 
 static enum fg_code write_part(struct writing *writing, struct fg_slice service, struct fg_err *err)
 {
-    uint32_t n;
+    int64_t length_ns = stripe_ns(writing);
 
     merge_stacks_seal(&writing->stacks);
     if (fg_block_part_begin(writing->writer, writing->merge->tenant, service, &writing->stacks.tree,
                             writing->stacks.uses, err) != FG_OK)
         return err->code;
     merge_stacks_drop_uses(&writing->stacks);
-    for (uint32_t i = 0; i < writing->n_cursors; i++)
-        if (merge_cursor_series(&writing->cursors[i], true, err) != FG_OK)
-            return err->code;
-    while ((n = gather_series(writing)) > 0)
-        if (write_series(writing, n, err) != FG_OK)
-            return err->code;
+    list_series(writing);
+    if (write_stripes(writing, length_ns, err) != FG_OK)
+        return err->code;
     return end_part(writing, err);
 }
 

@@ -5,8 +5,8 @@
  *   merge_survey   rows only: what there is, when, and what deletions take; says which blocks to
  *                  write
  *   merge_write    one block: for each service, first the stacks that are in use and how often,
- *                  then series by series the profiles in the order of time and id, then what they
- *                  add up to
+ *                  then by stripes (common/block/writer.h) and series the profiles in the order of
+ *                  time and id, then what they add up to
  *   merge_read_back  the tally of a block that was written and verified
  *
  * The tallies of all blocks of a survey add up to its own; who swaps them in has compared
@@ -28,6 +28,8 @@ struct merge {
     uint32_t n_sources;
     struct fg_deletions deletions;
     size_t memory_max_bytes;
+    uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as
+                                one request is worth */
 };
 
 /* What begins no longer than that before the end of a span, and ends after it, spills over. */

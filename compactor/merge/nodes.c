@@ -32,8 +32,8 @@ struct series {
     struct counted *buckets; /* [n_buckets] */
 };
 
-/* What is known of a source: of its series s, bucket b has profiles
- * [firsts[s * (n_buckets + 1) + b], the next one). */
+/* What is known of a source: of its run r, bucket b has profiles
+ * [firsts[r * (n_buckets + 1) + b], the next one). */
 struct source {
     uint32_t *firsts;
     uint32_t at;           /* series that comes next, when they are gone through in order */
@@ -224,7 +224,7 @@ struct scanning {
     struct making *making;
     const struct merge_cursor *cursor;
     struct source *source;
-    uint32_t *next; /* of its series: buckets whose first profile is known */
+    uint32_t *next; /* of its runs: buckets whose first profile is known */
 };
 
 static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
@@ -232,19 +232,24 @@ static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct f
     struct scanning *scanning = arg;
     const struct making *making = scanning->making;
     const struct fg_block_rows *rows = &page->rows;
+    const struct fg_block_index *index = &scanning->cursor->part.index;
+    uint32_t r = fg_block_run_of(index, rows->first);
 
     (void)err;
     for (uint32_t i = 0; i < rows->count; i++) {
-        uint32_t profile = rows->first + i, s = rows->series[i], bucket;
-        uint32_t *firsts = scanning->source->firsts + (size_t)s * (making->n_buckets + 1);
+        uint32_t profile = rows->first + i, bucket;
+        uint32_t *firsts;
         struct counted *counted;
 
         if (!merge_chosen(&scanning->cursor->choice, profile))
             continue;
+        while (profile >= index->runs[r].first + index->runs[r].count)
+            r++;
+        firsts = scanning->source->firsts + (size_t)r * (making->n_buckets + 1);
         bucket = bucket_of(making, rows->times_ns[i]);
-        while (scanning->next[s] <= bucket)
-            firsts[scanning->next[s]++] = profile;
-        counted = &making->series[scanning->cursor->numbers[s]].buckets[bucket];
+        while (scanning->next[r] <= bucket)
+            firsts[scanning->next[r]++] = profile;
+        counted = &making->series[scanning->cursor->numbers[rows->series[i]]].buckets[bucket];
         counted->profiles++;
         counted->samples += rows->n_samples[i];
         counted->digest = fg_id_add(counted->digest, page->ids[i]);
@@ -267,17 +272,17 @@ static enum fg_code scan_source(struct making *making, uint32_t number, bool *re
                                     .arg = &scanning};
     size_t each = (size_t)making->n_buckets + 1;
 
-    source->firsts = fg_arena_new(making->arena, uint32_t, index->n_series * each);
-    scanning.next = fg_arena_new(making->arena, uint32_t, index->n_series);
+    source->firsts = fg_arena_new(making->arena, uint32_t, index->n_runs * each);
+    scanning.next = fg_arena_new(making->arena, uint32_t, index->n_runs);
     *ret_fits = source->firsts != NULL && scanning.next != NULL;
     if (!*ret_fits)
         return FG_OK;
     if (merge_part_scan(&cursor->part, &scan, making->scratch, err) != FG_OK)
         return err->code;
-    for (uint32_t s = 0; s < index->n_series; s++)
-        while (scanning.next[s] < each)
-            source->firsts[s * each + scanning.next[s]++] =
-                index->series[s].first_profile + index->series[s].n_profiles;
+    for (uint32_t r = 0; r < index->n_runs; r++)
+        while (scanning.next[r] < each)
+            source->firsts[r * each + scanning.next[r]++] =
+                index->runs[r].first + index->runs[r].count;
     return FG_OK;
 }
 
@@ -588,14 +593,14 @@ static bool is_at_hand(const struct making *making, uint32_t series)
     return false;
 }
 
-/* What a source has of a series in some buckets. grouped: into those of its group too. */
-static enum fg_code add_series(struct making *making, uint32_t number, uint32_t series,
-                               struct stretch stretch, bool grouped, struct fg_err *err)
+/* What a source has of a run in some buckets. grouped: into those of its group too. */
+static enum fg_code add_run(struct making *making, uint32_t number, uint32_t run,
+                            struct stretch stretch, bool grouped, struct fg_err *err)
 {
     struct merge_cursor *cursor = &making->input->cursors[number];
     const struct source *source = &making->sources[number];
-    const uint32_t *firsts = source->firsts + (size_t)series * (making->n_buckets + 1);
-    uint32_t merged = cursor->numbers[series];
+    const uint32_t *firsts = source->firsts + (size_t)run * (making->n_buckets + 1);
+    uint32_t merged = cursor->numbers[cursor->part.index.runs[run].series];
     const struct series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
     uint32_t group;
 
@@ -622,8 +627,8 @@ static enum fg_code sum_bucket(struct making *making, uint32_t bucket, struct fg
 
     zero(making->bucket, names_columns(making));
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
-        for (uint32_t s = 0; s < making->input->cursors[i].part.index.n_series; s++)
-            if (add_series(making, i, s, stretch, true, err) != FG_OK)
+        for (uint32_t r = 0; r < making->input->cursors[i].part.index.n_runs; r++)
+            if (add_run(making, i, r, stretch, true, err) != FG_OK)
                 return err->code;
     if (making->n_buckets == 1 + making->n_early && bucket == making->n_early)
         return FG_OK; /* it is the span */
@@ -705,6 +710,18 @@ static bool is_one_of_many(const struct making *making, uint32_t series)
                                  : making->group_sizes[making->series[series].group] > 1;
 }
 
+static enum fg_code add_series(struct making *making, uint32_t number, uint32_t series,
+                               struct fg_err *err)
+{
+    const struct fg_block_series_row *row =
+        &making->input->cursors[number].part.index.series[series];
+
+    for (uint32_t i = 0; i < row->n_runs; i++)
+        if (add_run(making, number, row->runs[i], whole(making), false, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
 /* Series of sources are in the order of those they become. */
 static enum fg_code add_everywhere(struct making *making, uint32_t merged, struct fg_err *err)
 {
@@ -714,8 +731,7 @@ static enum fg_code add_everywhere(struct making *making, uint32_t merged, struc
 
         while (*at < n && (cursor->numbers[*at] == FG_MAP_NONE || cursor->numbers[*at] < merged))
             ++*at;
-        if (*at < n && cursor->numbers[*at] == merged &&
-            add_series(making, i, *at, whole(making), false, err) != FG_OK)
+        if (*at < n && cursor->numbers[*at] == merged && add_series(making, i, *at, err) != FG_OK)
             return err->code;
     }
     return FG_OK;

@@ -19,6 +19,15 @@ void merge_stacks_seal(struct merge_stacks *stacks)
     fg_tree_seal(&stacks->tree);
 }
 
+uint64_t merge_stacks_all_uses(const struct merge_stacks *stacks)
+{
+    uint64_t all = 0;
+
+    for (uint32_t i = 0; i <= stacks->tree.n_nodes; i++)
+        all += stacks->uses[i];
+    return all;
+}
+
 void merge_stacks_drop_uses(struct merge_stacks *stacks)
 {
     free(stacks->uses);

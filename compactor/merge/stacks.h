@@ -20,6 +20,9 @@ void merge_stacks_done(struct merge_stacks *stacks);
 /* All parts were added: gives back what only that takes. */
 void merge_stacks_seal(struct merge_stacks *stacks);
 
+/* Samples that all chosen profiles have together. */
+uint64_t merge_stacks_all_uses(const struct merge_stacks *stacks);
+
 /* Nobody asks for uses any more. */
 void merge_stacks_drop_uses(struct merge_stacks *stacks);
 

@@ -132,9 +132,9 @@ struct object *objects_block(const struct objects *objects, uint32_t tenant, str
 
 /* ---- reader.c ---- */
 
-/* Profiles [first, first + count) of a part, of one series, and the matches of that series. Of a
- * series that deletions divide there are several, which have the same profiles until the rows say
- * whose they are. */
+/* Profiles [first, first + count) of a part, of one run, and the matches of its series. Of a
+ * series that deletions divide there are several for a run, which have the same profiles until the
+ * rows say whose they are. */
 struct span {
     uint32_t series, first, count;
     uint32_t first_match, n_matches; /* in part.matches */

@@ -261,27 +261,39 @@ static enum fg_code fetch_indexes(struct reader *reader, struct fg_err *err)
     return fetch_all(reader->question, &list, keep_index, reader, err);
 }
 
-/* A span for what of a series is in a stretch of time, if there may be anything. */
-static enum fg_code add_span(struct reader *reader, struct part *part, uint32_t first_match,
+/* A span for what of a run is in a stretch of time, if there may be anything. */
+static enum fg_code add_span(struct reader *reader, struct part *part,
+                             const struct fg_block_run *run, uint32_t first_match,
                              uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
 {
-    uint32_t number = part->matches[first_match].series;
-    const struct fg_block_series_row *series = &part->index->series[number];
-
-    if (series->t_min_ns > times.end_ns || series->t_max_ns < times.start_ns)
+    if (run->t_min_ns > times.end_ns || run->t_max_ns < times.start_ns)
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
                        sizeof *part->spans))
         return blocks_too_large(err);
     part->spans[part->n_spans++] = (struct span){
-        .series = number,
-        .first = series->first_profile,
-        .count = series->n_profiles,
+        .series = run->series,
+        .first = run->first,
+        .count = run->count,
         .first_match = first_match,
         .n_matches = n_matches,
         .times = times,
-        .cut = series->t_min_ns < times.start_ns || series->t_max_ns > times.end_ns,
+        .cut = run->t_min_ns < times.start_ns || run->t_max_ns > times.end_ns,
     };
+    return FG_OK;
+}
+
+static enum fg_code add_series_spans(struct reader *reader, struct part *part, uint32_t first_match,
+                                     uint32_t n_matches, struct fg_time_span times,
+                                     struct fg_err *err)
+{
+    const struct fg_block_series_row *series =
+        &part->index->series[part->matches[first_match].series];
+
+    for (uint32_t i = 0; i < series->n_runs; i++)
+        if (add_span(reader, part, &part->index->runs[series->runs[i]], first_match, n_matches,
+                     times, err) != FG_OK)
+            return err->code;
     return FG_OK;
 }
 
@@ -304,14 +316,14 @@ static enum fg_code add_raw_spans(struct reader *reader, struct part *part, uint
                                   uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
 {
     if (!part->chosen)
-        return add_span(reader, part, first_match, n_matches, times, err);
+        return add_series_spans(reader, part, first_match, n_matches, times, err);
     for (uint32_t i = 0; i < part->n_raws; i++) {
         const struct fg_plan_raw *raw = &part->raws[i];
         struct fg_time_span both = {FG_MAX(times.start_ns, raw->start_ns),
                                     FG_MIN(times.end_ns, raw->end_ns)};
 
         if (both.start_ns <= both.end_ns && is_of(part, raw, part->matches[first_match].series) &&
-            add_span(reader, part, first_match, n_matches, both, err) != FG_OK)
+            add_series_spans(reader, part, first_match, n_matches, both, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -327,6 +339,15 @@ static enum fg_code add_spans(struct reader *reader, struct part *part, uint32_t
     return FG_OK;
 }
 
+static int span_order(const void *left, const void *right)
+{
+    const struct span *a = left, *b = right;
+
+    if (a->first != b->first)
+        return a->first < b->first ? -1 : 1;
+    return (a->times.start_ns > b->times.start_ns) - (a->times.start_ns < b->times.start_ns);
+}
+
 static enum fg_code make_spans(struct reader *reader, struct part *part, struct fg_leaving *leaving,
                                struct fg_err *err)
 {
@@ -340,6 +361,8 @@ static enum fg_code make_spans(struct reader *reader, struct part *part, struct 
             add_spans(reader, part, i, next - i, &left, err) != FG_OK)
             return err->code;
     }
+    if (part->n_spans > 1) /* stripes are not in the order of series */
+        qsort(part->spans, part->n_spans, sizeof *part->spans, span_order);
     return FG_OK;
 }
 

@@ -92,7 +92,7 @@ enum fg_code rows_settle(struct part *part, struct fg_err *err)
         struct span span = part->spans[i];
 
         if (span.cut) {
-            /* A series' profiles are in the order of time, so those of a span lie together. */
+            /* A run's profiles are in the order of time, so those of a span lie together. */
             if (span.n_found > 0 && span.last_found - span.first_found + 1 != span.n_found)
                 return fg_fail(err, FG_E_CORRUPT, "series %u: %u profiles of %u to %u are in order",
                                span.series, span.n_found, span.first_found, span.last_found);

@@ -40,16 +40,22 @@ static enum fg_code add_match(struct listing *listing, const struct part *part,
     return code;
 }
 
-/* A span is there for each series with profiles from before the range's end and from after its
- * start; of what is left of the range, where some of it is deleted. */
+/* A span is there for each run that may have profiles in the range; in what is left of it, where
+ * some is deleted. A series may have many runs, and is listed once. */
 static enum fg_code add_part(struct listing *listing, const struct part *part, struct fg_err *err)
 {
+    bool *listed = fg_arena_new(listing->reader.arena, bool, part->n_matches);
+
+    if (listed == NULL)
+        return blocks_too_large(err);
     for (uint32_t i = 0; i < part->n_spans; i++) {
         const struct span *span = &part->spans[i];
 
-        for (uint32_t k = 0; k < span->n_matches; k++)
-            if (add_match(listing, part, &part->matches[span->first_match + k], err) != FG_OK)
+        for (uint32_t k = span->first_match;
+             !listed[span->first_match] && k < span->first_match + span->n_matches; k++)
+            if (add_match(listing, part, &part->matches[k], err) != FG_OK)
                 return err->code;
+        listed[span->first_match] = true;
     }
     return question_check(listing->reader.question, err);
 }

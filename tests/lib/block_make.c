@@ -4,6 +4,9 @@
 
 enum { FRAMES = 24 };
 
+#define FIRST_NS  INT64_C(1700000000000000000)
+#define STRIPE_NS INT64_C(200000000000)
+
 static uint64_t next_random(uint64_t *random)
 {
     *random += UINT64_C(0x9e3779b97f4a7c15);
@@ -134,7 +137,7 @@ static void make_series(struct made_part *part, uint32_t number, bool small, uin
 {
     struct made_series *made = &part->series[number];
     enum schema schema = (enum schema)below(random, SCHEMAS);
-    int64_t time_ns = 1700000000000000000 + below(random, 1000);
+    int64_t time_ns = FIRST_NS + below(random, 1000);
 
     make_schema(made, schema);
     make_labels(made, part, number);
@@ -155,6 +158,7 @@ static int by_series(const void *a, const void *b)
 
 static void make_part(struct made_part *part, uint32_t number, bool small, uint64_t *random)
 {
+    part->stripe_ns = (int64_t)(*random % 4) * STRIPE_NS;
     (void)snprintf(part->tenant, sizeof part->tenant, "t%u", number / 2);
     (void)snprintf(part->service, sizeof part->service, "s%u", number % 2);
     for (size_t i = 0; i < MADE_STACKS; i++) {
@@ -363,11 +367,40 @@ static enum fg_code write_profile(struct fg_block_writer *writer, const struct m
     return fg_block_profile_add(writer, &profile, err);
 }
 
-static enum fg_code write_part(struct fg_block_writer *writer, const struct made_part *part,
-                               const struct laid *laid, uint64_t *random, struct fg_err *err)
+/* Which stripe a profile is of. */
+static int64_t stripe_of(const struct made_part *part, const struct made_profile *profile)
 {
-    if (fg_block_part_begin(writer, fg_cstr(part->tenant), fg_cstr(part->service), &laid->tree,
-                            laid->uses, err) != FG_OK)
+    return part->stripe_ns == 0 ? 0 : (profile->time_ns - FIRST_NS) / part->stripe_ns;
+}
+
+static int64_t last_stripe(const struct made_part *part)
+{
+    int64_t last = 0;
+
+    for (uint32_t s = 0; s < part->n_series; s++)
+        for (uint32_t p = 0; p < part->series[s].n_profiles; p++)
+            last = FG_MAX(last, stripe_of(part, &part->series[s].profiles[p]));
+    return last;
+}
+
+const struct made_profile *made_profile_at(const struct made_part *part, uint32_t number,
+                                           const struct made_series **ret_series)
+{
+    for (int64_t stripe = 0; stripe <= last_stripe(part); stripe++)
+        for (uint32_t s = 0; s < part->n_series; s++)
+            for (uint32_t p = 0; p < part->series[s].n_profiles; p++)
+                if (stripe_of(part, &part->series[s].profiles[p]) == stripe && number-- == 0) {
+                    *ret_series = &part->series[s];
+                    return &part->series[s].profiles[p];
+                }
+    return NULL;
+}
+
+static enum fg_code write_stripe(struct fg_block_writer *writer, const struct made_part *part,
+                                 int64_t stripe, const struct laid *laid, uint64_t *random,
+                                 struct fg_err *err)
+{
+    if (stripe > 0 && fg_block_stripe_begin(writer, err) != FG_OK)
         return err->code;
     for (uint32_t s = 0; s < part->n_series; s++) {
         const struct made_series *made = &part->series[s];
@@ -375,9 +408,22 @@ static enum fg_code write_part(struct fg_block_writer *writer, const struct made
         if (fg_block_series_begin(writer, &made->series, err) != FG_OK)
             return err->code;
         for (uint32_t p = 0; p < made->n_profiles; p++)
-            if (write_profile(writer, made, &made->profiles[p], laid, random, err) != FG_OK)
+            if (stripe_of(part, &made->profiles[p]) == stripe &&
+                write_profile(writer, made, &made->profiles[p], laid, random, err) != FG_OK)
                 return err->code;
     }
+    return FG_OK;
+}
+
+static enum fg_code write_part(struct fg_block_writer *writer, const struct made_part *part,
+                               const struct laid *laid, uint64_t *random, struct fg_err *err)
+{
+    if (fg_block_part_begin(writer, fg_cstr(part->tenant), fg_cstr(part->service), &laid->tree,
+                            laid->uses, err) != FG_OK)
+        return err->code;
+    for (int64_t stripe = 0; stripe <= last_stripe(part); stripe++)
+        if (write_stripe(writer, part, stripe, laid, random, err) != FG_OK)
+            return err->code;
     return fg_block_part_end(writer, err);
 }
 

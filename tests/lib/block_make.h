@@ -1,7 +1,8 @@
 /*
  * Small blocks out of a seed, for tests: what is in them as plain lists, and the file. Everything
  * that may be in a part is there in some seed: frames with inlined lines, without names, the empty
- * stack, equal samples, spans, cumulative values, several schemas, pages of one and of many series.
+ * stack, equal samples, spans, cumulative values, several schemas, pages of one and of many series,
+ * one stripe and several.
  */
 #ifndef FG_TESTS_LIB_BLOCK_MAKE_H
 #define FG_TESTS_LIB_BLOCK_MAKE_H
@@ -48,6 +49,7 @@ struct made_part {
     struct made_stack stacks[MADE_STACKS];
     struct made_series series[MADE_SERIES_MAX];
     uint32_t n_series;
+    int64_t stripe_ns; /* 0: one stripe */
 };
 
 struct made_block {
@@ -62,6 +64,10 @@ struct made_block *made_block_create(uint64_t seed, bool small);
 enum fg_code made_block_write(const struct made_block *block, uint64_t shuffle, struct fg_buf *out,
                               struct fg_block_summary *ret_summary,
                               struct fg_err *err) fg_must_check;
+
+/* Profiles as they are numbered in a file: stripe by stripe, series by series. */
+const struct made_profile *made_profile_at(const struct made_part *part, uint32_t number,
+                                           const struct made_series **ret_series);
 
 /* The text of a stack, "a;b;c" with all there is to a frame. */
 void made_stack_text(const struct made_stack *stack, struct fg_buf *out);

@@ -180,22 +180,34 @@ static enum fg_code open_page(struct verifying *verifying, uint32_t page, struct
     return FG_OK;
 }
 
+/* The first page that holds a profile from `profile` on. */
+static uint32_t first_page(const struct fg_block_pages *pages, uint32_t profile)
+{
+    uint32_t from = 0, to = pages->count;
+
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+
+        if (pages->pages[mid].first + pages->pages[mid].items <= profile)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
 /* Samples of profiles [first, end) into sums. */
 static enum fg_code add_profiles(struct verifying *verifying, uint32_t first, uint32_t end,
                                  uint32_t type, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &verifying->index.pages[FG_BLOCK_SMP];
 
-    for (uint32_t i = 0; i < pages->count && first < end; i++) {
-        const struct fg_block_page *page = &pages->pages[i];
-
-        if (page->first >= end || page->first + page->items <= first)
-            continue;
+    for (uint32_t i = first_page(pages, first); i < pages->count && pages->pages[i].first < end;
+         i++)
         if (open_page(verifying, i, err) != FG_OK ||
             fg_block_samples_sum(verifying->samples, first, end - first, type, verifying->sums,
                                  err) != FG_OK)
             return err->code;
-    }
     return FG_OK;
 }
 
@@ -204,13 +216,12 @@ struct counted {
     struct fg_id digest;
 };
 
-/* What a series has of one of its types in the time of the key. */
-static enum fg_code add_series(struct verifying *verifying, const struct fg_nodes_key *key,
-                               uint32_t series, uint32_t type, struct counted *counted,
-                               struct fg_err *err)
+/* What a run has of a type in the time of the key. */
+static enum fg_code add_run(struct verifying *verifying, const struct fg_nodes_key *key,
+                            const struct fg_block_run *run, uint32_t type, struct counted *counted,
+                            struct fg_err *err)
 {
-    const struct fg_block_series_row *row = &verifying->index.series[series];
-    uint32_t first = row->first_profile, end = row->first_profile + row->n_profiles;
+    uint32_t first = run->first, end = run->first + run->count;
 
     while (first < end && verifying->times_ns[first] < key->start_ns)
         first++;
@@ -221,6 +232,19 @@ static enum fg_code add_series(struct verifying *verifying, const struct fg_node
         counted->digest = fg_id_add(counted->digest, verifying->ids[i]);
     }
     return add_profiles(verifying, first, end, type, err);
+}
+
+static enum fg_code add_series(struct verifying *verifying, const struct fg_nodes_key *key,
+                               uint32_t series, uint32_t type, struct counted *counted,
+                               struct fg_err *err)
+{
+    const struct fg_block_series_row *row = &verifying->index.series[series];
+
+    for (uint32_t i = 0; i < row->n_runs; i++)
+        if (add_run(verifying, key, &verifying->index.runs[row->runs[i]], type, counted, err) !=
+            FG_OK)
+            return err->code;
+    return FG_OK;
 }
 
 static bool is_of(const struct verifying *verifying, const struct fg_nodes_key *key,

@@ -184,6 +184,91 @@ static void same_bytes(void **state)
     }
 }
 
+/* ---- stripes ---- */
+
+static uint64_t most_samples(struct fixture *f, const struct fg_buf *file)
+{
+    struct merge_source source = source_of(f, fg_buf_slice(file), "out");
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < source.n_parts; i++)
+        most = FG_MAX(most, source.parts[i].n_samples);
+    return most;
+}
+
+/* Of the part with the most of them. */
+static uint32_t count_stripes(struct fixture *f, const struct fg_buf *file)
+{
+    struct merge_source source = source_of(f, fg_buf_slice(file), "out");
+    struct merge_part part;
+    uint32_t most = 0;
+    struct fg_err err;
+
+    for (uint32_t i = 0; i < source.n_parts; i++) {
+        uint32_t stripes = 1;
+
+        must(merge_part_open(&source, i, f->arena, &part, &err), &err);
+        for (uint32_t r = 1; r < part.index.n_runs; r++)
+            stripes += part.index.runs[r].series <= part.index.runs[r - 1].series;
+        most = FG_MAX(most, stripes);
+    }
+    return most;
+}
+
+/* Merges what was written, alone, to stripes of another length. */
+static void write_again(struct fixture *f, const struct fg_buf *file, uint32_t stripe_samples,
+                        const struct merge_span *span, struct fg_buf *out)
+{
+    struct merge merge = f->merge;
+    struct merge_source source = source_of(f, fg_buf_slice(file), "file");
+
+    f->merge.sources = &source;
+    f->merge.n_sources = 1;
+    f->merge.stripe_samples = stripe_samples;
+    (void)write_span(f, span, out);
+    f->merge = merge;
+}
+
+/* Whatever stripes sources have: of the same profiles and length come the same bytes. */
+static void stripes(void **state)
+{
+    const struct merge_span span = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
+    enum { ONE, SHORT, HOURS, LENGTHS };
+    uint32_t samples[LENGTHS] = {0, 1, 0};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct fg_buf files[LENGTHS], again;
+        struct fixture f;
+
+        open_fixture(&f, seed, 3);
+        for (uint32_t i = 0; i < LENGTHS; i++) {
+            if (i == HOURS)
+                samples[HOURS] = (uint32_t)most_samples(&f, &files[SHORT]) / 4;
+            f.merge.stripe_samples = samples[i];
+            (void)write_span(&f, &span, &files[i]);
+        }
+        assert_int_equal(count_stripes(&f, &files[ONE]), 1);
+        assert_int_equal(count_stripes(&f, &files[HOURS]), 3);
+        assert_int_equal(count_stripes(&f, &files[SHORT]), 18);
+        for (uint32_t from = 0; from < LENGTHS; from++)
+            for (uint32_t to = 0; to < LENGTHS; to++) {
+                write_again(&f, &files[from], samples[to], &span, &again);
+                assert_true(fg_slice_eq(fg_buf_slice(&files[to]), fg_buf_slice(&again)));
+                fg_buf_done(&again);
+            }
+        for (uint32_t i = 0; i < LENGTHS; i++) {
+            struct made_found found = {0};
+
+            made_read(fg_buf_slice(&files[i]), "acme", &found);
+            made_expect(&found, f.profiles, PROFILES, acme);
+            made_found_done(&found);
+            fg_buf_done(&files[i]);
+        }
+        close_fixture(&f);
+    }
+}
+
 /* Blocks of hours and halves of the shards: together they are all, and merged again the same. */
 static void divides(void **state)
 {
@@ -332,12 +417,16 @@ static void nodes_are_what_profiles_add_up_to(void **state)
             struct fixture f;
 
             open_fixture(&f, seed, 1 + (uint32_t)(seed % SOURCES_MAX));
+            f.merge.stripe_samples = seed % 3 == 0 ? 0 : (uint32_t)(1 + seed * 10);
             (void)write_span(&f, &spans[i], &first);
             look_at_nodes(fg_buf_slice(&first), &spans[i], &seen);
             for (uint32_t k = 0; k < SOURCES_MAX; k++)
                 fg_buf_done(&f.objects[k]);
             divide(&f, 1 + (uint32_t)((seed + 2) % SOURCES_MAX), seed * 31);
             (void)write_span(&f, &spans[i], &again);
+            assert_true(fg_slice_eq(fg_buf_slice(&first), fg_buf_slice(&again)));
+            fg_buf_done(&again);
+            write_again(&f, &first, f.merge.stripe_samples, &spans[i], &again);
             assert_true(fg_slice_eq(fg_buf_slice(&first), fg_buf_slice(&again)));
             fg_buf_done(&first);
             fg_buf_done(&again);
@@ -679,6 +768,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_is_out),
         cmocka_unit_test(same_bytes),
+        cmocka_unit_test(stripes),
         cmocka_unit_test(divides),
         cmocka_unit_test(deletes),
         cmocka_unit_test(nodes_are_what_profiles_add_up_to),

@@ -304,6 +304,40 @@ static void write_profile(const struct world_profile *from, uint32_t n_types,
     fg_arena_destroy(arena);
 }
 
+/* Those with a time in [from, until], by series. */
+static void write_stripe(struct world *world, struct world_profile **profiles, uint32_t n,
+                         int64_t from_ns, int64_t until_ns, struct fg_block_writer *writer)
+{
+    uint32_t last = UINT32_MAX;
+    struct fg_err err;
+
+    fg_assert(fg_block_stripe_begin(writer, &err) == FG_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        struct fg_block_series series = block_series(world, profiles[i]->series);
+
+        if (profiles[i]->time_ns < from_ns || profiles[i]->time_ns > until_ns)
+            continue;
+        if (profiles[i]->series != last)
+            fg_assert(fg_block_series_begin(writer, &series, &err) == FG_OK);
+        last = profiles[i]->series;
+        write_profile(profiles[i], series.n_types, writer);
+    }
+}
+
+/* One, or several of ten minutes. */
+static void write_stripes(struct world *world, struct world_profile **profiles, uint32_t n,
+                          struct fg_block_writer *writer)
+{
+    int64_t from_ns = INT64_MIN, until_ns = world->start_ns;
+
+    for (; chance(world, world->stripes_permille) && until_ns < world->start_ns + FG_HOUR_NS;
+         until_ns += 10 * FG_MINUTE_NS) {
+        write_stripe(world, profiles, n, from_ns, until_ns, writer);
+        from_ns = until_ns + 1;
+    }
+    write_stripe(world, profiles, n, from_ns, INT64_MAX, writer);
+}
+
 static void write_part(struct world *world, uint32_t level, struct world_profile **profiles,
                        uint32_t n, struct fg_block_writer *writer)
 {
@@ -323,13 +357,7 @@ static void write_part(struct world *world, uint32_t level, struct world_profile
     fg_assert(fg_block_part_begin(writer, world->tenants[profiles[0]->tenant],
                                   fg_cstr(services[world->series[profiles[0]->series].service]),
                                   &world->tree, uses, &err) == FG_OK);
-    for (uint32_t i = 0; i < n; i++) {
-        struct fg_block_series series = block_series(world, profiles[i]->series);
-
-        if (i == 0 || profiles[i]->series != profiles[i - 1]->series)
-            fg_assert(fg_block_series_begin(writer, &series, &err) == FG_OK);
-        write_profile(profiles[i], series.n_types, writer);
-    }
+    write_stripes(world, profiles, n, writer);
     if (level > 0 && chance(world, world->nodes_permille))
         nodes = world_nodes(world, profiles, n, writer, NULL, 0, arena);
     if (fg_block_part_end(writer, &err) != FG_OK)

@@ -62,7 +62,7 @@ struct world {
     struct fg_id deletion_ids[WORLD_TENANTS][FG_DELETIONS_MAX];
     uint64_t deletions_ever;
     /* Of what merged nodes blocks may have they have so many; if any, some have nothing else. */
-    unsigned nodes_permille;
+    unsigned nodes_permille, stripes_permille;
     int64_t start_ns, end_ns; /* times of profiles are in [start, end] */
 
     struct fg_peer peer;
@@ -120,8 +120,8 @@ void world_points(const struct world *world, const struct world_query *query, in
 /* Which profiles make that a series is listed. */
 enum world_presence {
     WORLD_EXACTLY,  /* one in the range with a value of the type */
-    WORLD_BY_PLACE, /* in one head, segment or block: between the first and the last there is time
-                     * of the range that is not deleted */
+    WORLD_BY_PLACE, /* in one head, segment or block of one stripe: between the first and the last
+                     * there is time of the range that is not deleted */
     WORLD_ANYWHERE, /* the same of all places together, with what was there once */
 };
 void world_list(const struct world *world, const struct world_query *query,

@@ -145,17 +145,6 @@ static void check_samples(struct opened *opened, const struct made_series *serie
     }
 }
 
-static const struct made_profile *made_profile_at(const struct made_part *part, uint32_t number,
-                                                  const struct made_series **ret_series)
-{
-    uint32_t s = 0;
-
-    for (; number >= part->series[s].n_profiles; s++)
-        number -= part->series[s].n_profiles;
-    *ret_series = &part->series[s];
-    return &part->series[s].profiles[number];
-}
-
 static void check_rows(struct opened *opened, const struct made_part *part)
 {
     uint32_t smp = 0;
@@ -656,7 +645,7 @@ static void order_is_asked_for(void **state)
 
     (void)state;
     while (block->n_parts < 3 || block->parts[0].n_series < 3 ||
-           block->parts[0].series[0].n_profiles < 3) {
+           block->parts[0].series[0].n_profiles < 3 || block->parts[0].stripe_ns != 0) {
         free(block);
         block = made_block_create(++seed, false);
     }
