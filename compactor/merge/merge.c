@@ -27,6 +27,7 @@ enum {
  * them need requests.
  */
 enum { STRIPE_SAMPLES = 1024 * 1024 };
+#define SHORTEST_STRIPE_NS (10 * FG_MINUTE_NS)
 
 /* A block on its way. */
 struct writing {
@@ -43,6 +44,7 @@ struct writing {
     uint32_t n_cursors;
     struct merge_stacks stacks;
     uint32_t *order;                /* [n_cursors]: those that have the series at hand */
+    int64_t stripe_ns;              /* INT64_MAX: one stripe */
     struct fg_block_series *series; /* of the part; in the arena */
     uint32_t n_series, cap_series;
     bool no_nodes; /* there was no room for what they need to know */
@@ -275,9 +277,9 @@ static enum fg_code write_stripe(struct writing *writing, int64_t until_ns, stru
 
 /* How long stripes are; INT64_MAX: there is one. It depends on nothing but what is written. What is
  * early is a stripe of its own where the rest is one, too: the next merge reads it by itself. */
-static int64_t stripe_ns(const struct writing *writing)
+static int64_t choose_stripe(const struct writing *writing)
 {
-    static const int64_t lengths_ns[] = {10 * FG_MINUTE_NS, FG_HOUR_NS, 6 * FG_HOUR_NS};
+    static const int64_t lengths_ns[] = {SHORTEST_STRIPE_NS, FG_HOUR_NS, 6 * FG_HOUR_NS};
     const struct merge_span *span = writing->span;
     uint32_t each = writing->merge->stripe_samples;
     double samples = (double)merge_stacks_all_uses(&writing->stacks);
@@ -293,12 +295,13 @@ static int64_t stripe_ns(const struct writing *writing)
 }
 
 /* Stripes are counted from the beginning of the span, and what is early comes before. */
-static enum fg_code write_stripes(struct writing *writing, int64_t length_ns, struct fg_err *err)
+static enum fg_code write_stripes(struct writing *writing, struct fg_err *err)
 {
     const struct merge_span *span = writing->span;
 
-    for (int64_t from_ns = span->start_ns; length_ns != INT64_MAX && from_ns < span->end_ns;
-         from_ns = fg_time_add(from_ns, length_ns))
+    for (int64_t from_ns = span->start_ns;
+         writing->stripe_ns != INT64_MAX && from_ns < span->end_ns;
+         from_ns = fg_time_add(from_ns, writing->stripe_ns))
         if (write_stripe(writing, fg_time_add(from_ns, -1), err) != FG_OK)
             return err->code;
     return write_stripe(writing, INT64_MAX, err);
@@ -314,6 +317,7 @@ static enum fg_code make_nodes(struct writing *writing, struct fg_nodes_writer *
                                             .series = writing->series,
                                             .n_series = writing->n_series,
                                             .block = writing->writer,
+                                            .fine = writing->stripe_ns == SHORTEST_STRIPE_NS,
                                             .arena = writing->arena,
                                             .max_bytes =
                                                 writing->merge->memory_max_bytes / SHARE_NODES};
@@ -342,15 +346,14 @@ static enum fg_code end_part(struct writing *writing, struct fg_err *err)
 
 static enum fg_code write_part(struct writing *writing, struct fg_slice service, struct fg_err *err)
 {
-    int64_t length_ns = stripe_ns(writing);
-
+    writing->stripe_ns = choose_stripe(writing);
     merge_stacks_seal(&writing->stacks);
     if (fg_block_part_begin(writing->writer, writing->merge->tenant, service, &writing->stacks.tree,
                             writing->stacks.uses, err) != FG_OK)
         return err->code;
     merge_stacks_drop_uses(&writing->stacks);
     list_series(writing);
-    if (write_stripes(writing, length_ns, err) != FG_OK)
+    if (write_stripes(writing, err) != FG_OK)
         return err->code;
     return end_part(writing, err);
 }

@@ -9,7 +9,9 @@ enum {
     /* A crown takes 0.85 to 1.1 bytes a node: what is not worth three quarters is not made. */
     CROWN_NODE_BYTES = 3,
     CROWN_NODE_SHARE = 4,
-    ZERO_ROW_BYTES = 8, /* of a row that says there is nothing, packed */
+    ZERO_ROW_BYTES = 8,    /* of a row that says there is nothing, packed */
+    FINE_STEPS = 6,        /* 10 minutes of an hour */
+    FINE_COUNTS_SHARE = 8, /* of the memory */
     /* Of small nodes: a sample has so many nodes of its own at most, or nearly; a node takes two
      * bytes of crown, dictionary and table; so many nodes are gone through as quickly as a sample
      * is written. A stack and a node of the part's tree take so much where it is stored. */
@@ -32,10 +34,11 @@ struct series {
     struct counted *buckets; /* [n_buckets] */
 };
 
-/* What is known of a source: of its run r, bucket b has profiles
- * [firsts[r * (n_buckets + 1) + b], the next one). */
+/* What is known of a source. Of its run r the first bucket that may have profiles is that of its
+ * least time; of those after it firsts[places[r]] and on say with which profile they begin. */
 struct source {
     uint32_t *firsts;
+    uint32_t *places;      /* [n_runs + 1] */
     uint32_t at;           /* series that comes next, when they are gone through in order */
     const uint32_t *ranks; /* of a rank: that in the block */
 };
@@ -52,9 +55,9 @@ struct making {
     bool left_out;
 
     /* Time: buckets, the first of them for what is early, where anything is (n_early 1); the others
-     * are the span, and some of these a middle span; 1 of either: none. */
+     * are the span. n_fine of them are a step, and some steps a middle span; 1: there is none. */
     int64_t start_ns, bucket_ns;
-    uint32_t n_buckets, n_middles, n_early;
+    uint32_t n_buckets, n_fine, n_middles, n_early;
 
     struct fg_profile_type types[TYPES_MAX];
     uint32_t n_types;
@@ -69,11 +72,21 @@ struct making {
     bool small_groups, small_series; /* have nodes, whatever they are worth */
     uint32_t n_groups;               /* that are summed; 1: all are one */
     size_t stride;                   /* of a column by name */
-    int64_t *bucket, *middle, *top;  /* [column]; [group][column] twice */
+    int64_t *fine, *step;            /* [column]; fine is NULL where n_fine is 1 */
+    int64_t *middle, *top;           /* [group][column] */
     uint64_t *full;                  /* [group][column][n_ranks]; NULL: none */
 };
 
 /* ---- spans ---- */
+
+/* Ten minutes by themselves, unless their counts would take the memory of everything else. */
+static bool is_fine(const struct making *making)
+{
+    uint64_t buckets = UINT64_C(24) * FINE_STEPS;
+    uint64_t counts = making->input->n_series * buckets * sizeof(struct counted);
+
+    return making->input->fine && counts <= making->input->max_bytes / FINE_COUNTS_SHARE;
+}
 
 static void set_spans(struct making *making)
 {
@@ -81,11 +94,12 @@ static void set_spans(struct making *making)
     uint64_t len = (uint64_t)span->end_ns - (uint64_t)span->start_ns;
 
     making->start_ns = span->start_ns;
-    making->n_buckets = making->n_middles = 1;
+    making->n_buckets = making->n_fine = making->n_middles = 1;
     if (len == (uint64_t)FG_HOUR_NS) {
         making->n_buckets = 12;
     } else if (len == UINT64_C(24) * FG_HOUR_NS) {
-        making->n_buckets = 24;
+        making->n_fine = is_fine(making) ? FINE_STEPS : 1;
+        making->n_buckets = 24 * making->n_fine;
         making->n_middles = 4;
     }
     making->bucket_ns = (int64_t)(len / making->n_buckets);
@@ -224,8 +238,22 @@ struct scanning {
     struct making *making;
     const struct merge_cursor *cursor;
     struct source *source;
-    uint32_t *next; /* of its runs: buckets whose first profile is known */
+    uint32_t *next; /* of its runs: where firsts are known up to */
 };
+
+/* The first profile of a run in a bucket or behind it. */
+static uint32_t first_of(const struct making *making, const struct source *source,
+                         const struct fg_block_index *index, uint32_t run, uint32_t bucket)
+{
+    uint32_t first = bucket_of(making, index->runs[run].t_min_ns);
+    uint32_t count = source->places[run + 1] - source->places[run];
+
+    if (bucket <= first)
+        return index->runs[run].first;
+    if (bucket - first > count)
+        return index->runs[run].first + index->runs[run].count;
+    return source->firsts[source->places[run] + bucket - first - 1];
+}
 
 static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
 {
@@ -237,24 +265,44 @@ static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct f
 
     (void)err;
     for (uint32_t i = 0; i < rows->count; i++) {
-        uint32_t profile = rows->first + i, bucket;
-        uint32_t *firsts;
+        uint32_t profile = rows->first + i, bucket, behind;
         struct counted *counted;
 
         if (!merge_chosen(&scanning->cursor->choice, profile))
             continue;
         while (profile >= index->runs[r].first + index->runs[r].count)
             r++;
-        firsts = scanning->source->firsts + (size_t)r * (making->n_buckets + 1);
         bucket = bucket_of(making, rows->times_ns[i]);
-        while (scanning->next[r] <= bucket)
-            firsts[scanning->next[r]++] = profile;
+        behind = bucket - bucket_of(making, index->runs[r].t_min_ns);
+        while (scanning->next[r] < scanning->source->places[r] + behind)
+            scanning->source->firsts[scanning->next[r]++] = profile;
         counted = &making->series[scanning->cursor->numbers[rows->series[i]]].buckets[bucket];
         counted->profiles++;
         counted->samples += rows->n_samples[i];
         counted->digest = fg_id_add(counted->digest, page->ids[i]);
     }
     return FG_OK;
+}
+
+/* Where firsts of runs begin. false: no room. */
+static bool set_places(const struct making *making, const struct fg_block_index *index,
+                       struct source *source)
+{
+    uint64_t place = 0;
+
+    source->places = fg_arena_new(making->arena, uint32_t, (size_t)index->n_runs + 1);
+    if (source->places == NULL)
+        return false;
+    for (uint32_t r = 0; r < index->n_runs; r++) {
+        source->places[r] = (uint32_t)place;
+        place +=
+            bucket_of(making, index->runs[r].t_max_ns) - bucket_of(making, index->runs[r].t_min_ns);
+        if (place > UINT32_MAX)
+            return false;
+    }
+    source->places[index->n_runs] = (uint32_t)place;
+    source->firsts = fg_arena_new(making->arena, uint32_t, place);
+    return source->firsts != NULL;
 }
 
 /* Fills in firsts, and counts. *ret_fits false: no room. */
@@ -270,19 +318,17 @@ static enum fg_code scan_source(struct making *making, uint32_t number, bool *re
                                     .ids = true,
                                     .each = scan_rows,
                                     .arg = &scanning};
-    size_t each = (size_t)making->n_buckets + 1;
 
-    source->firsts = fg_arena_new(making->arena, uint32_t, index->n_runs * each);
     scanning.next = fg_arena_new(making->arena, uint32_t, index->n_runs);
-    *ret_fits = source->firsts != NULL && scanning.next != NULL;
+    *ret_fits = set_places(making, index, source) && scanning.next != NULL;
     if (!*ret_fits)
         return FG_OK;
+    memcpy(scanning.next, source->places, index->n_runs * sizeof *scanning.next);
     if (merge_part_scan(&cursor->part, &scan, making->scratch, err) != FG_OK)
         return err->code;
     for (uint32_t r = 0; r < index->n_runs; r++)
-        while (scanning.next[r] < each)
-            source->firsts[r * each + scanning.next[r]++] =
-                index->runs[r].first + index->runs[r].count;
+        while (scanning.next[r] < source->places[r + 1])
+            source->firsts[scanning.next[r]++] = index->runs[r].first + index->runs[r].count;
     return FG_OK;
 }
 
@@ -595,48 +641,76 @@ static bool is_at_hand(const struct making *making, uint32_t series)
 
 /* What a source has of a run in some buckets. grouped: into those of its group too. */
 static enum fg_code add_run(struct making *making, uint32_t number, uint32_t run,
-                            struct stretch stretch, bool grouped, struct fg_err *err)
+                            struct stretch stretch, bool grouped, int64_t *sums, struct fg_err *err)
 {
     struct merge_cursor *cursor = &making->input->cursors[number];
     const struct source *source = &making->sources[number];
-    const uint32_t *firsts = source->firsts + (size_t)run * (making->n_buckets + 1);
-    uint32_t merged = cursor->numbers[cursor->part.index.runs[run].series];
+    const struct fg_block_index *index = &cursor->part.index;
+    uint32_t first = first_of(making, source, index, run, stretch.from);
+    uint32_t end = first_of(making, source, index, run, stretch.to);
+    uint32_t merged = cursor->numbers[index->runs[run].series];
     const struct series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
     uint32_t group;
 
-    if (firsts[stretch.from] == firsts[stretch.to] || of == NULL || !is_at_hand(making, merged))
+    if (first == end || of == NULL || !is_at_hand(making, merged))
         return FG_OK;
     group = making->n_groups == 1 ? 0 : of->group;
-    for (uint32_t p = firsts[stretch.from]; p < firsts[stretch.to]; p++) {
+    for (uint32_t p = first; p < end; p++) {
         struct fg_block_sample_set set;
 
         if (!merge_chosen(&cursor->choice, p))
             continue;
         if (merge_cursor_samples(cursor, p, &set, err) != FG_OK)
             return err->code;
-        add_samples(making, source, &set, of->types, making->bucket,
+        add_samples(making, source, &set, of->types, sums,
                     grouped ? group_of(making, making->middle, group) : NULL,
                     grouped ? full_of(making, group) : NULL);
     }
     return FG_OK;
 }
 
-static enum fg_code sum_bucket(struct making *making, uint32_t bucket, struct fg_err *err)
+/* What all sources have in a bucket; also into the sums of groups. */
+static enum fg_code sum_bucket(struct making *making, uint32_t bucket, int64_t *sums,
+                               struct fg_err *err)
 {
     const struct stretch stretch = {bucket, bucket + 1};
 
-    zero(making->bucket, names_columns(making));
+    zero(sums, names_columns(making));
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
         for (uint32_t r = 0; r < making->input->cursors[i].part.index.n_runs; r++)
-            if (add_run(making, i, r, stretch, true, err) != FG_OK)
+            if (add_run(making, i, r, stretch, true, sums, err) != FG_OK)
                 return err->code;
-    if (making->n_buckets == 1 + making->n_early && bucket == making->n_early)
-        return FG_OK; /* it is the span */
-    return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->bucket,
-                   NULL, err);
+    return FG_OK;
 }
 
-/* Rows of groups, and of all, which is the sum of them: by name in the place of a bucket, in full
+/* Buckets of a step, which have rows of their own. */
+static enum fg_code sum_fine(struct making *making, struct stretch step, struct fg_err *err)
+{
+    const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
+
+    zero(making->step, names_columns(making));
+    for (uint32_t b = step.from; b < step.to; b++) {
+        if (sum_bucket(making, b, making->fine, err) != FG_OK ||
+            add_row(making, all, (struct stretch){b, b + 1}, making->fine, NULL, err) != FG_OK)
+            return err->code;
+        add_to(making->fine, names_columns(making), making->step);
+    }
+    return FG_OK;
+}
+
+static enum fg_code sum_step(struct making *making, struct stretch step, struct fg_err *err)
+{
+    const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
+
+    if ((step.to - step.from == 1 ? sum_bucket(making, step.from, making->step, err)
+                                  : sum_fine(making, step, err)) != FG_OK)
+        return err->code;
+    if (making->n_buckets == 1 + making->n_early && step.from == making->n_early)
+        return FG_OK; /* it is the span */
+    return add_row(making, all, step, making->step, NULL, err);
+}
+
+/* Rows of groups, and of all, which is the sum of them: by name in the place of a step, in full
  * in that of the first. */
 static enum fg_code add_rows(struct making *making, struct stretch stretch, int64_t *sums,
                              bool with_full, struct fg_err *err)
@@ -652,13 +726,13 @@ static enum fg_code add_rows(struct making *making, struct stretch stretch, int6
                     n_full == 0 ? NULL : full_of(making, g), err) != FG_OK)
             return err->code;
     }
-    zero(making->bucket, names_columns(making));
+    zero(making->step, names_columns(making));
     for (uint32_t g = 0; g < making->n_groups; g++) {
-        add_to(group_of(making, sums, g), names_columns(making), making->bucket);
+        add_to(group_of(making, sums, g), names_columns(making), making->step);
         for (size_t i = 0; g > 0 && i < n_full; i++)
             first[i] += full_of(making, g)[i];
     }
-    return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->bucket,
+    return add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->step,
                    first, err);
 }
 
@@ -668,8 +742,8 @@ static enum fg_code sum_middle(struct making *making, uint32_t middle, struct fg
     size_t count = making->n_groups * names_columns(making);
 
     zero(making->middle, count);
-    for (uint32_t b = stretch.from; b < stretch.to; b++)
-        if (sum_bucket(making, b, err) != FG_OK)
+    for (uint32_t b = stretch.from; b < stretch.to; b += making->n_fine)
+        if (sum_step(making, (struct stretch){b, b + making->n_fine}, err) != FG_OK)
             return err->code;
     if (making->n_middles == 1)
         return FG_OK; /* it is the span */
@@ -696,7 +770,7 @@ static enum fg_code add_early(struct making *making, int64_t *sums, struct fg_er
         return err->code;
     if (sums != making->middle)
         zero(making->middle, count);
-    if (sum_bucket(making, 0, err) != FG_OK)
+    if (sum_step(making, (struct stretch){0, 1}, err) != FG_OK)
         return err->code;
     if (sums != making->middle)
         add_to(making->middle, count, sums);
@@ -717,7 +791,7 @@ static enum fg_code add_series(struct making *making, uint32_t number, uint32_t 
         &making->input->cursors[number].part.index.series[series];
 
     for (uint32_t i = 0; i < row->n_runs; i++)
-        if (add_run(making, number, row->runs[i], whole(making), false, err) != FG_OK)
+        if (add_run(making, number, row->runs[i], whole(making), false, making->step, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -746,10 +820,10 @@ static enum fg_code sum_series(struct making *making, uint32_t merged, struct fg
     if (!is_at_hand(making, merged) || !is_one_of_many(making, merged) ||
         replaced_bytes(making, FG_NODES_SERIES, counted.samples) == 0)
         return FG_OK;
-    zero(making->bucket, names_columns(making));
+    zero(making->step, names_columns(making));
     if (add_everywhere(making, merged, err) != FG_OK)
         return err->code;
-    return add_row(making, key, whole(making), making->bucket, NULL, err);
+    return add_row(making, key, whole(making), making->step, NULL, err);
 }
 
 static enum fg_code sum_columns(struct making *making, struct fg_err *err)
@@ -776,7 +850,7 @@ static enum fg_code sum_columns(struct making *making, struct fg_err *err)
 static uint64_t sums_bytes(const struct making *making, uint32_t n_groups, bool full)
 {
     uint64_t levels = making->n_middles > 1 ? 2 : 1;
-    uint64_t names = (1 + levels * n_groups) * making->stride;
+    uint64_t names = ((making->n_fine > 1 ? 2 : 1) + levels * n_groups) * making->stride;
 
     return (names + (full ? (uint64_t)n_groups * making->n_ranks : 0)) * making->n_columns *
            sizeof(int64_t);
@@ -787,7 +861,9 @@ static void take_sums(struct making *making, uint32_t n_groups, bool full)
     size_t count = names_columns(making);
 
     making->n_groups = n_groups;
-    making->bucket = fg_calloc(count, sizeof *making->bucket);
+    making->step = fg_calloc(count, sizeof *making->step);
+    if (making->n_fine > 1)
+        making->fine = fg_calloc(count, sizeof *making->fine);
     making->middle = fg_calloc(count * n_groups, sizeof *making->middle);
     if (making->n_middles > 1)
         making->top = fg_calloc(count * n_groups, sizeof *making->top);
@@ -798,11 +874,12 @@ static void take_sums(struct making *making, uint32_t n_groups, bool full)
 
 static void drop_sums(struct making *making)
 {
-    free(making->bucket);
+    free(making->fine);
+    free(making->step);
     free(making->middle);
     free(making->top);
     free(making->full);
-    making->bucket = making->middle = making->top = NULL;
+    making->fine = making->step = making->middle = making->top = NULL;
     making->full = NULL;
 }
 

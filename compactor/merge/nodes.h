@@ -4,7 +4,7 @@
  *
  *   a block of an hour   the hour for all series, each group and each series; 5 minutes for all
  *   a block of a day     the day for all, groups and series; 6 hours for all and groups; hours for
- *                        all
+ *                        all, and 10 minutes of a service so large that stripes are as short
  *   another              its span for all, groups and series
  *
  * Where profiles begin before the span (merge_span.early_ns) that is what the block has in all,
@@ -38,6 +38,7 @@ struct merge_nodes_input {
     const struct fg_block_series *series; /* [n_series], of the part, in order */
     uint32_t n_series;
     struct fg_block_writer *block;
+    bool fine;              /* of a day 10 minutes, too */
     struct fg_arena *arena; /* what nodes refer to stays there */
     size_t max_bytes;       /* of sums, and of what is kept for each series */
 };

@@ -350,7 +350,7 @@ static void deletes(void **state)
 /* ---- merged nodes ---- */
 
 struct seen_rows {
-    uint32_t kinds[3], spans, halves, zeros, fulls, multiples;
+    uint32_t kinds[3], spans, halves, tens, zeros, fulls, multiples;
     uint32_t before, itself, both; /* of spans with something early */
 };
 
@@ -383,6 +383,7 @@ static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
             seen->kinds[row->key.kind]++;
             seen->spans += len < (span->end_ns - span->start_ns) / 10;
             seen->halves += len == 6 * HOUR;
+            seen->tens += len == HOUR / 6;
             seen->zeros += row->count == 0;
             seen->fulls += row->places[FG_NODES_FULL].bytes > 0;
             seen->multiples += row->factor > 1;
@@ -432,12 +433,13 @@ static void nodes_are_what_profiles_add_up_to(void **state)
             fg_buf_done(&again);
             close_fixture(&f);
         }
-    print_message("  all %u, groups %u, series %u; short %u, 6 h %u, of nothing %u; full %u; "
-                  "multiples %u\n",
-                  seen.kinds[0], seen.kinds[1], seen.kinds[2], seen.spans, seen.halves, seen.zeros,
-                  seen.fulls, seen.multiples);
+    print_message("  all %u, groups %u, series %u; short %u, 6 h %u, 10 min %u, of nothing %u; "
+                  "full %u; multiples %u\n",
+                  seen.kinds[0], seen.kinds[1], seen.kinds[2], seen.spans, seen.halves, seen.tens,
+                  seen.zeros, seen.fulls, seen.multiples);
     assert_true(seen.kinds[0] > 0 && seen.kinds[1] > 0 && seen.kinds[2] > 0);
     assert_true(seen.spans > 0 && seen.halves > 0 && seen.zeros > 0 && seen.fulls > 0);
+    assert_true(seen.tens > 0);
     assert_true(seen.before > 0 && seen.itself > 0 && seen.both > seen.before);
 }
 
