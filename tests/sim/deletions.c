@@ -162,9 +162,8 @@ static void advance(struct compactor *compactor, uint32_t tenant,
     const struct edit_task await = {.kind = EDIT_AWAIT, .awaits = &next.await, .count = 1};
     const struct edit_task unbury = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
 
-    if (!keeps(compactor->world, CLUSTER_RULE_END_WHEN_CLEAN))
-        next.step = ENDING_END;
-    else if (!keeps(compactor->world, CLUSTER_RULE_QUIET_TWICE) && next.await.quiet > 0)
+    if (!keeps(compactor->world, CLUSTER_RULE_END_WHEN_CLEAN) ||
+        (!keeps(compactor->world, CLUSTER_RULE_QUIET_TWICE) && next.await.quiet > 0))
         next.step = ENDING_END;
     if (next.step == ENDING_ASK && carry(compactor, tenant, &ask) == EDIT_DONE)
         (void)carry(compactor, tenant, &await);
