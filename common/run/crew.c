@@ -3,7 +3,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { WAITING_FOR_EACH = 2 }; /* so that a helper finds the next one when it comes back */
+/* So many that helpers find one while the owner runs a long one itself. */
+enum { WAITING_MAX = 128 };
 
 struct queue {
     struct fg_task *first, *last;
@@ -193,16 +194,26 @@ void fg_crew_limit(struct fg_crew *crew, unsigned helpers_max)
 
 void fg_crew_put(struct fg_crew *crew, struct fg_task *task)
 {
-    bool crowded;
+    bool alone;
 
     (void)pthread_mutex_lock(&crew->lock);
     task->number = crew->n_put++;
     queue_push(&crew->waiting, task);
     call_helpers(crew);
-    crowded = crew->waiting.count > WAITING_FOR_EACH * crew->n_lent;
+    alone = crew->n_lent == 0;
     (void)pthread_mutex_unlock(&crew->lock);
-    if (crowded)
+    if (alone)
         (void)fg_crew_run_one(crew);
+}
+
+bool fg_crew_is_full(struct fg_crew *crew)
+{
+    bool full;
+
+    (void)pthread_mutex_lock(&crew->lock);
+    full = crew->waiting.count >= WAITING_MAX;
+    (void)pthread_mutex_unlock(&crew->lock);
+    return full;
 }
 
 bool fg_crew_end_one(struct fg_crew *crew)

@@ -9,7 +9,7 @@
  *
  * Nothing depends on help: what nobody takes the owner runs itself, and without idle workers put()
  * has run a task when it returns. A helper waits for nothing, and after each task it goes if a job
- * waits for a worker. Few tasks are waiting at a time, two for each helper.
+ * waits for a worker.
  *
  * Tasks begin in the order in which they were put. Of those that fail the one that was put first
  * counts, after which none begins; whatever has begun runs to its end. So it is the same failure,
@@ -46,6 +46,10 @@ void fg_crew_destroy(struct fg_crew *crew);
 void fg_crew_limit(struct fg_crew *crew, unsigned helpers_max);
 
 void fg_crew_put(struct fg_crew *crew, struct fg_task *task);
+
+/* Are so many waiting that helpers will not run out of them? Then an owner whose tasks hold
+ * something rather runs one than puts one more. */
+bool fg_crew_is_full(struct fg_crew *crew);
 
 /* Ends one that has run; false: there is none. */
 bool fg_crew_end_one(struct fg_crew *crew);

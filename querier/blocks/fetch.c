@@ -485,8 +485,9 @@ static enum fg_code step(struct fetch *fetch, struct fg_err *err)
     request = fg_bucket_wave_poll(fetch->wave);
     if (request != NULL)
         return take_load(fetch, fg_container(request, struct load, request), err);
-    item = queue_take(&fetch->ready[phase_of(fetch)]);
-    if (item != NULL)
+    /* Tasks of visits hold what they are about. */
+    if (!fg_crew_is_full(fetch->crew) &&
+        (item = queue_take(&fetch->ready[phase_of(fetch)])) != NULL)
         return visit_one(fetch, item, err);
     if (!fg_crew_run_one(fetch->crew))
         await(fetch);

@@ -32,8 +32,8 @@ enum {
     DAY_ROUNDS = 360,
     TYPES = 2,
     PROFILE_BYTES = 340, /* of samples, as nodes count what they save */
-    COLD_RUNS = 5,
-    WARM_RUNS = 15,
+    COLD_RUNS = 3,
+    WARM_RUNS = 9,
     HELPERS = 2, /* none, and one: columns of tables */
 };
 

@@ -220,6 +220,33 @@ static void jobs_come_first(void **state)
     assert_int_equal(sem_destroy(&begun) + sem_destroy(&gate), 0);
 }
 
+/* While a helper is there put() runs nothing. */
+static void enough_are_waiting(void **state)
+{
+    struct fg_work *work = make(1);
+    struct fg_crew *crew = fg_crew_create(work, FG_LANE_QUERY);
+    struct fg_err err;
+    sem_t begun, gate;
+    size_t put = 1;
+
+    (void)state;
+    assert_int_equal(sem_init(&begun, 0, 0) + sem_init(&gate, 0, 0), 0);
+    put_at_helper(crew, &begun, &gate);
+    while (!fg_crew_is_full(crew))
+        fg_crew_put(crew, &pieces[put++].task);
+    assert_true(put > 100);
+    assert_int_equal(pieces[1].runs, 0);
+    assert_true(fg_crew_run_one(crew));
+    assert_int_equal(pieces[1].runs, 1);
+    assert_false(fg_crew_is_full(crew));
+    assert_int_equal(sem_post(&gate), 0);
+    assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
+    assert_int_equal(sum, put * (put - 1) / 2);
+    fg_crew_destroy(crew);
+    fg_work_destroy(work);
+    assert_int_equal(sem_destroy(&begun) + sem_destroy(&gate), 0);
+}
+
 /* The first in the order of put, whoever is faster; and what is not run is ended. */
 static void the_first_failure_counts(void **state)
 {
@@ -313,6 +340,7 @@ int main(void)
         cmocka_unit_test_setup(idle_workers_help, reset),
         cmocka_unit_test_setup(nobody_helps_beyond_the_limit, reset),
         cmocka_unit_test_setup(jobs_come_first, reset),
+        cmocka_unit_test_setup(enough_are_waiting, reset),
         cmocka_unit_test_setup(the_first_failure_counts, reset),
         cmocka_unit_test_setup(ends_fail_too, reset),
         cmocka_unit_test_setup(what_is_stopped_is_not_run, reset),
