@@ -72,6 +72,12 @@ class Run:
         return [int(counts[name]) for name in ('push_failures_total{reason="refused"}',
                                                'push_failures_total{reason="unanswered"}', "reads_unavailable_total")]
 
+    def none_failed(self):
+        """No push was refused or unanswered, and each question had an answer."""
+        refused, unanswered, unavailable = self.failures()
+        check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
+              refused, unanswered, unavailable, self.bird.log()[-3000:])
+
     def complaints(self):
         """What the canary has said since the last call about pushes and questions that failed."""
         lines = self.bird.log().splitlines()[1:]
