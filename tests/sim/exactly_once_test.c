@@ -86,7 +86,7 @@ static struct world *run(uint64_t seed, size_t shape, unsigned rules, unsigned c
     X(passes, "passes of repair")                                                                  \
     X(repaired, "profiles repaired")                                                               \
     X(n_deletions, "deletions")                                                                    \
-    X(undone, "of them ended")                                                                     \
+    X(undone, "ends of these, some seen by two")                                                   \
     X(left, "members left")                                                                        \
     X(wiped, "wiped")                                                                              \
     X(forgotten, "forgotten")
