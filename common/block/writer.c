@@ -322,6 +322,14 @@ enum fg_code fg_block_profile_add(struct fg_block_writer *writer,
     return FG_OK;
 }
 
+struct fg_block_added fg_block_profile_added(const struct fg_block_writer *writer)
+{
+    const struct fg_block_set *set = &writer->pages.before; /* what was put just now */
+
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART && writer->part.n_profiles > 0);
+    return (struct fg_block_added){set->ranks, set->values, set->count, writer->part.n_types};
+}
+
 /* ---- the end of a part ---- */
 
 static int by_group(const void *a, const void *b)

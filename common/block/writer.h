@@ -112,6 +112,15 @@ enum fg_code fg_block_profile_add(struct fg_block_writer *writer,
                                   const struct fg_block_profile *profile,
                                   struct fg_err *err) fg_must_check;
 
+/* Samples of the profile that was added last, as it is stored: ranks ascend, each once. Valid until
+ * the next call. For sums of what is written (nodes/whole.h). */
+struct fg_block_added {
+    const uint32_t *ranks;  /* [count] */
+    const uint64_t *values; /* [n_types][count] */
+    uint32_t count, n_types;
+};
+struct fg_block_added fg_block_profile_added(const struct fg_block_writer *writer);
+
 /*
  * Begins a part that holds merged nodes of other objects' profiles and none of its own: sections
  * and part_end are all that follows. An object has parts of one sort only. What its nodes sum up is

@@ -1,6 +1,7 @@
 #include "ingester/segments/build.h"
 
 #include "common/block/file.h"
+#include "common/block/nodes/whole.h"
 #include "ingester/record.h"
 
 /* A profile of the series at hand. */
@@ -45,7 +46,8 @@ struct build {
     size_t n_entries, cap_entries;
     struct generation *generations;
     struct fg_tree tree;
-    uint32_t *uses; /* [1 + nodes of the tree] */
+    uint32_t *uses;               /* [1 + nodes of the tree] */
+    struct fg_nodes_whole *whole; /* NULL: none */
 
     /* Of the profile at hand; kept from one to the next. */
     struct record_columns columns;
@@ -300,8 +302,10 @@ static void number_stacks(struct build *build, const struct record *record)
     }
 }
 
-static enum fg_code write_profile(struct build *build, const struct entry *entry)
+/* series: its number in the part. */
+static enum fg_code write_profile(struct build *build, uint32_t series, const struct entry *entry)
 {
+    struct fg_block_profile profile;
     struct record record = {0};
 
     if (read_entry(build, entry, &record) != FG_OK || read_columns(build, &record) != FG_OK)
@@ -310,39 +314,73 @@ static enum fg_code write_profile(struct build *build, const struct entry *entry
     build->part->profiles++;
     build->part->t_min_ns = FG_MIN(build->part->t_min_ns, entry->key.time_ns);
     build->part->t_max_ns = FG_MAX(build->part->t_max_ns, entry->key.time_ns);
-    return fg_block_profile_add(build->writer,
-                                &(struct fg_block_profile){
-                                    .id = entry->key.id,
-                                    .time_ns = entry->key.time_ns,
-                                    .duration_ns = record.duration_ns,
-                                    .period = record.period,
-                                    .shard = entry->key.round.group.shard,
-                                    .window = entry->key.round.group.window,
-                                    .n_samples = record.n_samples,
-                                    .n_links = build->columns.n_links,
-                                    .stacks = build->stacks,
-                                    .values = build->values,
-                                    .links = build->links,
-                                    .link_values = build->link_values,
-                                },
-                                build->err);
+    profile = (struct fg_block_profile){
+        .id = entry->key.id,
+        .time_ns = entry->key.time_ns,
+        .duration_ns = record.duration_ns,
+        .period = record.period,
+        .shard = entry->key.round.group.shard,
+        .window = entry->key.round.group.window,
+        .n_samples = record.n_samples,
+        .n_links = build->columns.n_links,
+        .stacks = build->stacks,
+        .values = build->values,
+        .links = build->links,
+        .link_values = build->link_values,
+    };
+    if (fg_block_profile_add(build->writer, &profile, build->err) != FG_OK)
+        return build->err->code;
+    fg_nodes_whole_add(build->whole, series, &profile);
+    return FG_OK;
+}
+
+/* The series of the part: of the members those that have profiles. NULL: no memory. */
+static const struct fg_block_series *list_series(struct build *build, uint32_t *ret_count)
+{
+    struct fg_block_series *series =
+        fg_arena_new(build->arena, struct fg_block_series, build->n_members);
+    uint32_t count = 0;
+
+    for (size_t m = 0; series != NULL && m < build->n_members; m++)
+        if (build->members[m].count > 0)
+            series[count++] = build->members[m].header;
+    *ret_count = count;
+    return series;
+}
+
+static enum fg_code write_members(struct build *build)
+{
+    uint32_t number = 0;
+
+    for (size_t m = 0; m < build->n_members; m++) {
+        const struct member *member = &build->members[m];
+
+        if (member->count == 0)
+            continue;
+        if (fg_block_series_begin(build->writer, &member->header, build->err) != FG_OK)
+            return build->err->code;
+        for (size_t i = 0; i < member->count; i++)
+            if (write_profile(build, number, &build->entries[member->first + i]) != FG_OK)
+                return build->err->code;
+        number++;
+    }
+    return FG_OK;
 }
 
 static enum fg_code write_part(struct build *build, struct fg_slice service)
 {
+    uint32_t n_series;
+    const struct fg_block_series *series = list_series(build, &n_series);
+
+    if (series == NULL)
+        return no_memory(build);
     if (fg_block_part_begin(build->writer, build->tenant, service, &build->tree, build->uses,
                             build->err) != FG_OK)
         return build->err->code;
-    for (size_t m = 0; m < build->n_members; m++) {
-        const struct member *member = &build->members[m];
-
-        if (member->count > 0 &&
-            fg_block_series_begin(build->writer, &member->header, build->err) != FG_OK)
-            return build->err->code;
-        for (size_t i = 0; i < member->count; i++)
-            if (write_profile(build, &build->entries[member->first + i]) != FG_OK)
-                return build->err->code;
-    }
+    build->whole =
+        fg_nodes_whole_create(build->writer, &build->tree, build->uses, series, n_series);
+    if (write_members(build) != FG_OK || fg_nodes_whole_write(build->whole, build->err) != FG_OK)
+        return build->err->code;
     return fg_block_part_end(build->writer, build->err);
 }
 
@@ -414,8 +452,10 @@ static enum fg_code build_service(struct build *build, struct catalog_series *co
     build->arena = fg_arena_create(service_max_bytes);
     build->n_entries = 0;
     build->generations = NULL;
+    build->whole = NULL;
     fg_tree_init(&build->tree);
     code = build_part(build, series, n);
+    fg_nodes_whole_destroy(build->whole);
     for (struct generation *g = build->generations; g != NULL; g = g->next)
         dict_unref(build->head->dicts, g->dict);
     fg_tree_done(&build->tree);

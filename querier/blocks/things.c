@@ -122,8 +122,10 @@ static enum fg_code parse_head(const struct fetch_item *item, struct fg_slice by
     /* Bytes that are whole but not those that the manifest lists. */
     if (directory->n_profiles != object->profiles || !fg_id_eq(directory->digest, object->digest))
         return fg_fail(err, FG_E_CORRUPT, "its profiles are not those that the manifest lists");
-    if (before == 0 && object->nodes_bytes > 0)
-        return FG_OK; /* part by part, where they are needed */
+    /* Part by part, where they are needed: there are too many for the head, or it is a segment, of
+     * which the manifest does not say whether it has any. */
+    if (before == 0 && directory->nodes_offset < object->directory.offset)
+        return FG_OK;
     return parse_nodes(parsed, bytes, item->range.offset, err);
 }
 

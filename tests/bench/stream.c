@@ -1,5 +1,6 @@
 #include "tests/bench/stream.h"
 
+#include "common/block/nodes/whole.h"
 #include "common/net/inflate.h"
 #include "common/tenant/id.h"
 #include "proto/pprof/pprof.h"
@@ -275,7 +276,8 @@ static void cut_out(const struct stream *stream, struct drawn *drawn)
 }
 
 static void write_profile(const struct stream *stream, struct fg_block_writer *writer,
-                          uint32_t instance, uint32_t round, const struct drawn *drawn)
+                          struct fg_nodes_whole *whole, uint32_t instance, uint32_t round,
+                          const struct drawn *drawn)
 {
     size_t number = (size_t)instance * stream->rounds + round;
     uint32_t n = drawn->n[number];
@@ -300,54 +302,80 @@ static void write_profile(const struct stream *stream, struct fg_block_writer *w
         values[n + i] = values[i] * TICK_NS;
     }
     bench_must(fg_block_profile_add(writer, &profile, &err), &err);
+    fg_nodes_whole_add(whole, instance, &profile);
 }
 
-static void write_series(const struct stream *stream, struct fg_block_writer *writer,
-                         uint32_t instance, const struct drawn *drawn)
+/* A series and what its strings are in. */
+struct instance {
+    struct fg_block_series series;
+    struct fg_label labels[7];
+    char pod[64], version[32], zone[32];
+};
+
+static void make_instance(const struct stream *stream, uint32_t number, struct instance *instance)
 {
     static const struct fg_value_type types[] = {{FG_LIT("samples"), FG_LIT("count")},
                                                  {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
     static const char *const regions[] = {"ap-south-1", "eu-west-1", "us-east-1"};
-    const char *region = regions[instance % FG_COUNT(regions)];
-    char pod[64], version[32], zone[32];
-    struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
-                                {FG_LIT("namespace"), FG_LIT("shop")},
-                                {FG_LIT("pod"), {NULL, 0}},
-                                {FG_LIT("region"), fg_cstr(region)},
-                                {FG_LIT("service_name"), FG_LIT("bench")},
-                                {FG_LIT("version"), {NULL, 0}},
-                                {FG_LIT("zone"), {NULL, 0}}};
-    struct fg_block_series series = {
-        {labels, FG_COUNT(labels)}, types, 2, {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+    const char *region = regions[number % FG_COUNT(regions)];
+
+    (void)snprintf(instance->pod, sizeof instance->pod, "bench-6c9f7b8d5-%05u", number);
+    (void)snprintf(instance->version, sizeof instance->version, "v1.%u.0", stream->version);
+    (void)snprintf(instance->zone, sizeof instance->zone, "%sa", region);
+    const struct fg_label labels[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
+                                      {FG_LIT("namespace"), FG_LIT("shop")},
+                                      {FG_LIT("pod"), fg_cstr(instance->pod)},
+                                      {FG_LIT("region"), fg_cstr(region)},
+                                      {FG_LIT("service_name"), FG_LIT("bench")},
+                                      {FG_LIT("version"), fg_cstr(instance->version)},
+                                      {FG_LIT("zone"), fg_cstr(instance->zone)}};
+    memcpy(instance->labels, labels, sizeof labels);
+    instance->series = (struct fg_block_series){{instance->labels, FG_COUNT(labels)},
+                                                types,
+                                                FG_COUNT(types),
+                                                {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+}
+
+/* As an ingester does (ingester/segments/build.c). */
+static void write_part(const struct stream *stream, struct fg_block_writer *writer,
+                       const struct fg_block_series *series, const struct drawn *drawn)
+{
+    fg_auto(fg_nodes_whole) *whole = NULL;
     struct fg_err err;
 
-    (void)snprintf(pod, sizeof pod, "bench-6c9f7b8d5-%05u", instance);
-    (void)snprintf(version, sizeof version, "v1.%u.0", stream->version);
-    (void)snprintf(zone, sizeof zone, "%sa", region);
-    labels[2].value = fg_cstr(pod);
-    labels[5].value = fg_cstr(version);
-    labels[6].value = fg_cstr(zone);
-    bench_must(fg_block_series_begin(writer, &series, &err), &err);
-    for (uint32_t k = 0; k < stream->rounds; k++)
-        write_profile(stream, writer, instance, k, drawn);
+    bench_must(fg_block_part_begin(writer, FG_LIT(FG_TENANT_ONLY), FG_LIT("bench"),
+                                   &stream->cut->tree, stream->cut->uses, &err),
+               &err);
+    whole = fg_nodes_whole_create(writer, &stream->cut->tree, stream->cut->uses, series,
+                                  stream->instances);
+    for (uint32_t i = 0; i < stream->instances; i++) {
+        bench_must(fg_block_series_begin(writer, &series[i], &err), &err);
+        for (uint32_t k = 0; k < stream->rounds; k++)
+            write_profile(stream, writer, whole, i, k, drawn);
+    }
+    bench_must(fg_nodes_whole_write(whole, &err), &err);
+    bench_must(fg_block_part_end(writer, &err), &err);
 }
 
 static void write_all(const struct stream *stream, const struct drawn *drawn,
                       struct written *written)
 {
     struct fg_block_writer *writer = written_start(written);
+    struct instance *instances = fg_calloc(stream->instances, sizeof *instances);
+    struct fg_block_series *series = fg_calloc(stream->instances, sizeof *series);
     int64_t from = bench_cpu_ns();
     struct fg_err err;
 
-    bench_must(fg_block_part_begin(writer, FG_LIT(FG_TENANT_ONLY), FG_LIT("bench"),
-                                   &stream->cut->tree, stream->cut->uses, &err),
-               &err);
-    for (uint32_t i = 0; i < stream->instances; i++)
-        write_series(stream, writer, i, drawn);
-    bench_must(fg_block_part_end(writer, &err), &err);
+    for (uint32_t i = 0; i < stream->instances; i++) {
+        make_instance(stream, i, &instances[i]);
+        series[i] = instances[i].series;
+    }
+    write_part(stream, writer, series, drawn);
     bench_must(fg_block_writer_finish(writer, &written->summary, &err), &err);
     written->write_ns = bench_cpu_ns() - from;
     fg_block_writer_destroy(writer);
+    free(instances);
+    free(series);
 }
 
 void stream_write(struct stream *stream, struct written *written)

@@ -1,5 +1,7 @@
 #include "tests/lib/committed.h"
 
+#include "common/block/nodes/reader.h"
+#include "common/block/nodes/verify.h"
 #include "common/block/verify.h"
 #include "common/flame/flame.h"
 #include "common/manifest/snapshot.h"
@@ -11,6 +13,7 @@ struct reading {
     struct fg_slice file;
     const char *tenant, *type;
     struct fg_tree *tree;
+    uint64_t n_nodes;
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -81,6 +84,20 @@ static void read_part(const struct reading *reading, const struct fg_block_part 
     fg_tree_merge(reading->tree, &values);
 }
 
+static void read_nodes(struct reading *reading, const struct fg_block_part *part)
+{
+    struct fg_block_range nod = fg_nodes_ranges(part).nod;
+    struct fg_nodes nodes;
+    struct fg_err err;
+
+    if (nod.len == 0)
+        return;
+    must(fg_nodes_verify(part, reading->file, SIZE_MAX, &err), &err);
+    must(fg_nodes_verify_sums(part, reading->file, SIZE_MAX, &err), &err);
+    must(fg_nodes_parse(bytes_of(reading, nod), reading->arena, &nodes, &err), &err);
+    reading->n_nodes += nodes.n_rows;
+}
+
 static void read_object(struct reading *reading)
 {
     struct fg_block_directory directory;
@@ -93,9 +110,11 @@ static void read_object(struct reading *reading)
     must(fg_block_directory_parse(fg_slice_sub(reading->file, (size_t)offset, SIZE_MAX),
                                   reading->file.len, reading->arena, &directory, &err),
          &err);
-    for (uint32_t p = 0; p < directory.n_parts; p++)
+    for (uint32_t p = 0; p < directory.n_parts; p++) {
+        read_nodes(reading, &directory.parts[p]);
         if (fg_slice_is(directory.parts[p].tenant, reading->tenant))
             read_part(reading, &directory.parts[p]);
+    }
 }
 
 static void get(struct fg_bucket *bucket, const char *name, struct fg_bucket_request *ret_get)
@@ -141,6 +160,7 @@ struct committed committed_read(struct fg_bucket *bucket, const char *tenant, co
         reading.file = fg_buf_slice(&object.body);
         read_object(&reading);
         committed.n_profiles += segment->profiles;
+        committed.n_nodes += reading.n_nodes;
         committed.digest = fg_id_add(committed.digest, segment->digest);
         fg_bucket_clear(&object);
         fg_arena_destroy(reading.arena);

@@ -140,6 +140,7 @@ static void what_was_pushed_is_in_segments(void **state)
     committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
     assert_int_equal(committed.n_segments, 1);
     assert_int_equal(committed.n_profiles, PROFILES);
+    assert_int_equal(committed.n_nodes, 0);
     assert_same(&f->block_lines, &f->all);
     /* A reader that does not know of the segment finds all in the head, one that does nothing. */
     select_head(f, committed.generation - 1, &f->head_lines);
@@ -147,6 +148,50 @@ static void what_was_pushed_is_in_segments(void **state)
     select_head(f, committed.generation, &f->head_lines);
     assert_int_equal(f->head_lines.len, 0);
     assert_int_equal(head_stats(&f->head, "tenant").profiles, PROFILES);
+    head_close(&f->head);
+}
+
+/* Profiles of two series of a service, each with the same few stacks. */
+static void push_large(struct fixture *f, unsigned count)
+{
+    enum { STACKS = 80 };
+    static char stacks[STACKS][32];
+    static struct head_sample samples[STACKS];
+
+    for (unsigned i = 0; i < STACKS; i++) {
+        (void)snprintf(stacks[i], sizeof stacks[i], "main;f%u;g%u", i / 7, i);
+        samples[i] = (struct head_sample){stacks[i], {1, 10 + i}, 0};
+    }
+    samples[0].stack = ""; /* has no name */
+    for (unsigned n = 0; n < count; n++) {
+        const struct head_profile profile = {.tenant = "tenant",
+                                             .service = "large",
+                                             .zone = n % 2 == 0 ? "n" : "s",
+                                             .time_ns = start_ns + (int64_t)n * 100000000,
+                                             .duration_ns = 10 * FG_SECOND_NS,
+                                             .samples = samples,
+                                             .n_samples = STACKS};
+
+        for (unsigned i = 0; i < STACKS; i++) /* of equal profiles little is stored */
+            samples[i].values[1] = n * i * 7919 % 1009;
+        assert_int_equal(head_push(&f->head, &profile, n == 0).stored, 1);
+    }
+}
+
+/* What it adds up to is looked at by committed_read(). */
+static void a_large_service_has_a_merged_node(void **state)
+{
+    enum { LARGE = 1400 };
+    struct fixture *f = *state;
+    struct committed committed;
+
+    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES, 0);
+    push_large(f, LARGE);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES + LARGE);
+    assert_int_equal(committed.n_nodes, HEAD_TYPES);
     head_close(&f->head);
 }
 
@@ -299,9 +344,13 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_was_pushed_is_in_segments),         TEST(what_comes_later_goes_into_the_next),
-        TEST(what_is_forgotten_is_found_in_segments), TEST(a_restart_goes_on),
-        TEST(an_older_head_compares_itself),          TEST(faults_of_the_bucket_are_survived),
+        TEST(what_was_pushed_is_in_segments),
+        TEST(a_large_service_has_a_merged_node),
+        TEST(what_comes_later_goes_into_the_next),
+        TEST(what_is_forgotten_is_found_in_segments),
+        TEST(a_restart_goes_on),
+        TEST(an_older_head_compares_itself),
+        TEST(faults_of_the_bucket_are_survived),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -338,8 +338,8 @@ static void write_stripes(struct world *world, struct world_profile **profiles, 
     write_stripe(world, profiles, n, from_ns, INT64_MAX, writer);
 }
 
-static void write_part(struct world *world, uint32_t level, struct world_profile **profiles,
-                       uint32_t n, struct fg_block_writer *writer)
+static void write_part(struct world *world, struct world_profile **profiles, uint32_t n,
+                       struct fg_block_writer *writer)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     struct fg_nodes_writer *nodes = NULL;
@@ -358,7 +358,7 @@ static void write_part(struct world *world, uint32_t level, struct world_profile
                                   fg_cstr(services[world->series[profiles[0]->series].service]),
                                   &world->tree, uses, &err) == FG_OK);
     write_stripes(world, profiles, n, writer);
-    if (level > 0 && chance(world, world->nodes_permille))
+    if (chance(world, world->nodes_permille))
         nodes = world_nodes(world, profiles, n, writer, NULL, 0, arena);
     if (fg_block_part_end(writer, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
@@ -426,7 +426,7 @@ static struct fg_block_summary write_object(struct world *world, const char *nam
         if (made)
             write_made(world, profiles + i, next - i, writer);
         else
-            write_part(world, level, profiles + i, next - i, writer);
+            write_part(world, profiles + i, next - i, writer);
     }
     fg_assert(fg_block_writer_finish(writer, &summary, &err) == FG_OK);
     fg_block_writer_destroy(writer);
