@@ -20,7 +20,6 @@ import watched  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 NOTICED_ROUNDS = 8
-WAIT_S = 30  # files are looked at every five seconds
 HELLO = b"\0SP\0\x00\x30\0\0"  # nng's first bytes, of a caller (SP over TCP; protocol 0x30 is REQ)
 HELLO_BACK = b"\0SP\0\x00\x31\0\0"
 FAILED = ("TLS between services failed", "cannot connect to another service", "ingester cannot be called")
@@ -74,27 +73,15 @@ class Run(watched.Run):
     def papers(self):
         return self.cluster.papers
 
-    def wait(self, what, reached):
-        deadline = time.monotonic() + WAIT_S
-        while not reached():
-            check(time.monotonic() < deadline, "not in %d s: %s", WAIT_S, what)
-            time.sleep(0.1)
-
-
-def connected(run, member):
-    """Who of those that call it says that there is a connection to this ingester?"""
-    label = 'flamegrid_rpc_peer_connected{peer="127.0.0.1:%d"}' % member.link.port
-    return [other.name for other in run.cluster.of("distributor", "querier") if other.metrics().get(label)]
-
 
 def restart(run, member):
     """An ingester, until all who called it have found it again: the next one may go only then."""
-    before = connected(run, member)
-    check(before, "nobody is connected to %s", member.name)
+    callers = run.callers(member)
+    check(callers, "nobody is connected to %s", member.name)
     member.terminate()
-    run.wait("the end of %s seen" % member.name, lambda: not connected(run, member))
+    run.wait("the end of %s seen" % member.name, lambda: not run.callers(member))
     member.start().wait_ready()
-    run.wait("%s found again" % member.name, lambda: set(before) <= set(connected(run, member)))
+    run.wait_found(member, callers)
 
 
 # ---- faults, as without TLS ----
@@ -205,14 +192,14 @@ def strange_ingester(run, **papers):
     member.terminate()
     run.papers.issue(member.name, **papers)
     member.start()
-    run.wait("connections of before gone", lambda: not connected(run, member))
+    run.wait("connections of before gone", lambda: not run.callers(member))
     run.progress("%s has %s" % (member.name, papers))
-    check(not connected(run, member), "%s are connected to %s", connected(run, member), member.name)
+    check(not run.callers(member), "%s are connected to %s", run.callers(member), member.name)
     check(any(says_why(other) for other in run.cluster.of("distributor")), "nobody says why")
     member.terminate()
     run.papers.issue(member.name)
     member.start().wait_ready()
-    run.wait("connections to %s" % member.name, lambda: connected(run, member))
+    run.wait("connections to %s" % member.name, lambda: run.callers(member))
     run.progress("%s has the right ones" % member.name)
 
 

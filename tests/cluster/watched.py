@@ -13,6 +13,7 @@ RATE = ["--rate", "40/s", "--reads", "10/s", "--services", "3", "--settle", "60s
 SPAN_S = (0.5, 4)  # of a fault
 PROGRESS_S = 30  # after a fault pushes and answers are there again
 DRAIN_S = 90
+WAIT_S = 60
 
 
 class Run:
@@ -66,6 +67,21 @@ class Run:
             check(time.monotonic() < deadline, "%d s after %s: %s, then %s\n%s", PROGRESS_S, after, first, now,
                   self.bird.log()[-2000:])
             time.sleep(0.1)
+
+    def wait(self, what, reached):
+        deadline = time.monotonic() + WAIT_S
+        while not reached():
+            check(time.monotonic() < deadline, "not in %d s: %s", WAIT_S, what)
+            time.sleep(0.1)
+
+    def callers(self, member):
+        """Who of those that call it says that there is a connection to this ingester?"""
+        label = 'flamegrid_rpc_peer_connected{peer="127.0.0.1:%d"}' % member.link.port
+        return {other.name for other in self.cluster.of("distributor", "querier") if other.metrics().get(label)}
+
+    def wait_found(self, member, callers):
+        """Until all of them have found it again: who is killed next may be another one that is needed."""
+        self.wait("%s found again" % member.name, lambda: callers <= self.callers(member))
 
     def failures(self):
         counts = self.counts()

@@ -51,10 +51,14 @@ def zones_go(rng, keep):
     """Each zone goes and comes back, one after another, while clients push and ask: nobody is refused."""
     with watched.Run(rng, keep, **THREE) as run:
         for zone in rng.sample(run.cluster.zones, len(run.cluster.zones)):
-            kill(of_zone(run.cluster, zone))
+            members = of_zone(run.cluster, zone)
+            callers = [run.callers(member) for member in members]
+            kill(members)
             time.sleep(run.span())
             run.progress("zone %s is gone" % zone)
-            start(of_zone(run.cluster, zone))
+            start(members)
+            for member, names in zip(members, callers):
+                run.wait_found(member, names)
             run.progress("zone %s is back" % zone)
         run.none_failed()
         print("     %s" % run.finish())
