@@ -24,6 +24,10 @@ const struct fg_conf_field fg_rpc_fields[] = {
      .doc = "Threads of the transport for calls between services."},
     {"answers_max_bytes", FG_CONF_BYTES, CONF(answers_max_bytes), .def = "256MiB", .min = "1MiB",
      .doc = "Memory for large answers whose parts wait to be fetched, all together. Above it callers are refused with resource_exhausted."},
+    {"ping_after", FG_CONF_NS, CONF(ping_after_ns), .def = "5s", .min = "10ms", .max = "1h",
+     .doc = "After so long without any answer, though there are calls, another service is asked whether it is there at all."},
+    {"ping_timeout", FG_CONF_NS, CONF(ping_timeout_ns), .def = "5s", .min = "10ms", .max = "1h",
+     .doc = "After so long without an answer to that either the connection is closed and made anew, at the address that its name has by then: a machine that vanishes says no goodbye. Calls under way on it fail."},
 };
 /* clang-format on */
 const size_t fg_rpc_n_fields = FG_COUNT(fg_rpc_fields);
@@ -122,6 +126,16 @@ void fg_rpc_destroy(struct fg_rpc *rpc)
 bool fg_rpc_tls_reload(struct fg_rpc *rpc)
 {
     return rpc->secure != NULL && fg_secure_reload(rpc->secure);
+}
+
+int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? 0 : rpc->settings->ping_after_ns;
+}
+
+int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? 0 : rpc->settings->ping_timeout_ns;
 }
 
 struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc)

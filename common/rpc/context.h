@@ -14,6 +14,8 @@ static inline bool fg_rpc_is_set(const char *text)
 uint64_t fg_rpc_cluster(const struct fg_rpc *rpc);         /* fg_rpc_cluster_key() of its name */
 const char *fg_rpc_cluster_name(const struct fg_rpc *rpc); /* "" for none */
 uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc);
+int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc); /* 0: never */
+int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc);
 struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
 
 /* The peer is counted from now on, under its address, until remove, before it is destroyed. */

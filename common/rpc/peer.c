@@ -16,6 +16,7 @@
 #include "common/rpc/context.h"
 #include "common/rpc/record.h"
 #include "common/rpc/secure.h"
+#include "common/rpc/silence.h"
 #include "common/rpc/wire.h"
 #include "common/run/log.h"
 
@@ -46,7 +47,8 @@ struct nng_peer {
     char *url;
     struct fg_secure_end end;
     nng_socket socket;
-    pthread_mutex_t lock; /* of free */
+    struct fg_silence *silence; /* NULL: nobody looks */
+    pthread_mutex_t lock;       /* of free */
     struct slot *free;
     unsigned n_slots;
     struct slot slots[];
@@ -190,11 +192,13 @@ static void peer_destroy(struct fg_peer *base)
 {
     struct nng_peer *peer = peer_of(base);
 
+    fg_silence_stop(peer->silence);
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_stop(peer->slots[i].aio);
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_free(peer->slots[i].aio);
     (void)nng_close(peer->socket);
+    fg_silence_destroy(peer->silence);
     fg_secure_remove(fg_rpc_secure(peer->rpc), &peer->end);
     fg_rpc_remove_peer(peer->rpc, base);
     pthread_mutex_destroy(&peer->lock);
@@ -208,8 +212,8 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     struct nng_peer *peer = arg;
     struct fg_peer *base = &peer->peer;
 
-    (void)pipe;
     if (event == NNG_PIPE_EV_ADD_POST) {
+        fg_silence_connected(peer->silence, pipe);
         atomic_store(&base->connected_wall_ns, fg_wall_ns(fg_clock_real()));
         atomic_fetch_add(&base->connections, 1);
         if (peer->rpc != NULL)
@@ -264,6 +268,20 @@ static enum fg_code dial(struct nng_peer *peer, const char *url, struct fg_err *
     return fg_wire_check(rv, err);
 }
 
+static int watch(struct nng_peer *peer)
+{
+    struct fg_silence_config config = {
+        .peer = &peer->peer,
+        .url = peer->url,
+        .socket = peer->socket,
+        .cluster = fg_rpc_cluster(peer->rpc),
+        .after_ns = fg_rpc_ping_after_ns(peer->rpc),
+        .timeout_ns = fg_rpc_ping_timeout_ns(peer->rpc),
+    };
+
+    return config.after_ns == 0 ? 0 : fg_silence_create(&config, &peer->silence);
+}
+
 static int set_up(struct nng_peer *peer, unsigned calls_max)
 {
     /* Before the contexts, which take it over. */
@@ -275,6 +293,8 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
         rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, peer);
     if (rv == 0)
         rv = open_slots(peer, calls_max);
+    if (rv == 0)
+        rv = watch(peer);
     return rv;
 }
 
@@ -309,6 +329,7 @@ enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_ma
         return fg_wrap(err, "peer %s", url);
     }
     fg_rpc_add_peer(rpc, &peer->peer, url);
+    fg_silence_start(peer->silence);
     *ret_peer = &peer->peer;
     return FG_OK;
 }

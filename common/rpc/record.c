@@ -14,6 +14,7 @@
     M(HISTOGRAM, RECORD_DURATION,    "flamegrid_rpc_call_duration_seconds{peer=\"%s\"}", "From sending a call to the end of its answer") \
     M(COUNTER,   RECORD_SENT,        "flamegrid_rpc_sent_bytes_total{peer=\"%s\"}", "Bytes of requests to another service") \
     M(COUNTER,   RECORD_RECEIVED,    "flamegrid_rpc_received_bytes_total{peer=\"%s\"}", "Bytes of answers of another service") \
+    M(COUNTER,   RECORD_SILENCES,    "flamegrid_rpc_silences_total{peer=\"%s\"}", "Connections to another service that were closed because it did not answer at all") \
     M(GAUGE,     RECORD_UNDER_WAY,   "flamegrid_rpc_calls_under_way{peer=\"%s\"}", "Calls to another service that have not ended") \
     M(GAUGE,     RECORD_CONNECTED,   "flamegrid_rpc_peer_connected{peer=\"%s\"}", "Whether there is a connection to another service") \
     M(GAUGE,     RECORD_SINCE,       "flamegrid_rpc_peer_connected_since_timestamp_seconds{peer=\"%s\"}", "Since when, in seconds since 1970; 0: there is none")
@@ -102,6 +103,12 @@ void fg_record_received(struct fg_peer_record *record, size_t bytes)
 {
     if (record != NULL)
         fg_metric_add(record->metrics, RECORD_RECEIVED, bytes);
+}
+
+void fg_record_silence(struct fg_peer_record *record)
+{
+    if (record != NULL)
+        fg_metric_add(record->metrics, RECORD_SILENCES, 1);
 }
 
 void fg_record_scrape(struct fg_peer_record *record, const struct fg_peer *peer)

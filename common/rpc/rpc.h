@@ -73,6 +73,7 @@ struct fg_rpc_settings {
     char *tls_cert_file, *tls_key_file, *tls_ca_file, *tls_server_name;
     uint64_t threads;
     uint64_t answers_max_bytes;
+    int64_t ping_after_ns, ping_timeout_ns; /* silence.h; ping_after_ns 0: nobody looks */
 };
 
 /* The section "rpc". */
@@ -191,7 +192,8 @@ bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns);
  * "tls+tcp://host:port". calls_max: contexts, calls under way at one time; one
  * more is FG_E_LIMIT at once. Connecting goes on in the background: a call made without a
  * connection waits a quarter of a second for one and is FG_E_UNAVAILABLE then. A call under way
- * when the connection breaks is FG_E_UNAVAILABLE at once. Destroying waits for callbacks: not from
+ * when the connection breaks is FG_E_UNAVAILABLE at once; one that nothing comes over any more is
+ * closed and made anew (silence.h). Destroying waits for callbacks: not from
  * a done() without a home.
  */
 enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_max,

@@ -12,7 +12,8 @@ enum {
 
 static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
 
-/* A peer that vanishes with its machine is noticed by TCP. inproc does not know the option. */
+/* Callers whose machine vanished are collected by TCP, after hours (README.md); a caller itself
+ * notices sooner (silence.h). inproc does not know the option. */
 static int unless_unsupported(int rv)
 {
     return rv == NNG_ENOTSUP ? 0 : rv;
