@@ -430,7 +430,8 @@ void fg_rpc_server_stop(struct fg_rpc_server *server)
     if (lingers)
         nng_msleep(STOP_LINGER_MS);
     nng_aio_stop(server->sweep_aio);
-    nng_aio_free(fg_take(server->sweep_aio));
+    nng_aio_free(server->sweep_aio); /* its callback may begin until this returns */
+    server->sweep_aio = NULL;
     free_slots(server); /* before the socket: see peer_destroy() */
     (void)nng_close(server->socket);
     fg_secure_remove(fg_rpc_secure(server->rpc), &server->end);

@@ -29,6 +29,7 @@ struct fg_silence {
     struct fg_silence_config config;
     nng_ctx ctx;
     nng_aio *rest_aio, *ask_aio;
+    atomic_bool stopping;
     bool sent;               /* what was asked last */
     unsigned quiet_looks;    /* running: something was asked, nothing answered */
     int64_t success_mono_ns; /* of the peer's health, at the last look */
@@ -77,8 +78,8 @@ static void look(void *arg)
     struct fg_silence *silence = arg;
     struct fg_peer_health health;
 
-    if (nng_aio_result(silence->rest_aio) != 0)
-        return; /* stopped */
+    if (atomic_load(&silence->stopping))
+        return;
     fg_peer_health(silence->config.peer, &health);
     if (!health.connected || health.success_mono_ns != silence->success_mono_ns)
         silence->quiet_looks = 0;
@@ -123,6 +124,8 @@ static void on_asked(void *arg)
         return;
     }
     drop_message(silence); /* the answer, or what could not be sent */
+    if (atomic_load(&silence->stopping))
+        return;
     if (rv == NNG_ETIMEDOUT)
         give_up(silence);
     silence->quiet_looks = 0;
@@ -167,16 +170,18 @@ void fg_silence_start(struct fg_silence *silence)
         rest(silence);
 }
 
+/* A time-out's callback may begin after nng_aio_stop(): nng_aio_free() is what waits for it.
+ * Resting ends first, so that nothing is asked of an aio that is stopped, which would keep the
+ * message. */
 void fg_silence_stop(struct fg_silence *silence)
 {
     if (silence == NULL)
         return;
-    nng_aio_stop(silence->rest_aio); /* first: it begins the other one */
+    atomic_store(&silence->stopping, true);
+    nng_aio_stop(silence->rest_aio);
     nng_aio_stop(silence->ask_aio);
-    if (silence->ask_aio != NULL)
-        drop_message(silence); /* of a question that was refused */
-    nng_aio_free(fg_take(silence->rest_aio));
-    nng_aio_free(fg_take(silence->ask_aio));
+    nng_aio_free(silence->rest_aio);
+    nng_aio_free(silence->ask_aio);
 }
 
 void fg_silence_destroy(struct fg_silence *silence)
