@@ -181,7 +181,7 @@ static void is_what_profiles_add_up_to(void **state)
     assert_true(write_file(&f, PROFILES));
     nodes = read_file(&f, arena);
     assert_int_equal(nodes.n_rows, FG_COUNT(counts));
-    for (uint32_t i = 0; i < nodes.n_rows; i++) {
+    for (uint32_t i = 0; i < FG_COUNT(counts); i++) {
         const struct fg_nodes_row *row = &nodes.rows[i];
 
         assert_int_equal(row->key.kind, FG_NODES_ALL);
