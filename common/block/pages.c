@@ -1,8 +1,7 @@
 /* Which pages to fetch. */
 #include "common/block/reader_impl.h"
 
-/* The first page that holds a profile from `profile` on. */
-static uint32_t page_of(const struct fg_block_pages *pages, uint32_t profile)
+uint32_t fg_block_page_of(const struct fg_block_pages *pages, uint32_t profile)
 {
     uint32_t from = 0, to = pages->count;
 
@@ -22,7 +21,8 @@ void fg_block_pages_mark(const struct fg_block_pages *pages, uint32_t first, uin
 {
     uint64_t end = (uint64_t)first + count;
 
-    for (uint32_t i = page_of(pages, first); i < pages->count && pages->pages[i].first < end; i++)
+    for (uint32_t i = fg_block_page_of(pages, first);
+         i < pages->count && pages->pages[i].first < end; i++)
         if (pages->pages[i].t_min_ns <= end_ns && pages->pages[i].t_max_ns >= start_ns)
             marks[i] = true;
 }

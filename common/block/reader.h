@@ -158,6 +158,9 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
 /* Number of the run that has the profile. */
 uint32_t fg_block_run_of(const struct fg_block_index *index, uint32_t profile);
 
+/* The first page that holds a profile from `profile` on; count: there is none. */
+uint32_t fg_block_page_of(const struct fg_block_pages *pages, uint32_t profile);
+
 /* A series that matches, and the sample type by which it does. */
 struct fg_block_match {
     uint32_t series, type;

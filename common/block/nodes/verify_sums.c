@@ -180,30 +180,14 @@ static enum fg_code open_page(struct verifying *verifying, uint32_t page, struct
     return FG_OK;
 }
 
-/* The first page that holds a profile from `profile` on. */
-static uint32_t first_page(const struct fg_block_pages *pages, uint32_t profile)
-{
-    uint32_t from = 0, to = pages->count;
-
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-
-        if (pages->pages[mid].first + pages->pages[mid].items <= profile)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
-}
-
 /* Samples of profiles [first, end) into sums. */
 static enum fg_code add_profiles(struct verifying *verifying, uint32_t first, uint32_t end,
                                  uint32_t type, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &verifying->index.pages[FG_BLOCK_SMP];
 
-    for (uint32_t i = first_page(pages, first); i < pages->count && pages->pages[i].first < end;
-         i++)
+    for (uint32_t i = fg_block_page_of(pages, first);
+         i < pages->count && pages->pages[i].first < end; i++)
         if (open_page(verifying, i, err) != FG_OK ||
             fg_block_samples_sum(verifying->samples, first, end - first, type, verifying->sums,
                                  err) != FG_OK)
