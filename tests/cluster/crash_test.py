@@ -344,10 +344,7 @@ def watch_total(port, seconds):
 def main():
     parser = flamegrid.arguments_of(__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=45, help="of the kill loop")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    arguments = parser.parse_args()
-    print("seed %d" % arguments.seed)
-    tally = flamegrid.Tally(arguments.pattern)
+    arguments, tally = flamegrid.parse_seeded(parser)
     tally.run("readiness", readiness)
     tally.run("one server for a folder", second_server)
     tally.run("drain on SIGTERM", drain, arguments.seed)

@@ -231,10 +231,7 @@ def main():
     parser.add_argument("--instances", type=int, default=4)
     parser.add_argument("--hours", type=int, default=3)
     parser.add_argument("--stacks", type=int, default=40, help="of a profile")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    arguments = parser.parse_args()
-    tally = flamegrid.Tally(arguments.pattern)
-    print("seed %d" % arguments.seed)
+    arguments, tally = flamegrid.parse_seeded(parser)
     tally.run("a day at full speed, with kills", day, arguments.seed, arguments.instances, arguments.hours, arguments.stacks)
     tally.finish()
 

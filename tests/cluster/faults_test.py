@@ -253,11 +253,8 @@ def with_store(tally, name, case, *arguments):
 def main():
     parser = flamegrid.arguments_of(__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=6, help="of faults in any order")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", action="store_true", help="leave logs and data of what failed")
-    arguments = parser.parse_args()
-    print("seed %d" % arguments.seed)
-    tally = flamegrid.Tally(arguments.pattern)
+    arguments, tally = flamegrid.parse_seeded(parser)
 
     def rng():
         return random.Random(arguments.seed)

@@ -249,11 +249,8 @@ def renewed(rng, keep, folder):
 
 def main():
     parser = flamegrid.arguments_of(__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", action="store_true", help="leave logs and data of what failed")
-    arguments = parser.parse_args()
-    print("seed %d" % arguments.seed)
-    tally = flamegrid.Tally(arguments.pattern)
+    arguments, tally = flamegrid.parse_seeded(parser)
     for name, case in (("TLS: kill -9", killed), ("TLS: who is gone is noticed", noticed),
                        ("TLS: strangers", strangers), ("TLS: new certificates", renewed)):
         with tempfile.TemporaryDirectory(prefix="flamegrid-papers.") as folder:

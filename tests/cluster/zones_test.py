@@ -148,11 +148,8 @@ def two_zones(rng, keep):
 
 def main():
     parser = flamegrid.arguments_of(__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--keep", action="store_true", help="leave logs and data of what failed")
-    arguments = parser.parse_args()
-    print("seed %d" % arguments.seed)
-    tally = flamegrid.Tally(arguments.pattern)
+    arguments, tally = flamegrid.parse_seeded(parser)
     for name, case in (("zones: each goes and comes back", zones_go), ("zones: a member joins", joins),
                        ("zones: repaired", repaired), ("zones: two of them", two_zones)):
         tally.run(name, case, random.Random(arguments.seed), arguments.keep)

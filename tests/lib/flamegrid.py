@@ -8,6 +8,7 @@ import argparse
 import http.client
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -220,6 +221,14 @@ def arguments_of(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("-k", dest="pattern", default="", metavar="REGEX", help="only cases that match")
     return parser
+
+
+def parse_seeded(parser):
+    """The arguments, with a seed, which is printed; and a tally of the cases that are wanted."""
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    arguments = parser.parse_args()
+    print("seed %d" % arguments.seed)
+    return arguments, Tally(arguments.pattern)
 
 
 def check(condition, message, *values):
