@@ -1,0 +1,116 @@
+/*
+ * What the files that make merged nodes (nodes.h) share; nobody else includes it.
+ *
+ *     nodes.c         sums over time, groups and series; memory; types
+ *     nodes_parts.c   what there is: spans of time, types, series, and where sources have them
+ *     nodes_rows.c    which rows are worth making, and the writer's
+ */
+#ifndef FG_COMPACTOR_MERGE_NODES_IMPL_H
+#define FG_COMPACTOR_MERGE_NODES_IMPL_H
+
+#include "common/base/map.h"
+#include "common/flame/name_tree.h"
+#include "compactor/merge/nodes.h"
+
+enum { NODES_TYPES_MAX = 256 }; /* of a service: more have no nodes */
+
+/* Buckets [from, to). */
+struct stretch {
+    uint32_t from, to;
+};
+
+/* Profiles of a series in a bucket of time. */
+struct counted {
+    uint64_t profiles, samples;
+    struct fg_id digest;
+};
+
+struct series {
+    uint32_t group;
+    uint32_t *types;         /* [n_types of its schema]: into making.types; FG_MAP_NONE: not seen */
+    struct counted *buckets; /* [n_buckets] */
+};
+
+/* What is known of a source. Of its run r the first bucket that may have profiles is that of its
+ * least time; of those after it firsts[places[r]] and on say with which profile they begin. */
+struct source {
+    uint32_t *firsts;
+    uint32_t *places;      /* [n_runs + 1] */
+    uint32_t at;           /* series that comes next, when they are gone through in order */
+    const uint32_t *ranks; /* of a rank: that in the block */
+};
+
+struct making {
+    const struct merge_nodes_input *input;
+    struct fg_arena *arena, *scratch;
+    struct fg_nodes_writer *writer;
+    const struct fg_name_tree *names;
+    uint32_t n_ranks;
+    uint32_t *name_of;        /* of a rank of the block: the node of names, or n_nodes */
+    struct fg_groups *groups; /* in the caller's arena: the writer of nodes looks at them */
+    uint32_t group_sizes[FG_GROUPS_MAX]; /* series */
+    bool left_out;
+
+    /* Time: buckets, the first of them for what is early, where anything is (n_early 1); the others
+     * are the span. n_fine of them are a step, and some steps a middle span; 1: there is none. */
+    int64_t start_ns, bucket_ns;
+    uint32_t n_buckets, n_fine, n_middles, n_early;
+
+    struct fg_profile_type types[NODES_TYPES_MAX];
+    uint32_t n_types;
+    struct series *series;
+    struct source *sources;
+    uint64_t samples, samples_bytes; /* of the part, as stored */
+
+    /* Sums of the types at hand: columns. Those by name have room for what has none, at the end. */
+    uint32_t columns[NODES_TYPES_MAX], n_columns; /* into types, ascending */
+    uint32_t column_of[NODES_TYPES_MAX];          /* FG_MAP_NONE: not at hand */
+    bool done[NODES_TYPES_MAX];
+    bool small_groups, small_series; /* have nodes, whatever they are worth */
+    uint32_t n_groups;               /* that are summed; 1: all are one */
+    size_t stride;                   /* of a column by name */
+    int64_t *fine, *step;            /* [column]; fine is NULL where n_fine is 1 */
+    int64_t *middle, *top;           /* [group][column] */
+    uint64_t *full;                  /* [group][column][n_ranks]; NULL: none */
+};
+
+/* ---- nodes_parts.c ---- */
+
+void nodes_set_spans(struct making *making);
+struct stretch nodes_middle(const struct making *making, uint32_t middle);
+struct stretch nodes_whole(const struct making *making);
+/* Where a bucket begins; n_buckets: where the last one ends. */
+int64_t nodes_bucket_start_ns(const struct making *making, uint32_t bucket);
+
+/* What is known of the part's series but their counts. seen: types of each, as bits. false: no
+ * room. */
+bool nodes_set_series(struct making *making, const uint64_t *seen) fg_must_check;
+
+/* Counts, and where in each source a series' profiles of a bucket are. *ret_fits false: no room. */
+enum fg_code nodes_scan_sources(struct making *making, bool *ret_fits,
+                                struct fg_err *err) fg_must_check;
+/* The first profile of a run in a bucket or behind it. */
+uint32_t nodes_first_of(const struct making *making, const struct source *source,
+                        const struct fg_block_index *index, uint32_t run, uint32_t bucket);
+
+/* Stacks of sources become ranks of the block, in their place, and these get names. false: no room.
+ */
+bool nodes_map_sources(struct making *making) fg_must_check;
+
+/* ---- nodes_rows.c ---- */
+
+/* Adds what a series has in some buckets. */
+void nodes_count_series(const struct making *making, uint32_t series, struct stretch stretch,
+                        struct counted *sum);
+/* Are small groups and series worth nodes, all together? Of the types at hand. */
+void nodes_judge_small(struct making *making);
+/* What a node of the key takes the place of; 0: it is not worth making. */
+uint64_t nodes_replaced_bytes(const struct making *making, enum fg_nodes_kind kind,
+                              uint64_t samples);
+/* A row of the key in these buckets, of each type at hand that is worth it. self, full: by column.
+ */
+enum fg_code nodes_add_row(struct making *making, struct fg_nodes_key key, struct stretch stretch,
+                           const int64_t *self, const uint64_t *full,
+                           struct fg_err *err) fg_must_check;
+
+#endif
