@@ -1,0 +1,436 @@
+/* A step of a head's core, and what comes of its effects: at once, or in a fiber. */
+#include "tests/sim/head_impl.h"
+
+#include <stdlib.h>
+
+/* ---- effects that are done at once ---- */
+
+static void write_marks(struct head *head, const struct todo *todo, enum round_state state)
+{
+    for (uint32_t i = 0; i < todo->effect.n_rounds; i++) {
+        struct mark mark = todo->rounds[i];
+
+        mark.state = state;
+        mark.cut = state == ROUND_SEALED ? todo->effect.cut : mark.cut;
+        head_set_mark(head, &mark);
+    }
+}
+
+/* Some writes fail and are there all the same: that is what fsync may do. */
+static void do_write(struct head *head, const struct todo *todo, enum segments_event_kind done)
+{
+    bool fails = head_write_fails(head), there = !fails || chance(head->world, 300);
+
+    if (there && todo->effect.kind == SEGMENTS_SEAL) {
+        write_marks(head, todo, ROUND_SEALED);
+        head->last_cut = todo->effect.cut;
+    }
+    if (there && todo->effect.kind == SEGMENTS_MARK)
+        write_marks(head, todo, ROUND_COMMITTED);
+    for (uint32_t i = 0; there && todo->effect.kind == SEGMENTS_FORGET && i < todo->effect.n_rounds;
+         i++)
+        head_forget_round(head, &todo->rounds[i]);
+    if (fails)
+        head_step(head,
+                  (struct segments_event){.kind = SEGMENTS_FAILED, .failed = todo->effect.kind});
+    else
+        head_step(head, (struct segments_event){.kind = done});
+}
+
+/* ---- effects that take time: each in a fiber ---- */
+
+struct job {
+    struct owner owner;
+    struct todo todo;
+};
+
+static void report(struct job *job, struct segments_event event)
+{
+    struct head *head = job->owner.head;
+
+    if (is_alive(head->world, &job->owner))
+        head_step(head, event);
+}
+
+static void report_failed(struct job *job)
+{
+    report(job, (struct segments_event){.kind = SEGMENTS_FAILED, .failed = job->todo.effect.kind});
+}
+
+static void job_read(struct job *job)
+{
+    struct head *head = job->owner.head;
+    struct fg_manifest *manifest = NULL;
+    char known[24] = "", etag[24] = "";
+    struct fg_buf bytes;
+    struct fg_err err;
+    enum io io;
+
+    fg_buf_init(&bytes, SIZE_MAX);
+    if (head->l0 != NULL)
+        (void)snprintf(known, sizeof known, "%.*s", FG_S(head->l0->etag));
+    io = bucket_get(head->world, &job->owner, FG_NAME_L0, known, &bytes, etag);
+    if (io == IO_OK || io == IO_MISSING) {
+        fg_assert(fg_manifest_l0(fg_buf_slice(&bytes), fg_cstr(io == IO_OK ? etag : ""), &manifest,
+                                 &err) == FG_OK);
+        fg_manifest_unref(head->l0);
+        head->l0 = manifest;
+    }
+    fg_buf_done(&bytes);
+    if (io == IO_UNSURE)
+        report_failed(job);
+    else if (io != IO_DEAD)
+        report(job, (struct segments_event){.kind = SEGMENTS_MANIFEST, .l0 = &head->l0->l0});
+}
+
+/* Everything that live blocks hold of all tenants, and the newest generation of the snapshots. */
+static enum io read_everything(struct head *head, struct owner *owner, uint64_t least,
+                               struct items *out, uint64_t *ret_generation)
+{
+    enum io io = IO_OK;
+
+    *ret_generation = 0;
+    for (uint32_t t = 0; t < TENANTS && io == IO_OK; t++) {
+        struct fg_snapshot snapshot;
+
+        fg_snapshot_init(&snapshot, head->manifests, &tenant_names[t], 1);
+        io = take_snapshot(head->world, owner, &snapshot, least, true);
+        if (io == IO_OK)
+            io = read_contents(head->world, owner, &snapshot, 0, out);
+        if (io == IO_OK)
+            *ret_generation = FG_MAX(*ret_generation, fg_snapshot_generation(&snapshot));
+        fg_snapshot_done(&snapshot);
+    }
+    return io;
+}
+
+static enum io read_segment(struct head *head, struct owner *owner, uint64_t generation,
+                            struct items *out)
+{
+    const struct fg_l0_segment *segment = fg_l0_segment(&head->l0->l0, generation);
+    char name[FG_NAME_MAX_BYTES];
+
+    fg_assert(segment != NULL);
+    fg_name_segment(name, &segment->id);
+    return read_object(head->world, owner, name, out);
+}
+
+/* What the round has that is held, and what not. */
+static void split(struct head *head, const struct segments_round *round, const struct items *held,
+                  struct segments_outcome *outcome, uint32_t *ret_held)
+{
+    *ret_held = 0;
+    *outcome = (struct segments_outcome){.group = round->group, .number = round->number};
+    for (uint32_t i = 0; i < head->n_stored; i++) {
+        const struct stored *stored = &head->stored[i];
+
+        if (stored->round != round->number || !head_same_group(&stored->item.group, &round->group))
+            continue;
+        if (items_has(held, &stored->item))
+            ++*ret_held;
+        else
+            outcome->moved_profiles++;
+    }
+    outcome->moved_bytes = outcome->moved_profiles * PROFILE_BYTES;
+}
+
+static void move(struct head *head, const struct segments_round *round, const struct items *held,
+                 uint32_t to)
+{
+    for (uint32_t i = 0; i < head->n_stored; i++) {
+        struct stored *stored = &head->stored[i];
+
+        if (stored->round != round->number ||
+            !head_same_group(&stored->item.group, &round->group) || items_has(held, &stored->item))
+            continue;
+        trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
+              stored->item.profile, stored->round, to);
+        stored->round = to;
+    }
+}
+
+/* Applies what was read, in one go, and says so to the core. */
+static void compare(struct job *job, const struct items *held, uint64_t generation)
+{
+    struct head *head = job->owner.head;
+    uint32_t n_rounds, n = 0, n_missing = 0;
+    const struct segments_round *const *rounds = segments_rounds(head->core, &n_rounds);
+    struct segments_outcome *outcomes = fg_calloc((size_t)n_rounds + 1, sizeof *outcomes);
+    struct head_group_key *missing = fg_calloc((size_t)held->n + 1, sizeof *missing);
+
+    for (uint32_t i = 0; i < n_rounds; i++) {
+        const struct segments_round *round = rounds[i];
+        uint32_t n_held;
+
+        if (round->state == ROUND_COMMITTED || !segments_may_hold(head->core, &round->group))
+            continue;
+        split(head, round, held, &outcomes[n], &n_held);
+        if (n_held == 0)
+            continue;
+        if (outcomes[n].moved_profiles > 0)
+            move(head, round, held, segments_leftover(head->core, &round->group, round->number));
+        head_set_mark(head, &(struct mark){.group = round->group,
+                                           .number = round->number,
+                                           .state = ROUND_COMMITTED,
+                                           .generation = generation});
+        n++;
+    }
+    head->world->compared += n;
+    for (uint32_t i = 0; i < held->n; i++)
+        if (!head_has(head, &held->items[i]))
+            missing[n_missing++] = held->items[i].group;
+    head_step(head, (struct segments_event){.kind = SEGMENTS_COMPARED,
+                                            .generation = generation,
+                                            .outcomes = outcomes,
+                                            .n_outcomes = n,
+                                            .missing = missing,
+                                            .n_missing = n_missing});
+    free(outcomes);
+    free(missing);
+}
+
+static void job_compare(struct job *job)
+{
+    struct head *head = job->owner.head;
+    const struct segments_effect *effect = &job->todo.effect;
+    uint64_t generation = effect->generation;
+    struct items held = {0};
+    enum io io = effect->all
+                     ? read_everything(head, &job->owner, effect->generation, &held, &generation)
+                     : read_segment(head, &job->owner, effect->generation, &held);
+
+    if (io == IO_OK && is_alive(head->world, &job->owner))
+        compare(job, &held, generation);
+    else if (io != IO_DEAD)
+        report_failed(job);
+    items_done(&held);
+}
+
+/* Contents of the rounds, and their manifest's entry. */
+static void build(struct head *head, const struct todo *todo, struct fg_buf *bytes)
+{
+    struct fg_l0_new *new = &head->upload;
+    struct fg_l0_new_part *parts;
+    struct fg_ever_run *runs;
+    uint32_t n_runs = 0;
+
+    fg_arena_destroy(head->upload_arena);
+    head->upload_arena = fg_arena_create(SIZE_MAX);
+    parts = fg_arena_new(head->upload_arena, struct fg_l0_new_part, TENANTS);
+    runs = fg_arena_new(head->upload_arena, struct fg_ever_run, todo->effect.n_rounds);
+    *new = (struct fg_l0_new){.id = todo->effect.id, .parts = parts, .t_max_ns = 1};
+    for (uint32_t t = 0; t < TENANTS; t++) {
+        struct fg_l0_new_part part = {.tenant = tenant_names[t], .t_max_ns = 1};
+
+        for (uint32_t i = 0; i < head->n_stored; i++) {
+            const struct item *item = &head->stored[i].item;
+            bool mine = false;
+
+            for (uint32_t k = 0; k < todo->effect.n_rounds; k++)
+                mine |= todo->rounds[k].number == head->stored[i].round &&
+                        head_same_group(&todo->rounds[k].group, &item->group);
+            if (!mine || item->group.tenant != t)
+                continue;
+            trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->seat.name,
+                  item->profile, (unsigned long long)todo->effect.id.cut,
+                  (unsigned long long)todo->effect.id.nonce);
+            fg_buf_append(bytes, item, sizeof *item);
+            head->world->built++;
+            new->digest = fg_id_add(new->digest, item_id(item));
+            part.profiles++;
+        }
+        new->profiles += part.profiles;
+        if (part.profiles > 0)
+            parts[new->n_parts++] = part;
+    }
+    for (uint32_t k = 0; k < todo->effect.n_rounds; k++)
+        runs[n_runs++] = (struct fg_ever_run){
+            todo->rounds[k].group.window, todo->rounds[k].group.shard, todo->rounds[k].group.shard};
+    new->bytes = bytes->len;
+    fg_assert(fg_ever_make(runs, n_runs, head->upload_arena, &new->groups));
+}
+
+static void job_upload(struct job *job)
+{
+    struct head *head = job->owner.head;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf bytes;
+    enum io io = IO_OK;
+
+    fg_buf_init(&bytes, SIZE_MAX);
+    build(head, &job->todo, &bytes);
+    fg_name_segment(name, &job->todo.effect.id);
+    if (bytes.len > 0) {
+        fibers_sleep(head->world->fibers, (int64_t)draw(head->world, 20 * (uint64_t)FG_SECOND_NS));
+        io = is_alive(head->world, &job->owner)
+                 ? bucket_put(head->world, &job->owner, name, fg_buf_slice(&bytes), IF_ABSENT, "")
+                 : IO_DEAD;
+    }
+    if (io == IO_OK)
+        report(job, (struct segments_event){.kind = SEGMENTS_UPLOADED, .nothing = bytes.len == 0});
+    else if (io != IO_DEAD)
+        report_failed(job);
+    fg_buf_done(&bytes);
+}
+
+/* The manifest that was read last becomes this one; `done` tells the core. */
+static void put_l0(struct job *job, const struct fg_l0 *next, enum segments_event_kind done)
+{
+    struct head *head = job->owner.head;
+    struct fg_buf bytes;
+    struct fg_err err;
+    char etag[24];
+    enum io io;
+
+    fg_buf_init(&bytes, SIZE_MAX);
+    (void)snprintf(etag, sizeof etag, "%.*s", FG_S(head->l0->etag));
+    fg_assert(fg_l0_encode(next, &bytes, &err) == FG_OK);
+    io = bucket_put(head->world, &job->owner, FG_NAME_L0, fg_buf_slice(&bytes),
+                    etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
+    if (io == IO_OK || io == IO_REFUSED)
+        report(job, (struct segments_event){.kind = done});
+    else if (io != IO_DEAD)
+        report_failed(job);
+    fg_buf_done(&bytes);
+}
+
+static void job_swap(struct job *job)
+{
+    struct head *head = job->owner.head;
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_err err = {0};
+    struct fg_l0 next;
+
+    head->upload.clean = job->todo.effect.clean;
+    if (fg_l0_commit(&head->l0->l0, &head->upload, head_wall_ns(head),
+                     head_window(head_wall_ns(head), 0), arena, &next, &err) == FG_OK) {
+        put_l0(job, &next, SEGMENTS_SWAPPED);
+    } else {
+        found_fault(head->world, "commit: %s", err.msg);
+        report_failed(job);
+    }
+    fg_arena_destroy(arena);
+}
+
+static void job_report(struct job *job)
+{
+    struct head *head = job->owner.head;
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_l0 next;
+    struct fg_err err;
+    bool changed;
+
+    fg_assert(fg_l0_clean(&head->l0->l0, head->seat.store, job->todo.effect.clean, arena, &next,
+                          &changed, &err) == FG_OK);
+    if (changed)
+        put_l0(job, &next, SEGMENTS_REPORTED);
+    else
+        report(job, (struct segments_event){.kind = SEGMENTS_REPORTED});
+    fg_arena_destroy(arena);
+}
+
+static void run_job(void *arg)
+{
+    struct job *job = arg;
+    struct head *head = job->owner.head;
+
+    if (is_alive(head->world, &job->owner)) {
+        switch (job->todo.effect.kind) {
+        case SEGMENTS_READ:
+            job_read(job);
+            break;
+        case SEGMENTS_COMPARE:
+            job_compare(job);
+            break;
+        case SEGMENTS_UPLOAD:
+            job_upload(job);
+            break;
+        case SEGMENTS_SWAP:
+            job_swap(job);
+            break;
+        case SEGMENTS_REPORT:
+            job_report(job);
+            break;
+        default:
+            fg_assert(false);
+        }
+    }
+    free(job->todo.rounds);
+    free(job);
+}
+
+/* ---- stepping ---- */
+
+static struct todo copy_effect(const struct segments_effect *effect)
+{
+    struct todo todo = {.effect = *effect};
+
+    todo.rounds = fg_calloc((size_t)effect->n_rounds + 1, sizeof *todo.rounds);
+    for (uint32_t i = 0; i < effect->n_rounds; i++)
+        todo.rounds[i] = (struct mark){.group = effect->rounds[i]->group,
+                                       .number = effect->rounds[i]->number,
+                                       .state = effect->rounds[i]->state,
+                                       .cut = effect->rounds[i]->cut,
+                                       .generation = effect->rounds[i]->generation};
+    todo.effect.rounds = NULL;
+    return todo;
+}
+
+/* Takes over todo's rounds. */
+static void perform(struct head *head, struct todo todo)
+{
+    struct job *job;
+
+    switch (todo.effect.kind) {
+    case SEGMENTS_SEAL:
+        do_write(head, &todo, SEGMENTS_SEALED);
+        break;
+    case SEGMENTS_MARK:
+        do_write(head, &todo, SEGMENTS_MARKED);
+        break;
+    case SEGMENTS_FORGET:
+        do_write(head, &todo, SEGMENTS_FORGOTTEN);
+        break;
+    default:
+        job = fg_new(struct job);
+        *job = (struct job){.owner = head_self(head), .todo = todo};
+        fibers_spawn(head->world->fibers, 0, run_job, job);
+        return;
+    }
+    free(todo.rounds);
+}
+
+void head_step(struct head *head, struct segments_event event)
+{
+    struct segments_effects effects;
+    uint64_t life = head->life;
+
+    event.wall_ns = head_wall_ns(head);
+    event.mono_ns = fibers_now_ns(head->world->fibers);
+    segments_step(head->core, &event, &effects);
+    if (event.kind != SEGMENTS_TICK || effects.n > 0)
+        trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
+              head->seat.name, event.kind, (unsigned long long)segments_status(head->core).seen,
+              (unsigned long long)segments_status(head->core).gen,
+              (unsigned long long)segments_status(head->core).safe, effects.n);
+    head->wake_mono_ns = effects.wake_mono_ns;
+    fg_assert(head->n_queue + effects.n <= HEAD_QUEUE_MAX);
+    for (uint32_t i = 0; i < effects.n; i++)
+        head->queue[head->n_queue++] = copy_effect(&effects.effects[i]);
+    if (head->in_queue)
+        return;
+    head->in_queue = true;
+    while (head->n_queue > 0) {
+        struct todo todo = head->queue[0];
+
+        memmove(&head->queue[0], &head->queue[1], --head->n_queue * sizeof todo);
+        if (chance(head->world, head->world->crash_permille)) {
+            free(todo.rounds);
+            head_crash(head);
+            break;
+        }
+        perform(head, todo);
+    }
+    head->in_queue = false;
+    fg_assert(head->life == life);
+}

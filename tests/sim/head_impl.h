@@ -1,0 +1,75 @@
+/*
+ * What the files of a head share; nobody else includes it.
+ *
+ *     head.c      what is durable; life; writes and reads
+ *     effects.c   a step of the core, and what comes of its effects
+ */
+#ifndef FG_TESTS_SIM_HEAD_IMPL_H
+#define FG_TESTS_SIM_HEAD_IMPL_H
+
+#include "ingester/keys.h"
+#include "tests/sim/world.h"
+
+enum { HEAD_QUEUE_MAX = 64 };
+
+struct stored {
+    struct item item;
+    uint32_t round;
+};
+
+struct mark {
+    struct head_group_key group;
+    uint32_t number;
+    enum round_state state;
+    uint64_t cut, generation;
+};
+
+/* An effect with copies of the rounds it is about. */
+struct todo {
+    struct segments_effect effect;
+    struct mark *rounds;
+};
+
+struct head {
+    struct world *world;
+    struct seat seat;
+    bool up, ended;
+    uint64_t life;
+    int64_t skew_ns, cut_off_until_ns, without_bucket_until_ns;
+
+    /* Durable. */
+    struct stored *stored;
+    uint32_t n_stored, cap_stored;
+    struct mark *marks; /* sealed and committed rounds */
+    uint32_t n_marks, cap_marks;
+    uint64_t last_cut;
+
+    /* Of this life. */
+    struct member *member;
+    struct segments *core;
+    struct fg_manifests *manifests;
+    struct fg_manifest *l0; /* handed in last */
+    struct fg_arena *upload_arena;
+    struct fg_l0_new upload;
+    struct todo queue[HEAD_QUEUE_MAX];
+    uint32_t n_queue;
+    bool in_queue;
+    uint64_t drains;
+    int64_t wake_mono_ns;
+};
+
+/* ---- head.c ---- */
+
+struct owner head_self(struct head *head);
+void head_set_mark(struct head *head, const struct mark *mark);
+void head_forget_round(struct head *head, const struct mark *round);
+/* By chance. */
+bool head_write_fails(struct head *head);
+bool head_has(const struct head *head, const struct item *item);
+
+/* ---- effects.c ---- */
+
+/* One event; then all effects, with crashes before, between and after them. */
+void head_step(struct head *head, struct segments_event event);
+
+#endif
