@@ -1,0 +1,104 @@
+/* Deletions: what they take, and when they end. */
+#include "common/run/log.h"
+#include "compactor/deletion.h"
+#include "tests/unit/compactor/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void deletions(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct world_deletions counted;
+    size_t before;
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 13);
+    world_arrive(world, 300, WORLD_NOW, 20 * FG_HOUR_NS);
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    world_bury(world, "{service_name=\"shop\"}", WORLD_NOW - FG_HOUR_NS, WORLD_NOW);
+    world_bury(world, "{service_name=\"shop\",pod=\"nobody\"}", INT64_MIN, INT64_MAX);
+    before = world->n_profiles;
+    world_keep(world, world_not_of_shop_that_hour);
+    compaction_wake(world->compaction, FG_LIT("acme"));
+    world_turn(world);
+    assert_true(world->n_profiles < before);
+    before -= world->n_profiles;
+    world_arrive(world, 100, WORLD_NOW, FG_HOUR_NS); /* what ingesters still held, goes as well */
+    before += world->n_profiles;
+    world_keep(world, world_not_of_shop_that_hour);
+    world_pass_time(world, 20 * FG_MINUTE_NS);
+    world_turn(world);
+    assert_int_equal(world_count_deletions(world).pending, 2); /* more may come */
+    world_restart(world);
+    world_pass_time(world, 4 * FG_HOUR_NS);
+    world_let_end(world);
+    world_turn(world);
+    counted = world_count_deletions(world);
+    assert_int_equal(counted.pending, 0);
+    assert_int_equal(counted.ended, 2);
+    assert_int_equal(counted.profiles, before - world->n_profiles);
+    assert_int_equal(deletion_check(FG_LIT("{__profile_type__=\"a\"}"), 0, 1, &err), FG_E_INVALID);
+    assert_int_equal(deletion_check(FG_LIT("{a=}"), 0, 1, &err), FG_E_INVALID);
+    assert_int_equal(deletion_check(FG_LIT("{}"), 1, 1, &err), FG_E_INVALID);
+    world_close(world);
+    free(world);
+}
+
+/* An ingester that was away has what was deleted long ago, and commits it when it is back. */
+static void deletion_waits_for_ingesters(void **state)
+{
+    struct world *world = fg_new(struct world);
+    size_t before;
+
+    (void)state;
+    world_open(world, 14);
+    world_arrive(world, 300, WORLD_NOW, 20 * FG_HOUR_NS);
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    world_bury(world, "{service_name=\"shop\"}", WORLD_NOW - FG_HOUR_NS, WORLD_NOW);
+    before = world->n_profiles;
+    world_keep(world, world_not_of_shop_that_hour);
+    compaction_wake(world->compaction, FG_LIT("acme"));
+    world_turn(world);
+    world_expect_status(world, "\"deletions_wait_for\":\"\"");
+    for (int i = 0; i < 3; i++) { /* it asked, and nobody answers; days are no answer */
+        world_pass_time(world, PLAN_DAY_NS);
+        world_turn(world);
+        world_turn(world);
+        assert_int_equal(world_count_deletions(world).pending, 1);
+        world_expect_status(world, "\"deletions_wait_for\":\"this server\"");
+        world_restart(world);
+    }
+    before -= world->n_profiles;
+    world_arrive(world, 100, WORLD_NOW, FG_HOUR_NS);
+    before += world->n_profiles;
+    world_keep(world, world_not_of_shop_that_hour);
+    world_pass_time(world, FG_HOUR_NS);
+    assert_int_equal(world_be_clean(world), 1);
+    world_turn(world); /* something was taken, so that this time does not count */
+    assert_int_equal(world_be_clean(world), 2);
+    world_turn(world);
+    assert_int_equal(world_be_clean(world), 3);
+    assert_int_equal(world_count_deletions(world).pending, 1);
+    world_turn(world);
+    assert_int_equal(world_count_deletions(world).pending, 0);
+    assert_int_equal(world_count_deletions(world).profiles, before - world->n_profiles);
+    world_close(world);
+    free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deletions),
+        cmocka_unit_test(deletion_waits_for_ingesters),
+    };
+
+    fg_log_set_level(FG_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

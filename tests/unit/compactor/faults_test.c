@@ -1,0 +1,173 @@
+/* Whatever fails, or whenever it is stopped and started anew, nothing is lost. */
+#include "common/run/log.h"
+#include "tests/unit/compactor/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* Days of work, with faults all the time. */
+static void any_weather(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct world *world = fg_new(struct world);
+
+        world_open(world, seed);
+        world->settings.job_max_bytes = 30000; /* so that days are divided */
+        world_restart(world);
+        fg_bucket_faulty_set(world->faulty, &(struct fg_bucket_faults){.seed = seed,
+                                                                       .lose_request_permille = 10,
+                                                                       .lose_answer_permille = 20,
+                                                                       .refuse_permille = 20,
+                                                                       .tear_permille = 10});
+        for (int k = 0; k < 40; k++) {
+            world_pass_time(world, FG_HOUR_NS);
+            world_arrive(world, 40, world->clock.wall_ns,
+                         k % 7 == 0 ? 3 * PLAN_DAY_NS : FG_HOUR_NS);
+            world_try_round(world);
+            world_check(world);
+            if (k % 11 == 0)
+                world_restart(world);
+        }
+        fg_bucket_faulty_set(world->faulty, &(struct fg_bucket_faults){.seed = seed});
+        for (int k = 0; k < 6; k++) {
+            world_pass_time(world, PLAN_DAY_NS);
+            world_turn(world);
+        }
+        assert_int_equal(world_shape_of(world).hours + world_shape_of(world).segments +
+                             world_shape_of(world).gone,
+                         0);
+        world_close(world);
+        free(world);
+    }
+}
+
+/* The same little life each time, in which one thing goes wrong, or all from there on. */
+enum wrong { REFUSED, ANSWER_LOST, KILLED };
+
+/* false: it was over before the k-th request. */
+static bool live_with(struct world *world, enum wrong wrong, uint64_t k)
+{
+    uint64_t before;
+
+    world_arrive(world, 20, WORLD_NOW, FG_HOUR_NS);
+    world_arrive(world, 20, WORLD_NOW, 2 * FG_HOUR_NS);
+    world_pass_time(world, 2 * FG_HOUR_NS);
+    world_try_round(world);
+    world_arrive(world, 20, WORLD_NOW, PLAN_DAY_NS);
+    world_pass_time(world, 3 * FG_HOUR_NS);
+    before = world->mortal.seen;
+    if (wrong == KILLED)
+        world->mortal.left = k - 1;
+    else
+        fg_bucket_faulty_fail(world->faulty, k, wrong == ANSWER_LOST);
+    world_try_round(world);
+    world_pass_time(world, 2 * FG_HOUR_NS);
+    world_try_round(world); /* deletes what was replaced */
+    world_check(world);
+    return world->mortal.seen - before >= k;
+}
+
+static void heal(struct world *world)
+{
+    world->mortal.left = UINT64_MAX;
+    fg_bucket_faulty_fail(world->faulty, 0, false);
+    world_restart(world);
+    for (int i = 0; i < 4; i++) {
+        world_pass_time(world, 2 * PLAN_DAY_NS);
+        world_turn(world);
+    }
+}
+
+static void survives(enum wrong wrong)
+{
+    uint64_t k = 1;
+
+    for (bool more = true; more; k++) {
+        struct world *world = fg_new(struct world);
+        struct world_shape shape;
+
+        world_open(world, 7);
+        more = live_with(world, wrong, k);
+        heal(world);
+        shape = world_shape_of(world);
+        assert_int_equal(shape.segments + shape.hours + shape.gone, 0);
+        /* Orphans too are gone: blocks of days, two manifests, and the first. */
+        assert_int_equal(shape.objects, shape.days + 3);
+        world_close(world);
+        free(world);
+    }
+    assert_true(k > 30); /* there was something to fail */
+}
+
+static void survives_refusals(void **state)
+{
+    (void)state;
+    survives(REFUSED);
+}
+
+static void survives_lost_answers(void **state)
+{
+    (void)state;
+    survives(ANSWER_LOST);
+}
+
+static void survives_kills(void **state)
+{
+    (void)state;
+    survives(KILLED);
+}
+
+/* A source that was spoilt is an error that is told, and nothing is lost but that. */
+static void broken_segment(void **state)
+{
+    struct world *world = fg_new(struct world);
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf object, status;
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 11);
+    world_arrive(world, 30, WORLD_NOW, FG_HOUR_NS);
+    world_arrive(world, 30, WORLD_NOW, FG_HOUR_NS);
+    fg_name_segment(name, &(struct fg_segment_id){{5, 5}, 1, 1});
+    world_get(world, name, &object);
+    object.ptr[40] ^= 1;
+    world_put(world, name, fg_buf_slice(&object));
+    world_pass_time(world, 2 * FG_HOUR_NS);
+    world_must(compaction_round(world->compaction, &err), &err);
+    fg_buf_init(&status, SIZE_MAX);
+    compaction_status(world->compaction, &status);
+    assert_true(fg_slice_search(fg_buf_slice(&status), name) != SIZE_MAX);
+    world_pass_time(world, FG_HOUR_NS);
+    world_must(compaction_round(world->compaction, &err), &err); /* the other one goes in alone */
+    fg_buf_clear(&status);
+    compaction_status(world->compaction, &status);
+    assert_true(fg_slice_search(fg_buf_slice(&status), "\"uncovered_segments\":1") != SIZE_MAX);
+    assert_int_equal(world_shape_of(world).days, 2);
+    object.ptr[40] ^= 1;
+    world_put(world, name, fg_buf_slice(&object));
+    world_pass_time(world, FG_HOUR_NS);
+    world_turn(world);
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    assert_int_equal(world_shape_of(world).segments, 0);
+    fg_buf_done(&object);
+    fg_buf_done(&status);
+    world_close(world);
+    free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_weather),           cmocka_unit_test(survives_refusals),
+        cmocka_unit_test(survives_lost_answers), cmocka_unit_test(survives_kills),
+        cmocka_unit_test(broken_segment),
+    };
+
+    fg_log_set_level(FG_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/* What is over goes, or becomes merged nodes that stay for longer. */
+#include "common/run/log.h"
+#include "tests/unit/compactor/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static bool is_kept(const struct made_profile *profile)
+{
+    return profile->time_ns >= WORLD_NOW - 2 * PLAN_DAY_NS;
+}
+
+static void four_days(struct fg_limit_settings *limits)
+{
+    limits->retention_period_ns = 4 * PLAN_DAY_NS;
+    limits->retention_period_nodes_ns = 1;
+}
+
+static void retention(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 17);
+    world_arrive(world, 100, WORLD_NOW - 3 * PLAN_DAY_NS, PLAN_DAY_NS);
+    world_arrive(world, 100, WORLD_NOW, PLAN_DAY_NS / 2);
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    tenants_free(world->tenants, &world->limits);
+    world->tenants = world->config.tenants =
+        tenants_make(&world->limits, four_days, true, world->registry);
+    /* It is WORLD_NOW + 2 days: spans that end before WORLD_NOW - 2 days go, and what arrives of
+     * them is never written. */
+    world_restart(world);
+    world_arrive(world, 50, WORLD_NOW - 10 * PLAN_DAY_NS, PLAN_DAY_NS);
+    world_pass_time(world, 20 * FG_MINUTE_NS);
+    world_must(compaction_round(world->compaction, &err), &err);
+    world_keep(world, is_kept);
+    world_check(world);
+    world_close(world);
+    free(world);
+}
+
+static int64_t split;
+
+static bool is_after_split(const struct made_profile *profile)
+{
+    return profile->time_ns >= split;
+}
+
+static bool not_of_shop(const struct made_profile *profile)
+{
+    return profile->tenant != 0 || profile->service != 2;
+}
+
+static void nodes_for_long(struct fg_limit_settings *limits)
+{
+    limits->retention_period_ns = 7 * PLAN_DAY_NS;
+    limits->retention_period_nodes_ns = 100 * PLAN_DAY_NS;
+}
+
+/* Weeks lose their profiles, and keep merged nodes of every service; a deletion takes the nodes of
+ * those it may name. */
+static void nodes_outlive_profiles(void **state)
+{
+    struct world *world = fg_new(struct world);
+    const int64_t week = 7 * PLAN_DAY_NS;
+    uint64_t kept;
+    size_t all;
+
+    (void)state;
+    world_open(world, 19);
+    world_pass_time(world, WORLD_NOW + 2 * week - world->clock.wall_ns);
+    world_pass_time(world, week - world->clock.wall_ns % week); /* weeks begin now */
+    const int64_t first = world->clock.wall_ns;
+    for (int day = 0; day < 7; day++) {
+        world_pass_time(world, PLAN_DAY_NS);
+        world_arrive(world, 60, world->clock.wall_ns - 1, PLAN_DAY_NS - 2);
+        if (day % 3 == 0)
+            world_turn(world);
+    }
+    world_pass_time(world, 3 * PLAN_DAY_NS);
+    world_turn(world);
+    all = world->n_profiles;
+    tenants_free(world->tenants, &world->limits);
+    world->tenants = world->config.tenants =
+        tenants_make(&world->limits, nodes_for_long, true, world->registry);
+    world_restart(world);
+    world_arrive(world, 40, first + 8 * PLAN_DAY_NS, PLAN_DAY_NS / 2); /* of the week after */
+    world_pass_time(world, 3 * FG_HOUR_NS);
+    world_turn(world); /* all of it is there yet */
+    world_pass_time(world, first + 2 * week - world->clock.wall_ns);
+    split = first + week;
+    world_keep(world, is_after_split);
+    world_turn(world);
+    world->n_alone = 0;
+    world_check(world);
+    assert_int_equal(world->n_alone, all);
+    world_verify(world, "profiles that were dropped, merged nodes in 1 blocks\n");
+
+    world_bury(world, "{service_name=\"shop\",pod=\"nobody\"}", first, first + PLAN_DAY_NS);
+    world_keep(world, not_of_shop); /* of the next week too, as the second deletion says */
+    world_bury(world, "{service_name=\"shop\"}", first + week, first + 2 * week);
+    compaction_wake(world->compaction, FG_LIT("acme"));
+    world_turn(world);
+    kept = world->n_alone;
+    world->n_alone = 0;
+    world_check(world);
+    assert_in_range(world->n_alone, 1, kept - 1);
+    world_verify(world, "merged nodes in 1 blocks\n");
+
+    /* One day nodes are too old as well. */
+    world_pass_time(world, 110 * PLAN_DAY_NS);
+    world->n_profiles = 0;
+    world_turn(world);
+    world->n_alone = 0;
+    world_check(world);
+    assert_int_equal(world->n_alone, 0);
+    world_close(world);
+    free(world);
+}
+
+/* A bit of a block of the tenant that has profiles of then, `at` bytes from its begin or, where
+ * that is negative, its end. */
+static void flip(struct world *world, int64_t time_ns, int64_t at)
+{
+    struct env env = world_env(world);
+    struct fg_manifest *blocks = NULL;
+    char name[FG_NAME_MAX_BYTES] = "";
+    struct fg_buf object;
+    struct fg_err err;
+
+    world_must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
+
+        if (!block->nodes_only && block->start_ns <= time_ns && block->end_ns > time_ns)
+            world_must(fg_name_block(name, FG_LIT("acme"), block->id, &err), &err);
+    }
+    world_get(world, name, &object);
+    object.ptr[at < 0 ? (int64_t)object.len + at : at] ^= 1;
+    world_put(world, name, fg_buf_slice(&object));
+    fg_buf_done(&object);
+    fg_manifest_unref(blocks);
+}
+
+/* How many profiles of the first tenant blocks have, and how many of them as nodes only. */
+static uint64_t kept_of_acme(struct world *world, uint64_t *ret_alone)
+{
+    struct env env = world_env(world);
+    struct fg_manifest *blocks = NULL;
+    uint64_t profiles = 0;
+    struct fg_err err;
+
+    *ret_alone = 0;
+    world_must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
+
+        profiles += !block->nodes_only || block->alone ? block->profiles : 0;
+        *ret_alone += block->alone ? block->profiles : 0;
+    }
+    fg_manifest_unref(blocks);
+    return profiles;
+}
+
+/* Rounds until what failed was tried in every way. */
+static void look_again(struct world *world)
+{
+    struct fg_err err;
+
+    for (int i = 0; i < 4; i++) {
+        world_pass_time(world, FG_HOUR_NS);
+        world_must(compaction_round(world->compaction, &err), &err);
+    }
+}
+
+/* A week of which one day cannot be read, and a retention from now on that is over for all of it.
+ * Returns how many profiles it has. */
+static uint64_t break_a_day(struct world *world, int64_t place, int64_t *ret_first)
+{
+    const int64_t week = 7 * PLAN_DAY_NS;
+    uint64_t all, alone;
+
+    world_pass_time(world, week - world->clock.wall_ns % week);
+    *ret_first = world->clock.wall_ns;
+    for (int day = 0; day < 7; day++) {
+        world_pass_time(world, PLAN_DAY_NS);
+        world_arrive(world, 30, world->clock.wall_ns - 1, PLAN_DAY_NS - 2);
+    }
+    world_pass_time(world, 3 * PLAN_DAY_NS);
+    world_turn(world);
+    all = kept_of_acme(world, &alone);
+    flip(world, *ret_first + 3 * PLAN_DAY_NS, place);
+    tenants_free(world->tenants, &world->limits);
+    world->tenants = world->config.tenants =
+        tenants_make(&world->limits, nodes_for_long, true, world->registry);
+    return all;
+}
+
+/* One day of a week cannot be read: the others become nodes, deletions of them end, and what is
+ * broken goes a fortnight late; where it is mended, it is kept as any other. */
+static void broken_block_holds_up_none(void **state)
+{
+    static const int64_t places[] = {-1, 40}; /* its directory, and what nodes are made of */
+
+    (void)state;
+    for (size_t k = 0; k < FG_COUNT(places) * 2; k++) {
+        struct world *world = fg_new(struct world);
+        const int64_t week = 7 * PLAN_DAY_NS, place = places[k / 2];
+        uint64_t all, alone, broken;
+        int64_t first;
+
+        world_open(world, 31 + k);
+        all = break_a_day(world, place, &first);
+        world_bury(world, "{service_name=\"nobody\"}", first, first + week);
+        world_restart(world);
+        world_pass_time(world, first + 2 * week - world->clock.wall_ns + FG_HOUR_NS);
+        look_again(world);
+        assert_int_equal(kept_of_acme(world, &alone), all);
+        assert_in_range(alone, 1, all - 1);
+        broken = all - alone;
+        world_expect_status(world, "\"error\":\"retention");
+        if (k % 2 == 0) {
+            flip(world, first + 3 * PLAN_DAY_NS, place);
+            look_again(world);
+            assert_int_equal(kept_of_acme(world, &alone), all);
+            assert_int_equal(alone, all);
+        } else {
+            world_pass_time(world, 15 * PLAN_DAY_NS);
+            look_again(world);
+            assert_int_equal(kept_of_acme(world, &alone), all - broken);
+            assert_int_equal(alone, all - broken);
+        }
+        world_let_end(world);
+        assert_int_equal(world_count_deletions(world).pending, 0);
+        world_close(world);
+        free(world);
+    }
+}
+
+/* What has been over for long when a compactor meets it is tried for a day, since what is wrong
+ * may be right again: then nothing is lost. */
+static void broken_block_is_tried_for_a_day(void **state)
+{
+    (void)state;
+    for (int mended = 0; mended < 2; mended++) {
+        struct world *world = fg_new(struct world);
+        uint64_t all, alone;
+        int64_t first;
+
+        world_open(world, 37);
+        all = break_a_day(world, 40, &first);
+        world_restart(world);
+        world_pass_time(world, 35 * PLAN_DAY_NS);
+        for (int i = 0; i < 5; i++) /* 20 hours */
+            look_again(world);
+        assert_int_equal(kept_of_acme(world, &alone), all);
+        assert_in_range(alone, 1, all - 1);
+        if (mended == 1)
+            flip(world, first + 3 * PLAN_DAY_NS, 40);
+        for (int i = 0; i < 3; i++)
+            look_again(world);
+        assert_int_equal(kept_of_acme(world, &alone), mended == 1 ? all : alone);
+        assert_in_range(alone, 1, mended == 1 ? all : all - 1);
+        world_close(world);
+        free(world);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(retention),
+        cmocka_unit_test(nodes_outlive_profiles),
+        cmocka_unit_test(broken_block_holds_up_none),
+        cmocka_unit_test(broken_block_is_tried_for_a_day),
+    };
+
+    fg_log_set_level(FG_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
