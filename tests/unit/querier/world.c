@@ -757,7 +757,7 @@ void world_retire(struct world *world)
     fg_arena_destroy(arena);
 }
 
-static void erase(struct world *world, const char *name)
+void world_erase(struct world *world, const char *name)
 {
     struct fg_bucket_request request = {.verb = FG_BUCKET_DELETE, .name = name};
 
@@ -774,14 +774,14 @@ void world_sweep(struct world *world)
 
     for (uint32_t i = 0; i < l0.n_gone; i++) {
         fg_name_segment(name, &l0.gone[i].id);
-        erase(world, name);
+        world_erase(world, name);
     }
     for (uint32_t t = 0; t < WORLD_TENANTS; t++) {
         struct fg_blocks blocks = read_blocks(world, t, arena);
 
         for (uint32_t i = 0; i < blocks.n_gone; i++) {
             fg_assert(fg_name_block(name, world->tenants[t], blocks.gone[i].id, &err) == FG_OK);
-            erase(world, name);
+            world_erase(world, name);
         }
     }
     fg_arena_destroy(arena);
@@ -790,6 +790,18 @@ void world_sweep(struct world *world)
 void world_forget(struct world *world)
 {
     world->forgotten = world->generation;
+}
+
+void world_settle(struct world *world)
+{
+    world_push(world, 300);
+    for (unsigned i = 0; i < 6; i++) {
+        world_commit(world, 300);
+        world_forget(world);
+        if (i == 3)
+            for (uint32_t t = 0; t < 2; t++)
+                world_compact(world, t);
+    }
 }
 
 /* ---- deletions ---- */

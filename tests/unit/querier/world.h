@@ -88,12 +88,28 @@ void world_forget(struct world *world);                    /* from the heads */
 void world_delete(struct world *world, uint32_t tenant);   /* some series' of some time */
 void world_undelete(struct world *world, uint32_t tenant); /* deletions that are carried out */
 
+/* All kinds of places have something. */
+void world_settle(struct world *world);
+
 /* Merged nodes of a part of these profiles, in order, while it is written: to be destroyed after
  * its end. made_of NULL: the part's own profiles. */
 struct fg_nodes_writer *world_nodes(struct world *world, struct world_profile **profiles,
                                     uint32_t n, struct fg_block_writer *block,
                                     const struct fg_id *made_of, uint32_t n_made_of,
                                     struct fg_arena *arena);
+
+/* --- its objects --- */
+
+struct world_objects {
+    char *names[64];
+    size_t n;
+};
+
+/* Adds those below a prefix; to be freed. */
+void world_objects_list(struct world *world, const char *prefix, struct world_objects *list);
+void world_objects_free(struct world_objects *list);
+
+void world_erase(struct world *world, const char *name);
 
 /* --- the model --- */
 

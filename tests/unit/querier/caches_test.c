@@ -1,0 +1,155 @@
+/* What was read is kept in memory and on a disk, both of which have an end. */
+#include "common/cache/disk_files.h"
+#include "querier/blocks/impl.h"
+#include "tests/unit/querier/asker.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* --- a disk below the cache --- */
+
+enum { DISK_BYTES = 8 * 1024 * 1024 };
+
+static char disk_folder[64];
+
+static struct fg_disk_cache *open_disk(struct fg_registry *registry)
+{
+    struct fg_disk_cache *disk;
+    struct fg_err err;
+
+    asker_must(
+        fg_disk_cache_open(&(struct fg_disk_cache_config){disk_folder, DISK_BYTES, 0, registry},
+                           &disk, &err),
+        &err);
+    fg_disk_cache_settle(disk);
+    return disk;
+}
+
+static void ask_some(struct asker *asker, unsigned count)
+{
+    struct fg_err err;
+
+    for (unsigned i = 0; i < count; i++)
+        asker_must(asker_check_any(asker, true, &err), &err);
+    fg_disk_cache_settle(asker->disk);
+}
+
+/* In the place of each thing bytes of its length that have a checksum and mean something else. */
+static void put_other_bytes(struct fg_disk_cache *disk)
+{
+    struct disk_file *files[DISK_FILES_MAX];
+    struct disk_entry entry;
+    struct fg_err err;
+    unsigned n;
+
+    asker_must(disk_files_open(disk_folder, files, &n, &err), &err);
+    for (unsigned i = 0; i < n; i++) {
+        for (uint64_t at = 0; disk_file_next(files[i], &at, &entry);) {
+            uint8_t *bytes = fg_calloc(1, (size_t)entry.key.len);
+
+            fg_disk_cache_drop(disk, &entry.key);
+            fg_disk_cache_put(disk, &entry.key, fg_bytes(bytes, (size_t)entry.key.len));
+            free(bytes);
+        }
+        disk_file_close(files[i]);
+    }
+    fg_disk_cache_settle(disk);
+}
+
+static int remove_one(const char *path, const struct stat *stat_buf, int kind, struct FTW *at)
+{
+    (void)stat_buf, (void)kind, (void)at;
+    return remove(path);
+}
+
+static uint64_t fetched_bytes(const struct asker *asker)
+{
+    return fg_metric_get(asker_blocks(asker)->metrics, BLOCKS_FETCHED_BYTES);
+}
+
+/* What the disk has is not asked for again, and what it has wrong is. */
+static void a_disk_below_the_cache(void **state)
+{
+    struct fg_registry *registry = fg_registry_create();
+    uint64_t hits, faults, fetched;
+    struct asker asker = {.random = 3};
+
+    (void)state;
+    (void)snprintf(disk_folder, sizeof disk_folder, "/tmp/flamegrid-blocks-test.XXXXXX");
+    assert_non_null(mkdtemp(disk_folder));
+    asker.disk = open_disk(registry);
+    asker_init(&asker, 3, 0, NULL);
+    for (unsigned i = 0; i < 30; i++) {
+        world_push(&asker.world, 20);
+        asker_happen(&asker, ASKER_COMMIT + i % 3);
+        fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
+        ask_some(&asker, 10);
+    }
+    hits = fg_disk_cache_stats(asker.disk).hits;
+    assert_true(hits > 100);
+
+    fg_disk_cache_close(asker.disk); /* a restart, as far as the disk sees */
+    asker.disk = asker.querier->blocks->disk = open_disk(registry);
+    asker.random = 3;
+    ask_some(&asker, 100);
+    asker.random = 3;
+    fetched = fetched_bytes(&asker);
+    ask_some(&asker, 100); /* the same ones */
+    assert_true(fetched_bytes(&asker) == fetched);
+
+    put_other_bytes(asker.disk);
+    faults = fg_disk_cache_stats(asker.disk).faults;
+    ask_some(&asker, 100);
+    assert_true(fg_disk_cache_stats(asker.disk).faults > faults);
+    assert_true(fetched_bytes(&asker) > fetched);
+    asker_done(&asker);
+    fg_disk_cache_close(asker.disk);
+    fg_registry_destroy(registry);
+    (void)nftw(disk_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* --- memory --- */
+
+static void a_cache_with_an_end(void **state)
+{
+    static const uint64_t bounds[] = {0, 20000, 200000, UINT64_C(64) << 20};
+    struct fg_err err;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(bounds); i++) {
+        struct asker asker = {.random = 7};
+        uint64_t before;
+
+        asker_init(&asker, 3, bounds[i], NULL);
+        world_settle(&asker.world);
+        for (unsigned k = 0; k < 200; k++) {
+            asker_must(asker_check_any(&asker, true, &err), &err);
+            assert_true(asker_cache(&asker).bytes <= bounds[i]);
+        }
+        if (bounds[i] == 0)
+            assert_int_equal(asker_cache(&asker).entries, 0);
+        /* What fits is not asked for again. */
+        before = fg_metric_get(asker_blocks(&asker)->metrics, BLOCKS_CACHE_MISSES);
+        asker.random = 7;
+        for (unsigned k = 0; k < 200; k++)
+            asker_must(asker_check_any(&asker, true, &err), &err);
+        if (i + 1 == FG_COUNT(bounds))
+            assert_true(fg_metric_get(asker_blocks(&asker)->metrics, BLOCKS_CACHE_MISSES) ==
+                        before);
+        asker_done(&asker);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_disk_below_the_cache),
+        cmocka_unit_test(a_cache_with_an_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* Several threads: those that help with a question, and those that ask at the same time. */
+#include "querier/blocks/impl.h"
+#include "tests/unit/querier/asker.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include <cmocka.h>
+
+/* --- one question, several workers --- */
+
+static const unsigned helpers[] = {0, 1, 3};
+
+/* What is drawn: the order of the sum's nodes is not. */
+static void write_picture(const struct ask *ask, struct fg_buf *out)
+{
+    static const struct stacks all;
+    struct question *question = ask->question;
+    struct fg_tree tree;
+    struct fg_err err;
+
+    fg_tree_init(&tree);
+    asker_must(plan_picture(question, &ask->selection, &all, 30, true, &tree, &err), &err);
+    fg_flame_write_tree(&tree, 30, out);
+    fg_buf_printf(out, "%d %llu", question->inexact, (unsigned long long)question->bound);
+    fg_tree_done(&tree);
+}
+
+static void write_tree(struct asker *asker, const struct ask *ask, struct fg_buf *out)
+{
+    struct stacks stacks;
+    struct fg_tree tree;
+    struct fg_err err;
+
+    asker_draw_stacks(asker, &stacks, ask->question->arena);
+    fg_tree_init(&tree);
+    asker_must(
+        plan_tree(ask->question, &ask->selection, &stacks, asker_draw(asker, 2) == 0, &tree, &err),
+        &err);
+    fg_tree_encode(&tree, out);
+    fg_tree_done(&tree);
+}
+
+/* In the order of answers. */
+static void write_points(const struct ask *ask, struct fg_buf *out)
+{
+    static char pod[] = "pod";
+    char *group_by[] = {pod};
+    struct points *series;
+    struct fg_err err;
+    size_t n;
+
+    asker_must(
+        plan_points(ask->question, &ask->selection, FG_MINUTE_NS, group_by, 1, &series, &n, &err),
+        &err);
+    points_order(series, &n, 0);
+    for (size_t i = 0; i < n; i++) {
+        fg_labels_encode(&series[i].labels, out);
+        for (size_t k = 0; k < series[i].n; k++)
+            fg_buf_printf(out, " %lld: %lld, %llu", (long long)series[i].items[k].k,
+                          (long long)series[i].items[k].sum,
+                          (unsigned long long)series[i].items[k].count);
+    }
+}
+
+static char *answer_bytes(struct asker *asker, struct fg_arena *arena)
+{
+    struct fg_buf out;
+    struct ask ask;
+    char *text;
+
+    fg_buf_init(&out, SIZE_MAX);
+    ask_begin(asker, &ask);
+    switch (asker_draw(asker, 3)) {
+    case 0:
+        write_picture(&ask, &out);
+        break;
+    case 1:
+        write_tree(asker, &ask, &out);
+        break;
+    default:
+        write_points(&ask, &out);
+        break;
+    }
+    fg_buf_printf(&out, " of %llu", (unsigned long long)ask.question->profiles);
+    text = fg_arena_printf(arena, "%zu bytes, %016llx", out.len,
+                           (unsigned long long)fg_hash64(fg_buf_slice(&out)));
+    ask_end(&ask);
+    fg_buf_done(&out);
+    return text;
+}
+
+/* With nothing in the cache, and with all that the question before has left there. */
+static void however_many_help(void **state)
+{
+    enum { QUESTIONS = 120 };
+
+    (void)state;
+    for (uint64_t cold = 0; cold < 2; cold++) {
+        struct asker asker = {.random = 0};
+        fg_auto(fg_arena) *arena = fg_arena_create(ASKER_ARENA_BYTES);
+        char *first[QUESTIONS];
+
+        asker_init(&asker, 20 + cold, cold == 1 ? 0 : UINT64_C(64) << 20, NULL);
+        asker.world.nodes_permille = 750;
+        asker_blocks(&asker)->crown_nodes = 40;
+        world_settle(&asker.world);
+        world_sum(&asker.world, 0);
+        for (size_t h = 0; h < FG_COUNT(helpers); h++) {
+            asker_help_with(&asker, helpers[h]);
+            asker.random = 77;
+            for (unsigned i = 0; i < QUESTIONS; i++) {
+                char *found = answer_bytes(&asker, arena);
+
+                if (h == 0)
+                    first[i] = found;
+                assert_string_equal(found, first[i]);
+            }
+        }
+        asker_done(&asker);
+    }
+}
+
+/* The same error, whoever comes upon it, and whatever else is wrong. */
+static void the_first_of_several_errors(void **state)
+{
+    struct asker asker = {.random = 5};
+    struct world_objects list = {.n = 0};
+    struct fg_bucket_request read = {.verb = FG_BUCKET_GET, .content_max_bytes = 1 << 20};
+    unsigned found = 0;
+
+    (void)state;
+    asker_init(&asker, 9, 0, NULL);
+    world_push(&asker.world, 40);
+    world_commit(&asker.world, 1000);
+    world_objects_list(&asker.world, FG_NAME_SEGMENTS, &list);
+    read.name = list.names[0];
+    assert_int_equal(fg_bucket_call(asker.world.bucket, &read), FG_OK);
+    for (size_t i = 0; i < read.body.len / 2; i += 97) {
+        struct fg_bucket_request write = {
+            .verb = FG_BUCKET_PUT, .name = read.name, .content = fg_buf_slice(&read.body)};
+        struct fg_err first, err;
+        enum fg_code code = FG_OK;
+
+        read.body.ptr[i] ^= 0x20;
+        read.body.ptr[read.body.len / 2 + i] ^= 0x20;
+        assert_int_equal(fg_bucket_call(asker.world.bucket, &write), FG_OK);
+        for (size_t h = 0; h < FG_COUNT(helpers); h++) {
+            asker_help_with(&asker, helpers[h]);
+            if (h == 0)
+                code = asker_ask_all(&asker, false, &first);
+            else
+                assert_int_equal(asker_ask_all(&asker, false, &err), code);
+            if (h > 0 && code != FG_OK)
+                assert_string_equal(err.msg, first.msg);
+        }
+        found += code == FG_E_CORRUPT;
+        read.body.ptr[i] ^= 0x20;
+        read.body.ptr[read.body.len / 2 + i] ^= 0x20;
+        fg_bucket_clear(&write);
+    }
+    assert_true(found > read.body.len / 2 / 97 / 4);
+    fg_bucket_clear(&read);
+    world_objects_free(&list);
+    asker_done(&asker);
+}
+
+/* A clock that goes on by one whenever somebody looks at it. */
+struct counting_clock {
+    struct fg_clock clock;
+    _Atomic int64_t looks;
+};
+
+static int64_t count_look(struct fg_clock *clock)
+{
+    return atomic_fetch_add(&fg_container(clock, struct counting_clock, clock)->looks, 1);
+}
+
+/* The deadline is over at each moment at which a question looks, in whose task ever. Nothing stays
+ * behind that another one waits for. */
+static void deadlines_at_any_moment(void **state)
+{
+    static const struct fg_clock_ops ops = {.wall_ns = count_look, .mono_ns = count_look};
+    static const struct stacks all;
+
+    (void)state;
+    for (size_t h = 0; h < FG_COUNT(helpers); h++) {
+        struct asker asker = {.random = 5};
+        struct counting_clock clock = {.clock = {&ops}};
+        struct selection selection = {
+            .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+        enum fg_code code = FG_E_DEADLINE;
+        int64_t k = 0;
+
+        asker_init(&asker, 30, 0, NULL);
+        asker_help_with(&asker, helpers[h]);
+        world_settle(&asker.world);
+        asker.querier->clock = &clock.clock;
+        for (; code == FG_E_DEADLINE; k++) {
+            struct question *question = asker_begin(&asker, 7);
+            struct fg_tree tree;
+            struct fg_err err;
+
+            fg_tree_init(&tree);
+            question->deadline_mono_ns = atomic_load(&clock.looks) + k;
+            code = plan_tree(question, &selection, &all, false, &tree, &err);
+            fg_tree_done(&tree);
+            asker_end(question);
+            assert_int_equal(asker_cache(&asker).entries, 0);
+        }
+        assert_int_equal(code, FG_OK);
+        assert_true(k > 30);
+        asker.querier->clock = &asker.clock.clock;
+        asker_done(&asker);
+    }
+}
+
+/* --- several questions at a time --- */
+
+static void *ask_many(void *arg)
+{
+    struct fg_err err;
+
+    for (unsigned i = 0; i < 60; i++)
+        asker_must(asker_check_tree(arg, &err), &err);
+    return NULL;
+}
+
+/* On one cache, which is too small for all. */
+static void many_questions_at_once(void **state)
+{
+    struct asker asker = {.random = 5};
+    struct asker crowd[4]; /* on one world, which is only read */
+    pthread_t threads[4];
+
+    (void)state;
+    asker_init(&asker, 12, 150000, NULL);
+    world_settle(&asker.world);
+    for (size_t i = 0; i < FG_COUNT(crowd); i++) {
+        crowd[i] = asker;
+        crowd[i].random = i / 2; /* two ask the same */
+    }
+    for (size_t i = 0; i < FG_COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_many, &crowd[i]), 0);
+    for (size_t i = 0; i < FG_COUNT(threads); i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_true(asker_cache(&asker).bytes <= 150000);
+    asker_done(&asker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(however_many_help),
+        cmocka_unit_test(the_first_of_several_errors),
+        cmocka_unit_test(deadlines_at_any_moment),
+        cmocka_unit_test(many_questions_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
