@@ -63,119 +63,119 @@ static struct fg_relabel *parse(const char *yaml, enum fg_relabel_defaults defau
 }
 
 /* Each checked against Prometheus 3.7's model/relabel with UTF-8 names. */
+/* clang-format off */
+static const struct {
+    const char *yaml, *in, *want;
+} rewritten[] = {
+    {"", "a=1", "a=1"},
+    {"[]", "a=1", "a=1"},
+    {"~", "", ""},
+
+    /* replace */
+    {"- {source_labels: [a], target_label: b}", "a=1", "a=1 b=1"},
+    {"- {source_labels: [a], target_label: c}", "a=1 b=2 d=3", "a=1 b=2 c=1 d=3"},
+    {"- {source_labels: [a], target_label: a}", "a=1", "a=1"},
+    {"- {source_labels: [z], target_label: a}", "a=1 b=2", "b=2"}, /* a becomes empty */
+    {"- {source_labels: [z], target_label: y}", "a=1", "a=1"},
+    {"- {target_label: cluster, replacement: eu-1}", "a=1 d=2", "a=1 cluster=eu-1 d=2"},
+    {"- {target_label: a, replacement: ''}", "a=1 d=2", "d=2"},
+    {"- {source_labels: [a, b], target_label: ab}", "a=1 b=2", "a=1 ab=1;2 b=2"},
+    {"- {source_labels: [a, z, b], target_label: x, separator: '//'}", "a=1 b=2", "a=1 b=2 x=1////2"},
+    {"- {source_labels: [a, b], target_label: x, separator: ''}", "a=1 b=2", "a=1 b=2 x=12"},
+    {"- {source_labels: [a], regex: 'f(.*)', target_label: x, replacement: '$1$1'}", "a=foo", "a=foo x=oooo"},
+    {"- {source_labels: [a], regex: 'o', target_label: x}", "a=foo", "a=foo"}, /* the whole has to match */
+    {"- {source_labels: [a], regex: '(f)(.)(.)', target_label: '${2}_$3', replacement: '$1'}", "a=fab", "a=fab a_b=f"},
+    {"- {source_labels: [a], regex: '(f)(x)?.*', target_label: '$2', replacement: y}", "a=foo", "a=foo"}, /* no name */
+    {"- {source_labels: [a], regex: '(f)(x)?.*', target_label: x, replacement: '$2'}", "a=foo x=1", "a=foo"},
+    {"- {source_labels: [a], regex: '(?P<id>[0-9]+).*', target_label: id, replacement: 'n-${id}'}", "a=12ab", "a=12ab id=n-12"},
+    {"- {source_labels: [k8s.pod], target_label: pod/name}", "k8s.pod=x", "k8s.pod=x pod/name=x"},
+    {"- {source_labels: [a], target_label: b}\n- {source_labels: [b], target_label: c}", "a=1", "a=1 b=1 c=1"},
+    {"- {source_labels: [a], regex: '', target_label: b, replacement: none}", "c=1", "b=none c=1"},
+    {"- {source_labels: [a], regex: '', target_label: b, replacement: none}", "a=1", "a=1"},
+    {"- {replacement: x, target_label: 9}", "a=1", "9=x a=1"},
+    {"- {replacement: $$1, target_label: b}", "a=1", "a=1 b=$1"},
+
+    /* keep and drop */
+    {"- {source_labels: [env], regex: prod, action: keep}", "env=prod", "env=prod"},
+    {"- {source_labels: [env], regex: prod, action: keep}", "env=production", "dropped"},
+    {"- {source_labels: [env], regex: prod, action: keep}", "a=1", "dropped"},
+    {"- {source_labels: [env], regex: 'dev|test', action: drop}", "env=test", "dropped"},
+    {"- {source_labels: [env], regex: 'dev|test', action: drop}", "env=prod", "env=prod"},
+    {"- {source_labels: [env, zone], regex: 'a;b', action: drop}", "env=a zone=b", "dropped"},
+    {"- {action: drop}", "a=1", "dropped"}, /* (.*) matches nothing at all, too */
+    {"- {action: keep}", "a=1", "a=1"},
+    {"- {source_labels: [a], regex: '', action: keep}", "b=1", "b=1"},
+    {"- {source_labels: [a], regex: x, action: drop}\n- {target_label: a, replacement: z}", "a=x", "dropped"},
+    {"- {source_labels: [env], regex: prod, action: KEEP}", "env=prod", "env=prod"},
+
+    /* keepequal and dropequal */
+    {"- {source_labels: [a], target_label: b, action: keepequal}", "a=1 b=1", "a=1 b=1"},
+    {"- {source_labels: [a], target_label: b, action: keepequal}", "a=1 b=2", "dropped"},
+    {"- {source_labels: [a], target_label: b, action: keepequal}", "c=1", "c=1"}, /* both are empty */
+    {"- {source_labels: [a], target_label: b, action: dropequal}", "a=1 b=1", "dropped"},
+    {"- {source_labels: [a], target_label: b, action: dropequal}", "a=1", "a=1"},
+    {"- {source_labels: [a, b], target_label: c, action: dropequal}", "a=1 b=2 c=1;2", "dropped"},
+
+    /* hashmod: md5("foo;bar")'s last eight bytes are 15973639978189266750, of "" 16825458760271544958 */
+    {"- {source_labels: [a], modulus: 18446744073709551615, target_label: h, action: hashmod}", "a=a", "a=a h=3585878926028121697"},
+    {"- {source_labels: [a, b], modulus: 1000, target_label: h, action: hashmod}", "a=foo b=bar", "a=foo b=bar h=750"},
+    {"- {source_labels: [a], modulus: 10, target_label: h, action: hashmod}", "b=1", "b=1 h=8"},
+    {"- {source_labels: [a], modulus: 1, target_label: a, action: hashmod}", "a=x", "a=0"},
+
+    /* lowercase and uppercase */
+    {"- {source_labels: [a], target_label: b, action: lowercase}", "a=Foo-Bar_1", "a=Foo-Bar_1 b=foo-bar_1"},
+    {"- {source_labels: [a], target_label: b, action: uppercase}", "a=foo-Bar_1", "a=foo-Bar_1 b=FOO-BAR_1"},
+    {"- {source_labels: [a], target_label: a, action: lowercase}", "a=ÀÉΣЖİ", "a=àéσжi"},
+    {"- {source_labels: [a], target_label: a, action: uppercase}", "a=àéßσжÿıȿ", "a=ÀÉßΣЖŸIⱾ"},
+    {"- {source_labels: [a, b], target_label: c, action: uppercase}", "a=x b=y", "a=x b=y c=X;Y"},
+    {"- {source_labels: [z], target_label: a, action: uppercase}", "a=x b=y", "b=y"},
+
+    /* labelmap */
+    {"- {regex: '__meta_(.+)', action: labelmap}", "__meta_pod=x __meta_zone=y a=1", "__meta_pod=x __meta_zone=y a=1 pod=x zone=y"},
+    {"- {regex: '(.)(.)', replacement: '$2$1', action: labelmap}", "ab=1 ba=2 cd=3", "ab=2 ba=1 cd=3 dc=3"},
+    {"- {regex: 'a|b', replacement: x, action: labelmap}", "a=1 b=2", "a=1 b=2 x=2"},
+    {"- {regex: 'a', replacement: b, action: labelmap}", "a=1 b=2", "a=1 b=1"},
+    {"- {regex: '(x?)a', replacement: '$1', action: labelmap}", "xa=1", "x=1 xa=1"},
+    {"- {action: labelmap}", "a=1 b=2", "a=1 b=2"},
+    {"- {regex: '(a|b)', replacement: 'x_${1}', action: labelmap}", "a=1 b=2", "a=1 b=2 x_a=1 x_b=2"},
+
+    /* labeldrop and labelkeep */
+    {"- {regex: '__meta_.*', action: labeldrop}", "__meta_a=1 __meta_b=2 c=3", "c=3"},
+    {"- {regex: 'a', action: labeldrop}", "a=1 aa=2", "aa=2"},
+    {"- {action: labeldrop}", "a=1 aa=2", ""},
+    {"- {regex: 'a|c', action: labelkeep}", "a=1 b=2 c=3", "a=1 c=3"},
+    {"- {regex: 'z', action: labelkeep}", "a=1", ""},
+    {"- {regex: 'a', action: labeldrop, separator: ;, replacement: $1}", "a=1 b=2", "b=2"},
+
+    /* the ways to write YAML */
+    {"# comment\n- source_labels:\n  - a\n  target_label: 'b'\n  regex: >-\n    (x)\n", "a=x", "a=x b=x"},
+    {"[{\"source_labels\": [\"a\"], \"regex\": \"x\\\\.y\", \"action\": \"drop\"}]", "a=x.y", "dropped"},
+    {"- {source_labels: [], target_label: b, replacement: c}", "a=1", "a=1 b=c"},
+    {"---\n- {target_label: b, replacement: c}\n...\n", "a=1", "a=1 b=c"},
+
+    /* examples of Prometheus' documentation: an address by a parameter, a path, a shard */
+    {"- {source_labels: [__address__], target_label: __param_target}\n"
+     "- {source_labels: [__param_target], target_label: instance}\n"
+     "- {target_label: __address__, replacement: '127.0.0.1:9115'}", "__address__=prometheus.io",
+     "__address__=127.0.0.1:9115 __param_target=prometheus.io instance=prometheus.io"},
+    {"- source_labels: [__address__, __meta_port]\n  action: replace\n  regex: '([^:]+)(?::\\d+)?;(\\d+)'\n"
+     "  replacement: '$1:$2'\n  target_label: __address__", "__address__=10.0.0.1:80 __meta_port=9102",
+     "__address__=10.0.0.1:9102 __meta_port=9102"},
+    {"- {source_labels: [__address__], modulus: 4, target_label: __tmp_hash, action: hashmod}\n"
+     "- {source_labels: [__tmp_hash], regex: ^3$, action: keep}\n- {regex: __tmp_hash, action: labeldrop}",
+     "__address__=host-1", "dropped"},
+};
+/* clang-format on */
+
 static void rules_rewrite_as_in_prometheus(void **state)
 {
-    /* clang-format off */
-    static const struct {
-        const char *yaml, *in, *want;
-    } cases[] = {
-        {"", "a=1", "a=1"},
-        {"[]", "a=1", "a=1"},
-        {"~", "", ""},
-
-        /* replace */
-        {"- {source_labels: [a], target_label: b}", "a=1", "a=1 b=1"},
-        {"- {source_labels: [a], target_label: c}", "a=1 b=2 d=3", "a=1 b=2 c=1 d=3"},
-        {"- {source_labels: [a], target_label: a}", "a=1", "a=1"},
-        {"- {source_labels: [z], target_label: a}", "a=1 b=2", "b=2"}, /* a becomes empty */
-        {"- {source_labels: [z], target_label: y}", "a=1", "a=1"},
-        {"- {target_label: cluster, replacement: eu-1}", "a=1 d=2", "a=1 cluster=eu-1 d=2"},
-        {"- {target_label: a, replacement: ''}", "a=1 d=2", "d=2"},
-        {"- {source_labels: [a, b], target_label: ab}", "a=1 b=2", "a=1 ab=1;2 b=2"},
-        {"- {source_labels: [a, z, b], target_label: x, separator: '//'}", "a=1 b=2", "a=1 b=2 x=1////2"},
-        {"- {source_labels: [a, b], target_label: x, separator: ''}", "a=1 b=2", "a=1 b=2 x=12"},
-        {"- {source_labels: [a], regex: 'f(.*)', target_label: x, replacement: '$1$1'}", "a=foo", "a=foo x=oooo"},
-        {"- {source_labels: [a], regex: 'o', target_label: x}", "a=foo", "a=foo"}, /* the whole has to match */
-        {"- {source_labels: [a], regex: '(f)(.)(.)', target_label: '${2}_$3', replacement: '$1'}", "a=fab", "a=fab a_b=f"},
-        {"- {source_labels: [a], regex: '(f)(x)?.*', target_label: '$2', replacement: y}", "a=foo", "a=foo"}, /* no name */
-        {"- {source_labels: [a], regex: '(f)(x)?.*', target_label: x, replacement: '$2'}", "a=foo x=1", "a=foo"},
-        {"- {source_labels: [a], regex: '(?P<id>[0-9]+).*', target_label: id, replacement: 'n-${id}'}", "a=12ab", "a=12ab id=n-12"},
-        {"- {source_labels: [k8s.pod], target_label: pod/name}", "k8s.pod=x", "k8s.pod=x pod/name=x"},
-        {"- {source_labels: [a], target_label: b}\n- {source_labels: [b], target_label: c}", "a=1", "a=1 b=1 c=1"},
-        {"- {source_labels: [a], regex: '', target_label: b, replacement: none}", "c=1", "b=none c=1"},
-        {"- {source_labels: [a], regex: '', target_label: b, replacement: none}", "a=1", "a=1"},
-        {"- {replacement: x, target_label: 9}", "a=1", "9=x a=1"},
-        {"- {replacement: $$1, target_label: b}", "a=1", "a=1 b=$1"},
-
-        /* keep and drop */
-        {"- {source_labels: [env], regex: prod, action: keep}", "env=prod", "env=prod"},
-        {"- {source_labels: [env], regex: prod, action: keep}", "env=production", "dropped"},
-        {"- {source_labels: [env], regex: prod, action: keep}", "a=1", "dropped"},
-        {"- {source_labels: [env], regex: 'dev|test', action: drop}", "env=test", "dropped"},
-        {"- {source_labels: [env], regex: 'dev|test', action: drop}", "env=prod", "env=prod"},
-        {"- {source_labels: [env, zone], regex: 'a;b', action: drop}", "env=a zone=b", "dropped"},
-        {"- {action: drop}", "a=1", "dropped"}, /* (.*) matches nothing at all, too */
-        {"- {action: keep}", "a=1", "a=1"},
-        {"- {source_labels: [a], regex: '', action: keep}", "b=1", "b=1"},
-        {"- {source_labels: [a], regex: x, action: drop}\n- {target_label: a, replacement: z}", "a=x", "dropped"},
-        {"- {source_labels: [env], regex: prod, action: KEEP}", "env=prod", "env=prod"},
-
-        /* keepequal and dropequal */
-        {"- {source_labels: [a], target_label: b, action: keepequal}", "a=1 b=1", "a=1 b=1"},
-        {"- {source_labels: [a], target_label: b, action: keepequal}", "a=1 b=2", "dropped"},
-        {"- {source_labels: [a], target_label: b, action: keepequal}", "c=1", "c=1"}, /* both are empty */
-        {"- {source_labels: [a], target_label: b, action: dropequal}", "a=1 b=1", "dropped"},
-        {"- {source_labels: [a], target_label: b, action: dropequal}", "a=1", "a=1"},
-        {"- {source_labels: [a, b], target_label: c, action: dropequal}", "a=1 b=2 c=1;2", "dropped"},
-
-        /* hashmod: md5("foo;bar")'s last eight bytes are 15973639978189266750, of "" 16825458760271544958 */
-        {"- {source_labels: [a], modulus: 18446744073709551615, target_label: h, action: hashmod}", "a=a", "a=a h=3585878926028121697"},
-        {"- {source_labels: [a, b], modulus: 1000, target_label: h, action: hashmod}", "a=foo b=bar", "a=foo b=bar h=750"},
-        {"- {source_labels: [a], modulus: 10, target_label: h, action: hashmod}", "b=1", "b=1 h=8"},
-        {"- {source_labels: [a], modulus: 1, target_label: a, action: hashmod}", "a=x", "a=0"},
-
-        /* lowercase and uppercase */
-        {"- {source_labels: [a], target_label: b, action: lowercase}", "a=Foo-Bar_1", "a=Foo-Bar_1 b=foo-bar_1"},
-        {"- {source_labels: [a], target_label: b, action: uppercase}", "a=foo-Bar_1", "a=foo-Bar_1 b=FOO-BAR_1"},
-        {"- {source_labels: [a], target_label: a, action: lowercase}", "a=ÀÉΣЖİ", "a=àéσжi"},
-        {"- {source_labels: [a], target_label: a, action: uppercase}", "a=àéßσжÿıȿ", "a=ÀÉßΣЖŸIⱾ"},
-        {"- {source_labels: [a, b], target_label: c, action: uppercase}", "a=x b=y", "a=x b=y c=X;Y"},
-        {"- {source_labels: [z], target_label: a, action: uppercase}", "a=x b=y", "b=y"},
-
-        /* labelmap */
-        {"- {regex: '__meta_(.+)', action: labelmap}", "__meta_pod=x __meta_zone=y a=1", "__meta_pod=x __meta_zone=y a=1 pod=x zone=y"},
-        {"- {regex: '(.)(.)', replacement: '$2$1', action: labelmap}", "ab=1 ba=2 cd=3", "ab=2 ba=1 cd=3 dc=3"},
-        {"- {regex: 'a|b', replacement: x, action: labelmap}", "a=1 b=2", "a=1 b=2 x=2"},
-        {"- {regex: 'a', replacement: b, action: labelmap}", "a=1 b=2", "a=1 b=1"},
-        {"- {regex: '(x?)a', replacement: '$1', action: labelmap}", "xa=1", "x=1 xa=1"},
-        {"- {action: labelmap}", "a=1 b=2", "a=1 b=2"},
-        {"- {regex: '(a|b)', replacement: 'x_${1}', action: labelmap}", "a=1 b=2", "a=1 b=2 x_a=1 x_b=2"},
-
-        /* labeldrop and labelkeep */
-        {"- {regex: '__meta_.*', action: labeldrop}", "__meta_a=1 __meta_b=2 c=3", "c=3"},
-        {"- {regex: 'a', action: labeldrop}", "a=1 aa=2", "aa=2"},
-        {"- {action: labeldrop}", "a=1 aa=2", ""},
-        {"- {regex: 'a|c', action: labelkeep}", "a=1 b=2 c=3", "a=1 c=3"},
-        {"- {regex: 'z', action: labelkeep}", "a=1", ""},
-        {"- {regex: 'a', action: labeldrop, separator: ;, replacement: $1}", "a=1 b=2", "b=2"},
-
-        /* the ways to write YAML */
-        {"# comment\n- source_labels:\n  - a\n  target_label: 'b'\n  regex: >-\n    (x)\n", "a=x", "a=x b=x"},
-        {"[{\"source_labels\": [\"a\"], \"regex\": \"x\\\\.y\", \"action\": \"drop\"}]", "a=x.y", "dropped"},
-        {"- {source_labels: [], target_label: b, replacement: c}", "a=1", "a=1 b=c"},
-        {"---\n- {target_label: b, replacement: c}\n...\n", "a=1", "a=1 b=c"},
-
-        /* examples of Prometheus' documentation: an address by a parameter, a path, a shard */
-        {"- {source_labels: [__address__], target_label: __param_target}\n"
-         "- {source_labels: [__param_target], target_label: instance}\n"
-         "- {target_label: __address__, replacement: '127.0.0.1:9115'}", "__address__=prometheus.io",
-         "__address__=127.0.0.1:9115 __param_target=prometheus.io instance=prometheus.io"},
-        {"- source_labels: [__address__, __meta_port]\n  action: replace\n  regex: '([^:]+)(?::\\d+)?;(\\d+)'\n"
-         "  replacement: '$1:$2'\n  target_label: __address__", "__address__=10.0.0.1:80 __meta_port=9102",
-         "__address__=10.0.0.1:9102 __meta_port=9102"},
-        {"- {source_labels: [__address__], modulus: 4, target_label: __tmp_hash, action: hashmod}\n"
-         "- {source_labels: [__tmp_hash], regex: ^3$, action: keep}\n- {regex: __tmp_hash, action: labeldrop}",
-         "__address__=host-1", "dropped"},
-    };
-    /* clang-format on */
-
     (void)state;
-    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+    for (size_t i = 0; i < FG_COUNT(rewritten); i++) {
         fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
-        fg_auto(fg_relabel) *rules = parse(cases[i].yaml, FG_RELABEL_DEFAULTS_DISABLED);
+        fg_auto(fg_relabel) *rules = parse(rewritten[i].yaml, FG_RELABEL_DEFAULTS_DISABLED);
 
-        print_message("  %s\n    %s\n", cases[i].yaml, cases[i].in);
-        assert_string_equal(apply(rules, cases[i].in, arena), cases[i].want);
+        print_message("  %s\n    %s\n", rewritten[i].yaml, rewritten[i].in);
+        assert_string_equal(apply(rules, rewritten[i].in, arena), rewritten[i].want);
     }
 }
 
