@@ -493,7 +493,8 @@ const char *fg_block_kind_name(uint32_t kind)
         [FG_BLOCK_SMP] = "SMP", [FG_BLOCK_EXM] = "EXM", [FG_BLOCK_PID] = "PID",
         [FG_BLOCK_IDX] = "IDX", [FG_BLOCK_MAP] = "MAP", [FG_BLOCK_TRI] = "TRI",
         [FG_BLOCK_FRM] = "FRM", [FG_BLOCK_MPG] = "MPG", [FG_BLOCK_FUN] = "FUN",
-        [FG_BLOCK_STR] = "STR", [FG_BLOCK_LBL] = "LBL", [FG_BLOCK_SER] = "SER",
+        [FG_BLOCK_STR] = "STR", [FG_BLOCK_NMR] = "NMR", [FG_BLOCK_NMT] = "NMT",
+        [FG_BLOCK_NMS] = "NMS", [FG_BLOCK_LBL] = "LBL", [FG_BLOCK_SER] = "SER",
         [FG_BLOCK_PAG] = "PAG", [FG_BLOCK_GRP] = "GRP", [FG_BLOCK_NOD] = "NOD",
         [FG_BLOCK_CRN] = "CRN", [FG_BLOCK_FTB] = "FTB", [FG_BLOCK_FUL] = "FUL"};
 

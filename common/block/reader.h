@@ -22,7 +22,7 @@
 #define FG_COMMON_BLOCK_READER_H
 
 #include "common/block/format.h"
-#include "common/flame/tree.h"
+#include "common/flame/name_tree.h"
 #include "common/labels/selector.h"
 
 struct fg_block_range {
@@ -83,10 +83,12 @@ uint32_t fg_block_part_find(const struct fg_block_directory *directory, struct f
 
 /* ---- a part: series and the page table ---- */
 
-/* What to fetch of a part; the two lie beside each other and can be asked for together. */
+/* What to fetch of a part; tree, names and series lie beside each other in this order and can be
+ * asked for together. A range without names is empty. */
 enum fg_block_want {
     FG_BLOCK_WANT_SERIES = 1, /* for fg_block_part_parse() */
     FG_BLOCK_WANT_TREE = 2,   /* for fg_block_tree_parse() */
+    FG_BLOCK_WANT_NAMES = 8,  /* for fg_block_names_parse() */
     FG_BLOCK_WANT_GROUPS = 4, /* for fg_block_groups_parse(); not together with the others */
 };
 struct fg_block_range fg_block_part_range(const struct fg_block_part *part, unsigned wants);
@@ -229,6 +231,14 @@ struct fg_block_tree {
 enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_slice bytes,
                                  struct fg_arena *arena, struct fg_block_tree *ret_tree,
                                  struct fg_err *err) fg_must_check;
+
+/*
+ * The stacks as names, where the range of FG_BLOCK_WANT_NAMES is not empty, which bytes are:
+ * ret_names->nodes is by rank. All of it is the arena's, and fg_name_tree_done() not for it.
+ */
+enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_slice bytes,
+                                  struct fg_arena *arena, struct fg_name_tree *ret_names,
+                                  struct fg_err *err) fg_must_check;
 
 /*
  * The tree with these sums by rank as its values: to be looked at only, with fg_tree_names() or

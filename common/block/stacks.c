@@ -87,6 +87,7 @@ static void get_column(struct section *section)
 /* Texts share their beginnings, so their sum is known only when all lengths were read. */
 struct strings {
     struct fg_symbols *symbols;
+    bool has_empty;      /* "" is number 0 */
     uint64_t text_bytes; /* first pass: of all strings */
     uint64_t *shared;    /* [count] of the page */
 };
@@ -147,7 +148,7 @@ static bool parse_strings(struct section *section, void *arg)
         symbols->string_ends[number] = symbols->text_len;
         symbols->n_strings = number + 1;
         before = from;
-        if (number == 0 ? symbols->text_len > 0
+        if (number == 0 ? strings->has_empty && symbols->text_len > 0
                         : fg_slice_cmp(fg_symbols_text(symbols, number - 1),
                                        fg_symbols_text(symbols, number)) >= 0)
             return false;
@@ -155,15 +156,16 @@ static bool parse_strings(struct section *section, void *arg)
     return true;
 }
 
-static enum fg_code read_strings(struct section *section, struct fg_symbols *symbols,
+/* kind: FG_BLOCK_STR, where "" comes first, or FG_BLOCK_NMS. */
+static enum fg_code read_strings(struct section *section, uint32_t kind, struct fg_symbols *symbols,
                                  struct fg_err *err)
 {
-    struct strings strings = {symbols, 0, NULL};
-    uint32_t count = count_of(section->index, FG_BLOCK_STR);
+    struct strings strings = {symbols, kind == FG_BLOCK_STR, 0, NULL};
+    uint32_t count = count_of(section->index, kind);
 
-    if (count == 0)
+    if (count == 0 && kind == FG_BLOCK_STR)
         return fg_fail(err, FG_E_CORRUPT, "STR: missing");
-    if (parse_pages(section, FG_BLOCK_STR, 2, measure_strings, &strings, err) != FG_OK)
+    if (parse_pages(section, kind, 2, measure_strings, &strings, err) != FG_OK)
         return err->code;
     symbols->text = fg_arena_alloc(section->arena, FG_MAX(strings.text_bytes, 1));
     symbols->string_ends = fg_arena_new(section->arena, size_t, count);
@@ -171,7 +173,7 @@ static enum fg_code read_strings(struct section *section, struct fg_symbols *sym
         return fg_block_no_room(err, "strings");
     symbols->text_cap = strings.text_bytes;
     symbols->cap_strings = count;
-    return parse_pages(section, FG_BLOCK_STR, 2, parse_strings, &strings, err);
+    return parse_pages(section, kind, 2, parse_strings, &strings, err);
 }
 
 /* ---- functions ---- */
@@ -354,7 +356,7 @@ static enum fg_code read_symbols(struct section *section, struct fg_symbols *sym
     const struct fg_block_index *index = section->index;
     struct lines lines = {symbols, 0, 0};
 
-    if (read_strings(section, symbols, err) != FG_OK)
+    if (read_strings(section, FG_BLOCK_STR, symbols, err) != FG_OK)
         return err->code;
     symbols->cap_functions = count_of(index, FG_BLOCK_FUN);
     symbols->cap_mappings = count_of(index, FG_BLOCK_MPG);
@@ -377,7 +379,8 @@ static enum fg_code read_symbols(struct section *section, struct fg_symbols *sym
 
 /* Parents are found by their depth on the path to the node before. */
 struct nodes {
-    struct fg_tree *tree;
+    uint32_t *parents, *locations; /* or names */
+    uint32_t n_locations;
     uint32_t *path; /* the node of each depth */
     uint32_t *last; /* the last child's location so far, by depth: siblings ascend */
     uint64_t depth; /* of the node before, 1 for a child of the root; 0 before the first */
@@ -386,8 +389,7 @@ struct nodes {
 static bool parse_nodes(struct section *section, void *arg)
 {
     struct nodes *nodes = arg;
-    struct fg_tree *tree = nodes->tree;
-    uint32_t *parents = tree->parents + section->from;
+    uint32_t *parents = nodes->parents + section->from;
 
     get_column(section);
     for (uint32_t i = 0; i < section->count; i++) {
@@ -399,36 +401,46 @@ static bool parse_nodes(struct section *section, void *arg)
     }
     get_column(section);
     for (uint32_t i = 0; i < section->count; i++) {
-        uint32_t node = section->from + i;
         uint32_t *last = &nodes->last[parents[i] + 1]; /* FG_TREE_ROOT + 1 is 0 */
 
-        if (section->numbers[i] >= tree->symbols.n_locations || section->numbers[i] < *last)
+        if (section->numbers[i] >= nodes->n_locations || section->numbers[i] < *last)
             return false;
         *last = (uint32_t)section->numbers[i] + 1;
-        tree->locations[node] = (uint32_t)section->numbers[i];
+        nodes->locations[section->from + i] = (uint32_t)section->numbers[i];
     }
-    tree->n_nodes = section->from + section->count;
     return true;
 }
 
-static enum fg_code read_nodes(struct section *section, struct fg_tree *tree, struct fg_err *err)
+/* kind: FG_BLOCK_TRI, or FG_BLOCK_NMT. nodes: its arrays are made here. */
+static enum fg_code read_nodes(struct section *section, uint32_t kind, uint32_t count,
+                               struct nodes *nodes, struct fg_err *err)
 {
-    uint32_t count = section->index->part->n_nodes;
-    struct nodes nodes = {.tree = tree};
     struct fg_arena_mark mark;
 
-    tree->parents = fg_arena_new(section->arena, uint32_t, count);
-    tree->locations = fg_arena_new(section->arena, uint32_t, count);
+    nodes->parents = fg_arena_new(section->arena, uint32_t, count);
+    nodes->locations = fg_arena_new(section->arena, uint32_t, count);
     mark = fg_arena_mark(section->arena);
-    nodes.path = fg_arena_new(section->arena, uint32_t, count);
-    nodes.last = fg_arena_new(section->arena, uint32_t, (size_t)count + 1);
-    if (tree->parents == NULL || tree->locations == NULL || nodes.path == NULL ||
-        nodes.last == NULL)
+    nodes->path = fg_arena_new(section->arena, uint32_t, count);
+    nodes->last = fg_arena_new(section->arena, uint32_t, (size_t)count + 1);
+    if (nodes->parents == NULL || nodes->locations == NULL || nodes->path == NULL ||
+        nodes->last == NULL)
         return fg_block_no_room(err, "nodes");
-    tree->cap_nodes = count;
-    if (parse_pages(section, FG_BLOCK_TRI, 2, parse_nodes, &nodes, err) != FG_OK)
+    if (parse_pages(section, kind, 2, parse_nodes, nodes, err) != FG_OK)
         return err->code;
     fg_arena_release(section->arena, mark);
+    return FG_OK;
+}
+
+static enum fg_code read_tree(struct section *section, struct fg_tree *tree, struct fg_err *err)
+{
+    struct nodes nodes = {.n_locations = tree->symbols.n_locations};
+    uint32_t count = section->index->part->n_nodes;
+
+    if (read_nodes(section, FG_BLOCK_TRI, count, &nodes, err) != FG_OK)
+        return err->code;
+    tree->parents = nodes.parents;
+    tree->locations = nodes.locations;
+    tree->n_nodes = tree->cap_nodes = count;
     return FG_OK;
 }
 
@@ -452,17 +464,17 @@ static bool parse_ranks(struct section *section, void *arg)
     return true;
 }
 
-static enum fg_code read_ranks(struct section *section, struct fg_block_tree *tree,
-                               struct fg_err *err)
+/* kind: FG_BLOCK_MAP, or FG_BLOCK_NMR. *ret_nodes: of a rank, node + 1, or 0. */
+static enum fg_code read_ranks(struct section *section, uint32_t kind, uint32_t n_nodes,
+                               uint32_t **ret_nodes, struct fg_err *err)
 {
     uint32_t count = section->index->part->n_stacks;
-    struct ranks ranks = {fg_arena_new(section->arena, uint32_t, count), tree->tree.n_nodes, 0};
+    struct ranks ranks = {fg_arena_new(section->arena, uint32_t, count), n_nodes, 0};
 
+    *ret_nodes = ranks.nodes;
     if (ranks.nodes == NULL)
         return fg_block_no_room(err, "stacks");
-    tree->nodes = ranks.nodes;
-    tree->n_stacks = count;
-    return parse_pages(section, FG_BLOCK_MAP, 1, parse_ranks, &ranks, err);
+    return parse_pages(section, kind, 1, parse_ranks, &ranks, err);
 }
 
 enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_slice bytes,
@@ -472,14 +484,77 @@ enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_s
     struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_TREE);
     struct section section = {
         .index = index, .arena = arena, .bytes = bytes, .offset = range.offset};
-    struct fg_block_tree tree = {.n_stacks = 0};
+    struct fg_block_tree tree = {.n_stacks = index->part->n_stacks};
+    uint32_t *nodes;
 
     if (bytes.len != range.len)
         return fg_fail(err, FG_E_CORRUPT, "stacks: %zu bytes", bytes.len);
     if (read_symbols(&section, &tree.tree.symbols, err) != FG_OK ||
-        read_nodes(&section, &tree.tree, err) != FG_OK || read_ranks(&section, &tree, err) != FG_OK)
+        read_tree(&section, &tree.tree, err) != FG_OK ||
+        read_ranks(&section, FG_BLOCK_MAP, tree.tree.n_nodes, &nodes, err) != FG_OK)
         return err->code;
+    tree.nodes = nodes;
     *ret_tree = tree;
+    return FG_OK;
+}
+
+/* ---- names ---- */
+
+static enum fg_code read_names(struct section *section, struct fg_name_tree *names,
+                               struct fg_err *err)
+{
+    uint32_t count = count_of(section->index, FG_BLOCK_NMS);
+    struct fg_symbols symbols = {0};
+
+    if (read_strings(section, FG_BLOCK_NMS, &symbols, err) != FG_OK)
+        return err->code;
+    names->names = fg_arena_new(section->arena, struct fg_slice, count);
+    if (names->names == NULL)
+        return fg_block_no_room(err, "names");
+    for (uint32_t i = 0; i < count; i++)
+        names->names[i] = fg_symbols_text(&symbols, i);
+    names->n_names = count;
+    return FG_OK;
+}
+
+static enum fg_code read_name_nodes(struct section *section, struct fg_name_tree *names,
+                                    struct fg_err *err)
+{
+    struct nodes nodes = {.n_locations = names->n_names};
+    uint32_t count = count_of(section->index, FG_BLOCK_NMT);
+
+    if (read_nodes(section, FG_BLOCK_NMT, count, &nodes, err) != FG_OK)
+        return err->code;
+    names->parents = nodes.parents;
+    names->name_numbers = nodes.locations;
+    names->n_nodes = count;
+    names->outermost = fg_arena_new(section->arena, bool, count);
+    if (names->outermost == NULL || !fg_name_tree_find_outermost(names, section->arena))
+        return fg_block_no_room(err, "names");
+    return FG_OK;
+}
+
+enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_slice bytes,
+                                  struct fg_arena *arena, struct fg_name_tree *ret_names,
+                                  struct fg_err *err)
+{
+    struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_NAMES);
+    struct section section = {
+        .index = index, .arena = arena, .bytes = bytes, .offset = range.offset};
+    struct fg_name_tree names = {.n_from = index->part->n_stacks};
+
+    if (bytes.len != range.len)
+        return fg_fail(err, FG_E_CORRUPT, "names: %zu bytes", bytes.len);
+    if (count_of(index, FG_BLOCK_NMR) != index->part->n_stacks)
+        return fg_fail(err, FG_E_CORRUPT, "NMR: %u stacks, should be %u",
+                       count_of(index, FG_BLOCK_NMR), index->part->n_stacks);
+    if (read_names(&section, &names, err) != FG_OK ||
+        read_name_nodes(&section, &names, err) != FG_OK ||
+        read_ranks(&section, FG_BLOCK_NMR, names.n_nodes, &names.nodes, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < names.n_from; i++)
+        names.nodes[i]--; /* 0 becomes FG_TREE_ROOT */
+    *ret_names = names;
     return FG_OK;
 }
 

@@ -357,6 +357,49 @@ static enum fg_code check_nodes(const struct checking *checking, struct fg_err *
     return FG_OK;
 }
 
+/* ---- names ---- */
+
+static bool names_are(const struct checking *checking, const struct fg_name_tree *names,
+                      const struct fg_name_tree *made)
+{
+    const struct fg_block_tree *tree = &checking->tree;
+
+    if (names->n_nodes != made->n_nodes || names->n_names != made->n_names)
+        return false;
+    for (uint32_t i = 0; i < made->n_names; i++)
+        if (!fg_slice_eq(names->names[i], made->names[i]))
+            return false;
+    for (uint32_t i = 0; i < made->n_nodes; i++)
+        if (names->parents[i] != made->parents[i] ||
+            names->name_numbers[i] != made->name_numbers[i])
+            return false;
+    for (uint32_t i = 0; i < tree->n_stacks; i++) {
+        uint32_t node = tree->nodes[i];
+
+        if (names->nodes[i] != (node == 0 ? FG_TREE_ROOT : made->nodes[node - 1]))
+            return false;
+    }
+    return true;
+}
+
+/* They are those that the tree gives. */
+static enum fg_code check_names(const struct checking *checking, struct fg_err *err)
+{
+    struct fg_block_range range = fg_block_part_range(checking->part, FG_BLOCK_WANT_NAMES);
+    struct fg_name_tree names, made;
+    bool same;
+
+    if (range.len == 0)
+        return FG_OK;
+    if (fg_block_names_parse(&checking->index, range_of(checking, range), checking->arena, &names,
+                             err) != FG_OK)
+        return err->code;
+    fg_name_tree_init_stacks(&made, &checking->tree.tree);
+    same = names_are(checking, &names, &made);
+    fg_name_tree_done(&made);
+    return same ? FG_OK : fg_fail(err, FG_E_CORRUPT, "names: not those of the stacks");
+}
+
 /* ---- all of it ---- */
 
 static enum fg_code check_sections(struct checking *checking, struct fg_err *err)
@@ -380,9 +423,10 @@ static enum fg_code check_sections(struct checking *checking, struct fg_err *err
         return fg_block_no_room(err, "stacks");
     if (read_rows(checking, err) != FG_OK || check_times(checking, err) != FG_OK ||
         check_groups(checking, err) != FG_OK || check_samples(checking, err) != FG_OK ||
-        check_series(checking, err) != FG_OK || check_ranks(checking, err) != FG_OK)
+        check_series(checking, err) != FG_OK || check_ranks(checking, err) != FG_OK ||
+        check_nodes(checking, err) != FG_OK)
         return err->code;
-    return check_nodes(checking, err);
+    return check_names(checking, err);
 }
 
 static enum fg_code check_part(struct fg_slice file, const struct fg_block_part *part,

@@ -23,44 +23,41 @@ struct writing {
     struct fg_buf *raw;
 };
 
-static void begin_page(struct writing *writing, uint32_t items)
+static void begin_page(struct fg_block_writer *writer, uint32_t items)
 {
-    fg_buf_clear(writing->raw);
-    fg_buf_varint(writing->raw, items);
+    fg_buf_clear(&writer->raw);
+    fg_buf_varint(&writer->raw, items);
 }
 
-static enum fg_code end_page(struct writing *writing, uint32_t kind, uint32_t items,
+static enum fg_code end_page(struct fg_block_writer *writer, uint32_t kind, uint32_t items,
                              struct fg_err *err)
 {
     const struct fg_block_span span = {.count = items};
 
-    writing->writer->rest.kind = kind;
-    return fg_block_page_put(writing->writer, &writing->writer->rest, &span, err);
+    writer->rest.kind = kind;
+    return fg_block_page_put(writer, &writer->rest, &span, err);
 }
 
-/* Writes items [from, to) of a kind. */
-typedef void (*encoder)(struct writing *writing, uint32_t from, uint32_t to);
-
-/* A section in pages of a fixed number of items. */
-static enum fg_code put_items(struct writing *writing, uint32_t kind, uint32_t count,
-                              encoder encode, struct fg_err *err)
+enum fg_code fg_block_items_put(struct fg_block_writer *writer, uint32_t kind, uint32_t count,
+                                fg_block_encoder encode, void *arg, struct fg_err *err)
 {
     uint32_t to;
 
     for (uint32_t from = 0; from < count; from = to) {
         to = from + FG_MIN(count - from, (uint32_t)FG_BLOCK_STACK_PAGE_ITEMS);
-        begin_page(writing, to - from);
-        encode(writing, from, to);
-        if (end_page(writing, kind, to - from, err) != FG_OK)
+        begin_page(writer, to - from);
+        encode(arg, from, to);
+        if (end_page(writer, kind, to - from, err) != FG_OK)
             return err->code;
     }
-    return fg_block_section_end(writing->writer, &writing->writer->rest, err);
+    return fg_block_section_end(writer, &writer->rest, err);
 }
 
 /* ---- the tree ---- */
 
-static void encode_map(struct writing *writing, uint32_t from, uint32_t to)
+static void encode_map(void *arg, uint32_t from, uint32_t to)
 {
+    struct writing *writing = arg;
     const uint32_t *stacks = writing->writer->part.ranks.stacks;
     uint32_t before = from == 0 ? 0 : stacks[from - 1];
 
@@ -89,8 +86,9 @@ static uint32_t steps_up(const struct fg_block_order *order, uint32_t node)
     return steps;
 }
 
-static void encode_tree(struct writing *writing, uint32_t from, uint32_t to)
+static void encode_tree(void *arg, uint32_t from, uint32_t to)
 {
+    struct writing *writing = arg;
     const struct fg_block_order *order = writing->order;
 
     for (uint32_t i = from; i < to; i++)
@@ -149,8 +147,9 @@ static void encode_lines(struct writing *writing, uint32_t from, uint32_t to, bo
     }
 }
 
-static void encode_locations(struct writing *writing, uint32_t from, uint32_t to)
+static void encode_locations(void *arg, uint32_t from, uint32_t to)
 {
+    struct writing *writing = arg;
     uint64_t before = from == 0 ? 0 : location_at(writing, from - 1)->address;
 
     for (uint32_t i = from; i < to; i++) {
@@ -170,8 +169,9 @@ static void encode_locations(struct writing *writing, uint32_t from, uint32_t to
     encode_lines(writing, from, to, false);
 }
 
-static void encode_mappings(struct writing *writing, uint32_t from, uint32_t to)
+static void encode_mappings(void *arg, uint32_t from, uint32_t to)
 {
+    struct writing *writing = arg;
     for (uint32_t i = from; i < to; i++) {
         const struct fg_mapping *mapping =
             &writing->symbols->mappings[writing->order->mappings.olds[i]];
@@ -190,8 +190,9 @@ static const struct fg_function *function_at(const struct writing *writing, uint
     return &writing->symbols->functions[writing->order->functions.olds[number]];
 }
 
-static void encode_functions(struct writing *writing, uint32_t from, uint32_t to)
+static void encode_functions(void *arg, uint32_t from, uint32_t to)
 {
+    struct writing *writing = arg;
     const uint32_t *strings = writing->order->strings.news;
     uint32_t name = from == 0 ? 0 : strings[function_at(writing, from - 1)->name];
     uint32_t file = from == 0 ? 0 : strings[function_at(writing, from - 1)->filename];
@@ -221,64 +222,81 @@ static void encode_functions(struct writing *writing, uint32_t from, uint32_t to
 
 /* ---- strings ---- */
 
-static struct fg_slice text_at(const struct writing *writing, uint32_t number)
+/* Bytes a text shares with the one before it; that of another page does not count. */
+static size_t shared_bytes(const struct fg_slice *texts, uint32_t number, uint32_t from)
 {
-    return fg_symbols_text(writing->symbols, writing->order->strings.olds[number]);
-}
-
-/* Bytes a string shares with the one before it; that of another page does not count. */
-static size_t shared_bytes(const struct writing *writing, uint32_t number, uint32_t from)
-{
-    struct fg_slice text = text_at(writing, number), before;
+    struct fg_slice text = texts[number], before;
     size_t shared = 0;
 
     if (number == from)
         return 0;
-    before = text_at(writing, number - 1);
+    before = texts[number - 1];
     while (shared < FG_MIN(text.len, before.len) && text.ptr[shared] == before.ptr[shared])
         shared++;
     return shared;
 }
 
-static void encode_strings(struct writing *writing, uint32_t from, uint32_t to)
+static void encode_texts(const struct fg_slice *texts, uint32_t from, uint32_t to,
+                         struct fg_buf *raw)
 {
     for (uint32_t i = from; i < to; i++)
-        fg_buf_varint(writing->raw, shared_bytes(writing, i, from));
+        fg_buf_varint(raw, shared_bytes(texts, i, from));
     for (uint32_t i = from; i < to; i++)
-        fg_buf_varint(writing->raw, text_at(writing, i).len - shared_bytes(writing, i, from));
+        fg_buf_varint(raw, texts[i].len - shared_bytes(texts, i, from));
     for (uint32_t i = from; i < to; i++)
-        fg_buf_put(writing->raw,
-                   fg_slice_sub(text_at(writing, i), shared_bytes(writing, i, from), SIZE_MAX));
+        fg_buf_put(raw, fg_slice_sub(texts[i], shared_bytes(texts, i, from), SIZE_MAX));
 }
 
-/* Pages by the length of their text. */
-static enum fg_code put_strings(struct writing *writing, struct fg_err *err)
+enum fg_code fg_block_texts_put(struct fg_block_writer *writer, uint32_t kind,
+                                const struct fg_slice *texts, uint32_t count, struct fg_err *err)
 {
-    uint32_t count = writing->order->strings.count, to;
+    uint32_t to;
 
     for (uint32_t from = 0; from < count; from = to) {
         size_t bytes = 0;
 
         for (to = from; to < count && bytes < FG_BLOCK_TEXT_PAGE_BYTES; to++)
-            bytes += text_at(writing, to).len - shared_bytes(writing, to, from) + 2;
-        begin_page(writing, to - from);
-        encode_strings(writing, from, to);
-        if (end_page(writing, FG_BLOCK_STR, to - from, err) != FG_OK)
+            bytes += texts[to].len - shared_bytes(texts, to, from) + 2;
+        begin_page(writer, to - from);
+        encode_texts(texts, from, to, &writer->raw);
+        if (end_page(writer, kind, to - from, err) != FG_OK)
             return err->code;
     }
-    return fg_block_section_end(writing->writer, &writing->writer->rest, err);
+    return fg_block_section_end(writer, &writer->rest, err);
+}
+
+static enum fg_code put_strings(struct fg_block_writer *writer, struct fg_err *err)
+{
+    const struct fg_block_order *order = &writer->part.order;
+    struct fg_arena_mark mark = fg_arena_mark(writer->arena);
+    uint32_t count = order->strings.count;
+    struct fg_slice *texts = fg_arena_new(writer->arena, struct fg_slice, count);
+    enum fg_code code;
+
+    fg_assert(texts != NULL); /* the writer's arena has no end */
+    for (uint32_t i = 0; i < count; i++)
+        texts[i] = fg_symbols_text(&order->tree->symbols, order->strings.olds[i]);
+    code = fg_block_texts_put(writer, FG_BLOCK_STR, texts, count, err);
+    fg_arena_release(writer->arena, mark);
+    return code;
 }
 
 enum fg_code fg_block_write_stacks(struct fg_block_writer *writer, struct fg_err *err)
 {
     const struct fg_block_order *order = &writer->part.order;
     struct writing writing = {writer, order, &order->tree->symbols, &writer->raw};
+    const struct {
+        uint32_t kind, count;
+        fg_block_encoder encode;
+    } sections[] = {{FG_BLOCK_MAP, writer->part.ranks.n_stacks, encode_map},
+                    {FG_BLOCK_TRI, order->nodes.count, encode_tree},
+                    {FG_BLOCK_FRM, order->locations.count, encode_locations},
+                    {FG_BLOCK_MPG, order->mappings.count, encode_mappings},
+                    {FG_BLOCK_FUN, order->functions.count, encode_functions}};
 
-    if (put_items(&writing, FG_BLOCK_MAP, writer->part.ranks.n_stacks, encode_map, err) != FG_OK ||
-        put_items(&writing, FG_BLOCK_TRI, order->nodes.count, encode_tree, err) != FG_OK ||
-        put_items(&writing, FG_BLOCK_FRM, order->locations.count, encode_locations, err) != FG_OK ||
-        put_items(&writing, FG_BLOCK_MPG, order->mappings.count, encode_mappings, err) != FG_OK ||
-        put_items(&writing, FG_BLOCK_FUN, order->functions.count, encode_functions, err) != FG_OK)
-        return err->code;
-    return put_strings(&writing, err);
+    for (size_t i = 0; i < FG_COUNT(sections); i++)
+        if (fg_block_items_put(writer, sections[i].kind, sections[i].count, sections[i].encode,
+                               &writing, err) != FG_OK)
+            return err->code;
+    return put_strings(writer, err);
 }

@@ -27,7 +27,7 @@
 #define FG_COMMON_BLOCK_WRITER_H
 
 #include "common/block/format.h"
-#include "common/flame/tree.h"
+#include "common/flame/name_tree.h"
 
 /* Where the bytes go. append() gets them in order; its failure ends the writing. */
 struct fg_block_sink {
@@ -151,6 +151,13 @@ enum fg_code fg_block_part_close(struct fg_block_writer *writer, uint64_t *seen,
 void fg_block_part_stacks(const struct fg_block_writer *writer, uint32_t *stacks);
 void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind kind,
                            struct fg_slice bytes);
+
+/*
+ * The part's stacks as names, for sections beside its tree: who draws pictures need not read that
+ * then, which has ten to twenty times as many nodes. names: of the part's tree, numbered by its
+ * nodes (fg_name_tree_init_stacks()); borrowed until part_end. What no stack needs is left out.
+ */
+void fg_block_part_names(struct fg_block_writer *writer, const struct fg_name_tree *names);
 
 /* FG_E_INVALID: uses were not as said. A part without profiles is left out, and one of merged nodes
  * without any. */

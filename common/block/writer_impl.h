@@ -130,6 +130,7 @@ struct fg_block_part_out {
     struct fg_map group_map;
 
     struct fg_slice merged[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* of others; borrowed */
+    const struct fg_name_tree *names;                        /* borrowed; NULL: none */
     bool made; /* it has no profiles: those below are of other objects */
 
     uint32_t n_profiles;
@@ -213,11 +214,25 @@ enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_o
 enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_block_out *out,
                                   struct fg_err *err) fg_must_check;
 
-/* Sections of merged nodes, of symbols and tree, of series. */
+/* Writes items [from, to) of a kind to writer->raw. */
+typedef void (*fg_block_encoder)(void *arg, uint32_t from, uint32_t to);
+
+/* A section in pages of a fixed number of items, each page begun with its number. */
+enum fg_code fg_block_items_put(struct fg_block_writer *writer, uint32_t kind, uint32_t count,
+                                fg_block_encoder encode, void *arg,
+                                struct fg_err *err) fg_must_check;
+
+/* A section of texts that ascend, in pages by their length. */
+enum fg_code fg_block_texts_put(struct fg_block_writer *writer, uint32_t kind,
+                                const struct fg_slice *texts, uint32_t count,
+                                struct fg_err *err) fg_must_check;
+
+/* Sections of merged nodes, of symbols and tree, of names, of series. */
 enum fg_code fg_block_write_merged(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_stacks(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
+enum fg_code fg_block_write_names(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_series(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 

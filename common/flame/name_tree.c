@@ -97,6 +97,32 @@ void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *
     fg_tree_done(&named);
 }
 
+/* path: scratch for all nodes; inside: of a name, how many nodes of it are on the path. */
+static void find_outermost(struct fg_name_tree *names, uint32_t *path, uint32_t *inside)
+{
+    uint32_t depth = 0;
+
+    for (uint32_t i = 0; i < names->n_nodes; i++) {
+        while (depth > 0 && path[depth - 1] != names->parents[i])
+            inside[names->name_numbers[path[--depth]]]--;
+        names->outermost[i] = inside[names->name_numbers[i]]++ == 0;
+        path[depth++] = i;
+    }
+}
+
+bool fg_name_tree_find_outermost(struct fg_name_tree *names, struct fg_arena *arena)
+{
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    uint32_t *path = fg_arena_new(arena, uint32_t, names->n_nodes);
+    uint32_t *inside = fg_arena_new(arena, uint32_t, names->n_names);
+
+    if (path == NULL || inside == NULL)
+        return false;
+    find_outermost(names, path, inside);
+    fg_arena_release(arena, mark);
+    return true;
+}
+
 void fg_name_tree_done(struct fg_name_tree *names)
 {
     free(names->parents);

@@ -11,6 +11,7 @@
 #ifndef FG_COMMON_FLAME_NAME_TREE_H
 #define FG_COMMON_FLAME_NAME_TREE_H
 
+#include "common/base/arena.h"
 #include "common/flame/tree.h"
 
 struct fg_name_tree {
@@ -29,6 +30,10 @@ void fg_name_tree_init(struct fg_name_tree *names, const struct fg_tree *tree);
 /* Of a tree of locations, nodes with and without value. */
 void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *tree);
 void fg_name_tree_done(struct fg_name_tree *names);
+
+/* For who has parents and name_numbers, depth first, from elsewhere: sets outermost[n_nodes]. The
+ * arena is as it was afterwards; false: it has no room. */
+bool fg_name_tree_find_outermost(struct fg_name_tree *names, struct fg_arena *arena) fg_must_check;
 size_t fg_name_tree_bytes(const struct fg_name_tree *names); /* its memory, about */
 
 /* One set of values over a tree of names. */

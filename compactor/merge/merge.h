@@ -30,6 +30,8 @@ struct merge {
     size_t memory_max_bytes;
     uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as
                                 one request is worth */
+    uint32_t named_stacks;   /* parts with so many have them as names, too; but for tests 0: so many
+                                that their tree is dear to read */
 };
 
 /* What begins no longer than that before the end of a span, and ends after it, spills over. */

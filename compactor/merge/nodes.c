@@ -390,6 +390,7 @@ static enum fg_code create_writer(struct making *making, struct fg_err *err)
                                              .groups = making->groups,
                                              .types = making->types,
                                              .n_types = making->n_types,
+                                             .named = making->input->named,
                                              .n_ranks = making->n_ranks};
 
     if (fg_nodes_writer_create(&options, &making->writer, err) != FG_OK)

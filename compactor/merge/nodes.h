@@ -39,6 +39,7 @@ struct merge_nodes_input {
     uint32_t n_series;
     struct fg_block_writer *block;
     bool fine;              /* of a day 10 minutes, too */
+    bool named;             /* names of all stacks, too (fg_nodes_options) */
     struct fg_arena *arena; /* what nodes refer to stays there */
     size_t max_bytes;       /* of sums, and of what is kept for each series */
 };

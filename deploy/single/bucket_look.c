@@ -440,9 +440,11 @@ static enum fg_code inspect_manifest(struct fg_manifest *manifest, bool l0, FILE
 static void print_part(const struct fg_block_part *part, FILE *out)
 {
     fprintf(out,
-            "%.*s/%.*s: %u profiles of %u series, %llu samples, %u stacks, %u nodes, %u groups\n",
+            "%.*s/%.*s: %u profiles of %u series, %llu samples, %u stacks, %u nodes, %u groups, "
+            "%llu bytes of names\n",
             FG_S(part->tenant), FG_S(part->service), part->n_profiles, part->n_series,
-            (unsigned long long)part->n_samples, part->n_stacks, part->n_nodes, part->n_groups);
+            (unsigned long long)part->n_samples, part->n_stacks, part->n_nodes, part->n_groups,
+            (unsigned long long)fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len);
 }
 
 static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row, FILE *out)

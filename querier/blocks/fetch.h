@@ -80,10 +80,14 @@ extern const struct thing thing_nodes, thing_node_names, thing_node;
 const struct fg_block_directory *directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry);
-const struct fg_name_tree *names_of(const struct fg_cache_entry *entry); /* nodes: by rank */
+const struct fg_name_tree *names_of(const struct fg_cache_entry *entry); /* and of merged nodes */
 const struct fg_nodes *nodes_of(const struct fg_cache_entry *entry);
-const struct fg_name_tree *node_names_of(const struct fg_cache_entry *entry);
 struct fg_slice page_of(const struct fg_cache_entry *entry); /* and of a node */
+
+/* What thing_tree or thing_names is made of: the latter of the part's names, if it has any. Its
+ * nodes are by rank. */
+bool stacks_are_named(const struct thing *stacks, const struct fg_block_part *part);
+struct fg_block_range stacks_range(const struct thing *stacks, const struct fg_block_part *part);
 
 /* What merged nodes a part of a directory has, NULL for none; false: they have to be asked for
  * themselves (thing_nodes). */

@@ -177,8 +177,9 @@ struct reader {
     struct fg_slice service;  /* the only one; empty: any */
     int64_t start_ns, end_ns; /* inclusive */
     struct objects objects;
-    uint32_t n_open; /* of these */
-    bool of_samples; /* not only labels and totals */
+    uint32_t n_open;            /* of these */
+    bool of_samples;            /* not only labels and totals */
+    const struct thing *stacks; /* which of them samples are to be read with; NULL: none */
     uint64_t tail_bytes;
     struct part *parts;
     uint32_t n_parts, cap_parts;

@@ -225,8 +225,8 @@ static enum fg_code make_source(struct choosing *choosing, const struct part *pa
         .digest = part->entry->digest,
         .alone = part->object->alone,
         .raw_bytes = sample_bytes(part->entry) * choosing->reader->blocks->sample_weight,
-        .tree_bytes =
-            fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES | FG_BLOCK_WANT_TREE).len,
+        .tree_bytes = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES).len +
+                      stacks_range(choosing->reader->stacks, part->entry).len,
     };
     return part->index == NULL ? FG_OK : find_series(choosing, part, source, err);
 }

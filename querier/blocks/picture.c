@@ -244,7 +244,7 @@ static void take_names(struct crowns *crowns, struct taking *taking, const struc
     struct crown_task *crown;
 
     taking->names_entry = fg_cache_ref(item->entry);
-    open_taking(crowns, taking, node_names_of(item->entry));
+    open_taking(crowns, taking, names_of(item->entry));
     while ((crown = taking->early) != NULL) {
         taking->early = crown->next;
         put_crown(crowns, crown);

@@ -7,6 +7,7 @@ enum {
     BATCH_BYTES = 64 * 1024 * 1024,
     SERIES_BYTES = 512, /* of an index and what is made of it, each */
     NODE_BYTES = 16,    /* of what is kept of a tree; while it is parsed it takes more */
+    NAMES_TIMES = 8,    /* as many bytes as are stored of names are kept of them, at most */
     TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects: they are held */
 };
 
@@ -216,10 +217,14 @@ void reader_close(struct reader *reader)
 
 /* ---- batches ---- */
 
-static uint64_t part_bytes(const struct fg_block_part *part)
+static uint64_t part_bytes(const struct reader *reader, const struct fg_block_part *part)
 {
-    return (uint64_t)part->n_series * SERIES_BYTES + (uint64_t)part->n_nodes * NODE_BYTES +
-           (uint64_t)part->n_stacks * (sizeof(uint64_t) + sizeof(uint32_t));
+    uint64_t bytes = (uint64_t)part->n_series * SERIES_BYTES +
+                     (uint64_t)part->n_stacks * (sizeof(uint64_t) + sizeof(uint32_t));
+
+    if (reader->stacks != NULL && stacks_are_named(reader->stacks, part))
+        return bytes + stacks_range(reader->stacks, part).len * NAMES_TIMES;
+    return bytes + (uint64_t)part->n_nodes * NODE_BYTES;
 }
 
 static uint32_t batch_size(const struct reader *reader)
@@ -227,8 +232,9 @@ static uint32_t batch_size(const struct reader *reader)
     uint32_t left = reader->n_parts - (uint32_t)(reader->batch - reader->parts), n = 0;
     uint64_t bytes = 0;
 
-    while (n < left && (n == 0 || bytes + part_bytes(reader->batch[n].entry) <= BATCH_BYTES))
-        bytes += part_bytes(reader->batch[n++].entry);
+    while (n < left &&
+           (n == 0 || bytes + part_bytes(reader, reader->batch[n].entry) <= BATCH_BYTES))
+        bytes += part_bytes(reader, reader->batch[n++].entry);
     return n;
 }
 

@@ -337,7 +337,7 @@ static enum fg_code list_samples(struct select *select, struct fetch_list *list,
                 list, reader->arena,
                 &(struct fetch_item){.thing = select->taker->stacks,
                                      .object = part->object,
-                                     .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
+                                     .range = stacks_range(select->taker->stacks, part->entry),
                                      .part = part,
                                      .phase = 1},
                 err) != FG_OK)
@@ -543,6 +543,7 @@ enum fg_code select_sums(struct question *question, const struct selection *sele
     code =
         reader_open(&select.reader, question, selection, selection->type_text, selection->start_ns,
                     selection->end_ns, which_objects(taker, nodes), true, err);
+    select.reader.stacks = taker->stacks;
     if (code == FG_OK && nodes)
         code = choose(&select, err);
     if (code == FG_OK)

@@ -18,6 +18,7 @@ enum {
 struct parsed {
     struct fg_arena *arena;
     struct fg_cache_entry *below; /* NULL: nothing */
+    bool own_names;               /* names are not the arena's */
     union {
         struct {
             struct fg_block_directory directory;
@@ -34,6 +35,8 @@ static void parsed_destroy(void *value)
 {
     struct parsed *parsed = value;
 
+    if (parsed->own_names)
+        fg_name_tree_done(&parsed->names);
     fg_arena_destroy(parsed->arena);
     fg_cache_unref(parsed->below);
     free(parsed);
@@ -212,6 +215,17 @@ const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry)
     return &((const struct parsed *)fg_cache_value(entry))->tree;
 }
 
+bool stacks_are_named(const struct thing *stacks, const struct fg_block_part *part)
+{
+    return stacks == &thing_names && fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len > 0;
+}
+
+struct fg_block_range stacks_range(const struct thing *stacks, const struct fg_block_part *part)
+{
+    return fg_block_part_range(part, stacks_are_named(stacks, part) ? FG_BLOCK_WANT_NAMES
+                                                                    : FG_BLOCK_WANT_TREE);
+}
+
 /* Nodes of names by rank: what samples are sums of. */
 static void number_by_rank(const struct fg_block_tree *tree, struct fg_name_tree *names)
 {
@@ -224,37 +238,52 @@ static void number_by_rank(const struct fg_block_tree *tree, struct fg_name_tree
     names->n_from = tree->n_stacks;
 }
 
-static enum fg_code make_names(const struct fetch_item *item, struct fg_slice bytes,
-                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
-                               struct fg_err *err)
+static enum fg_code name_tree(const struct fetch_item *item, struct fg_slice bytes,
+                              size_t max_bytes, struct fg_name_tree *names, struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(max_bytes);
-    struct fg_name_tree *names;
     struct fg_block_tree tree;
     enum fg_code code = fg_block_tree_parse(item->part->index, bytes, arena, &tree, err);
 
     if (code == FG_OK) {
-        names = fg_new(struct fg_name_tree);
         fg_name_tree_init_stacks(names, &tree.tree);
         number_by_rank(&tree, names);
-        *ret_value = names;
-        *ret_bytes = fg_name_tree_bytes(names);
     }
     fg_arena_destroy(arena);
     return code;
 }
 
-static void names_destroy(void *value)
+/* Where a part has its stacks as names nobody needs to make them. */
+static enum fg_code get_names(const struct fetch_item *item, struct fg_slice bytes,
+                              size_t max_bytes, struct parsed *parsed, struct fg_err *err)
 {
-    fg_name_tree_done(value);
-    free(value);
+    if (stacks_are_named(item->thing, item->part->entry))
+        return fg_block_names_parse(item->part->index, bytes, parsed->arena, &parsed->names, err);
+    if (name_tree(item, bytes, max_bytes, &parsed->names, err) != FG_OK)
+        return err->code;
+    parsed->own_names = true;
+    return FG_OK;
 }
 
-const struct thing thing_names = {WHAT_NAMES, make_names, names_destroy};
+static enum fg_code make_names(const struct fetch_item *item, struct fg_slice bytes,
+                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                               struct fg_err *err)
+{
+    struct parsed *parsed = parsed_create(max_bytes, NULL);
+
+    if (parsed_take(parsed, get_names(item, bytes, max_bytes, parsed, err), ret_value, ret_bytes) !=
+        FG_OK)
+        return err->code;
+    if (parsed->own_names)
+        *ret_bytes += fg_name_tree_bytes(&parsed->names);
+    return FG_OK;
+}
+
+const struct thing thing_names = {WHAT_NAMES, make_names, parsed_destroy};
 
 const struct fg_name_tree *names_of(const struct fg_cache_entry *entry)
 {
-    return fg_cache_value(entry);
+    return &((const struct parsed *)fg_cache_value(entry))->names;
 }
 
 /* ---- merged nodes ---- */
@@ -275,11 +304,6 @@ static enum fg_code make_node_names(const struct fetch_item *item, struct fg_sli
 }
 
 const struct thing thing_node_names = {WHAT_NODE_NAMES, make_node_names, parsed_destroy};
-
-const struct fg_name_tree *node_names_of(const struct fg_cache_entry *entry)
-{
-    return &((const struct parsed *)fg_cache_value(entry))->names;
-}
 
 enum fg_code fetch_add_node_names(struct fetch_list *list, struct fg_arena *arena,
                                   struct part *part, struct fg_err *err)

@@ -79,6 +79,26 @@ static void read_tree(struct fg_slice file, const struct fg_block_index *index,
     fg_tree_done(&names);
 }
 
+static void read_names(struct fg_slice file, const struct fg_block_index *index,
+                       struct fg_arena *arena)
+{
+    struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_NAMES);
+    struct fg_name_values values;
+    struct fg_name_tree names;
+    struct fg_err err;
+    int64_t *self;
+
+    if (range.len == 0 || fg_block_names_parse(index, fg_slice_sub(file, range.offset, range.len),
+                                               arena, &names, &err) != FG_OK)
+        return;
+    self = fg_arena_new(arena, int64_t, names.n_from);
+    if (self == NULL)
+        return;
+    fg_name_values_init(&values, &names);
+    fg_name_values_set(&values, &names, self);
+    fg_name_values_done(&values);
+}
+
 static void select_series(const struct fg_block_index *index, struct fg_arena *arena)
 {
     struct fg_selector selector = {NULL, 0};
@@ -113,6 +133,7 @@ static void read_part(struct fg_slice file, const struct fg_block_part *part,
     }
     select_series(&index, arena);
     read_tree(file, &index, arena);
+    read_names(file, &index, arena);
     read_samples(file, &index, arena);
 }
 

@@ -159,6 +159,7 @@ static int by_series(const void *a, const void *b)
 static void make_part(struct made_part *part, uint32_t number, bool small, uint64_t *random)
 {
     part->stripe_ns = (int64_t)(*random % 4) * STRIPE_NS;
+    part->named = *random / 4 % 2 == 0;
     (void)snprintf(part->tenant, sizeof part->tenant, "t%u", number / 2);
     (void)snprintf(part->service, sizeof part->service, "s%u", number % 2);
     for (size_t i = 0; i < MADE_STACKS; i++) {
@@ -415,6 +416,21 @@ static enum fg_code write_stripe(struct fg_block_writer *writer, const struct ma
     return FG_OK;
 }
 
+static enum fg_code end_part(struct fg_block_writer *writer, const struct made_part *part,
+                             const struct laid *laid, struct fg_err *err)
+{
+    struct fg_name_tree names = {0};
+    enum fg_code code;
+
+    if (part->named) {
+        fg_name_tree_init_stacks(&names, &laid->tree);
+        fg_block_part_names(writer, &names);
+    }
+    code = fg_block_part_end(writer, err);
+    fg_name_tree_done(&names);
+    return code;
+}
+
 static enum fg_code write_part(struct fg_block_writer *writer, const struct made_part *part,
                                const struct laid *laid, uint64_t *random, struct fg_err *err)
 {
@@ -424,7 +440,7 @@ static enum fg_code write_part(struct fg_block_writer *writer, const struct made
     for (int64_t stripe = 0; stripe <= last_stripe(part); stripe++)
         if (write_stripe(writer, part, stripe, laid, random, err) != FG_OK)
             return err->code;
-    return fg_block_part_end(writer, err);
+    return end_part(writer, part, laid, err);
 }
 
 static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)

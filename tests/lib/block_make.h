@@ -50,6 +50,7 @@ struct made_part {
     struct made_series series[MADE_SERIES_MAX];
     uint32_t n_series;
     int64_t stripe_ns; /* 0: one stripe */
+    bool named;        /* it has its stacks as names, too */
 };
 
 struct made_block {

@@ -312,6 +312,8 @@ enum fg_code fg_nodes_write(struct fg_nodes_writer *writer, struct fg_block_writ
 {
     struct fg_nodes_sections sections = {0};
 
+    if (writer->options.named)
+        fg_block_part_names(block, &writer->names);
     if (!writer->any && !writer->options.all)
         return FG_OK;
     if (fg_nodes_finish(writer, &sections, err) != FG_OK)

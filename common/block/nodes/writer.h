@@ -4,7 +4,8 @@
  *     fg_block_part_begin ... profiles ...
  *       fg_nodes_writer_create   the part's tree, types, groups
  *       fg_nodes_add             for each key: sums by node of names and by rank, by type
- *       fg_nodes_write           gives the block writer the sections NOD, CRN, FTB and FUL
+ *       fg_nodes_write           gives the block writer the sections NOD, CRN, FTB and FUL, and
+ *                                its names where asked to: it stays until part_end then
  *     fg_block_part_end
  *
  * Sums for crowns and tables are by node of fg_nodes_writer_names(), which are far fewer than
@@ -36,6 +37,7 @@ struct fg_nodes_options {
     /* Those objects will be gone: everything is kept, whatever it is worth, and what cannot be is
      * an error. */
     bool all;
+    bool named;           /* names of all stacks as well (fg_block_part_names()) */
     uint32_t n_ranks;     /* stacks of the part (fg_block_part_n_stacks()); 0: no full nodes */
     uint32_t crown_nodes; /* 0: FG_CROWN_NODES */
 };

@@ -4,6 +4,7 @@
  */
 #include "common/base/time.h"
 #include "common/block/nodes/verify.h"
+#include "common/block/verify.h"
 #include "compactor/merge/above.h"
 #include "compactor/merge/merge.h"
 #include "tests/lib/made.h"
@@ -81,8 +82,10 @@ static void open_fixture(struct fixture *f, uint64_t seed, uint32_t n)
 
         f->profiles[i] = made_draw(seed, i, time_ns);
     }
-    f->merge =
-        (struct merge){.tenant = FG_LIT("acme"), .sources = f->sources, .memory_max_bytes = MEMORY};
+    f->merge = (struct merge){.tenant = FG_LIT("acme"),
+                              .sources = f->sources,
+                              .memory_max_bytes = MEMORY,
+                              .named_stacks = (uint32_t)(seed % 2)};
     divide(f, n, seed);
 }
 
@@ -350,7 +353,7 @@ static void deletes(void **state)
 /* ---- merged nodes ---- */
 
 struct seen_rows {
-    uint32_t kinds[3], spans, halves, tens, zeros, fulls, multiples;
+    uint32_t kinds[3], spans, halves, tens, zeros, fulls, multiples, named;
     uint32_t before, itself, both; /* of spans with something early */
 };
 
@@ -360,9 +363,11 @@ static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct fg_block_directory directory;
+    struct fg_block_verified verified;
     struct fg_err err;
     uint64_t offset;
 
+    must(fg_block_verify(file, MEMORY, &verified, &err), &err);
     must(fg_block_directory_offset(file, file.len, &offset, &err), &err);
     must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
                                   &directory, &err),
@@ -373,6 +378,7 @@ static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
 
         must(fg_nodes_verify(&directory.parts[i], file, MEMORY, &err), &err);
         must(fg_nodes_verify_sums(&directory.parts[i], file, MEMORY, &err), &err);
+        seen->named += fg_block_part_range(&directory.parts[i], FG_BLOCK_WANT_NAMES).len > 0;
         if (nod.len > 0)
             must(fg_nodes_parse(fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, &err),
                  &err);
@@ -437,7 +443,7 @@ static void nodes_are_what_profiles_add_up_to(void **state)
                   "full %u; multiples %u\n",
                   seen.kinds[0], seen.kinds[1], seen.kinds[2], seen.spans, seen.halves, seen.tens,
                   seen.zeros, seen.fulls, seen.multiples);
-    assert_true(seen.kinds[0] > 0 && seen.kinds[1] > 0 && seen.kinds[2] > 0);
+    assert_true(seen.kinds[0] > 0 && seen.kinds[1] > 0 && seen.kinds[2] > 0 && seen.named > 0);
     assert_true(seen.spans > 0 && seen.halves > 0 && seen.zeros > 0 && seen.fulls > 0);
     assert_true(seen.tens > 0);
     assert_true(seen.before > 0 && seen.itself > 0 && seen.both > seen.before);

@@ -193,6 +193,7 @@ struct fg_nodes_writer *world_nodes(struct world *world, struct world_profile **
         .types = merging.types,
         .made_of = made_of,
         .n_made_of = n_made_of,
+        .named = made_of == NULL && world_random(world, 2) == 0,
         .crown_nodes = world_random(world, 3) > 0 ? 0 : 1 + (uint32_t)world_random(world, 40),
     };
     struct fg_err err;
