@@ -1,11 +1,10 @@
 /*
  * Profiles on their way to pages of IDX and PID:
  *
- *   IDX   runs of profiles of one series, until all of the page are there
- *   run   varint series - that of the run before (the first: itself); varint n; columns of n: time
- *         (zigzag second differences), zigzag duration, period, shard, window (each - that before),
- *         varint samples; of each type a column's head (column.h), and where it has numbers n of
- *         them as varints
+ *   IDX   runs, as far as the page has them; SER says of which series they are, and how long
+ *   run   columns of n: time (zigzag second differences), zigzag duration, period, shard, window
+ *         (each - that before), varint samples; of each type a column's head (column.h), and where
+ *         it has numbers n of them as varints
  *   PID   16 bytes each
  */
 #include "common/block/writer_impl.h"
