@@ -46,8 +46,10 @@ static void get_asked(struct fg_cur *cur, struct fg_arena *arena, struct mate *m
     struct mates_asked *asked = fg_envelope_list(cur, arena, ASKED_MIN_BYTES, MATES_ASKED_MAX,
                                                  sizeof *asked, &mate->n_asked);
 
-    for (uint32_t i = 0; i < mate->n_asked && !cur->bad; i++)
-        asked[i] = (struct mates_asked){fg_cur_le64(cur), fg_cur_varint(cur)};
+    for (uint32_t i = 0; i < mate->n_asked && !cur->bad; i++) {
+        asked[i].tenant = fg_cur_le64(cur);
+        asked[i].beat = fg_cur_varint(cur);
+    }
     mate->asked = asked;
 }
 
