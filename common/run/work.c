@@ -194,7 +194,8 @@ bool fg_work_lend(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job
 
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
-    idle = lane->queued == 0 && find_idle(lane) != NULL && !lane->stopping;
+    /* Where one is idle, what is queued is another's who has been woken for it, or is pinned to. */
+    idle = find_idle(lane) != NULL && !lane->stopping;
     if (idle)
         enqueue(lane, NULL, job);
     pthread_mutex_unlock(&lane->mutex);

@@ -59,8 +59,9 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
                            struct fg_job *job) fg_must_check;
 
 /*
- * The same for work that can do without: true only while a worker of the lane has nothing to do and
- * no job waits for one. It does not count as refused.
+ * The same for work that can do without: true only while a worker of the lane has nothing to do, so
+ * that no job waits that it could run. Several at once are for as many. It does not count as
+ * refused.
  */
 bool fg_work_lend(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
 

@@ -226,6 +226,32 @@ static void others_take_shared_jobs(void **state)
     assert_int_equal(sem_destroy(&gate), 0);
 }
 
+/* What waits for one worker by name keeps nobody from lending the other, but only that one. */
+static void who_is_idle_is_lent(void **state)
+{
+    struct fg_work *work = make(2, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < 4; i++)
+        tasks[i].gate = &gate;
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
+    wait_running(work, 1);
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[1].job));
+    while (!fg_work_lend(work, FG_LANE_INGEST, &tasks[2].job)) /* as soon as it sleeps */
+        (void)sched_yield();
+    assert_false(fg_work_lend(work, FG_LANE_INGEST, &tasks[3].job));
+    assert_int_equal(state_of(work).refused, 0);
+    wait_running(work, 2);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 3);
+    assert_false(pthread_equal(tasks[2].ran_on, tasks[1].ran_on));
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
 /* The head that waited longer goes first, whichever queue it is in. */
 static void neither_queue_starves(void **state)
 {
@@ -286,6 +312,7 @@ int main(void)
         cmocka_unit_test_setup(a_lane_without_threads_refuses, reset),
         cmocka_unit_test_setup(pins_keep_thread_and_order, reset),
         cmocka_unit_test_setup(others_take_shared_jobs, reset),
+        cmocka_unit_test_setup(who_is_idle_is_lent, reset),
         cmocka_unit_test_setup(neither_queue_starves, reset),
         cmocka_unit_test_setup(destroy_refuses_new_jobs, reset),
     };
