@@ -11,8 +11,40 @@ static struct fg_crew *crew_of(const struct reader *reader)
     return reader->question->snapshot->crew;
 }
 
-static void clear(struct adders *adders)
+void adders_done(struct adders *adders)
 {
+    fg_assert(adders->idle == NULL);
+    (void)pthread_mutex_destroy(&adders->lock);
+}
+
+/* Of one who adds to all parts of the batch that have something to be read. */
+static uint64_t sums_bytes(const struct reader *reader)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < reader->n_batch; i++)
+        if (reader->batch[i].n_spans + reader->batch[i].n_fulls > 0)
+            bytes += (uint64_t)reader->batch[i].entry->n_stacks * sizeof(uint64_t);
+    return bytes;
+}
+
+void adders_begin(struct adders *adders)
+{
+    const struct reader *reader = adders->reader;
+    uint64_t max_bytes = reader->blocks->memory_max_bytes, sums = sums_bytes(reader);
+    uint64_t used = fg_arena_used_bytes(reader->arena);
+    uint64_t left = max_bytes - FG_MIN(max_bytes, used);
+    uint64_t helpers = FG_MIN(left / 4, left - FG_MIN(left, sums)) / FG_MAX(sums, 1);
+
+    helpers = FG_MIN(helpers, (uint64_t)FG_CREW_HELPERS_MAX);
+    adders->max_bytes = left;
+    fg_arena_set_limit(reader->arena, max_bytes - FG_MIN(left, sums * (1 + helpers)));
+    fg_crew_limit(crew_of(reader), (unsigned)helpers);
+}
+
+void adders_end(struct adders *adders)
+{
+    const struct reader *reader = adders->reader;
     struct adder *adder;
 
     while ((adder = adders->idle) != NULL) {
@@ -21,40 +53,16 @@ static void clear(struct adders *adders)
         fg_arena_destroy(adder->arena);
         free(adder);
     }
+    fg_arena_set_limit(reader->arena, reader->blocks->memory_max_bytes);
+    fg_crew_limit(crew_of(reader), FG_CREW_HELPERS_MAX);
 }
 
-void adders_done(struct adders *adders)
-{
-    clear(adders);
-    fg_crew_limit(crew_of(adders->reader), FG_CREW_HELPERS_MAX);
-    (void)pthread_mutex_destroy(&adders->lock);
-}
-
-static uint64_t sums_bytes(const struct reader *reader)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < reader->n_batch; i++)
-        bytes += (uint64_t)reader->batch[i].entry->n_stacks * sizeof(uint64_t);
-    return bytes;
-}
-
-void adders_begin(struct adders *adders)
-{
-    const struct reader *reader = adders->reader;
-    uint64_t helpers = reader->blocks->memory_max_bytes / 4 / FG_MAX(sums_bytes(reader), 1);
-
-    clear(adders);
-    fg_crew_limit(crew_of(reader), (unsigned)FG_MIN(helpers, (uint64_t)FG_CREW_HELPERS_MAX));
-}
-
-static struct adder *adder_create(const struct reader *reader)
+static struct adder *adder_create(const struct adders *adders)
 {
     struct adder *adder = fg_new(struct adder);
-    uint64_t max_bytes = reader->blocks->memory_max_bytes;
 
-    adder->arena = fg_arena_create(max_bytes);
-    adder->samples = fg_block_samples_create(max_bytes);
+    adder->arena = fg_arena_create(adders->max_bytes);
+    adder->samples = fg_block_samples_create(adders->reader->blocks->memory_max_bytes);
     return adder;
 }
 
@@ -67,7 +75,7 @@ struct adder *adders_take(struct adders *adders)
     if (adder != NULL)
         adders->idle = adder->next;
     (void)pthread_mutex_unlock(&adders->lock);
-    return adder != NULL ? adder : adder_create(adders->reader);
+    return adder != NULL ? adder : adder_create(adders);
 }
 
 void adders_give(struct adders *adders, struct adder *adder)

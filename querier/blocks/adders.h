@@ -3,9 +3,9 @@
  * in the end they are joined. Sums are of 64 bits and go around, so who added what makes no
  * difference.
  *
- * Thread: an adder is with one at a time. Memory: what each has for a batch is bounded as what the
- * reader itself may have; adders_begin() lets only so many help that those of them who are not the
- * first take a quarter of that together.
+ * Thread: an adder is with one at a time. Memory: what all have for a batch and what the reader has
+ * are bounded together by what a question may have; adders_begin() lets only so many help that
+ * those of them who are not the first take a quarter of what is left.
  */
 #ifndef FG_QUERIER_BLOCKS_ADDERS_H
 #define FG_QUERIER_BLOCKS_ADDERS_H
@@ -22,14 +22,18 @@ struct adder {
 struct adders {
     pthread_mutex_t lock;
     const struct reader *reader;
+    uint64_t max_bytes; /* of one, for the batch */
     struct adder *idle;
 };
 
 void adders_init(struct adders *adders, const struct reader *reader);
 void adders_done(struct adders *adders);
 
-/* For the reader's next batch: what there was of another is gone. Nobody adds. */
+/* For the reader's batch, whose spans are known. In between the reader's arena has less room: what
+ * sums do not need. Nobody adds. */
 void adders_begin(struct adders *adders);
+/* The sums are gone. */
+void adders_end(struct adders *adders);
 
 /* Any thread: one that nobody has, until it is given back. */
 struct adder *adders_take(struct adders *adders);

@@ -464,6 +464,18 @@ static enum fg_code take_parts(struct select *select, struct fg_err *err)
     return code;
 }
 
+static enum fg_code read_batch(struct select *select, struct fg_err *err)
+{
+    enum fg_code code;
+
+    adders_begin(&select->adders);
+    code = fetch_batch(select, err);
+    if (code == FG_OK)
+        code = take_parts(select, err);
+    adders_end(&select->adders);
+    return code;
+}
+
 static enum fg_code read_all(struct select *select, struct fg_err *err)
 {
     struct reader *reader = &select->reader;
@@ -474,8 +486,7 @@ static enum fg_code read_all(struct select *select, struct fg_err *err)
             return err->code;
         if (reader->n_batch == 0)
             return FG_OK;
-        adders_begin(&select->adders);
-        if (fetch_batch(select, err) != FG_OK || take_parts(select, err) != FG_OK)
+        if (read_batch(select, err) != FG_OK)
             return err->code;
     }
 }

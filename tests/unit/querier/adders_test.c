@@ -1,0 +1,139 @@
+/* How much memory those have who add up samples: with their reader, what one question may have. */
+#include "querier/blocks/adders.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { MAX_BYTES = 1024 * 1024, KIB = 1024 };
+
+/* A reader with a batch of parts of as many stacks. */
+struct fixture {
+    struct blocks blocks;
+    struct blocks_snapshot snapshot;
+    struct question question;
+    struct fg_block_part entries[2];
+    struct part parts[2];
+    struct reader reader;
+    struct adders adders;
+};
+
+static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others)
+{
+    *f = (struct fixture){
+        .blocks = {.memory_max_bytes = MAX_BYTES},
+        .snapshot = {.crew = fg_crew_create(NULL, FG_LANE_QUERY)},
+        .question = {.snapshot = &f->snapshot},
+        .entries = {{.n_stacks = n_stacks}, {.n_stacks = n_others}},
+        .parts = {{.entry = &f->entries[0], .n_spans = 1}, {.entry = &f->entries[1]}},
+        .reader = {.question = &f->question,
+                   .blocks = &f->blocks,
+                   .arena = fg_arena_create(MAX_BYTES),
+                   .batch = f->parts,
+                   .n_batch = 2},
+    };
+    adders_init(&f->adders, &f->reader);
+}
+
+static void fixture_done(struct fixture *f)
+{
+    adders_done(&f->adders);
+    fg_arena_destroy(f->reader.arena);
+    fg_crew_destroy(f->snapshot.crew);
+}
+
+static bool has_room(struct fixture *f, size_t bytes)
+{
+    struct fg_arena_mark mark = fg_arena_mark(f->reader.arena);
+    bool room = fg_arena_alloc(f->reader.arena, bytes) != NULL;
+
+    fg_arena_release(f->reader.arena, mark);
+    return room;
+}
+
+/* Takes one, and gives it back. */
+static bool can_add(struct fixture *f)
+{
+    struct adder *adder = adders_take(&f->adders);
+    bool can = adder_sums(adder, &f->reader, &f->parts[0]) != NULL;
+
+    adders_give(&f->adders, adder);
+    return can;
+}
+
+static void one_limit_for_reader_and_sums(void **state)
+{
+    static const struct {
+        size_t reader_kib;
+        bool fits;
+    } cases[] = {{0, true}, {400, true}, {600, false}, {1024, false}};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fixture f;
+
+        print_message("  %zu KiB\n", cases[i].reader_kib);
+        fixture_init(&f, 60 * KIB, 0); /* sums of 480 KiB */
+        assert_non_null(fg_arena_alloc(f.reader.arena, cases[i].reader_kib * KIB));
+        adders_begin(&f.adders);
+        assert_int_equal(can_add(&f), cases[i].fits);
+        adders_end(&f.adders);
+        fixture_done(&f);
+    }
+}
+
+static void the_reader_has_less_room_meanwhile(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, 60 * KIB, 0);
+    assert_true(has_room(&f, 1000 * KIB));
+    adders_begin(&f.adders);
+    assert_true(has_room(&f, 500 * KIB));
+    assert_false(has_room(&f, 600 * KIB));
+    adders_end(&f.adders);
+    assert_true(has_room(&f, 1000 * KIB));
+    fixture_done(&f);
+}
+
+/* Fifteen who help, and the first, with 10 KiB each. */
+static void all_who_may_help_have_room(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, 1280, 0);
+    adders_begin(&f.adders);
+    assert_true(has_room(&f, (1024 - 161) * KIB));
+    assert_false(has_room(&f, (1024 - 159) * KIB));
+    adders_end(&f.adders);
+    fixture_done(&f);
+}
+
+/* Of a part of which nothing is to be read there are no sums. */
+static void nothing_for_what_is_not_read(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, 1280, 1 << 20);
+    adders_begin(&f.adders);
+    assert_true(can_add(&f));
+    assert_true(has_room(&f, (1024 - 161) * KIB));
+    adders_end(&f.adders);
+    fixture_done(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_limit_for_reader_and_sums),
+        cmocka_unit_test(the_reader_has_less_room_meanwhile),
+        cmocka_unit_test(all_who_may_help_have_room),
+        cmocka_unit_test(nothing_for_what_is_not_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
