@@ -28,6 +28,7 @@ struct blocks *blocks_create(const struct blocks_config *config)
     blocks->sample_weight = 1;
     blocks->whole_max_bytes = 1024 * 1024;
     blocks->before_max_bytes = 64 * 1024;
+    blocks->batch_bytes = UINT64_C(64) * 1024 * 1024;
     blocks->cache = fg_cache_create(config->cache_max_bytes);
     blocks->manifests = fg_manifests_create(TENANTS_MAX, config->manifest_age_ns, FG_RULES_ALL);
     (void)pthread_mutex_init(&blocks->manifests_lock, NULL);

@@ -64,6 +64,10 @@ struct blocks {
     /* But for tests: 1 MiB, of an object that is read as a whole, since so little takes no longer
      * than the way there and back; 64 KiB, of what is read before a head. */
     uint32_t whole_max_bytes, before_max_bytes;
+    /* But for tests: 64 MiB, of parts that are read together, which is about what one busy service
+     * has in a day block. Small enough that some questions at a time are no danger, and waves are
+     * still wide. */
+    uint64_t batch_bytes;
 };
 
 /* A question's. */

@@ -2,10 +2,8 @@
 #include "querier/blocks/fetch.h"
 
 enum {
-    /* Of a batch, as the directories let us guess: about what one busy service has in a day block.
-     * Small enough that some questions at a time are no danger, and waves are still wide. */
-    BATCH_BYTES = 64 * 1024 * 1024,
     SERIES_BYTES = 512, /* of an index and what is made of it, each */
+    RUN_BYTES = 200,    /* likewise: spans are most of it, in an array that grows */
     NODE_BYTES = 16,    /* of what is kept of a tree; while it is parsed it takes more */
     NAMES_TIMES = 8,    /* as many bytes as are stored of names are kept of them, at most */
     TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects: they are held */
@@ -217,14 +215,22 @@ void reader_close(struct reader *reader)
 
 /* ---- batches ---- */
 
-static uint64_t part_bytes(const struct reader *reader, const struct fg_block_part *part)
+/* What is kept of the stacks. */
+static uint64_t stacks_bytes(const struct reader *reader, const struct fg_block_part *part)
 {
-    uint64_t bytes = (uint64_t)part->n_series * SERIES_BYTES +
-                     (uint64_t)part->n_stacks * (sizeof(uint64_t) + sizeof(uint32_t));
-
     if (reader->stacks != NULL && stacks_are_named(reader->stacks, part))
-        return bytes + stacks_range(reader->stacks, part).len * NAMES_TIMES;
-    return bytes + (uint64_t)part->n_nodes * NODE_BYTES;
+        return stacks_range(reader->stacks, part).len * NAMES_TIMES;
+    return (uint64_t)part->n_nodes * NODE_BYTES;
+}
+
+/* As the directory lets us guess; how many runs there are only an index says. */
+static uint64_t part_bytes(const struct reader *reader, const struct part *part)
+{
+    uint64_t n_runs = part->index == NULL ? 0 : part->index->n_runs;
+
+    return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * RUN_BYTES +
+           stacks_bytes(reader, part->entry) +
+           part->entry->n_stacks * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t));
 }
 
 static uint32_t batch_size(const struct reader *reader)
@@ -233,8 +239,8 @@ static uint32_t batch_size(const struct reader *reader)
     uint64_t bytes = 0;
 
     while (n < left &&
-           (n == 0 || bytes + part_bytes(reader, reader->batch[n].entry) <= BATCH_BYTES))
-        bytes += part_bytes(reader, reader->batch[n++].entry);
+           (n == 0 || bytes + part_bytes(reader, &reader->batch[n]) <= reader->blocks->batch_bytes))
+        bytes += part_bytes(reader, &reader->batch[n++]);
     return n;
 }
 
@@ -397,6 +403,7 @@ enum fg_code reader_next(struct reader *reader, struct fg_err *err)
     reader->n_batch = batch_size(reader);
     if (fetch_indexes(reader, err) != FG_OK)
         return err->code;
+    reader->n_batch = batch_size(reader); /* the others keep their indexes for later */
     for (uint32_t i = 0; i < reader->n_batch; i++)
         if (select_series(reader, &reader->batch[i], err) != FG_OK)
             return err->code;
