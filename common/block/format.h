@@ -11,6 +11,7 @@
 #ifndef FG_COMMON_BLOCK_FORMAT_H
 #define FG_COMMON_BLOCK_FORMAT_H
 
+#include "common/base/time.h"
 #include "common/profile/batch.h"
 
 #define FG_BLOCK_MAGIC "FGB1"
@@ -31,6 +32,14 @@ enum {
     FG_BLOCK_ITEMS_MAX = 256 * 1024 * 1024, /* profiles, series, nodes, ... of a part */
     FG_BLOCK_KINDS_MAX = 64,                /* numbers of kinds are below */
 };
+
+/*
+ * How the compactor divides a part into stripes (compactor/merge/merge.c): none is shorter, and
+ * they have so many samples on the average. Any others can be read, too; who has to know beforehand
+ * how many there are guesses by these.
+ */
+enum { FG_BLOCK_STRIPE_SAMPLES = 1024 * 1024 };
+#define FG_BLOCK_STRIPE_MIN_NS (10 * FG_MINUTE_NS)
 
 /*
  * Kinds of sections, by their number in the file; they stand in this order in a part, but for NOD

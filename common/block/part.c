@@ -10,6 +10,7 @@ enum {
     SCHEMA_MIN_BYTES = 5, /* four empty texts, one type */
     SERIES_MIN_BYTES = 5,
     RUN_MIN_BYTES = 2,
+    STRIPES_MORE = 2, /* what is early, and what is left over at the end */
 };
 
 /* ---- the page table ---- */
@@ -576,6 +577,16 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
 }
 
 /* ---- looking things up ---- */
+
+/* A run for each series in each stripe. */
+uint64_t fg_block_guess_runs(const struct fg_block_part *part)
+{
+    uint64_t stretch_ns = (uint64_t)part->t_max_ns - (uint64_t)part->t_min_ns;
+    uint64_t stripes =
+        FG_MIN(part->n_samples / FG_BLOCK_STRIPE_SAMPLES, stretch_ns / FG_BLOCK_STRIPE_MIN_NS);
+
+    return FG_MIN((uint64_t)part->n_profiles, part->n_series * (stripes + STRIPES_MORE));
+}
 
 uint32_t fg_block_run_of(const struct fg_block_index *index, uint32_t profile)
 {

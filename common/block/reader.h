@@ -157,6 +157,10 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
                                  struct fg_arena *arena, struct fg_block_index *ret_index,
                                  struct fg_err *err) fg_must_check;
 
+/* How many runs an index is likely to have at most, as the directory lets one guess before it is
+ * there: by the compactor's rule for stripes. */
+uint64_t fg_block_guess_runs(const struct fg_block_part *part);
+
 /* Number of the run that has the profile. */
 uint32_t fg_block_run_of(const struct fg_block_index *index, uint32_t profile);
 

@@ -21,20 +21,11 @@ enum {
 };
 
 /*
- * A stripe (common/block/writer.h) is as short as it may be with so many samples on the average, at
- * about a byte each: then a question that begins or ends within a block reads one stripe there, by
- * a request or two, however many series there are; and one series is in no more pieces than all of
- * them need requests.
- */
-enum { STRIPE_SAMPLES = 1024 * 1024 };
-
-/*
  * Reading a tree takes 40 ns a node, and there are three or four nodes for a stack: 40 ms here,
  * however few samples a question has of the block. Names beside it take a third of its bytes: 2 %
  * of a day of 20 instances, and 7 % of an hour, which has fewer stacks than this.
  */
 enum { NAMED_STACKS = 256 * 1024 };
-#define SHORTEST_STRIPE_NS (10 * FG_MINUTE_NS)
 
 /* A block on its way. */
 struct writing {
@@ -282,16 +273,23 @@ static enum fg_code write_stripe(struct writing *writing, int64_t until_ns, stru
     return FG_OK;
 }
 
-/* How long stripes are; INT64_MAX: there is one. It depends on nothing but what is written. What is
- * early is a stripe of its own where the rest is one, too: the next merge reads it by itself. */
+/*
+ * How long stripes are; INT64_MAX: there is one. One is as short as it may be with
+ * FG_BLOCK_STRIPE_SAMPLES on the average, at about a byte each: then a question that begins or ends
+ * within a block reads one stripe there, by a request or two, however many series there are; and
+ * one series is in no more pieces than all of them need requests.
+ *
+ * It depends on nothing but what is written. What is early is a stripe of its own where the rest is
+ * one, too: the next merge reads it by itself.
+ */
 static int64_t choose_stripe(const struct writing *writing)
 {
-    static const int64_t lengths_ns[] = {SHORTEST_STRIPE_NS, FG_HOUR_NS, 6 * FG_HOUR_NS};
+    static const int64_t lengths_ns[] = {FG_BLOCK_STRIPE_MIN_NS, FG_HOUR_NS, 6 * FG_HOUR_NS};
     const struct merge_span *span = writing->span;
     uint32_t each = writing->merge->stripe_samples;
     double samples = (double)merge_stacks_all_uses(&writing->stacks);
 
-    each = each == 0 ? STRIPE_SAMPLES : each;
+    each = each == 0 ? FG_BLOCK_STRIPE_SAMPLES : each;
     for (size_t i = 0; i < FG_COUNT(lengths_ns); i++) {
         double stripes = ((double)span->end_ns - (double)span->start_ns) / (double)lengths_ns[i];
 
@@ -331,7 +329,7 @@ static enum fg_code make_nodes(struct writing *writing, struct fg_nodes_writer *
                                             .series = writing->series,
                                             .n_series = writing->n_series,
                                             .block = writing->writer,
-                                            .fine = writing->stripe_ns == SHORTEST_STRIPE_NS,
+                                            .fine = writing->stripe_ns == FG_BLOCK_STRIPE_MIN_NS,
                                             .named = is_named(writing),
                                             .arena = writing->arena,
                                             .max_bytes =

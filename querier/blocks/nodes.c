@@ -6,10 +6,11 @@
 #include "querier/blocks/fetch.h"
 
 enum {
-    /* Of indexes for plans, as directories let us guess; parts beyond are read as they are where
-     * their groups do not say which series match. */
-    INDEXES_MAX_BYTES = 64 * 1024 * 1024,
-    SERIES_BYTES = 512,
+    /* Of what a question may take, so much for indexes of plans, as directories let us guess; parts
+     * beyond are read as they are where their groups do not say which series match. */
+    INDEXES_SHARE = 4,
+    SERIES_BYTES = 512, /* of an index, each */
+    RUN_BYTES = sizeof(struct fg_block_run) + sizeof(uint32_t),
 };
 
 struct choosing;
@@ -131,6 +132,12 @@ static enum fg_code keep_index(void *arg, const struct fetch_item *item, struct 
     return FG_OK;
 }
 
+static uint64_t index_bytes(const struct fg_block_part *part)
+{
+    return part->n_series * (uint64_t)SERIES_BYTES +
+           fg_block_guess_runs(part) * (uint64_t)RUN_BYTES;
+}
+
 static enum fg_code find_indexes(struct choosing *choosing, struct fg_err *err)
 {
     struct reader *reader = choosing->reader;
@@ -145,8 +152,8 @@ static enum fg_code find_indexes(struct choosing *choosing, struct fg_err *err)
             continue;
         if (is_open(choosing, part, &open, err) != FG_OK)
             return err->code;
-        bytes += open ? (uint64_t)part->entry->n_series * SERIES_BYTES : 0;
-        if (!open || bytes > INDEXES_MAX_BYTES)
+        bytes += open ? index_bytes(part->entry) : 0;
+        if (!open || bytes > reader->blocks->memory_max_bytes / INDEXES_SHARE)
             continue;
         if (fetch_add(&list, reader->arena,
                       &(struct fetch_item){

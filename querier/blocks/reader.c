@@ -223,10 +223,10 @@ static uint64_t stacks_bytes(const struct reader *reader, const struct fg_block_
     return (uint64_t)part->n_nodes * NODE_BYTES;
 }
 
-/* As the directory lets us guess; how many runs there are only an index says. */
+/* As the directory lets us guess, until the index says how many runs there are. */
 static uint64_t part_bytes(const struct reader *reader, const struct part *part)
 {
-    uint64_t n_runs = part->index == NULL ? 0 : part->index->n_runs;
+    uint64_t n_runs = part->index == NULL ? fg_block_guess_runs(part->entry) : part->index->n_runs;
 
     return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * RUN_BYTES +
            stacks_bytes(reader, part->entry) +
@@ -403,7 +403,8 @@ enum fg_code reader_next(struct reader *reader, struct fg_err *err)
     reader->n_batch = batch_size(reader);
     if (fetch_indexes(reader, err) != FG_OK)
         return err->code;
-    reader->n_batch = batch_size(reader); /* the others keep their indexes for later */
+    /* Where there are more runs than was guessed the others keep their indexes for later. */
+    reader->n_batch = FG_MIN(reader->n_batch, batch_size(reader));
     for (uint32_t i = 0; i < reader->n_batch; i++)
         if (select_series(reader, &reader->batch[i], err) != FG_OK)
             return err->code;

@@ -297,9 +297,29 @@ static void stripes_ascend(void **state)
     fg_arena_destroy(arena);
 }
 
+/* A run for each series in each stripe, by the rule that the compactor has for these. */
+static void runs_are_guessed(void **state)
+{
+    struct fg_block_part part = {.n_series = 10,
+                                 .n_profiles = 1000 * 1000,
+                                 .n_samples = UINT64_C(20) * FG_BLOCK_STRIPE_SAMPLES,
+                                 .t_min_ns = 0,
+                                 .t_max_ns = 24 * FG_HOUR_NS - 1};
+
+    (void)state;
+    assert_in_range(fg_block_guess_runs(&part), 10 * 20, 10 * 22);
+    part.n_samples *= 1000; /* none is shorter than ten minutes */
+    assert_in_range(fg_block_guess_runs(&part), 10 * 144, 10 * 146);
+    part.n_profiles = 700; /* none is empty */
+    assert_int_equal(fg_block_guess_runs(&part), 700);
+    part.n_samples = 1000; /* one stripe, and what is early */
+    assert_in_range(fg_block_guess_runs(&part), 10, 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_are_guessed),
         cmocka_unit_test(runs_come_back),
         cmocka_unit_test(the_writer_asks_for_order),
         cmocka_unit_test(the_reader_believes_no_stripe),
