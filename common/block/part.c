@@ -419,6 +419,7 @@ static enum fg_code fill_runs(struct fg_arena *arena, struct fg_block_index *ind
                               struct fg_err *err)
 {
     uint32_t *runs = fg_arena_new(arena, uint32_t, index->n_runs);
+    struct fg_arena_mark mark = fg_arena_mark(arena);
     uint32_t **next = fg_arena_new(arena, uint32_t *, index->n_series);
 
     if (runs == NULL || next == NULL)
@@ -431,6 +432,7 @@ static enum fg_code fill_runs(struct fg_arena *arena, struct fg_block_index *ind
     }
     for (uint32_t r = 0; r < index->n_runs; r++)
         *next[index->runs[r].series]++ = r;
+    fg_arena_release(arena, mark); /* an index is kept for long */
     return FG_OK;
 }
 

@@ -392,6 +392,7 @@ struct parts {
     struct select *select;
     struct part_task *tasks;
     uint32_t n_taken;
+    bool failed; /* there is no room for what is taken: no more is */
 };
 
 static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
@@ -435,9 +436,12 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
     struct select *select = parts->select;
 
     part->is_ready = ran;
-    while (parts->n_taken < select->reader.n_batch && parts->tasks[parts->n_taken].is_ready)
-        if (take_part(select->taker, &parts->tasks[parts->n_taken++], err) != FG_OK)
+    while (!parts->failed && parts->n_taken < select->reader.n_batch &&
+           parts->tasks[parts->n_taken].is_ready)
+        if (take_part(select->taker, &parts->tasks[parts->n_taken++], err) != FG_OK) {
+            parts->failed = true; /* the crew knows; what others end after it is dropped */
             return err->code;
+        }
     return FG_OK;
 }
 
