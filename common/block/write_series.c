@@ -34,6 +34,18 @@ static struct fg_block_schema_out schema_of(const struct fg_block_series *series
     return (struct fg_block_schema_out){series->types, series->n_types, series->period_type};
 }
 
+struct fg_profile_type fg_block_series_type(const struct fg_block_series *series, uint32_t type)
+{
+    fg_assert(type < series->n_types);
+    return (struct fg_profile_type){
+        .name = fg_labels_get(&series->labels, FG_LABEL_NAME),
+        .type = series->types[type].type,
+        .unit = series->types[type].unit,
+        .period_type = series->period_type.type,
+        .period_unit = series->period_type.unit,
+    };
+}
+
 int fg_block_series_cmp(const struct fg_block_series *a, const struct fg_block_series *b)
 {
     struct fg_block_schema_out left = schema_of(a), right = schema_of(b);

@@ -61,6 +61,9 @@ struct fg_block_series {
     struct fg_value_type period_type; /* empty: none */
 };
 
+/* The profile type of one of its types; borrowed from it. */
+struct fg_profile_type fg_block_series_type(const struct fg_block_series *series, uint32_t type);
+
 /* The order of series in a part: labels, then period type, then types. 0: they are one series. */
 int fg_block_series_cmp(const struct fg_block_series *a, const struct fg_block_series *b);
 

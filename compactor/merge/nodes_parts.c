@@ -68,17 +68,6 @@ int64_t nodes_bucket_start_ns(const struct making *making, uint32_t bucket)
 
 /* ---- types and series ---- */
 
-static struct fg_profile_type type_of(const struct fg_block_series *series, uint32_t type)
-{
-    return (struct fg_profile_type){
-        .name = fg_labels_get(&series->labels, FG_LABEL_NAME),
-        .type = series->types[type].type,
-        .unit = series->types[type].unit,
-        .period_type = series->period_type.type,
-        .period_unit = series->period_type.unit,
-    };
-}
-
 /* Its number, also of one that was not known; FG_MAP_NONE: they are too many. */
 static uint32_t find_type(struct making *making, const struct fg_profile_type *type)
 {
@@ -100,7 +89,7 @@ static bool set_types(struct making *making, uint32_t number, uint64_t seen)
     if (series->types == NULL)
         return false;
     for (uint32_t t = 0; t < from->n_types; t++) {
-        struct fg_profile_type type = type_of(from, t);
+        struct fg_profile_type type = fg_block_series_type(from, t);
 
         series->types[t] = (seen >> t & 1) == 0 ? FG_MAP_NONE : find_type(making, &type);
         if ((seen >> t & 1) != 0 && series->types[t] == FG_MAP_NONE)

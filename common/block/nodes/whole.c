@@ -49,17 +49,6 @@ static bool is_worth_it(const struct fg_tree *tree, const uint32_t *uses)
 
 /* ---- types ---- */
 
-static struct fg_profile_type type_of(const struct fg_block_series *series, uint32_t type)
-{
-    return (struct fg_profile_type){
-        .name = fg_labels_get(&series->labels, FG_LABEL_NAME),
-        .type = series->types[type].type,
-        .unit = series->types[type].unit,
-        .period_type = series->period_type.type,
-        .period_unit = series->period_type.unit,
-    };
-}
-
 /* Its number; TYPES_MAX: they are too many. */
 static uint32_t find_type(struct fg_nodes_whole *whole, const struct fg_profile_type *type)
 {
@@ -79,7 +68,7 @@ static bool set_types(struct fg_nodes_whole *whole, uint32_t number)
     struct series *series = &whole->of[number];
 
     for (uint32_t t = 0; t < from->n_types; t++) {
-        struct fg_profile_type type = type_of(from, t);
+        struct fg_profile_type type = fg_block_series_type(from, t);
 
         series->columns[t] = find_type(whole, &type);
         if (series->columns[t] == TYPES_MAX)
