@@ -45,31 +45,57 @@ uint64_t fg_cur_varint_slow(struct fg_cur *cur)
     return 0;
 }
 
-/* How many of the next eight numbers have one byte, up to the first that has more. */
-static unsigned single_bytes(const uint8_t *ptr)
+/* A number of four bytes at most takes no more than it did to find its end. */
+static uint64_t join(uint64_t word)
 {
-    uint64_t word;
+    if (word > UINT32_MAX)
+        return join_sevens(word);
+    return (word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000) | (word >> 3 & 0xfe00000);
+}
 
-    memcpy(&word, ptr, sizeof word);
-    word = le64toh(word) & UINT64_C(0x8080808080808080);
-    return word == 0 ? 8 : (unsigned)__builtin_ctzll(word) / 8;
+/*
+ * All numbers that end within eight bytes, out of a register: which lengths follow each other
+ * cannot be guessed, so there is no branch for each. ends: the upper bits of their last bytes, not
+ * zero. Returns behind the last one; *bytes is what they take.
+ */
+static uint64_t *take_word(uint64_t word, uint64_t ends, uint64_t *out, unsigned *bytes)
+{
+    unsigned bits, all = 0;
+
+    do {
+        bits = (unsigned)__builtin_ctzll(ends) + 1;
+        *out++ = join(word & (UINT64_MAX >> (64 - bits)));
+        word = word >> 1 >> (bits - 1); /* they may be all 64 */
+        ends = ends >> 1 >> (bits - 1);
+        all += bits;
+    } while (ends != 0);
+    *bytes = all / 8;
+    return out;
 }
 
 void fg_cur_varints(struct fg_cur *cur, uint64_t *out, size_t count)
 {
-    const uint64_t *end = out + count;
+    const uint64_t high = UINT64_C(0x8080808080808080), *end = out + count;
 
     while ((size_t)(end - out) >= 8 && cur->left >= 8) {
-        unsigned n = single_bytes(cur->ptr);
+        uint64_t word, ends;
+        unsigned bytes = 8;
 
-        /* All eight, though only n are good: the others are written again. */
-        for (unsigned i = 0; i < 8; i++)
-            out[i] = cur->ptr[i];
-        out += n;
-        cur->ptr += n;
-        cur->left -= n;
-        if (n < 8)
-            *out++ = fg_cur_varint(cur);
+        memcpy(&word, cur->ptr, sizeof word);
+        word = le64toh(word);
+        ends = ~word & high;
+        if (ends == 0) { /* longer than that */
+            *out++ = fg_cur_varint_slow(cur);
+            continue;
+        }
+        if (ends == high) {
+            for (unsigned i = 0; i < 8; i++)
+                *out++ = cur->ptr[i];
+        } else {
+            out = take_word(word, ends, out, &bytes);
+        }
+        cur->ptr += bytes;
+        cur->left -= bytes;
     }
     while (out < end)
         *out++ = fg_cur_varint(cur);

@@ -77,6 +77,23 @@ static void varints_of_nine_bytes(void **state)
     }
 }
 
+/* From all short numbers to nearly all of nine bytes. */
+static void draw_bytes(uint64_t *random, unsigned share, uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        *random = *random * UINT64_C(6364136223846793005) + 1;
+        bytes[i] = (uint8_t)((*random >> 33 & 0x7f) | ((*random >> 50) % 16 < share ? 0x80u : 0));
+    }
+}
+
+static void assert_same(const struct fg_cur *a, const struct fg_cur *b)
+{
+    assert_int_equal(a->bad, b->bad);
+    assert_int_equal(a->left, b->left);
+    if (!a->bad)
+        assert_ptr_equal(a->ptr, b->ptr);
+}
+
 /* Skipping many is as reading them one by one, whatever the bytes. */
 static void skipping_is_as_reading(void **state)
 {
@@ -90,20 +107,33 @@ static void skipping_is_as_reading(void **state)
         struct fg_cur slow = fg_cur(fg_bytes(bytes, len)), fast = slow;
         uint64_t count;
 
-        for (size_t i = 0; i < len; i++) {
-            random = random * UINT64_C(6364136223846793005) + 1;
-            /* From all short numbers to nearly all of nine bytes. */
-            bytes[i] =
-                (uint8_t)((random >> 33 & 0x7f) | ((random >> 50) % 16 < round / 2500 ? 0x80u : 0));
-        }
+        draw_bytes(&random, round / 2500, bytes, len);
         count = (random >> 40) % 40;
         for (uint64_t i = 0; i < count; i++)
             (void)(nine ? fg_cur_varint9(&slow) : fg_cur_varint(&slow));
         (nine ? fg_cur_skip_varint9 : fg_cur_skip_varints)(&fast, count);
-        assert_int_equal(fast.bad, slow.bad);
-        assert_int_equal(fast.left, slow.left);
-        if (!fast.bad)
-            assert_ptr_equal(fast.ptr, slow.ptr);
+        assert_same(&fast, &slow);
+    }
+}
+
+/* And so is reading many at once. */
+static void many_are_as_one_by_one(void **state)
+{
+    uint64_t random = 2, numbers[40];
+    uint8_t bytes[100];
+
+    (void)state;
+    for (unsigned round = 0; round < 40000; round++) {
+        size_t len = round % (sizeof bytes + 1);
+        struct fg_cur slow = fg_cur(fg_bytes(bytes, len)), fast = slow;
+        uint64_t count;
+
+        draw_bytes(&random, round / 2500, bytes, len);
+        count = (random >> 40) % FG_COUNT(numbers);
+        fg_cur_varints(&fast, numbers, count);
+        for (uint64_t i = 0; i < count; i++)
+            assert_true(numbers[i] == fg_cur_varint(&slow));
+        assert_same(&fast, &slow);
     }
 }
 
@@ -261,6 +291,7 @@ int main(void)
         cmocka_unit_test(varints),
         cmocka_unit_test(varints_of_nine_bytes),
         cmocka_unit_test(skipping_is_as_reading),
+        cmocka_unit_test(many_are_as_one_by_one),
         cmocka_unit_test(an_error_sticks),
         cmocka_unit_test(takes),
         cmocka_unit_test(an_empty_input_may_be_null),
