@@ -481,3 +481,17 @@ void jfr_make_usual_chunk(struct jfr_make *make)
     jfr_make_metadata(make);
     jfr_make_usual_constants(make);
 }
+
+void jfr_make_init_usual(struct jfr_make *make)
+{
+    jfr_make_init(make);
+    jfr_make_usual_chunk(make);
+}
+
+void jfr_make_init_of(struct jfr_make *make, const struct jfr_make_class *classes)
+{
+    jfr_make_init(make);
+    make->classes = classes;
+    jfr_make_chunk(make);
+    jfr_make_metadata(make);
+}

@@ -90,6 +90,10 @@ void jfr_make_usual_constants(struct jfr_make *make);
 /* A chunk with metadata and these constants, before any event. */
 void jfr_make_usual_chunk(struct jfr_make *make);
 
+/* Init and such a chunk; init and a chunk with the metadata of other classes, without constants. */
+void jfr_make_init_usual(struct jfr_make *make);
+void jfr_make_init_of(struct jfr_make *make, const struct jfr_make_class *classes);
+
 struct fg_slice jfr_make_slice(const struct jfr_make *make);
 
 #endif
