@@ -171,6 +171,12 @@ void make_sample(struct make *make, const struct make_sample *sample)
     embed(make, SAMPLE, &message);
 }
 
+void make_sample_of(struct make *make, const uint64_t *locations, size_t n, int64_t value,
+                    const struct make_label *labels, size_t n_labels)
+{
+    make_sample(make, &(struct make_sample){locations, n, &value, 1, labels, n_labels});
+}
+
 void make_frame(struct make *make, uint64_t id, const char *name)
 {
     make_function(make, id, name, "", "", 0);

@@ -60,6 +60,10 @@ void make_location(struct make *make, uint64_t id, uint64_t mapping, uint64_t ad
                    const struct make_line *lines, size_t n_lines);
 void make_sample(struct make *make, const struct make_sample *sample);
 
+/* A sample of these locations and one value. */
+void make_sample_of(struct make *make, const uint64_t *locations, size_t n, int64_t value,
+                    const struct make_label *labels, size_t n_labels);
+
 /* A function and a location of that name, both with this id. */
 void make_frame(struct make *make, uint64_t id, const char *name);
 
