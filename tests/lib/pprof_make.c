@@ -29,6 +29,12 @@ void make_bytes(struct fg_buf *out, unsigned field, struct fg_slice bytes)
     fg_buf_lenbytes(out, bytes);
 }
 
+void make_message(struct fg_buf *out, unsigned field, struct fg_buf *message)
+{
+    make_bytes(out, field, fg_buf_slice(message));
+    fg_buf_clear(message);
+}
+
 /* The message becomes a field, and its buffer is let go. */
 static void embed(struct make *make, unsigned field, struct fg_buf *message)
 {

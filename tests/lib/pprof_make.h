@@ -43,6 +43,8 @@ void make_done(struct make *make);
 /* Fields of any message. */
 void make_int(struct fg_buf *out, unsigned field, uint64_t value);
 void make_bytes(struct fg_buf *out, unsigned field, struct fg_slice bytes);
+/* A message into a field of another, and its buffer is empty again. */
+void make_message(struct fg_buf *out, unsigned field, struct fg_buf *message);
 
 /* Find or add; the number of the string. */
 uint64_t make_string(struct make *make, const char *text);
