@@ -72,6 +72,8 @@ static void other_chunk(struct jfr_make *make, const char *method)
     jfr_make_end(make);
 }
 
+#define ALLOC JFR("alloc")
+
 static void chunks_stand_for_themselves(void **state)
 {
     struct jfr_make make;
@@ -95,10 +97,9 @@ static void chunks_stand_for_themselves(void **state)
     jfr_make_usual_chunk(&make);
     jfr_make_event(&make, JFR_MAKE_LIVE, "stackTrace=1");
     jfr_make_chunk_end(&make);
-    run_check(&make, "# " CPU " " JFR("alloc") "A.main;A.work 10000000\n"
-                                               "# memory:live:count:objects:count " JFR(
-                                                   "alloc") " 1\n"
-                                                            "A.main;A.work 2\nZ.one 1\nZ.two 1\n");
+    run_check(&make,
+              "# " CPU " " ALLOC "A.main;A.work 10000000\n"
+              "# memory:live:count:objects:count " ALLOC " 1\nA.main;A.work 2\nZ.one 1\nZ.two 1\n");
 }
 
 /* The wall rule of one chunk holds for the next until that has a setting, which is looked for. */

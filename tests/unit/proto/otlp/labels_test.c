@@ -8,6 +8,14 @@
 
 #include <cmocka.h>
 
+/* Of samples in threads t1 and t2. */
+#define LABELS_T1                                                                                  \
+    LABELS("__name__=\"process_cpu\", __otel__=\"true\", list=\"one\", service.name=\"shop\", "    \
+           "service_name=\"shop\", thread.id=\"77\", thread.name=\"t1\"")
+#define LABELS_T2                                                                                  \
+    LABELS("__name__=\"process_cpu\", __otel__=\"true\", service.name=\"shop\", "                  \
+           "service_name=\"shop\", thread.name=\"t2\"")
+
 static void labels(void **state)
 {
     static const struct {
@@ -50,21 +58,7 @@ static void labels(void **state)
          ONE(SAMPLES("{'stackIndex':2,'attributeIndices':[1,3,5,6,0],'values':[1]},"
                      "{'stackIndex':2,'attributeIndices':[8],'values':[2]},"
                      "{'stackIndex':1,'attributeIndices':[6,3,1],'values':[4]}")),
-         LABELS(
-             "__name__=\"process_cpu\", __otel__=\"true\", list=\"one\", service.name=\"shop\", "
-             "service_name=\"shop\", thread.id=\"77\", thread.name=\"t1\"") "main 100\n"
-                                                                            "main;work "
-                                                                            "400\n" LABELS(
-                                                                                "__name__="
-                                                                                "\"process_cpu\", "
-                                                                                "__otel__=\"true\","
-                                                                                " service.name="
-                                                                                "\"shop\", "
-                                                                                "service_name="
-                                                                                "\"shop\", "
-                                                                                "thread.name="
-                                                                                "\"t2\"") "main "
-                                                                                          "200\n"},
+         LABELS_T1 "main 100\nmain;work 400\n" LABELS_T2 "main 200\n"},
     };
 
     (void)state;
@@ -81,6 +75,9 @@ static void labels(void **state)
 #define EXE_SERVICE(label, name)                                                                   \
     LABELS("__name__=\"process_cpu\", __otel__=\"true\", process.executable.name=\"exe\", " label  \
            "service_name=\"" name "\"")
+#define OTHER_T1                                                                                   \
+    LABELS("__name__=\"process_cpu\", __otel__=\"true\", service.name=\"shop\", "                  \
+           "service_name=\"other\", thread.name=\"t1\"")
 
 static void services(void **state)
 {
@@ -101,15 +98,7 @@ static void services(void **state)
                      "{'stackIndex':2,'values':[2]},"
                      "{'stackIndex':1,'attributeIndices':[2,1],'values':[4]},"
                      "{'stackIndex':2,'values':[8]}")),
-         SERVICE_OF("shop", "other") "main 100\n" LABELS(
-             "__name__=\"process_cpu\", __otel__=\"true\", service.name=\"shop\", "
-             "service_name=\"other\", thread.name=\"t1\"") "main;work 400\n" SERVICE_OF("shop",
-                                                                                        "shop") "ma"
-                                                                                                "in"
-                                                                                                " 1"
-                                                                                                "00"
-                                                                                                "0"
-                                                                                                "\n"},
+         SERVICE_OF("shop", "other") "main 100\n" OTHER_T1 "main;work 400\n" HEAD "main 1000\n"},
         {"of samples, and the resource's is the same",
          REQUEST(RESOURCE(
              "{'key':'service.name','value':{'stringValue':'other'}}",

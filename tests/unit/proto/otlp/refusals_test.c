@@ -8,10 +8,12 @@
 #include <cmocka.h>
 
 #define BAD(strings, tables)                                                                       \
-    "{'resourceProfiles':[" RESOURCE(                                                              \
-        SHOP, CPU_ONE_OF("1")) "],'dictionary':{'stringTable':"                                    \
-                               "['','samples','count','cpu','nanoseconds'" strings "]," tables     \
-                               "}}"
+    REQUEST_WITH("{'stringTable':['','samples','count','cpu','nanoseconds'" strings "]," tables    \
+                 "}",                                                                              \
+                 RESOURCE(SHOP, CPU_ONE_OF("1")))
+#define BAD_ATTRIBUTE(attribute)                                                                   \
+    REQUEST_WITH("{'stringTable':['','a','b'],'attributeTable':[{}," attribute "]}",               \
+                 RESOURCE(SHOP, "{" CPU SAMPLES("{'attributeIndices':[1],'values':[1]}") "}"))
 
 static void wrong_profiles(void **state)
 {
@@ -52,23 +54,9 @@ static void wrong_profiles(void **state)
         {BAD("", "'stackTable':[{},{'locationIndices':[1]}],'locationTable':[{},{'mappingIndex':1,"
                  "'address':1}],'mappingTable':[{},{'filenameStrindex':40}]"),
          "mapping 1: string index 40 out of bounds"},
-        {"{'resourceProfiles':[" RESOURCE(
-             SHOP,
-             "{" CPU SAMPLES(
-                 "{'attributeIndices':[1],'values':[1]}") "}") "],'dictionary':{"
-                                                               "'stringTable':['','a','b'],'"
-                                                               "attributeTable':[{},{'keyStrindex':"
-                                                               "9,'value':{'intValue':1}}"
-                                                               "]}}",
+        {BAD_ATTRIBUTE("{'keyStrindex':9,'value':{'intValue':1}}"),
          "attribute 1 of the dictionary: its key is out of bounds"},
-        {"{'resourceProfiles':[" RESOURCE(
-             SHOP,
-             "{" CPU SAMPLES(
-                 "{'attributeIndices':[1],'values':[1]}") "}") "],'dictionary':{"
-                                                               "'stringTable':['','a','b'],'"
-                                                               "attributeTable':[{},{'keyStrindex':"
-                                                               "1,'value':"
-                                                               "{'stringValueStrindex':7}}]}}",
+        {BAD_ATTRIBUTE("{'keyStrindex':1,'value':{'stringValueStrindex':7}}"),
          "attribute 1 of the dictionary: the string of its value is out of bounds"},
         {REQUEST(RESOURCE("{'key':'a','value':{'stringValueStrindex':70}}", CPU_ONE)),
          "profile 0: an attribute: the string of its value is out of bounds"},
@@ -106,15 +94,12 @@ static void what_is_not_used_is_not_looked_at(void **state)
 {
     (void)state;
     decode_expect_text(
-        "{'resourceProfiles':[" RESOURCE(
-            SHOP,
-            CPU_ONE_OF(
-                "1")) "],'dictionary':{"
-                      "'stringTable':['','samples','count','cpu','nanoseconds'],"
-                      "'functionTable':[{},{'nameStrindex':3},{'nameStrindex':500}],"
-                      "'locationTable':[{},{'lines':[{'functionIndex':1}]},{'mappingIndex':9}],"
-                      "'attributeTable':[{},{'keyStrindex':77}],"
-                      "'stackTable':[{},{'locationIndices':[1]},{'locationIndices':[2]}]}}",
+        REQUEST_WITH("{'stringTable':['','samples','count','cpu','nanoseconds'],"
+                     "'functionTable':[{},{'nameStrindex':3},{'nameStrindex':500}],"
+                     "'locationTable':[{},{'lines':[{'functionIndex':1}]},{'mappingIndex':9}],"
+                     "'attributeTable':[{},{'keyStrindex':77}],"
+                     "'stackTable':[{},{'locationIndices':[1]},{'locationIndices':[2]}]}",
+                     RESOURCE(SHOP, CPU_ONE_OF("1"))),
         HEAD "cpu 100\n");
 }
 

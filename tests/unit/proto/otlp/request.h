@@ -43,8 +43,10 @@
 #define PERIOD "'periodType':{'typeStrindex':3,'unitStrindex':4},'period':'100',"
 #define TIMES  "'timeUnixNano':'5000','durationNano':'50',"
 
-/* A request of these resources and that dictionary. */
-#define REQUEST(resources) "{'resourceProfiles':[" resources "],'dictionary':" DICTIONARY "}"
+/* A request of these resources and that dictionary, or another. */
+#define REQUEST_WITH(dictionary, resources)                                                        \
+    "{'resourceProfiles':[" resources "],'dictionary':" dictionary "}"
+#define REQUEST(resources) REQUEST_WITH(DICTIONARY, resources)
 #define RESOURCE(attributes, profiles)                                                             \
     "{'resource':{'attributes':[" attributes "]},'scopeProfiles':[{'profiles':[" profiles "]}]}"
 #define SHOP       "{'key':'service.name','value':{'stringValue':'shop'}}"

@@ -148,18 +148,18 @@ static enum fg_code on_mappings(struct fg_batch *batch, void *arg, struct fg_err
     return FG_OK;
 }
 
+#define FOUR_STACKS                                                                                \
+    "{" CPU SAMPLES("{'stackIndex':3,'values':[1]},"                                               \
+                    "{'stackIndex':1,'values':[1]},"                                               \
+                    "{'stackIndex':4,'values':[1]},"                                               \
+                    "{'stackIndex':6,'values':[1]}") "}"
+#define ONE_STACK "{" CPU SAMPLES("{'stackIndex':2,'values':[1]}") "}"
+
 static void addresses_stay_where_there_are_no_names(void **state)
 {
     struct fg_otlp_request request = decode_plain_request(FG_OTLP_JSON);
     struct fg_arena *arena = fg_arena_create(DECODE_ARENA_MAX_BYTES);
-    char *json = decode_json_of(REQUEST(RESOURCE(
-        SHOP, "{" CPU SAMPLES(
-                  "{'stackIndex':3,'values':[1]},"
-                  "{'stackIndex':1,'values':[1]},"
-                  "{'stackIndex':4,'values':[1]},"
-                  "{'stackIndex':6,'values':[1]}") "},"
-                                                   "{" CPU SAMPLES(
-                                                       "{'stackIndex':2,'values':[1]}") "}")));
+    char *json = decode_json_of(REQUEST(RESOURCE(SHOP, FOUR_STACKS "," ONE_STACK)));
     struct fg_decode_counts counts = {0};
     struct fg_otlp_result result;
     struct fg_buf text;
