@@ -148,6 +148,17 @@ static unsigned send_round(struct fixture *f, struct delivery *delivery)
     return n;
 }
 
+/* The same, and ann and bob answer this. */
+static unsigned send_answered(struct fixture *f, struct delivery *delivery, struct push_answer ann,
+                              struct push_answer bob)
+{
+    unsigned defined = send_round(f, delivery);
+
+    push_ring_say(&f->ring, ANN, ann);
+    push_ring_say(&f->ring, BOB, bob);
+    return defined;
+}
+
 /* The round is over by now, or when the transport has brought the answers. */
 static struct delivery_result wait_round(struct fixture *f, struct delivery *delivery)
 {
@@ -165,6 +176,17 @@ static struct delivery_result wait_round(struct fixture *f, struct delivery *del
 static void expect_round(struct fixture *f, struct delivery *delivery, enum delivery_state state)
 {
     assert_int_equal(wait_round(f, delivery).state, state);
+}
+
+/* A delivery for which ann and bob are enough; returns how many stacks it defines. */
+static unsigned deliver(struct fixture *f)
+{
+    struct delivery *delivery = create(f, 9);
+    unsigned defined = send_answered(f, delivery, well, well);
+
+    expect_round(f, delivery, DELIVERY_STORED);
+    delivery_leave(delivery);
+    return defined;
 }
 
 /* Until the answers of stragglers were taken over. */
@@ -216,9 +238,7 @@ static void two_of_three_are_enough(void **state)
 
     /* What cat has not said it knows is defined for all; then nothing is. */
     delivery = create(f, 9);
-    assert_int_equal(send_round(f, delivery), STACKS);
-    push_ring_say(&f->ring, ANN, well);
-    push_ring_say(&f->ring, BOB, well);
+    assert_int_equal(send_answered(f, delivery, well, well), STACKS);
     push_ring_say(&f->ring, CAT, well);
     push_ring_answer(late, &well);
     expect_round(f, delivery, DELIVERY_STORED);
@@ -238,13 +258,7 @@ static void what_a_straggler_lacks_is_defined_next_time(void **state)
     struct fixture *f = *state;
 
     for (unsigned i = 0; i < 3; i++) {
-        struct delivery *delivery = create(f, 9);
-
-        assert_int_equal(send_round(f, delivery), i == 1 ? 0 : STACKS);
-        push_ring_say(&f->ring, ANN, well);
-        push_ring_say(&f->ring, BOB, well);
-        expect_round(f, delivery, DELIVERY_STORED);
-        delivery_leave(delivery);
+        assert_int_equal(deliver(f), i == 1 ? 0 : STACKS);
         push_ring_say(&f->ring, CAT, i == 1 ? lacks : well);
         wait_idle(f, 9);
     }
@@ -255,24 +269,13 @@ static void what_a_straggler_lacks_is_defined_next_time(void **state)
 static void a_dead_owner_is_not_needed(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery;
 
     for (unsigned i = 0; i < 4; i++) {
-        delivery = create(f, 9);
-        (void)send_round(f, delivery);
-        push_ring_say(&f->ring, ANN, well);
-        push_ring_say(&f->ring, BOB, well);
-        expect_round(f, delivery, DELIVERY_STORED);
-        delivery_leave(delivery);
+        (void)deliver(f);
         wait_idle(f, 9);
     }
     /* That cat knows nothing is no reason to define it all for the others for ever. */
-    delivery = create(f, 9);
-    assert_int_equal(send_round(f, delivery), 0);
-    push_ring_say(&f->ring, ANN, well);
-    push_ring_say(&f->ring, BOB, well);
-    expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    assert_int_equal(deliver(f), 0);
 }
 
 static void two_dead_owners_are_too_many(void **state)
@@ -394,9 +397,7 @@ static void those_that_do_not_know_it_yet_are_asked_again(void **state)
     struct fixture *f = *state;
     struct delivery *delivery = create(f, 9);
 
-    (void)send_round(f, delivery);
-    push_ring_say(&f->ring, ANN, well);
-    push_ring_say(&f->ring, BOB, early);
+    (void)send_answered(f, delivery, well, early);
     push_ring_say(&f->ring, CAT, early);
     expect_round(f, delivery, DELIVERY_EARLY);
     (void)send_round(f, delivery);
@@ -420,9 +421,7 @@ static void one_that_lacks_definitions_gets_them(void **state)
     for (unsigned i = 0; i < set.n_there; i++) /* as if from earlier pushes */
         known_add(f->known, 77 ^ set.there[i]->key, 1, ids, STACKS);
     owner_set_done(&set);
-    assert_int_equal(send_round(f, delivery), 0);
-    push_ring_say(&f->ring, ANN, well);
-    push_ring_say(&f->ring, BOB, lacks);
+    assert_int_equal(send_answered(f, delivery, well, lacks), 0);
     expect_round(f, delivery, DELIVERY_LACKS);
     assert_int_equal(send_round(f, delivery), STACKS);
     push_ring_say(&f->ring, BOB, well);
@@ -437,9 +436,7 @@ static void a_full_quorum_is_a_refusal(void **state)
     struct delivery *delivery = create(f, 9);
     struct delivery_result result;
 
-    (void)send_round(f, delivery);
-    push_ring_say(&f->ring, ANN, full);
-    push_ring_say(&f->ring, BOB, well);
+    (void)send_answered(f, delivery, full, well);
     push_ring_say(&f->ring, CAT, full);
     result = wait_round(f, delivery);
     assert_int_equal(result.state, DELIVERY_REFUSED);
@@ -453,9 +450,7 @@ static void one_full_and_one_dead_are_not(void **state)
     struct fixture *f = *state;
     struct delivery *delivery = create(f, 9);
 
-    (void)send_round(f, delivery);
-    push_ring_say(&f->ring, ANN, full);
-    push_ring_say(&f->ring, BOB, well);
+    (void)send_answered(f, delivery, full, well);
     expect_round(f, delivery, DELIVERY_SILENT);
     delivery_leave(delivery);
 }
@@ -468,13 +463,7 @@ static void stragglers_have_an_end(void **state)
 
     f->deliveries.stragglers_max_bytes = 2500; /* two, or three */
     for (unsigned i = 0; i < 6; i++) {
-        struct delivery *delivery = create(f, 9);
-
-        (void)send_round(f, delivery);
-        push_ring_say(&f->ring, ANN, well);
-        push_ring_say(&f->ring, BOB, well);
-        expect_round(f, delivery, DELIVERY_STORED);
-        delivery_leave(delivery);
+        (void)deliver(f);
         assert_true(atomic_load(&f->deliveries.straggler_bytes) <=
                     f->deliveries.stragglers_max_bytes);
     }
@@ -501,15 +490,8 @@ static void stopping_waits_for_stragglers(void **state)
     struct push_asked *slow = NULL;
     pthread_t thread;
 
-    for (unsigned i = 0; i < 2; i++) {
-        struct delivery *delivery = create(f, 9);
-
-        (void)send_round(f, delivery);
-        push_ring_say(&f->ring, ANN, well);
-        push_ring_say(&f->ring, BOB, well);
-        expect_round(f, delivery, DELIVERY_STORED);
-        delivery_leave(delivery);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        (void)deliver(f);
     slow = push_ring_take(&f->ring, CAT);
     assert_int_equal(pthread_create(&thread, NULL, stop, f->owners), 0);
     push_ring_script(&f->ring, CAT, &well, 1); /* the second may be quicker than the stop */
@@ -524,9 +506,7 @@ static void an_owner_is_found_at_its_new_address(void **state)
     struct fixture *f = *state;
     struct delivery *delivery = create(f, 9);
 
-    (void)send_round(f, delivery);
-    push_ring_say(&f->ring, ANN, well);
-    push_ring_say(&f->ring, BOB, full);
+    (void)send_answered(f, delivery, well, full);
     expect_round(f, delivery, DELIVERY_SILENT);
     push_ring_move(&f->ring, CAT, DAN);
     (void)send_round(f, delivery);
