@@ -31,7 +31,8 @@
 
 enum {
     MATES_MAX = 256,
-    MATES_MAX_BYTES = 128 * 1024, /* of the object: names have 128 at most */
+    MATES_MAX_BYTES = 256 * 1024, /* of the object: all of them, with the longest names, asking all
+                                     they may, are 184,000 */
     MATES_ARENA_BYTES = 4 * MATES_MAX_BYTES,
     MATES_NAME_MAX_BYTES = 128,
     MATES_ASKED_MAX = 32,  /* of one; what is more is found out by the looks of every ten minutes */

@@ -411,6 +411,36 @@ static void shorter_records_are_read(void **state)
     fg_buf_done(&bytes);
 }
 
+/* Else the object could become one that nobody can write any more. */
+static void as_many_as_there_may_be_fit(void **state)
+{
+    static char names[MATES_MAX][MATES_NAME_MAX_BYTES + 1];
+    static struct mate mates[MATES_MAX];
+    struct fg_arena *arena = fg_arena_create(MATES_ARENA_BYTES);
+    struct mates_asked asked[MATES_ASKED_MAX];
+    struct mates_list list = {mates, MATES_MAX, {NULL, 0}}, read;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    memset(asked, 0xff, sizeof asked); /* as long as numbers become */
+    for (unsigned i = 0; i < MATES_MAX; i++) {
+        (void)snprintf(names[i], sizeof names[i], "m%03u%0*u", i, MATES_NAME_MAX_BYTES - 4, 0);
+        mates[i] = (struct mate){.name = fg_cstr(names[i]),
+                                 .beat = UINT64_MAX,
+                                 .asked = asked,
+                                 .n_asked = MATES_ASKED_MAX};
+    }
+    fg_buf_init(&bytes, MATES_MAX_BYTES);
+    must(mates_encode(&list, &bytes, &err), &err);
+    must(mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    assert_int_equal(read.n, MATES_MAX);
+    assert_int_equal(read.mates[MATES_MAX - 1].n_asked, MATES_ASKED_MAX);
+    assert_true(read.mates[MATES_MAX - 1].asked[MATES_ASKED_MAX - 1].beat == UINT64_MAX);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
 static void names_are_checked(void **state)
 {
     struct presence *presence;
@@ -439,6 +469,7 @@ int main(void)
         cmocka_unit_test(who_owns_it_hears_what_others_are_asked),
         cmocka_unit_test(what_is_asked_is_bounded),
         cmocka_unit_test(shorter_records_are_read),
+        cmocka_unit_test(as_many_as_there_may_be_fit),
         cmocka_unit_test(names_are_checked),
     };
 
