@@ -5,34 +5,35 @@
 
 /* ---- effects that are done at once ---- */
 
-static void write_marks(struct head *head, const struct todo *todo, enum round_state state)
+static void write_marks(struct head *head, const struct pending *pending, enum round_state state)
 {
-    for (uint32_t i = 0; i < todo->effect.n_rounds; i++) {
-        struct mark mark = todo->rounds[i];
+    for (uint32_t i = 0; i < pending->effect.n_rounds; i++) {
+        struct mark mark = pending->rounds[i];
 
         mark.state = state;
-        mark.cut = state == ROUND_SEALED ? todo->effect.cut : mark.cut;
+        mark.cut = state == ROUND_SEALED ? pending->effect.cut : mark.cut;
         head_set_mark(head, &mark);
     }
 }
 
 /* Some writes fail and are there all the same: that is what fsync may do. */
-static void do_write(struct head *head, const struct todo *todo, enum segments_event_kind done)
+static void do_write(struct head *head, const struct pending *pending,
+                     enum segments_event_kind done)
 {
     bool fails = head_write_fails(head), there = !fails || chance(head->world, 300);
 
-    if (there && todo->effect.kind == SEGMENTS_SEAL) {
-        write_marks(head, todo, ROUND_SEALED);
-        head->last_cut = todo->effect.cut;
+    if (there && pending->effect.kind == SEGMENTS_SEAL) {
+        write_marks(head, pending, ROUND_SEALED);
+        head->last_cut = pending->effect.cut;
     }
-    if (there && todo->effect.kind == SEGMENTS_MARK)
-        write_marks(head, todo, ROUND_COMMITTED);
-    for (uint32_t i = 0; there && todo->effect.kind == SEGMENTS_FORGET && i < todo->effect.n_rounds;
-         i++)
-        head_forget_round(head, &todo->rounds[i]);
+    if (there && pending->effect.kind == SEGMENTS_MARK)
+        write_marks(head, pending, ROUND_COMMITTED);
+    for (uint32_t i = 0;
+         there && pending->effect.kind == SEGMENTS_FORGET && i < pending->effect.n_rounds; i++)
+        head_forget_round(head, &pending->rounds[i]);
     if (fails)
         head_step(head,
-                  (struct segments_event){.kind = SEGMENTS_FAILED, .failed = todo->effect.kind});
+                  (struct segments_event){.kind = SEGMENTS_FAILED, .failed = pending->effect.kind});
     else
         head_step(head, (struct segments_event){.kind = done});
 }
@@ -41,7 +42,7 @@ static void do_write(struct head *head, const struct todo *todo, enum segments_e
 
 struct job {
     struct owner owner;
-    struct todo todo;
+    struct pending pending;
 };
 
 static void report(struct job *job, struct segments_event event)
@@ -54,7 +55,8 @@ static void report(struct job *job, struct segments_event event)
 
 static void report_failed(struct job *job)
 {
-    report(job, (struct segments_event){.kind = SEGMENTS_FAILED, .failed = job->todo.effect.kind});
+    report(job,
+           (struct segments_event){.kind = SEGMENTS_FAILED, .failed = job->pending.effect.kind});
 }
 
 static void job_read(struct job *job)
@@ -192,7 +194,7 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
 static void job_compare(struct job *job)
 {
     struct head *head = job->owner.head;
-    const struct segments_effect *effect = &job->todo.effect;
+    const struct segments_effect *effect = &job->pending.effect;
     uint64_t generation = effect->generation;
     struct items held = {0};
     enum io io = effect->all
@@ -207,7 +209,7 @@ static void job_compare(struct job *job)
 }
 
 /* Contents of the rounds, and their manifest's entry. */
-static void build(struct head *head, const struct todo *todo, struct fg_buf *bytes)
+static void build(struct head *head, const struct pending *pending, struct fg_buf *bytes)
 {
     struct fg_l0_new *new = &head->upload;
     struct fg_l0_new_part *parts;
@@ -217,8 +219,8 @@ static void build(struct head *head, const struct todo *todo, struct fg_buf *byt
     fg_arena_destroy(head->upload_arena);
     head->upload_arena = fg_arena_create(SIZE_MAX);
     parts = fg_arena_new(head->upload_arena, struct fg_l0_new_part, TENANTS);
-    runs = fg_arena_new(head->upload_arena, struct fg_ever_run, todo->effect.n_rounds);
-    *new = (struct fg_l0_new){.id = todo->effect.id, .parts = parts, .t_max_ns = 1};
+    runs = fg_arena_new(head->upload_arena, struct fg_ever_run, pending->effect.n_rounds);
+    *new = (struct fg_l0_new){.id = pending->effect.id, .parts = parts, .t_max_ns = 1};
     for (uint32_t t = 0; t < TENANTS; t++) {
         struct fg_l0_new_part part = {.tenant = tenant_names[t], .t_max_ns = 1};
 
@@ -226,14 +228,14 @@ static void build(struct head *head, const struct todo *todo, struct fg_buf *byt
             const struct item *item = &head->stored[i].item;
             bool mine = false;
 
-            for (uint32_t k = 0; k < todo->effect.n_rounds; k++)
-                mine |= todo->rounds[k].number == head->stored[i].round &&
-                        head_same_group(&todo->rounds[k].group, &item->group);
+            for (uint32_t k = 0; k < pending->effect.n_rounds; k++)
+                mine |= pending->rounds[k].number == head->stored[i].round &&
+                        head_same_group(&pending->rounds[k].group, &item->group);
             if (!mine || item->group.tenant != t)
                 continue;
             trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->seat.name,
-                  item->profile, (unsigned long long)todo->effect.id.cut,
-                  (unsigned long long)todo->effect.id.nonce);
+                  item->profile, (unsigned long long)pending->effect.id.cut,
+                  (unsigned long long)pending->effect.id.nonce);
             fg_buf_append(bytes, item, sizeof *item);
             head->world->built++;
             new->digest = fg_id_add(new->digest, item_id(item));
@@ -243,9 +245,10 @@ static void build(struct head *head, const struct todo *todo, struct fg_buf *byt
         if (part.profiles > 0)
             parts[new->n_parts++] = part;
     }
-    for (uint32_t k = 0; k < todo->effect.n_rounds; k++)
-        runs[n_runs++] = (struct fg_ever_run){
-            todo->rounds[k].group.window, todo->rounds[k].group.shard, todo->rounds[k].group.shard};
+    for (uint32_t k = 0; k < pending->effect.n_rounds; k++)
+        runs[n_runs++] =
+            (struct fg_ever_run){pending->rounds[k].group.window, pending->rounds[k].group.shard,
+                                 pending->rounds[k].group.shard};
     new->bytes = bytes->len;
     fg_assert(fg_ever_make(runs, n_runs, head->upload_arena, &new->groups));
 }
@@ -258,8 +261,8 @@ static void job_upload(struct job *job)
     enum io io = IO_OK;
 
     fg_buf_init(&bytes, SIZE_MAX);
-    build(head, &job->todo, &bytes);
-    fg_name_segment(name, &job->todo.effect.id);
+    build(head, &job->pending, &bytes);
+    fg_name_segment(name, &job->pending.effect.id);
     if (bytes.len > 0) {
         fibers_sleep(head->world->fibers, (int64_t)draw(head->world, 20 * (uint64_t)FG_SECOND_NS));
         io = is_alive(head->world, &job->owner)
@@ -301,7 +304,7 @@ static void job_swap(struct job *job)
     struct fg_err err = {0};
     struct fg_l0 next;
 
-    head->upload.clean = job->todo.effect.clean;
+    head->upload.clean = job->pending.effect.clean;
     if (fg_l0_commit(&head->l0->l0, &head->upload, head_wall_ns(head),
                      head_window(head_wall_ns(head), 0), arena, &next, &err) == FG_OK) {
         put_l0(job, &next, SEGMENTS_SWAPPED);
@@ -320,7 +323,7 @@ static void job_report(struct job *job)
     struct fg_err err;
     bool changed;
 
-    fg_assert(fg_l0_clean(&head->l0->l0, head->seat.store, job->todo.effect.clean, arena, &next,
+    fg_assert(fg_l0_clean(&head->l0->l0, head->seat.store, job->pending.effect.clean, arena, &next,
                           &changed, &err) == FG_OK);
     if (changed)
         put_l0(job, &next, SEGMENTS_REPORTED);
@@ -335,7 +338,7 @@ static void run_job(void *arg)
     struct head *head = job->owner.head;
 
     if (is_alive(head->world, &job->owner)) {
-        switch (job->todo.effect.kind) {
+        switch (job->pending.effect.kind) {
         case SEGMENTS_READ:
             job_read(job);
             break;
@@ -355,49 +358,49 @@ static void run_job(void *arg)
             fg_assert(false);
         }
     }
-    free(job->todo.rounds);
+    free(job->pending.rounds);
     free(job);
 }
 
 /* ---- stepping ---- */
 
-static struct todo copy_effect(const struct segments_effect *effect)
+static struct pending copy_effect(const struct segments_effect *effect)
 {
-    struct todo todo = {.effect = *effect};
+    struct pending pending = {.effect = *effect};
 
-    todo.rounds = fg_calloc((size_t)effect->n_rounds + 1, sizeof *todo.rounds);
+    pending.rounds = fg_calloc((size_t)effect->n_rounds + 1, sizeof *pending.rounds);
     for (uint32_t i = 0; i < effect->n_rounds; i++)
-        todo.rounds[i] = (struct mark){.group = effect->rounds[i]->group,
-                                       .number = effect->rounds[i]->number,
-                                       .state = effect->rounds[i]->state,
-                                       .cut = effect->rounds[i]->cut,
-                                       .generation = effect->rounds[i]->generation};
-    todo.effect.rounds = NULL;
-    return todo;
+        pending.rounds[i] = (struct mark){.group = effect->rounds[i]->group,
+                                          .number = effect->rounds[i]->number,
+                                          .state = effect->rounds[i]->state,
+                                          .cut = effect->rounds[i]->cut,
+                                          .generation = effect->rounds[i]->generation};
+    pending.effect.rounds = NULL;
+    return pending;
 }
 
-/* Takes over todo's rounds. */
-static void perform(struct head *head, struct todo todo)
+/* Takes over pending's rounds. */
+static void perform(struct head *head, struct pending pending)
 {
     struct job *job;
 
-    switch (todo.effect.kind) {
+    switch (pending.effect.kind) {
     case SEGMENTS_SEAL:
-        do_write(head, &todo, SEGMENTS_SEALED);
+        do_write(head, &pending, SEGMENTS_SEALED);
         break;
     case SEGMENTS_MARK:
-        do_write(head, &todo, SEGMENTS_MARKED);
+        do_write(head, &pending, SEGMENTS_MARKED);
         break;
     case SEGMENTS_FORGET:
-        do_write(head, &todo, SEGMENTS_FORGOTTEN);
+        do_write(head, &pending, SEGMENTS_FORGOTTEN);
         break;
     default:
         job = fg_new(struct job);
-        *job = (struct job){.owner = head_self(head), .todo = todo};
+        *job = (struct job){.owner = head_self(head), .pending = pending};
         fibers_spawn(head->world->fibers, 0, run_job, job);
         return;
     }
-    free(todo.rounds);
+    free(pending.rounds);
 }
 
 void head_step(struct head *head, struct segments_event event)
@@ -421,15 +424,15 @@ void head_step(struct head *head, struct segments_event event)
         return;
     head->in_queue = true;
     while (head->n_queue > 0) {
-        struct todo todo = head->queue[0];
+        struct pending pending = head->queue[0];
 
-        memmove(&head->queue[0], &head->queue[1], --head->n_queue * sizeof todo);
+        memmove(&head->queue[0], &head->queue[1], --head->n_queue * sizeof pending);
         if (chance(head->world, head->world->crash_permille)) {
-            free(todo.rounds);
+            free(pending.rounds);
             head_crash(head);
             break;
         }
-        perform(head, todo);
+        perform(head, pending);
     }
     head->in_queue = false;
     fg_assert(head->life == life);

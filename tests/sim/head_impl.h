@@ -25,7 +25,7 @@ struct mark {
 };
 
 /* An effect with copies of the rounds it is about. */
-struct todo {
+struct pending {
     struct segments_effect effect;
     struct mark *rounds;
 };
@@ -51,7 +51,7 @@ struct head {
     struct fg_manifest *l0; /* handed in last */
     struct fg_arena *upload_arena;
     struct fg_l0_new upload;
-    struct todo queue[HEAD_QUEUE_MAX];
+    struct pending queue[HEAD_QUEUE_MAX];
     uint32_t n_queue;
     bool in_queue;
     uint64_t drains;
