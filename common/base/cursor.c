@@ -45,7 +45,7 @@ uint64_t fg_cur_varint_slow(struct fg_cur *cur)
     return 0;
 }
 
-/* A number of four bytes at most takes no more than it did to find its end. */
+/* Seven bits of each byte, for numbers of four bytes at most without waiting for a step before. */
 static uint64_t join(uint64_t word)
 {
     if (word > UINT32_MAX)
@@ -55,8 +55,8 @@ static uint64_t join(uint64_t word)
 
 /*
  * All numbers that end within eight bytes, out of a register: which lengths follow each other
- * cannot be guessed, so there is no branch for each. ends: the upper bits of their last bytes, not
- * zero. Returns behind the last one; *bytes is what they take.
+ * cannot be guessed, so none is branched on. ends: the upper bits of their last bytes, not zero.
+ * Returns behind the last one; *bytes is what they take.
  */
 static uint64_t *take_word(uint64_t word, uint64_t ends, uint64_t *out, unsigned *bytes)
 {
