@@ -14,18 +14,23 @@ static void respond_text(struct fg_http_request *req, unsigned status, const cha
 static void get_ready(struct fg_http_request *req, void *arg)
 {
     struct fg_program *program = arg;
-
     const char *fault = "starting or stopping";
-    char text[256];
+    struct fg_buf body, conditions;
 
     if (atomic_load(&program->ready))
         fault = program->def->unready == NULL ? NULL : program->def->unready(program);
-    if (fault == NULL) {
-        respond_text(req, 200, "ready");
-        return;
-    }
-    (void)snprintf(text, sizeof text, "not ready: %s\n", fault);
-    respond_text(req, 503, text);
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_buf_init(&conditions, ADMIN_ANSWER_MAX_BYTES);
+    fg_conditions_write(program->conditions, &conditions);
+    if (fault == NULL)
+        fg_buf_puts(&body, "ready");
+    else
+        fg_buf_printf(&body, "not ready: %s\n", fault);
+    if (conditions.len > 0 && fault == NULL)
+        fg_buf_putc(&body, '\n');
+    fg_buf_put(&body, fg_buf_slice(&conditions));
+    fg_buf_done(&conditions);
+    fg_http_respond(req, fault == NULL ? 200 : 503, "text/plain", &body);
 }
 
 static void get_healthz(struct fg_http_request *req, void *arg)

@@ -235,6 +235,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     http.streams_max = (unsigned)settings->http2_streams_max;
     program->clock = fg_clock_real();
     program->registry = fg_registry_create();
+    program->conditions = fg_conditions_create(program->registry);
     fg_budget_init(&program->budget, settings->body_memory_max_bytes > 0
                                          ? settings->body_memory_max_bytes
                                          : settings->memory_max_bytes / 16);
@@ -291,6 +292,7 @@ static void stop(struct fg_program *program)
     }
     free(program->loops);
     fg_tls_context_destroy(program->tls);
+    fg_conditions_destroy(program->conditions);
     fg_registry_destroy(program->registry);
 }
 

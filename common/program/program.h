@@ -4,7 +4,8 @@
  * what is its own in start() and takes it back in stop(), so that its main fits on a screen.
  *
  *   GET /ready      200 "ready", 503 until ready() is done, while unready() has something to say,
- *                   and again once the end has begun
+ *                   and again once the end has begun; then a line for each condition that holds
+ *                   (common/run/condition.h)
  *   GET /healthz    200 while the process answers
  *   GET /metrics    Prometheus text
  *   GET /config     the running settings as YAML, secrets masked
@@ -21,8 +22,8 @@
 #include "common/config/config.h"
 #include "common/net/http.h"
 #include "common/net/tls.h"
+#include "common/run/condition.h"
 #include "common/run/loop.h"
-#include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
 
@@ -71,6 +72,7 @@ struct fg_program {
     struct fg_conf conf;
     struct fg_clock *clock;
     struct fg_registry *registry;
+    struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;
     struct fg_budget budget; /* of request bodies */
     struct fg_work *work;    /* INGEST and QUERY lanes of what listens to HTTP */
