@@ -12,7 +12,7 @@
  * Generations: after a write that failed nobody knows how much of it a restart will find. So the
  * dictionary is left as it is on disk and a new generation begins: what the failed batch may have
  * numbered stays consistent with itself and nothing else uses these numbers. Cutting the head into
- * segments begins a new generation too, so that old ones can go (retire.h).
+ * segments begins a new generation too, so that old ones can go, and so does a start (retire.h).
  *
  * Thread: the newest generation of a service is changed by the worker the service is pinned to;
  * queries read any generation. dict_read_lock() makes that safe.

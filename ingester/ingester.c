@@ -51,6 +51,8 @@ const size_t ingester_n_fields = FG_COUNT(ingester_fields);
     M(GAUGE, INGESTER_DICT_BYTES, "flamegrid_ingester_dictionary_bytes", "Memory of the dictionaries")   \
     M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the store")      \
     M(GAUGE, INGESTER_STORE_DISK, "flamegrid_ingester_store_disk_bytes", "The head on disk")             \
+    M(GAUGE, INGESTER_RECORDS_REPAIRED, "flamegrid_ingester_head_records{state=\"repaired\"}", "Damaged records that the last start found in the head") \
+    M(GAUGE, INGESTER_RECORDS_ASIDE, "flamegrid_ingester_head_records{state=\"set_aside\"}", "Damaged records that the last start found in the head") \
     M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker") \
     M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker") \
     M(GAUGE, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the lane was full") \
@@ -61,6 +63,8 @@ static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_
 
 struct ingester {
     struct fg_store *store;
+    struct damage damage; /* found at the start */
+    struct fg_condition *damaged;
     struct member member;
     struct catalog *catalog;
     struct rounds *rounds;
@@ -174,12 +178,13 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
                 .settings = config->segments,
                 .bucket = config->bucket,
                 .scratch = config->scratch,
-                .head = {config->store, ingester->catalog, ingester->dicts},
+                .head = {config->store, ingester->catalog, ingester->dicts, ingester->rounds},
                 .rounds = ingester->rounds,
                 .retire = ingester->retire,
                 .member = &ingester->member,
                 .held = ingester->held,
                 .registry = config->registry,
+                .conditions = config->conditions,
                 .clock = config->clock,
             },
             &ingester->driver, err) != FG_OK ||
@@ -204,10 +209,10 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
 {
     const struct ingester_settings *settings = config->settings;
 
-    if (catalog_open(config->store, settings->catalog_max_bytes, &ingester->catalog, err) !=
-            FG_OK ||
-        rounds_open(config->store, catalog_count_tenants(ingester->catalog),
-                    settings->catalog_max_bytes / 2, &ingester->rounds, err) != FG_OK ||
+    if (catalog_open(config->store, settings->catalog_max_bytes, &ingester->damage,
+                     &ingester->catalog, err) != FG_OK ||
+        rounds_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
+                    &ingester->damage, &ingester->rounds, err) != FG_OK ||
         prove_writable(config->store, err) != FG_OK ||
         member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
@@ -264,6 +269,21 @@ static enum fg_code start_repair(struct ingester *ingester, const struct ingeste
         &ingester->repair, err);
 }
 
+static void tell_damage(struct ingester *ingester, struct fg_conditions *conditions)
+{
+    const struct damage *damage = &ingester->damage;
+
+    ingester->damaged = fg_condition_create(conditions, "head_damaged");
+    fg_metric_set(ingester->metrics, INGESTER_RECORDS_REPAIRED, (int64_t)damage->repaired);
+    fg_metric_set(ingester->metrics, INGESTER_RECORDS_ASIDE, (int64_t)damage->set_aside);
+    if (damage->set_aside > 0)
+        fg_condition_raise(
+            ingester->damaged,
+            "%llu records of the head are set aside, which the log of the start lists; "
+            "the first: %s",
+            (unsigned long long)damage->set_aside, damage->first);
+}
+
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err)
 {
@@ -279,6 +299,7 @@ enum fg_code ingester_create(const struct ingester_config *config, struct ingest
     ingester->metrics =
         fg_metrics_register(config->registry, ingester_metrics, FG_COUNT(ingester_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, ingester);
+    tell_damage(ingester, config->conditions);
     fg_log_info("head opened", fg_lu("series", catalog_count_series(ingester->catalog, NULL)),
                 fg_lu("disk_bytes", fg_store_disk_bytes(config->store)),
                 fg_li("took_ms", (fg_mono_ns(config->clock) - before) / FG_MS_NS));
@@ -298,6 +319,7 @@ void ingester_destroy(struct ingester *ingester)
     held_destroy(ingester->held);
     retire_destroy(ingester->retire);
     dict_table_destroy(ingester->dicts);
+    fg_condition_destroy(ingester->damaged);
     rounds_close(ingester->rounds);
     catalog_close(ingester->catalog);
     free(ingester);

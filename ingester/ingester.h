@@ -13,7 +13,7 @@
 #include "common/config/config.h"
 #include "common/ring/watch.h"
 #include "common/rpc/rpc.h"
-#include "common/run/metrics.h"
+#include "common/run/condition.h"
 #include "common/run/work.h"
 #include "common/store/store.h"
 #include "common/tenant/limits.h"
@@ -62,10 +62,13 @@ struct ingester_config {
     struct fg_peers *peers;
     const struct repair_settings *repair;
     struct fg_registry *registry;
+    struct fg_conditions *conditions; /* borrowed; NULL: none */
     struct fg_clock *clock;
 };
 
-/* Reads the head back and proves that it can write. FG_E_CORRUPT, FG_E_UNAVAILABLE. */
+/* Reads the head back and proves that it can write. Damaged records are repaired or set aside,
+ * which the conditions tell. FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be read or written.
+ */
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err) fg_must_check;
 

@@ -145,6 +145,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
                                                   .peers = service->peers,
                                                   .repair = &repair,
                                                   .registry = program->registry,
+                                                  .conditions = program->conditions,
                                                   .clock = program->clock},
                         &service->ingester, err) != FG_OK)
         return err->code;

@@ -1,5 +1,6 @@
 #include "ingester/push.h"
 
+#include "common/run/log.h"
 #include "ingester/record.h"
 #include "proto/inner.pb-c.h"
 
@@ -175,8 +176,19 @@ static enum fg_code current_generation(struct push *push, struct fg_err *err)
     uint32_t generation = atomic_load(&service->generation);
 
     push->item.generation = generation;
-    if (dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err) != FG_OK)
-        return err->code;
+    if (dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err) !=
+        FG_OK) {
+        if (err->code != FG_E_CORRUPT)
+            return err->code;
+        /* What names it cannot be read any more; what comes now must not depend on it. */
+        fg_log_error("dictionary cannot be read, a new one begins",
+                     fg_ls("tenant", push->head->tenant), fg_ls("service", push->head->service),
+                     fg_ls("err", err->msg));
+        commit_spoil(service, generation);
+        push->item.generation = atomic_load(&service->generation);
+        return dict_ref(push->context->dicts, service->number, push->item.generation,
+                        &push->item.dict, err);
+    }
     if (!dict_outgrown(push->context->dicts, push->item.dict))
         return FG_OK;
     dict_unref(push->context->dicts, push->item.dict);

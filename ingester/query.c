@@ -291,6 +291,20 @@ static enum fg_code choose_series(struct query *query, const Fg__Inner__Selectio
     return code;
 }
 
+/* Some of the tenant's profiles may be lost: which series they are of nobody knows. */
+static enum fg_code check_whole(struct query *query, const struct catalog_tenant *tenant,
+                                struct fg_err *err)
+{
+    static const char why[] = "profiles in the head name definitions that are lost";
+
+    if (tenant == NULL || !catalog_tenant_lacks(tenant))
+        return FG_OK;
+    if (!query->lenient)
+        return fg_fail(err, FG_E_CORRUPT, "%s", why);
+    memcpy(query->lacks, why, sizeof why);
+    return FG_OK;
+}
+
 enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
                          const char *profile_type, int64_t start_ns, int64_t end_ns,
                          struct query_scope *ret_scope, struct fg_err *err)
@@ -305,6 +319,9 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
         query_ids_read(selection->only_ids, query->arena, &scope.ids, err) != FG_OK)
         return err->code;
     scope.tenant = catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
+    query->lenient = selection->lenient;
+    if (check_whole(query, scope.tenant, err) != FG_OK)
+        return err->code;
     code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)
         code = choose_rounds(query, selection->generation, &scope, err);
@@ -365,9 +382,16 @@ static enum fg_code visit_record(struct scan *scan, const struct catalog_match *
                        (unsigned long long)query->keys);
     if (!query_ids_have(&scan->scope->ids, key->id))
         return FG_OK;
+    if (scan->data && visit_data(scan, matches, n, key, err) != FG_OK) {
+        if (err->code != FG_E_CORRUPT || !query->lenient)
+            return err->code;
+        if (query->unreadable++ == 0)
+            memcpy(query->why_unreadable, err->msg, sizeof query->why_unreadable);
+        return FG_OK; /* it is in no sum, so that other replicas can bring it */
+    }
     if (scan->summing && query_sums_add(scan->sums, key->time_ns, key->id, err) != FG_OK)
         return err->code;
-    return scan->data ? visit_data(scan, matches, n, key, err) : FG_OK;
+    return FG_OK;
 }
 
 /* n matches, all of one series. */
@@ -468,12 +492,17 @@ enum fg_code query_scan(struct query *query, const struct query_scope *scope, qu
     return code == FG_OK ? query_sums_finish(sums, err) : code;
 }
 
-void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats)
+void query_stats_fill(struct query *query, Fg__Inner__Stats *stats)
 {
     *stats = (Fg__Inner__Stats)FG__INNER__STATS__INIT;
     stats->profiles = query->profiles;
     stats->bytes = query->bytes;
     stats->series = query->series;
+    if (query->unreadable > 0)
+        (void)snprintf(query->lacks, sizeof query->lacks,
+                       "%llu profiles in the head cannot be read: %.100s",
+                       (unsigned long long)query->unreadable, query->why_unreadable);
+    stats->lacks = query->lacks;
 }
 
 void query_put_reply(struct query *query, const ProtobufCMessage *reply)

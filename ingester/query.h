@@ -29,6 +29,8 @@ struct query_context {
     uint64_t memory_max_bytes;   /* of one query */
 };
 
+enum { QUERY_LACKS_BYTES = 160 };
+
 /* One call at work. The answers of a kind fill the two buffers. */
 struct query {
     struct query_context *context;
@@ -38,6 +40,10 @@ struct query {
     uint64_t profiles, bytes;    /* read so far */
     uint64_t keys;               /* likewise; more than profiles where only sums are asked for */
     uint64_t series;
+    bool lenient;        /* profiles that cannot be read are left out: */
+    uint64_t unreadable; /* so many, the first of them because of this */
+    char why_unreadable[FG_ERR_MSG_MAX_BYTES];
+    char lacks[QUERY_LACKS_BYTES]; /* what the answer says about it; "": it is complete */
 };
 
 /* Handlers for fg_rpc_server_handle(); arg is a context that outlives the server. */
@@ -89,13 +95,15 @@ typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match
 
 /*
  * Reads every record of the scope that is not deleted, once for each type that matched; of shards
- * of which sums are wanted alone, the keys. *sums: initialised, and complete afterwards.
+ * of which sums are wanted alone, the keys. *sums: initialised, and complete afterwards. A record
+ * for which visit() says FG_E_CORRUPT is left out of a lenient query, and ends any other.
  * FG_E_DEADLINE when it is too late.
  */
 enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
                         void *arg, struct query_sums *sums, struct fg_err *err) fg_must_check;
 
-void query_stats_fill(const struct query *query, Fg__Inner__Stats *stats);
+/* Borrows from the query. */
+void query_stats_fill(struct query *query, Fg__Inner__Stats *stats);
 
 /* The reply's head. */
 void query_put_reply(struct query *query, const ProtobufCMessage *reply);

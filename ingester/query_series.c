@@ -196,6 +196,7 @@ static enum fg_code stats_of(struct query *query, const Fg__Inner__StatsHead *he
     selection.n_deletions = head->n_deletions;
     selection.store = head->store;
     selection.shards = head->shards;
+    selection.lenient = true; /* what cannot be read is counted as well */
     if (query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
     query_scope_done(&scope);

@@ -2,6 +2,8 @@
 
 #include "ingester/commit.h"
 
+#include <sys/random.h>
+
 enum state { WRITTEN, OLD, UNNEEDED, DELETED };
 
 struct leaver {
@@ -37,6 +39,7 @@ struct start {
     struct retire *retire;
     struct catalog_service **services;
     uint32_t n_services;
+    uint16_t skip;
 };
 
 static void note_service(struct catalog_service *service, void *arg)
@@ -54,18 +57,30 @@ static void note_service(struct catalog_service *service, void *arg)
     start->services[service->number] = service;
 }
 
-/* Ascending, so the one before was not the newest of its service. */
+/* Ascending by generation. All are old: see begin_after_start(). */
 static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
 {
     struct start *start = arg;
     struct catalog_service *found = service < start->n_services ? start->services[service] : NULL;
-    uint32_t before;
 
     if (found == NULL)
         return; /* a service that nothing was stored of */
-    before = atomic_exchange(&found->generation, generation);
-    if (before != generation)
-        add(start->retire, found, before);
+    atomic_store(&found->generation, generation + 1);
+    add(start->retire, found, generation);
+}
+
+/*
+ * A start begins a new generation, and leaves out some numbers, which nobody can foretell. Should
+ * chunks of a dictionary be lost, so that it seems to be shorter than it was or not to be there at
+ * all, then numbers that records name would be given again, and the records would be read as other
+ * stacks. Like this they cannot be read. It costs nothing: distributors send all definitions to an
+ * ingester that has started.
+ */
+static void begin_after_start(struct catalog_service *service, void *arg)
+{
+    const struct start *start = arg;
+
+    atomic_fetch_add(&service->generation, start->skip);
 }
 
 enum fg_code retire_create(const struct retire_config *config, struct retire **ret_retire,
@@ -79,7 +94,10 @@ enum fg_code retire_create(const struct retire_config *config, struct retire **r
     fg_store_batch_init(&retire->deletes);
     catalog_assume_held(config->catalog, rounds_cuts(config->rounds));
     catalog_each_service(config->catalog, note_service, &start);
-    code = dict_each(config->store, note_dictionary, &start, err);
+    code = getrandom(&start.skip, sizeof start.skip, 0) == sizeof start.skip
+               ? dict_each(config->store, note_dictionary, &start, err)
+               : fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
+    catalog_each_service(config->catalog, begin_after_start, &start);
     free(start.services);
     if (code != FG_OK)
         retire_destroy(retire);
@@ -170,7 +188,7 @@ static void drop_deleted(struct retire *retire)
     retire->n_leavers = kept;
 }
 
-enum fg_code retire_sweep(struct retire *retire, struct fg_err *err)
+enum fg_code retire_sweep(struct retire *retire, struct retire_writer writer, struct fg_err *err)
 {
     uint32_t least = rounds_least_born(retire->config.rounds);
     struct fg_store_batch batch;
@@ -180,7 +198,7 @@ enum fg_code retire_sweep(struct retire *retire, struct fg_err *err)
     for (size_t i = 0; i < retire->n_leavers; i++)
         sweep_one(retire, &retire->leavers[i], least, &batch);
     if (batch.count > 0)
-        code = fg_store_write(retire->config.store, &batch, err);
+        code = writer.write(writer.arg, &batch, err);
     if (code == FG_OK)
         drop_deleted(retire);
     fg_store_batch_done(&batch);
@@ -199,7 +217,7 @@ static bool has_no_dictionary(const struct catalog_service *service, void *arg)
 }
 
 /* What has left has to be deleted before more leaves. */
-enum fg_code retire_series(struct retire *retire, struct fg_err *err)
+enum fg_code retire_series(struct retire *retire, struct retire_writer writer, struct fg_err *err)
 {
     struct fg_store_batch *deletes = &retire->deletes;
 
@@ -210,7 +228,7 @@ enum fg_code retire_series(struct retire *retire, struct fg_err *err)
     }
     if (deletes->count == 0)
         return FG_OK;
-    if (fg_store_write(retire->config.store, deletes, err) != FG_OK)
+    if (writer.write(writer.arg, deletes, err) != FG_OK)
         return err->code;
     fg_store_batch_clear(deletes);
     return FG_OK;

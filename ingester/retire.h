@@ -9,7 +9,7 @@
  *      begins; until nobody       before it was old are      such rounds have ended by then
  *      works with this one        forgotten
  *
- * Nothing of this is stored: a restart finds all generations but the newest of a service old.
+ * Nothing of this is stored: a restart finds all generations of a service old, and begins another.
  *
  * Series leave when every round that is here began after the last one that got a profile of theirs
  * (catalog.h). A service that has no series any more gets its old dictionaries deleted as above,
@@ -45,12 +45,21 @@ void retire_destroy(struct retire *retire);
  * next cut is time enough. */
 enum fg_code retire_cut(struct retire *retire, struct fg_err *err) fg_must_check;
 
+/* Writes a batch: commit_write(), so that nothing is deleted before what a failed write has left.
+ */
+struct retire_writer {
+    enum fg_code (*write)(void *arg, struct fg_store_batch *batch, struct fg_err *err);
+    void *arg;
+};
+
 /* Dictionaries; minutes after the sweep before. FG_E_UNAVAILABLE: later. */
-enum fg_code retire_sweep(struct retire *retire, struct fg_err *err) fg_must_check;
+enum fg_code retire_sweep(struct retire *retire, struct retire_writer writer,
+                          struct fg_err *err) fg_must_check;
 
 /* Goes on with series and services: some milliseconds, as often as one likes. FG_E_UNAVAILABLE:
  * later. */
-enum fg_code retire_series(struct retire *retire, struct fg_err *err) fg_must_check;
+enum fg_code retire_series(struct retire *retire, struct retire_writer writer,
+                           struct fg_err *err) fg_must_check;
 
 /* How many dictionaries are on their way. */
 size_t retire_count(const struct retire *retire);

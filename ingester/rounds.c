@@ -349,8 +349,7 @@ bool rounds_are_full(struct rounds *rounds)
 
 /* ---- reading back ---- */
 
-static enum fg_code load_round(struct rounds *rounds, uint32_t n_tenants, struct fg_slice key,
-                               struct fg_slice value, struct fg_err *err)
+static bool decode_round(struct fg_slice key, struct fg_slice value, struct round *ret_round)
 {
     struct fg_cur cur = fg_cur(value);
     struct round round = {.count = 0};
@@ -359,7 +358,7 @@ static enum fg_code load_round(struct rounds *rounds, uint32_t n_tenants, struct
     uint8_t state;
 
     if (!head_get_round_key(key, &round.key))
-        return fg_fail(err, FG_E_CORRUPT, "head: key of a round of %zu bytes", key.len);
+        return false;
     round.count = fg_cur_varint(&cur);
     round.bytes = fg_cur_varint(&cur);
     born = fg_cur_varint(&cur);
@@ -372,58 +371,143 @@ static enum fg_code load_round(struct rounds *rounds, uint32_t n_tenants, struct
     cut = fg_cur_varint(&cur);
     round.cut = (uint32_t)cut;
     round.generation = fg_cur_varint(&cur);
-    if (!fg_cur_end(&cur) || state > ROUND_COMMITTED || cut > UINT32_MAX || born > UINT32_MAX ||
-        round.key.group.tenant >= n_tenants)
-        return fg_fail(err, FG_E_CORRUPT, "head: a round cannot be read");
+    if (!fg_cur_end(&cur) || state >= ROUND_STATES || cut > UINT32_MAX || born > UINT32_MAX)
+        return false;
     round.digest = fg_id_get(digest.ptr);
     round.state = (enum round_state)state;
-    set(rounds, &round);
-    return FG_OK;
+    *ret_round = round;
+    return true;
 }
 
-static enum fg_code load_cuts(struct rounds *rounds, struct fg_store *store, struct fg_err *err)
+static enum fg_code load_rounds(struct rounds *rounds, struct fg_store *store,
+                                struct catalog *catalog, struct damage *damage, struct fg_err *err)
 {
+    fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_ROUNDS, FG_LIT(""), FG_LIT(""));
+
+    for (; iter->valid; fg_store_iter_next(iter)) {
+        struct round round;
+
+        if (!decode_round(iter->key, iter->value, &round)) {
+            damage_repaired(damage, "a round cannot be read: made again from its profiles");
+        } else if (catalog_has_tenant(catalog, round.key.group.tenant)) {
+            set(rounds, &round);
+            /* A cut is counted in the write that seals its rounds: the count cannot be less. */
+            rounds->cuts = FG_MAX(rounds->cuts, FG_MAX(round.cut, round.born));
+        } else {
+            (void)catalog_reserve_tenant(catalog, round.key.group.tenant);
+            damage_set_aside(
+                damage,
+                "round %u of shard %u, window %u with %llu profiles: tenant %u is not known",
+                round.key.number, round.key.group.shard, round.key.group.window,
+                (unsigned long long)round.count, round.key.group.tenant);
+        }
+    }
+    if (iter->err.code == FG_OK)
+        return FG_OK;
+    *err = iter->err;
+    return fg_wrap(err, "head");
+}
+
+static enum fg_code load_cuts(struct rounds *rounds, struct fg_store *store, struct damage *damage,
+                              struct fg_err *err)
+{
+    enum fg_code code;
     struct fg_buf value;
     struct fg_cur cur;
     uint64_t cuts;
     bool found;
 
     fg_buf_init(&value, 64);
-    if (fg_store_get(store, HEAD_META, cuts_key, &value, &found, err) == FG_OK && found) {
-        cur = fg_cur(fg_buf_slice(&value));
-        cuts = fg_cur_varint(&cur);
-        rounds->cuts = (uint32_t)cuts;
-        if (!fg_cur_end(&cur) || cuts > UINT32_MAX)
-            (void)fg_fail(err, FG_E_CORRUPT, "head: the number of cuts cannot be read");
-    }
+    code = fg_store_get(store, HEAD_META, cuts_key, &value, &found, err);
+    cur = fg_cur(fg_buf_slice(&value));
+    cuts = code == FG_OK && found ? fg_cur_varint(&cur) : 0;
+    if (code == FG_OK && (!fg_cur_end(&cur) || cuts > UINT32_MAX || cuts < rounds->cuts))
+        damage_repaired(damage, "the number of cuts: %u, as the rounds say", rounds->cuts);
+    else
+        rounds->cuts = FG_MAX(rounds->cuts, (uint32_t)cuts);
     fg_buf_done(&value);
-    return err->code;
+    return code;
 }
 
-static enum fg_code load(struct rounds *rounds, struct fg_store *store, uint32_t n_tenants,
-                         struct fg_err *err)
+/* Where the profiles of the round end. */
+static void seek_past_round(struct fg_store_iter *iter, const struct head_round_key *key)
 {
-    fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_ROUNDS, FG_LIT(""), FG_LIT(""));
+    struct head_round_key after = *key;
+    struct fg_buf bytes;
 
-    for (; iter->valid; fg_store_iter_next(iter))
-        if (load_round(rounds, n_tenants, iter->key, iter->value, err) != FG_OK)
-            return err->code;
-    if (iter->err.code != FG_OK) {
-        *err = iter->err;
-        return fg_wrap(err, "head");
-    }
-    return load_cuts(rounds, store, err);
+    after.number++;
+    fg_buf_init(&bytes, HEAD_ROUND_KEY_BYTES);
+    head_put_round_key(&bytes, &after);
+    fg_store_iter_seek(iter, fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
 }
 
-enum fg_code rounds_open(struct fg_store *store, uint32_t n_tenants, uint64_t max_bytes,
-                         struct rounds **ret_rounds, struct fg_err *err)
+/*
+ * A round made of its profiles, on the first of which the iterator stands; it ends behind the last.
+ * It is set aside, so that it is committed by itself: its group may have an open round.
+ */
+static struct round make_round(const struct rounds *rounds, struct fg_store_iter *iter,
+                               const struct head_round_key *key)
+{
+    struct round round = round_empty(key);
+    struct head_profile_key profile;
+
+    round.state = ROUND_ASIDE;
+    round.born = 0; /* what its profiles name may be as old as anything here */
+    round.cut = rounds->cuts;
+    for (; iter->valid && head_get_profile_key(iter->key, &profile) &&
+           head_same_round(&profile.round, key);
+         fg_store_iter_next(iter))
+        round_add(&round, profile.time_ns, profile.id, iter->value.len);
+    return round;
+}
+
+/* Finds profiles whose round has no record: a seek for each round, since there are few of them and
+ * many profiles in each. */
+static enum fg_code adopt_profiles(struct rounds *rounds, struct fg_store *store,
+                                   struct catalog *catalog, struct damage *damage,
+                                   struct fg_err *err)
+{
+    fg_auto(fg_store_iter) *iter =
+        fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    struct head_profile_key key;
+
+    while (iter->valid) {
+        struct round round;
+
+        if (!head_get_profile_key(iter->key, &key)) {
+            damage_set_aside(damage, "profile with a key of %zu bytes", iter->key.len);
+            fg_store_iter_next(iter);
+            continue;
+        }
+        if (!catalog_has_tenant(catalog, key.round.group.tenant) ||
+            rounds_find(rounds, &key.round, &round)) {
+            seek_past_round(iter, &key.round);
+            continue;
+        }
+        round = make_round(rounds, iter, &key.round);
+        damage_repaired(damage,
+                        "round %u of tenant %u, shard %u, window %u: made again from %llu profiles",
+                        key.round.number, key.round.group.tenant, key.round.group.shard,
+                        key.round.group.window, (unsigned long long)round.count);
+        set(rounds, &round);
+    }
+    if (iter->err.code == FG_OK)
+        return FG_OK;
+    *err = iter->err;
+    return fg_wrap(err, "head");
+}
+
+enum fg_code rounds_open(struct fg_store *store, struct catalog *catalog, uint64_t max_bytes,
+                         struct damage *damage, struct rounds **ret_rounds, struct fg_err *err)
 {
     struct rounds *rounds = fg_new(struct rounds);
 
     (void)pthread_rwlock_init(&rounds->lock, NULL);
     rounds->max_bytes = max_bytes;
-    err->code = FG_OK;
-    if (load(rounds, store, n_tenants, err) != FG_OK) {
+    if (load_rounds(rounds, store, catalog, damage, err) != FG_OK ||
+        load_cuts(rounds, store, damage, err) != FG_OK ||
+        adopt_profiles(rounds, store, catalog, damage, err) != FG_OK) {
         rounds_close(rounds);
         return err->code;
     }

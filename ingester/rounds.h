@@ -25,7 +25,7 @@
 #include "common/base/arena.h"
 #include "common/base/err.h"
 #include "common/store/store.h"
-#include "ingester/keys.h"
+#include "ingester/catalog/catalog.h"
 #include "ingester/segments/segments.h"
 
 struct rounds;
@@ -44,11 +44,13 @@ struct round {
 };
 
 /*
- * Reads everything back. n_tenants: there are such that the catalog knows. max_bytes: memory for
- * rounds, see rounds_are_full(). FG_E_CORRUPT, FG_E_UNAVAILABLE.
+ * Reads everything back. A round of a tenant that the catalog does not know, or one that cannot be
+ * read, is set aside; profiles of a round without a record make one (*damage). max_bytes: memory
+ * for rounds, see rounds_are_full(). FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read.
  */
-enum fg_code rounds_open(struct fg_store *store, uint32_t n_tenants, uint64_t max_bytes,
-                         struct rounds **ret_rounds, struct fg_err *err) fg_must_check;
+enum fg_code rounds_open(struct fg_store *store, struct catalog *catalog, uint64_t max_bytes,
+                         struct damage *damage, struct rounds **ret_rounds,
+                         struct fg_err *err) fg_must_check;
 void rounds_close(struct rounds *rounds);
 size_t rounds_bytes(struct rounds *rounds);
 

@@ -31,6 +31,7 @@ struct replicas_head errand_head(const ProtobufCMessage *message, Fg__Inner__Sel
                                   .store = &selection->store,
                                   .shards = &selection->shards,
                                   .only_ids = &selection->only_ids,
+                                  .lenient = &selection->lenient,
                                   .start_ns = start_ns,
                                   .end_ns = selection->end_ns,
                                   .selector = &from->selector};
@@ -55,6 +56,8 @@ void errand_count(struct question *question, const Fg__Inner__Stats *stats)
     question->profiles += stats->profiles;
     question->bytes += stats->bytes;
     question->series += stats->series;
+    if (stats->lacks[0] != '\0')
+        question_lacks(question, fg_cstr(stats->lacks));
 }
 
 /* --- what SELECT is for --- */

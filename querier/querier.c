@@ -84,6 +84,20 @@ static void question_destroy(struct question *question)
     free(question);
 }
 
+/* The header has room for some. */
+void question_lacks(struct question *question, struct fg_slice why)
+{
+    struct fg_buf *missing = &question->missing;
+    bool said = missing->len > 0 && memmem(missing->ptr, missing->len, why.ptr, why.len) != NULL;
+
+    question->incomplete = true;
+    if (said || missing->max_bytes - missing->len <= why.len + 2)
+        return;
+    if (missing->len > 0)
+        fg_buf_puts(missing, "; ");
+    fg_buf_put(missing, why);
+}
+
 enum fg_code question_check(struct question *question, struct fg_err *err)
 {
     if (question->req != NULL && fg_http_gone(question->req))

@@ -120,6 +120,9 @@ void ui_routes(struct fg_http_server *server);
 enum fg_code question_reply(struct question *question, const ProtobufCMessage *message,
                             struct fg_err *err) fg_must_check;
 
+/* The answer is not all there is: why is told once. */
+void question_lacks(struct question *question, struct fg_slice why);
+
 /* Is it still worth working on? FG_E_CANCELED, FG_E_DEADLINE. */
 enum fg_code question_check(struct question *question, struct fg_err *err) fg_must_check;
 

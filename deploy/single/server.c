@@ -127,6 +127,7 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
         .scratch = server->scratch,
         .tenants = program->tenants,
         .registry = program->registry,
+        .conditions = program->conditions,
         .clock = program->clock,
     };
 

@@ -1,5 +1,9 @@
 #include "ingester/catalog/impl.h"
 
+/* Numbers are given one after another, and a tenant that never became durable leaves a gap. A
+ * number further away than that is damage, and no reason to ask for memory. */
+enum { TENANTS_GAP_MAX = 1 << 20 };
+
 /* ---- growing ---- */
 
 void *catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size)
@@ -115,42 +119,50 @@ static struct catalog_tenant *find_tenant(const struct catalog *catalog, struct 
     return NULL;
 }
 
-struct catalog_tenant *catalog_make_tenant(struct catalog *catalog, struct fg_slice name,
-                                           uint32_t number)
+struct catalog_tenant *catalog_add_unnamed(struct catalog *catalog)
 {
     struct catalog_tenant *tenant = fg_new(struct catalog_tenant);
 
-    tenant->name = keep_name(catalog, name);
-    tenant->number = number;
+    tenant->number = catalog->n_tenants;
     catalog->bytes += sizeof *tenant;
-    fg_map_add(&catalog->tenant_map, fg_hash64_table(name), number);
-    return tenant;
-}
-
-static struct catalog_tenant *add_tenant(struct catalog *catalog, struct fg_slice name)
-{
-    struct catalog_tenant *tenant = catalog_make_tenant(catalog, name, catalog->n_tenants);
-
     catalog->tenants = catalog_grown(catalog->tenants, catalog->n_tenants, &catalog->cap_tenants,
                                      sizeof(struct catalog_tenant *));
     catalog->tenants[catalog->n_tenants++] = tenant;
     return tenant;
 }
 
+void catalog_name_tenant(struct catalog *catalog, struct catalog_tenant *tenant,
+                         struct fg_slice name)
+{
+    tenant->name = keep_name(catalog, name);
+    fg_map_add(&catalog->tenant_map, fg_hash64_table(name), tenant->number);
+}
+
+static struct catalog_tenant *add_tenant(struct catalog *catalog, struct fg_slice name)
+{
+    struct catalog_tenant *tenant = catalog_add_unnamed(catalog);
+
+    catalog_name_tenant(catalog, tenant, name);
+    return tenant;
+}
+
+/* Of two the newer: one that was made again at the start may share its name with another. */
 struct catalog_service *catalog_find_service(const struct catalog_tenant *tenant,
                                              struct fg_slice name, uint32_t *ret_place)
 {
+    struct catalog_service *found = NULL;
     struct fg_map_walk walk;
 
     for (uint32_t i = shelf_first(&tenant->services, fg_hash64_table(name), &walk);
          i != FG_MAP_NONE; i = shelf_next(&tenant->services, &walk)) {
         struct catalog_service *service = tenant->services.places[i].item;
 
+        if (!fg_slice_eq(service->name, name) || (found != NULL && found->number > service->number))
+            continue;
         *ret_place = i;
-        if (fg_slice_eq(service->name, name))
-            return service;
+        found = service;
     }
-    return NULL;
+    return found;
 }
 
 void catalog_add_idle(struct catalog *catalog, struct catalog_service *service)
@@ -247,6 +259,28 @@ struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t numbe
     return tenant;
 }
 
+bool catalog_has_tenant(struct catalog *catalog, uint32_t number)
+{
+    bool has;
+
+    (void)pthread_rwlock_rdlock(&catalog->lock);
+    has = number < catalog->n_tenants && catalog_is_named(catalog->tenants[number]);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return has;
+}
+
+bool catalog_reserve_tenant(struct catalog *catalog, uint32_t number)
+{
+    bool near;
+
+    (void)pthread_rwlock_wrlock(&catalog->lock);
+    near = number < (uint64_t)catalog->n_tenants + TENANTS_GAP_MAX;
+    while (near && catalog->n_tenants <= number)
+        (void)catalog_add_unnamed(catalog);
+    (void)pthread_rwlock_unlock(&catalog->lock);
+    return near;
+}
+
 struct fg_slice catalog_tenant_name(const struct catalog_tenant *tenant)
 {
     return tenant->name;
@@ -260,6 +294,16 @@ uint32_t catalog_tenant_number(const struct catalog_tenant *tenant)
 _Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant)
 {
     return &tenant->durable;
+}
+
+bool catalog_tenant_lacks(const struct catalog_tenant *tenant)
+{
+    return atomic_load(&tenant->lacks);
+}
+
+void catalog_tenant_set_lacks(struct catalog_tenant *tenant)
+{
+    atomic_store(&tenant->lacks, true);
 }
 
 /* Also the mark that a push has found it. */
@@ -498,8 +542,8 @@ size_t catalog_bytes(struct catalog *catalog)
     (void)pthread_rwlock_unlock(&catalog->lock);
     return bytes;
 }
-enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct catalog **ret_catalog,
-                          struct fg_err *err)
+enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct damage *damage,
+                          struct catalog **ret_catalog, struct fg_err *err)
 {
     struct catalog *catalog = fg_new(struct catalog);
 
@@ -507,7 +551,7 @@ enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct cat
     catalog->arena = fg_arena_create(SIZE_MAX);
     catalog->max_bytes = max_bytes;
     catalog->epoch = 2;
-    if (catalog_load(catalog, store, err) != FG_OK) {
+    if (catalog_load(catalog, store, damage, err) != FG_OK) {
         catalog_close(catalog);
         return err->code;
     }
@@ -524,8 +568,6 @@ static void free_shelf(struct shelf *shelf)
 
 static void tenant_free(struct catalog_tenant *tenant)
 {
-    if (tenant == NULL)
-        return;
     free_shelf(&tenant->series);
     free_shelf(&tenant->services);
     free(tenant);

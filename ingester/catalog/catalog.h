@@ -35,6 +35,7 @@
 #include "common/profile/batch.h"
 #include "common/store/store.h"
 #include "ingester/catalog/series.h"
+#include "ingester/damage.h"
 #include "ingester/keys.h"
 
 struct catalog;
@@ -56,11 +57,13 @@ struct catalog_service {
 };
 
 /*
- * Reads everything back. FG_E_CORRUPT, FG_E_UNAVAILABLE. max_bytes: memory beyond which nothing new
- * is taken in: see catalog_is_full().
+ * Reads everything back. Records that do not fit together are repaired or set aside, and counted in
+ * *damage. max_bytes: memory beyond which nothing new is taken in: see catalog_is_full().
+ * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; FG_E_PRECONDITION: another version of
+ * flamegrid wrote it.
  */
-enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct catalog **ret_catalog,
-                          struct fg_err *err) fg_must_check;
+enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct damage *damage,
+                          struct catalog **ret_catalog, struct fg_err *err) fg_must_check;
 void catalog_close(struct catalog *catalog);
 
 /* With what has left and is not freed yet. */
@@ -84,6 +87,20 @@ struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t numbe
 struct fg_slice catalog_tenant_name(const struct catalog_tenant *tenant);
 uint32_t catalog_tenant_number(const struct catalog_tenant *tenant);
 _Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant);
+
+/* Returns true if a tenant of that number has a name: what is stored of others is set aside. */
+bool catalog_has_tenant(struct catalog *catalog, uint32_t number);
+
+/* Makes sure that no new tenant gets the number, which stays without a name if nobody has it. At
+ * the start. Returns false if the number is so large that no tenant can have had it. */
+bool catalog_reserve_tenant(struct catalog *catalog, uint32_t number);
+
+/*
+ * Returns true if some of the tenant's profiles are in the store and cannot be read, since the
+ * definitions that they name are lost: then answers from here are not complete.
+ */
+bool catalog_tenant_lacks(const struct catalog_tenant *tenant);
+void catalog_tenant_set_lacks(struct catalog_tenant *tenant);
 
 /* Find or add, as above. */
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,

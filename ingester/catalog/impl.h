@@ -15,9 +15,10 @@
 #include <pthread.h>
 
 struct catalog_tenant {
-    struct fg_slice name;
+    struct fg_slice name; /* "": the number was given to a push that failed, or the name is lost */
     uint32_t number;
     _Atomic bool durable;
+    _Atomic bool lacks; /* see catalog_tenant_lacks() */
 
     struct shelf services; /* by the hash of the name */
     struct shelf series;   /* by fg_id_table(id) */
@@ -52,9 +53,16 @@ enum { META_TENANT = 't', META_SERVICE = 's', META_NEXT = 'n' };
 void *catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size);
 void catalog_tidy_shelf(struct catalog *catalog, struct shelf *shelf);
 
-/* With a name that is copied; it has no place yet. */
-struct catalog_tenant *catalog_make_tenant(struct catalog *catalog, struct fg_slice name,
-                                           uint32_t number);
+static inline bool catalog_is_named(const struct catalog_tenant *tenant)
+{
+    return tenant->name.len > 0;
+}
+
+/* Adds a tenant with the next number and no name. */
+struct catalog_tenant *catalog_add_unnamed(struct catalog *catalog);
+/* Gives it a name, which is copied. */
+void catalog_name_tenant(struct catalog *catalog, struct catalog_tenant *tenant,
+                         struct fg_slice name);
 /* NULL: there is none. */
 struct catalog_service *catalog_find_service(const struct catalog_tenant *tenant,
                                              struct fg_slice name, uint32_t *ret_place);
@@ -85,8 +93,8 @@ void catalog_put_next(const struct catalog_tenant *tenant, uint32_t next,
 
 /* ---- load.c ---- */
 
-/* FG_E_CORRUPT, FG_E_UNAVAILABLE; FG_E_PRECONDITION: of another format. */
-enum fg_code catalog_load(struct catalog *catalog, struct fg_store *store,
+/* As catalog_open(). */
+enum fg_code catalog_load(struct catalog *catalog, struct fg_store *store, struct damage *damage,
                           struct fg_err *err) fg_must_check;
 
 #endif

@@ -8,21 +8,17 @@ static const struct fg_slice format_key = {(const uint8_t *)"format", 6};
 /* Series name their service by its number. */
 struct loading {
     struct catalog *catalog;
+    struct damage *damage;
     struct catalog_service **services; /* as they came */
     uint32_t n_services, cap_services;
     struct fg_map by_number;
 };
 
-static enum fg_code corrupt(struct fg_err *err, const char *what)
-{
-    return fg_fail(err, FG_E_CORRUPT, "head: %s cannot be read", what);
-}
-
 /* Calls entry() for every key of the family that begins with `first`. */
 static enum fg_code for_each(struct fg_store *store, unsigned family, uint8_t first,
                              bool every_first, struct loading *loading,
-                             enum fg_code (*entry)(struct loading *loading, struct fg_slice key,
-                                                   struct fg_slice value, struct fg_err *err),
+                             void (*entry)(struct loading *loading, struct fg_slice key,
+                                           struct fg_slice value),
                              struct fg_err *err)
 {
     uint8_t from[1] = {first}, to[1] = {(uint8_t)(first + 1)};
@@ -31,8 +27,7 @@ static enum fg_code for_each(struct fg_store *store, unsigned family, uint8_t fi
                     : fg_store_iter_create(store, family, fg_bytes(from, 1), fg_bytes(to, 1));
 
     for (; iter->valid; fg_store_iter_next(iter))
-        if (entry(loading, iter->key, iter->value, err) != FG_OK)
-            return err->code;
+        entry(loading, iter->key, iter->value);
     if (iter->err.code != FG_OK) {
         *err = iter->err;
         return fg_wrap(err, "head");
@@ -41,84 +36,68 @@ static enum fg_code for_each(struct fg_store *store, unsigned family, uint8_t fi
 }
 
 /* Tenants come in the order of their names but were numbered by arrival. */
-static enum fg_code load_tenant(struct loading *loading, struct fg_slice key, struct fg_slice value,
-                                struct fg_err *err)
+static void load_tenant(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
+    struct fg_slice name = fg_slice_sub(key, 1, key.len);
     struct fg_cur cur = fg_cur(value);
     uint64_t number = fg_cur_varint(&cur);
     struct catalog *catalog = loading->catalog;
     struct catalog_tenant *tenant;
 
-    if (!fg_cur_end(&cur) || number >= UINT32_MAX / 2)
-        return corrupt(err, "tenant");
-    while (catalog->n_tenants <= number) {
-        catalog->tenants = catalog_grown(catalog->tenants, catalog->n_tenants,
-                                         &catalog->cap_tenants, sizeof(struct catalog_tenant *));
-        catalog->tenants[catalog->n_tenants++] = NULL;
+    if (!fg_cur_end(&cur) || name.len == 0 || number > UINT32_MAX ||
+        !catalog_reserve_tenant(catalog, (uint32_t)number)) {
+        damage_set_aside(loading->damage, "tenant %.*s: its number cannot be read", FG_S(name));
+        return;
     }
-    if (catalog->tenants[number] != NULL)
-        return corrupt(err, "tenant");
-    tenant = catalog_make_tenant(catalog, fg_slice_sub(key, 1, key.len), (uint32_t)number);
+    if (catalog_is_named(catalog->tenants[number])) {
+        damage_set_aside(loading->damage, "tenant %.*s: number %llu is that of tenant %.*s",
+                         FG_S(name), (unsigned long long)number,
+                         FG_S(catalog->tenants[number]->name));
+        return;
+    }
+    tenant = catalog->tenants[number];
+    catalog_name_tenant(catalog, tenant, name);
     atomic_store(&tenant->durable, true);
-    catalog->tenants[number] = tenant;
-    return FG_OK;
 }
 
-/* A tenant's number was given to one that never became durable: it stays without a name. */
-static void fill_gaps(struct catalog *catalog)
+/* NULL: none of that number has a name, so nothing of it can be asked for. */
+static struct catalog_tenant *named_tenant(const struct catalog *catalog, uint32_t number)
 {
-    for (uint32_t i = 0; i < catalog->n_tenants; i++)
-        if (catalog->tenants[i] == NULL) {
-            catalog->tenants[i] = fg_new(struct catalog_tenant);
-            catalog->tenants[i]->number = i;
-            catalog->bytes += sizeof(struct catalog_tenant);
-        }
+    return number < catalog->n_tenants && catalog_is_named(catalog->tenants[number])
+               ? catalog->tenants[number]
+               : NULL;
 }
 
-static struct catalog_tenant *tenant_at(struct catalog *catalog, uint32_t number)
-{
-    return number < catalog->n_tenants ? catalog->tenants[number] : NULL;
-}
-
-static enum fg_code load_next(struct loading *loading, struct fg_slice key, struct fg_slice value,
-                              struct fg_err *err)
+static void load_next(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(fg_slice_sub(key, 1, key.len)), cur = fg_cur(value);
-    uint64_t next = fg_cur_varint(&cur);
     struct catalog *catalog = loading->catalog;
-    struct catalog_tenant *tenant;
+    bool of_services = !fg_cur_more(&key_cur);
+    uint32_t number = of_services ? 0 : fg_cur_be32(&key_cur);
+    uint64_t next = fg_cur_varint(&cur);
 
-    if (!fg_cur_end(&cur) || next > UINT32_MAX)
-        return corrupt(err, "number");
-    if (!fg_cur_more(&key_cur)) {
-        catalog->next_service = (uint32_t)next;
-        return FG_OK;
+    if (!fg_cur_end(&key_cur) || !fg_cur_end(&cur) || next > UINT32_MAX ||
+        (!of_services && !catalog_reserve_tenant(catalog, number))) {
+        /* What is there has greater numbers, and these are reserved one by one. */
+        damage_repaired(loading->damage, "next number of %s %u: it cannot be read",
+                        of_services ? "services" : "series of tenant", number);
+        return;
     }
-    tenant = tenant_at(catalog, fg_cur_be32(&key_cur));
-    if (!fg_cur_end(&key_cur) || tenant == NULL)
-        return corrupt(err, "number");
-    tenant->next_series = (uint32_t)next;
-    return FG_OK;
+    if (of_services) {
+        catalog->next_service = (uint32_t)next;
+        return;
+    }
+    if (named_tenant(catalog, number) == NULL)
+        damage_repaired(loading->damage, "next number of series: tenant %u is not known", number);
+    catalog->tenants[number]->next_series = (uint32_t)next;
 }
 
-static enum fg_code load_service(struct loading *loading, struct fg_slice key,
-                                 struct fg_slice value, struct fg_err *err)
+static void note_service(struct loading *loading, struct catalog_service *service)
 {
-    struct fg_cur key_cur = fg_cur(fg_slice_sub(key, 1, key.len)), cur = fg_cur(value);
-    struct catalog_tenant *tenant = tenant_at(loading->catalog, fg_cur_be32(&key_cur));
-    uint64_t number = fg_cur_varint(&cur);
-    struct catalog_service *service;
-
-    if (key_cur.bad || tenant == NULL || !fg_cur_end(&cur) || number >= UINT32_MAX)
-        return corrupt(err, "service");
-    service = catalog_add_service(loading->catalog, tenant, fg_bytes(key_cur.ptr, key_cur.left),
-                                  (uint32_t)number);
-    atomic_store(&service->durable, true);
     loading->services = catalog_grown(loading->services, loading->n_services,
                                       &loading->cap_services, sizeof(struct catalog_service *));
-    fg_map_add(&loading->by_number, fg_mix64(number), loading->n_services);
+    fg_map_add(&loading->by_number, fg_mix64(service->number), loading->n_services);
     loading->services[loading->n_services++] = service;
-    return FG_OK;
 }
 
 static struct catalog_service *service_at(const struct loading *loading, uint64_t number)
@@ -132,34 +111,108 @@ static struct catalog_service *service_at(const struct loading *loading, uint64_
     return NULL;
 }
 
+static void load_service(struct loading *loading, struct fg_slice key, struct fg_slice value)
+{
+    struct fg_cur key_cur = fg_cur(fg_slice_sub(key, 1, key.len)), cur = fg_cur(value);
+    struct catalog *catalog = loading->catalog;
+    uint32_t tenant_number = fg_cur_be32(&key_cur);
+    struct fg_slice name = fg_bytes(key_cur.ptr, key_cur.left);
+    uint64_t number = fg_cur_varint(&cur);
+    struct catalog_service *service;
+    struct catalog_tenant *tenant;
+
+    if (key_cur.bad || !catalog_reserve_tenant(catalog, tenant_number) || !fg_cur_end(&cur) ||
+        number >= UINT32_MAX) {
+        damage_set_aside(loading->damage, "service %.*s of tenant %u: it cannot be read",
+                         FG_S(name), tenant_number);
+        return;
+    }
+    catalog->next_service = FG_MAX(catalog->next_service, (uint32_t)number + 1);
+    tenant = named_tenant(catalog, tenant_number);
+    if (tenant == NULL) {
+        damage_set_aside(loading->damage, "service %.*s: tenant %u is not known", FG_S(name),
+                         tenant_number);
+        return;
+    }
+    if (service_at(loading, number) != NULL) {
+        damage_set_aside(loading->damage,
+                         "service %.*s of tenant %.*s: another one has number %llu", FG_S(name),
+                         FG_S(tenant->name), (unsigned long long)number);
+        return;
+    }
+    service = catalog_add_service(catalog, tenant, name, (uint32_t)number);
+    atomic_store(&service->durable, true);
+    note_service(loading, service);
+}
+
+/*
+ * The service of a series that was read. One that is missing is made again: its name is a label of
+ * the series, and its number is what the series goes by. It becomes durable with the next push.
+ * NULL: what has this number is something else.
+ */
+static struct catalog_service *service_of(struct loading *loading, struct catalog_tenant *tenant,
+                                          uint32_t series, const struct series_stored *stored)
+{
+    struct fg_slice name = fg_labels_get(&stored->def.labels, FG_LABEL_SERVICE);
+    struct catalog_service *service = service_at(loading, stored->service);
+
+    if (service != NULL)
+        return service->tenant == tenant ? service : NULL;
+    if (name.len == 0 || stored->service >= UINT32_MAX)
+        return NULL;
+    damage_repaired(loading->damage, "service %.*s of tenant %.*s: made again from its series %u",
+                    FG_S(name), FG_S(tenant->name), series);
+    service = catalog_add_service(loading->catalog, tenant, name, (uint32_t)stored->service);
+    note_service(loading, service);
+    return service;
+}
+
 /* Nobody knows which profiles it has, and in which rounds. */
-static enum fg_code load_series(struct loading *loading, struct fg_slice key, struct fg_slice value,
-                                struct fg_err *err)
+static void load_series(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(key);
-    struct catalog_tenant *tenant = tenant_at(loading->catalog, fg_cur_be32(&key_cur));
-    uint32_t number = fg_cur_be32(&key_cur);
+    struct catalog *catalog = loading->catalog;
+    uint32_t tenant_number = fg_cur_be32(&key_cur), number = fg_cur_be32(&key_cur);
     fg_auto(fg_arena) *arena = fg_arena_create(SERIES_ARENA_MAX_BYTES);
     struct catalog_service *service;
     struct catalog_series *series;
+    struct catalog_tenant *tenant;
     struct series_stored stored;
+    struct fg_err err;
 
-    if (!fg_cur_end(&key_cur) || tenant == NULL || number == UINT32_MAX)
-        return corrupt(err, "series");
-    if (series_decode(value, arena, &stored, err) != FG_OK)
-        return fg_wrap(err, "head");
-    service = service_at(loading, stored.service);
-    if (service == NULL || service->tenant != tenant)
-        return corrupt(err, "series");
+    if (!fg_cur_end(&key_cur) || number == UINT32_MAX ||
+        !catalog_reserve_tenant(catalog, tenant_number)) {
+        damage_set_aside(loading->damage, "series with a key of %zu bytes", key.len);
+        return;
+    }
+    tenant = catalog->tenants[tenant_number];
+    tenant->next_series = FG_MAX(tenant->next_series, number + 1);
+    if (!catalog_is_named(tenant)) {
+        damage_set_aside(loading->damage, "series %u: tenant %u is not known", number,
+                         tenant_number);
+        return;
+    }
+    if (series_decode(value, arena, &stored, &err) != FG_OK) {
+        damage_set_aside(loading->damage, "series %u of tenant %.*s: %s", number,
+                         FG_S(tenant->name), err.msg);
+        atomic_store(&tenant->lacks, true);
+        return;
+    }
+    service = service_of(loading, tenant, number, &stored);
+    if (service == NULL) {
+        damage_set_aside(loading->damage, "series %u of tenant %.*s: service %llu is not its own",
+                         number, FG_S(tenant->name), (unsigned long long)stored.service);
+        atomic_store(&tenant->lacks, true);
+        return;
+    }
     series = series_make(&stored.def);
-    catalog_add_series(loading->catalog, tenant, service, series, number);
+    catalog_add_series(catalog, tenant, service, series, number);
     series->least_ns = INT64_MIN;
     series->greatest_ns = INT64_MAX;
     series->held_before = UINT32_MAX;
     atomic_store(&series->seen, stored.seen);
     atomic_store(&series->stored, stored.seen);
     atomic_store(&series->durable, true);
-    return FG_OK;
 }
 
 /* A store of another format is refused: guessing would be worse. */
@@ -190,19 +243,18 @@ static enum fg_code check_format(struct fg_store *store, struct fg_err *err)
 
 static enum fg_code load_all(struct loading *loading, struct fg_store *store, struct fg_err *err)
 {
-    if (for_each(store, HEAD_META, META_TENANT, false, loading, load_tenant, err) != FG_OK)
-        return err->code;
-    fill_gaps(loading->catalog);
-    if (for_each(store, HEAD_META, META_NEXT, false, loading, load_next, err) != FG_OK ||
+    if (for_each(store, HEAD_META, META_TENANT, false, loading, load_tenant, err) != FG_OK ||
+        for_each(store, HEAD_META, META_NEXT, false, loading, load_next, err) != FG_OK ||
         for_each(store, HEAD_META, META_SERVICE, false, loading, load_service, err) != FG_OK ||
         for_each(store, HEAD_SERIES, 0, true, loading, load_series, err) != FG_OK)
         return err->code;
     return FG_OK;
 }
 
-enum fg_code catalog_load(struct catalog *catalog, struct fg_store *store, struct fg_err *err)
+enum fg_code catalog_load(struct catalog *catalog, struct fg_store *store, struct damage *damage,
+                          struct fg_err *err)
 {
-    struct loading loading = {.catalog = catalog};
+    struct loading loading = {.catalog = catalog, .damage = damage};
     enum fg_code code = check_format(store, err);
 
     if (code == FG_OK)

@@ -7,21 +7,27 @@
 /* A profile of the series at hand. */
 struct entry {
     struct head_profile_key key;
+    const struct catalog_series *series;
 };
 
 /* Stacks of one generation of the service's dictionary, on their way into the part's tree. */
 struct generation {
     struct generation *next;
-    uint32_t number, n_nodes;
+    uint32_t service, number, n_nodes;
     struct dict *dict;
     uint32_t *uses;   /* [n_nodes + 1]: in how many profiles; of the empty stack first */
     uint32_t *stacks; /* [n_nodes + 1]: number in the part */
 };
 
-/* A series of the service at hand, and which entries are its own. */
+/*
+ * A series of the service at hand, and which entries are its own. In the catalog it is several
+ * where its profiles are in several shards, after the tenant's spread became wider: in the file all
+ * of one label set and schema are one series, and shards are the profiles'.
+ */
 struct member {
-    const struct catalog_series *series;
     struct fg_block_series header;
+    const struct catalog_series *series;
+    size_t n_series; /* this one and so many - 1 that follow it in build->members */
     size_t first, count;
 };
 
@@ -36,7 +42,9 @@ struct build {
     struct fg_slice tenant;
     const struct head_round_key *rounds; /* ascending by shard, window, number */
     size_t n_rounds;
+    uint64_t *n_found; /* [n_rounds]: profiles */
     struct fg_l0_new_part *part;
+    struct build_suspects suspects;
 
     /* Of the service at hand, in an arena of its own. */
     struct fg_arena *arena;
@@ -75,31 +83,34 @@ static enum fg_code check_iter(const struct build *build)
     return fg_wrap(build->err, "head");
 }
 
-static void add_entry(struct build *build, const struct head_profile_key *key)
+static void add_entry(struct build *build, const struct head_profile_key *key,
+                      const struct catalog_series *series)
 {
     if (build->n_entries == build->cap_entries) {
         build->cap_entries = FG_MAX(1024, build->cap_entries * 2);
         build->entries = fg_realloc(build->entries, build->cap_entries * sizeof *build->entries);
     }
-    build->entries[build->n_entries++] = (struct entry){*key};
+    build->entries[build->n_entries++] = (struct entry){*key, series};
 }
 
-/* Profiles that the series has in the round. */
-static enum fg_code find_in_round(struct build *build, const struct head_round_key *round,
-                                  uint32_t series)
+/* Profiles that the series has in the round of that place. */
+static enum fg_code find_in_round(struct build *build, size_t place,
+                                  const struct catalog_series *series)
 {
+    const struct head_round_key *round = &build->rounds[place];
     struct head_profile_key key;
 
     fg_buf_clear(&build->key);
-    head_put_series_seek(&build->key, round, series, INT64_MIN);
+    head_put_series_seek(&build->key, round, series->number, INT64_MIN);
     fg_store_iter_seek(build->iter, fg_buf_slice(&build->key));
     for (; build->iter->valid; fg_store_iter_next(build->iter)) {
         if (!head_get_profile_key(build->iter->key, &key))
             return fg_fail(build->err, FG_E_CORRUPT, "head: key of %zu bytes",
                            build->iter->key.len);
-        if (key.series != series || !head_same_round(&key.round, round))
+        if (key.series != series->number || !head_same_round(&key.round, round))
             break;
-        add_entry(build, &key);
+        add_entry(build, &key, series);
+        build->n_found[place]++;
     }
     return check_iter(build);
 }
@@ -114,17 +125,39 @@ static int cmp_entries(const void *left, const void *right)
     return fg_id_cmp(a->id, b->id);
 }
 
-static enum fg_code find_of_series(struct build *build, struct member *member)
+/*
+ * A profile that was sent again while the spread changed may be in two shards
+ * (common/ring/README.md has when): the file takes it once.
+ */
+static void drop_repeated(struct build *build, struct member *member)
+{
+    struct entry *entries = build->entries + member->first;
+    size_t kept = 1;
+
+    for (size_t i = 1; i < member->count; i++)
+        if (cmp_entries(&entries[i], &entries[kept - 1]) != 0)
+            entries[kept++] = entries[i];
+    build->n_entries -= member->count - kept;
+    member->count = kept;
+}
+
+static enum fg_code find_of_member(struct build *build, struct member *member)
 {
     member->first = build->n_entries;
-    for (size_t i = 0; i < build->n_rounds; i++)
-        if (build->rounds[i].group.shard == member->series->shard &&
-            find_in_round(build, &build->rounds[i], member->series->number) != FG_OK)
-            return build->err->code;
+    for (size_t s = 0; s < member->n_series; s++) {
+        const struct catalog_series *series = member[s].series;
+
+        for (size_t i = 0; i < build->n_rounds; i++)
+            if (build->rounds[i].group.shard == series->shard &&
+                find_in_round(build, i, series) != FG_OK)
+                return build->err->code;
+    }
     member->count = build->n_entries - member->first;
     /* Windows go by the ends of profiles, and late ones come in later rounds: nearly in order. */
-    if (member->count > 1)
+    if (member->count > 1) {
         qsort(build->entries + member->first, member->count, sizeof *build->entries, cmp_entries);
+        drop_repeated(build, member);
+    }
     return FG_OK;
 }
 
@@ -152,6 +185,7 @@ static enum fg_code add_generation(struct build *build, uint32_t service, uint32
 
     if (generation == NULL)
         return no_memory(build);
+    generation->service = service;
     generation->number = number;
     if (dict_ref(build->head->dicts, service, number, &generation->dict, build->err) != FG_OK)
         return build->err->code;
@@ -163,18 +197,19 @@ static enum fg_code add_generation(struct build *build, uint32_t service, uint32
     return generation->uses == NULL ? no_memory(build) : FG_OK;
 }
 
-static struct generation *find_generation(const struct build *build, uint32_t number)
+static struct generation *find_generation(const struct build *build, uint32_t service,
+                                          uint32_t number)
 {
     struct generation *generation = build->generations;
 
-    while (generation != NULL && generation->number != number)
+    while (generation != NULL && (generation->number != number || generation->service != service))
         generation = generation->next;
     return generation;
 }
 
-static enum fg_code count_uses(struct build *build, const struct member *member,
-                               const struct entry *entry)
+static enum fg_code count_uses(struct build *build, const struct entry *entry)
 {
+    uint32_t service = entry->series->service->number;
     const struct record_columns *columns = &build->columns;
     struct generation *generation;
     struct record record = {0};
@@ -182,10 +217,10 @@ static enum fg_code count_uses(struct build *build, const struct member *member,
     if (read_entry(build, entry, &record) != FG_OK ||
         record_read(&record, 0, false, &build->columns, build->err) != FG_OK)
         return build->err->code;
-    if (find_generation(build, record.generation) == NULL &&
-        add_generation(build, member->series->service->number, record.generation) != FG_OK)
+    if (find_generation(build, service, record.generation) == NULL &&
+        add_generation(build, service, record.generation) != FG_OK)
         return build->err->code;
-    generation = find_generation(build, record.generation);
+    generation = find_generation(build, service, record.generation);
     /* Nodes ascend, so the last is the largest, and equal ones are neighbours. */
     if (record.n_samples > 0 && columns->nodes[record.n_samples - 1] > generation->n_nodes)
         return fg_fail(build->err, FG_E_CORRUPT, "head: profile names node %u of %u",
@@ -283,10 +318,12 @@ static enum fg_code read_columns(struct build *build, const struct record *recor
 }
 
 /* Numbers of the dictionary become those of the part. */
-static void number_stacks(struct build *build, const struct record *record)
+static void number_stacks(struct build *build, const struct entry *entry,
+                          const struct record *record)
 {
     const struct record_columns *columns = &build->columns;
-    const struct generation *generation = find_generation(build, record->generation);
+    const struct generation *generation =
+        find_generation(build, entry->series->service->number, record->generation);
 
     reserve(&build->stacks, &build->cap_stacks, (size_t)record->n_samples + 1,
             sizeof *build->stacks);
@@ -310,7 +347,7 @@ static enum fg_code write_profile(struct build *build, uint32_t series, const st
 
     if (read_entry(build, entry, &record) != FG_OK || read_columns(build, &record) != FG_OK)
         return build->err->code;
-    number_stacks(build, &record);
+    number_stacks(build, entry, &record);
     build->part->profiles++;
     build->part->t_min_ns = FG_MIN(build->part->t_min_ns, entry->key.time_ns);
     build->part->t_max_ns = FG_MAX(build->part->t_max_ns, entry->key.time_ns);
@@ -332,6 +369,18 @@ static enum fg_code write_profile(struct build *build, uint32_t series, const st
         return build->err->code;
     fg_nodes_whole_add(build->whole, series, &profile);
     return FG_OK;
+}
+
+/* Says which series a failure is about. */
+static enum fg_code wrap_series(struct build *build, const struct member *member)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES / 2);
+    fg_labels_write(&member->header.labels, &text);
+    (void)fg_wrap(build->err, "series %.*s", FG_S(fg_buf_slice(&text)));
+    fg_buf_done(&text);
+    return build->err->code;
 }
 
 /* The series of the part: of the members those that have profiles. NULL: no memory. */
@@ -358,10 +407,10 @@ static enum fg_code write_members(struct build *build)
         if (member->count == 0)
             continue;
         if (fg_block_series_begin(build->writer, &member->header, build->err) != FG_OK)
-            return build->err->code;
+            return wrap_series(build, member);
         for (size_t i = 0; i < member->count; i++)
             if (write_profile(build, number, &build->entries[member->first + i]) != FG_OK)
-                return build->err->code;
+                return wrap_series(build, member);
         number++;
     }
     return FG_OK;
@@ -404,23 +453,37 @@ static bool make_header(struct member *member, struct fg_arena *arena)
 
 static int cmp_members(const void *left, const void *right)
 {
-    return fg_block_series_cmp(&((const struct member *)left)->header,
-                               &((const struct member *)right)->header);
+    const struct member *a = left, *b = right;
+    int order = fg_block_series_cmp(&a->header, &b->header);
+
+    return order != 0
+               ? order
+               : (a->series->shard > b->series->shard) - (a->series->shard < b->series->shard);
 }
 
+/* One for each series of the catalog; those of one label set and schema stand together, and the
+ * first of them is the series of the file. */
 static enum fg_code make_members(struct build *build, struct catalog_series *const *series,
                                  size_t n)
 {
-    build->members = fg_arena_new(build->arena, struct member, n);
-    build->n_members = n;
-    if (build->members == NULL)
+    struct member *members = fg_arena_new(build->arena, struct member, n);
+
+    if (members == NULL)
         return no_memory(build);
     for (size_t i = 0; i < n; i++) {
-        build->members[i].series = series[i];
-        if (!make_header(&build->members[i], build->arena))
+        members[i].series = series[i];
+        if (!make_header(&members[i], build->arena))
             return no_memory(build);
     }
-    qsort(build->members, n, sizeof *build->members, cmp_members);
+    qsort(members, n, sizeof *members, cmp_members);
+    for (size_t i = 0, next; i < n; i = next) {
+        for (next = i + 1;
+             next < n && fg_block_series_cmp(&members[next].header, &members[i].header) == 0;)
+            next++;
+        members[i].n_series = next - i;
+    }
+    build->members = members;
+    build->n_members = n;
     return FG_OK;
 }
 
@@ -428,22 +491,38 @@ static enum fg_code build_part(struct build *build, struct catalog_series *const
 {
     if (make_members(build, series, n) != FG_OK)
         return build->err->code;
-    for (size_t m = 0; m < n; m++)
-        if (find_of_series(build, &build->members[m]) != FG_OK)
-            return build->err->code;
+    for (size_t m = 0; m < n; m += build->members[m].n_series)
+        if (find_of_member(build, &build->members[m]) != FG_OK)
+            return wrap_series(build, &build->members[m]);
     if (build->n_entries == 0)
         return FG_OK;
     for (size_t m = 0; m < n; m++)
         for (size_t i = 0; i < build->members[m].count; i++)
-            if (count_uses(build, &build->members[m],
-                           &build->entries[build->members[m].first + i]) != FG_OK)
-                return build->err->code;
+            if (count_uses(build, &build->entries[build->members[m].first + i]) != FG_OK)
+                return wrap_series(build, &build->members[m]);
     if (make_tree(build) != FG_OK)
         return build->err->code;
     return write_part(build, series[0]->service->name);
 }
 
-/* n series, all of one service. */
+/* What cannot be written is in these rounds: of the tenant, in the shards of the series. */
+static void suspect_shards(struct build *build, struct catalog_series *const *series, size_t n,
+                           struct fg_arena *arena)
+{
+    struct build_suspects *suspects = &build->suspects;
+
+    suspects->rounds = fg_arena_new(arena, struct head_round_key, build->n_rounds);
+    for (size_t r = 0; suspects->rounds != NULL && r < build->n_rounds; r++) {
+        size_t s = 0;
+
+        while (s < n && series[s]->shard != build->rounds[r].group.shard)
+            s++;
+        if (s < n)
+            suspects->rounds[suspects->n++] = build->rounds[r];
+    }
+}
+
+/* n series, all of services of one name. */
 static enum fg_code build_service(struct build *build, struct catalog_series *const *series,
                                   size_t n)
 {
@@ -465,6 +544,37 @@ static enum fg_code build_service(struct build *build, struct catalog_series *co
 
 /* ---- a tenant ---- */
 
+/*
+ * Have all profiles been found that the rounds are said to hold? Those of a series that is lost
+ * from the catalog have not: nobody knows their labels, and without them they would be forgotten
+ * with the round.
+ */
+static enum fg_code check_found(struct build *build, struct catalog_tenant *tenant,
+                                struct fg_arena *arena)
+{
+    struct build_suspects *suspects = &build->suspects;
+    uint64_t n_lost = 0;
+
+    for (size_t i = 0; i < build->n_rounds; i++) {
+        struct round round;
+
+        if (!rounds_find(build->head->rounds, &build->rounds[i], &round) ||
+            build->n_found[i] >= round.count)
+            continue;
+        n_lost += round.count - build->n_found[i];
+        if (suspects->rounds == NULL)
+            suspects->rounds = fg_arena_new(arena, struct head_round_key, build->n_rounds);
+        if (suspects->rounds != NULL)
+            suspects->rounds[suspects->n++] = build->rounds[i];
+    }
+    if (n_lost == 0)
+        return FG_OK;
+    catalog_tenant_set_lacks(tenant);
+    return fg_fail(build->err, FG_E_CORRUPT,
+                   "tenant %.*s: %llu profiles are of series that the head does not know",
+                   FG_S(build->tenant), (unsigned long long)n_lost);
+}
+
 static int cmp_services(const void *left, const void *right)
 {
     const struct catalog_series *a = *(struct catalog_series *const *)left;
@@ -480,6 +590,9 @@ static enum fg_code build_tenant(struct build *build, struct catalog_tenant *ten
     size_t n, next;
 
     build->tenant = catalog_tenant_name(tenant);
+    build->n_found = fg_arena_new(arena, uint64_t, build->n_rounds);
+    if (build->n_found == NULL)
+        return fg_fail(build->err, FG_E_LIMIT, "too many rounds for a segment");
     *build->part = (struct fg_l0_new_part){
         .tenant = build->tenant, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
     if (catalog_list_series(build->head->catalog, tenant, arena, &series, &n, build->err) != FG_OK)
@@ -487,12 +600,17 @@ static enum fg_code build_tenant(struct build *build, struct catalog_tenant *ten
     if (n > 1)
         qsort(series, n, sizeof(struct catalog_series *), cmp_services);
     for (size_t i = 0; i < n; i = next) {
-        for (next = i + 1; next < n && series[next]->service == series[i]->service;)
+        struct fg_slice service = series[i]->service->name;
+
+        for (next = i + 1; next < n && fg_slice_eq(series[next]->service->name, service);)
             next++;
-        if (build_service(build, series + i, next - i) != FG_OK)
-            return build->err->code;
+        if (build_service(build, series + i, next - i) != FG_OK) {
+            suspect_shards(build, series + i, next - i, arena);
+            return fg_wrap(build->err, "tenant %.*s, service %.*s", FG_S(build->tenant),
+                           FG_S(service));
+        }
     }
-    return FG_OK;
+    return check_found(build, tenant, arena);
 }
 
 /* ---- all of it ---- */
@@ -567,7 +685,8 @@ static void build_done(struct build *build)
 
 enum fg_code build_segment(const struct build_head *head, const struct head_round_key *rounds,
                            size_t n_rounds, const char *path, struct fg_arena *arena,
-                           struct build_summary *ret_summary, struct fg_err *err)
+                           struct build_summary *ret_summary, struct build_suspects *ret_suspects,
+                           struct fg_err *err)
 {
     struct build build = {.head = head, .err = err};
     struct build_summary summary = {0};
@@ -578,6 +697,7 @@ enum fg_code build_segment(const struct build_head *head, const struct head_roun
     size_t n_shares = 0;
     struct share *shares = divide(head, rounds, n_rounds, arena, &n_shares);
 
+    *ret_suspects = (struct build_suspects){0};
     summary.parts = fg_arena_new(arena, struct fg_l0_new_part, n_shares);
     if (shares == NULL || summary.parts == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
@@ -594,6 +714,7 @@ enum fg_code build_segment(const struct build_head *head, const struct head_roun
         code = fg_block_file_finish(file, err);
     if (code == FG_OK)
         *ret_summary = summary;
+    *ret_suspects = build.suspects;
     build_done(&build);
     return code;
 }

@@ -3,7 +3,7 @@
  * (common/block/README.md), into a file.
  *
  * Each service is read twice, first to count how many profiles need each stack (frequent ones get
- * short numbers), then to write. Memory: 40 bytes for each profile of a service, and its stacks.
+ * short numbers), then to write. Memory: 48 bytes for each profile of a service, and its stacks.
  *
  * The rounds are sealed, so nothing of them changes meanwhile.
  */
@@ -14,12 +14,14 @@
 #include "common/manifest/l0.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/rounds.h"
 
 /* Where the profiles are; borrowed. */
 struct build_head {
     struct fg_store *store;
     struct catalog *catalog;
     struct dict_table *dicts;
+    struct rounds *rounds;
 };
 
 /* What manifests say of the segment. parts are in the arena; tenants' names are the catalog's. */
@@ -29,12 +31,21 @@ struct build_summary {
     uint32_t n_parts;
 };
 
+/* Rounds of which no segment can be made, in the arena; none: nobody knows which they are. */
+struct build_suspects {
+    struct head_round_key *rounds;
+    uint32_t n;
+};
+
 /*
- * path: a new file; it is synced in the end, and removed after a failure. FG_E_NO_SPACE: no room
- * for it. FG_E_UNAVAILABLE, FG_E_CORRUPT: the head cannot be read. FG_E_LIMIT: the arena is full.
+ * Makes the segment in a new file at path, which is synced in the end, and removed after a failure.
+ * FG_E_NO_SPACE: no room for it. FG_E_UNAVAILABLE: the head cannot be read now. Others say that it
+ * would fail again, and *ret_suspects why: FG_E_CORRUPT: what the head holds does not fit together;
+ * FG_E_LIMIT: it is more than a segment can hold; FG_E_INVALID: the format has no way to say it.
  */
 enum fg_code build_segment(const struct build_head *head, const struct head_round_key *rounds,
                            size_t n_rounds, const char *path, struct fg_arena *arena,
-                           struct build_summary *ret_summary, struct fg_err *err) fg_must_check;
+                           struct build_summary *ret_summary, struct build_suspects *ret_suspects,
+                           struct fg_err *err) fg_must_check;
 
 #endif

@@ -53,6 +53,85 @@ static int compare_urgency(const void *left, const void *right)
     return ((*a)->group.window > (*b)->group.window) - ((*a)->group.window < (*b)->group.window);
 }
 
+/* ---- aside ---- */
+
+/* Is anything set aside that the next cut of such rounds takes? */
+static bool has_to_retry(struct segments *segments)
+{
+    const struct table *table = &segments->table;
+    bool any = false;
+
+    if (table->by_state[ROUND_ASIDE] == 0 || !(segments->look || segments->draining))
+        return false;
+    for (uint32_t i = 0; i < table->n_rounds; i++) {
+        struct segments_round *round = table->rounds[i];
+
+        if (round->state != ROUND_ASIDE)
+            continue;
+        round->retry |= segments->mono_ns >= segments->retry_mono_ns;
+        any |= round->retry;
+    }
+    if (segments->mono_ns >= segments->retry_mono_ns)
+        segments->retry_mono_ns = fg_time_add(segments->mono_ns, segments->config.aside_retry_ns);
+    return any;
+}
+
+/* As pin(), for rounds that are set aside: a cut of their own, so that they stop no others. */
+static void pin_aside(struct segments *segments)
+{
+    const struct table *table = &segments->table;
+    uint64_t bytes = 0;
+
+    segments->pinned.n = 0;
+    for (uint32_t i = 0; i < table->n_rounds && (i == 0 || bytes < segments->config.cut_bytes);
+         i++) {
+        struct segments_round *round = table->rounds[i];
+
+        if (round->state != ROUND_ASIDE || !round->retry)
+            continue;
+        bytes += round->bytes;
+        round_list_add(&segments->pinned, round);
+    }
+}
+
+/* Which rounds of the cut are set aside: the suspects, else half of it, which is tried again at
+ * once; of a single round that. */
+static void choose_misfits(struct segments *segments, const struct segments_event *event)
+{
+    const struct round_list *pinned = &segments->pinned;
+
+    segments->misfits.n = 0;
+    segments->retry_misfits = event->n_suspects == 0 && pinned->n > 1;
+    for (uint32_t i = 0; i < event->n_suspects; i++) {
+        const struct head_round_key *key = &event->suspects[i];
+        struct segments_round *round = table_round(&segments->table, &key->group, key->number);
+
+        if (round != NULL && round->state == ROUND_SEALED) /* it may be held since */
+            round_list_add(&segments->misfits, round);
+    }
+    for (uint32_t i = pinned->n / 2; event->n_suspects == 0 && i < pinned->n; i++)
+        round_list_add(&segments->misfits, pinned->rounds[i]);
+    round_list_keep(&segments->misfits, ROUND_SEALED);
+}
+
+void cut_is_aside(struct segments *segments)
+{
+    round_list_keep(&segments->misfits, ROUND_SEALED); /* some may be held meanwhile */
+    for (uint32_t i = 0; i < segments->misfits.n; i++) {
+        table_set_state(&segments->table, segments->misfits.rounds[i], ROUND_ASIDE);
+        segments->misfits.rounds[i]->retry = segments->retry_misfits;
+    }
+    if (segments->table.by_state[ROUND_ASIDE] == segments->misfits.n)
+        segments->retry_mono_ns = fg_time_add(segments->mono_ns, segments->config.aside_retry_ns);
+    segments->misfits.n = 0;
+    round_list_drop(&segments->pinned, ROUND_ASIDE);
+    segments->cut = segments->pinned.n == 0 ? CUT_IDLE : CUT_SEALED;
+    segments->cut_pause = (struct pause){0};
+    segments->unfit = 0;
+}
+
+/* ---- what is due ---- */
+
 /* There is so much that a segment can be made of it, whatever its age. */
 static bool is_enough(const struct segments *segments, uint8_t rank)
 {
@@ -115,13 +194,15 @@ static void pin(struct segments *segments)
 
 void cut_sealed(struct segments *segments)
 {
-    round_list_keep(&segments->pinned, ROUND_OPEN);
+    round_list_drop(&segments->pinned, ROUND_COMMITTED);
     segments->last_cut++;
+    segments->unfit = 0;
     for (uint32_t i = 0; i < segments->pinned.n; i++) {
         struct segments_round *round = segments->pinned.rounds[i];
 
         table_set_state(&segments->table, round, ROUND_SEALED);
         round->cut = segments->last_cut;
+        round->retry = false;
     }
     segments->cut = CUT_SEALED;
     segments->cut_pause = (struct pause){0};
@@ -145,6 +226,7 @@ void cut_uploaded(struct segments *segments, bool nothing)
                 segments_commit_round(segments, segments->pinned.rounds[i], segments->gen);
     segments->cut = CUT_UPLOADED;
     segments->cut_pause = (struct pause){0};
+    segments->unfit = 0;
     segments->uploaded_mono_ns = segments->mono_ns;
     segments->rechecked = false;
     segments->read_now = true;
@@ -158,14 +240,17 @@ void cut_swapped(struct segments *segments)
     segments->read_now = true;
 }
 
-void cut_failed(struct segments *segments, enum segments_effect_kind failed)
+void cut_failed(struct segments *segments, const struct segments_event *event)
 {
-    if (failed == SEGMENTS_SWAP)
+    segments->unfit += event->unfit;
+    if (event->failed == SEGMENTS_SWAP)
         cut_swapped(segments);
-    else if (failed == SEGMENTS_SEAL) /* the same again: some of it may be written */
+    else if (event->failed == SEGMENTS_SEAL) /* the same again: some of it may be written */
         segments->cut = CUT_PINNED;
     else
         segments->cut = CUT_SEALED;
+    if (event->unfit && segments->unfit >= SEGMENTS_TRIES)
+        choose_misfits(segments, event);
     segments_fail(segments, &segments->cut_pause);
 }
 
@@ -173,8 +258,8 @@ static void begin_seal(struct segments *segments, struct segments_effects *effec
 {
     struct segments_effect *effect;
 
-    round_list_keep(&segments->pinned,
-                    ROUND_OPEN); /* of a seal that failed, some may be held since */
+    round_list_drop(&segments->pinned,
+                    ROUND_COMMITTED); /* of a seal that failed, some may be held since */
     if (segments->pinned.n == 0) {
         segments->cut = CUT_IDLE;
         return;
@@ -183,6 +268,12 @@ static void begin_seal(struct segments *segments, struct segments_effects *effec
     segments_emit_rounds(effects, SEGMENTS_SEAL, &segments->pinned, segments);
     effect = &effects->effects[effects->n - 1];
     effect->cut = segments->last_cut + 1;
+}
+
+static void begin_set_aside(struct segments *segments, struct segments_effects *effects)
+{
+    segments->cut = CUT_SETTING_ASIDE;
+    segments_emit_rounds(effects, SEGMENTS_SET_ASIDE, &segments->misfits, segments);
 }
 
 static void begin_upload(struct segments *segments, struct segments_effects *effects)
@@ -245,17 +336,25 @@ void cut_advance(struct segments *segments, struct segments_effects *effects)
     switch (segments->cut) {
     case CUT_IDLE:
         /* Nothing is sealed before the bucket was there: what is open can still be joined. */
-        if (segments->settled && is_cut_due(segments)) {
+        if (!segments->settled)
+            return;
+        if (is_cut_due(segments))
             pin(segments);
-            begin_seal(segments, effects);
-        }
+        else if (has_to_retry(segments))
+            pin_aside(segments);
+        else
+            return;
+        begin_seal(segments, effects);
         return;
     case CUT_PINNED:
         begin_seal(segments, effects);
         return;
     case CUT_SEALED:
+        round_list_keep(&segments->misfits, ROUND_SEALED);
         if (all_committed(segments))
             begin_mark(segments, effects);
+        else if (segments->misfits.n > 0)
+            begin_set_aside(segments, effects);
         else if (segments->settled)
             begin_upload(segments, effects);
         return;
@@ -267,6 +366,7 @@ void cut_advance(struct segments *segments, struct segments_effects *effects)
             advance_uploaded(segments, effects);
         return;
     case CUT_SEALING:
+    case CUT_SETTING_ASIDE:
     case CUT_UPLOADING:
     case CUT_SWAPPING:
     case CUT_MARKING:

@@ -40,6 +40,7 @@ enum {
 static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
 static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
+static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
 
@@ -52,6 +53,7 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
     M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Steps of committing that failed and are done again") \
@@ -59,6 +61,9 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
     M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest generation that the head follows") \
     M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head that are in no segment") \
     M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head that are in no segment") \
+    M(GAUGE, DRIVER_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head that are in no segment") \
+    M(GAUGE, DRIVER_ASIDE_ROUNDS, "flamegrid_ingester_rounds_aside", "Rounds that could not become a segment and stay in the head") \
+    M(GAUGE, DRIVER_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles of rounds that could not become a segment") \
     M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries on their way out of the store")
 /* clang-format on */
 FG_METRICS_ENUM(driver_metric, DRIVER_METRICS)
@@ -101,7 +106,7 @@ struct driver {
     uint64_t n_steps;
     /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
      * which they are done. */
-    uint64_t drain_asked, drain_known, drained;
+    uint64_t drain_asked, drain_known, drained, tried; /* tried: as of struct segments_status */
     /* The first that is not done, and the newest: those in between end with it. */
     struct ring_drain ring_drains[2];
     unsigned n_ring_drains;
@@ -109,8 +114,10 @@ struct driver {
     /* The thread's own. */
     struct task tasks[SEGMENTS_EFFECTS_MAX];
     uint32_t n_tasks;
+    char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
     int64_t wake_mono_ns;
     struct publish *publish;
+    struct fg_condition *aside, *bucket_went_back, *store_went_back;
     uint64_t ranked; /* revision of the ring that the core has the ranks of */
     uint8_t ranks[SEGMENTS_SHARDS];
 };
@@ -121,9 +128,11 @@ static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
                         const struct fg_err *err)
 {
     static const char *const names[] = {
-        [SEGMENTS_READ] = "read",     [SEGMENTS_COMPARE] = "compare", [SEGMENTS_SEAL] = "seal",
-        [SEGMENTS_UPLOAD] = "upload", [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
-        [SEGMENTS_FORGET] = "forget", [SEGMENTS_REPORT] = "report",
+        [SEGMENTS_READ] = "read",           [SEGMENTS_COMPARE] = "compare",
+        [SEGMENTS_SEAL] = "seal",           [SEGMENTS_UPLOAD] = "upload",
+        [SEGMENTS_SET_ASIDE] = "set_aside", [SEGMENTS_SWAP] = "swap",
+        [SEGMENTS_MARK] = "mark",           [SEGMENTS_FORGET] = "forget",
+        [SEGMENTS_REPORT] = "report",
     };
 
     fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
@@ -169,6 +178,14 @@ static void to_sealed(struct round *round, const struct segments_effect *effect,
     (void)to;
     round->state = ROUND_SEALED;
     round->cut = (uint32_t)effect->cut;
+}
+
+static void to_aside(struct round *round, const struct segments_effect *effect,
+                     const struct segments_round *to)
+{
+    (void)effect;
+    (void)to;
+    round->state = ROUND_ASIDE;
 }
 
 static void to_committed(struct round *round, const struct segments_effect *effect,
@@ -224,6 +241,10 @@ static struct segments_event change_head(struct driver *driver,
         code = seal(driver, effect, &batch, &err);
         event.kind = code == FG_OK ? SEGMENTS_SEALED : SEGMENTS_FAILED;
         break;
+    case SEGMENTS_SET_ASIDE:
+        code = write_rounds(driver, effect, &batch, to_aside, &err);
+        event.kind = code == FG_OK ? SEGMENTS_IS_ASIDE : SEGMENTS_FAILED;
+        break;
     case SEGMENTS_MARK:
         code = write_rounds(driver, effect, &batch, to_committed, &err);
         event.kind = code == FG_OK ? SEGMENTS_MARKED : SEGMENTS_FAILED;
@@ -245,7 +266,8 @@ static struct segments_event change_head(struct driver *driver,
 
 static bool is_of_head(enum segments_effect_kind kind)
 {
-    return kind == SEGMENTS_SEAL || kind == SEGMENTS_MARK || kind == SEGMENTS_FORGET;
+    return kind == SEGMENTS_SEAL || kind == SEGMENTS_SET_ASIDE || kind == SEGMENTS_MARK ||
+           kind == SEGMENTS_FORGET;
 }
 
 /* A step on its way from the driver's thread and back; the thread waits for it. */
@@ -331,19 +353,54 @@ static void take_steps(struct driver *driver, const struct segments_event *first
     }
 }
 
+static enum fg_code write_committed(void *arg, struct fg_store_batch *batch, struct fg_err *err)
+{
+    return commit_write(arg, batch, err);
+}
+
 /* What no round needs any more goes, a little at a time. */
 static void sweep(struct driver *driver)
 {
+    const struct retire_writer writer = {write_committed, driver->commit};
     int64_t now_ns = fg_mono_ns(driver->config.clock);
     struct fg_err later;
 
-    if (retire_series(driver->config.retire, &later) != FG_OK)
+    if (retire_series(driver->config.retire, writer, &later) != FG_OK)
         fg_log_warn("series that left stay in the store for now", fg_ls("err", later.msg));
     if (now_ns - driver->swept_mono_ns < SWEEP_PAUSE_NS)
         return;
     driver->swept_mono_ns = now_ns;
-    if (retire_sweep(driver->config.retire, &later) != FG_OK)
+    if (retire_sweep(driver->config.retire, writer, &later) != FG_OK)
         fg_log_warn("old dictionaries stay for now", fg_ls("err", later.msg));
+}
+
+/* What lasts and needs an operator. */
+static void tell_conditions(struct driver *driver)
+{
+    const struct segments_status *status = &driver->status; /* this thread writes it */
+
+    if (status->misfits)
+        fg_condition_raise(
+            driver->aside,
+            "%u rounds of the head with %llu profiles (%llu bytes) could not become a "
+            "segment: they are served from this disk alone; the last reason: %s",
+            status->rounds[ROUND_ASIDE], (unsigned long long)status->aside_profiles,
+            (unsigned long long)status->aside_bytes, driver->unfit_why);
+    else if (status->rounds[ROUND_ASIDE] == 0)
+        fg_condition_clear(driver->aside);
+    if (status->went_back)
+        fg_condition_raise(
+            driver->bucket_went_back,
+            "the L0 manifest is older than generation %llu, which was read before: the "
+            "bucket is another one, or from a backup",
+            (unsigned long long)status->seen);
+    else
+        fg_condition_clear(driver->bucket_went_back);
+    if (status->store_went_back)
+        fg_condition_raise(
+            driver->store_went_back,
+            "the head is older than what the L0 manifest says of it: its disk is from "
+            "a backup, and what it acknowledged since then is not here");
 }
 
 static void on_turn(struct commit_visit *visit)
@@ -357,6 +414,7 @@ static void on_turn(struct commit_visit *visit)
     take_steps(driver, &turn->event);
     driver->status = segments_status(driver->core);
     (void)pthread_rwlock_unlock(&driver->steps);
+    tell_conditions(driver);
     sweep(driver);
     fg_assert(sem_post(&turn->taken) == 0);
 }
@@ -371,6 +429,7 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
     if (kind == SEGMENTS_MANIFEST) /* as in the core: who still waits says so again */
         driver->wanted = driver->wanted_known = 0;
     driver->drained = driver->status.drained; /* its writer waits for us */
+    driver->tried = driver->status.tried;
     if (driver->n_ring_drains > 0 && driver->ring_drains[0].drain <= driver->drained) {
         done = driver->ring_drains[0];
         driver->ring_drains[0] = driver->ring_drains[1];
@@ -435,6 +494,7 @@ static void carry_out(struct driver *driver, struct task *task)
 {
     struct compare compare = {0};
     struct segments_event event = {.kind = SEGMENTS_FAILED, .failed = task->effect.kind};
+    struct publish_fault fault = {0};
     enum fg_code code = FG_OK;
     struct fg_err err;
 
@@ -445,7 +505,7 @@ static void carry_out(struct driver *driver, struct task *task)
         break;
     case SEGMENTS_UPLOAD:
         code = publish_upload(driver->publish, &task->effect.id, task->rounds, task->n_rounds,
-                              &event.nothing, &err);
+                              &event.nothing, &fault, &err);
         event.kind = SEGMENTS_UPLOADED;
         break;
     case SEGMENTS_SWAP:
@@ -472,6 +532,11 @@ static void carry_out(struct driver *driver, struct task *task)
     if (code != FG_OK) {
         fail_effect(driver, task->effect.kind, &err);
         event.kind = SEGMENTS_FAILED;
+        event.unfit = fault.unfit;
+        event.suspects = fault.suspects.rounds;
+        event.n_suspects = fault.suspects.n;
+        if (fault.unfit)
+            memcpy(driver->unfit_why, err.msg, sizeof err.msg);
     }
     hand_in(driver, &event, compare.arena != NULL ? &compare : NULL);
     compare_done(&compare);
@@ -687,14 +752,16 @@ static uint64_t ask_to_drain(struct driver *driver)
     return ++driver->drain_asked;
 }
 
-static bool is_drained(struct driver *driver, uint64_t drain)
+/* Is everything committed that can be? *ret_aside: something cannot. */
+static bool is_tried(struct driver *driver, uint64_t drain, bool *ret_aside)
 {
-    bool drained;
+    bool tried;
 
     (void)pthread_mutex_lock(&driver->lock);
-    drained = driver->drained >= drain;
+    tried = driver->tried >= drain;
+    *ret_aside = driver->drained < drain;
     (void)pthread_mutex_unlock(&driver->lock);
-    return drained;
+    return tried;
 }
 
 void driver_drain(struct driver *driver, uint64_t revision)
@@ -720,16 +787,22 @@ enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struc
 {
     enum fg_code code = FG_OK;
     uint64_t n_steps, drain;
+    bool aside = false;
 
     (void)pthread_mutex_lock(&driver->lock);
     n_steps = driver->n_steps;
     drain = ask_to_drain(driver);
     (void)pthread_mutex_unlock(&driver->lock);
-    while (code == FG_OK && !is_drained(driver, drain)) {
+    while (code == FG_OK && !is_tried(driver, drain, &aside)) {
         code =
             wait_for_step(driver, n_steps, deadline_mono_ns, "the head is not committed yet", err);
         n_steps = count_steps(driver);
     }
+    if (code == FG_OK && aside)
+        return fg_fail(
+            err, FG_E_CORRUPT,
+            "everything is committed but what could not become a segment: GET /ready says "
+            "what and why");
     return code;
 }
 
@@ -743,6 +816,9 @@ static void on_scrape(void *arg)
     fg_metric_set(driver->metrics, DRIVER_GENERATION, (int64_t)status.gen);
     fg_metric_set(driver->metrics, DRIVER_OPEN_BYTES, (int64_t)status.open_bytes);
     fg_metric_set(driver->metrics, DRIVER_SEALED_BYTES, (int64_t)status.sealed_bytes);
+    fg_metric_set(driver->metrics, DRIVER_ASIDE_BYTES, (int64_t)status.aside_bytes);
+    fg_metric_set(driver->metrics, DRIVER_ASIDE_ROUNDS, status.rounds[ROUND_ASIDE]);
+    fg_metric_set(driver->metrics, DRIVER_ASIDE_PROFILES, (int64_t)status.aside_profiles);
 }
 
 static enum fg_code restore(struct driver *driver, struct fg_err *err)
@@ -789,6 +865,7 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
         .poll_ns = settings->poll_ns,
         .turn_ns = settings->turn_ns,
         .upload_max_age_ns = UPLOAD_MAX_AGE_NS,
+        .aside_retry_ns = ASIDE_RETRY_NS,
         .backoff_min_ns = BACKOFF_MIN_NS,
         .backoff_max_ns = BACKOFF_MAX_NS,
         .rounds_max = ROUNDS_MAX,
@@ -829,6 +906,9 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
         driver_destroy(driver);
         return err->code;
     }
+    driver->aside = fg_condition_create(config->conditions, "head_rounds_aside");
+    driver->bucket_went_back = fg_condition_create(config->conditions, "bucket_went_back");
+    driver->store_went_back = fg_condition_create(config->conditions, "head_went_back");
     driver->metrics =
         fg_metrics_register(config->registry, driver_metrics, FG_COUNT(driver_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, driver);
@@ -874,6 +954,9 @@ void driver_destroy(struct driver *driver)
         return;
     for (uint32_t i = 0; i < driver->n_tasks; i++)
         free(driver->tasks[i].rounds);
+    fg_condition_destroy(driver->aside);
+    fg_condition_destroy(driver->bucket_went_back);
+    fg_condition_destroy(driver->store_went_back);
     publish_destroy(driver->publish);
     segments_destroy(driver->core);
     (void)pthread_cond_destroy(&driver->wake);

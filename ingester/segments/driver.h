@@ -15,7 +15,7 @@
 
 #include "common/bucket/bucket.h"
 #include "common/config/config.h"
-#include "common/run/metrics.h"
+#include "common/run/condition.h"
 #include "ingester/member.h"
 #include "ingester/retire.h"
 #include "ingester/segments/build.h"
@@ -44,6 +44,7 @@ struct driver_config {
     const struct member *member;
     struct held *held;
     struct fg_registry *registry;
+    struct fg_conditions *conditions; /* NULL: none */
     struct fg_clock *clock;
 };
 
@@ -92,7 +93,8 @@ void driver_unfence(struct driver *driver);
 
 /*
  * Cuts what there is now and waits until it is committed; what comes meanwhile is not waited for.
- * FG_E_DEADLINE: it goes on, and did not come to an end in time. Any thread that may wait.
+ * FG_E_DEADLINE: it goes on, and did not come to an end in time. FG_E_CORRUPT: all but rounds that
+ * were set aside. Any thread that may wait.
  */
 enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns,
                           struct fg_err *err) fg_must_check;

@@ -28,6 +28,27 @@ static bool own_cut(const struct segments *segments, const struct fg_l0 *l0, uin
     return true;
 }
 
+/*
+ * A cut that this store never made was made by a later state of it: the disk is from a backup. The
+ * same number means something else there, so what is sealed here is sealed again under one that is
+ * not taken, after comparing has told what of it is committed.
+ */
+static void check_last_cut(struct segments *segments, const struct fg_l0 *l0)
+{
+    const struct fg_l0_writer *writer = fg_l0_writer(l0, segments->config.writer);
+
+    if (segments->started || writer == NULL || writer->cut <= segments->last_cut)
+        return;
+    segments->store_went_back = true;
+    segments->last_cut = writer->cut;
+    for (uint32_t i = 0; i < segments->pinned.n; i++) {
+        table_set_state(&segments->table, segments->pinned.rounds[i], ROUND_ASIDE);
+        segments->pinned.rounds[i]->retry = true;
+    }
+    segments->pinned.n = 0;
+    segments->cut = CUT_IDLE;
+}
+
 static void follow_own(struct segments *segments, const struct fg_l0 *l0)
 {
     uint64_t cut, generation;
@@ -79,15 +100,25 @@ static void take_ever(struct segments *segments, const struct fg_ever *ever)
     segments->ever_arena = arena;
 }
 
-/* Of others, newer than what we agree with. */
+/* Is it the segment that was uploaded last? */
+static bool is_own(const struct segments *segments, const struct fg_l0_segment *segment)
+{
+    return fg_id_eq(segment->id.writer, segments->config.writer) &&
+           (segment->id.nonce == segments->upload.nonce ||
+            segments->table.by_state[ROUND_ASIDE] == 0);
+}
+
+/*
+ * Newer than what we agree with, and of others; or an earlier upload of ours, swapped in so late
+ * that rounds which are in it have been set aside since.
+ */
 static void list_foreign(struct segments *segments, const struct fg_l0 *l0)
 {
     segments->n_foreign = segments->at_foreign = 0;
     for (uint32_t i = 0; i < l0->n_segments; i++) {
         const struct fg_l0_segment *segment = &l0->segments[i];
 
-        if (segment->generation > segments->gen &&
-            !fg_id_eq(segment->id.writer, segments->config.writer))
+        if (segment->generation > segments->gen && !is_own(segments, segment))
             segments->foreign[segments->n_foreign++] = segment->generation;
     }
 }
@@ -122,6 +153,7 @@ void follow_manifest(struct segments *segments, const struct fg_l0 *l0)
                                    : 0;
     segments->wanted = 0; /* who still waits says so again */
     segments->rechecked = true;
+    check_last_cut(segments, l0);
     if (!segments->started || l0->generation > segments->seen)
         take_ever(segments, &l0->ever);
     if (!segments->started) /* what was forgotten before this start is in blocks up to here */
@@ -218,6 +250,7 @@ static void unpin_marked(struct segments *segments)
         if (!list->rounds[i]->marked)
             list->rounds[kept++] = list->rounds[i];
     list->n = kept;
+    round_list_drop(&segments->misfits, ROUND_COMMITTED);
 }
 
 void follow_compared(struct segments *segments, const struct segments_event *event)

@@ -158,7 +158,7 @@ static enum fg_code note_groups(struct publish *publish, const struct segments_r
 }
 
 static enum fg_code build(struct publish *publish, const struct segments_round *rounds, uint32_t n,
-                          const char *path, struct fg_err *err)
+                          const char *path, struct build_suspects *ret_suspects, struct fg_err *err)
 {
     int64_t start_ns = fg_mono_ns(publish->config.clock);
     struct head_round_key *keys;
@@ -173,7 +173,7 @@ static enum fg_code build(struct publish *publish, const struct segments_round *
         keys[i] = (struct head_round_key){rounds[i].group, rounds[i].number};
     if (note_groups(publish, rounds, n, err) != FG_OK ||
         build_segment(&publish->config.head, keys, n, path, publish->arena, &publish->summary,
-                      err) != FG_OK)
+                      ret_suspects, err) != FG_OK)
         return err->code;
     fg_metric_observe_ns(publish->metrics, PUBLISH_BUILD_SECONDS,
                          fg_mono_ns(publish->config.clock) - start_ns);
@@ -208,17 +208,26 @@ static enum fg_code put_file(struct publish *publish, const struct fg_segment_id
     return FG_OK;
 }
 
+/* Is it what the rounds hold that is at fault, and not a disk that is full or fails? */
+static bool is_unfit(enum fg_code code)
+{
+    return code == FG_E_CORRUPT || code == FG_E_INVALID || code == FG_E_LIMIT ||
+           code == FG_E_TOO_LARGE;
+}
+
 enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
                             const struct segments_round *rounds, uint32_t n_rounds,
-                            bool *ret_nothing, struct fg_err *err)
+                            bool *ret_nothing, struct publish_fault *ret_fault, struct fg_err *err)
 {
     char path[PATH_MAX_BYTES];
     enum fg_code code;
 
+    *ret_fault = (struct publish_fault){0};
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "%.200s: too long a path", publish->config.scratch);
-    code = build(publish, rounds, n_rounds, path, err);
+    code = build(publish, rounds, n_rounds, path, &ret_fault->suspects, err);
+    ret_fault->unfit = is_unfit(code);
     if (code == FG_OK && publish->summary.file.n_profiles > 0)
         code = put_file(publish, id, path, err);
     (void)unlink(path);

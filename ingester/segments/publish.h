@@ -34,11 +34,19 @@ void publish_destroy(struct publish *publish); /* NULL is fine */
 enum fg_code publish_read(struct publish *publish, const struct fg_l0 **ret_l0,
                           struct fg_err *err) fg_must_check;
 
+/* How an upload failed. */
+struct publish_fault {
+    bool unfit;                     /* because of what the rounds hold: it would fail again */
+    struct build_suspects suspects; /* until the next upload */
+};
+
 /* Makes a segment of the rounds and uploads it under this id. *ret_nothing: they hold no profile,
- * and nothing was uploaded. FG_E_NO_SPACE, FG_E_UNAVAILABLE, FG_E_CORRUPT, FG_E_LIMIT. */
+ * and nothing was uploaded. *ret_fault is written after a failure only. Errors as of
+ * build_segment(), and those of the bucket. */
 enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
                             const struct segments_round *rounds, uint32_t n_rounds,
-                            bool *ret_nothing, struct fg_err *err) fg_must_check;
+                            bool *ret_nothing, struct publish_fault *ret_fault,
+                            struct fg_err *err) fg_must_check;
 
 /*
  * Swaps what was uploaded last into the manifest that was read last, and with it what its writer is

@@ -4,8 +4,10 @@
  *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE --> REPORTING --> IDLE ...
  *   cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED
  *              ^                    ^ \________________________/             |           |
- *              |                    |   compared meanwhile, too old          |           |
- *              +---- MARKING <------+---- found in the manifest <------------+-----------+
+ *              |                  | |   compared meanwhile, too old          |           |
+ *              +---- MARKING <----|-+---- found in the manifest <------------+-----------+
+ *              |                  |
+ *              +-- SETTING_ASIDE <+   unfit, three times; the rest of the cut goes on as SEALED
  *
  * and forgetting, which waits for nothing but its own write. UPLOADED and SWAPPED need the manifest
  * to be read anew: before a swap, so that nothing unseen is swapped onto (cas-recheck), and after
@@ -40,6 +42,7 @@ void segments_destroy(struct segments *segments)
     fg_arena_destroy(segments->ever_arena);
     free(segments->ranks);
     free(segments->pinned.rounds);
+    free(segments->misfits.rounds);
     free(segments->marking.rounds);
     free(segments->forgetting.rounds);
     free(segments->empty.rounds);
@@ -96,7 +99,16 @@ void round_list_keep(struct round_list *list, enum round_state state)
     list->n = kept;
 }
 
-/* Every round gets into the table here. */
+void round_list_drop(struct round_list *list, enum round_state state)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->rounds[i]->state != state)
+            list->rounds[kept++] = list->rounds[i];
+    list->n = kept;
+}
+
 struct segments_round *segments_add_round(struct segments *segments, struct table_group *group,
                                           struct segments_round round)
 {
@@ -155,9 +167,13 @@ bool segments_restore(struct segments *segments, const struct segments_round *ro
     if (group == NULL)
         group = table_add_group(table, &round->group);
     restored = segments_add_round(segments, group, *round);
+    /* One cut at a time: a round of an older one was made again from a damaged record. Whether it
+     * was committed is found by comparing. */
+    if (restored->state == ROUND_SEALED && restored->cut < segments->last_cut)
+        table_set_state(table, restored, ROUND_ASIDE);
     restored->marked = restored->state == ROUND_COMMITTED;
+    restored->retry = restored->state == ROUND_ASIDE;
     if (restored->state == ROUND_SEALED) {
-        fg_assert(restored->cut == segments->last_cut); /* one cut at a time */
         round_list_add(&segments->pinned, restored);
         segments->cut = CUT_SEALED;
     }
@@ -185,18 +201,19 @@ void segments_emit_rounds(struct segments_effects *effects, enum segments_effect
     effect->cut = segments->last_cut;
 }
 
-static void on_failed(struct segments *segments, enum segments_effect_kind failed)
+static void on_failed(struct segments *segments, const struct segments_event *event)
 {
-    switch (failed) {
+    switch (event->failed) {
     case SEGMENTS_READ:
     case SEGMENTS_COMPARE:
         follow_failed(segments);
         return;
     case SEGMENTS_SEAL:
     case SEGMENTS_UPLOAD:
+    case SEGMENTS_SET_ASIDE:
     case SEGMENTS_SWAP:
     case SEGMENTS_MARK:
-        cut_failed(segments, failed);
+        cut_failed(segments, event);
         return;
     case SEGMENTS_FORGET:
         segments->is_forgetting = false;
@@ -213,7 +230,8 @@ static void on_failed(struct segments *segments, enum segments_effect_kind faile
 
 static bool is_to_commit(const struct segments_round *round)
 {
-    return round->state == ROUND_SEALED || (round->state == ROUND_OPEN && round->profiles > 0) ||
+    return round->state == ROUND_SEALED || round->state == ROUND_ASIDE ||
+           (round->state == ROUND_OPEN && round->profiles > 0) ||
            (round->state == ROUND_COMMITTED && !round->marked);
 }
 
@@ -222,20 +240,27 @@ static void on_drain(struct segments *segments, uint64_t drain)
     fg_assert(drain > segments->drains);
     segments->drains = drain;
     segments->draining = true;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++)
-        if (is_to_commit(segments->table.rounds[i]))
-            segments_wait_for(segments->table.rounds[i], drain);
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
+        struct segments_round *round = segments->table.rounds[i];
+
+        if (!is_to_commit(round))
+            continue;
+        segments_wait_for(round, drain);
+        round->retry = round->state == ROUND_ASIDE;
+    }
 }
 
-/* Up to which DRAIN nothing is waited for any more. */
-static uint64_t count_drained(const struct segments *segments)
+/* Up to which DRAIN nothing is waited for any more; if `tried` not for what is set aside, once it
+ * was tried again. */
+static uint64_t count_drained(const struct segments *segments, bool tried)
 {
     uint64_t drained = segments->drains;
 
     for (uint32_t i = 0; segments->draining && i < segments->table.n_rounds; i++) {
         const struct segments_round *round = segments->table.rounds[i];
 
-        if (round->drain != 0 && is_to_commit(round))
+        if (round->drain != 0 && is_to_commit(round) &&
+            !(tried && round->state == ROUND_ASIDE && !round->retry))
             drained = FG_MIN(drained, round->drain - 1);
     }
     return drained;
@@ -342,6 +367,9 @@ static void take_event(struct segments *segments, const struct segments_event *e
     case SEGMENTS_SEALED:
         cut_sealed(segments);
         break;
+    case SEGMENTS_IS_ASIDE:
+        cut_is_aside(segments);
+        break;
     case SEGMENTS_UPLOADED:
         cut_uploaded(segments, event->nothing);
         break;
@@ -358,7 +386,7 @@ static void take_event(struct segments *segments, const struct segments_event *e
         follow_reported(segments);
         break;
     case SEGMENTS_FAILED:
-        on_failed(segments, event->failed);
+        on_failed(segments, event);
         break;
     }
 }
@@ -400,7 +428,7 @@ void segments_step(struct segments *segments, const struct segments_event *event
         cut_advance(segments, ret_effects);
     } while (segments->cut == CUT_IDLE && before != CUT_IDLE);
     advance_forget(segments, ret_effects);
-    segments->draining = segments->draining && count_drained(segments) < segments->drains;
+    segments->draining = segments->draining && count_drained(segments, false) < segments->drains;
     ret_effects->wake_mono_ns = wake_mono_ns(segments);
 }
 
@@ -509,16 +537,21 @@ struct segments_status segments_status(const struct segments *segments)
         .last_cut = segments->last_cut,
         .open_bytes = table->open_bytes,
         .sealed_bytes = table->sealed_bytes,
+        .aside_bytes = table->aside_bytes,
+        .aside_profiles = table->aside_profiles,
         .oldest_open_wall_ns = INT64_MAX,
         .settled = segments->settled,
         .went_back = segments->went_back,
-        .drained = count_drained(segments),
+        .store_went_back = segments->store_went_back,
+        .drained = count_drained(segments, false),
+        .tried = count_drained(segments, true),
     };
 
     memcpy(status.rounds, table->by_state, sizeof status.rounds);
     for (uint32_t i = 0; i < table->n_rounds; i++) {
         const struct segments_round *round = table->rounds[i];
 
+        status.misfits |= round->state == ROUND_ASIDE && !round->retry;
         if (round->state != ROUND_OPEN || round->profiles == 0)
             continue;
         status.oldest_open_wall_ns = FG_MIN(status.oldest_open_wall_ns, round->opened_wall_ns);

@@ -10,9 +10,18 @@
  *
  *             seal                 found in the manifest          five minutes later
  *   OPEN ------------> SEALED(cut) ---------------------> COMMITTED(generation) -----> (forgotten)
- *     \                                                        ^
- *      \______ held by a segment of another ingester ____________/   its other profiles go to a new
+ *     \                  |     ^                               ^ ^
+ *      \                 |     | tried again                   | |
+ *       \                `--> ASIDE ---------------------------' |
+ *        \____ held by a segment of another ingester ____________/   its other profiles go to a new
  *              (only where two hold the same: RF 3, ring changes)    OPEN round: COMPARE
+ *
+ * Aside. A cut whose rounds cannot become a segment, because of what they hold (FAILED, unfit),
+ * must not stop those after it. After SEGMENTS_TRIES such failures the rounds at fault are set
+ * aside: they stay in the head and are served, and are tried again in a cut of their own: after a
+ * while, at a DRAIN, and at the next start, which may be that of a version that can build them. If
+ * nobody knows which rounds are at fault, half of the cut is set aside and tried again at once, so
+ * that in the end only these are left.
  *
  * A cut goes through SEAL, UPLOAD, SWAP and MARK. The answer to a swap is never believed: lost, won
  * or unknown, the manifest is read, and it says which cut of ours entered last. So an answer that
@@ -62,12 +71,17 @@ struct segments_config {
     int64_t poll_ns;           /* the manifest is read at least that often: 15 s */
     int64_t upload_max_age_ns; /* older uploads are done again before they are swapped in, since
                                   what no manifest lists is deleted after a day: 1 h */
+    int64_t aside_retry_ns;    /* rounds that were set aside are tried again after so long: 1 h */
     int64_t backoff_min_ns, backoff_max_ns; /* after failures, doubled, with full jitter */
     uint32_t rounds_max;
     unsigned rules; /* enum fg_rule */
 };
 
-enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED };
+/* As stored (rounds.h): numbers stay. */
+enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED, ROUND_ASIDE };
+enum { ROUND_STATES = ROUND_ASIDE + 1 };
+
+enum { SEGMENTS_TRIES = 3 }; /* of a cut whose rounds are unfit, before any are set aside */
 
 struct segments_round {
     struct head_group_key group;
@@ -79,6 +93,7 @@ struct segments_round {
     int64_t opened_wall_ns;    /* of its first profile */
     int64_t committed_mono_ns; /* 0 where it was before this start */
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
+    bool retry;                /* ASIDE: the next cut of such rounds takes it */
     uint64_t drain;            /* the first DRAIN that waits for it; 0: none does */
     uint8_t rank;              /* of its shard */
     uint64_t era; /* what it holds was received in this one or later; 0: nobody knows */
@@ -101,6 +116,7 @@ enum segments_event_kind {
     SEGMENTS_MANIFEST,  /* READ: as it is now */
     SEGMENTS_COMPARED,  /* COMPARE: written, and these are the outcomes */
     SEGMENTS_SEALED,    /* SEAL: written */
+    SEGMENTS_IS_ASIDE,  /* SET_ASIDE: written */
     SEGMENTS_UPLOADED,  /* UPLOAD: the object is whole and durable */
     SEGMENTS_SWAPPED,   /* SWAP: ended, one way or the other */
     SEGMENTS_MARKED,    /* MARK: written */
@@ -125,6 +141,8 @@ enum segments_effect_kind {
     SEGMENTS_SEAL,
     /* Make a segment of the rounds' profiles, upload it under this id, if absent. */
     SEGMENTS_UPLOAD,
+    /* Mark the rounds set aside: one durable batch. */
+    SEGMENTS_SET_ASIDE,
     /* Swap it in, onto the manifest that was handed in last: fg_l0_commit(), if its etag holds. */
     SEGMENTS_SWAP,
     /* Mark the rounds committed, each at its generation: one durable batch. */
@@ -153,9 +171,14 @@ struct segments_event {
     const struct head_group_key *missing;
     uint32_t n_missing;
     enum segments_effect_kind failed; /* FAILED */
-    uint64_t drain;                   /* DRAIN: its number, greater than all before */
-    const uint8_t *ranks;             /* RANKS: [SEGMENTS_SHARDS], 0 is the first; copied */
-    bool nothing; /* UPLOADED: the rounds are empty, and so nothing was uploaded */
+    /* FAILED, of UPLOAD: it is because of what the rounds hold, and will fail again. suspects:
+     * those at fault; none: nobody knows. */
+    bool unfit;
+    const struct head_round_key *suspects;
+    uint32_t n_suspects;
+    uint64_t drain;       /* DRAIN: its number, greater than all before */
+    const uint8_t *ranks; /* RANKS: [SEGMENTS_SHARDS], 0 is the first; copied */
+    bool nothing;         /* UPLOADED: the rounds are empty, and so nothing was uploaded */
 };
 
 struct segments_effect {
@@ -165,7 +188,7 @@ struct segments_effect {
     uint64_t cut;            /* SEAL */
     struct fg_segment_id id; /* UPLOAD, SWAP */
     uint64_t clean;          /* SWAP, REPORT: goes into the manifest with it */
-    /* SEAL, UPLOAD, MARK, FORGET; until the next step. */
+    /* SEAL, UPLOAD, SET_ASIDE, MARK, FORGET; until the next step. */
     const struct segments_round *const *rounds;
     uint32_t n_rounds;
 };
@@ -254,14 +277,18 @@ uint32_t segments_leftover(const struct segments *segments, const struct head_gr
 struct segments_status {
     uint64_t gen, seen, safe, era;
     uint64_t last_cut;
-    uint32_t rounds[3]; /* by state */
-    uint64_t open_bytes, sealed_bytes;
+    uint32_t rounds[ROUND_STATES]; /* by state */
+    uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
+    bool misfits; /* some are ASIDE and were tried; not only waiting for their turn */
     int64_t oldest_open_wall_ns; /* INT64_MAX: none */
     bool settled;
     bool went_back; /* the manifest is older than one that was read: not our bucket any more */
+    bool store_went_back; /* the store is older than what the manifest says of it: from a backup */
     /* DRAINs up to this number are done: what they found is committed, with all marks written.
      * They come to an end however much is pushed meanwhile. */
     uint64_t drained;
+    /* The same, but for rounds that are set aside and were tried since. */
+    uint64_t tried;
 };
 struct segments_status segments_status(const struct segments *segments);
 

@@ -18,6 +18,7 @@ enum cut_state {
     CUT_PINNED, /* its seal failed */
     CUT_SEALING,
     CUT_SEALED,
+    CUT_SETTING_ASIDE,
     CUT_UPLOADING,
     CUT_UPLOADED,
     CUT_SWAPPING,
@@ -64,7 +65,7 @@ struct segments {
     uint64_t gen, safe, wanted;
     uint64_t foreign[FG_L0_SEGMENTS_MAX]; /* generations to be compared with, ascending */
     uint32_t n_foreign, at_foreign;
-    bool read_now, went_back;
+    bool read_now, went_back, store_went_back;
     int64_t next_read_mono_ns;
     uint64_t read_for;      /* `wanted` when the read that is under way began */
     int64_t wanted_mono_ns; /* what is wanted is not read for before */
@@ -76,8 +77,12 @@ struct segments {
     struct round_list pinned; /* its rounds */
     struct fg_segment_id upload;
     int64_t uploaded_mono_ns;
-    bool stale;     /* what was uploaded is not what the rounds hold */
-    bool rechecked; /* the manifest was read since the upload, or the swap */
+    bool stale;                /* what was uploaded is not what the rounds hold */
+    bool rechecked;            /* the manifest was read since the upload, or the swap */
+    uint32_t unfit;            /* so often in a row its rounds could not become a segment */
+    struct round_list misfits; /* of its rounds, those that are to be set aside */
+    bool retry_misfits;        /* at once: nobody knows which are at fault */
+    int64_t retry_mono_ns;     /* what is set aside is tried again then */
 
     struct round_list marking, forgetting, empty;
     struct pause forget_pause;
@@ -93,8 +98,9 @@ uint64_t segments_draw(struct segments *segments);
 void segments_fail(struct segments *segments, struct pause *pause);
 bool segments_is_over(const struct segments *segments, const struct pause *pause);
 void round_list_add(struct round_list *list, struct segments_round *round);
-/* Only those in that state stay. */
+/* Only those in that state stay; only the others. */
 void round_list_keep(struct round_list *list, enum round_state state);
+void round_list_drop(struct round_list *list, enum round_state state);
 /* Every round gets into the table here. */
 struct segments_round *segments_add_round(struct segments *segments, struct table_group *group,
                                           struct segments_round round);
@@ -127,10 +133,11 @@ void follow_advance(struct segments *segments, struct segments_effects *effects)
 /* ---- cut.c: likewise ---- */
 
 void cut_sealed(struct segments *segments);
+void cut_is_aside(struct segments *segments);
 void cut_marked(struct segments *segments);
 void cut_uploaded(struct segments *segments, bool nothing);
 void cut_swapped(struct segments *segments);
-void cut_failed(struct segments *segments, enum segments_effect_kind failed);
+void cut_failed(struct segments *segments, const struct segments_event *event);
 void cut_advance(struct segments *segments, struct segments_effects *effects);
 
 #endif

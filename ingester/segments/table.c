@@ -102,6 +102,10 @@ static void sum(struct table *table, const struct segments_round *round, int sig
         table->first_bytes += bytes;
     if (round->state == ROUND_SEALED)
         table->sealed_bytes += bytes;
+    if (round->state == ROUND_ASIDE) {
+        table->aside_bytes += bytes;
+        table->aside_profiles += sign > 0 ? round->profiles : -round->profiles;
+    }
 }
 
 struct segments_round *table_add_round(struct table *table, struct table_group *group,
@@ -125,7 +129,13 @@ struct segments_round *table_add_round(struct table *table, struct table_group *
 
 void table_set_state(struct table *table, struct segments_round *round, enum round_state state)
 {
-    fg_assert(state > round->state); /* they only go forward */
+    static const unsigned moves[ROUND_STATES] = {
+        [ROUND_OPEN] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED,
+        [ROUND_SEALED] = 1 << ROUND_COMMITTED | 1 << ROUND_ASIDE,
+        [ROUND_ASIDE] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED,
+    };
+
+    fg_assert((moves[round->state] >> state & 1) != 0);
     if (round->state == ROUND_OPEN)
         table_group(table, &round->group)->open = NULL;
     sum(table, round, -1);

@@ -23,8 +23,8 @@ struct table {
     struct segments_round **rounds;
     uint32_t n_groups, cap_groups, n_rounds, cap_rounds;
     struct fg_map group_map, round_map; /* to places in the two arrays */
-    uint32_t by_state[3];
-    uint64_t open_bytes, sealed_bytes;
+    uint32_t by_state[ROUND_STATES];
+    uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
     uint64_t first_bytes; /* of open_bytes, where our rank is the first */
 };
 

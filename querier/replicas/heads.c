@@ -115,6 +115,8 @@ enum fg_code heads_pack(const struct replicas_head *head, const struct heads_leg
     *head->shards = leg->shards;
     if (head->only_ids != NULL)
         *head->only_ids = leg->only_ids;
+    if (head->lenient != NULL)
+        *head->lenient = leg->lenient;
     *ret_bytes = pack(arena, head->message);
     *head->store = (ProtobufCBinaryData){0}; /* it was ours */
     return ret_bytes->ptr == NULL ? too_large(err) : FG_OK;

@@ -18,7 +18,8 @@ struct replicas_head {
     Fg__Inner__Deletion ***deletions;
     ProtobufCBinaryData *store;
     Fg__Inner__Shards **shards;
-    ProtobufCBinaryData *only_ids;      /* NULL: there is no such thing in it */
+    ProtobufCBinaryData *only_ids;      /* NULL: there is no such thing in it, */
+    protobuf_c_boolean *lenient;        /* likewise */
     int64_t start_ns, end_ns;           /* deletions that meet this time are sent; inclusive */
     const struct fg_selector *selector; /* which series it is about; NULL: any */
 };
@@ -44,6 +45,7 @@ struct heads_leg {
     const struct fg_id *store; /* NULL: whoever it is */
     Fg__Inner__Shards *shards; /* NULL: all, without sums */
     ProtobufCBinaryData only_ids;
+    bool lenient; /* what cannot be read is left out */
 };
 
 /* The head as bytes in the arena. FG_E_LIMIT. */

@@ -85,8 +85,10 @@ static enum fg_code send_leg(struct reading *reading, struct reading_leg *leg,
                              ProtobufCBinaryData only_ids, struct fg_err *err)
 {
     const struct fg_ring_member *member = &reading->question->ring->ring.members[leg->member];
-    struct heads_leg head = {
-        .tenant = &reading->about, .store = &member->store, .only_ids = only_ids};
+    struct heads_leg head = {.lenient = reading->lenient,
+                             .tenant = &reading->about,
+                             .store = &member->store,
+                             .only_ids = only_ids};
     const char *address = fg_arena_text(reading->arena, member->address);
     Fg__Inner__Shards shards;
     struct fg_slice bytes;
@@ -246,8 +248,9 @@ static enum fg_code ask_one(struct reading *reading, struct fg_err *err)
 
     if (leg == NULL)
         return too_large(err);
-    if (heads_pack(reading->head, &(struct heads_leg){.tenant = &reading->about}, reading->arena,
-                   &bytes, err) != FG_OK)
+    if (heads_pack(reading->head,
+                   &(struct heads_leg){.tenant = &reading->about, .lenient = reading->lenient},
+                   reading->arena, &bytes, err) != FG_OK)
         return err->code;
     send_to(reading, leg, NULL, bytes);
     return FG_OK;

@@ -62,6 +62,7 @@ static enum fg_code begin_attempt(struct reading *reading, struct fg_err *err)
 enum fg_code reading_start(struct reading *reading, struct fg_err *err)
 {
     reading->begun_mono_ns = now_mono_ns();
+    reading->lenient = reading->question->partial && reading->question->ring == NULL;
     ids_wanted_init(&reading->ids, fg_wall_ns(reading->question->querier->clock));
     if (heads_tenant(reading->question, reading->tenant, reading->head, &reading->about, err) !=
         FG_OK)
@@ -175,27 +176,24 @@ static void describe(const struct reading *reading, struct fg_buf *out)
     }
 }
 
-static bool is_said(const struct fg_buf *missing, const struct fg_buf *text)
-{
-    return missing->len > 0 && memmem(missing->ptr, missing->len, text->ptr, text->len) != NULL;
-}
-
-/* The header has room for some. */
 static void say_missing(struct reading *reading)
 {
-    struct fg_buf *missing = &reading->question->missing;
     struct fg_buf text;
 
     fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES);
     list_failures(reading, &text);
-    if (!is_said(missing, &text) && missing->max_bytes - missing->len > text.len + 2) {
-        if (missing->len > 0)
-            fg_buf_puts(missing, "; ");
-        fg_buf_put(missing, fg_buf_slice(&text));
-    }
+    question_lacks(reading->question, fg_buf_slice(&text));
     fg_buf_done(&text);
-    reading->question->incomplete = true;
     count(reading, REPLICAS_INCOMPLETE, 1);
+}
+
+/* Has a member profiles that it cannot read? */
+static bool is_damaged(const struct reading *reading)
+{
+    for (const struct reading_failure *f = reading->failures; f != NULL; f = f->next)
+        if (f->code == FG_E_CORRUPT)
+            return true;
+    return false;
 }
 
 static enum fg_code fail(const struct reading *reading, struct fg_err *err)
@@ -204,7 +202,10 @@ static enum fg_code fail(const struct reading *reading, struct fg_err *err)
 
     if (reading->question->ring == NULL) { /* of one ingester all there is to say is its error */
         *err = reading->legs->err;
-        return err->code;
+        if (err->code != FG_E_CORRUPT)
+            return err->code;
+        err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
+        return fg_wrap(err, "with partial=true the answer leaves out what cannot be read");
     }
     fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES);
     fg_buf_init(&names, FG_ERR_MSG_MAX_BYTES);
@@ -241,6 +242,11 @@ static enum fg_code take_what_there_is(struct reading *reading, struct fg_err *e
     if (!reading->question->partial) {
         count(reading, REPLICAS_REFUSED, 1);
         return fail(reading, err);
+    }
+    if (reading->question->ring != NULL && !reading->lenient && is_damaged(reading)) {
+        reading->lenient = true;
+        memset(reading->down, 0, sizeof reading->down);
+        return begin_attempt(reading, err);
     }
     say_missing(reading);
     return compare(reading, err);

@@ -60,6 +60,7 @@ struct reading {
     bool needs_slow; /* but it does not do without them */
     bool patient;    /* what is fetched is waited for, however long it takes */
     bool too_old;    /* somebody said that ring or snapshot are */
+    bool lenient;    /* members leave out what they cannot read, and say so */
     struct reading_failure *failures;
 };
 

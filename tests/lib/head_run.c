@@ -114,6 +114,7 @@ static void open_on(struct head *head, const struct opening *opening)
                           .server = fg_rpc_server_create(NULL, 8)};
     make_scratch(head->scratch);
     config.registry = head->registry;
+    head->conditions = config.conditions = fg_conditions_create(head->registry);
     head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
     config.tenants = head->tenants;
     must(member_find_store(opening->store, &head->store_id, &err), &err);
@@ -173,6 +174,7 @@ void head_close(struct head *head)
     fg_ring_watch_destroy(head->watch);
     fg_rpc_server_destroy(head->server);
     tenants_free(head->tenants, &head->limits);
+    fg_conditions_destroy(head->conditions);
     fg_registry_destroy(head->registry);
     if (head->owns_bucket)
         fg_bucket_close(head->bucket);
@@ -274,7 +276,7 @@ static uint16_t shard_of(const struct head_profile *profile)
     struct fg_slice zone = profile->zone == NULL ? FG_LIT("") : fg_cstr(profile->zone);
 
     return fg_shard_of(fg_cstr(profile->tenant), fg_cstr(profile->service), fg_hash128(zone),
-                       HEAD_SPREAD);
+                       profile->narrow ? 0 : HEAD_SPREAD);
 }
 
 void head_call_push(struct head_call *call, const struct head_profile *profile,
@@ -423,6 +425,7 @@ static void select_by(struct selection *selection, const struct head_query *quer
     selection->message.start_ns = query->start_ns;
     selection->message.end_ns = query->end_ns;
     selection->message.generation = query->generation;
+    selection->message.lenient = query->lenient;
     selection->message.matchers = selection->pointers;
     for (size_t i = 0; i < 2; i++) {
         const char *value = i == 0 ? query->service : query->zone;
@@ -507,8 +510,15 @@ enum fg_code head_select(struct head *head, const struct head_query *query, stru
     message.n_profile_ids = query->n_ids;
     code = ask(head, FG_RPC_SELECT, &message.base, &call);
     fg_buf_clear(out);
-    if (code == FG_OK)
+    if (code == FG_OK) {
+        Fg__Inner__SelectReply *reply =
+            fg__inner__select_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
+
         fold(call.reply_payload, out);
+        fg_assert(reply != NULL && reply->stats != NULL);
+        head->lacks = reply->stats->lacks[0] != '\0';
+        fg__inner__select_reply__free_unpacked(reply, NULL);
+    }
     fg_call_done(head->peer, &call);
     fg_arena_destroy(selection.arena);
     return code;

@@ -21,6 +21,7 @@ struct head {
     bool owns_bucket;
     char scratch[HEAD_SCRATCH_MAX_BYTES]; /* a folder */
     struct fg_registry *registry;
+    struct fg_conditions *conditions;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct fg_id store_id;
@@ -30,6 +31,7 @@ struct head {
     struct ingester *ingester;
     struct fg_rpc_server *server;
     struct fg_peer *peer;
+    bool lacks; /* the last SELECT said that its answer is not complete */
 };
 
 /* The store is borrowed. A bucket in memory comes and goes with the head. */
@@ -60,6 +62,8 @@ struct head_profile {
     int64_t time_ns, duration_ns;
     const struct head_sample *samples;
     uint32_t n_samples;
+    bool
+        narrow; /* sent before the tenant's spread became HEAD_SPREAD: to the service's one shard */
 };
 
 /* The profile as a batch on the wire, `copies` times in it; returns its id. */
@@ -96,6 +100,7 @@ struct head_query {
     int64_t start_ns, end_ns, step_ns;
     uint64_t generation; /* of the manifest that is known */
     bool names_only;
+    bool lenient; /* what cannot be read is left out */
     const char *call_site[4];
     size_t n_call_site;
     uint64_t spans[4];
@@ -107,7 +112,6 @@ struct head_query {
 
 /* SELECT: folded lines in byte order, that of the empty stack (" 5") first. */
 enum fg_code head_select(struct head *head, const struct head_query *query, struct fg_buf *out);
-
 /* SERIES: a line for each label set, in byte order. */
 enum fg_code head_series(struct head *head, const struct head_query *query,
                          const char *const *names, size_t n_names, struct fg_buf *out);

@@ -26,6 +26,8 @@ static void do_write(struct head *head, const struct pending *pending,
         write_marks(head, pending, ROUND_SEALED);
         head->last_cut = pending->effect.cut;
     }
+    if (there && pending->effect.kind == SEGMENTS_SET_ASIDE)
+        write_marks(head, pending, ROUND_ASIDE);
     if (there && pending->effect.kind == SEGMENTS_MARK)
         write_marks(head, pending, ROUND_COMMITTED);
     for (uint32_t i = 0;
@@ -253,6 +255,39 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
     fg_assert(fg_ever_make(runs, n_runs, head->upload_arena, &new->groups));
 }
 
+/* Rounds of the upload that no segment can be made of, for now. */
+static uint32_t find_unfit(const struct head *head, const struct pending *pending,
+                           struct head_round_key *unfit)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; head_is_unfit(head) && k < pending->effect.n_rounds; k++)
+        if ((pending->rounds[k].group.window + pending->rounds[k].group.shard) % 3 == 0)
+            unfit[n++] =
+                (struct head_round_key){pending->rounds[k].group, pending->rounds[k].number};
+    return n;
+}
+
+/* Fails, if some of the rounds are unfit; it is not always known which. */
+static bool fail_unfit(struct job *job)
+{
+    struct head *head = job->owner.head;
+    struct head_round_key *unfit =
+        fg_calloc((size_t)job->pending.effect.n_rounds + 1, sizeof *unfit);
+    uint32_t n = find_unfit(head, &job->pending, unfit);
+
+    if (n > 0) {
+        head->world->unfit += n;
+        report(job, (struct segments_event){.kind = SEGMENTS_FAILED,
+                                            .failed = SEGMENTS_UPLOAD,
+                                            .unfit = true,
+                                            .suspects = unfit,
+                                            .n_suspects = chance(head->world, 500) ? n : 0});
+    }
+    free(unfit);
+    return n > 0;
+}
+
 static void job_upload(struct job *job)
 {
     struct head *head = job->owner.head;
@@ -260,6 +295,8 @@ static void job_upload(struct job *job)
     struct fg_buf bytes;
     enum io io = IO_OK;
 
+    if (fail_unfit(job))
+        return;
     fg_buf_init(&bytes, SIZE_MAX);
     build(head, &job->pending, &bytes);
     fg_name_segment(name, &job->pending.effect.id);
@@ -387,6 +424,9 @@ static void perform(struct head *head, struct pending pending)
     switch (pending.effect.kind) {
     case SEGMENTS_SEAL:
         do_write(head, &pending, SEGMENTS_SEALED);
+        break;
+    case SEGMENTS_SET_ASIDE:
+        do_write(head, &pending, SEGMENTS_IS_ASIDE);
         break;
     case SEGMENTS_MARK:
         do_write(head, &pending, SEGMENTS_MARKED);

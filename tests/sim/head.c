@@ -66,6 +66,16 @@ void head_without_bucket(struct head *head, int64_t ns)
     head->without_bucket_until_ns = fibers_now_ns(head->world->fibers) + ns;
 }
 
+bool head_is_unfit(const struct head *head)
+{
+    return fibers_now_ns(head->world->fibers) < head->unfit_until_ns;
+}
+
+void head_make_unfit(struct head *head, int64_t ns)
+{
+    head->unfit_until_ns = fibers_now_ns(head->world->fibers) + ns;
+}
+
 struct segments_status head_status(const struct head *head)
 {
     return segments_status(head->core);
@@ -111,11 +121,12 @@ static struct mark *find_mark(struct head *head, const struct head_group_key *gr
 
 void head_set_mark(struct head *head, const struct mark *mark)
 {
+    static const char *const state_names[ROUND_STATES] = {"open", "sealed", "committed", "aside"};
     struct mark *there = find_mark(head, &mark->group, mark->number);
 
     trace(head->world, "%s: round %u:%u:%u/%u is %s, cut %llu, generation %llu", head->seat.name,
           mark->group.tenant, mark->group.shard, mark->group.window, mark->number,
-          mark->state == ROUND_SEALED ? "sealed" : "committed", (unsigned long long)mark->cut,
+          state_names[mark->state], (unsigned long long)mark->cut,
           (unsigned long long)mark->generation);
 
     if (there != NULL) {
@@ -218,6 +229,7 @@ void head_start(struct head *head)
         .turn_ns = 2 * FG_MINUTE_NS,
         .poll_ns = 15 * FG_SECOND_NS,
         .upload_max_age_ns = 2 * FG_MINUTE_NS,
+        .aside_retry_ns = 5 * FG_MINUTE_NS,
         .backoff_min_ns = 100 * FG_MS_NS,
         .backoff_max_ns = 30 * FG_SECOND_NS,
         .rounds_max = 1000,

@@ -35,12 +35,12 @@ struct head {
     struct seat seat;
     bool up, ended;
     uint64_t life;
-    int64_t skew_ns, cut_off_until_ns, without_bucket_until_ns;
+    int64_t skew_ns, cut_off_until_ns, without_bucket_until_ns, unfit_until_ns;
 
     /* Durable. */
     struct stored *stored;
     uint32_t n_stored, cap_stored;
-    struct mark *marks; /* sealed and committed rounds */
+    struct mark *marks; /* sealed and committed rounds, and those set aside */
     uint32_t n_marks, cap_marks;
     uint64_t last_cut;
 

@@ -515,9 +515,10 @@ static void stacks_are_defined_once(void **state)
     profile.time_ns++;
     assert_int_equal(head_push(&head, &profile, false).stored, 1);
     head_close(&head);
-    head_open(&head, store); /* what it knew it knows again */
+    head_open(&head, store); /* another start id, and another generation of dictionaries */
     profile.time_ns++;
-    assert_int_equal(head_push(&head, &profile, false).stored, 1);
+    assert_int_equal(head_push(&head, &profile, false).n_undefined, 1);
+    assert_int_equal(head_push(&head, &profile, true).stored, 1);
     profile.service = "archive"; /* a dictionary of its own */
     assert_int_equal(head_push(&head, &profile, false).n_undefined, 1);
     query.end_ns += 10;

@@ -14,13 +14,29 @@ struct fixture {
     struct fg_arena *arena;
 };
 
-static struct rounds *open_rounds(struct fg_store *store)
+/* With so many repaired and set aside. */
+static struct rounds *open_damaged(struct fg_store *store, uint64_t repaired, uint64_t set_aside)
 {
+    struct fg_store *tenants = fg_store_memory(HEAD_FAMILIES);
+    struct damage damage = {0};
+    struct catalog *catalog;
     struct rounds *rounds;
     struct fg_err err;
 
-    assert_int_equal(rounds_open(store, TENANTS, 1 << 20, &rounds, &err), FG_OK);
+    assert_int_equal(catalog_open(tenants, 1 << 20, &damage, &catalog, &err), FG_OK);
+    for (int i = 0; i < TENANTS; i++)
+        (void)catalog_tenant(catalog, fg_bytes("abc" + i, 1));
+    assert_int_equal(rounds_open(store, catalog, 1 << 20, &damage, &rounds, &err), FG_OK);
+    assert_int_equal(damage.repaired, repaired);
+    assert_int_equal(damage.set_aside, set_aside);
+    catalog_close(catalog);
+    fg_store_close(tenants);
     return rounds;
+}
+
+static struct rounds *open_rounds(struct fg_store *store)
+{
+    return open_damaged(store, 0, 0);
 }
 
 static int set_up(void **state)
@@ -57,11 +73,14 @@ static void write_batch(struct fg_store *store, struct fg_store_batch *batch)
 static void keep(struct fixture *f, const struct round *round)
 {
     struct fg_store_batch batch;
+    uint32_t cuts = FG_MAX(rounds_cuts(f->rounds), FG_MAX(round->cut, round->born));
 
     fg_store_batch_init(&batch);
     round_put(round, &batch);
+    rounds_put_cuts(cuts, &batch);
     write_batch(f->store, &batch);
     rounds_set(f->rounds, round);
+    rounds_set_cuts(f->rounds, cuts);
 }
 
 static void reopen(struct fixture *f)
@@ -288,20 +307,22 @@ static void a_deleted_round_takes_its_profiles_along(void **state)
     assert_false(iter->valid);
 }
 
-static void what_cannot_be_read_is_refused(void **state)
+static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
 {
     static const struct {
         const char *name;
         unsigned family;
         struct fg_slice key, value;
+        unsigned repaired, set_aside;
     } cases[] = {
-        {"short key", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0"), FG_LIT("")},
-        {"no value", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT("")},
+        {"short key", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0"), FG_LIT(""), 1, 0},
+        {"no value", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT(""), 1, 0},
         {"another state", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\3\0\0")},
+         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0"), 1, 0},
         {"an unknown tenant", HEAD_ROUNDS, FG_LIT("\0\0\0\3\0\0\0\0\0\0\0\0\0\0"),
-         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")},
-        {"no number", HEAD_META, FG_LIT("cut"), FG_LIT("\xff")},
+         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), 0, 1},
+        {"no number", HEAD_META, FG_LIT("cut"), FG_LIT("\xff"), 1, 0},
+        {"a profile with half a key", HEAD_PROFILES, FG_LIT("\0\0\0\0\0"), FG_LIT(""), 0, 1},
     };
     struct fixture *f = *state;
 
@@ -309,16 +330,81 @@ static void what_cannot_be_read_is_refused(void **state)
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
         struct fg_store_batch batch;
-        struct rounds *rounds;
-        struct fg_err err;
 
         print_message("  %s\n", cases[i].name);
         fg_store_batch_init(&batch);
         fg_store_put(&batch, cases[i].family, cases[i].key, cases[i].value);
         write_batch(store, &batch);
-        assert_int_equal(rounds_open(store, TENANTS, 1 << 20, &rounds, &err), FG_E_CORRUPT);
+        rounds_close(open_damaged(store, cases[i].repaired, cases[i].set_aside));
         fg_store_close(store);
     }
+}
+
+/* Profiles whose round has no record make one, that is committed by itself. */
+static void a_missing_round_is_made_again_from_its_profiles(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    const struct head_round_key lost = {{1, 7, 1000}, 4}, other = {{1, 7, 1001}, 0},
+                                strange = {{9, 7, 1000}, 0};
+    const struct head_round_key *const keys[] = {&lost, &lost, &other, &strange};
+    struct round whole = round_empty(&lost), there = round_empty(&other), found;
+    struct fg_store_batch batch;
+    struct rounds *rounds;
+
+    (void)f;
+    fg_store_batch_init(&batch);
+    for (unsigned i = 0; i < FG_COUNT(keys); i++) {
+        const struct head_profile_key key = {
+            .round = *keys[i], .series = i, .time_ns = 100 + i, .id = {i + 1, 5}};
+        struct fg_buf bytes;
+
+        fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
+        head_put_profile_key(&bytes, &key);
+        fg_store_put(&batch, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT("record"));
+        fg_buf_done(&bytes);
+        if (i < 2)
+            round_add(&whole, key.time_ns, key.id, 6);
+        else if (i == 2)
+            round_add(&there, key.time_ns, key.id, 6);
+    }
+    there.born = 11;
+    round_put(&there, &batch);
+    write_batch(store, &batch);
+    rounds = open_damaged(store, 2, 0); /* the round, and the number of cuts */
+    assert_int_equal(rounds_cuts(rounds), 11);
+    assert_true(rounds_find(rounds, &lost, &found));
+    assert_int_equal(found.state, ROUND_ASIDE);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.bytes, 12);
+    assert_int_equal(found.least_ns, 100);
+    assert_int_equal(found.greatest_ns, 101);
+    assert_true(fg_id_eq(found.digest, whole.digest));
+    assert_true(rounds_find(rounds, &other, &found));
+    assert_int_equal(found.state, ROUND_OPEN);
+    rounds_close(rounds);
+    fg_store_close(store);
+}
+
+/* The number of the last cut is what new cuts go by: it is never less than what rounds say. */
+static void the_number_of_cuts_is_found_again_from_the_rounds(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct round round = round_empty(&(struct head_round_key){{0, 1, 2}, 3});
+    struct fg_store_batch batch;
+    struct rounds *rounds;
+
+    (void)f;
+    round.state = ROUND_SEALED;
+    round.cut = 9;
+    fg_store_batch_init(&batch);
+    round_put(&round, &batch);
+    write_batch(store, &batch);
+    rounds = open_damaged(store, 1, 0);
+    assert_int_equal(rounds_cuts(rounds), 9);
+    rounds_close(rounds);
+    fg_store_close(store);
 }
 
 int main(void)
@@ -332,7 +418,9 @@ int main(void)
         TEST(they_come_and_go),
         TEST(too_many_are_told),
         TEST(a_deleted_round_takes_its_profiles_along),
-        TEST(what_cannot_be_read_is_refused),
+        TEST(a_record_that_cannot_be_read_does_not_stop_the_start),
+        TEST(a_missing_round_is_made_again_from_its_profiles),
+        TEST(the_number_of_cuts_is_found_again_from_the_rounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ static const struct segments_config config = {
     .turn_ns = 3 * FG_MINUTE_NS,
     .poll_ns = 15 * FG_SECOND_NS,
     .upload_max_age_ns = FG_HOUR_NS,
+    .aside_retry_ns = FG_HOUR_NS,
     .backoff_min_ns = FG_SECOND_NS,
     .backoff_max_ns = FG_MINUTE_NS,
     .rounds_max = 4,
@@ -144,12 +145,20 @@ static void commit(struct run *run, uint32_t window)
     commit_upload(run, window);
 }
 
-/* Past the reads that come by themselves. */
+/* Past the reads that come by themselves; what else was wanted stays wanted. */
 static void wait(struct run *run, int64_t ns)
 {
+    struct segments_effects before;
+
     tick(run, ns);
-    if (wants(run, SEGMENTS_READ) != NULL)
-        event(run, SEGMENTS_MANIFEST);
+    if (wants(run, SEGMENTS_READ) == NULL)
+        return;
+    before = run->effects;
+    event(run, SEGMENTS_MANIFEST);
+    for (uint32_t i = 0; i < before.n; i++)
+        if (before.effects[i].kind != SEGMENTS_READ)
+            run->effects.effects[run->effects.n++] = before.effects[i];
+    assert_true(run->effects.n <= SEGMENTS_EFFECTS_MAX);
 }
 
 static void window_closes(void **state)
@@ -595,6 +604,257 @@ static void reports_after_a_start(void **state)
     end(&run);
 }
 
+/* ---- aside ---- */
+
+/* The upload fails because of what the rounds of these windows hold, until rounds are set aside. */
+static void fail_unfit(struct run *run, const uint32_t *windows, uint32_t n)
+{
+    struct head_round_key suspects[4];
+
+    for (uint32_t i = 0; i < n; i++)
+        suspects[i] = (struct head_round_key){group(windows[i]), 0};
+    for (unsigned i = 0; i < SEGMENTS_TRIES; i++) {
+        if (wants(run, SEGMENTS_UPLOAD) == NULL)
+            wait(run, FG_MINUTE_NS);
+        assert_non_null(wants(run, SEGMENTS_UPLOAD));
+        step(run, (struct segments_event){.kind = SEGMENTS_FAILED,
+                                          .failed = SEGMENTS_UPLOAD,
+                                          .unfit = true,
+                                          .suspects = suspects,
+                                          .n_suspects = n});
+    }
+    if (wants(run, SEGMENTS_SET_ASIDE) == NULL)
+        wait(run, FG_MINUTE_NS);
+    assert_non_null(wants(run, SEGMENTS_SET_ASIDE));
+}
+
+/* Seals rounds of two windows in one cut. */
+static struct run seal_two(void)
+{
+    struct run run = begin();
+
+    assert_int_equal(push(&run, 1000, 600), SEGMENTS_ADMIT);
+    assert_int_equal(push(&run, 1001, 600), SEGMENTS_ADMIT);
+    tick(&run, FG_SECOND_NS);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
+    event(&run, SEGMENTS_SEALED);
+    return run;
+}
+
+static void unfit_rounds_do_not_stop_their_cut(void **state)
+{
+    const uint32_t unfit = 1000;
+    struct run run = seal_two();
+    struct head_group_key key = group(unfit);
+    struct segments_status status;
+
+    (void)state;
+    fail_unfit(&run, &unfit, 1);
+    assert_int_equal(wants(&run, SEGMENTS_SET_ASIDE)->n_rounds, 1);
+    assert_int_equal(wants(&run, SEGMENTS_SET_ASIDE)->rounds[0]->group.window, unfit);
+    failed(&run, SEGMENTS_SET_ASIDE); /* the disk fails: the same again */
+    wait(&run, FG_MINUTE_NS);
+    assert_non_null(wants(&run, SEGMENTS_SET_ASIDE));
+    event(&run, SEGMENTS_IS_ASIDE);
+    assert_int_equal(wants(&run, SEGMENTS_UPLOAD)->n_rounds, 1);
+    assert_int_equal(wants(&run, SEGMENTS_UPLOAD)->rounds[0]->group.window, 1001);
+    commit_upload(&run, 1001);
+    status = segments_status(run.segments);
+    assert_int_equal(status.rounds[ROUND_ASIDE], 1);
+    assert_int_equal(status.aside_profiles, 1);
+    assert_int_equal(status.aside_bytes, 600);
+
+    /* It is served for ever, and what comes later goes to another round. */
+    assert_true(segments_shows(run.segments, &key, 0, 1));
+    assert_int_equal(push(&run, unfit, 2000), SEGMENTS_ADMIT);
+    wait(&run, FG_SECOND_NS);
+    commit(&run, unfit);
+    assert_true(segments_shows(run.segments, &key, 0, 2));
+    assert_false(segments_shows(run.segments, &key, 1, 2));
+
+    /* After an hour it is tried again, and can be built this time. */
+    wait(&run, FG_MINUTE_NS);
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    for (int i = 0; i < 62 && wants(&run, SEGMENTS_SEAL) == NULL; i++)
+        wait(&run, FG_MINUTE_NS);
+    if (wants(&run, SEGMENTS_FORGET) != NULL)
+        event(&run, SEGMENTS_FORGOTTEN);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    commit(&run, unfit);
+    assert_false(segments_shows(run.segments, &key, 0, 3));
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_ASIDE], 0);
+    end(&run);
+}
+
+/* One of four cannot become a segment, and nobody knows which: all others do. */
+static void unfit_rounds_are_found_by_halves(void **state)
+{
+    struct run run = begin();
+    uint32_t committed = 0;
+
+    (void)state;
+    for (uint32_t w = 1000; w < 1004; w++)
+        assert_int_equal(push(&run, w, 300), SEGMENTS_ADMIT);
+    for (int i = 0; i < 400 && committed < 3; i++) {
+        const struct segments_effect *upload;
+
+        wait(&run, FG_SECOND_NS);
+        if (wants(&run, SEGMENTS_SEAL) != NULL)
+            event(&run, SEGMENTS_SEALED);
+        if (wants(&run, SEGMENTS_SET_ASIDE) != NULL)
+            event(&run, SEGMENTS_IS_ASIDE);
+        upload = wants(&run, SEGMENTS_UPLOAD);
+        for (uint32_t k = 0; upload != NULL && k < upload->n_rounds; k++)
+            if (upload->rounds[k]->group.window == 1002) {
+                step(&run, (struct segments_event){
+                               .kind = SEGMENTS_FAILED, .failed = SEGMENTS_UPLOAD, .unfit = true});
+                upload = NULL;
+            }
+        if (upload != NULL) {
+            committed += upload->n_rounds;
+            commit_upload(&run, 1000);
+        }
+    }
+    assert_int_equal(committed, 3);
+    for (int i = 0; i < 60; i++) { /* that one is left alone, for now */
+        wait(&run, FG_SECOND_NS);
+        if (wants(&run, SEGMENTS_SEAL) != NULL)
+            event(&run, SEGMENTS_SEALED);
+        if (wants(&run, SEGMENTS_UPLOAD) != NULL)
+            step(&run, (struct segments_event){
+                           .kind = SEGMENTS_FAILED, .failed = SEGMENTS_UPLOAD, .unfit = true});
+        if (wants(&run, SEGMENTS_SET_ASIDE) != NULL)
+            event(&run, SEGMENTS_IS_ASIDE);
+    }
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_ASIDE], 1);
+    assert_null(wants(&run, SEGMENTS_UPLOAD));
+    end(&run);
+}
+
+/* A drain tries what is set aside, and ends for those who wait for all that can be committed; not
+ * for the ring, whose readers still have to ask here. */
+static void a_drain_tries_what_is_set_aside(void **state)
+{
+    const uint32_t unfit[] = {1000, 1001};
+    struct run run = seal_two();
+
+    (void)state;
+    fail_unfit(&run, unfit, 2);
+    event(&run, SEGMENTS_IS_ASIDE);
+    wait(&run, FG_MINUTE_NS);
+    assert_null(wants(&run, SEGMENTS_SEAL));
+    step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
+    assert_int_equal(segments_status(run.segments).tried, 0);
+    event(&run, SEGMENTS_SEALED);
+    fail_unfit(&run, unfit, 1);
+    event(&run, SEGMENTS_IS_ASIDE);
+    assert_int_equal(segments_status(run.segments).tried, 0); /* the other one is on its way */
+    commit_upload(&run, 1001);
+    assert_int_equal(segments_status(run.segments).tried, 1);
+    assert_int_equal(segments_status(run.segments).drained, 0);
+    end(&run);
+}
+
+/*
+ * The first upload of a cut is swapped in so late that its answer was given up; the second cannot
+ * be built, and a round is set aside. When the manifest has the first one after all the round is in
+ * it, so it has to be compared, or it is in answers twice.
+ */
+static void a_late_upload_with_rounds_that_were_set_aside_is_compared(void **state)
+{
+    const uint32_t unfit = 1000;
+    struct run run = seal_two();
+    struct fg_segment_id first = wants(&run, SEGMENTS_UPLOAD)->id;
+    struct segments_outcome outcome = {.group = group(unfit)};
+    struct head_group_key key = group(unfit);
+
+    (void)state;
+    event(&run, SEGMENTS_UPLOADED);
+    event(&run, SEGMENTS_MANIFEST);
+    assert_non_null(wants(&run, SEGMENTS_SWAP));
+    failed(&run, SEGMENTS_SWAP); /* nobody knows */
+    assert_non_null(wants(&run, SEGMENTS_READ));
+    run.now_ns += 2 * FG_HOUR_NS; /* the upload is too old by then */
+    event(&run, SEGMENTS_MANIFEST);
+    fail_unfit(&run, &unfit, 1);
+    event(&run, SEGMENTS_IS_ASIDE);
+    assert_non_null(wants(&run, SEGMENTS_UPLOAD));
+    enter(&run, &first, 1000);
+    event(&run, SEGMENTS_UPLOADED);
+    event(&run, SEGMENTS_MANIFEST);
+    assert_non_null(wants(&run, SEGMENTS_COMPARE));
+    assert_false(wants(&run, SEGMENTS_COMPARE)->all);
+    assert_int_equal(wants(&run, SEGMENTS_COMPARE)->generation, 1);
+    step(&run,
+         (struct segments_event){
+             .kind = SEGMENTS_COMPARED, .generation = 1, .outcomes = &outcome, .n_outcomes = 1});
+    assert_false(segments_shows(run.segments, &key, 0, 1));
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
+    end(&run);
+}
+
+/* Nothing is held that is here. */
+static void settle(struct run *run)
+{
+    if (wants(run, SEGMENTS_COMPARE) != NULL) {
+        assert_true(wants(run, SEGMENTS_COMPARE)->all);
+        step(run, (struct segments_event){.kind = SEGMENTS_COMPARED,
+                                          .generation = wants(run, SEGMENTS_COMPARE)->generation});
+    }
+    wait(run, FG_SECOND_NS);
+}
+
+/* What was set aside is tried at the start, by a program that may know how to build it. */
+static void a_start_tries_what_was_set_aside(void **state)
+{
+    const struct segments_round aside = {
+        .group = group(1000), .number = 3, .state = ROUND_ASIDE, .cut = 5, .profiles = 1};
+    struct run run = {.segments = segments_create(&config, 6),
+                      .arena = fg_arena_create(1 << 20),
+                      .l0 = fg_l0_none()};
+    const struct fg_segment_id later = {config.writer, 6, 1};
+    struct head_group_key key = aside.group;
+
+    (void)state;
+    assert_true(segments_restore(run.segments, &aside));
+    enter(&run, &later, 1001); /* a later cut is committed, and says nothing of this round */
+    tick(&run, 0);
+    event(&run, SEGMENTS_MANIFEST);
+    settle(&run);
+    assert_true(segments_shows(run.segments, &key, 3, 1));
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->cut, 7);
+    commit(&run, 1000);
+    assert_false(segments_shows(run.segments, &key, 3, 2));
+    end(&run);
+}
+
+/* A disk from a backup: cuts of its numbers are in the manifest, with what else in them. */
+static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state)
+{
+    const struct segments_round sealed = {
+        .group = group(1000), .number = 3, .state = ROUND_SEALED, .cut = 5, .profiles = 1};
+    struct run run = {.segments = segments_create(&config, 5),
+                      .arena = fg_arena_create(1 << 20),
+                      .l0 = fg_l0_none()};
+    const struct fg_segment_id later = {config.writer, 9, 1};
+    struct head_group_key key = sealed.group;
+
+    (void)state;
+    assert_true(segments_restore(run.segments, &sealed));
+    enter(&run, &later, 1001);
+    tick(&run, 0);
+    event(&run, SEGMENTS_MANIFEST);
+    assert_true(segments_status(run.segments).store_went_back);
+    settle(&run);
+    assert_true(segments_shows(run.segments, &key, 3, 1));
+    assert_int_equal(wants(&run, SEGMENTS_SEAL)->cut, 10);
+    commit(&run, 1000);
+    assert_false(segments_shows(run.segments, &key, 3, 2));
+    end(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +871,12 @@ int main(void)
         cmocka_unit_test(sleeps_through_failures),
         cmocka_unit_test(reports),
         cmocka_unit_test(reports_after_a_start),
+        cmocka_unit_test(unfit_rounds_do_not_stop_their_cut),
+        cmocka_unit_test(unfit_rounds_are_found_by_halves),
+        cmocka_unit_test(a_drain_tries_what_is_set_aside),
+        cmocka_unit_test(a_late_upload_with_rounds_that_were_set_aside_is_compared),
+        cmocka_unit_test(a_start_tries_what_was_set_aside),
+        cmocka_unit_test(a_store_that_went_back_in_time_does_not_believe_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,30 @@
+#include "ingester/damage.h"
+
+#include "common/run/log.h"
+
+#include <stdarg.h>
+
+void damage_repaired(struct damage *damage, const char *format, ...)
+{
+    char text[DAMAGE_TEXT_MAX_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    damage->repaired++;
+    fg_log_warn("head: record repaired", fg_ls("record", text));
+}
+
+void damage_set_aside(struct damage *damage, const char *format, ...)
+{
+    char text[DAMAGE_TEXT_MAX_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (damage->set_aside++ == 0)
+        memcpy(damage->first, text, sizeof text);
+    fg_log_error("head: record set aside", fg_ls("record", text));
+}

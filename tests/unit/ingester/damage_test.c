@@ -1,0 +1,405 @@
+/*
+ * A head with a record missing or damaged: it starts, serves and commits what it can, takes new
+ * profiles, and says what it cannot read.
+ */
+#include "tests/lib/committed.h"
+#include "tests/lib/head_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const int64_t start_ns = INT64_C(1700000000) * FG_SECOND_NS;
+static const int64_t forever_ns = 1000 * FG_HOUR_NS;
+static const char cpu[] = "cpu:nanoseconds";
+
+struct fixture {
+    struct fg_store *store;
+    struct fg_bucket *bucket;
+    struct head head;
+    bool is_open;
+    struct fg_buf text;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    f->store = fg_store_memory(HEAD_FAMILIES);
+    f->bucket = fg_bucket_memory();
+    fg_buf_init(&f->text, SIZE_MAX);
+    *state = f;
+    return 0;
+}
+
+static void open_head(struct fixture *f)
+{
+    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    f->is_open = true;
+}
+
+static void close_head(struct fixture *f)
+{
+    head_close(&f->head);
+    f->is_open = false;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    if (f->is_open)
+        close_head(f);
+    fg_buf_done(&f->text);
+    fg_bucket_close(f->bucket);
+    fg_store_close(f->store);
+    free(f);
+    return 0;
+}
+
+/* ---- profiles ---- */
+
+static const struct head_sample shop_sample[] = {{"shop;buy", {1, 10}, 0}};
+static const struct head_sample store_sample[] = {{"archive;put", {1, 100}, 0}};
+
+static struct head_profile profile_of(const char *tenant, bool shop, const char *zone,
+                                      int64_t at_ns)
+{
+    return (struct head_profile){.tenant = tenant,
+                                 .service = shop ? "shop" : "archive",
+                                 .zone = zone,
+                                 .time_ns = start_ns + at_ns,
+                                 .duration_ns = 10 * FG_SECOND_NS,
+                                 .samples = shop ? shop_sample : store_sample,
+                                 .n_samples = 1};
+}
+
+static enum fg_code push(struct fixture *f, const char *tenant, bool shop, const char *zone,
+                         int64_t at_ns)
+{
+    const struct head_profile profile = profile_of(tenant, shop, zone, at_ns);
+
+    return head_push(&f->head, &profile, true).code;
+}
+
+/* Tenant a: shop 3 * 10 in zone n and 10 in zone s, archive 100. Tenant b: shop 10. */
+static void push_all(struct fixture *f)
+{
+    for (int64_t i = 0; i < 3; i++)
+        assert_int_equal(push(f, "a", true, "n", i), FG_OK);
+    assert_int_equal(push(f, "a", true, "s", 0), FG_OK);
+    assert_int_equal(push(f, "a", false, "n", 0), FG_OK);
+    assert_int_equal(push(f, "b", true, "n", 0), FG_OK);
+}
+
+/* ---- what is told ---- */
+
+static enum fg_code ask(struct fixture *f, const char *tenant, bool lenient)
+{
+    const struct head_query query = {
+        .tenant = tenant,
+        .type = cpu,
+        .start_ns = INT64_MIN,
+        .end_ns = INT64_MAX,
+        .generation = committed_read(f->bucket, tenant, cpu, &f->text).generation,
+        .lenient = lenient};
+
+    return head_select(&f->head, &query, &f->text);
+}
+
+static void assert_text(struct fixture *f, const char *want)
+{
+    if (!fg_slice_is(fg_buf_slice(&f->text), want))
+        fail_msg("%.*s instead of %s", FG_S(fg_buf_slice(&f->text)), want);
+}
+
+/* The head alone says so much. */
+static void assert_head(struct fixture *f, const char *tenant, const char *want)
+{
+    assert_int_equal(ask(f, tenant, false), FG_OK);
+    assert_false(f->head.lacks);
+    assert_text(f, want);
+}
+
+/* The head cannot say all; leniently it says so much. */
+static void assert_lacking(struct fixture *f, const char *tenant, const char *want)
+{
+    assert_int_equal(ask(f, tenant, false), FG_E_CORRUPT);
+    assert_int_equal(ask(f, tenant, true), FG_OK);
+    assert_true(f->head.lacks);
+    assert_text(f, want);
+}
+
+static enum fg_code flush(struct fixture *f)
+{
+    struct fg_err err;
+
+    return ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err);
+}
+
+static void assert_committed(struct fixture *f, const char *tenant, const char *want)
+{
+    (void)committed_read(f->bucket, tenant, cpu, &f->text);
+    assert_text(f, want);
+}
+
+/* What GET /ready would list. */
+static void assert_conditions(struct fixture *f, const char *first, const char *second)
+{
+    const char *wanted[] = {first, second};
+
+    fg_buf_clear(&f->text);
+    fg_conditions_write(f->head.conditions, &f->text);
+    fg_buf_putc(&f->text, '\0');
+    for (size_t i = 0; i < FG_COUNT(wanted); i++)
+        if (wanted[i] != NULL && strstr((const char *)f->text.ptr, wanted[i]) == NULL)
+            fail_msg("no %s in %s", wanted[i], (const char *)f->text.ptr);
+    if (first == NULL)
+        assert_string_equal((const char *)f->text.ptr, "");
+}
+
+/* ---- damage ---- */
+
+static void write_batch(struct fixture *f, struct fg_store_batch *batch)
+{
+    struct fg_err err;
+
+    assert_int_equal(fg_store_write(f->store, batch, &err), FG_OK);
+    fg_store_batch_done(batch);
+}
+
+/* Deletes the n-th record of the family whose key begins so. */
+static void lose(struct fixture *f, unsigned family, struct fg_slice prefix, unsigned n)
+{
+    struct fg_store_iter *iter = fg_store_iter_create(f->store, family, prefix, FG_LIT(""));
+    struct fg_store_batch batch;
+
+    for (; n > 0; n--)
+        fg_store_iter_next(iter);
+    assert_true(iter->valid && fg_slice_eq(fg_slice_sub(iter->key, 0, prefix.len), prefix));
+    fg_store_batch_init(&batch);
+    fg_store_delete(&batch, family, iter->key);
+    write_batch(f, &batch);
+    fg_store_iter_destroy(iter);
+}
+
+/* The n-th record of the family gets a value that is none. */
+static void spoil(struct fixture *f, unsigned family, unsigned n)
+{
+    struct fg_store_iter *iter = fg_store_iter_create(f->store, family, FG_LIT(""), FG_LIT(""));
+    struct fg_store_batch batch;
+
+    for (; n > 0; n--)
+        fg_store_iter_next(iter);
+    assert_true(iter->valid);
+    fg_store_batch_init(&batch);
+    fg_store_put(&batch, family, iter->key, FG_LIT("\xff"));
+    write_batch(f, &batch);
+    fg_store_iter_destroy(iter);
+}
+
+static void fill(struct fixture *f)
+{
+    open_head(f);
+    push_all(f);
+    close_head(f);
+}
+
+/* A late profile of a new tenant, while the bucket is away: its series was numbered, and left. */
+static void a_new_tenant_whose_push_failed_does_not_stop_the_next_start(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store_batch batch;
+
+    fill(f);
+    fg_store_batch_init(&batch); /* what sweeping wrote then */
+    fg_store_put(&batch, HEAD_META, FG_LIT("n\0\0\0\2"), FG_LIT("\1"));
+    write_batch(f, &batch);
+    open_head(f);
+    assert_conditions(f, NULL, NULL); /* nothing is lost */
+    assert_head(f, "a", "archive;put 100\nshop;buy 40\n");
+    assert_int_equal(push(f, "c", true, "n", 0), FG_OK);
+    assert_int_equal(flush(f), FG_OK);
+    assert_committed(f, "a", "archive;put 100\nshop;buy 40\n");
+    assert_committed(f, "c", "shop;buy 10\n");
+    close_head(f);
+    open_head(f); /* the number of the new one is not that of the gap */
+    assert_conditions(f, NULL, NULL);
+}
+
+static void without_its_tenant_what_is_stored_is_kept_and_not_served(void **state)
+{
+    struct fixture *f = *state;
+
+    fill(f);
+    lose(f, HEAD_META, FG_LIT("ta"), 0);
+    open_head(f);
+    assert_conditions(f, "head_damaged: ", "tenant 0 is not known");
+    assert_head(f, "b", "shop;buy 10\n");
+    assert_head(f, "a", "");
+    assert_int_equal(push(f, "a", true, "n", 7), FG_OK); /* a new one of that name */
+    assert_head(f, "a", "shop;buy 10\n");
+    assert_int_equal(flush(f), FG_OK);
+    assert_committed(f, "a", "shop;buy 10\n");
+    assert_committed(f, "b", "shop;buy 10\n");
+    close_head(f);
+
+    /* The name is found again, by hand: all is there. */
+    {
+        struct fg_store_batch batch;
+
+        fg_store_batch_init(&batch);
+        fg_store_put(&batch, HEAD_META, FG_LIT("told"), FG_LIT("\0"));
+        write_batch(f, &batch);
+    }
+    open_head(f);
+    assert_head(f, "old", "archive;put 100\nshop;buy 40\n");
+}
+
+static void a_missing_service_is_made_again(void **state)
+{
+    struct fixture *f = *state;
+
+    fill(f);
+    lose(f, HEAD_META, FG_LIT("s\0\0\0\0shop"), 0);
+    open_head(f);
+    assert_conditions(f, NULL, NULL);
+    assert_head(f, "a", "archive;put 100\nshop;buy 40\n");
+    assert_int_equal(push(f, "a", true, "n", 5), FG_OK);
+    assert_int_equal(flush(f), FG_OK);
+    assert_committed(f, "a", "archive;put 100\nshop;buy 50\n");
+    close_head(f);
+    open_head(f);
+    assert_conditions(f, NULL, NULL);
+}
+
+/* A series that cannot be read: its profiles can neither be named nor forgotten. */
+static void profiles_of_a_lost_series_are_not_forgotten(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int damaged = 0; damaged < 2; damaged++) {
+        print_message("  %s\n", damaged ? "cannot be read" : "is missing");
+        fill(f);
+        if (damaged)
+            spoil(f, HEAD_SERIES, 0);
+        else
+            lose(f, HEAD_SERIES, FG_LIT("\0\0\0\0\0\0\0\0"), 0); /* a, shop, n */
+        open_head(f);
+        if (damaged) {
+            assert_conditions(f, "head_damaged: ", "series 0 of tenant a");
+            assert_lacking(f, "a", "archive;put 100\nshop;buy 10\n");
+        }
+        assert_head(f, "b", "shop;buy 10\n");
+        assert_int_equal(flush(f), FG_E_CORRUPT); /* all but that */
+        assert_conditions(
+            f, "head_rounds_aside: ", "3 profiles are of series that the head does not know");
+        assert_lacking(f, "a", ""); /* all else is committed */
+        assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
+        assert_committed(f, "b", "shop;buy 10\n");
+        /* It is as before after a restart, and new profiles of the series are not stopped. */
+        close_head(f);
+        open_head(f);
+        assert_int_equal(push(f, "a", true, "n", 50), FG_OK);
+        assert_int_equal(flush(f), FG_E_CORRUPT);
+        assert_committed(f, "a", "archive;put 100\nshop;buy 20\n");
+        (void)tear_down(state);
+        (void)set_up(state);
+        f = *state;
+    }
+}
+
+static void a_missing_round_is_made_again(void **state)
+{
+    struct fixture *f = *state;
+
+    fill(f);
+    lose(f, HEAD_ROUNDS, FG_LIT("\0\0\0\0"), 0);
+    lose(f, HEAD_ROUNDS, FG_LIT("\0\0\0\0"), 0);
+    open_head(f);
+    assert_conditions(f, NULL, NULL);
+    assert_head(f, "a", "archive;put 100\nshop;buy 40\n");
+    assert_int_equal(push(f, "a", true, "n", 0), FG_OK); /* which is there */
+    assert_head(f, "a", "archive;put 100\nshop;buy 40\n");
+    assert_int_equal(flush(f), FG_OK);
+    assert_committed(f, "a", "archive;put 100\nshop;buy 40\n");
+}
+
+static void a_missing_number_of_the_last_cut_is_found_again(void **state)
+{
+    struct fixture *f = *state;
+
+    open_head(f);
+    push_all(f);
+    assert_int_equal(flush(f), FG_OK);
+    assert_int_equal(push(f, "a", true, "e", 0), FG_OK);
+    close_head(f);
+    lose(f, HEAD_META, FG_LIT("cut"), 0);
+    open_head(f);
+    assert_conditions(f, NULL, NULL);
+    assert_int_equal(flush(f), FG_OK); /* with a number that is not taken */
+    assert_committed(f, "a", "archive;put 100\nshop;buy 50\n");
+}
+
+static void a_lost_dictionary_costs_the_profiles_that_name_it(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int damaged = 0; damaged < 2; damaged++) {
+        print_message("  %s\n", damaged ? "cannot be read" : "is missing");
+        fill(f);
+        if (damaged)
+            spoil(f, HEAD_DICT, 0); /* that of a's shop */
+        else
+            lose(f, HEAD_DICT, FG_LIT(""), 0);
+        open_head(f);
+        assert_lacking(f, "a", "archive;put 100\n");
+        assert_head(f, "b", "shop;buy 10\n");
+        assert_int_equal(push(f, "a", true, "n", 50), FG_OK); /* in a new dictionary */
+        assert_lacking(f, "a", "archive;put 100\nshop;buy 10\n");
+        assert_int_equal(flush(f), FG_E_CORRUPT);
+        assert_conditions(f, "head_rounds_aside: ", "tenant a, service shop: series {");
+        assert_committed(f, "b", "shop;buy 10\n");
+        assert_committed(f, "a", "archive;put 100\n");
+        (void)tear_down(state);
+        (void)set_up(state);
+        f = *state;
+    }
+}
+
+/* A series in two shards, since the tenant's spread became wider: one series of the segment. */
+static void a_series_in_two_shards_of_a_cut_becomes_one(void **state)
+{
+    struct fixture *f = *state;
+    struct head_profile profile = profile_of("a", true, "n", 0);
+
+    open_head(f);
+    for (int i = 0; i < 6; i++) { /* before and after, by turns in time */
+        profile.narrow = i % 2 == 0;
+        profile.time_ns = start_ns + i;
+        assert_int_equal(head_push(&f->head, &profile, true).stored, 1);
+    }
+    assert_head(f, "a", "shop;buy 60\n");
+    assert_int_equal(flush(f), FG_OK);
+    assert_committed(f, "a", "shop;buy 60\n");
+    assert_conditions(f, NULL, NULL);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_new_tenant_whose_push_failed_does_not_stop_the_next_start),
+        TEST(without_its_tenant_what_is_stored_is_kept_and_not_served),
+        TEST(a_missing_service_is_made_again),
+        TEST(profiles_of_a_lost_series_are_not_forgotten),
+        TEST(a_missing_round_is_made_again),
+        TEST(a_missing_number_of_the_last_cut_is_found_again),
+        TEST(a_lost_dictionary_costs_the_profiles_that_name_it),
+        TEST(a_series_in_two_shards_of_a_cut_becomes_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
