@@ -330,6 +330,12 @@ enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns,
     return driver_flush(ingester->driver, deadline_mono_ns, err);
 }
 
+enum fg_code ingester_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
+                              struct fg_err *err)
+{
+    return driver_salvage(ingester->driver, deadline_mono_ns, err);
+}
+
 void ingester_drain(struct ingester *ingester, uint64_t revision)
 {
     driver_drain(ingester->driver, revision);

@@ -72,10 +72,15 @@ struct ingester_config {
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err) fg_must_check;
 
-/* Puts what is in the head into segments, and waits for it. FG_E_DEADLINE;
- * FG_E_CANCELED: the ingester ends. Any thread that may wait. */
+/* Puts what is in the head into segments, and waits for it. FG_E_DEADLINE; FG_E_CORRUPT: some of it
+ * is set aside; FG_E_CANCELED: the ingester ends. Any thread that may wait. */
 enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns,
                             struct fg_err *err) fg_must_check;
+
+/* The same, but that rounds which were set aside are committed without what cannot be read of them:
+ * it is given up. For an operator who knows that it will not come back. */
+enum fg_code ingester_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
+                              struct fg_err *err) fg_must_check;
 
 /* Commits what came under revisions of the ring below this one, and then says so to the watch. Does
  * not wait; any thread. */

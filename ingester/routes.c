@@ -6,8 +6,10 @@
 
 static const int64_t FLUSH_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 
+/* Of a flush, or a salvage. */
 struct flush {
     struct fg_job job;
+    bool salvage;
     struct ingester *ingester;
     struct fg_http_request *req;
 };
@@ -15,8 +17,10 @@ struct flush {
 static enum fg_code run_flush(struct fg_job *job, struct fg_err *err)
 {
     struct flush *flush = fg_container(job, struct flush, job);
+    int64_t deadline_mono_ns = fg_mono_ns(fg_clock_real()) + FLUSH_TIMEOUT_NS;
 
-    return ingester_flush(flush->ingester, fg_mono_ns(fg_clock_real()) + FLUSH_TIMEOUT_NS, err);
+    return flush->salvage ? ingester_salvage(flush->ingester, deadline_mono_ns, err)
+                          : ingester_flush(flush->ingester, deadline_mono_ns, err);
 }
 
 static void flush_done(struct fg_job *job)
@@ -34,9 +38,8 @@ static void flush_done(struct fg_job *job)
     free(flush);
 }
 
-static void post_flush(struct fg_http_request *req, void *arg)
+static void submit_flush(struct fg_http_request *req, struct ingester_routes *routes, bool salvage)
 {
-    struct ingester_routes *routes = arg;
     struct ingester *ingester = atomic_load(&routes->ingester);
     struct flush *flush;
     struct fg_err err;
@@ -49,6 +52,7 @@ static void post_flush(struct fg_http_request *req, void *arg)
     flush = fg_new(struct flush);
     *flush = (struct flush){
         .job = {.home = fg_http_loop(req), .run = run_flush, .done = flush_done},
+        .salvage = salvage,
         .ingester = ingester,
         .req = req,
     };
@@ -57,6 +61,16 @@ static void post_flush(struct fg_http_request *req, void *arg)
     free(flush);
     (void)fg_fail(&err, FG_E_LIMIT, "too many requests wait already");
     fg_http_respond_error(req, &err);
+}
+
+static void post_flush(struct fg_http_request *req, void *arg)
+{
+    submit_flush(req, arg, false);
+}
+
+static void post_salvage(struct fg_http_request *req, void *arg)
+{
+    submit_flush(req, arg, true);
 }
 
 static void get_ring(struct fg_http_request *req, void *arg)
@@ -117,5 +131,9 @@ void ingester_routes(struct ingester_routes *routes, struct fg_http_server *serv
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_POST,
                                                          .path = "/ingester/flush",
                                                          .handler = post_flush,
+                                                         .arg = routes});
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_POST,
+                                                         .path = "/ingester/salvage",
+                                                         .handler = post_salvage,
                                                          .arg = routes});
 }

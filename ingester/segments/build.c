@@ -34,6 +34,8 @@ struct member {
 struct build {
     const struct build_head *head;
     struct fg_block_writer *writer;
+    bool salvage;
+    uint64_t n_lost;
     struct fg_store_iter *iter; /* over profiles: reads go forward as far as they can */
     struct fg_buf key;
     struct fg_err *err;
@@ -177,6 +179,38 @@ static enum fg_code read_entry(struct build *build, const struct entry *entry,
     return record_open(build->iter->value, ret_record, build->err);
 }
 
+static void reserve(void *array_ptr, size_t *cap, size_t count, size_t size)
+{
+    void **array = array_ptr;
+
+    if (count <= *cap)
+        return;
+    *cap = FG_MAX(count, *cap * 2);
+    *array = fg_realloc(*array, *cap * size);
+}
+
+/* All columns of the record; links with the values of their samples. */
+static enum fg_code read_columns(struct build *build, const struct record *record)
+{
+    struct record_columns *columns = &build->columns;
+    uint32_t n = record->n_samples;
+
+    reserve(&build->values, &build->cap_values, (size_t)n * record->n_types + 1,
+            sizeof *build->values);
+    for (uint32_t t = record->n_types; t-- > 0;) {
+        if (record_read(record, t, true, columns, build->err) != FG_OK)
+            return build->err->code;
+        memcpy(build->values + (size_t)t * n, columns->values, n * sizeof *build->values);
+    }
+    reserve(&build->link_values, &build->cap_link_values,
+            (size_t)columns->n_links * record->n_types + 1, sizeof *build->link_values);
+    for (uint32_t t = 0; t < record->n_types; t++)
+        for (uint32_t i = 0; i < columns->n_links; i++)
+            build->link_values[(size_t)t * columns->n_links + i] =
+                build->values[(size_t)t * n + columns->links[i].sample];
+    return FG_OK;
+}
+
 /* ---- which stacks, and how often ---- */
 
 static enum fg_code add_generation(struct build *build, uint32_t service, uint32_t number)
@@ -227,6 +261,40 @@ static enum fg_code count_uses(struct build *build, const struct entry *entry)
                        columns->nodes[record.n_samples - 1], generation->n_nodes);
     for (uint32_t i = 0; i < record.n_samples; i++)
         generation->uses[columns->nodes[i]] += i == 0 || columns->nodes[i] != columns->nodes[i - 1];
+    return FG_OK;
+}
+
+/* Leaves out profiles of which something cannot be read. */
+static enum fg_code keep_readable(struct build *build, struct member *member)
+{
+    struct entry *entries = build->entries + member->first;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < member->count; i++) {
+        struct record record = {0};
+        enum fg_code code = read_entry(build, &entries[i], &record);
+
+        if (code == FG_OK)
+            code = read_columns(build, &record);
+        if (code == FG_OK)
+            code = count_uses(build, &entries[i]);
+        if (code != FG_OK && code != FG_E_CORRUPT)
+            return code;
+        if (code == FG_OK)
+            entries[kept++] = entries[i];
+    }
+    build->n_lost += member->count - kept;
+    member->count = kept;
+    return FG_OK;
+}
+
+static enum fg_code count_member(struct build *build, struct member *member)
+{
+    if (build->salvage)
+        return keep_readable(build, member);
+    for (size_t i = 0; i < member->count; i++)
+        if (count_uses(build, &build->entries[member->first + i]) != FG_OK)
+            return build->err->code;
     return FG_OK;
 }
 
@@ -284,38 +352,6 @@ static enum fg_code make_tree(struct build *build)
 }
 
 /* ---- writing ---- */
-
-static void reserve(void *array_ptr, size_t *cap, size_t count, size_t size)
-{
-    void **array = array_ptr;
-
-    if (count <= *cap)
-        return;
-    *cap = FG_MAX(count, *cap * 2);
-    *array = fg_realloc(*array, *cap * size);
-}
-
-/* All columns of the record; links with the values of their samples. */
-static enum fg_code read_columns(struct build *build, const struct record *record)
-{
-    struct record_columns *columns = &build->columns;
-    uint32_t n = record->n_samples;
-
-    reserve(&build->values, &build->cap_values, (size_t)n * record->n_types + 1,
-            sizeof *build->values);
-    for (uint32_t t = record->n_types; t-- > 0;) {
-        if (record_read(record, t, true, columns, build->err) != FG_OK)
-            return build->err->code;
-        memcpy(build->values + (size_t)t * n, columns->values, n * sizeof *build->values);
-    }
-    reserve(&build->link_values, &build->cap_link_values,
-            (size_t)columns->n_links * record->n_types + 1, sizeof *build->link_values);
-    for (uint32_t t = 0; t < record->n_types; t++)
-        for (uint32_t i = 0; i < columns->n_links; i++)
-            build->link_values[(size_t)t * columns->n_links + i] =
-                build->values[(size_t)t * n + columns->links[i].sample];
-    return FG_OK;
-}
 
 /* Numbers of the dictionary become those of the part. */
 static void number_stacks(struct build *build, const struct entry *entry,
@@ -487,6 +523,14 @@ static enum fg_code make_members(struct build *build, struct catalog_series *con
     return FG_OK;
 }
 
+static bool has_entries(const struct build *build)
+{
+    for (size_t m = 0; m < build->n_members; m++)
+        if (build->members[m].count > 0)
+            return true;
+    return false;
+}
+
 static enum fg_code build_part(struct build *build, struct catalog_series *const *series, size_t n)
 {
     if (make_members(build, series, n) != FG_OK)
@@ -494,12 +538,11 @@ static enum fg_code build_part(struct build *build, struct catalog_series *const
     for (size_t m = 0; m < n; m += build->members[m].n_series)
         if (find_of_member(build, &build->members[m]) != FG_OK)
             return wrap_series(build, &build->members[m]);
-    if (build->n_entries == 0)
-        return FG_OK;
     for (size_t m = 0; m < n; m++)
-        for (size_t i = 0; i < build->members[m].count; i++)
-            if (count_uses(build, &build->entries[build->members[m].first + i]) != FG_OK)
-                return wrap_series(build, &build->members[m]);
+        if (count_member(build, &build->members[m]) != FG_OK)
+            return wrap_series(build, &build->members[m]);
+    if (!has_entries(build))
+        return FG_OK;
     if (make_tree(build) != FG_OK)
         return build->err->code;
     return write_part(build, series[0]->service->name);
@@ -567,7 +610,9 @@ static enum fg_code check_found(struct build *build, struct catalog_tenant *tena
         if (suspects->rounds != NULL)
             suspects->rounds[suspects->n++] = build->rounds[i];
     }
-    if (n_lost == 0)
+    if (build->salvage)
+        build->n_lost += n_lost;
+    if (n_lost == 0 || build->salvage)
         return FG_OK;
     catalog_tenant_set_lacks(tenant);
     return fg_fail(build->err, FG_E_CORRUPT,
@@ -684,11 +729,11 @@ static void build_done(struct build *build)
 }
 
 enum fg_code build_segment(const struct build_head *head, const struct head_round_key *rounds,
-                           size_t n_rounds, const char *path, struct fg_arena *arena,
+                           size_t n_rounds, bool salvage, const char *path, struct fg_arena *arena,
                            struct build_summary *ret_summary, struct build_suspects *ret_suspects,
                            struct fg_err *err)
 {
-    struct build build = {.head = head, .err = err};
+    struct build build = {.head = head, .salvage = salvage, .err = err};
     struct build_summary summary = {0};
     unsigned entered;
     fg_auto(fg_block_file) *file = NULL;
@@ -712,6 +757,7 @@ enum fg_code build_segment(const struct build_head *head, const struct head_roun
     catalog_leave(head->catalog, entered);
     if (code == FG_OK)
         code = fg_block_file_finish(file, err);
+    summary.n_lost = build.n_lost;
     if (code == FG_OK)
         *ret_summary = summary;
     *ret_suspects = build.suspects;

@@ -29,6 +29,7 @@ struct build_summary {
     struct fg_block_summary file;
     struct fg_l0_new_part *parts; /* ascending by tenant's name */
     uint32_t n_parts;
+    uint64_t n_lost; /* profiles that were left out: only when salvaging */
 };
 
 /* Rounds of which no segment can be made, in the arena; none: nobody knows which they are. */
@@ -42,9 +43,10 @@ struct build_suspects {
  * FG_E_NO_SPACE: no room for it. FG_E_UNAVAILABLE: the head cannot be read now. Others say that it
  * would fail again, and *ret_suspects why: FG_E_CORRUPT: what the head holds does not fit together;
  * FG_E_LIMIT: it is more than a segment can hold; FG_E_INVALID: the format has no way to say it.
+ * salvage: profiles that cannot be read are left out and counted, instead of FG_E_CORRUPT.
  */
 enum fg_code build_segment(const struct build_head *head, const struct head_round_key *rounds,
-                           size_t n_rounds, const char *path, struct fg_arena *arena,
+                           size_t n_rounds, bool salvage, const char *path, struct fg_arena *arena,
                            struct build_summary *ret_summary, struct build_suspects *ret_suspects,
                            struct fg_err *err) fg_must_check;
 

@@ -76,7 +76,8 @@ static bool has_to_retry(struct segments *segments)
     return any;
 }
 
-/* As pin(), for rounds that are set aside: a cut of their own, so that they stop no others. */
+/* As pin(), for rounds that are set aside: a cut of their own, so that they stop no others. Those
+ * that are to be salvaged are not mixed with others. */
 static void pin_aside(struct segments *segments)
 {
     const struct table *table = &segments->table;
@@ -87,7 +88,8 @@ static void pin_aside(struct segments *segments)
          i++) {
         struct segments_round *round = table->rounds[i];
 
-        if (round->state != ROUND_ASIDE || !round->retry)
+        if (round->state != ROUND_ASIDE || !round->retry ||
+            (segments->pinned.n > 0 && segments->pinned.rounds[0]->salvage != round->salvage))
             continue;
         bytes += round->bytes;
         round_list_add(&segments->pinned, round);
@@ -120,6 +122,7 @@ void cut_is_aside(struct segments *segments)
     for (uint32_t i = 0; i < segments->misfits.n; i++) {
         table_set_state(&segments->table, segments->misfits.rounds[i], ROUND_ASIDE);
         segments->misfits.rounds[i]->retry = segments->retry_misfits;
+        segments->misfits.rounds[i]->salvage &= segments->retry_misfits;
     }
     if (segments->table.by_state[ROUND_ASIDE] == segments->misfits.n)
         segments->retry_mono_ns = fg_time_add(segments->mono_ns, segments->config.aside_retry_ns);
@@ -284,6 +287,8 @@ static void begin_upload(struct segments *segments, struct segments_effects *eff
     segments->stale = false;
     segments->cut = CUT_UPLOADING;
     segments_emit_rounds(effects, SEGMENTS_UPLOAD, &segments->pinned, segments);
+    effects->effects[effects->n - 1].salvage =
+        segments->pinned.n > 0 && segments->pinned.rounds[0]->salvage;
 }
 
 static void begin_mark(struct segments *segments, struct segments_effects *effects)

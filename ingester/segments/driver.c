@@ -97,9 +97,9 @@ struct driver {
     pthread_t thread;
     bool started;
     pthread_mutex_t lock;
-    pthread_cond_t wake;  /* the thread: something is asked for */
-    pthread_cond_t moved; /* those who wait: a step was taken */
-    bool stop, hurry;
+    pthread_cond_t wake;       /* the thread: something is asked for */
+    pthread_cond_t moved;      /* those who wait: a step was taken */
+    bool stop, hurry, salvage; /* salvage: asked for, and the core was not told yet */
     /* The greatest generation that somebody waits for, and that the core was told of: since the
      * last read of the manifest. */
     uint64_t wanted, wanted_known;
@@ -505,7 +505,7 @@ static void carry_out(struct driver *driver, struct task *task)
         break;
     case SEGMENTS_UPLOAD:
         code = publish_upload(driver->publish, &task->effect.id, task->rounds, task->n_rounds,
-                              &event.nothing, &fault, &err);
+                              task->effect.salvage, &event.nothing, &fault, &err);
         event.kind = SEGMENTS_UPLOADED;
         break;
     case SEGMENTS_SWAP:
@@ -557,12 +557,15 @@ static bool next_event(struct driver *driver, struct segments_event *ret_event)
     bool stop;
 
     (void)pthread_mutex_lock(&driver->lock);
-    while (!driver->stop && driver->drain_known == driver->drain_asked &&
+    while (!driver->stop && !driver->salvage && driver->drain_known == driver->drain_asked &&
            driver->wanted == driver->wanted_known)
         if (pthread_cond_timedwait(&driver->wake, &driver->lock, &until) != 0)
             break;
     stop = driver->stop;
-    if (driver->drain_known != driver->drain_asked) {
+    if (driver->salvage) {
+        driver->salvage = false;
+        event.kind = SEGMENTS_SALVAGE;
+    } else if (driver->drain_known != driver->drain_asked) {
         driver->drain_known = driver->drain_asked;
         event = (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = driver->drain_known};
     } else if (driver->wanted_known != driver->wanted) {
@@ -783,13 +786,15 @@ static struct segments_status status_of(struct driver *driver)
     return status;
 }
 
-enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
+static enum fg_code flush(struct driver *driver, bool salvage, int64_t deadline_mono_ns,
+                          struct fg_err *err)
 {
     enum fg_code code = FG_OK;
     uint64_t n_steps, drain;
     bool aside = false;
 
     (void)pthread_mutex_lock(&driver->lock);
+    driver->salvage |= salvage; /* before the drain, which tries what is set aside */
     n_steps = driver->n_steps;
     drain = ask_to_drain(driver);
     (void)pthread_mutex_unlock(&driver->lock);
@@ -804,6 +809,16 @@ enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struc
             "everything is committed but what could not become a segment: GET /ready says "
             "what and why");
     return code;
+}
+
+enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    return flush(driver, false, deadline_mono_ns, err);
+}
+
+enum fg_code driver_salvage(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    return flush(driver, true, deadline_mono_ns, err);
 }
 
 /* ---- life ---- */

@@ -99,10 +99,16 @@ void driver_unfence(struct driver *driver);
 enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns,
                           struct fg_err *err) fg_must_check;
 
+/* As driver_flush(), for what is set aside: it is committed without what cannot be read of it,
+ * which is given up. */
+enum fg_code driver_salvage(struct driver *driver, int64_t deadline_mono_ns,
+                            struct fg_err *err) fg_must_check;
+
 /*
- * The same for what came under revisions of the ring below this one, and does not wait: it is said
- * to the ring when it is committed (commit-first). The ring refuses such revisions already, so what
- * the head has now, and what the committer is writing, is all there will ever be. Any thread.
+ * As driver_flush() for what came under revisions of the ring below this one, and does not wait: it
+ * is said to the ring when it is committed (commit-first). The ring refuses such revisions already,
+ * so what the head has now, and what the committer is writing, is all there will ever be. Any
+ * thread.
  */
 void driver_drain(struct driver *driver, uint64_t revision);
 

@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/manifest/manifest.h"
+#include "common/run/log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +22,7 @@ static const char file_prefix[] = "segment-";
 #define PUBLISH_METRICS(M)                                                                         \
     M(COUNTER, PUBLISH_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments that were uploaded") \
     M(COUNTER, PUBLISH_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments that were uploaded") \
+    M(COUNTER, PUBLISH_LOST, "flamegrid_ingester_profiles_given_up_total", "Profiles that could not be read and were given up by POST /ingester/salvage") \
     M(HISTOGRAM, PUBLISH_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Making one segment") \
     M(HISTOGRAM, PUBLISH_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Uploading one segment")
 /* clang-format on */
@@ -158,7 +160,8 @@ static enum fg_code note_groups(struct publish *publish, const struct segments_r
 }
 
 static enum fg_code build(struct publish *publish, const struct segments_round *rounds, uint32_t n,
-                          const char *path, struct build_suspects *ret_suspects, struct fg_err *err)
+                          bool salvage, const char *path, struct build_suspects *ret_suspects,
+                          struct fg_err *err)
 {
     int64_t start_ns = fg_mono_ns(publish->config.clock);
     struct head_round_key *keys;
@@ -172,9 +175,14 @@ static enum fg_code build(struct publish *publish, const struct segments_round *
     for (uint32_t i = 0; i < n; i++)
         keys[i] = (struct head_round_key){rounds[i].group, rounds[i].number};
     if (note_groups(publish, rounds, n, err) != FG_OK ||
-        build_segment(&publish->config.head, keys, n, path, publish->arena, &publish->summary,
-                      ret_suspects, err) != FG_OK)
+        build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
+                      &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
+    if (publish->summary.n_lost > 0) {
+        fg_log_error("profiles that cannot be read are given up",
+                     fg_lu("profiles", publish->summary.n_lost), fg_lu("rounds", n));
+        fg_metric_add(publish->metrics, PUBLISH_LOST, publish->summary.n_lost);
+    }
     fg_metric_observe_ns(publish->metrics, PUBLISH_BUILD_SECONDS,
                          fg_mono_ns(publish->config.clock) - start_ns);
     return FG_OK;
@@ -216,7 +224,7 @@ static bool is_unfit(enum fg_code code)
 }
 
 enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
-                            const struct segments_round *rounds, uint32_t n_rounds,
+                            const struct segments_round *rounds, uint32_t n_rounds, bool salvage,
                             bool *ret_nothing, struct publish_fault *ret_fault, struct fg_err *err)
 {
     char path[PATH_MAX_BYTES];
@@ -226,7 +234,7 @@ enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id 
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "%.200s: too long a path", publish->config.scratch);
-    code = build(publish, rounds, n_rounds, path, &ret_fault->suspects, err);
+    code = build(publish, rounds, n_rounds, salvage, path, &ret_fault->suspects, err);
     ret_fault->unfit = is_unfit(code);
     if (code == FG_OK && publish->summary.file.n_profiles > 0)
         code = put_file(publish, id, path, err);

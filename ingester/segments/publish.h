@@ -40,11 +40,12 @@ struct publish_fault {
     struct build_suspects suspects; /* until the next upload */
 };
 
-/* Makes a segment of the rounds and uploads it under this id. *ret_nothing: they hold no profile,
+/* Makes a segment of the rounds and uploads it under this id; salvage: without what cannot be read,
+ * which a line in the log counts. *ret_nothing: they hold no profile,
  * and nothing was uploaded. *ret_fault is written after a failure only. Errors as of
  * build_segment(), and those of the bucket. */
 enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
-                            const struct segments_round *rounds, uint32_t n_rounds,
+                            const struct segments_round *rounds, uint32_t n_rounds, bool salvage,
                             bool *ret_nothing, struct publish_fault *ret_fault,
                             struct fg_err *err) fg_must_check;
 

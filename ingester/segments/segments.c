@@ -266,6 +266,16 @@ static uint64_t count_drained(const struct segments *segments, bool tried)
     return drained;
 }
 
+static void on_salvage(struct segments *segments)
+{
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
+        struct segments_round *round = segments->table.rounds[i];
+
+        round->retry |= round->state == ROUND_ASIDE;
+        round->salvage |= round->state == ROUND_ASIDE;
+    }
+}
+
 /* ---- ranks ---- */
 
 static void on_ranks(struct segments *segments, const uint8_t *ranks)
@@ -354,6 +364,9 @@ static void take_event(struct segments *segments, const struct segments_event *e
         break;
     case SEGMENTS_DRAIN:
         on_drain(segments, event->drain);
+        break;
+    case SEGMENTS_SALVAGE:
+        on_salvage(segments);
         break;
     case SEGMENTS_RANKS:
         on_ranks(segments, event->ranks);

@@ -19,9 +19,9 @@
  * Aside. A cut whose rounds cannot become a segment, because of what they hold (FAILED, unfit),
  * must not stop those after it. After SEGMENTS_TRIES such failures the rounds at fault are set
  * aside: they stay in the head and are served, and are tried again in a cut of their own: after a
- * while, at a DRAIN, and at the next start, which may be that of a version that can build them. If
- * nobody knows which rounds are at fault, half of the cut is set aside and tried again at once, so
- * that in the end only these are left.
+ * while, at a DRAIN or SALVAGE, and at the next start, which may be that of a version that can
+ * build them. If nobody knows which rounds are at fault, half of the cut is set aside and tried
+ * again at once, so that in the end only these are left.
  *
  * A cut goes through SEAL, UPLOAD, SWAP and MARK. The answer to a swap is never believed: lost, won
  * or unknown, the manifest is read, and it says which cut of ours entered last. So an answer that
@@ -94,6 +94,7 @@ struct segments_round {
     int64_t committed_mono_ns; /* 0 where it was before this start */
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
     bool retry;                /* ASIDE: the next cut of such rounds takes it */
+    bool salvage;              /* and gives up what of it cannot be read */
     uint64_t drain;            /* the first DRAIN that waits for it; 0: none does */
     uint8_t rank;              /* of its shard */
     uint64_t era; /* what it holds was received in this one or later; 0: nobody knows */
@@ -112,6 +113,7 @@ enum segments_event_kind {
     SEGMENTS_TICK,      /* time has passed; also to begin with */
     SEGMENTS_WANTED,    /* somebody knows of this generation and waits for it */
     SEGMENTS_DRAIN,     /* what there is now is cut at once; what comes later is not waited for */
+    SEGMENTS_SALVAGE,   /* what is set aside is committed without what cannot be read of it */
     SEGMENTS_RANKS,     /* whose turn it is first; to begin with it is always ours */
     SEGMENTS_MANIFEST,  /* READ: as it is now */
     SEGMENTS_COMPARED,  /* COMPARE: written, and these are the outcomes */
@@ -139,7 +141,8 @@ enum segments_effect_kind {
     SEGMENTS_COMPARE,
     /* Mark the rounds sealed, under this cut, and remember it as the last: one durable batch. */
     SEGMENTS_SEAL,
-    /* Make a segment of the rounds' profiles, upload it under this id, if absent. */
+    /* Make a segment of the rounds' profiles, upload it under this id, if absent. salvage: without
+     * profiles that cannot be read. */
     SEGMENTS_UPLOAD,
     /* Mark the rounds set aside: one durable batch. */
     SEGMENTS_SET_ASIDE,
@@ -184,6 +187,7 @@ struct segments_event {
 struct segments_effect {
     enum segments_effect_kind kind;
     bool all;                /* COMPARE */
+    bool salvage;            /* UPLOAD */
     uint64_t generation;     /* COMPARE */
     uint64_t cut;            /* SEAL */
     struct fg_segment_id id; /* UPLOAD, SWAP */

@@ -139,12 +139,6 @@ static enum fg_code flush(struct fixture *f)
     return ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err);
 }
 
-static void assert_committed(struct fixture *f, const char *tenant, const char *want)
-{
-    (void)committed_read(f->bucket, tenant, cpu, &f->text);
-    assert_text(f, want);
-}
-
 /* What GET /ready would list. */
 static void assert_conditions(struct fixture *f, const char *first, const char *second)
 {
@@ -158,6 +152,22 @@ static void assert_conditions(struct fixture *f, const char *first, const char *
             fail_msg("no %s in %s", wanted[i], (const char *)f->text.ptr);
     if (first == NULL)
         assert_string_equal((const char *)f->text.ptr, "");
+}
+
+static void salvage(struct fixture *f)
+{
+    struct fg_err err;
+
+    if (ingester_salvage(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) !=
+        FG_OK)
+        fail_msg("%s", err.msg);
+    assert_conditions(f, NULL, NULL);
+}
+
+static void assert_committed(struct fixture *f, const char *tenant, const char *want)
+{
+    (void)committed_read(f->bucket, tenant, cpu, &f->text);
+    assert_text(f, want);
 }
 
 /* ---- damage ---- */
@@ -305,6 +315,13 @@ static void profiles_of_a_lost_series_are_not_forgotten(void **state)
         assert_int_equal(push(f, "a", true, "n", 50), FG_OK);
         assert_int_equal(flush(f), FG_E_CORRUPT);
         assert_committed(f, "a", "archive;put 100\nshop;buy 20\n");
+        close_head(f);
+        open_head(f);
+        if (!damaged) {
+            salvage(f); /* the three are given up */
+            assert_committed(f, "a", "archive;put 100\nshop;buy 20\n");
+            assert_head(f, "a", "");
+        }
         (void)tear_down(state);
         (void)set_up(state);
         f = *state;
@@ -363,6 +380,9 @@ static void a_lost_dictionary_costs_the_profiles_that_name_it(void **state)
         assert_conditions(f, "head_rounds_aside: ", "tenant a, service shop: series {");
         assert_committed(f, "b", "shop;buy 10\n");
         assert_committed(f, "a", "archive;put 100\n");
+        salvage(f); /* what was pushed since is in the same round, and can be read */
+        assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
+        assert_head(f, "a", "");
         (void)tear_down(state);
         (void)set_up(state);
         f = *state;
