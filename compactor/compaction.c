@@ -18,6 +18,8 @@ static const int64_t LOOK_NS = 10 * FG_MINUTE_NS; /* at a tenant without segment
 static const int64_t SWEEP_NS = 6 * FG_HOUR_NS;   /* for orphans */
 static const int64_t SEGMENT_WAIT_NS = 2 * FG_HOUR_NS;
 
+enum { FAILURES_TO_TELL = 3 }; /* in a row, before operators are told */
+
 /* What others may see of a tenant: a copy, so that they need not wait for a job to end. */
 struct shown {
     struct fg_slice name; /* the tenant's, which lives as long as the compaction */
@@ -32,6 +34,7 @@ struct shown {
 struct compaction {
     struct compactor_config config;
     struct presence *presence;
+    struct fg_condition *failing, *tenants_failing;
     struct env env;
     struct upkeep_config upkeep;
 
@@ -46,6 +49,7 @@ struct compaction {
     struct stores stores;    /* not older */
     struct tenant **tenants; /* by name, as in the L0 manifest */
     uint32_t n_tenants;
+    unsigned failures;                  /* of rounds, in a row */
     uint64_t heard[PRESENCE_HEARD_MAX]; /* hashes of tenants that others were asked about */
     uint32_t n_heard;
     int64_t sweep_mono_ns; /* the next sweep for orphans */
@@ -212,7 +216,7 @@ static bool same_tenants(const struct compaction *compaction)
     bool same = l0->n_tenants == compaction->n_tenants;
 
     for (uint32_t i = 0; same && i < l0->n_tenants; i++)
-        same = fg_slice_eq(compaction->tenants[i]->name, l0->tenants[i]);
+        same = fg_slice_eq(compaction->tenants[i]->name, l0->tenants[i].name);
     return same;
 }
 
@@ -228,14 +232,14 @@ static void follow_tenants(struct compaction *compaction)
     compaction->tenants = fg_calloc(l0->n_tenants, sizeof(void *));
     compaction->n_tenants = l0->n_tenants;
     for (uint32_t i = 0; i < l0->n_tenants; i++) {
-        while (old < n_before && fg_slice_cmp(before[old]->name, l0->tenants[i]) < 0)
+        while (old < n_before && fg_slice_cmp(before[old]->name, l0->tenants[i].name) < 0)
             old++;
-        if (old < n_before && fg_slice_eq(before[old]->name, l0->tenants[i])) {
+        if (old < n_before && fg_slice_eq(before[old]->name, l0->tenants[i].name)) {
             compaction->tenants[i] = before[old];
             before[old++] = NULL;
         } else {
             compaction->tenants[i] =
-                tenant_create(l0->tenants[i], compaction->config.settings->job_max_bytes);
+                tenant_create(l0->tenants[i].name, compaction->config.settings->job_max_bytes);
         }
     }
     show_tenants(compaction); /* which borrows names */
@@ -308,6 +312,8 @@ static enum fg_code look_at_others(struct compaction *compaction, uint32_t numbe
     if (!uncovered || !is_keeper(compaction))
         return FG_OK;
     code = manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
+    if (code == FG_OK)
+        code = fg_blocks_check(&tenant->blocks->blocks, &compaction->l0->l0, err);
     if (code == FG_OK || code == FG_E_CANCELED || fg_code_retry(code))
         return code;
     fg_log_warn("what blocks cover of another compactor's tenant cannot be read, will retry",
@@ -402,6 +408,28 @@ static void count_all(struct compaction *compaction)
                       : FG_MAX(now_ns - sum.oldest_entered_wall_ns, 0) / FG_SECOND_NS);
 }
 
+/* What does not pass by itself: a race or a bucket that is slow does within some tries. */
+static void tell_failing(struct compaction *compaction)
+{
+    const struct tenant *first = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < compaction->n_tenants; i++) {
+        const struct tenant *tenant = compaction->tenants[i];
+
+        if (tenant->failures < FAILURES_TO_TELL)
+            continue;
+        n++;
+        first = first == NULL ? tenant : first;
+    }
+    if (first == NULL)
+        fg_condition_clear(compaction->tenants_failing);
+    else
+        fg_condition_raise(compaction->tenants_failing,
+                           "blocks of %u tenants cannot be made or tidied up; %.*s: %s", n,
+                           FG_S(first->name), first->err.msg);
+}
+
 static enum fg_code look_at_all(struct compaction *compaction, struct fg_err *err)
 {
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
@@ -441,6 +469,7 @@ static enum fg_code one_round(struct compaction *compaction, struct fg_err *err)
     compaction->n_heard = presence_heard(compaction->presence, compaction->heard);
     code = look_at_all(compaction, err);
     count_all(compaction);
+    tell_failing(compaction);
     return code == FG_OK && is_keeper(compaction) ? tidy(compaction, err) : code;
 }
 
@@ -461,8 +490,14 @@ enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err)
     (void)pthread_mutex_unlock(&compaction->lock);
     fg_metric_observe_ns(compaction->env.metrics, COMPACTOR_PASS_SECONDS,
                          fg_mono_ns(compaction->env.clock) - begun_ns);
-    if (code != FG_OK && code != FG_E_CANCELED)
+    if (code == FG_OK) {
+        compaction->failures = 0;
+        fg_condition_clear(compaction->failing);
+    } else if (code != FG_E_CANCELED) {
         fg_metric_add(compaction->env.metrics, COMPACTOR_PASS_FAILURES, 1);
+        if (++compaction->failures >= FAILURES_TO_TELL)
+            fg_condition_raise(compaction->failing, "nothing is compacted: %s", err->msg);
+    }
     return code;
 }
 
@@ -493,6 +528,8 @@ enum fg_code compaction_create(const struct compactor_config *config, struct pre
 
     compaction->config = *config;
     compaction->presence = presence;
+    compaction->failing = fg_condition_create(config->conditions, "compaction_failing");
+    compaction->tenants_failing = fg_condition_create(config->conditions, "tenants_failing");
     stores_init(&compaction->stores, config->store);
     compaction->env =
         (struct env){.bucket = config->bucket,
@@ -552,6 +589,8 @@ void compaction_destroy(struct compaction *compaction)
         tenant_destroy(compaction->tenants[i]);
     free(compaction->tenants);
     free(compaction->shown);
+    fg_condition_destroy(compaction->failing);
+    fg_condition_destroy(compaction->tenants_failing);
     fg_manifest_unref(compaction->l0);
     stores_done(&compaction->stores);
     (void)pthread_cond_destroy(&compaction->wake);

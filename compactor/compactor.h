@@ -19,6 +19,7 @@
 #include "common/bucket/bucket.h"
 #include "common/config/config.h"
 #include "common/net/http.h"
+#include "common/run/condition.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
@@ -53,6 +54,7 @@ struct compactor_config {
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_registry *registry;
+    struct fg_conditions *conditions; /* NULL: none */
     struct fg_clock *clock;
     /* On a worker: a deletion is in a manifest and not answered for yet, so whoever caches
      * manifests can let go of them. NULL: they find out as theirs get old. */

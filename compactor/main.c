@@ -41,6 +41,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
                                                     .work = program->work,
                                                     .tenants = program->tenants,
                                                     .registry = program->registry,
+                                                    .conditions = program->conditions,
                                                     .clock = program->clock},
                          &service->compactor, err) != FG_OK)
         return err->code;

@@ -43,7 +43,9 @@ enum fg_code manifests_l0(struct env *env, struct fg_manifest **manifest, struct
         return err->code;
     if (request.unchanged)
         return FG_OK;
-    code = fg_manifest_l0(fg_buf_slice(&request.body), etag_of(&request), &read, err);
+    code = request.code == FG_E_NOT_FOUND
+               ? fg_manifest_l0_missing(err)
+               : fg_manifest_l0(fg_buf_slice(&request.body), etag_of(&request), &read, err);
     fg_bucket_clear(&request);
     if (code != FG_OK)
         return fg_wrap(err, FG_NAME_L0);
@@ -102,6 +104,11 @@ static void read_step(struct editing *editing, struct edit *edit)
     if (manifests_l0(env, &editing->l0, &err) != FG_OK ||
         (editing->tenant.len > 0 &&
          manifests_blocks(env, editing->tenant, &editing->blocks, &err) != FG_OK)) {
+        edit_read_failed(edit, &err, fg_mono_ns(env->clock));
+        return;
+    }
+    if (editing->blocks != NULL &&
+        fg_blocks_check(&editing->blocks->blocks, &editing->l0->l0, &err) != FG_OK) {
         edit_read_failed(edit, &err, fg_mono_ns(env->clock));
         return;
     }

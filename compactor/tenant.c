@@ -431,7 +431,8 @@ static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, s
 static enum fg_code know(struct looking *looking, struct fg_err *err)
 {
     if (manifests_blocks(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
-        FG_OK)
+            FG_OK ||
+        fg_blocks_check(&looking->tenant->blocks->blocks, looking->l0, err) != FG_OK)
         return err->code;
     looking->blocks = &looking->tenant->blocks->blocks;
     count_blocks(looking);

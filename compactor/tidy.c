@@ -147,6 +147,8 @@ struct sweeping {
     struct fg_manifest *l0, *blocks;
     char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
     bool tenant_read;                     /* since the page was listed */
+    bool tenant_lost;                     /* its manifest is not the one it should be */
+    uint32_t n_unheard; /* segments of cuts that the L0 manifest has not heard of */
     struct name names[FG_BUCKET_PAGE_MAX];
     uint32_t n_names;
 };
@@ -165,7 +167,19 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
         memcpy(sweeping->tenant, name->tenant, sizeof sweeping->tenant);
     }
     sweeping->tenant_read = true;
-    return manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err);
+    sweeping->tenant_lost = false;
+    if (manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
+        FG_OK) {
+        if (err->code != FG_E_CORRUPT)
+            return err->code;
+        sweeping->tenant_lost = true;
+    } else if (fg_blocks_check(&sweeping->blocks->blocks, &sweeping->l0->l0, err) != FG_OK) {
+        sweeping->tenant_lost = true;
+    }
+    if (sweeping->tenant_lost) /* what its blocks are nobody knows now: all of them stay */
+        fg_log_error("blocks are not swept, their manifest is lost", fg_ls("tenant", name->tenant),
+                     fg_ls("err", err->msg));
+    return FG_OK;
 }
 
 static bool is_old(const struct sweeping *sweeping, const struct fg_bucket_entry *entry)
@@ -185,8 +199,12 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     if (name.kind == FG_NAME_IS_BLOCK) {
         if (know_tenant(sweeping, &name, err) != FG_OK)
             return err->code;
+        if (sweeping->tenant_lost)
+            return FG_OK;
         blocks = &sweeping->blocks->blocks;
     }
+    sweeping->n_unheard += upkeep_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
+                                             sweeping->wall_ns, &sweeping->l0->l0);
     if (upkeep_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
                          &sweeping->l0->l0, blocks))
         (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_MAX_BYTES, "%s",
@@ -264,6 +282,8 @@ enum fg_code tidy_orphans(struct env *env, const struct upkeep_config *config, s
     sweeping->config = config;
     sweeping->wall_ns = fg_wall_ns(env->clock);
     code = sweep(sweeping, FG_NAME_SEGMENTS, err);
+    if (code == FG_OK)
+        fg_metric_set(env->metrics, COMPACTOR_UNHEARD, sweeping->n_unheard);
     if (code == FG_OK)
         code = sweep(sweeping, FG_NAME_TENANTS, err);
     if (code == FG_OK)

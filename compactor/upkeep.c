@@ -121,6 +121,22 @@ static bool knows_block(const struct fg_blocks *blocks, struct fg_id id)
     return fg_blocks_find(blocks, id) != NULL;
 }
 
+/* Is the cut, or a later one of the same store, in the manifest or was it once? */
+static bool has_heard(const struct fg_l0 *l0, const struct fg_segment_id *segment)
+{
+    const struct fg_l0_writer *writer = fg_l0_writer(l0, segment->writer);
+
+    return writer != NULL && segment->cut <= writer->cut;
+}
+
+bool upkeep_is_unheard(const struct upkeep_config *config, const struct fg_name *name,
+                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0)
+{
+    return name->kind == FG_NAME_IS_SEGMENT &&
+           is_older(modified_wall_ns, config->orphan_after_ns, wall_ns) &&
+           !knows_segment(l0, &name->segment) && !has_heard(l0, &name->segment);
+}
+
 bool upkeep_is_orphan(const struct upkeep_config *config, const struct fg_name *name,
                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0,
                       const struct fg_blocks *blocks)
@@ -129,7 +145,7 @@ bool upkeep_is_orphan(const struct upkeep_config *config, const struct fg_name *
         return false;
     switch (name->kind) {
     case FG_NAME_IS_SEGMENT:
-        return !knows_segment(l0, &name->segment);
+        return !knows_segment(l0, &name->segment) && has_heard(l0, &name->segment);
     case FG_NAME_IS_BLOCK:
         return !knows_block(blocks, name->block);
     case FG_NAME_IS_L0:

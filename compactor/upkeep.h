@@ -43,10 +43,15 @@ enum fg_code upkeep_deletable_segments(const struct upkeep_config *config, const
 /*
  * May an object that was listed be deleted because no manifest knows it? The manifests were read
  * after the listing; blocks: of the tenant in the name, NULL for segments. modified: by the clock
- * of the bucket. What is not a name of ours is left alone.
+ * of the bucket. What is not a name of ours is left alone, and so is a segment of a cut that the L0
+ * manifest has not heard of: it was never committed, or the manifest is from a backup, and then the
+ * segment is all there is of its profiles (upkeep_is_unheard()).
  */
 bool upkeep_is_orphan(const struct upkeep_config *config, const struct fg_name *name,
                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0,
                       const struct fg_blocks *blocks);
+
+bool upkeep_is_unheard(const struct upkeep_config *config, const struct fg_name *name,
+                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0);
 
 #endif

@@ -5,11 +5,10 @@
  * META
  *   "format"                      -> varint version
  *   "cut"                         -> varint: how often the head was cut (rounds.h)
- *   't' tenant                    -> varint tenant number
- *   's' be32 tenant, service      -> varint service number
- *   'n'                           -> varint: services that left had lesser numbers
- *   'n' be32 tenant               -> varint: series of it that left had lesser numbers
- * SERIES
+ *   "manifest"                    -> varint: a generation of the L0 manifest that was read
+ * (rounds.h) 't' tenant                    -> varint tenant number 's' be32 tenant, service      ->
+ * varint service number 'n'                           -> varint: services that left had lesser
+ * numbers 'n' be32 tenant               -> varint: series of it that left had lesser numbers SERIES
  *   be32 tenant, be32 series      -> varint service, shard, varint-length labels,
  *                                    schema (batch.h), varint types seen
  * DICT

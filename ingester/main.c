@@ -5,6 +5,7 @@
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/routes.h"
+#include "ingester/unused.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -83,6 +84,13 @@ static enum fg_code open_bucket(struct service *service, const struct fg_program
     return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }
 
+static enum fg_code check_unused(void *arg, struct fg_err *err)
+{
+    struct service *service = arg;
+
+    return ring.allow_new ? FG_OK : unused_check_ring(service->bucket, fg_clock_real(), err);
+}
+
 static void on_drain(void *arg, uint64_t revision)
 {
     struct service *service = arg;
@@ -98,6 +106,7 @@ static enum fg_code make_watch(struct service *service, const struct fg_program 
         .bucket = service->bucket,
         .clock = program->clock,
         .registry = program->registry,
+        .conditions = program->conditions,
         .poll_ns = ring.poll_ns,
     };
     struct fg_ring_watch_seat seat;
@@ -108,6 +117,7 @@ static enum fg_code make_watch(struct service *service, const struct fg_program 
                               err) != FG_OK)
         return err->code;
     seat.on_drain = on_drain;
+    seat.check_unused = check_unused;
     seat.arg = service;
     config.seat = &seat;
     return fg_ring_watch_create(&config, &service->watch, err);

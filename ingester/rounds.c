@@ -21,12 +21,14 @@ struct rounds {
     struct tenant_rounds *tenants; /* by number */
     uint32_t n_tenants, cap_tenants;
     uint32_t cuts;
+    uint64_t seen; /* as of the start */
     uint64_t bytes, max_bytes;
 };
 
 enum { GONE_KEPT_MIN = 64 };
 
 static const struct fg_slice cuts_key = {(const uint8_t *)"cut", 3};
+static const struct fg_slice seen_key = {(const uint8_t *)"manifest", 8};
 
 /* ---- one round ---- */
 
@@ -209,14 +211,29 @@ uint32_t rounds_cuts(struct rounds *rounds)
     return cuts;
 }
 
-void rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out)
+static void put_number(struct fg_slice key, uint64_t number, struct fg_store_batch *out)
 {
     struct fg_buf value;
 
     fg_buf_init(&value, SIZE_MAX);
-    fg_buf_varint(&value, cuts);
-    fg_store_put(out, HEAD_META, cuts_key, fg_buf_slice(&value));
+    fg_buf_varint(&value, number);
+    fg_store_put(out, HEAD_META, key, fg_buf_slice(&value));
     fg_buf_done(&value);
+}
+
+void rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out)
+{
+    put_number(cuts_key, cuts, out);
+}
+
+uint64_t rounds_seen(const struct rounds *rounds)
+{
+    return rounds->seen;
+}
+
+void rounds_put_seen(uint64_t generation, struct fg_store_batch *out)
+{
+    put_number(seen_key, generation, out);
 }
 
 void rounds_set_cuts(struct rounds *rounds, uint32_t cuts)
@@ -408,25 +425,42 @@ static enum fg_code load_rounds(struct rounds *rounds, struct fg_store *store,
     return fg_wrap(err, "head");
 }
 
-static enum fg_code load_cuts(struct rounds *rounds, struct fg_store *store, struct damage *damage,
-                              struct fg_err *err)
+/* *ret_number 0: there is none; UINT64_MAX: it cannot be read. */
+static enum fg_code load_number(struct fg_store *store, struct fg_slice key, uint64_t *ret_number,
+                                struct fg_err *err)
 {
     enum fg_code code;
     struct fg_buf value;
     struct fg_cur cur;
-    uint64_t cuts;
     bool found;
 
     fg_buf_init(&value, 64);
-    code = fg_store_get(store, HEAD_META, cuts_key, &value, &found, err);
+    code = fg_store_get(store, HEAD_META, key, &value, &found, err);
     cur = fg_cur(fg_buf_slice(&value));
-    cuts = code == FG_OK && found ? fg_cur_varint(&cur) : 0;
-    if (code == FG_OK && (!fg_cur_end(&cur) || cuts > UINT32_MAX || cuts < rounds->cuts))
-        damage_repaired(damage, "the number of cuts: %u, as the rounds say", rounds->cuts);
-    else
-        rounds->cuts = FG_MAX(rounds->cuts, (uint32_t)cuts);
+    *ret_number = code == FG_OK && found ? fg_cur_varint(&cur) : 0;
+    if (!fg_cur_end(&cur))
+        *ret_number = UINT64_MAX;
     fg_buf_done(&value);
     return code;
+}
+
+static enum fg_code load_numbers(struct rounds *rounds, struct fg_store *store,
+                                 struct damage *damage, struct fg_err *err)
+{
+    uint64_t cuts, seen;
+
+    if (load_number(store, cuts_key, &cuts, err) != FG_OK ||
+        load_number(store, seen_key, &seen, err) != FG_OK)
+        return err->code;
+    if (cuts > UINT32_MAX || cuts < rounds->cuts)
+        damage_repaired(damage, "the number of cuts: %u, as the rounds say", rounds->cuts);
+    else
+        rounds->cuts = (uint32_t)cuts;
+    if (seen == UINT64_MAX)
+        damage_repaired(damage, "the generation that was seen: it will be noted again");
+    else
+        rounds->seen = seen;
+    return FG_OK;
 }
 
 /* Where the profiles of the round end. */
@@ -506,7 +540,7 @@ enum fg_code rounds_open(struct fg_store *store, struct catalog *catalog, uint64
     (void)pthread_rwlock_init(&rounds->lock, NULL);
     rounds->max_bytes = max_bytes;
     if (load_rounds(rounds, store, catalog, damage, err) != FG_OK ||
-        load_cuts(rounds, store, damage, err) != FG_OK ||
+        load_numbers(rounds, store, damage, err) != FG_OK ||
         adopt_profiles(rounds, store, catalog, damage, err) != FG_OK) {
         rounds_close(rounds);
         return err->code;

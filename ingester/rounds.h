@@ -76,6 +76,11 @@ uint32_t rounds_cuts(struct rounds *rounds);
 void rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out);
 void rounds_set_cuts(struct rounds *rounds, uint32_t cuts);
 
+/* The greatest generation of the manifest that was noted: so an older one is found out after a
+ * restart. rounds_put_seen() does not change what rounds_seen() says. */
+uint64_t rounds_seen(const struct rounds *rounds);
+void rounds_put_seen(uint64_t generation, struct fg_store_batch *out);
+
 /* Sets or adds. */
 void rounds_set(struct rounds *rounds, const struct round *round);
 void rounds_remove(struct rounds *rounds, const struct head_round_key *key);

@@ -40,6 +40,21 @@ bool fg_blocks_covers(const struct fg_blocks *blocks, uint64_t generation)
                                              sizeof *blocks->covered, compare_u64) != NULL);
 }
 
+enum fg_code fg_blocks_check(const struct fg_blocks *blocks, const struct fg_l0 *l0,
+                             struct fg_err *err)
+{
+    uint32_t number = fg_l0_tenant(l0, blocks->tenant);
+    uint64_t retired = number == FG_L0_NO_TENANT ? 0 : l0->tenants[number].retired;
+
+    if (retired == 0 || fg_blocks_covers(blocks, retired))
+        return FG_OK;
+    return fg_fail(err, FG_E_CORRUPT,
+                   "the manifest of tenant %.*s is %s: segments up to generation %llu are in its "
+                   "blocks, and it does not know that (flamegrid bucket verify, bucket rebuild)",
+                   FG_S(blocks->tenant), blocks->revision == 0 ? "missing" : "from a backup",
+                   (unsigned long long)retired);
+}
+
 const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id)
 {
     return find(id, blocks->blocks, blocks->n_blocks, sizeof *blocks->blocks);

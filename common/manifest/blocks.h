@@ -111,6 +111,15 @@ void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out);
 /* Is what this segment holds of the tenant in blocks? */
 bool fg_blocks_covers(const struct fg_blocks *blocks, uint64_t generation);
 
+/*
+ * Returns FG_E_CORRUPT if the tenant's manifest cannot be the one that belongs to this L0 manifest,
+ * which was read before it: what has left the L0 manifest, and so is in blocks alone, is not
+ * covered. Then the manifest was lost or is from a backup, and taking it for what there is would
+ * give answers with less than all, and sweep blocks away as orphans.
+ */
+enum fg_code fg_blocks_check(const struct fg_blocks *blocks, const struct fg_l0 *l0,
+                             struct fg_err *err) fg_must_check;
+
 /* By id, or NULL. */
 const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id);
 

@@ -89,7 +89,7 @@ static void put_segment(struct fg_buf *out, const struct fg_l0 *l0,
     begin_list(out, "tenants");
     for (uint32_t i = 0; i < segment->n_parts; i++) {
         fg_buf_putc(out, '{');
-        put_text(out, "tenant", l0->tenants[segment->parts[i].tenant]);
+        put_text(out, "tenant", l0->tenants[segment->parts[i].tenant].name);
         put_i64(out, "t_min_ns", segment->parts[i].t_min_ns);
         put_i64(out, "t_max_ns", segment->parts[i].t_max_ns);
         put_u64(out, "profiles", segment->parts[i].profiles);
@@ -146,9 +146,10 @@ void fg_l0_json(const struct fg_l0 *l0, struct fg_buf *out)
     end(out, "],\n");
     begin_list(out, "tenants");
     for (uint32_t i = 0; i < l0->n_tenants; i++) {
-        fg_buf_putc(out, '"');
-        fg_buf_json(out, l0->tenants[i]);
-        fg_buf_puts(out, "\",");
+        begin_line(out);
+        put_text(out, "tenant", l0->tenants[i].name);
+        put_u64(out, "retired", l0->tenants[i].retired);
+        end(out, "},");
     }
     end(out, "],\n");
     put_ever(out, &l0->ever);

@@ -17,7 +17,7 @@ static uint32_t tenant_place(const struct fg_l0 *l0, struct fg_slice tenant)
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (fg_slice_cmp(l0->tenants[middle], tenant) < 0)
+        if (fg_slice_cmp(l0->tenants[middle].name, tenant) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -29,7 +29,7 @@ uint32_t fg_l0_tenant(const struct fg_l0 *l0, struct fg_slice tenant)
 {
     uint32_t at = tenant_place(l0, tenant);
 
-    return at < l0->n_tenants && fg_slice_eq(l0->tenants[at], tenant) ? at : FG_L0_NO_TENANT;
+    return at < l0->n_tenants && fg_slice_eq(l0->tenants[at].name, tenant) ? at : FG_L0_NO_TENANT;
 }
 
 static uint32_t writer_place(const struct fg_l0 *l0, struct fg_id id)
@@ -154,21 +154,23 @@ static enum fg_code check_new(const struct fg_l0_new *segment,
  * The tenants, with those of the new segment; numbers[i] becomes the new number of tenant i. NULL
  * at the arena's limit.
  */
-static struct fg_slice *join_tenants(const struct fg_l0 *l0,
-                                     const struct fg_l0_new_part *const *parts, uint32_t n_parts,
-                                     struct fg_arena *arena, uint32_t *numbers, uint32_t *ret_count)
+static struct fg_l0_tenant *join_tenants(const struct fg_l0 *l0,
+                                         const struct fg_l0_new_part *const *parts,
+                                         uint32_t n_parts, struct fg_arena *arena,
+                                         uint32_t *numbers, uint32_t *ret_count)
 {
-    struct fg_slice *names = fg_arena_new(arena, struct fg_slice, (size_t)l0->n_tenants + n_parts);
+    struct fg_l0_tenant *tenants =
+        fg_arena_new(arena, struct fg_l0_tenant, (size_t)l0->n_tenants + n_parts);
     uint32_t i = 0, k = 0, n = 0;
 
-    if (names == NULL)
+    if (tenants == NULL)
         return NULL;
     while (i < l0->n_tenants || k < n_parts) {
         int order = i == l0->n_tenants ? 1
                     : k == n_parts     ? -1
-                                       : fg_slice_cmp(l0->tenants[i], parts[k]->tenant);
+                                       : fg_slice_cmp(l0->tenants[i].name, parts[k]->tenant);
 
-        names[n] = order <= 0 ? l0->tenants[i] : parts[k]->tenant;
+        tenants[n] = order <= 0 ? l0->tenants[i] : (struct fg_l0_tenant){parts[k]->tenant, 0};
         if (order <= 0)
             numbers[i++] = n;
         if (order >= 0)
@@ -176,7 +178,7 @@ static struct fg_slice *join_tenants(const struct fg_l0 *l0,
         n++;
     }
     *ret_count = n;
-    return names;
+    return tenants;
 }
 
 /* The parts with other numbers of tenants; in the arena. */
@@ -435,7 +437,8 @@ enum fg_code fg_l0_retire(const struct fg_l0 *l0, const uint64_t *generations, u
 
     next.segments = copy_list(arena, l0->segments, l0->n_segments, sizeof *l0->segments);
     next.gone = fg_arena_new(arena, struct fg_l0_gone, (size_t)l0->n_gone + l0->n_segments);
-    if (leaving == NULL || next.segments == NULL || next.gone == NULL)
+    next.tenants = copy_list(arena, l0->tenants, l0->n_tenants, sizeof *l0->tenants);
+    if (leaving == NULL || next.segments == NULL || next.gone == NULL || next.tenants == NULL)
         return no_memory(err);
     qsort(leaving, count, sizeof *leaving, compare_u64);
     if (l0->n_gone > 0)
@@ -450,6 +453,8 @@ enum fg_code fg_l0_retire(const struct fg_l0 *l0, const uint64_t *generations, u
             continue;
         }
         next.floor = FG_MAX(next.floor, segment->generation);
+        for (uint32_t p = 0; p < segment->n_parts; p++)
+            next.tenants[segment->parts[p].tenant].retired = segment->generation; /* ascending */
         next.gone[next.n_gone++] = (struct fg_l0_gone){segment->id, wall_ns, {NULL, 0}};
     }
     qsort(next.gone, next.n_gone, sizeof *next.gone, compare_gone);

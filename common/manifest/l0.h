@@ -13,6 +13,7 @@
  *   - no writer is clean of more than was asked
  *   - the group of every profile in a segment, live or gone, is in ever
  *   - tenants are sorted by name, writers by id
+ *   - a tenant's manifest covers `retired` of the tenant
  *
  * Thread: any; no state.
  */
@@ -72,12 +73,21 @@ struct fg_l0_gone {
     struct fg_slice later;
 };
 
+struct fg_l0_tenant {
+    struct fg_slice name;
+    /* The greatest generation of a segment with data of the tenant that has left the list: from
+     * then on this data is in the tenant's blocks alone. So a manifest of the tenant that does not
+     * cover this generation, or is not there, is lost or from a backup (fg_blocks_check()). 0:
+     * none. */
+    uint64_t retired;
+};
+
 struct fg_l0 {
     uint64_t revision; /* counts swaps: no two manifests have the same bytes, so neither an etag */
     uint64_t generation; /* of the segment that entered last; 0: none yet */
     uint64_t floor;      /* the greatest generation that left */
     uint64_t asked;      /* only grows: who waits for writers to be clean raises it; 0: never */
-    struct fg_slice *tenants; /* [n_tenants], by name: all there ever were */
+    struct fg_l0_tenant *tenants; /* [n_tenants], by name: all there ever were */
     uint32_t n_tenants;
     struct fg_l0_segment *segments;
     uint32_t n_segments;

@@ -16,8 +16,11 @@
  *                varint first shard - last one before where the window is the same, else first
  *                shard, varint last - first
  *   varint asked
- * A writer's clean and the manifest's asked are not there where they are 0 and end their record:
- * nobody ever asked, or it was written before they were invented.
+ *   retired    list of: varint length, name; varint generation; ascending by name: of tenants for
+ *              which there is one. Names, since programs that do not know this list add tenants.
+ * A writer's clean, the manifest's asked and the list of retired are not there if they are 0 (no
+ * element is more) and nothing follows in their record: it was written before they were invented,
+ * or there is nothing to say.
  */
 #include "common/manifest/codec.h"
 
@@ -125,6 +128,28 @@ static void put_ever(struct fg_buf *out, const struct fg_ever *ever)
     }
 }
 
+/* What was added to the format later, as far as there is anything. */
+static void put_ends(struct fg_buf *out, const struct fg_l0 *l0)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < l0->n_tenants; i++)
+        n += l0->tenants[i].retired > 0;
+    if (n == 0 && l0->later.len == 0) {
+        put_last(out, l0->asked, l0->later);
+        return;
+    }
+    fg_buf_varint(out, l0->asked);
+    fg_buf_varint(out, n);
+    for (uint32_t i = 0; i < l0->n_tenants; i++) {
+        if (l0->tenants[i].retired == 0)
+            continue;
+        fg_buf_lenbytes(out, l0->tenants[i].name);
+        fg_buf_varint(out, l0->tenants[i].retired);
+    }
+    fg_buf_put(out, l0->later);
+}
+
 enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_err *err)
 {
     size_t start = out->len;
@@ -137,12 +162,12 @@ enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_
     fg_buf_varint(out, l0->floor);
     fg_buf_varint(out, l0->n_tenants);
     for (uint32_t i = 0; i < l0->n_tenants; i++)
-        fg_buf_lenbytes(out, l0->tenants[i]);
+        fg_buf_lenbytes(out, l0->tenants[i].name);
     put_segments(out, l0, &record);
     put_writers(out, l0, &record);
     put_gone(out, l0, &record);
     put_ever(out, &l0->ever);
-    put_last(out, l0->asked, l0->later);
+    put_ends(out, l0);
     out->full |= record.full;
     fg_buf_done(&record);
     if (fg_envelope_end(&envelope, out, start, err) != FG_OK)
@@ -192,10 +217,10 @@ static void get_tenants(struct reader *reader, struct fg_l0 *l0)
             return;
         if (fg_tenant_check(name, &err) != FG_OK)
             fail(reader, "a tenant's name");
-        else if (i > 0 && fg_slice_cmp(l0->tenants[i - 1], name) >= 0)
+        else if (i > 0 && fg_slice_cmp(l0->tenants[i - 1].name, name) >= 0)
             fail(reader, "the order of tenants");
-        l0->tenants[i] = fg_arena_copy(reader->arena, name);
-        if (l0->tenants[i].ptr == NULL)
+        l0->tenants[i] = (struct fg_l0_tenant){fg_arena_copy(reader->arena, name), 0};
+        if (l0->tenants[i].name.ptr == NULL)
             fg_cur_fail(&reader->cur);
     }
 }
@@ -361,6 +386,25 @@ static void check_writers(struct reader *reader, const struct fg_l0 *l0)
             fail(reader, "what a writer is clean of");
 }
 
+static void get_retired(struct reader *reader, struct fg_l0 *l0)
+{
+    uint64_t n = get_last(&reader->cur);
+    uint32_t number = 0;
+
+    for (uint64_t i = 0; i < n && !reader->cur.bad; i++) {
+        struct fg_slice name = fg_cur_lenbytes(&reader->cur);
+        uint64_t retired = fg_cur_varint(&reader->cur);
+
+        while (number < l0->n_tenants && fg_slice_cmp(l0->tenants[number].name, name) < 0)
+            number++;
+        if (number == l0->n_tenants || !fg_slice_eq(l0->tenants[number].name, name) ||
+            retired == 0 || retired > l0->floor)
+            fail(reader, "what left of a tenant");
+        else
+            l0->tenants[number++].retired = retired;
+    }
+}
+
 enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_l0 *ret_l0,
                           struct fg_err *err)
 {
@@ -380,6 +424,7 @@ enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_
     get_gone(&reader, &l0);
     get_ever(&reader, &l0.ever);
     l0.asked = get_last(&reader.cur);
+    get_retired(&reader, &l0);
     check_writers(&reader, &l0);
     l0.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)

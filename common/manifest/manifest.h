@@ -17,6 +17,19 @@ struct fg_manifest {
     struct fg_slice etag;    /* empty: there is no object, the first swap makes it */
 };
 
+/*
+ * Says that the L0 manifest is missing, for who reads it. An ingester makes it before it serves
+ * (ingester/segments/publish.h) and nothing deletes it, so whoever finds none has come before the
+ * first ingester, or the object was lost; in neither case is it known what the bucket holds.
+ */
+static inline enum fg_code fg_manifest_l0_missing(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_UNAVAILABLE,
+                   FG_NAME_L0
+                   " is missing: no ingester has used this bucket yet, or the object was "
+                   "lost (flamegrid bucket verify, bucket rebuild)");
+}
+
 /* bytes and etag empty: there is no object. The caller's reference. */
 enum fg_code fg_manifest_l0(struct fg_slice bytes, struct fg_slice etag,
                             struct fg_manifest **ret_manifest, struct fg_err *err) fg_must_check;

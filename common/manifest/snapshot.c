@@ -246,6 +246,11 @@ static void advance(struct fg_snapshot *snapshot, int64_t mono_ns)
         snapshot->have_tenants = 0;
     }
     snapshot->state = FG_SNAPSHOT_READY;
+    /* What is checked follows from the order in which both were read. */
+    for (uint32_t i = 0; l0_first && i < snapshot->n_tenants; i++)
+        if (fg_blocks_check(&snapshot->blocks[i]->blocks, &snapshot->l0->l0, &snapshot->err) !=
+            FG_OK)
+            snapshot->state = FG_SNAPSHOT_FAILED;
 }
 
 void fg_snapshot_begin(struct fg_snapshot *snapshot, uint64_t least, bool fresh, int64_t mono_ns)

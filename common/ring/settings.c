@@ -23,6 +23,8 @@ const struct fg_conf_field fg_ring_member_fields[] = {
      .doc = "HOST:PORT of this member's HTTP, shown to operators. Empty: as listen."},
     {"replicas", FG_CONF_UINT, CONF(replicas), .def = "3", .min = "1", .max = "3",
      .doc = "Members that are to have each profile, in a ring that nobody has made before; later \"flamegrid ring replicate\" changes it."},
+    {"allow_new", FG_CONF_BOOL, CONF(allow_new), .def = "false",
+     .doc = "Make a new ring if there is none, even if ingesters have committed to the bucket before. Only after the ring was lost with all copies of it, and set on all ingesters: until all of them have joined, queries miss what the others hold."},
 };
 /* clang-format on */
 const size_t fg_ring_n_follower_fields = FG_COUNT(fg_ring_follower_fields);

@@ -10,6 +10,7 @@ struct fg_ring_settings {
     /* Of members. */
     char *name, *zone, *address, *http;
     uint64_t replicas;
+    bool allow_new;
 };
 
 /* Of programs that only follow; of those with a seat. */

@@ -12,6 +12,8 @@
 static const int64_t REQUEST_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t BACKOFF_MIN_NS = 100 * FG_MS_NS;
 static const int64_t BACKOFF_MAX_NS = 10 * FG_SECOND_NS;
+/* So long nobody changes a ring that was put back: all who have a newer copy have put it there. */
+static const int64_t HOLD_NS = 30 * FG_SECOND_NS;
 static const int64_t DENIED_NS = 10 * FG_MINUTE_NS; /* permissions change by people's hands */
 /* Longer than a copy of the ring gets old while the bucket is there, and than clocks of machines
  * that send profiles differ: who sends a profile of after it has the ring by then. */
@@ -30,6 +32,7 @@ static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
     M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "Own seat in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
     M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Times that the ring was read")          \
     M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Times that the ring could not be read") \
+    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Times that a lost or older ring was replaced by the copy known here") \
     M(COUNTER, WATCH_SWAPS, "flamegrid_ring_swaps_total", "Changes of the ring that were tried")   \
     M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_swaps_lost_total", "Changes of the ring that were not made, or of which that is not known")
 /* clang-format on */
@@ -70,6 +73,8 @@ struct fg_ring_watch {
     int64_t widen_wake_mono_ns;
     int64_t answered_wall_ns; /* when the copy was read, by the bucket's clock; 0: it has none */
     bool denied;              /* the last swap */
+    int64_t hold_mono_ns;     /* the ring is not changed before then */
+    struct fg_condition *lost;
 };
 
 static int64_t now(const struct fg_ring_watch *watch)
@@ -239,21 +244,24 @@ static void publish(struct fg_ring_watch *watch)
     atomic_store(&watch->revision, fg_ring_newest(&watch->copy->ring));
 }
 
-/* What was read is not ours any more: back to what others see. Under the lock. */
-static void take_back(struct fg_ring_watch *watch)
+/* What was read is not ours any more: back to what others see. Returns it. Under the lock. */
+static struct fg_ring_view *take_back(struct fg_ring_watch *watch)
 {
+    struct fg_ring_view *found = watch->copy;
+
     (void)fg_fail(&watch->err, FG_E_UNAVAILABLE,
                   "the ring in the bucket is older than one that was read there: swaps %llu, then "
                   "%llu; is it another bucket, or one from a backup?",
                   (unsigned long long)watch->view->ring.swaps,
                   (unsigned long long)watch->copy->ring.swaps);
-    fg_ring_view_unref(watch->copy);
     watch->copy = fg_ring_view_ref(watch->view);
+    return found;
 }
 
-/* Hands in what came of a read. *effects: what is to be done next. */
+/* Hands in what came of a read. *effects: what is to be done next. *ret_found: what was read, if it
+ * is older than the copy; else NULL. */
 static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struct fg_err *err,
-                     struct fg_ring_follow_effects *effects)
+                     struct fg_ring_follow_effects *effects, struct fg_ring_view **ret_found)
 {
     struct fg_ring_follow_event event = {.kind = FG_RING_FOLLOW_FAILED, .mono_ns = now(watch)};
     bool taken;
@@ -263,13 +271,14 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
         event.swaps = watch->copy->ring.swaps;
         event.revision = fg_ring_newest(&watch->copy->ring);
     }
+    *ret_found = NULL;
     (void)pthread_mutex_lock(&watch->lock);
     fg_ring_follow_step(&watch->follow, &event, effects);
     taken = effects->take;
     if (code != FG_OK)
         watch->err = *err;
     else if (!taken)
-        take_back(watch);
+        *ret_found = take_back(watch);
     else
         publish(watch);
     if (taken)
@@ -288,22 +297,61 @@ static void show_clock(struct fg_ring_watch *watch)
     fg_metric_set(watch->metrics, WATCH_AHEAD, ahead_ns / FG_SECOND_NS);
 }
 
+/* The ring in the bucket is lost, or from a backup: the copy takes its place. Whoever has a newer
+ * one does the same with that. */
+static void put_back(struct fg_ring_watch *watch, const struct fg_ring_view *found)
+{
+    struct fg_err err;
+
+    watch->hold_mono_ns = fg_time_add(now(watch), HOLD_NS);
+    if (fg_ring_object_swap(&watch->object, found, &watch->copy->ring, &err) != FG_OK) {
+        if (err.code != FG_E_PRECONDITION && err.code != FG_E_CANCELED)
+            fg_log_warn("ring: lost, and the copy could not be put back, will retry",
+                        fg_ls("err", err.msg));
+        return;
+    }
+    fg_metric_add(watch->metrics, WATCH_PUT_BACK, 1);
+    fg_log_error("ring: the object was lost or from a backup, the copy was put back",
+                 fg_lu("found_swaps", found->ring.swaps), fg_lu("swaps", watch->copy->ring.swaps));
+}
+
+/* May the ring be changed? Not one that is missing in a bucket that was used. */
+static bool may_change(struct fg_ring_watch *watch)
+{
+    struct fg_err err;
+
+    if (now(watch) < watch->hold_mono_ns)
+        return false;
+    if (watch->copy->etag.len == 0 && watch->seat_config.check_unused != NULL &&
+        watch->seat_config.check_unused(watch->seat_config.arg, &err) != FG_OK) {
+        if (err.code == FG_E_CORRUPT)
+            fg_condition_raise(watch->lost, "%s", err.msg);
+        return false;
+    }
+    fg_condition_clear(watch->lost);
+    return true;
+}
+
 static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects *effects)
 {
+    struct fg_ring_view *found;
     struct fg_err err;
     enum fg_code code =
         fg_ring_object_read(&watch->object, &watch->copy, &watch->answered_wall_ns, &err);
 
     if (code == FG_OK)
         show_clock(watch);
-    if (end_read(watch, code, &err, effects)) {
+    if (end_read(watch, code, &err, effects, &found)) {
         fg_metric_add(watch->metrics, WATCH_READS, 1);
-        if (watch->config.seat != NULL)
+        if (watch->config.seat != NULL && may_change(watch))
             show_seat(watch);
-        if (!watch->widen.idle)
+        if (!watch->widen.idle && now(watch) >= watch->hold_mono_ns)
             show_widen(watch);
         return;
     }
+    if (found != NULL && watch->config.seat != NULL)
+        put_back(watch, found);
+    fg_ring_view_unref(found);
     fg_metric_add(watch->metrics, WATCH_READ_FAILURES, 1);
     if (code != FG_E_CANCELED) /* only we write what is logged */
         fg_log_warn("ring: cannot be read, the copy serves on", fg_ls("err", watch->err.msg));
@@ -692,6 +740,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
     if (config->seat != NULL)
         init_seat(watch, seeds[1]);
     init_threads(watch);
+    watch->lost = fg_condition_create(config->conditions, "ring_lost");
     watch->metrics = fg_metrics_register(config->registry, watch_metrics, FG_COUNT(watch_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, watch);
     *ret_watch = watch;
@@ -728,6 +777,7 @@ void fg_ring_watch_destroy(struct fg_ring_watch *watch)
         return;
     fg_ring_watch_stop(watch);
     fg_bucket_wave_destroy(watch->object.wave);
+    fg_condition_destroy(watch->lost);
     fg_ring_view_unref(watch->view);
     fg_ring_view_unref(watch->copy);
     (void)pthread_cond_destroy(&watch->wake);

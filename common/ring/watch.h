@@ -16,6 +16,11 @@
  *
  * An ingester has a seat, and asks fg_ring_watch_admits() of each profile's revision.
  *
+ * A ring that is lost, or from a backup, is put back by the ingesters that have read a newer one:
+ * it says who there is, and that has not changed because an object has. Nobody changes it for a
+ * while then, so that the newest copy of all wins. If nobody has a copy, no ring is made in a
+ * bucket that was used (check_unused()).
+ *
  * Thread: any, but as said.
  */
 #ifndef FG_COMMON_RING_WATCH_H
@@ -25,7 +30,7 @@
 #include "common/ring/seat.h"
 #include "common/ring/view.h"
 #include "common/ring/widen.h"
-#include "common/run/metrics.h"
+#include "common/run/condition.h"
 
 struct fg_ring_watch;
 
@@ -41,6 +46,13 @@ struct fg_ring_watch_seat {
      * meanwhile. On the watch's thread: must not wait.
      */
     void (*on_drain)(void *arg, uint64_t revision);
+    /*
+     * Says whether the bucket has never been used, so that a ring may be made if there is none.
+     * FG_OK: it has not; FG_E_CORRUPT: it has, and the ring was lost: one that begins with this
+     * member alone would hide what the others hold. On the watch's thread: may wait. NULL: it is
+     * known.
+     */
+    enum fg_code (*check_unused)(void *arg, struct fg_err *err);
     void *arg;
 };
 
@@ -49,7 +61,8 @@ struct fg_ring_watch_config {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
     struct fg_registry *registry;
-    int64_t poll_ns; /* how old the copy may be, while the bucket is there: 5 s */
+    struct fg_conditions *conditions; /* NULL: none */
+    int64_t poll_ns;                  /* how old the copy may be, while the bucket is there: 5 s */
     const struct fg_ring_watch_seat *seat; /* NULL: only follows */
 };
 

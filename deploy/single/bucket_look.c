@@ -334,7 +334,7 @@ static enum fg_code verify_blocks(struct verifying *v, uint32_t number, bool nod
         v->owners[number].n_blocks += !nodes_only;
         v->owners[number].n_above += nodes_only && !block->alone;
         v->owners[number].n_alone += block->alone;
-        if (fg_name_block(name, v->l0->l0.tenants[number], block->id, v->err) != FG_OK ||
+        if (fg_name_block(name, v->l0->l0.tenants[number].name, block->id, v->err) != FG_OK ||
             verify_object(v, &(struct listed){.name = name,
                                               .owner = number,
                                               .block = block,
@@ -356,7 +356,7 @@ static int cmp_ids(const void *left, const void *right)
 /* Exactly once. */
 static enum fg_code check_ids(const struct verifying *v, uint32_t number, FILE *out)
 {
-    struct fg_slice tenant = v->l0->l0.tenants[number];
+    struct fg_slice tenant = v->l0->l0.tenants[number].name;
     struct owner *owner = &v->owners[number];
 
     if (owner->n_ids > 1)
@@ -385,7 +385,7 @@ static enum fg_code verify_all(struct verifying *v, FILE *out)
 
     /* After the L0 manifest: what left it meanwhile is found covered. */
     for (uint32_t i = 0; i < n; i++)
-        if (get_blocks(v->bucket, v->l0->l0.tenants[i], &v->owners[i].blocks, v->err) != FG_OK)
+        if (get_blocks(v->bucket, v->l0->l0.tenants[i].name, &v->owners[i].blocks, v->err) != FG_OK)
             return v->err->code;
     if (verify_segments(v) != FG_OK)
         return v->err->code;

@@ -235,6 +235,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .work = program->work,
         .tenants = program->tenants,
         .registry = program->registry,
+        .conditions = program->conditions,
         .clock = program->clock,
         .on_deletion = on_deletion,
         .on_deletion_arg = server,

@@ -41,6 +41,7 @@ static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
 static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
 static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
+static const int64_t FAILING_TO_TELL_NS = FG_MINUTE_NS; /* what is shorter passes by itself */
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
 
@@ -117,7 +118,10 @@ struct driver {
     char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
     int64_t wake_mono_ns;
     struct publish *publish;
-    struct fg_condition *aside, *bucket_went_back, *store_went_back;
+    struct fg_condition *aside, *bucket_went_back, *store_went_back, *failing;
+    /* Of each kind of effect: since when it has failed, each time; 0: the last one went well. Both
+     * threads', one at a time: one waits while the other works. */
+    int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];
     uint64_t ranked; /* revision of the ring that the core has the ranks of */
     uint8_t ranks[SEGMENTS_SHARDS];
 };
@@ -135,9 +139,27 @@ static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
         [SEGMENTS_REPORT] = "report",
     };
 
+    int64_t now_ns = fg_mono_ns(driver->config.clock);
+    int64_t *since = &driver->failing_since_mono_ns[kind];
+
     fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
     fg_log_warn("segment: a step failed and is done again", fg_ls("step", names[kind]),
                 fg_ls("err", err->msg));
+    *since = *since == 0 ? now_ns : *since;
+    if (now_ns - *since >= FAILING_TO_TELL_NS || err->code == FG_E_CORRUPT)
+        fg_condition_raise(driver->failing, "segments are not committed, step %s fails: %s",
+                           names[kind], err->msg);
+}
+
+static void end_effect(struct driver *driver, enum segments_effect_kind kind)
+{
+    bool any = false;
+
+    driver->failing_since_mono_ns[kind] = 0;
+    for (size_t i = 0; i < FG_COUNT(driver->failing_since_mono_ns); i++)
+        any |= driver->failing_since_mono_ns[i] != 0;
+    if (!any)
+        fg_condition_clear(driver->failing);
 }
 
 static bool find_round(struct driver *driver, const struct segments_round *wanted,
@@ -162,6 +184,7 @@ static enum fg_code write_rounds(struct driver *driver, const struct segments_ef
             change(&round, effect, effect->rounds[i]);
             round_put(&round, batch);
         }
+    rounds_put_seen(segments_seen(driver->core), batch);
     if (commit_write(driver->commit, batch, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_rounds; i++)
@@ -217,6 +240,7 @@ static enum fg_code forget(struct driver *driver, const struct segments_effect *
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         round_delete(&(struct head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
                      batch);
+    rounds_put_seen(segments_seen(driver->core), batch);
     if (commit_write(driver->commit, batch, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_rounds; i++)
@@ -258,6 +282,8 @@ static struct segments_event change_head(struct driver *driver,
     }
     if (code != FG_OK)
         fail_effect(driver, effect->kind, &err);
+    else
+        end_effect(driver, effect->kind);
     fg_store_batch_done(&batch);
     return event;
 }
@@ -500,7 +526,7 @@ static void carry_out(struct driver *driver, struct task *task)
 
     switch (task->effect.kind) {
     case SEGMENTS_READ:
-        code = publish_read(driver->publish, &event.l0, &err);
+        code = publish_read(driver->publish, driver->status.seen, &event.l0, &err);
         event.kind = SEGMENTS_MANIFEST;
         break;
     case SEGMENTS_UPLOAD:
@@ -513,6 +539,8 @@ static void carry_out(struct driver *driver, struct task *task)
         if (publish_swap(driver->publish, &task->effect.id, task->effect.clean, &err) != FG_OK &&
             err.code != FG_E_PRECONDITION)
             fail_effect(driver, SEGMENTS_SWAP, &err);
+        else
+            end_effect(driver, SEGMENTS_SWAP);
         event.kind = SEGMENTS_SWAPPED;
         break;
     case SEGMENTS_REPORT: /* likewise */
@@ -520,6 +548,8 @@ static void carry_out(struct driver *driver, struct task *task)
                            &err) != FG_OK &&
             err.code != FG_E_PRECONDITION)
             fail_effect(driver, SEGMENTS_REPORT, &err);
+        else
+            end_effect(driver, SEGMENTS_REPORT);
         event.kind = SEGMENTS_REPORTED;
         break;
     default:
@@ -537,6 +567,8 @@ static void carry_out(struct driver *driver, struct task *task)
         event.n_suspects = fault.suspects.n;
         if (fault.unfit)
             memcpy(driver->unfit_why, err.msg, sizeof err.msg);
+    } else if (task->effect.kind != SEGMENTS_SWAP && task->effect.kind != SEGMENTS_REPORT) {
+        end_effect(driver, task->effect.kind);
     }
     hand_in(driver, &event, compare.arena != NULL ? &compare : NULL);
     compare_done(&compare);
@@ -889,7 +921,9 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
 
     if (getrandom(&config.seed, sizeof config.seed, 0) != sizeof config.seed)
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
-    driver->core = segments_create(&config, rounds_cuts(driver->config.rounds));
+    driver->core = segments_create(&config, rounds_cuts(driver->config.rounds),
+                                   rounds_seen(driver->config.rounds));
+    driver->status = segments_status(driver->core);
     return restore(driver, err);
 }
 
@@ -922,6 +956,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
         return err->code;
     }
     driver->aside = fg_condition_create(config->conditions, "head_rounds_aside");
+    driver->failing = fg_condition_create(config->conditions, "commit_failing");
     driver->bucket_went_back = fg_condition_create(config->conditions, "bucket_went_back");
     driver->store_went_back = fg_condition_create(config->conditions, "head_went_back");
     driver->metrics =
@@ -933,9 +968,14 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
 
 enum fg_code driver_start(struct driver *driver, struct commit *commit, struct fg_err *err)
 {
+    const struct fg_l0 *l0;
+    struct fg_err unread;
     int failed;
 
     driver->commit = commit;
+    /* So that whoever asks at once finds the manifest that a new bucket gets. */
+    if (publish_read(driver->publish, driver->status.seen, &l0, &unread) != FG_OK)
+        fg_log_warn("L0 manifest cannot be read yet, will retry", fg_ls("err", unread.msg));
     failed = pthread_create(&driver->thread, NULL, run, driver);
     if (failed != 0)
         return fg_fail_errno(err, failed, "thread of segments");
@@ -970,6 +1010,7 @@ void driver_destroy(struct driver *driver)
     for (uint32_t i = 0; i < driver->n_tasks; i++)
         free(driver->tasks[i].rounds);
     fg_condition_destroy(driver->aside);
+    fg_condition_destroy(driver->failing);
     fg_condition_destroy(driver->bucket_went_back);
     fg_condition_destroy(driver->store_went_back);
     publish_destroy(driver->publish);

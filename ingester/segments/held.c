@@ -98,7 +98,9 @@ static enum fg_code read_manifest(struct search *search, int object, struct fg_s
         body = fg_buf_slice(&get.body);
         found = fg_cstr(get.etag.text);
     }
-    if (code != FG_OK && code != FG_E_NOT_FOUND)
+    if (code == FG_E_NOT_FOUND && object == FG_SNAPSHOT_L0)
+        code = fg_manifest_l0_missing(search->err);
+    else if (code != FG_OK && code != FG_E_NOT_FOUND)
         *search->err = get.err;
     else if (code == FG_OK && get.unchanged)
         code = FG_OK;

@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/manifest/manifest.h"
 #include "common/run/log.h"
+#include "ingester/unused.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -106,23 +107,21 @@ static enum fg_code take_manifest(struct publish *publish, const struct fg_bucke
                                   struct fg_err *err)
 {
     struct fg_manifest *manifest;
-    bool absent = get->code == FG_E_NOT_FOUND;
 
-    if (get->code == FG_OK && get->unchanged)
-        return FG_OK;
-    if (get->code != FG_OK && !absent) {
+    if (get->code != FG_OK) {
         *err = get->err;
         return get->code;
     }
-    if (fg_manifest_l0(absent ? FG_LIT("") : fg_buf_slice(&get->body),
-                       absent ? FG_LIT("") : fg_cstr(get->etag.text), &manifest, err) != FG_OK)
-        return err->code;
+    if (get->unchanged)
+        return FG_OK;
+    if (fg_manifest_l0(fg_buf_slice(&get->body), fg_cstr(get->etag.text), &manifest, err) != FG_OK)
+        return fg_wrap(err, FG_NAME_L0);
     fg_manifest_unref(publish->manifest);
     publish->manifest = manifest;
     return FG_OK;
 }
 
-enum fg_code publish_read(struct publish *publish, const struct fg_l0 **ret_l0, struct fg_err *err)
+static enum fg_code get_manifest(struct publish *publish, struct fg_err *err)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
@@ -139,6 +138,62 @@ enum fg_code publish_read(struct publish *publish, const struct fg_l0 **ret_l0, 
     (void)fg_bucket_call(publish->config.bucket, &get);
     code = take_manifest(publish, &get, err);
     fg_bucket_clear(&get);
+    return code;
+}
+
+static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes, struct fg_err *err)
+{
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT,
+        .name = FG_NAME_L0,
+        .content = bytes,
+        .condition = FG_BUCKET_IF_ABSENT,
+        .deadline_mono_ns = deadline_in(publish, MANIFEST_TIMEOUT_NS),
+    };
+    enum fg_code code;
+
+    if (has_etag(publish)) {
+        put.condition = FG_BUCKET_IF_MATCH;
+        set_etag(publish, &put);
+    }
+    code = fg_bucket_call(publish->config.bucket, &put);
+    if (code != FG_OK)
+        *err = put.err;
+    fg_bucket_clear(&put);
+    return code;
+}
+
+/* ---- the first manifest ---- */
+
+static enum fg_code make_first(struct publish *publish, uint64_t seen, struct fg_err *err)
+{
+    struct fg_l0 none = fg_l0_none();
+    struct fg_buf bytes;
+    enum fg_code code;
+
+    if (unused_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
+        return err->code;
+    none.revision = 1;
+    fg_manifest_unref(fg_take(publish->manifest));
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = fg_l0_encode(&none, &bytes, err);
+    if (code == FG_OK)
+        code = put_manifest(publish, fg_buf_slice(&bytes), err);
+    fg_buf_done(&bytes);
+    /* Others may be at the same. */
+    return code == FG_E_PRECONDITION ? FG_OK : code;
+}
+
+enum fg_code publish_read(struct publish *publish, uint64_t seen, const struct fg_l0 **ret_l0,
+                          struct fg_err *err)
+{
+    enum fg_code code = get_manifest(publish, err);
+
+    if (code == FG_E_NOT_FOUND) {
+        code = make_first(publish, seen, err);
+        if (code == FG_OK)
+            code = get_manifest(publish, err);
+    }
     if (code == FG_OK)
         *ret_l0 = &publish->manifest->l0;
     return code;
@@ -273,28 +328,6 @@ static enum fg_code make_manifest(const struct publish *publish, const struct fg
                      err) != FG_OK)
         return err->code;
     return fg_l0_encode(&l0, out, err);
-}
-
-static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes, struct fg_err *err)
-{
-    struct fg_bucket_request put = {
-        .verb = FG_BUCKET_PUT,
-        .name = FG_NAME_L0,
-        .content = bytes,
-        .condition = FG_BUCKET_IF_ABSENT,
-        .deadline_mono_ns = deadline_in(publish, MANIFEST_TIMEOUT_NS),
-    };
-    enum fg_code code;
-
-    if (has_etag(publish)) {
-        put.condition = FG_BUCKET_IF_MATCH;
-        set_etag(publish, &put);
-    }
-    code = fg_bucket_call(publish->config.bucket, &put);
-    if (code != FG_OK)
-        *err = put.err;
-    fg_bucket_clear(&put);
-    return code;
 }
 
 enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id, uint64_t clean,

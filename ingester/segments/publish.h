@@ -29,9 +29,14 @@ enum fg_code publish_create(const struct publish_config *config, struct publish 
                             struct fg_err *err) fg_must_check;
 void publish_destroy(struct publish *publish); /* NULL is fine */
 
-/* The manifest as it is now; *ret_l0 lives until the next read. FG_E_UNAVAILABLE, FG_E_CORRUPT, ...
+/*
+ * The manifest as it is now; *ret_l0 lives until the next read.
+ *
+ * If there is none it is made, empty, provided that the bucket was never used (unused.h).
+ * seen: the greatest generation that this store ever saw. FG_E_CORRUPT: it was lost, or cannot be
+ * read; FG_E_UNAVAILABLE, ...
  */
-enum fg_code publish_read(struct publish *publish, const struct fg_l0 **ret_l0,
+enum fg_code publish_read(struct publish *publish, uint64_t seen, const struct fg_l0 **ret_l0,
                           struct fg_err *err) fg_must_check;
 
 /* How an upload failed. */

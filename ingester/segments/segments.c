@@ -22,13 +22,15 @@
  * that writes. */
 #define LOOK_AGAIN_NS FG_SECOND_NS
 
-struct segments *segments_create(const struct segments_config *config, uint64_t last_cut)
+struct segments *segments_create(const struct segments_config *config, uint64_t last_cut,
+                                 uint64_t seen)
 {
     struct segments *segments = fg_new(struct segments);
 
     segments->config = *config;
     segments->random = config->seed;
     segments->last_cut = last_cut;
+    segments->seen = seen;
     segments->ever = fg_ever_none();
     table_init(&segments->table);
     return segments;
@@ -223,7 +225,10 @@ static void on_failed(struct segments *segments, const struct segments_event *ev
     case SEGMENTS_REPORT:
         follow_reported(segments);
         return;
+    case SEGMENTS_EFFECT_KINDS:
+        break;
     }
+    fg_assert(false);
 }
 
 /* ---- draining ---- */

@@ -100,8 +100,11 @@ struct segments_round {
     uint64_t era; /* what it holds was received in this one or later; 0: nobody knows */
 };
 
-/* last_cut: the greatest number a SEAL ever had in this store. */
-struct segments *segments_create(const struct segments_config *config, uint64_t last_cut);
+/* last_cut: the greatest number a SEAL ever had in this store. seen: the greatest generation that
+ * is known to have been read, by earlier starts; a manifest that is older is not the one of then.
+ */
+struct segments *segments_create(const struct segments_config *config, uint64_t last_cut,
+                                 uint64_t seen);
 void segments_destroy(struct segments *segments);
 
 /* A round that the store has, before the first event; once each. false: more than rounds_max. */
@@ -154,6 +157,7 @@ enum segments_effect_kind {
     SEGMENTS_FORGET,
     /* Say what this store is clean of: fg_l0_clean(), onto the manifest as SWAP. */
     SEGMENTS_REPORT,
+    SEGMENTS_EFFECT_KINDS, /* none: so many there are */
 };
 
 /* What a COMPARE found of a round: its profiles but `moved_…` are held. */

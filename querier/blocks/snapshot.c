@@ -74,6 +74,8 @@ static enum fg_code decode(const struct question *question, const struct read *r
 
     if (there && bytes.len == 0)
         code = fg_fail(err, FG_E_CORRUPT, "is empty");
+    else if (!there && read->object == FG_SNAPSHOT_L0)
+        return fg_manifest_l0_missing(err);
     else if (read->object == FG_SNAPSHOT_L0)
         code = fg_manifest_l0(bytes, etag, ret_manifest, err);
     else

@@ -240,7 +240,7 @@ void head_start(struct head *head)
     trace(head->world, "%s: starts", head->seat.name);
     head->up = true;
     head->life++;
-    head->core = segments_create(&config, head->last_cut);
+    head->core = segments_create(&config, head->last_cut, 0);
     head->manifests = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, config.rules);
     head->wake_mono_ns = 0;
     head->drains = 0;

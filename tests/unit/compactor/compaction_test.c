@@ -1,5 +1,6 @@
 /* Segments become hours, hours days, and of what is there for long there are merged nodes. */
 #include "common/run/log.h"
+#include "compactor/manifests.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>
@@ -39,6 +40,72 @@ static void from_segments_to_days(void **state)
     assert_int_equal(shape.gone, 0);
     assert_int_equal(shape.objects, 2 + 1 + 2);  /* blocks, L0, tenants' manifests */
     assert_in_range(world->mortal.tidied, 2, 5); /* once in six hours, while it has turns */
+    world_close(world);
+    free(world);
+}
+
+static struct fg_id some_tenants_block(struct world *world)
+{
+    struct env env = world_env(world);
+    struct fg_manifest *manifest = NULL;
+    struct fg_err err;
+    struct fg_id id;
+
+    world_must(manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
+    assert_true(manifest->blocks.n_blocks > 0);
+    id = manifest->blocks.blocks[0].id;
+    fg_manifest_unref(manifest);
+    return id;
+}
+
+static bool is_there(struct world *world, const char *name)
+{
+    struct fg_bucket_request head = {.verb = FG_BUCKET_HEAD, .name = name};
+    bool there = fg_bucket_call(world->memory, &head) == FG_OK;
+
+    fg_bucket_clear(&head);
+    return there;
+}
+
+/*
+ * A tenant's manifest is lost once its blocks are all there is: they are no orphans, however old,
+ * and no new manifest begins beside them; other tenants go on. When it is back all is as before.
+ */
+static void blocks_of_a_lost_manifest_are_left_alone(void **state)
+{
+    struct fg_bucket_request get = {.verb = FG_BUCKET_GET, .content_max_bytes = 1 << 20},
+                             remove = {.verb = FG_BUCKET_DELETE};
+    struct world *world = fg_new(struct world);
+    char manifest[FG_NAME_MAX_BYTES], block[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 5);
+    world_arrive(world, 60, WORLD_NOW, FG_HOUR_NS);
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    world_pass_time(world, FG_HOUR_NS);
+    world_turn(world); /* the segment has left the L0 manifest */
+    assert_int_equal(world_shape_of(world).segments, 0);
+    world_must(fg_name_blocks(manifest, FG_LIT("acme"), &err), &err);
+    world_must(fg_name_block(block, FG_LIT("acme"), some_tenants_block(world), &err), &err);
+    get.name = remove.name = manifest;
+    assert_int_equal(fg_bucket_call(world->memory, &get), FG_OK);
+    assert_int_equal(fg_bucket_call(world->memory, &remove), FG_OK);
+
+    for (int k = 0; k < 6; k++) {
+        world_pass_time(world, PLAN_DAY_NS / 2);
+        world_try_round(world);
+    }
+    assert_true(is_there(world, block));
+    assert_false(is_there(world, manifest));
+    world_expect_status(world, "the manifest of tenant acme is missing");
+
+    world_put(world, manifest, fg_buf_slice(&get.body));
+    fg_bucket_clear(&get);
+    world_pass_time(world, PLAN_DAY_NS);
+    world_turn(world);
+    world_check(world);
     world_close(world);
     free(world);
 }
@@ -240,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(from_segments_to_days),
+        cmocka_unit_test(blocks_of_a_lost_manifest_are_left_alone),
         cmocka_unit_test(late_and_old),
         cmocka_unit_test(halves_under_small_memory),
         cmocka_unit_test(nodes_over_weeks),

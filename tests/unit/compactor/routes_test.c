@@ -3,6 +3,7 @@
 #include "common/manifest/blocks.h"
 #include "common/run/log.h"
 #include "compactor/compactor.h"
+#include "tests/lib/l0_make.h"
 #include "tests/lib/served.h"
 #include "tests/lib/tenants.h"
 
@@ -42,6 +43,7 @@ static int setup(void **state)
     served_open(&f->served, lanes);
     f->tenants = tenants_make(&f->limits, NULL, true, f->served.registry);
     f->bucket = fg_bucket_memory();
+    l0_make(f->bucket);
     fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
                            NULL, 0, &err) == FG_OK);
     compactor_share(&f->settings, 0);

@@ -131,6 +131,16 @@ static void orphans(void **state)
     assert_true(upkeep_is_orphan(&config, &segment, 0, later, &l0, NULL));
     assert_false(upkeep_is_orphan(&config, &segment, later - 9999, later, &l0, NULL));
     assert_false(upkeep_is_orphan(&config, &block, 0, later, &l0, &blocks));
+    /* A cut that the manifest has not heard of, or a store: it may be from a backup. */
+    segment.segment.cut = 1000;
+    assert_false(upkeep_is_orphan(&config, &segment, 0, later, &l0, NULL));
+    assert_true(upkeep_is_unheard(&config, &segment, 0, later, &l0));
+    assert_false(upkeep_is_unheard(&config, &segment, later - 9999, later, &l0));
+    segment.segment.cut = 1;
+    assert_false(upkeep_is_unheard(&config, &segment, 0, later, &l0));
+    segment.segment.writer.lo = 77;
+    assert_false(upkeep_is_orphan(&config, &segment, 0, later, &l0, NULL));
+    assert_true(upkeep_is_unheard(&config, &segment, 0, later, &l0));
     block.block.lo = block.block.hi = 8;
     assert_false(upkeep_is_orphan(&config, &block, 0, later, &l0, &blocks));
     block.block.lo = 9;

@@ -1,6 +1,7 @@
 #include "tests/unit/compactor/world.h"
 
 #include "compactor/deletion.h"
+#include "tests/lib/l0_make.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -82,6 +83,7 @@ void world_open(struct world *world, uint64_t seed)
 
     *world = (struct world){.seed = seed};
     world->memory = fg_bucket_memory();
+    l0_make(world->memory);
     world->faulty =
         fg_bucket_faulty_create(world->memory, &(struct fg_bucket_faults){.seed = seed});
     world->mortal = (struct world_mortal){.bucket = {.ops = &mortal_ops},

@@ -2,6 +2,7 @@
  * A head with a record missing or damaged: it starts, serves and commits what it can, takes new
  * profiles, and says what it cannot read.
  */
+#include "common/manifest/name.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 
@@ -407,6 +408,50 @@ static void a_series_in_two_shards_of_a_cut_becomes_one(void **state)
     assert_conditions(f, NULL, NULL);
 }
 
+static void delete_object(struct fixture *f, const char *name)
+{
+    struct fg_bucket_request remove = {.verb = FG_BUCKET_DELETE, .name = name};
+
+    assert_int_equal(fg_bucket_call(f->bucket, &remove), FG_OK);
+    fg_bucket_clear(&remove);
+}
+
+static bool is_there(struct fixture *f, const char *name)
+{
+    struct fg_bucket_request head = {.verb = FG_BUCKET_HEAD, .name = name};
+    bool there = fg_bucket_call(f->bucket, &head) == FG_OK;
+
+    fg_bucket_clear(&head);
+    return there;
+}
+
+/* Where the L0 manifest is lost none is made that begins again: it would hide the segments.
+ * Profiles are taken as before. */
+static void a_lost_l0_manifest_is_not_begun_again(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    fill(f);
+    open_head(f);
+    assert_int_equal(flush(f), FG_OK);
+    close_head(f);
+    delete_object(f, FG_NAME_L0);
+    for (int segments = 1; segments >= 0; segments--) {
+        open_head(f);
+        assert_int_equal(push(f, "a", true, "n", 60 + segments), FG_OK);
+        assert_int_equal(
+            ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 2 * FG_SECOND_NS, &err),
+            FG_E_DEADLINE);
+        assert_conditions(f, "commit_failing: ", "manifests/l0 is lost: generation 1 was known");
+        assert_false(is_there(f, FG_NAME_L0));
+        close_head(f);
+        /* Without the segments the store still knows that there was one. */
+        fg_bucket_close(f->bucket);
+        f->bucket = fg_bucket_memory();
+    }
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -419,6 +464,7 @@ int main(void)
         TEST(a_missing_number_of_the_last_cut_is_found_again),
         TEST(a_lost_dictionary_costs_the_profiles_that_name_it),
         TEST(a_series_in_two_shards_of_a_cut_becomes_one),
+        TEST(a_lost_l0_manifest_is_not_begun_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ static const struct segments_effect *wants(const struct run *run, enum segments_
 /* A core that has read the manifest. */
 static struct run begin(void)
 {
-    struct run run = {.segments = segments_create(&config, 0),
+    struct run run = {.segments = segments_create(&config, 0, 0),
                       .arena = fg_arena_create(1 << 20),
                       .l0 = fg_l0_none()};
 
@@ -351,7 +351,7 @@ static void wanted(void **state)
 /* While nothing can be read, nothing is due but the next attempt. */
 static void sleeps_through_failures(void **state)
 {
-    struct run run = {.segments = segments_create(&config, 0),
+    struct run run = {.segments = segments_create(&config, 0, 0),
                       .arena = fg_arena_create(1 << 20),
                       .l0 = fg_l0_none()};
 
@@ -486,7 +486,7 @@ static void restarts(void **state)
 
     (void)state;
     for (int entered = 0; entered < 2; entered++) {
-        struct run run = {.segments = segments_create(&config, 5),
+        struct run run = {.segments = segments_create(&config, 5, 0),
                           .arena = fg_arena_create(1 << 20),
                           .l0 = fg_l0_none()};
         struct head_group_key key = sealed.group;
@@ -590,7 +590,7 @@ static void reports(void **state)
 static void reports_after_a_start(void **state)
 {
     const struct segments_round open = {.group = group(1000), .profiles = 1, .bytes = 1};
-    struct run run = {.segments = segments_create(&config, 0),
+    struct run run = {.segments = segments_create(&config, 0, 0),
                       .arena = fg_arena_create(1 << 20),
                       .l0 = fg_l0_none()};
 
@@ -810,7 +810,7 @@ static void a_start_tries_what_was_set_aside(void **state)
 {
     const struct segments_round aside = {
         .group = group(1000), .number = 3, .state = ROUND_ASIDE, .cut = 5, .profiles = 1};
-    struct run run = {.segments = segments_create(&config, 6),
+    struct run run = {.segments = segments_create(&config, 6, 0),
                       .arena = fg_arena_create(1 << 20),
                       .l0 = fg_l0_none()};
     const struct fg_segment_id later = {config.writer, 6, 1};
@@ -835,7 +835,7 @@ static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state
 {
     const struct segments_round sealed = {
         .group = group(1000), .number = 3, .state = ROUND_SEALED, .cut = 5, .profiles = 1};
-    struct run run = {.segments = segments_create(&config, 5),
+    struct run run = {.segments = segments_create(&config, 5, 0),
                       .arena = fg_arena_create(1 << 20),
                       .l0 = fg_l0_none()};
     const struct fg_segment_id later = {config.writer, 9, 1};

@@ -2,6 +2,7 @@
 
 #include "common/block/writer.h"
 #include "common/manifest/blocks.h"
+#include "tests/lib/l0_make.h"
 
 #include <stdlib.h>
 
@@ -129,6 +130,7 @@ void world_init(struct world *world, uint64_t seed)
     *world = (struct world){.random = seed};
     world->arena = fg_arena_create(SIZE_MAX);
     world->bucket = fg_bucket_memory();
+    l0_make(world->bucket);
     world->peer.ops = &world_peer_ops;
     world->start_ns = INT64_C(1700000000) * FG_SECOND_NS;
     world->end_ns = world->start_ns + FG_HOUR_NS;

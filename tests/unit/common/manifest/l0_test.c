@@ -1,5 +1,5 @@
 #include "common/base/crc32c.h"
-#include "common/manifest/l0.h"
+#include "common/manifest/blocks.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -88,6 +88,51 @@ static void assert_round_trip(const struct fg_l0 *l0, struct fg_arena *arena)
     assert_int_equal(read.generation, l0->generation);
     fg_buf_done(&bytes);
     fg_buf_done(&again);
+}
+
+static uint64_t retired_of(const struct fg_l0 *l0, const char *tenant)
+{
+    uint32_t number = fg_l0_tenant(l0, fg_cstr(tenant));
+
+    assert_int_not_equal(number, FG_L0_NO_TENANT);
+    return l0->tenants[number].retired;
+}
+
+/* What has left for blocks is remembered of each tenant: it tells that a manifest was lost. */
+static void remembers_what_left(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_l0 l0 = example(arena), read; /* generation 1, of tenants[0], has left */
+    struct fg_blocks lost, other, covers;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    assert_int_equal(fg_l0_encode(&l0, &bytes, &err), FG_OK);
+    assert_int_equal(fg_l0_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
+    for (uint32_t t = 0; t < read.n_tenants; t++) {
+        const struct fg_l0_tenant *tenant = &read.tenants[t];
+        bool had = fg_slice_is(tenant->name, one[0]);
+
+        assert_int_equal(tenant->retired, had ? 1 : 0);
+        lost = fg_blocks_none(tenant->name);
+        assert_int_equal(fg_blocks_check(&lost, &read, &err), had ? FG_E_CORRUPT : FG_OK);
+        covers = lost;
+        covers.revision = 1;
+        covers.covered_floor = 1;
+        assert_int_equal(fg_blocks_check(&covers, &read, &err), FG_OK);
+    }
+    other = fg_blocks_none(FG_LIT("nobody"));
+    assert_int_equal(fg_blocks_check(&other, &read, &err), FG_OK);
+
+    /* A program that does not know the list keeps it, and adds tenants before and between. */
+    l0 = commit(&read, ann, 7, (const char *const[]){"0-first"}, 1, 900, arena);
+    assert_int_equal(retired_of(&l0, "0-first"), 0);
+    assert_int_equal(retired_of(&l0, one[0]), 1);
+    assert_round_trip(&l0, arena);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
 }
 
 static void commits(void **state)
@@ -394,9 +439,16 @@ static void json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),      cmocka_unit_test(clocks),       cmocka_unit_test(refused),
-        cmocka_unit_test(leaves),       cmocka_unit_test(writers),      cmocka_unit_test(clean),
-        cmocka_unit_test(later_fields), cmocka_unit_test(broken_bytes), cmocka_unit_test(json),
+        cmocka_unit_test(remembers_what_left),
+        cmocka_unit_test(commits),
+        cmocka_unit_test(clocks),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(leaves),
+        cmocka_unit_test(writers),
+        cmocka_unit_test(clean),
+        cmocka_unit_test(later_fields),
+        cmocka_unit_test(broken_bytes),
+        cmocka_unit_test(json),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

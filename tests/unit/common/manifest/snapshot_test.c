@@ -73,6 +73,34 @@ static void asks_in_order(void **state)
     fg_manifests_destroy(manifests);
 }
 
+/* What has left the L0 manifest is in blocks: a tenant's manifest that does not know that is lost.
+ */
+static void a_lost_manifest_of_a_tenant_fails_the_snapshot(void **state)
+{
+    struct fg_manifests *manifests = fg_manifests_create(10, AGE_NS, FG_RULES_ALL);
+    struct fg_l0_tenant retired[] = {{tenants[0], 3}, {tenants[1], 0}};
+    struct fg_snapshot snapshot;
+
+    (void)state;
+    for (uint64_t newest = 2; newest <= 3; newest++) {
+        struct fg_manifest *first = l0(newest, 5), *mine = blocks(0, newest - 1, newest);
+
+        first->l0.tenants = retired;
+        first->l0.n_tenants = 2;
+        mine->blocks.covered_floor = newest;
+        fg_snapshot_init(&snapshot, manifests, tenants, 2);
+        fg_snapshot_begin(&snapshot, 0, true, 0);
+        fg_snapshot_answer(&snapshot, FG_SNAPSHOT_L0, first, 1);
+        fg_snapshot_answer(&snapshot, 0, mine, 2);
+        fg_snapshot_answer(&snapshot, 1, blocks(1, 0, 0), 3);
+        assert_int_equal(snapshot.state, newest < 3 ? FG_SNAPSHOT_FAILED : FG_SNAPSHOT_READY);
+        if (newest < 3)
+            assert_int_equal(snapshot.err.code, FG_E_CORRUPT);
+        fg_snapshot_done(&snapshot);
+    }
+    fg_manifests_destroy(manifests);
+}
+
 /* A tenant's manifest that was read before the L0 manifest is not used with it (l0-before-tenant).
  */
 static void newer_l0(void **state)
@@ -198,8 +226,12 @@ static void crossing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_in_order), cmocka_unit_test(newer_l0), cmocka_unit_test(expired),
-        cmocka_unit_test(covered),       cmocka_unit_test(crossing),
+        cmocka_unit_test(asks_in_order),
+        cmocka_unit_test(a_lost_manifest_of_a_tenant_fails_the_snapshot),
+        cmocka_unit_test(newer_l0),
+        cmocka_unit_test(expired),
+        cmocka_unit_test(covered),
+        cmocka_unit_test(crossing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "tests/lib/ring_make.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -266,6 +267,140 @@ static void went_back(void **state)
     assert_non_null(strstr(err.msg, "older than one that was read there: swaps 1, then 0"));
     assert_int_equal(fg_ring_watch_revision(watch), 1);
     fg_ring_watch_destroy(watch);
+}
+
+static void delete_ring(struct fixture *f)
+{
+    struct fg_bucket_request remove = {.verb = FG_BUCKET_DELETE, .name = FG_RING_NAME};
+
+    must(fg_bucket_call(f->bucket, &remove), &remove.err);
+}
+
+/* The ring as the bucket has it; its bytes in *out. */
+static void get_ring(struct fixture *f, struct fg_buf *out)
+{
+    struct fg_bucket_request get = {
+        .verb = FG_BUCKET_GET, .name = FG_RING_NAME, .content_max_bytes = FG_RING_MAX_BYTES};
+
+    fg_buf_clear(out);
+    if (fg_bucket_call(f->bucket, &get) == FG_OK)
+        fg_buf_put(out, fg_buf_slice(&get.body));
+    fg_bucket_clear(&get);
+}
+
+static void put_ring(struct fixture *f, struct fg_slice bytes)
+{
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = FG_RING_NAME, .content = bytes};
+
+    must(fg_bucket_call(f->bucket, &put), &put.err);
+    fg_bucket_clear(&put);
+}
+
+/* Members that run have the ring: they put it back, whether it is lost or an older one is there. */
+static void members_put_a_lost_ring_back(void **state)
+{
+    struct fixture *f = *state;
+    struct ingester ann = {0}, bob = {0};
+    struct fg_buf older, newest, found;
+    struct fg_ring_view *view;
+    struct fg_err err;
+
+    fg_buf_init(&older, SIZE_MAX);
+    fg_buf_init(&newest, SIZE_MAX);
+    fg_buf_init(&found, SIZE_MAX);
+    start_ingester(f, &ann, "ann", 1);
+    wait_seat(&ann, FG_RING_SEAT_ACTIVE);
+    get_ring(f, &older);
+    start_ingester(f, &bob, "bob", 2);
+    wait_seat(&bob, FG_RING_SEAT_ACTIVE);
+    must(fg_ring_watch_until(ann.watch, 2, soon(), &view, &err), &err);
+    fg_ring_view_unref(view);
+    get_ring(f, &newest);
+    for (int lost = 0; lost < 2; lost++) {
+        if (lost)
+            delete_ring(f);
+        else
+            put_ring(f, fg_buf_slice(&older));
+        /* Whoever asks makes it be read; the answer is no, until it is back. */
+        while (fg_ring_watch_fresh(bob.watch, soon(), &view, &err) != FG_OK)
+            assert_int_equal(err.code, FG_E_UNAVAILABLE);
+        assert_int_equal(view->ring.n_members, 2);
+        fg_ring_view_unref(view);
+        get_ring(f, &found);
+        assert_true(fg_slice_eq(fg_buf_slice(&found), fg_buf_slice(&newest)));
+    }
+    assert_int_equal(fg_ring_watch_seat_state(ann.watch), FG_RING_SEAT_ACTIVE);
+    fg_ring_watch_destroy(ann.watch);
+    fg_ring_watch_destroy(bob.watch);
+    fg_buf_done(&older);
+    fg_buf_done(&newest);
+    fg_buf_done(&found);
+}
+
+struct used {
+    _Atomic bool used;
+    _Atomic unsigned asked;
+};
+
+static enum fg_code check_unused(void *arg, struct fg_err *err)
+{
+    struct used *used = arg;
+
+    atomic_fetch_add(&used->asked, 1);
+    return atomic_load(&used->used) ? fg_fail(err, FG_E_CORRUPT, "the ring is lost") : FG_OK;
+}
+
+/* An ingester that starts with a bucket that was used, and finds no ring, does not make one. */
+static void no_ring_is_made_in_a_bucket_that_was_used(void **state)
+{
+    struct fixture *f = *state;
+    struct used used = {.used = true};
+    const struct fg_ring_watch_seat seat = {
+        .name = "ann",
+        .zone = "",
+        .address = "tcp://h:1",
+        .http = "",
+        .store = {1, 1},
+        .replicas = 1,
+        .on_drain = on_drain,
+        .check_unused = check_unused,
+        .arg = &used,
+    };
+    struct fg_conditions *conditions = fg_conditions_create(f->registry);
+    struct fg_ring_watch *watch;
+    struct fg_buf text;
+    struct fg_err err;
+
+    fg_buf_init(&text, SIZE_MAX);
+    must(fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = f->bucket,
+                                                             .clock = fg_clock_real(),
+                                                             .registry = f->registry,
+                                                             .conditions = conditions,
+                                                             .poll_ns = 24 * FG_HOUR_NS,
+                                                             .seat = &seat},
+                              &watch, &err),
+         &err);
+    must(fg_ring_watch_start(watch, &err), &err);
+    for (unsigned asked = 1; asked <= 3; asked++) {
+        see(watch, 0, 0);
+        while (atomic_load(&used.asked) < asked)
+            sched_yield();
+    }
+    assert_int_equal(fg_ring_watch_seat_state(watch), FG_RING_SEAT_JOINING);
+    get_ring(f, &text);
+    assert_int_equal(text.len, 0);
+    do {
+        fg_buf_clear(&text);
+        fg_conditions_write(conditions, &text);
+    } while (text.len == 0);
+    assert_true(fg_slice_is(fg_buf_slice(&text), "ring_lost: the ring is lost\n"));
+
+    atomic_store(&used.used, false); /* an operator says so */
+    fg_ring_watch_look(watch, 0);
+    must(fg_ring_watch_wait_seat(watch, FG_RING_SEAT_ACTIVE, soon(), &err), &err);
+    fg_ring_watch_destroy(watch);
+    fg_conditions_destroy(conditions);
+    fg_buf_done(&text);
 }
 
 /* Who waits is told when it ends. */
@@ -537,6 +672,8 @@ int main(void)
         TEST(replaced),
         TEST(bucket_away),
         TEST(went_back),
+        TEST(members_put_a_lost_ring_back),
+        TEST(no_ring_is_made_in_a_bucket_that_was_used),
         TEST(stops),
         TEST(faults),
         TEST(refused),

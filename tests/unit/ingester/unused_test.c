@@ -1,0 +1,165 @@
+/* A bucket that was used, and lost an object that says so. */
+#include "common/manifest/l0.h"
+#include "common/ring/object.h"
+#include "ingester/unused.h"
+#include "tests/lib/l0_make.h"
+#include "tests/lib/ring_make.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void put(struct fg_bucket *bucket, const char *name, struct fg_slice content)
+{
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = name, .content = content};
+
+    assert_int_equal(fg_bucket_call(bucket, &put), FG_OK);
+    fg_bucket_clear(&put);
+}
+
+static void put_segment(struct fg_bucket *bucket)
+{
+    const struct fg_segment_id id = {{1, 2}, 3, 4};
+    char name[FG_NAME_MAX_BYTES];
+
+    fg_name_segment(name, &id);
+    put(bucket, name, FG_LIT("segment"));
+}
+
+static void put_block(struct fg_bucket *bucket)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    assert_int_equal(fg_name_block(name, FG_LIT("a"), (struct fg_id){5, 6}, &err), FG_OK);
+    put(bucket, name, FG_LIT("block"));
+}
+
+static void put_strange(struct fg_bucket *bucket)
+{
+    put(bucket, "tenants/notes.txt", FG_LIT("not ours"));
+}
+
+/* A ring into which something was drained. */
+static void put_drained_ring(struct fg_bucket *bucket)
+{
+    struct fg_ring ring = fg_ring_none();
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    ring.swaps = 9;
+    ring.generation = 7;
+    fg_buf_init(&bytes, FG_RING_MAX_BYTES);
+    assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
+    put(bucket, FG_RING_NAME, fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
+}
+
+static void put_young_ring(struct fg_bucket *bucket)
+{
+    struct fg_bucket_wave *wave = fg_bucket_wave_create();
+    const struct fg_ring_object object = {bucket, wave, fg_clock_real(), FG_MINUTE_NS};
+    struct fg_ring_change join = ring_make_join("ann", "", 1);
+    struct fg_ring_view *view = NULL;
+    struct fg_err err;
+
+    assert_int_equal(fg_ring_object_change(&object, &join, &view, &err), FG_OK);
+    fg_ring_view_unref(view);
+    fg_bucket_wave_destroy(wave);
+}
+
+/* With a writer in it. */
+static void put_used_l0(struct fg_bucket *bucket)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
+    struct fg_l0_new_part part = {.tenant = FG_LIT("t"), .profiles = 1};
+    struct fg_ever_run run = {1000, 2, 2};
+    const struct fg_l0_new new = {
+        .id = {{1, 2}, 1, 1},
+        .profiles = 1,
+        .parts = &part,
+        .n_parts = 1,
+        .groups = {.above = FG_EVER_ABOVE_NONE, .runs = &run, .n_runs = 1}};
+    struct fg_l0 l0 = fg_l0_none();
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    assert_int_equal(fg_l0_commit(&l0, &new, 0, 1000, arena, &l0, &err), FG_OK);
+    assert_int_equal(fg_l0_encode(&l0, &bytes, &err), FG_OK);
+    put(bucket, FG_NAME_L0, fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
+}
+
+static void put_damaged_l0(struct fg_bucket *bucket)
+{
+    put(bucket, FG_NAME_L0, FG_LIT("no manifest"));
+}
+
+static void put_damaged_ring(struct fg_bucket *bucket)
+{
+    put(bucket, FG_RING_NAME, FG_LIT("no ring"));
+}
+
+static void nothing(struct fg_bucket *bucket)
+{
+    (void)bucket;
+}
+
+static void only_an_unused_bucket_gets_new_objects(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*put)(struct fg_bucket *bucket);
+        uint64_t seen;
+        enum fg_code l0, ring; /* of the one that is missing */
+    } cases[] = {
+        {"nothing", nothing, 0, FG_OK, FG_OK},
+        {"something strange", put_strange, 0, FG_OK, FG_OK},
+        {"a ring that others have made just now", put_young_ring, 0, FG_OK, FG_OK},
+        {"an L0 manifest that others have made just now", l0_make, 0, FG_OK, FG_OK},
+        {"a store that saw a manifest", nothing, 5, FG_E_CORRUPT, FG_OK},
+        {"a segment", put_segment, 0, FG_E_CORRUPT, FG_E_CORRUPT},
+        {"a block", put_block, 0, FG_E_CORRUPT, FG_E_CORRUPT},
+        {"a ring that something was drained under", put_drained_ring, 0, FG_E_CORRUPT, FG_OK},
+        {"an L0 manifest with writers", put_used_l0, 0, FG_OK, FG_E_CORRUPT},
+        {"an L0 manifest that cannot be read", put_damaged_l0, 0, FG_OK, FG_E_CORRUPT},
+        {"a ring that cannot be read", put_damaged_ring, 0, FG_E_CORRUPT, FG_OK},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        fg_auto(fg_bucket) *bucket = fg_bucket_memory();
+        struct fg_err err;
+
+        print_message("  %s\n", cases[i].name);
+        cases[i].put(bucket);
+        assert_int_equal(unused_check_l0(bucket, fg_clock_real(), cases[i].seen, &err),
+                         cases[i].l0);
+        assert_int_equal(unused_check_ring(bucket, fg_clock_real(), &err), cases[i].ring);
+    }
+}
+
+static void a_bucket_that_is_away_is_not_unused(void **state)
+{
+    static const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000};
+    fg_auto(fg_bucket) *memory = fg_bucket_memory();
+    struct fg_bucket_faulty *faulty = fg_bucket_faulty_create(memory, &away);
+    fg_auto(fg_bucket) *bucket = fg_bucket_faulty_bucket(faulty);
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(unused_check_l0(bucket, fg_clock_real(), 0, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(unused_check_ring(bucket, fg_clock_real(), &err), FG_E_UNAVAILABLE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_an_unused_bucket_gets_new_objects),
+        cmocka_unit_test(a_bucket_that_is_away_is_not_unused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
