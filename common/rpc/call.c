@@ -64,8 +64,18 @@ void fg_peer_health(const struct fg_peer *peer, struct fg_peer_health *ret_healt
     };
 }
 
+void fg_call_is_late(const struct fg_call *call)
+{
+    if (atomic_load(&call->peer->success_mono_ns) <= call->begun_mono_ns)
+        atomic_store(&call->peer->late_mono_ns, fg_mono_ns(fg_clock_real()));
+}
+
 bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns)
 {
+    int64_t late_mono_ns = atomic_load(&peer->late_mono_ns);
+
+    if (late_mono_ns > atomic_load(&peer->success_mono_ns) && now_mono_ns - late_mono_ns < BAD_NS)
+        return true;
     return atomic_load(&peer->failures) >= BAD_FAILURES &&
            now_mono_ns - atomic_load(&peer->failure_mono_ns) < BAD_NS;
 }

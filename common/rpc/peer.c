@@ -14,6 +14,7 @@
  */
 #include "common/base/time.h"
 #include "common/rpc/context.h"
+#include "common/rpc/dialing.h"
 #include "common/rpc/record.h"
 #include "common/rpc/secure.h"
 #include "common/rpc/silence.h"
@@ -26,8 +27,6 @@
 
 enum {
     SEND_TURN_MS = 250, /* so long a call waits for a connection before it is "unavailable" */
-    RECONNECT_MIN_MS = 20,
-    RECONNECT_MAX_MS = 1000, /* a restarted server is found within a second */
 };
 
 struct nng_peer;
@@ -45,8 +44,8 @@ struct nng_peer {
     struct fg_peer peer;
     struct fg_rpc *rpc; /* borrowed; NULL */
     char *url;
-    struct fg_secure_end end;
     nng_socket socket;
+    struct fg_dialing *dialing;
     struct fg_silence *silence; /* NULL: nobody looks */
     pthread_mutex_t lock;       /* of free */
     struct slot *free;
@@ -192,6 +191,7 @@ static void peer_destroy(struct fg_peer *base)
 {
     struct nng_peer *peer = peer_of(base);
 
+    fg_dialing_stop(peer->dialing);
     fg_silence_stop(peer->silence);
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_stop(peer->slots[i].aio);
@@ -199,7 +199,7 @@ static void peer_destroy(struct fg_peer *base)
         nng_aio_free(peer->slots[i].aio);
     (void)nng_close(peer->socket);
     fg_silence_destroy(peer->silence);
-    fg_secure_remove(fg_rpc_secure(peer->rpc), &peer->end);
+    fg_dialing_destroy(peer->dialing);
     fg_rpc_remove_peer(peer->rpc, base);
     pthread_mutex_destroy(&peer->lock);
     free(peer->url);
@@ -214,6 +214,7 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
     if (event == NNG_PIPE_EV_ADD_POST) {
         fg_silence_connected(peer->silence, pipe);
+        fg_dialing_connected(peer->dialing, pipe);
         atomic_store(&base->connected_wall_ns, fg_wall_ns(fg_clock_real()));
         atomic_fetch_add(&base->connections, 1);
         if (peer->rpc != NULL)
@@ -242,30 +243,16 @@ static int open_slots(struct nng_peer *peer, unsigned calls_max)
     return 0;
 }
 
-static int tune(nng_dialer dialer)
+static int create_dialing(struct nng_peer *peer)
 {
-    int rv = fg_wire_tune_dialer(dialer);
-
-    if (rv == 0)
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
-    if (rv == 0)
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
-    return rv;
-}
-
-static enum fg_code dial(struct nng_peer *peer, const char *url, struct fg_err *err)
-{
-    nng_dialer dialer;
-    int rv = nng_dialer_create(&dialer, peer->socket, url);
-
-    if (rv == 0)
-        rv = tune(dialer);
-    if (rv == 0 &&
-        fg_secure_add_dialer(fg_rpc_secure(peer->rpc), &peer->end, dialer, url, err) != FG_OK)
-        return err->code;
-    if (rv == 0)
-        rv = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
-    return fg_wire_check(rv, err);
+    return fg_dialing_create(
+        &(struct fg_dialing_config){
+            .rpc = peer->rpc,
+            .url = peer->url,
+            .socket = peer->socket,
+            .connections = &peer->peer.connections,
+        },
+        &peer->dialing);
 }
 
 static int watch(struct nng_peer *peer)
@@ -295,6 +282,8 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
         rv = open_slots(peer, calls_max);
     if (rv == 0)
         rv = watch(peer);
+    if (rv == 0)
+        rv = create_dialing(peer);
     return rv;
 }
 
@@ -324,7 +313,8 @@ enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_ma
         return fg_wrap(err, "peer %s", url);
     peer = create(rpc, url, calls_max);
     peer->socket = socket;
-    if (fg_wire_check(set_up(peer, calls_max), err) != FG_OK || dial(peer, url, err) != FG_OK) {
+    if (fg_wire_check(set_up(peer, calls_max), err) != FG_OK ||
+        fg_dialing_start(peer->dialing, err) != FG_OK) {
         peer_destroy(&peer->peer);
         return fg_wrap(err, "peer %s", url);
     }

@@ -106,7 +106,7 @@ struct fg_peer {
     const struct fg_peer_ops *ops;
     /* This module's own: how it goes. */
     atomic_uint calls, failures, connections;
-    _Atomic int64_t success_mono_ns, failure_mono_ns, connected_wall_ns;
+    _Atomic int64_t success_mono_ns, failure_mono_ns, late_mono_ns, connected_wall_ns;
     struct fg_peer_record *record; /* what is counted; NULL: nothing */
     struct fg_peer *next_counted;
 };
@@ -183,8 +183,18 @@ struct fg_peer_health {
 };
 void fg_peer_health(const struct fg_peer *peer, struct fg_peer_health *ret_health);
 
-/* Several failures running, the last of them in these seconds: whoever has a choice puts it last.
- * It is not bad for ever without being asked, so somebody will find out when it is well again. */
+/*
+ * Says that the caller has waited for this call, which is under way, for longer than it should
+ * take. If the peer has answered no call since this one was sent, it is bad from now on. Any
+ * thread.
+ */
+void fg_call_is_late(const struct fg_call *call);
+
+/*
+ * Tells whether the peer should be asked last by a caller that has a choice: in the last 10 s it
+ * failed and has not answered the last three calls, or a call to it was late. An answer ends that,
+ * and so do 10 s in which nobody asked.
+ */
 bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns);
 
 /*

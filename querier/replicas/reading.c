@@ -229,6 +229,25 @@ static bool is_any(const uint64_t *bits)
 
 static enum fg_code compare(struct reading *reading, struct fg_err *err);
 
+/*
+ * Members that refuse this ring or snapshot as too old will answer with fresher ones: nobody waits
+ * for those that are late, if the others cannot be enough without them.
+ */
+static bool is_hopeless_until_fresher(const struct reading *reading)
+{
+    uint64_t revision;
+    uint16_t shard;
+
+    return reading->too_old && !reading->last_try && reading->question->ring != NULL &&
+           fg_ring_reads_is_hopeless(&reading->reads, &shard, &revision);
+}
+
+static enum fg_code too_old(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_PRECONDITION,
+                   "the ring or the manifests that are known here are too old");
+}
+
 /* Nobody is left who could be asked. */
 static enum fg_code take_what_there_is(struct reading *reading, struct fg_err *err)
 {
@@ -237,8 +256,7 @@ static enum fg_code take_what_there_is(struct reading *reading, struct fg_err *e
         return begin_attempt(reading, err);
     }
     if (reading->too_old && !reading->last_try && reading->question->ring != NULL)
-        return fg_fail(err, FG_E_PRECONDITION,
-                       "the ring or the manifests that are known here are too old");
+        return too_old(err);
     if (!reading->question->partial) {
         count(reading, REPLICAS_REFUSED, 1);
         return fail(reading, err);
@@ -413,6 +431,7 @@ static enum fg_code look_at(struct reading *reading, struct reading_leg *leg, bo
                now_mono_ns() >= late_mono_ns(reading, leg)) {
         *moved = true;
         leg->state = LEG_LATE;
+        fg_call_is_late(&leg->call->call);
         count(reading, REPLICAS_LATE, 1);
         fg_ring_reads_failed(&reading->reads, leg->member);
     }
@@ -448,6 +467,8 @@ static enum fg_code step_asking(struct reading *reading, bool *moved, struct fg_
         *moved = true;
         return compare(reading, err);
     }
+    if (is_hopeless_until_fresher(reading))
+        return too_old(err);
     if (is_waiting(reading))
         return FG_OK;
     *moved = true;

@@ -44,6 +44,8 @@ struct gate {
     enum gate_mode mode;
     struct passing *held;
     unsigned calls, data_calls; /* that had shards as data */
+    uint64_t least_generation;  /* a SELECT of an older snapshot is refused */
+    unsigned refused;
 };
 
 /* A call on its way through. */
@@ -88,16 +90,20 @@ static void pass(struct passing *passing)
     fg_peer_send(passing->gate->head.peer, &passing->call);
 }
 
-static void count_call(struct gate *gate, const struct fg_rpc_request *req)
+/* Of the snapshot that a SELECT is for; of others the greatest. */
+static uint64_t count_call(struct gate *gate, const struct fg_rpc_request *req)
 {
+    uint64_t generation;
     Fg__Inner__SelectHead *head;
 
     gate->calls++;
     if (fg_rpc_method(req) != FG_RPC_SELECT)
-        return;
+        return UINT64_MAX;
     head = fg__inner__select_head__unpack(NULL, fg_rpc_head(req).len, fg_rpc_head(req).ptr);
     gate->data_calls += head->selection->shards == NULL || head->selection->shards->data.len > 0;
+    generation = head->selection->generation;
     fg__inner__select_head__free_unpacked(head, NULL);
+    return generation;
 }
 
 static void on_call(struct fg_rpc_request *req, void *arg)
@@ -106,13 +112,15 @@ static void on_call(struct fg_rpc_request *req, void *arg)
     struct passing *passing;
     struct fg_err err;
     enum gate_mode mode;
+    bool too_old;
 
     (void)pthread_mutex_lock(&gate->lock);
     mode = gate->mode;
-    count_call(gate, req);
-    if (mode == GATE_FAILS) {
+    too_old = count_call(gate, req) < gate->least_generation;
+    if (mode == GATE_FAILS || too_old) {
+        gate->refused += too_old;
         (void)pthread_mutex_unlock(&gate->lock);
-        (void)fg_fail(&err, FG_E_UNAVAILABLE, "gate is shut");
+        (void)fg_fail(&err, too_old ? FG_E_PRECONDITION : FG_E_UNAVAILABLE, "gate is shut");
         fg_rpc_reply_error(req, &err);
         return;
     }
@@ -784,6 +792,53 @@ static void any_one_may_hang(void **state)
     end(world);
 }
 
+/* Of a snapshot that one member refuses as too old, while another one says nothing at all. */
+static void a_refusal_is_not_kept_waiting_by_one_that_hangs(void **state)
+{
+    struct world *world = begin(35, 20 * FG_MS_NS);
+    struct fg_err err;
+    uint64_t bits;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct gate *newer = &world->gates[i], *silent = &world->gates[(i + 1) % 3];
+
+        for (unsigned k = i * PROFILES / 3; k < (i + 1) * PROFILES / 3; k++)
+            push(world, k, 7);
+        for (unsigned turn = 0; turn < 2; turn++) /* either is asked first */
+            expect_all(world);
+        newer->least_generation = flush(world, i);
+        set_gate(silent, GATE_HOLDS);
+        if (ask_select(world, NULL, false, &bits, &err) != FG_OK)
+            fail_msg("%s", err.msg);
+        assert_true(bits == acknowledged(world, NULL));
+        set_gate(silent, GATE_OPEN);
+        assert_int_not_equal(newer->refused, 0);
+    }
+    assert_true(counted(world, LATE) > 0);
+    end(world);
+}
+
+/* One question has waited for it. The next ones need not. */
+static void a_member_that_hangs_is_asked_last(void **state)
+{
+    struct world *world = begin(36, 20 * FG_MS_NS);
+    uint64_t late;
+
+    (void)state;
+    for (unsigned i = 0; i < PROFILES; i++)
+        push(world, i, 7);
+    set_gate(&world->gates[1], GATE_HOLDS);
+    for (unsigned i = 0; i < 3 && counted(world, LATE) == 0; i++)
+        expect_all(world);
+    late = counted(world, LATE);
+    assert_int_not_equal(late, 0);
+    for (unsigned i = 0; i < 3; i++)
+        expect_all(world);
+    assert_int_equal(counted(world, LATE), late);
+    end(world);
+}
+
 static void another_store_does_not_count(void **state)
 {
     struct world *world = begin(41, FG_MINUTE_NS);
@@ -904,6 +959,8 @@ int main(void)
         cmocka_unit_test(any_one_may_be_dead),
         cmocka_unit_test(of_two_dead_one_is_missed),
         cmocka_unit_test(any_one_may_hang),
+        cmocka_unit_test(a_refusal_is_not_kept_waiting_by_one_that_hangs),
+        cmocka_unit_test(a_member_that_hangs_is_asked_last),
         cmocka_unit_test(another_store_does_not_count),
         cmocka_unit_test(what_one_has_committed_is_not_read_from_others),
         cmocka_unit_test(owners_of_older_revisions_are_asked),
