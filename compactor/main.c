@@ -33,7 +33,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     program->service = service;
     compactor_share(&settings, program->settings.memory_max_bytes);
     if (fg_conf_default_host(&place.name, "name", err) != FG_OK ||
-        fg_bucket_open(&bucket, &s3, NULL, program->registry, &service->bucket, err) != FG_OK ||
+        fg_bucket_open(&bucket, &s3, NULL, program->registry, program->conditions, &service->bucket,
+                       err) != FG_OK ||
         compactor_create(&(struct compactor_config){.settings = &settings,
                                                     .bucket = service->bucket,
                                                     .scratch = place.scratch,

@@ -141,13 +141,15 @@ static void add_older(struct commit *commit, uint32_t number)
     commit->older[commit->n_older++] = number;
 }
 
-static struct touched start_touched(struct commit *commit, const struct head_round_key *key)
+static struct touched start_touched(struct commit *commit, const struct head_round_key *key,
+                                    bool unchecked)
 {
     struct touched touched = {.before = round_empty(key), .first_older = commit->n_older};
     size_t n = read_rounds(commit, &key->group);
 
     touched.before.born = rounds_cuts(commit->rounds);
     touched.before.opened_wall_ns = fg_wall_ns(fg_clock_real());
+    touched.before.state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
     for (size_t i = 0; i < n; i++) {
         if (commit->group_rounds[i].key.number == key->number)
             touched.before = commit->group_rounds[i];
@@ -159,8 +161,9 @@ static struct touched start_touched(struct commit *commit, const struct head_rou
     return touched;
 }
 
-/* key: of the group's open round. */
-static struct touched *touch(struct commit *commit, const struct head_round_key *key)
+/* key: of the group's open round, or of its unchecked one. */
+static struct touched *touch(struct commit *commit, const struct head_round_key *key,
+                             bool unchecked)
 {
     const struct head_group_key *group = &key->group;
     uint64_t hash =
@@ -169,14 +172,14 @@ static struct touched *touch(struct commit *commit, const struct head_round_key 
 
     for (uint32_t i = fg_map_first(&commit->touched_map, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&commit->touched_map, &walk))
-        if (head_same_group(&commit->touched[i].before.key.group, group))
+        if (head_same_round(&commit->touched[i].before.key, key))
             return &commit->touched[i];
     if (commit->n_touched == commit->cap_touched) {
         commit->cap_touched = FG_MAX(64, commit->cap_touched * 2);
         commit->touched =
             fg_realloc(commit->touched, commit->cap_touched * sizeof *commit->touched);
     }
-    commit->touched[commit->n_touched] = start_touched(commit, key);
+    commit->touched[commit->n_touched] = start_touched(commit, key, unchecked);
     fg_map_add(&commit->touched_map, hash, commit->n_touched);
     return &commit->touched[commit->n_touched++];
 }
@@ -209,8 +212,8 @@ static enum fg_code contains(struct commit *commit, struct head_profile_key *key
 }
 
 /*
- * Is the profile there already? Looks into all rounds of its group; the open one comes last, so its
- * key is what the scratch holds in the end if it is new.
+ * Is the profile there already? Looks into all rounds of its group; the one that it would go into
+ * comes last, so its key is what the scratch holds in the end if it is new.
  */
 static enum fg_code find_profile(struct commit *commit, const struct touched *touched,
                                  struct head_profile_key *key, struct fg_buf *scratch,
@@ -233,11 +236,11 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
                                 struct commit_profile *profile, struct fg_buf *scratch,
                                 struct fg_err *err)
 {
-    struct touched *touched = touch(commit, &profile->key.round);
+    struct touched *touched = touch(commit, &profile->key.round, profile->unchecked);
     bool found = profile->held || seen(commit, profile->key.id);
 
     if (profile->held) /* before it is said that it is stored */
-        driver_found(commit->driver, item->looked);
+        driver_found(commit->driver, item->looked.generation);
     if (!found && find_profile(commit, touched, &profile->key, scratch, &found, err) != FG_OK)
         return err->code;
     if (found) {
@@ -254,22 +257,33 @@ static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
     return FG_OK;
 }
 
+static enum fg_code cannot_look(struct commit_item *item, struct segments_looked looked)
+{
+    if (looked.cannot)
+        return fg_fail(&item->err, FG_E_UNAVAILABLE,
+                       "a late profile cannot be looked for in the bucket, and as many are taken "
+                       "as may be until it can (ingester.segments.unchecked_max_bytes)");
+    item->look_again = true;
+    return fg_fail(&item->err, FG_E_ABORTED,
+                   "segments are committed faster than they can be looked at");
+}
+
 /* Into which rounds the profiles go. */
 static enum fg_code choose_rounds(struct commit *commit, struct commit_item *item)
 {
     for (uint32_t i = 0; i < item->n_profiles; i++) {
-        struct head_round_key *round = &item->profiles[i].key.round;
+        struct commit_profile *profile = &item->profiles[i];
+        struct head_round_key *round = &profile->key.round;
+        const struct segments_looked looked =
+            profile->unsure ? (struct segments_looked){.cannot = true} : item->looked;
+        enum segments_admission admission =
+            driver_admit(commit->driver, &round->group, looked, &round->number);
 
-        switch (driver_admit(commit->driver, &round->group, item->looked, &round->number)) {
-        case SEGMENTS_ADMIT:
-            break;
-        case SEGMENTS_LOOK:
-            item->look_again = true;
-            return fg_fail(&item->err, FG_E_ABORTED,
-                           "segments are committed faster than they can be looked at");
-        case SEGMENTS_FULL:
+        if (admission == SEGMENTS_LOOK)
+            return cannot_look(item, looked);
+        if (admission == SEGMENTS_FULL)
             return fg_fail(&item->err, FG_E_LIMIT, "the head has too many groups");
-        }
+        profile->unchecked = admission == SEGMENTS_ADMIT_UNCHECKED;
     }
     return FG_OK;
 }
@@ -347,8 +361,8 @@ static void settle_rounds(struct commit *commit, bool written)
         }
         round_join(&touched->before, &touched->added);
         rounds_set(commit->rounds, &touched->before);
-        driver_added(commit->driver, &touched->before.key, touched->added.count,
-                     touched->added.bytes, touched->before.opened_wall_ns);
+        driver_added(commit->driver, &touched->before.key, touched->before.state == ROUND_UNCHECKED,
+                     touched->added.count, touched->added.bytes, touched->before.opened_wall_ns);
     }
     if (!written)
         fg_store_batch_append(&commit->undo, &commit->taking);

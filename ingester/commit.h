@@ -27,6 +27,8 @@ struct commit_profile {
     struct catalog_series *series;
     size_t offset, len; /* of the record in the item's records */
     bool held;          /* it is in a block already: a duplicate */
+    bool unsure;        /* what may hold it cannot be read */
+    bool unchecked;     /* the committer's: its round is */
 };
 
 /* What becomes true once an item is on disk. */
@@ -42,12 +44,11 @@ struct commit_item {
     struct commit_item *next;
     struct catalog_tenant *tenant;
     struct catalog_service *service;
-    struct dict *dict;   /* referenced; the committer lets go of it */
-    uint32_t generation; /* of dict: refused when it was spoilt */
-    uint64_t revision;   /* of the ring, under which it comes; 0 without one */
-    uint64_t looked;     /* generation of the manifest up to which blocks were looked at for held
-                          * profiles; 0: they were not */
-    struct fg_store_batch defs; /* definitions and dictionary chunks */
+    struct dict *dict;             /* referenced; the committer lets go of it */
+    uint32_t generation;           /* of dict: refused when it was spoilt */
+    uint64_t revision;             /* of the ring, under which it comes; 0 without one */
+    struct segments_looked looked; /* for profiles that may be held */
+    struct fg_store_batch defs;    /* definitions and dictionary chunks */
     struct commit_profile *profiles;
     uint32_t n_profiles;
     struct fg_buf records;

@@ -78,8 +78,8 @@ static enum fg_code open_bucket(struct service *service, const struct fg_program
     (void)snprintf(service->scratch, sizeof service->scratch, "%s/scratch", place.data);
     if (mkdir(service->scratch, 0750) != 0 && errno != EEXIST)
         return fg_fail_errno(err, errno, "%s", service->scratch);
-    if (fg_bucket_open(&bucket, &bucket_s3, place.data, program->registry, &service->bucket, err) !=
-        FG_OK)
+    if (fg_bucket_open(&bucket, &bucket_s3, place.data, program->registry, program->conditions,
+                       &service->bucket, err) != FG_OK)
         return err->code;
     return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }

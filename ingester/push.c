@@ -29,11 +29,12 @@ struct push {
 
 /* Are these in blocks already? */
 struct look {
-    uint64_t least;      /* generation of what is looked at */
-    uint64_t generation; /* of what was looked at; 0: not yet */
+    uint64_t least; /* generation of what is looked at */
+    bool ended;
+    struct segments_looked looked; /* once it has ended */
     uint32_t n;
     struct head_profile_key *keys; /* [n]: those of all profiles, in the batch's order */
-    bool *found;                   /* [n] */
+    bool *found, *unsure;          /* [n] */
 };
 
 struct message {
@@ -47,12 +48,16 @@ struct message {
 
 enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024, TRIES_MAX = 3 };
 
+/* How long the bucket is not asked again after it could not be. */
+static const int64_t LOOK_AGAIN_NS = 5 * FG_SECOND_NS;
+
 static void look_free(struct look *look)
 {
     if (look == NULL)
         return;
     free(look->keys);
     free(look->found);
+    free(look->unsure);
     free(look);
 }
 
@@ -342,6 +347,7 @@ static bool must_look(struct push *push)
     look->n = item->n_profiles;
     look->keys = fg_calloc(look->n, sizeof *look->keys);
     look->found = fg_calloc(look->n, sizeof *look->found);
+    look->unsure = fg_calloc(look->n, sizeof *look->unsure);
     for (uint32_t i = 0; i < look->n; i++)
         look->keys[i] = item->profiles[i].key;
     return true;
@@ -354,9 +360,11 @@ static void take_look(struct push *push)
 
     if (look == NULL)
         return;
-    push->item.looked = look->generation;
-    for (uint32_t i = 0; i < look->n; i++)
+    push->item.looked = look->looked;
+    for (uint32_t i = 0; i < look->n; i++) {
         push->item.profiles[i].held = look->found[i];
+        push->item.profiles[i].unsure = look->unsure[i];
+    }
 }
 
 static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
@@ -424,7 +432,7 @@ static void let_go(struct push *push)
 
 static bool is_to_be_looked_for(const struct push *push)
 {
-    return push->look != NULL && push->look->generation == 0;
+    return push->look != NULL && !push->look->ended;
 }
 
 static void start_look(struct push *push);
@@ -467,10 +475,9 @@ static void on_looked(struct fg_job *job)
     finish(push);
 }
 
-/* BACKGROUND worker: one group after the other. */
-static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
+/* One question for each profile. */
+static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    struct push *push = fg_container(job, struct push, job);
     struct look *look = push->look;
     struct held_question *questions = fg_calloc(look->n, sizeof *questions);
     struct fg_id *ids = fg_calloc(look->n, sizeof *ids);
@@ -485,15 +492,51 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
             .ids = &ids[i],
             .n_ids = 1,
             .found = &look->found[i],
+            .unsure = &look->unsure[i],
         };
     }
-    code = held_find(push->context->held, questions, look->n, 0, look->least,
-                     fg_rpc_deadline_mono_ns(push->message->req), &look->generation, err);
+    code = held_find(push->context->held, questions, look->n, 0, look->least, deadline_mono_ns,
+                     &look->looked.generation, err);
     /* Generation 0 has no segments, and so no late profiles either. */
-    look->generation = FG_MAX(look->generation, 1);
+    look->looked.generation = FG_MAX(look->looked.generation, 1);
     free(questions);
     free(ids);
     return code;
+}
+
+/*
+ * BACKGROUND worker. A bucket that cannot be asked does not stop late profiles: they are taken
+ * without a look, and compared later. Nobody waits for it all the time either: who has just waited
+ * in vain has done so for all.
+ */
+static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
+{
+    struct push *push = fg_container(job, struct push, job);
+    int64_t now_ns = fg_mono_ns(fg_clock_real());
+    int64_t left_ns = fg_rpc_deadline_mono_ns(push->message->req) - now_ns;
+    int64_t *no_look_before_mono_ns = &push->context->no_look_before_mono_ns;
+    struct look *look = push->look;
+
+    look->ended = true;
+    if (left_ns <= 0)
+        return fg_fail(err, FG_E_DEADLINE, "the push waited too long to be looked for");
+    if (now_ns < *no_look_before_mono_ns) {
+        look->looked = (struct segments_looked){.cannot = true};
+        return FG_OK;
+    }
+    if (ask_for_all(push, fg_time_add(now_ns, left_ns / 2), err) == FG_OK) {
+        *no_look_before_mono_ns = 0;
+        return FG_OK;
+    }
+    if (err->code == FG_E_LIMIT)
+        return err->code;
+    if (*no_look_before_mono_ns == 0)
+        fg_log_warn("late profiles cannot be looked for in the bucket, they are taken all the same",
+                    fg_ls("err", err->msg));
+    *no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
+    memset(look->found, 0, look->n * sizeof *look->found);
+    look->looked = (struct segments_looked){.cannot = true};
+    return FG_OK;
 }
 
 static void start_look(struct push *push)

@@ -28,6 +28,9 @@ struct push_context {
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */
+    /* The BACKGROUND worker's, of which there is one: the bucket is not asked for late profiles
+     * before then; 0: it answered when it was asked last. */
+    int64_t no_look_before_mono_ns;
 };
 
 /* A handler for fg_rpc_server_handle(); arg is the context, which outlives the server. */

@@ -212,6 +212,40 @@ static bool is_wanted(const struct query_shards *shards, uint16_t shard)
     return query_shards_data(shards, shard) || query_shards_sums(shards, shard);
 }
 
+/* Is any of the series that are wanted in that shard? */
+static bool has_series_in(const struct query_scope *scope, uint16_t shard)
+{
+    for (size_t i = 0; i < scope->n_matches; i++)
+        if (scope->matches[i].series->shard == shard)
+            return true;
+    return false;
+}
+
+/* Unchecked rounds go: what they have may be in the bucket as well, and may not. */
+static enum fg_code leave_unchecked(struct query *query, struct query_scope *scope,
+                                    struct fg_err *err)
+{
+    static const char why[] =
+        "late profiles of this time that the bucket cannot be asked about now, or that are in an "
+        "object which is damaged";
+    size_t kept = 0;
+
+    for (size_t i = 0; i < scope->n_rounds; i++) {
+        const struct round *round = &scope->rounds[i];
+
+        if (round->state != ROUND_UNCHECKED || query->lists)
+            scope->rounds[kept++] = *round;
+        else if (!has_series_in(scope, round->key.group.shard))
+            continue;
+        else if (!query->lenient)
+            return fg_fail(err, FG_E_CORRUPT, "%s", why);
+        else
+            memcpy(query->lacks, why, sizeof why);
+    }
+    scope->n_rounds = kept;
+    return FG_OK;
+}
+
 /* What is in other shards than those asked about goes. */
 static void keep_shards(struct query *query, struct query_scope *scope)
 {
@@ -325,8 +359,12 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
     code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)
         code = choose_rounds(query, selection->generation, &scope, err);
-    if (code == FG_OK)
+    if (code == FG_OK) {
         keep_shards(query, &scope);
+        code = leave_unchecked(query, &scope, err);
+    }
+    if (code != FG_OK)
+        query_scope_done(&scope);
     *ret_scope = scope;
     return code;
 }

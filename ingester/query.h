@@ -43,6 +43,7 @@ struct query {
     bool lenient;        /* profiles that cannot be read are left out: */
     uint64_t unreadable; /* so many, the first of them because of this */
     char why_unreadable[FG_ERR_MSG_MAX_BYTES];
+    bool lists; /* what there is, and no values: profiles count that may be in the bucket as well */
     char lacks[QUERY_LACKS_BYTES]; /* what the answer says about it; "": it is complete */
 };
 

@@ -106,6 +106,7 @@ static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *hea
 
     if (head->selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
+    query->lists = true;
     if (query_scope(query, head->selection, NULL, head->selection->start_ns,
                     head->selection->end_ns, &scope, err) != FG_OK)
         return err->code;

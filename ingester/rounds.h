@@ -66,6 +66,12 @@ void round_add(struct round *round, int64_t time_ns, struct fg_id id, size_t byt
 void round_join(struct round *round, const struct round *other);
 void round_put(const struct round *round, struct fg_store_batch *out);
 
+/* Is what it has known to be in no segment? Of an unchecked one nobody knows. */
+static inline bool round_is_uncommitted(const struct round *round)
+{
+    return round->state != ROUND_COMMITTED && round->state != ROUND_UNCHECKED;
+}
+
 /* With all its profiles. */
 void round_delete(const struct head_round_key *key, struct fg_store_batch *out);
 

@@ -28,6 +28,7 @@
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/base/time.h"
+#include "common/bucket/damage.h"
 #include "common/run/loop.h"
 
 #include <stdatomic.h>
@@ -148,6 +149,7 @@ struct fg_bucket_request {
 
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
+    struct fg_damage *damage; /* where it is told of; closed with the bucket; NULL: nowhere */
     bool plain_deletes; /* found by the proof: a delete's condition would be passed over, so it is
                          * FG_E_UNIMPLEMENTED */
 };
@@ -171,8 +173,11 @@ void fg_bucket_clear(struct fg_bucket_request *request);
 /* No request is under way. Waits for threads: not from a done(). NULL is fine. */
 static inline void fg_bucket_close(struct fg_bucket *bucket)
 {
+    struct fg_damage *damage = bucket == NULL ? NULL : bucket->damage;
+
     if (bucket != NULL)
         bucket->ops->close(bucket);
+    fg_damage_destroy(damage);
 }
 FG_AUTO(fg_bucket, fg_bucket_close)
 

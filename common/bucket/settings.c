@@ -214,10 +214,14 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
 
 enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
                             const struct fg_bucket_s3_settings *s3, const char *data,
-                            struct fg_registry *registry, struct fg_bucket **ret_bucket,
-                            struct fg_err *err)
+                            struct fg_registry *registry, struct fg_conditions *conditions,
+                            struct fg_bucket **ret_bucket, struct fg_err *err)
 {
-    return settings->type == FG_BUCKET_S3
-               ? open_s3(settings, s3, registry, ret_bucket, err)
-               : open_directory(settings, data, registry, ret_bucket, err);
+    enum fg_code code = settings->type == FG_BUCKET_S3
+                            ? open_s3(settings, s3, registry, ret_bucket, err)
+                            : open_directory(settings, data, registry, ret_bucket, err);
+
+    if (code == FG_OK && registry != NULL)
+        (*ret_bucket)->damage = fg_damage_create(conditions, registry, fg_clock_real());
+    return code;
 }

@@ -4,6 +4,7 @@
 
 #include "common/bucket/bucket.h"
 #include "common/config/config.h"
+#include "common/run/condition.h"
 #include "common/run/metrics.h"
 
 enum fg_bucket_type { FG_BUCKET_DIRECTORY, FG_BUCKET_S3 };
@@ -41,12 +42,13 @@ void fg_bucket_path(const struct fg_bucket_settings *settings, const char *data,
  * AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_SESSION_NAME. The region likewise: AWS_REGION,
  * AWS_DEFAULT_REGION.
  *
- * data: the folder of all that is kept; NULL: there is none. registry as in s3.h. What uses the
+ * data: the folder of all that is kept; NULL: there is none. registry as in s3.h; conditions, which
+ * may be NULL: where damaged objects are told of, for as long as the bucket is open. What uses the
  * bucket proves it first (fg_bucket_prove()).
  */
 enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
                             const struct fg_bucket_s3_settings *s3, const char *data,
-                            struct fg_registry *registry, struct fg_bucket **ret_bucket,
-                            struct fg_err *err) fg_must_check;
+                            struct fg_registry *registry, struct fg_conditions *conditions,
+                            struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;
 
 #endif

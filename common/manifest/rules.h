@@ -23,7 +23,9 @@
     /* a snapshot older than what the head has forgotten is refused */                             \
     X(DROP_AFTER_SAFE,  "drop-after-safe")                                                         \
     /* who was away compares its head with the live blocks before it serves it */                  \
-    X(SETTLE_ON_REJOIN, "settle-on-rejoin")
+    X(SETTLE_ON_REJOIN, "settle-on-rejoin")                                                        \
+    /* of what could not be looked for nothing is shown before it was compared */                  \
+    X(HIDE_UNCHECKED,   "hide-unchecked")
 /* clang-format on */
 
 enum fg_rule {

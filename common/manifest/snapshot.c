@@ -114,9 +114,10 @@ static bool keeps(const struct fg_snapshot *snapshot, enum fg_rule rule)
 void fg_snapshot_init(struct fg_snapshot *snapshot, struct fg_manifests *manifests,
                       const struct fg_slice *tenants, uint32_t n_tenants)
 {
-    fg_assert(n_tenants > 0 && n_tenants <= FG_SNAPSHOT_TENANTS_MAX);
+    fg_assert(n_tenants <= FG_SNAPSHOT_TENANTS_MAX);
     *snapshot = (struct fg_snapshot){.manifests = manifests, .n_tenants = n_tenants};
-    memcpy(snapshot->tenants, tenants, n_tenants * sizeof *tenants);
+    for (uint32_t i = 0; i < n_tenants; i++)
+        snapshot->tenants[i] = tenants[i];
 }
 
 static void forget(struct fg_snapshot *snapshot)

@@ -81,7 +81,7 @@ struct fg_snapshot {
     uint32_t attempts;
 };
 
-/* tenants: checked names, borrowed; at least one. */
+/* tenants: checked names, borrowed; none: only the L0 manifest is wanted. */
 void fg_snapshot_init(struct fg_snapshot *snapshot, struct fg_manifests *manifests,
                       const struct fg_slice *tenants, uint32_t n_tenants);
 void fg_snapshot_done(struct fg_snapshot *snapshot);
@@ -99,6 +99,12 @@ struct fg_slice fg_snapshot_etag(const struct fg_snapshot *snapshot, int object)
 void fg_snapshot_answer(struct fg_snapshot *snapshot, int object, struct fg_manifest *manifest,
                         int64_t mono_ns);
 void fg_snapshot_failed(struct fg_snapshot *snapshot, const struct fg_err *err);
+
+/* Tells of a snapshot that FAILED whether the L0 manifest is there: what fails is a tenant's. */
+static inline bool fg_snapshot_has_l0(const struct fg_snapshot *snapshot)
+{
+    return snapshot->have_l0;
+}
 
 /* ---- what is in a snapshot that is READY ---- */
 

@@ -260,7 +260,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     ingester_routes(&server->ingester_routes, program->http);
     if (open_folder(server, err) != FG_OK ||
         fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, program->registry,
-                       &server->bucket, err) != FG_OK ||
+                       program->conditions, &server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
@@ -366,8 +366,8 @@ enum fg_code server_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *er
     }
     if (missing)
         return err->code;
-    return fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, NULL, ret_bucket,
-                          err);
+    return fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, NULL, NULL,
+                          ret_bucket, err);
 }
 
 int server_run(int argc, char **argv)

@@ -112,7 +112,7 @@ static enum fg_code list_groups(struct listing *listing, const struct head_group
         struct group_sum sum = {0};
 
         for (next = i; next < n && head_same_group(&rounds[next].key.group, key); next++)
-            if (rounds[next].state != ROUND_COMMITTED) {
+            if (round_is_uncommitted(&rounds[next])) {
                 sum.count += rounds[next].count;
                 sum.digest = fg_id_add(sum.digest, rounds[next].digest);
             }

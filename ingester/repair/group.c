@@ -23,7 +23,7 @@ struct group_sum group_sum(const struct group_head *head, const struct head_grou
     size_t n = read_rounds(head, key, &rounds);
 
     for (size_t i = 0; i < n; i++)
-        if (rounds[i].state != ROUND_COMMITTED) {
+        if (round_is_uncommitted(&rounds[i])) {
             sum.count += rounds[i].count;
             sum.digest = fg_id_add(sum.digest, rounds[i].digest);
         }

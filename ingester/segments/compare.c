@@ -68,13 +68,14 @@ static enum fg_code ask(const struct compare_head *head, const struct compare_as
             .shard = key->shard,
             .window = key->window,
             .all = &compare->groups[i].held,
+            .unsure = &compare->groups[i].unsure,
         };
     }
     return held_find(head->held, questions, compare->n_groups, asking->only, asking->least,
                      asking->deadline_mono_ns, &compare->generation, err);
 }
 
-/* Those of which nothing is held go; ids are put in order. */
+/* Those of which nothing is held, or may be, go; ids are put in order. */
 static void keep_held(struct compare *compare)
 {
     size_t kept = 0;
@@ -82,9 +83,10 @@ static void keep_held(struct compare *compare)
     for (size_t i = 0; i < compare->n_groups; i++) {
         struct compare_group *group = &compare->groups[i];
 
-        if (group->held.n == 0)
+        if (group->held.n == 0 && !group->unsure)
             continue;
-        qsort(group->held.ids, group->held.n, sizeof *group->held.ids, cmp_ids);
+        if (group->held.n > 1)
+            qsort(group->held.ids, group->held.n, sizeof *group->held.ids, cmp_ids);
         for (size_t k = 0; k < group->held.n; k++)
             group->digest = fg_id_add(group->digest, group->held.ids[k]);
         compare->groups[kept++] = *group;
@@ -96,6 +98,7 @@ enum fg_code compare_find(const struct compare_head *head, const struct compare_
                           struct compare *ret_compare, struct fg_err *err)
 {
     struct compare compare = {.arena = fg_arena_create(arena_max_bytes),
+                              .all = asking->only == 0,
                               .generation = FG_MAX(asking->only, asking->least)};
     struct round *rounds = NULL;
     size_t n = 0;
@@ -275,13 +278,34 @@ static enum fg_code apply_round(struct applying *applying, const struct round *r
     return FG_OK;
 }
 
-/* Rounds of one group; the open one, which is the last, comes first: leftovers of the others go
- * into it, unless it is committed itself. */
+/* What is not committed is neither shown nor committed until it can be compared. */
+static void mark_unchecked(struct applying *applying, const struct round *rounds, size_t n)
+{
+    struct compare *compare = applying->compare;
+
+    for (size_t i = 0; i < n; i++)
+        if (rounds[i].state != ROUND_COMMITTED && rounds[i].state != ROUND_UNCHECKED)
+            changed_round(applying, &rounds[i].key, &rounds[i])->state = ROUND_UNCHECKED;
+    compare->unsure[compare->n_unsure++] = applying->group->key;
+}
+
+/* Rounds of one group; the open one comes first: leftovers of the others go into it, unless it is
+ * committed itself. */
 static enum fg_code apply_group(struct applying *applying, const struct round *rounds, size_t n)
 {
+    const struct compare *compare = applying->compare;
+
+    if (applying->group->unsure) {
+        mark_unchecked(applying, rounds, n);
+        return FG_OK;
+    }
     applying->has_to = false;
+    for (size_t i = 0; i < n; i++)
+        if (rounds[i].state == ROUND_OPEN && apply_round(applying, &rounds[i]) != FG_OK)
+            return applying->err->code;
     for (size_t i = n; i > 0; i--)
-        if (rounds[i - 1].state != ROUND_COMMITTED &&
+        if (rounds[i - 1].state != ROUND_COMMITTED && rounds[i - 1].state != ROUND_OPEN &&
+            (rounds[i - 1].state != ROUND_UNCHECKED || compare->all) &&
             apply_round(applying, &rounds[i - 1]) != FG_OK)
             return applying->err->code;
     return FG_OK;
@@ -327,7 +351,7 @@ static enum fg_code write_changes(struct applying *applying)
 static void list_missing(struct compare *compare)
 {
     for (size_t i = 0; i < compare->n_groups; i++)
-        if (compare->groups[i].n_met < compare->groups[i].held.n)
+        if (compare->groups[i].n_met < compare->groups[i].held.n || compare->groups[i].unsure)
             compare->missing[compare->n_missing++] = compare->groups[i].key;
 }
 
@@ -346,7 +370,9 @@ enum fg_code compare_apply(const struct compare_head *head, struct compare *comp
     applying.changed = fg_arena_new(compare->arena, struct round, 2 * n);
     compare->outcomes = fg_arena_new(compare->arena, struct segments_outcome, n);
     compare->missing = fg_arena_new(compare->arena, struct head_group_key, compare->n_groups);
-    if (applying.changed == NULL || compare->outcomes == NULL || compare->missing == NULL)
+    compare->unsure = fg_arena_new(compare->arena, struct head_group_key, compare->n_groups);
+    if (applying.changed == NULL || compare->outcomes == NULL || compare->missing == NULL ||
+        compare->unsure == NULL)
         return too_many(err);
     fg_store_batch_init(&applying.batch);
     code = apply_rounds(&applying, rounds, n);

@@ -26,18 +26,20 @@ struct compare_head {
     struct commit *commit;
 };
 
-/* A group of the head's of which something is held. */
+/* A group of the head's of which something is held, or may be. */
 struct compare_group {
     struct head_group_key key;
     struct held_ids held; /* ascending */
     struct fg_id digest;  /* their sum */
     uint64_t n_met;       /* of them are in our rounds */
+    bool unsure;          /* there may be more, in an object that is damaged */
 };
 
 struct compare {
     struct fg_arena *arena;
     struct compare_group *groups; /* by tenant, shard, window */
     size_t n_groups;
+    bool all;            /* that is live was looked at, and not one segment only */
     uint64_t generation; /* of what was looked at */
 
     /* After compare_apply(): for the core. */
@@ -46,6 +48,9 @@ struct compare {
     /* Of one segment: groups of which it holds profiles that we do not have. */
     struct head_group_key *missing;
     uint32_t n_missing;
+    /* Groups of which nobody can tell, ascending: what is not committed of them is unchecked. */
+    struct head_group_key *unsure;
+    uint32_t n_unsure;
 };
 
 struct compare_asking {

@@ -27,6 +27,8 @@ const struct fg_conf_field driver_fields[] = {
      .doc = "How often the manifest is read at least."},
     {"turn", FG_CONF_NS, CONF(turn_ns), .def = "5m", .min = "0s", .max = "1d",
      .doc = "In a cluster: how long the first owner of a shard has to commit what is due, before the second does, and again before the third."},
+    {"unchecked_max_bytes", FG_CONF_BYTES, CONF(unchecked_max_bytes), .def = "1GiB", .min = "0", .max = "64GiB",
+     .doc = "How much of late profiles is taken while the bucket cannot be asked whether it has them. They are in answers once it can; beyond this much they are refused with 503."},
 };
 /* clang-format on */
 const size_t driver_n_fields = FG_COUNT(driver_fields);
@@ -41,6 +43,7 @@ static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
 static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
 static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
+static const int64_t CHECK_RETRY_NS = 5 * FG_MINUTE_NS;
 static const int64_t FAILING_TO_TELL_NS = FG_MINUTE_NS; /* what is shorter passes by itself */
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
@@ -52,6 +55,7 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
     M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Rounds that left the head after they were committed") \
     M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Steps of committing that failed and are done again") \
+    M(COUNTER, DRIVER_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Steps of committing that failed and are done again") \
     M(COUNTER, DRIVER_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Steps of committing that failed and are done again") \
@@ -63,6 +67,8 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
     M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head that are in no segment") \
     M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head that are in no segment") \
     M(GAUGE, DRIVER_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head that are in no segment") \
+    M(GAUGE, DRIVER_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head that are in no segment") \
+    M(GAUGE, DRIVER_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Profiles of which nobody could tell yet whether the bucket has them: they are in no answer until then") \
     M(GAUGE, DRIVER_ASIDE_ROUNDS, "flamegrid_ingester_rounds_aside", "Rounds that could not become a segment and stay in the head") \
     M(GAUGE, DRIVER_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles of rounds that could not become a segment") \
     M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries on their way out of the store")
@@ -118,7 +124,7 @@ struct driver {
     char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
     int64_t wake_mono_ns;
     struct publish *publish;
-    struct fg_condition *aside, *bucket_went_back, *store_went_back, *failing;
+    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
     /* Of each kind of effect: since when it has failed, each time; 0: the last one went well. Both
      * threads', one at a time: one waits while the other works. */
     int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];
@@ -132,11 +138,11 @@ static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
                         const struct fg_err *err)
 {
     static const char *const names[] = {
-        [SEGMENTS_READ] = "read",           [SEGMENTS_COMPARE] = "compare",
-        [SEGMENTS_SEAL] = "seal",           [SEGMENTS_UPLOAD] = "upload",
-        [SEGMENTS_SET_ASIDE] = "set_aside", [SEGMENTS_SWAP] = "swap",
-        [SEGMENTS_MARK] = "mark",           [SEGMENTS_FORGET] = "forget",
-        [SEGMENTS_REPORT] = "report",
+        [SEGMENTS_READ] = "read",       [SEGMENTS_COMPARE] = "compare",
+        [SEGMENTS_TAKE_IN] = "take_in", [SEGMENTS_SEAL] = "seal",
+        [SEGMENTS_UPLOAD] = "upload",   [SEGMENTS_SET_ASIDE] = "set_aside",
+        [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
+        [SEGMENTS_FORGET] = "forget",   [SEGMENTS_REPORT] = "report",
     };
 
     int64_t now_ns = fg_mono_ns(driver->config.clock);
@@ -269,6 +275,10 @@ static struct segments_event change_head(struct driver *driver,
         code = write_rounds(driver, effect, &batch, to_aside, &err);
         event.kind = code == FG_OK ? SEGMENTS_IS_ASIDE : SEGMENTS_FAILED;
         break;
+    case SEGMENTS_TAKE_IN:
+        code = write_rounds(driver, effect, &batch, to_aside, &err);
+        event.kind = code == FG_OK ? SEGMENTS_TAKEN_IN : SEGMENTS_FAILED;
+        break;
     case SEGMENTS_MARK:
         code = write_rounds(driver, effect, &batch, to_committed, &err);
         event.kind = code == FG_OK ? SEGMENTS_MARKED : SEGMENTS_FAILED;
@@ -292,8 +302,8 @@ static struct segments_event change_head(struct driver *driver,
 
 static bool is_of_head(enum segments_effect_kind kind)
 {
-    return kind == SEGMENTS_SEAL || kind == SEGMENTS_SET_ASIDE || kind == SEGMENTS_MARK ||
-           kind == SEGMENTS_FORGET;
+    return kind == SEGMENTS_TAKE_IN || kind == SEGMENTS_SEAL || kind == SEGMENTS_SET_ASIDE ||
+           kind == SEGMENTS_MARK || kind == SEGMENTS_FORGET;
 }
 
 /* A step on its way from the driver's thread and back; the thread waits for it. */
@@ -335,6 +345,8 @@ static void apply_compare(struct driver *driver, struct turn *turn)
     turn->event.n_outcomes = compare->n_outcomes;
     turn->event.missing = compare->missing;
     turn->event.n_missing = compare->n_missing;
+    turn->event.unsure = compare->unsure;
+    turn->event.n_unsure = compare->n_unsure;
 }
 
 static void add_task(struct driver *driver, const struct segments_effect *effect)
@@ -414,6 +426,14 @@ static void tell_conditions(struct driver *driver)
             (unsigned long long)status->aside_bytes, driver->unfit_why);
     else if (status->rounds[ROUND_ASIDE] == 0)
         fg_condition_clear(driver->aside);
+    if (status->unchecked_profiles > 0)
+        fg_condition_raise(driver->unchecked,
+                           "late profiles are stored and in no answer yet, since the bucket cannot "
+                           "be asked whether "
+                           "it has them, or an object that may have them is damaged; "
+                           "flamegrid_ingester_profiles_unchecked has their number");
+    else
+        fg_condition_clear(driver->unchecked);
     if (status->went_back)
         fg_condition_raise(
             driver->bucket_went_back,
@@ -678,7 +698,7 @@ static void *run(void *arg)
 /* ---- what others ask ---- */
 
 enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
-                                     uint64_t looked, uint32_t *ret_round)
+                                     struct segments_looked looked, uint32_t *ret_round)
 {
     enum segments_admission admission;
 
@@ -688,11 +708,11 @@ enum segments_admission driver_admit(struct driver *driver, const struct head_gr
     return admission;
 }
 
-void driver_added(struct driver *driver, const struct head_round_key *round, uint64_t profiles,
-                  uint64_t bytes, int64_t wall_ns)
+void driver_added(struct driver *driver, const struct head_round_key *round, bool unchecked,
+                  uint64_t profiles, uint64_t bytes, int64_t wall_ns)
 {
     (void)pthread_mutex_lock(&driver->core_lock);
-    segments_added(driver->core, &round->group, round->number, profiles, bytes, wall_ns);
+    segments_added(driver->core, &round->group, round->number, unchecked, profiles, bytes, wall_ns);
     (void)pthread_mutex_unlock(&driver->core_lock);
 }
 
@@ -864,6 +884,8 @@ static void on_scrape(void *arg)
     fg_metric_set(driver->metrics, DRIVER_OPEN_BYTES, (int64_t)status.open_bytes);
     fg_metric_set(driver->metrics, DRIVER_SEALED_BYTES, (int64_t)status.sealed_bytes);
     fg_metric_set(driver->metrics, DRIVER_ASIDE_BYTES, (int64_t)status.aside_bytes);
+    fg_metric_set(driver->metrics, DRIVER_UNCHECKED_BYTES, (int64_t)status.unchecked_bytes);
+    fg_metric_set(driver->metrics, DRIVER_UNCHECKED_PROFILES, (int64_t)status.unchecked_profiles);
     fg_metric_set(driver->metrics, DRIVER_ASIDE_ROUNDS, status.rounds[ROUND_ASIDE]);
     fg_metric_set(driver->metrics, DRIVER_ASIDE_PROFILES, (int64_t)status.aside_profiles);
 }
@@ -913,6 +935,8 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
         .turn_ns = settings->turn_ns,
         .upload_max_age_ns = UPLOAD_MAX_AGE_NS,
         .aside_retry_ns = ASIDE_RETRY_NS,
+        .check_retry_ns = CHECK_RETRY_NS,
+        .unchecked_max_bytes = settings->unchecked_max_bytes,
         .backoff_min_ns = BACKOFF_MIN_NS,
         .backoff_max_ns = BACKOFF_MAX_NS,
         .rounds_max = ROUNDS_MAX,
@@ -956,6 +980,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
         return err->code;
     }
     driver->aside = fg_condition_create(config->conditions, "head_rounds_aside");
+    driver->unchecked = fg_condition_create(config->conditions, "head_unchecked");
     driver->failing = fg_condition_create(config->conditions, "commit_failing");
     driver->bucket_went_back = fg_condition_create(config->conditions, "bucket_went_back");
     driver->store_went_back = fg_condition_create(config->conditions, "head_went_back");
@@ -1010,6 +1035,7 @@ void driver_destroy(struct driver *driver)
     for (uint32_t i = 0; i < driver->n_tasks; i++)
         free(driver->tasks[i].rounds);
     fg_condition_destroy(driver->aside);
+    fg_condition_destroy(driver->unchecked);
     fg_condition_destroy(driver->failing);
     fg_condition_destroy(driver->bucket_went_back);
     fg_condition_destroy(driver->store_went_back);

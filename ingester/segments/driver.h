@@ -29,6 +29,7 @@ struct commit;
 struct driver_settings {
     uint64_t cut_bytes;
     int64_t grace_ns, linger_ns, open_max_ns, forget_after_ns, poll_ns, turn_ns;
+    uint64_t unchecked_max_bytes;
 };
 extern const struct fg_conf_field driver_fields[];
 extern const size_t driver_n_fields;
@@ -56,9 +57,9 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
 /* --- the committer's thread: see segments_admit() and segments_added() --- */
 
 enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
-                                     uint64_t looked, uint32_t *ret_round);
-void driver_added(struct driver *driver, const struct head_round_key *round, uint64_t profiles,
-                  uint64_t bytes, int64_t wall_ns);
+                                     struct segments_looked looked, uint32_t *ret_round);
+void driver_added(struct driver *driver, const struct head_round_key *round, bool unchecked,
+                  uint64_t profiles, uint64_t bytes, int64_t wall_ns);
 
 /* See segments_found(). */
 void driver_found(struct driver *driver, uint64_t generation);

@@ -1,11 +1,13 @@
 /* Following the manifest, and comparing with what others have committed. */
 #include "ingester/segments/segments_impl.h"
 
+#include <stdlib.h>
+
 /* The segment may have left: the manifest says. */
-void follow_failed(struct segments *segments)
+void follow_failed(struct segments *segments, enum segments_effect_kind failed)
 {
     segments->follow = FOLLOW_IDLE;
-    segments->read_now = true;
+    segments->read_now |= failed != SEGMENTS_TAKE_IN;
     segments_fail(segments, &segments->follow_pause);
 }
 
@@ -105,12 +107,12 @@ static bool is_own(const struct segments *segments, const struct fg_l0_segment *
 {
     return fg_id_eq(segment->id.writer, segments->config.writer) &&
            (segment->id.nonce == segments->upload.nonce ||
-            segments->table.by_state[ROUND_ASIDE] == 0);
+            segments->table.by_state[ROUND_ASIDE] + segments->table.by_state[ROUND_UNCHECKED] == 0);
 }
 
 /*
  * Newer than what we agree with, and of others; or an earlier upload of ours, swapped in so late
- * that rounds which are in it have been set aside since.
+ * that rounds which are in it have been set aside since, or are unchecked.
  */
 static void list_foreign(struct segments *segments, const struct fg_l0 *l0)
 {
@@ -141,7 +143,7 @@ void follow_manifest(struct segments *segments, const struct fg_l0 *l0)
 
     segments->went_back = l0->generation < segments->seen;
     if (segments->went_back) { /* another bucket, or one from a backup: nothing is right any more */
-        follow_failed(segments);
+        follow_failed(segments, SEGMENTS_READ);
         return;
     }
     segments->follow = FOLLOW_IDLE;
@@ -230,6 +232,8 @@ static void take_outcome(struct segments *segments, const struct segments_outcom
 /* Nothing is known any more about what others hold of these. */
 static void forget_whole(struct segments *segments, const struct segments_event *event)
 {
+    if (segments->compares_all && !segments->settling) /* of all that was known before */
+        return;
     for (uint32_t i = 0; segments->settling && i < segments->table.n_groups; i++)
         segments->table.groups[i]->whole = false;
     for (uint32_t i = 0; i < event->n_missing; i++) {
@@ -240,6 +244,92 @@ static void forget_whole(struct segments *segments, const struct segments_event 
     }
 }
 
+/* ---- what is unchecked ---- */
+
+static int compare_groups(const void *left, const void *right)
+{
+    return head_group_cmp(left, right);
+}
+
+static bool is_unsure(const struct segments_event *event, const struct head_group_key *group)
+{
+    return event->n_unsure > 0 && bsearch(group, event->unsure, event->n_unsure,
+                                          sizeof *event->unsure, compare_groups) != NULL;
+}
+
+/* Of what the COMPARE could not tell of nothing is shown any more, nor committed. */
+static void take_unsure(struct segments *segments, const struct segments_event *event)
+{
+    for (uint32_t i = 0; i < segments->table.n_rounds && event->n_unsure > 0; i++) {
+        struct segments_round *round = segments->table.rounds[i];
+
+        if (round->state == ROUND_COMMITTED || round->state == ROUND_UNCHECKED ||
+            !is_unsure(event, &round->group))
+            continue;
+        segments->stale |= round->state == ROUND_SEALED;
+        table_set_state(&segments->table, round, ROUND_UNCHECKED);
+    }
+    for (uint32_t i = 0; i < event->n_unsure; i++) {
+        struct table_group *group = table_group(&segments->table, &event->unsure[i]);
+
+        if (group != NULL)
+            group->whole = false;
+    }
+}
+
+/* Those that the COMPARE has told of, and held by nobody. Empty ones may go at any time. */
+static void list_checked(struct segments *segments, const struct segments_event *event)
+{
+    segments->checked.n = 0;
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
+        struct segments_round *round = segments->table.rounds[i];
+
+        if (round->state == ROUND_UNCHECKED && round->checking && round->profiles > 0 &&
+            !is_unsure(event, &round->group))
+            round_list_add(&segments->checked, round);
+    }
+    segments->check_mono_ns =
+        event->n_unsure == 0 ? 0 : fg_time_add(segments->mono_ns, segments->config.check_retry_ns);
+}
+
+/* The COMPARE tells of what is in these rounds now. */
+static void begin_checking(struct segments *segments)
+{
+    for (uint32_t i = 0; i < segments->table.n_rounds; i++)
+        segments->table.rounds[i]->checking = true;
+}
+
+/* After a write that failed: some have got profiles since that nobody has looked for. */
+static void drop_unchecked_again(struct segments *segments)
+{
+    struct round_list *list = &segments->checked;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->rounds[i]->checking)
+            list->rounds[kept++] = list->rounds[i];
+    list->n = kept;
+}
+
+void follow_taken_in(struct segments *segments)
+{
+    segments->follow = FOLLOW_IDLE;
+    segments->follow_pause = (struct pause){0};
+    for (uint32_t i = 0; i < segments->checked.n; i++) {
+        table_set_state(&segments->table, segments->checked.rounds[i], ROUND_ASIDE);
+        segments->checked.rounds[i]->retry = true;
+    }
+    segments->checked.n = 0;
+}
+
+/* Not in the middle of a swap: whoever looks for it in the manifest knows what it has. */
+static bool is_check_due(const struct segments *segments)
+{
+    return segments->settled && segments->table.unchecked_profiles > 0 &&
+           segments->mono_ns >= segments->check_mono_ns && segments->cut != CUT_SWAPPING &&
+           segments->cut != CUT_SWAPPED;
+}
+
 /* What is marked needs nothing of the cut any more, and may be forgotten before it ends. */
 static void unpin_marked(struct segments *segments)
 {
@@ -247,10 +337,11 @@ static void unpin_marked(struct segments *segments)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < list->n; i++)
-        if (!list->rounds[i]->marked)
+        if (!list->rounds[i]->marked && list->rounds[i]->state != ROUND_UNCHECKED)
             list->rounds[kept++] = list->rounds[i];
     list->n = kept;
     round_list_drop(&segments->misfits, ROUND_COMMITTED);
+    round_list_drop(&segments->misfits, ROUND_UNCHECKED);
 }
 
 void follow_compared(struct segments *segments, const struct segments_event *event)
@@ -259,12 +350,14 @@ void follow_compared(struct segments *segments, const struct segments_event *eve
     segments->follow_pause = (struct pause){0};
     for (uint32_t i = 0; i < event->n_outcomes; i++)
         take_outcome(segments, &event->outcomes[i], event->generation);
+    take_unsure(segments, event);
     unpin_marked(segments);
     forget_whole(segments, event);
-    if (segments->settling) {
+    if (segments->compares_all) {
         /* Of what was found nobody knows when it was committed, only that a snapshot of this
          * generation has it: older ones are refused. */
         segments->safe = FG_MAX(segments->safe, event->generation);
+        list_checked(segments, event);
         caught_up(segments);
         return;
     }
@@ -311,17 +404,30 @@ int64_t follow_due_mono_ns(const struct segments *segments)
     return FG_MAX(due, segments->follow_pause.until_mono_ns);
 }
 
+static void begin_compare(struct segments *segments, bool all, struct segments_effects *effects)
+{
+    struct segments_effect *effect = segments_emit(effects, SEGMENTS_COMPARE);
+
+    effect->all = all;
+    effect->generation = all ? segments->seen : segments->foreign[segments->at_foreign];
+    segments->follow = FOLLOW_COMPARING;
+    segments->compares_all = all;
+    if (all)
+        begin_checking(segments);
+}
+
 void follow_advance(struct segments *segments, struct segments_effects *effects)
 {
     if (segments->follow != FOLLOW_IDLE || !segments_is_over(segments, &segments->follow_pause))
         return;
+    drop_unchecked_again(segments);
+    if (segments->checked.n > 0) {
+        segments_emit_rounds(effects, SEGMENTS_TAKE_IN, &segments->checked, segments);
+        segments->follow = FOLLOW_TAKING_IN;
+        return;
+    }
     if (!segments->read_now && (segments->settling || segments->at_foreign < segments->n_foreign)) {
-        struct segments_effect *effect = segments_emit(effects, SEGMENTS_COMPARE);
-
-        effect->all = segments->settling;
-        effect->generation =
-            segments->settling ? segments->seen : segments->foreign[segments->at_foreign];
-        segments->follow = FOLLOW_COMPARING;
+        begin_compare(segments, segments->settling, effects);
         return;
     }
     if (segments->mono_ns >= follow_due_mono_ns(segments)) {
@@ -329,6 +435,10 @@ void follow_advance(struct segments *segments, struct segments_effects *effects)
         segments->follow = FOLLOW_READING;
         segments->read_now = false;
         segments->read_for = segments->wanted;
+        return;
+    }
+    if (is_check_due(segments)) {
+        begin_compare(segments, true, effects);
         return;
     }
     if (is_report_due(segments)) {

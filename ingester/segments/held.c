@@ -2,6 +2,7 @@
 
 #include "common/base/arena.h"
 #include "common/block/reader.h"
+#include "common/bucket/damage.h"
 #include "common/manifest/snapshot.h"
 
 #include <pthread.h>
@@ -65,6 +66,8 @@ struct search {
     int64_t deadline_mono_ns;
     struct fg_err *err;
     struct fg_snapshot snapshot;
+    bool
+        lost_is_lost; /* what is not there any more is not in a fresh snapshot's manifests either */
     /* The one object that there is to search, once it was read; empty: pieces are read. */
     bool want_whole;
     struct fg_buf whole;
@@ -211,6 +214,8 @@ static enum fg_code call_range(const struct search *search, const struct object 
     if (fg_bucket_call(search->held->config.bucket, get) == FG_OK)
         return FG_OK;
     *search->err = get->err;
+    if (get->code == FG_E_INVALID)
+        search->err->code = FG_E_CORRUPT; /* it ends before the range begins */
     return search->err->code;
 }
 
@@ -480,6 +485,36 @@ static enum fg_code add_all(const struct search *search, const struct thing *thi
     return FG_OK;
 }
 
+/* Is the time of any profile of the window between these? */
+static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
+{
+    return t_min_ns < head_window_end_ns(window) && t_max_ns >= head_window_first_ns(window);
+}
+
+/* ---- damage ---- */
+
+/* Is it the object's fault that it could not be searched? Then that is told, and the search goes on
+ * without it. */
+static bool is_damaged(const struct search *search, const char *object)
+{
+    enum fg_code code = search->err->code;
+
+    if (!fg_damage_is(code) || (code == FG_E_NOT_FOUND && !search->lost_is_lost))
+        return false;
+    fg_damage_met(search->held->config.bucket->damage, object, search->err->msg);
+    return true;
+}
+
+/* What is asked about these times may be in the object or not. */
+static void make_unsure(const struct search *search, int64_t t_min_ns, int64_t t_max_ns)
+{
+    for (size_t q = 0; q < search->n_questions; q++)
+        if (overlaps(search->questions[q]->window, t_min_ns, t_max_ns))
+            *search->questions[q]->unsure = true;
+}
+
+/* ---- objects ---- */
+
 static enum fg_code search_group(const struct search *search, struct wanted wanted,
                                  const struct held_question *question)
 {
@@ -489,8 +524,12 @@ static enum fg_code search_group(const struct search *search, struct wanted want
     wanted.what = WHAT_IDS;
     wanted.shard = question->shard;
     wanted.window = question->window;
-    if (get_thing(search, &wanted, &entry) != FG_OK)
-        return search->err->code;
+    if (get_thing(search, &wanted, &entry) != FG_OK) {
+        if (!is_damaged(search, wanted.object->name))
+            return search->err->code;
+        *question->unsure = true;
+        return FG_OK;
+    }
     for (size_t i = 0; i < question->n_ids; i++)
         if (has_id(fg_cache_value(entry), question->ids[i]))
             question->found[i] = true;
@@ -498,12 +537,6 @@ static enum fg_code search_group(const struct search *search, struct wanted want
         code = add_all(search, fg_cache_value(entry), question->all);
     fg_cache_unref(entry);
     return code;
-}
-
-/* Is the time of any profile of the window between these? */
-static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
-{
-    return t_min_ns < head_window_end_ns(window) && t_max_ns >= head_window_first_ns(window);
 }
 
 static bool any_overlaps(const struct search *search, int64_t t_min_ns, int64_t t_max_ns)
@@ -527,8 +560,12 @@ static enum fg_code search_part(const struct search *search, struct wanted wante
     if (!any_overlaps(search, part->t_min_ns, part->t_max_ns))
         return FG_OK;
     wanted.what = WHAT_GROUPS;
-    if (get_thing(search, &wanted, &entry) != FG_OK)
-        return search->err->code;
+    if (get_thing(search, &wanted, &entry) != FG_OK) {
+        if (!is_damaged(search, wanted.object->name))
+            return search->err->code;
+        make_unsure(search, part->t_min_ns, part->t_max_ns);
+        return FG_OK;
+    }
     groups = fg_cache_value(entry);
     while (code == FG_OK && q < search->n_questions) {
         uint64_t order = order_of_question(search->questions[q]);
@@ -571,10 +608,13 @@ static enum fg_code search_object(struct search *search, const struct object *ob
 
     if (!any_overlaps(search, t_min_ns, t_max_ns))
         return FG_OK;
-    if (search->want_whole && read_whole(search, object) != FG_OK)
-        return search->err->code;
-    if (get_thing(search, &wanted, &entry) != FG_OK)
-        return search->err->code;
+    if ((search->want_whole && read_whole(search, object) != FG_OK) ||
+        get_thing(search, &wanted, &entry) != FG_OK) {
+        if (!is_damaged(search, object->name))
+            return search->err->code;
+        make_unsure(search, t_min_ns, t_max_ns);
+        return FG_OK;
+    }
     wanted.directory = fg_cache_value(entry);
     directory = &wanted.directory->directory;
     wanted.part = fg_block_part_find(directory, search->tenant, FG_LIT(""));
@@ -637,29 +677,58 @@ static enum fg_code search_blocks(struct search *search)
     return FG_OK;
 }
 
-static enum fg_code search_all(struct search *search, uint64_t least)
+static void clear_answers(const struct search *search)
 {
-    enum fg_code code;
+    for (size_t q = 0; q < search->n_questions; q++) {
+        *search->questions[q]->unsure = false;
+        if (search->questions[q]->all != NULL)
+            search->questions[q]->all->n = 0;
+    }
+}
 
+/* A damaged manifest of the tenant leaves its questions open, and no others. */
+static enum fg_code take_tenant_snapshot(struct search *search, uint64_t least, bool fresh,
+                                         bool *ret_taken)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err unused;
+
+    *ret_taken = take_snapshot(search, least, fresh) == FG_OK;
+    if (*ret_taken)
+        return FG_OK;
+    if (search->err->code != FG_E_CORRUPT || !fg_snapshot_has_l0(&search->snapshot) ||
+        fg_name_blocks(name, search->tenant, &unused) != FG_OK || !is_damaged(search, name))
+        return search->err->code;
+    make_unsure(search, INT64_MIN, INT64_MAX);
+    return FG_OK;
+}
+
+/* *ret_generation: of what was searched; as it was where the tenant's manifest is damaged. */
+static enum fg_code search_all(struct search *search, uint64_t least, uint64_t *ret_generation)
+{
     for (unsigned attempt = 1;; attempt++) {
-        for (size_t q = 0; q < search->n_questions; q++)
-            if (search->questions[q]->all != NULL)
-                search->questions[q]->all->n = 0;
-        code = take_snapshot(search, least, attempt > 1);
-        if (code == FG_OK)
+        bool taken = false;
+        enum fg_code code;
+
+        search->lost_is_lost = attempt == ATTEMPTS_MAX;
+        clear_answers(search);
+        code = take_tenant_snapshot(search, least, attempt > 1, &taken);
+        if (code == FG_OK && taken)
             code = search_segments(search);
-        if (code == FG_OK)
+        if (code == FG_OK && taken)
             code = search_blocks(search);
+        if (code == FG_OK && taken)
+            *ret_generation = FG_MIN(*ret_generation, fg_snapshot_generation(&search->snapshot));
         if (code != FG_E_NOT_FOUND || attempt == ATTEMPTS_MAX)
             return code;
     }
 }
 
+/* Of the tenant; NULL: of the L0 manifest alone. */
 static void begin_snapshot(struct search *search, const struct fg_slice *tenant)
 {
-    search->tenant = *tenant;
     (void)pthread_mutex_lock(&search->held->lock);
-    fg_snapshot_init(&search->snapshot, search->held->manifests, tenant, 1);
+    fg_snapshot_init(&search->snapshot, search->held->manifests, tenant, tenant != NULL);
     (void)pthread_mutex_unlock(&search->held->lock);
 }
 
@@ -685,11 +754,11 @@ static size_t take_tenant(struct search *search, const struct held_question *que
 }
 
 static enum fg_code search_one(struct search *search, const struct held_question *questions,
-                               size_t n, uint64_t generation)
+                               size_t n, uint64_t generation, bool fresh)
 {
     const struct fg_l0_segment *segment;
 
-    if (take_snapshot(search, generation, false) != FG_OK)
+    if (take_snapshot(search, generation, fresh) != FG_OK)
         return search->err->code;
     segment = fg_l0_segment(&search->snapshot.l0->l0, generation);
     if (segment == NULL)
@@ -699,6 +768,7 @@ static enum fg_code search_one(struct search *search, const struct held_question
     search->want_whole = true;
     for (size_t i = 0; i < n;) {
         i += take_tenant(search, questions + i, n - i);
+        clear_answers(search);
         if (search_segment(search, segment) != FG_OK)
             return search->err->code;
     }
@@ -710,8 +780,12 @@ static enum fg_code find_in_segment(struct search *search, const struct held_que
 {
     enum fg_code code;
 
-    begin_snapshot(search, &questions[0].tenant);
-    code = search_one(search, questions, n, generation);
+    begin_snapshot(search, NULL);
+    code = search_one(search, questions, n, generation, false);
+    if (code == FG_E_NOT_FOUND) { /* it has left meanwhile, or is lost */
+        search->lost_is_lost = true;
+        code = search_one(search, questions, n, generation, true);
+    }
     end_snapshot(search);
     fg_buf_done(&search->whole);
     return code;
@@ -727,13 +801,11 @@ static enum fg_code find_everywhere(struct search *search, const struct held_que
     for (size_t i = 0; code == FG_OK && i < n;) {
         begin_snapshot(search, &questions[i].tenant);
         i += take_tenant(search, questions + i, n - i);
-        code = search_all(search, least);
-        if (code == FG_OK)
-            generation = FG_MIN(generation, fg_snapshot_generation(&search->snapshot));
+        code = search_all(search, least, &generation);
         end_snapshot(search);
     }
     if (code == FG_OK)
-        *ret_generation = generation;
+        *ret_generation = generation == UINT64_MAX ? least : generation;
     return code;
 }
 

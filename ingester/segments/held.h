@@ -46,14 +46,16 @@ struct held_question {
     size_t n_ids;
     bool *found;          /* [n_ids]: set where the id is in some object, else left alone */
     struct held_ids *all; /* NULL, or where all ids of the group are added that are held */
+    bool *unsure; /* set where an object that may hold more of the group is damaged or lost */
 };
 
 /*
  * Looks in what is live at a generation of `least` or newer, which one is said; or, with only not
  * 0, in the segment of that generation alone (FG_E_NOT_FOUND: it is not live any more), which is
  * read whole, in one request, unless it is very large. Questions of one tenant stand together; of
- * several tenants the least generation is said. FG_E_UNAVAILABLE, FG_E_DEADLINE: the bucket;
- * FG_E_CORRUPT: what it holds; FG_E_LIMIT: an arena is full.
+ * several tenants the least generation is said. An object that is damaged or lost, a tenant's
+ * manifest too, costs what it may hold: the questions about that are unsure. FG_E_UNAVAILABLE,
+ * FG_E_DEADLINE: the bucket; FG_E_CORRUPT: the L0 manifest; FG_E_LIMIT: an arena is full.
  */
 enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
                        uint64_t only, uint64_t least, int64_t deadline_mono_ns,

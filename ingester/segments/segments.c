@@ -1,10 +1,10 @@
 /*
  * Two lanes that wait for different things, stepped one after the other until neither moves:
  *
- *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE --> REPORTING --> IDLE ...
- *   cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED
- *              ^                    ^ \________________________/             |           |
- *              |                  | |   compared meanwhile, too old          |           |
+ *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE --> TAKING_IN --> IDLE --> REPORTING
+ * ... cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED ^ ^
+ * \________________________/             |           | |                  | |   compared meanwhile,
+ * too old          |           |
  *              +---- MARKING <----|-+---- found in the manifest <------------+-----------+
  *              |                  |
  *              +-- SETTING_ASIDE <+   unfit, three times; the rest of the cut goes on as SEALED
@@ -48,6 +48,7 @@ void segments_destroy(struct segments *segments)
     free(segments->marking.rounds);
     free(segments->forgetting.rounds);
     free(segments->empty.rounds);
+    free(segments->checked.rounds);
     free(segments);
 }
 
@@ -208,7 +209,8 @@ static void on_failed(struct segments *segments, const struct segments_event *ev
     switch (event->failed) {
     case SEGMENTS_READ:
     case SEGMENTS_COMPARE:
-        follow_failed(segments);
+    case SEGMENTS_TAKE_IN:
+        follow_failed(segments, event->failed);
         return;
     case SEGMENTS_SEAL:
     case SEGMENTS_UPLOAD:
@@ -236,6 +238,7 @@ static void on_failed(struct segments *segments, const struct segments_event *ev
 static bool is_to_commit(const struct segments_round *round)
 {
     return round->state == ROUND_SEALED || round->state == ROUND_ASIDE ||
+           (round->state == ROUND_UNCHECKED && round->profiles > 0) ||
            (round->state == ROUND_OPEN && round->profiles > 0) ||
            (round->state == ROUND_COMMITTED && !round->marked);
 }
@@ -319,7 +322,8 @@ static void drop_empty(struct segments *segments)
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
         struct segments_round *round = segments->table.rounds[i];
 
-        if (round->state == ROUND_OPEN && round->profiles == 0 &&
+        if ((round->state == ROUND_OPEN || round->state == ROUND_UNCHECKED) &&
+            round->profiles == 0 &&
             segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.linger_ns))
             round_list_add(list, round);
     }
@@ -387,6 +391,9 @@ static void take_event(struct segments *segments, const struct segments_event *e
         break;
     case SEGMENTS_IS_ASIDE:
         cut_is_aside(segments);
+        break;
+    case SEGMENTS_TAKEN_IN:
+        follow_taken_in(segments);
         break;
     case SEGMENTS_UPLOADED:
         cut_uploaded(segments, event->nothing);
@@ -461,39 +468,54 @@ bool segments_is_late(const struct segments *segments, const struct head_group_k
            segments_may_hold(segments, group) && (found == NULL || !found->whole);
 }
 
-enum segments_admission segments_admit(struct segments *segments,
-                                       const struct head_group_key *group, uint64_t looked,
-                                       uint32_t *ret_round)
+/* The group's open or unchecked round, which may be new; NULL: there are too many. */
+static struct segments_round *round_for(struct segments *segments, const struct head_group_key *key,
+                                        enum round_state state)
 {
     struct table *table = &segments->table;
-    struct table_group *found = table_group(table, group);
+    struct table_group *group = table_group(table, key);
+    struct segments_round *round = NULL;
+    struct segments_round fresh = {
+        .group = *key, .state = state, .opened_wall_ns = segments->wall_ns, .era = segments->era};
 
-    if (segments_is_late(segments, group) && looked < segments->seen)
+    if (group != NULL)
+        round = state == ROUND_OPEN ? group->open : group->unchecked;
+    if (round != NULL || table->n_rounds == segments->config.rounds_max)
+        return round;
+    if (group == NULL) {
+        group = table_add_group(table, key);
+        group->whole = segments->started && !segments_may_hold(segments, key);
+    }
+    fresh.number = group->next;
+    return segments_add_round(segments, group, fresh);
+}
+
+enum segments_admission segments_admit(struct segments *segments,
+                                       const struct head_group_key *group,
+                                       struct segments_looked looked, uint32_t *ret_round)
+{
+    enum round_state state = ROUND_OPEN;
+    struct segments_round *round;
+
+    if (segments_is_late(segments, group) && looked.generation < segments->seen)
+        state = ROUND_UNCHECKED;
+    if (state == ROUND_UNCHECKED &&
+        (!looked.cannot || segments->table.unchecked_bytes >= segments->config.unchecked_max_bytes))
         return SEGMENTS_LOOK;
-    if ((found == NULL || found->open == NULL) && table->n_rounds == segments->config.rounds_max)
+    round = round_for(segments, group, state);
+    if (round == NULL)
         return SEGMENTS_FULL;
-    if (found == NULL) {
-        found = table_add_group(table, group);
-        found->whole = segments->started && !segments_may_hold(segments, group);
-    }
-    if (found->open == NULL) {
-        struct segments_round fresh = {.group = *group,
-                                       .number = found->next,
-                                       .opened_wall_ns = segments->wall_ns,
-                                       .era = segments->era};
-
-        (void)segments_add_round(segments, found, fresh);
-    }
-    *ret_round = found->open->number;
-    return SEGMENTS_ADMIT;
+    round->checking = false;
+    *ret_round = round->number;
+    return state == ROUND_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
 }
 
 /* Admitted in an era before this one, maybe. */
 static struct segments_round *add_again(struct segments *segments, const struct head_group_key *key,
-                                        uint32_t number)
+                                        uint32_t number, enum round_state state)
 {
     struct table_group *group = table_group(&segments->table, key);
-    struct segments_round round = {.group = *key, .number = number};
+    struct segments_round round = {.group = *key, .number = number, .state = state};
 
     if (group == NULL)
         group = table_add_group(&segments->table, key);
@@ -501,13 +523,14 @@ static struct segments_round *add_again(struct segments *segments, const struct 
 }
 
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
-                    uint64_t profiles, uint64_t bytes, int64_t wall_ns)
+                    bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns)
 {
+    enum round_state state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
     struct segments_round *found = table_round(&segments->table, group, round);
 
     if (found == NULL) /* empty for so long that it was dropped, between the two calls */
-        found = add_again(segments, group, round);
-    fg_assert(found->state == ROUND_OPEN);
+        found = add_again(segments, group, round, state);
+    fg_assert(found->state == state);
     if (found->profiles == 0)
         found->opened_wall_ns = wall_ns;
     table_count(&segments->table, found, (int64_t)profiles, (int64_t)bytes);
@@ -540,7 +563,8 @@ bool segments_shows(const struct segments *segments, const struct head_group_key
     const struct segments_round *found = table_round(&segments->table, group, round);
 
     if (found == NULL || found->state != ROUND_COMMITTED)
-        return true;
+        return found == NULL || found->state != ROUND_UNCHECKED ||
+               !segments_keeps(segments, FG_RULE_BIT_HIDE_UNCHECKED);
     return segments_keeps(segments, FG_RULE_BIT_FENCE_GEN) && found->generation > generation;
 }
 
@@ -557,6 +581,8 @@ struct segments_status segments_status(const struct segments *segments)
         .sealed_bytes = table->sealed_bytes,
         .aside_bytes = table->aside_bytes,
         .aside_profiles = table->aside_profiles,
+        .unchecked_bytes = table->unchecked_bytes,
+        .unchecked_profiles = table->unchecked_profiles,
         .oldest_open_wall_ns = INT64_MAX,
         .settled = segments->settled,
         .went_back = segments->went_back,

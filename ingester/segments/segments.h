@@ -23,6 +23,14 @@
  * build them. If nobody knows which rounds are at fault, half of the cut is set aside and tried
  * again at once, so that in the end only these are left.
  *
+ * Unchecked. A profile that may be held already is taken without a look while the bucket cannot be
+ * asked, into a round that is neither shown nor committed until it was compared (TAKE_IN). So do
+ * rounds of which a COMPARE could not tell, because an object is damaged. A reader that would see
+ * such a round has to be told that its answer lacks something.
+ *
+ *   (taken without a look) --> UNCHECKED --compared: held by nobody--> ASIDE, and tried at once
+ *            (unsure) OPEN, SEALED, ASIDE --^   \--held--> COMMITTED, as above
+ *
  * A cut goes through SEAL, UPLOAD, SWAP and MARK. The answer to a swap is never believed: lost, won
  * or unknown, the manifest is read, and it says which cut of ours entered last. So an answer that
  * was lost, a swap that is late, and a crash at any point are one and the same case. One cut at a
@@ -72,14 +80,16 @@ struct segments_config {
     int64_t upload_max_age_ns; /* older uploads are done again before they are swapped in, since
                                   what no manifest lists is deleted after a day: 1 h */
     int64_t aside_retry_ns;    /* rounds that were set aside are tried again after so long: 1 h */
+    int64_t check_retry_ns;    /* so are those that are unchecked because of damage: 5 min */
+    uint64_t unchecked_max_bytes;           /* taken without a look: 1 GiB */
     int64_t backoff_min_ns, backoff_max_ns; /* after failures, doubled, with full jitter */
     uint32_t rounds_max;
     unsigned rules; /* enum fg_rule */
 };
 
 /* As stored (rounds.h): numbers stay. */
-enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED, ROUND_ASIDE };
-enum { ROUND_STATES = ROUND_ASIDE + 1 };
+enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED, ROUND_ASIDE, ROUND_UNCHECKED };
+enum { ROUND_STATES = ROUND_UNCHECKED + 1 };
 
 enum { SEGMENTS_TRIES = 3 }; /* of a cut whose rounds are unfit, before any are set aside */
 
@@ -95,6 +105,7 @@ struct segments_round {
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
     bool retry;                /* ASIDE: the next cut of such rounds takes it */
     bool salvage;              /* and gives up what of it cannot be read */
+    bool checking;             /* UNCHECKED: the COMPARE under way tells of all that it has */
     uint64_t drain;            /* the first DRAIN that waits for it; 0: none does */
     uint8_t rank;              /* of its shard */
     uint64_t era; /* what it holds was received in this one or later; 0: nobody knows */
@@ -122,6 +133,7 @@ enum segments_event_kind {
     SEGMENTS_COMPARED,  /* COMPARE: written, and these are the outcomes */
     SEGMENTS_SEALED,    /* SEAL: written */
     SEGMENTS_IS_ASIDE,  /* SET_ASIDE: written */
+    SEGMENTS_TAKEN_IN,  /* TAKE_IN: written */
     SEGMENTS_UPLOADED,  /* UPLOAD: the object is whole and durable */
     SEGMENTS_SWAPPED,   /* SWAP: ended, one way or the other */
     SEGMENTS_MARKED,    /* MARK: written */
@@ -139,9 +151,14 @@ enum segments_effect_kind {
      * groups for which segments_may_hold() says so have to be looked at. For each such round with a
      * held profile: the other profiles move to the round segments_leftover() names, the round is
      * marked committed, at the generation of the segment or the snapshot; in one durable batch;
-     * then COMPARED. A segment that is not there any more: FAILED.
+     * then COMPARED. A segment that is not there any more: FAILED. Unchecked rounds are looked at
+     * with `all` only: what one segment does not hold another may. Where a damaged object does not
+     * tell what it holds of a group, the group is unsure, and its rounds that are not committed are
+     * marked unchecked in the same batch.
      */
     SEGMENTS_COMPARE,
+    /* Mark the rounds, which are unchecked, set aside: one durable batch. */
+    SEGMENTS_TAKE_IN,
     /* Mark the rounds sealed, under this cut, and remember it as the last: one durable batch. */
     SEGMENTS_SEAL,
     /* Make a segment of the rounds' profiles, upload it under this id, if absent. salvage: without
@@ -177,6 +194,8 @@ struct segments_event {
     /* COMPARED: groups of which the segment holds profiles that none of our live rounds has. */
     const struct head_group_key *missing;
     uint32_t n_missing;
+    const struct head_group_key *unsure; /* COMPARED; of all rounds, ascending */
+    uint32_t n_unsure;
     enum segments_effect_kind failed; /* FAILED */
     /* FAILED, of UPLOAD: it is because of what the rounds hold, and will fail again. suspects:
      * those at fault; none: nobody knows. */
@@ -196,12 +215,12 @@ struct segments_effect {
     uint64_t cut;            /* SEAL */
     struct fg_segment_id id; /* UPLOAD, SWAP */
     uint64_t clean;          /* SWAP, REPORT: goes into the manifest with it */
-    /* SEAL, UPLOAD, SET_ASIDE, MARK, FORGET; until the next step. */
+    /* SEAL, UPLOAD, SET_ASIDE, TAKE_IN, MARK, FORGET; until the next step. */
     const struct segments_round *const *rounds;
     uint32_t n_rounds;
 };
 
-/* A read of the manifest, a COMPARE or a REPORT; one step of a cut; a FORGET. */
+/* A read of the manifest, a COMPARE, a TAKE_IN or a REPORT; one step of a cut; a FORGET. */
 enum { SEGMENTS_EFFECTS_MAX = 3, SEGMENTS_SHARDS = 1 << 16 };
 
 struct segments_effects {
@@ -216,30 +235,40 @@ void segments_step(struct segments *segments, const struct segments_event *event
 /* ---- writing ---- */
 
 enum segments_admission {
-    SEGMENTS_ADMIT, /* write it into this round */
-    SEGMENTS_LOOK,  /* first look for the id in the live blocks of a snapshot of segments_seen() */
-    SEGMENTS_FULL,  /* too many rounds: FG_E_LIMIT */
+    SEGMENTS_ADMIT,           /* write it into this round */
+    SEGMENTS_ADMIT_UNCHECKED, /* likewise; if the round is new it is marked unchecked */
+    SEGMENTS_LOOK, /* first look for the id in the live blocks of a snapshot of segments_seen() */
+    SEGMENTS_FULL, /* too many rounds: FG_E_LIMIT */
+};
+
+/* What is known of a profile that is to be written. */
+struct segments_looked {
+    uint64_t generation; /* of the snapshot in whose blocks its id was looked for and not found; 0:
+                            it was not */
+    bool cannot;         /* the bucket cannot be asked, or does not tell */
 };
 
 /*
- * May a profile be written whose id is in no live round of its group? looked: generation of the
- * snapshot in whose blocks the id was looked for and not found; 0: it was not. A profile that was
- * found there is stored already: done. (check-late-ids)
+ * May a profile be written whose id is in no live round of its group? A profile that was found in
+ * blocks is stored already: done. (check-late-ids) SEGMENTS_LOOK to one that cannot be looked for:
+ * there are unchecked_max_bytes already.
  */
 enum segments_admission segments_admit(struct segments *segments,
-                                       const struct head_group_key *group, uint64_t looked,
+                                       const struct head_group_key *group,
+                                       struct segments_looked looked,
                                        uint32_t *ret_round) fg_must_check;
 
 /* Would a profile of this group have to be looked for? */
 bool segments_is_late(const struct segments *segments, const struct head_group_key *group);
 
 /*
- * So much was written into a round that segments_admit() gave, or may have been. A write that
+ * So much was written into a round that segments_admit() gave, or may have been; unchecked: for
+ * SEGMENTS_ADMIT_UNCHECKED. A write that
  * failed may be there all the same, also only after the next start, when its round is long uploaded
  * without it and committed: so what it was to put is deleted with the next batch that is written.
  */
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
-                    uint64_t profiles, uint64_t bytes, int64_t wall_ns);
+                    bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns);
 
 /* A snapshot for looking has to be of this generation at least. */
 uint64_t segments_seen(const struct segments *segments);
@@ -267,7 +296,8 @@ enum segments_fence {
 enum segments_fence segments_fence(const struct segments *segments, uint64_t generation,
                                    uint64_t *ret_least) fg_must_check;
 
-/* Are the profiles of this round part of the answer for that generation? (fence-gen) */
+/* Are the profiles of this round part of the answer for that generation? (fence-gen) Those of an
+ * unchecked one may be: an answer that covers it is not complete. */
 bool segments_shows(const struct segments *segments, const struct head_group_key *group,
                     uint32_t round, uint64_t generation);
 
@@ -287,6 +317,7 @@ struct segments_status {
     uint64_t last_cut;
     uint32_t rounds[ROUND_STATES]; /* by state */
     uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
+    uint64_t unchecked_bytes, unchecked_profiles;
     bool misfits; /* some are ASIDE and were tried; not only waiting for their turn */
     int64_t oldest_open_wall_ns; /* INT64_MAX: none */
     bool settled;

@@ -11,7 +11,13 @@
 #include "ingester/segments/segments.h"
 #include "ingester/segments/table.h"
 
-enum follow_state { FOLLOW_IDLE, FOLLOW_READING, FOLLOW_COMPARING, FOLLOW_REPORTING };
+enum follow_state {
+    FOLLOW_IDLE,
+    FOLLOW_READING,
+    FOLLOW_COMPARING,
+    FOLLOW_TAKING_IN,
+    FOLLOW_REPORTING
+};
 
 enum cut_state {
     CUT_IDLE,
@@ -65,6 +71,9 @@ struct segments {
     uint64_t gen, safe, wanted;
     uint64_t foreign[FG_L0_SEGMENTS_MAX]; /* generations to be compared with, ascending */
     uint32_t n_foreign, at_foreign;
+    bool compares_all;         /* the COMPARE that is under way */
+    struct round_list checked; /* held by nobody: to be taken in */
+    int64_t check_mono_ns;     /* what is unchecked is compared again from then on */
     bool read_now, went_back, store_went_back;
     int64_t next_read_mono_ns;
     uint64_t read_for;      /* `wanted` when the read that is under way began */
@@ -122,9 +131,10 @@ void segments_emit_rounds(struct segments_effects *effects, enum segments_effect
 
 /* ---- follow.c: what has come of its effects, and what is next ---- */
 
-void follow_failed(struct segments *segments);
+void follow_failed(struct segments *segments, enum segments_effect_kind failed);
 void follow_manifest(struct segments *segments, const struct fg_l0 *l0);
 void follow_compared(struct segments *segments, const struct segments_event *event);
+void follow_taken_in(struct segments *segments);
 void follow_reported(struct segments *segments);
 /* When the next read of the manifest may begin; INT64_MAX: not before another event. */
 int64_t follow_due_mono_ns(const struct segments *segments);

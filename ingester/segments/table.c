@@ -106,6 +106,10 @@ static void sum(struct table *table, const struct segments_round *round, int sig
         table->aside_bytes += bytes;
         table->aside_profiles += sign > 0 ? round->profiles : -round->profiles;
     }
+    if (round->state == ROUND_UNCHECKED) {
+        table->unchecked_bytes += bytes;
+        table->unchecked_profiles += sign > 0 ? round->profiles : -round->profiles;
+    }
 }
 
 struct segments_round *table_add_round(struct table *table, struct table_group *group,
@@ -123,24 +127,37 @@ struct segments_round *table_add_round(struct table *table, struct table_group *
         fg_assert(group->open == NULL);
         group->open = copy;
     }
+    if (copy->state == ROUND_UNCHECKED)
+        group->unchecked = copy;
     sum(table, copy, 1);
     return copy;
+}
+
+static void let_go(struct table_group *group, const struct segments_round *round)
+{
+    if (group->open == round)
+        group->open = NULL;
+    if (group->unchecked == round)
+        group->unchecked = NULL;
 }
 
 void table_set_state(struct table *table, struct segments_round *round, enum round_state state)
 {
     static const unsigned moves[ROUND_STATES] = {
-        [ROUND_OPEN] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED,
-        [ROUND_SEALED] = 1 << ROUND_COMMITTED | 1 << ROUND_ASIDE,
-        [ROUND_ASIDE] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED,
+        [ROUND_OPEN] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
+        [ROUND_SEALED] = 1 << ROUND_COMMITTED | 1 << ROUND_ASIDE | 1 << ROUND_UNCHECKED,
+        [ROUND_ASIDE] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
+        [ROUND_UNCHECKED] = 1 << ROUND_ASIDE | 1 << ROUND_COMMITTED,
     };
+    struct table_group *group = table_group(table, &round->group);
 
     fg_assert((moves[round->state] >> state & 1) != 0);
-    if (round->state == ROUND_OPEN)
-        table_group(table, &round->group)->open = NULL;
+    let_go(group, round);
     sum(table, round, -1);
     round->state = state;
     sum(table, round, 1);
+    if (state == ROUND_UNCHECKED)
+        group->unchecked = round;
 }
 
 void table_set_rank(struct table *table, struct segments_round *round, uint8_t rank)
@@ -175,8 +192,7 @@ static void drop(struct table *table, struct segments_round *round)
     struct table_group *group = table_group(table, &round->group);
 
     table->rounds[round_place(table, &round->group, round->number)] = NULL;
-    if (group->open == round)
-        group->open = NULL;
+    let_go(group, round);
     group->n_rounds--;
     sum(table, round, -1);
 }

@@ -10,8 +10,9 @@
 
 struct table_group {
     struct head_group_key key;
-    struct segments_round *open; /* or NULL */
-    uint32_t next;               /* number of the next round */
+    struct segments_round *open;      /* or NULL */
+    struct segments_round *unchecked; /* the newest of these, or NULL */
+    uint32_t next;                    /* number of the next round */
     uint32_t n_rounds;
     /* Every profile of the group that a segment ever held is in a live round here: so an id that is
      * in none of them is new, and the blocks need not be asked. */
@@ -25,6 +26,7 @@ struct table {
     struct fg_map group_map, round_map; /* to places in the two arrays */
     uint32_t by_state[ROUND_STATES];
     uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
+    uint64_t unchecked_bytes, unchecked_profiles;
     uint64_t first_bytes; /* of open_bytes, where our rank is the first */
 };
 
@@ -39,7 +41,7 @@ struct segments_round *table_round(const struct table *table, const struct head_
 /* A group without rounds; it has to get one. */
 struct table_group *table_add_group(struct table *table, const struct head_group_key *key);
 
-/* Takes a copy; an OPEN one becomes the group's open round. */
+/* Takes a copy; an OPEN one becomes the group's open round, an UNCHECKED one its unchecked one. */
 struct segments_round *table_add_round(struct table *table, struct table_group *group,
                                        const struct segments_round *round);
 

@@ -83,6 +83,7 @@ static void open_on(struct head *head, const struct opening *opening)
         .linger_ns = 10 * FG_MINUTE_NS,
         .open_max_ns = 2 * FG_HOUR_NS,
         .forget_after_ns = opening->forget_after_ns,
+        .unchecked_max_bytes = 1 << 30,
         .poll_ns = 15 * FG_SECOND_NS,
         .turn_ns = 5 * FG_MINUTE_NS,
     };

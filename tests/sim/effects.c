@@ -26,7 +26,8 @@ static void do_write(struct head *head, const struct pending *pending,
         write_marks(head, pending, ROUND_SEALED);
         head->last_cut = pending->effect.cut;
     }
-    if (there && pending->effect.kind == SEGMENTS_SET_ASIDE)
+    if (there &&
+        (pending->effect.kind == SEGMENTS_SET_ASIDE || pending->effect.kind == SEGMENTS_TAKE_IN))
         write_marks(head, pending, ROUND_ASIDE);
     if (there && pending->effect.kind == SEGMENTS_MARK)
         write_marks(head, pending, ROUND_COMMITTED);
@@ -153,21 +154,40 @@ static void move(struct head *head, const struct segments_round *round, const st
     }
 }
 
+static int compare_keys(const void *left, const void *right)
+{
+    return head_group_cmp(left, right);
+}
+
 /* Applies what was read, in one go, and says so to the core. */
-static void compare(struct job *job, const struct items *held, uint64_t generation)
+static void compare(struct job *job, const struct items *held, uint64_t generation, bool all)
 {
     struct head *head = job->owner.head;
-    uint32_t n_rounds, n = 0, n_missing = 0;
+    uint32_t n_rounds, n = 0, n_missing = 0, n_unsure = 0;
     const struct segments_round *const *rounds = segments_rounds(head->core, &n_rounds);
     struct segments_outcome *outcomes = fg_calloc((size_t)n_rounds + 1, sizeof *outcomes);
     struct head_group_key *missing = fg_calloc((size_t)held->n + 1, sizeof *missing);
+    struct head_group_key *unsure = fg_calloc((size_t)n_rounds + 1, sizeof *unsure);
 
-    for (uint32_t i = 0; i < n_rounds; i++) {
-        const struct segments_round *round = rounds[i];
+    /* Open ones last: leftovers of the others go into them. */
+    for (uint32_t i = 0; i < 2 * n_rounds; i++) {
+        const struct segments_round *round = rounds[i % n_rounds];
         uint32_t n_held;
 
-        if (round->state == ROUND_COMMITTED || !segments_may_hold(head->core, &round->group))
+        if ((round->state == ROUND_OPEN) != (i >= n_rounds))
             continue;
+        if (!segments_may_hold(head->core, &round->group))
+            continue;
+        if (head_is_blurred(head, &round->group))
+            unsure[n_unsure++] = round->group;
+        if (round->state == ROUND_COMMITTED || (round->state == ROUND_UNCHECKED && !all))
+            continue;
+        if (head_is_blurred(head, &round->group)) {
+            head_set_mark(head, &(struct mark){.group = round->group,
+                                               .number = round->number,
+                                               .state = ROUND_UNCHECKED});
+            continue;
+        }
         split(head, round, held, &outcomes[n], &n_held);
         if (n_held == 0)
             continue;
@@ -183,14 +203,20 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
     for (uint32_t i = 0; i < held->n; i++)
         if (!head_has(head, &held->items[i]))
             missing[n_missing++] = held->items[i].group;
+    if (n_unsure > 1)
+        qsort(unsure, n_unsure, sizeof *unsure, compare_keys);
+    head->world->unsure += n_unsure;
     head_step(head, (struct segments_event){.kind = SEGMENTS_COMPARED,
                                             .generation = generation,
                                             .outcomes = outcomes,
                                             .n_outcomes = n,
                                             .missing = missing,
-                                            .n_missing = n_missing});
+                                            .n_missing = n_missing,
+                                            .unsure = unsure,
+                                            .n_unsure = n_unsure});
     free(outcomes);
     free(missing);
+    free(unsure);
 }
 
 static void job_compare(struct job *job)
@@ -204,7 +230,7 @@ static void job_compare(struct job *job)
                      : read_segment(head, &job->owner, effect->generation, &held);
 
     if (io == IO_OK && is_alive(head->world, &job->owner))
-        compare(job, &held, generation);
+        compare(job, &held, generation, effect->all);
     else if (io != IO_DEAD)
         report_failed(job);
     items_done(&held);
@@ -427,6 +453,9 @@ static void perform(struct head *head, struct pending pending)
         break;
     case SEGMENTS_SET_ASIDE:
         do_write(head, &pending, SEGMENTS_IS_ASIDE);
+        break;
+    case SEGMENTS_TAKE_IN:
+        do_write(head, &pending, SEGMENTS_TAKEN_IN);
         break;
     case SEGMENTS_MARK:
         do_write(head, &pending, SEGMENTS_MARKED);

@@ -81,6 +81,8 @@ static struct world *run(uint64_t seed, size_t shape, unsigned rules, unsigned c
     X(deleted, "objects deleted")                                                                  \
     X(built, "profiles built")                                                                     \
     X(unfit, "rounds that could not become a segment")                                             \
+    X(unchecked, "profiles taken without a look")                                                  \
+    X(unsure, "rounds that could not be compared")                                                 \
     X(compared, "rounds committed by others")                                                      \
     X(differed, "groups differed")                                                                 \
     X(fetched, "profiles fetched by readers")                                                      \
@@ -225,7 +227,7 @@ static void holds(void **state)
         assert_true(counts.acked > 0 && counts.reads > counts.refused_reads);
         if (seeds < SEEDS)
             continue; /* a seed or two looked at alone need not meet everything */
-        assert_true(counts.nodes_made > 0);
+        assert_true(counts.nodes_made > 0 && counts.unchecked > 0 && counts.unsure > 0);
         assert_true(shapes[s].replicas == 1 || (counts.unfit > 0 && counts.compared > 0 &&
                                                 counts.fetched > 0 && counts.repaired > 0));
     }

@@ -76,6 +76,17 @@ void head_make_unfit(struct head *head, int64_t ns)
     head->unfit_until_ns = fibers_now_ns(head->world->fibers) + ns;
 }
 
+bool head_is_blurred(const struct head *head, const struct head_group_key *group)
+{
+    return fibers_now_ns(head->world->fibers) < head->blurred_until_ns &&
+           (group->window + group->shard) % 4 == 1;
+}
+
+void head_blur(struct head *head, int64_t ns)
+{
+    head->blurred_until_ns = fibers_now_ns(head->world->fibers) + ns;
+}
+
 struct segments_status head_status(const struct head *head)
 {
     return segments_status(head->core);
@@ -121,7 +132,8 @@ static struct mark *find_mark(struct head *head, const struct head_group_key *gr
 
 void head_set_mark(struct head *head, const struct mark *mark)
 {
-    static const char *const state_names[ROUND_STATES] = {"open", "sealed", "committed", "aside"};
+    static const char *const state_names[ROUND_STATES] = {"open", "sealed", "committed", "aside",
+                                                          "unchecked"};
     struct mark *there = find_mark(head, &mark->group, mark->number);
 
     trace(head->world, "%s: round %u:%u:%u/%u is %s, cut %llu, generation %llu", head->seat.name,
@@ -230,6 +242,8 @@ void head_start(struct head *head)
         .poll_ns = 15 * FG_SECOND_NS,
         .upload_max_age_ns = 2 * FG_MINUTE_NS,
         .aside_retry_ns = 5 * FG_MINUTE_NS,
+        .check_retry_ns = 2 * FG_MINUTE_NS,
+        .unchecked_max_bytes = 30 * PROFILE_BYTES,
         .backoff_min_ns = 100 * FG_MS_NS,
         .backoff_max_ns = 30 * FG_SECOND_NS,
         .rounds_max = 1000,
@@ -360,21 +374,36 @@ static enum io look(struct head *head, struct owner *owner, const struct item *i
     if (io == IO_OK) {
         *ret_generation = fg_snapshot_generation(&snapshot);
         *ret_found = items_has(&items, item);
+        if (head_is_blurred(head, &item->group))
+            io = IO_UNSURE;
     }
     fg_snapshot_done(&snapshot);
     items_done(&items);
     return io;
 }
 
+static void put(struct head *head, const struct item *item, uint32_t round, bool unchecked)
+{
+    const struct mark mark = {.group = item->group, .number = round, .state = ROUND_UNCHECKED};
+
+    if (unchecked && find_mark(head, &item->group, round) == NULL)
+        head_set_mark(head, &mark);
+    head->world->unchecked += unchecked;
+    store(head, item, round);
+    segments_added(head->core, &item->group, round, unchecked, 1, PROFILE_BYTES,
+                   head_wall_ns(head));
+}
+
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision)
 {
     struct world *world = head->world;
     struct owner owner = head_self(head);
-    uint64_t looked = 0;
+    struct segments_looked looked = {0};
 
     if (!head->up || head_is_cut_off(head))
         return HEAD_DIED;
     for (int i = 0; i < LOOKS_MAX; i++) {
+        enum segments_admission admission;
         uint32_t round;
         bool found;
         enum io io;
@@ -383,31 +412,33 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             return HEAD_REFUSED;
         if (head_has(head, item))
             return HEAD_STORED;
-        switch (segments_admit(head->core, &item->group, looked, &round)) {
+        admission = segments_admit(head->core, &item->group, looked, &round);
+        switch (admission) {
         case SEGMENTS_ADMIT:
+        case SEGMENTS_ADMIT_UNCHECKED:
             if (head_write_fails(head))
                 return HEAD_REFUSED;
             trace(world, "%s: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
                   head->seat.name, item->profile, item->group.tenant, item->group.shard,
-                  item->group.window, round, (unsigned long long)looked,
+                  item->group.window, round, (unsigned long long)looked.generation,
                   (unsigned long long)segments_seen(head->core));
-            store(head, item, round);
-            segments_added(head->core, &item->group, round, 1, PROFILE_BYTES, head_wall_ns(head));
+            put(head, item, round, admission == SEGMENTS_ADMIT_UNCHECKED);
             return HEAD_STORED;
         case SEGMENTS_FULL:
             return HEAD_REFUSED;
         case SEGMENTS_LOOK:
             break;
         }
-        io = look(head, &owner, item, &looked, &found);
+        io = look(head, &owner, item, &looked.generation, &found);
         if (io == IO_DEAD || !is_alive(world, &owner))
             return HEAD_DIED;
         if (io == IO_OK && found) {
-            segments_found(head->core, looked);
+            segments_found(head->core, looked.generation);
             return HEAD_STORED;
         }
+        looked.cannot = io != IO_OK;
         if (io != IO_OK)
-            looked = 0;
+            looked.generation = 0;
     }
     return HEAD_REFUSED;
 }
@@ -418,10 +449,10 @@ bool head_write_unchecked(struct head *head, const struct item *item)
 
     if (head_has(head, item))
         return true;
-    if (segments_admit(head->core, &item->group, UINT64_MAX, &round) != SEGMENTS_ADMIT)
+    if (segments_admit(head->core, &item->group, (struct segments_looked){.generation = UINT64_MAX},
+                       &round) != SEGMENTS_ADMIT)
         return false;
-    store(head, item, round);
-    segments_added(head->core, &item->group, round, 1, PROFILE_BYTES, head_wall_ns(head));
+    put(head, item, round, false);
     return true;
 }
 
@@ -506,6 +537,31 @@ static void gather(const struct head *head, const struct head_question *question
     items_done(&found);
 }
 
+/* Has it unchecked profiles of what is asked? Then its answer would not be complete. */
+static bool hides(const struct head *head, const struct head_question *question,
+                  struct fg_arena *arena)
+{
+    struct query_shards shards;
+    struct fg_err err;
+
+    fg_assert(query_shards_read(&question->shards, arena, &shards, &err) == FG_OK);
+    for (uint32_t i = 0; i < head->n_stored; i++) {
+        const struct head_group_key *group = &head->stored[i].item.group;
+        uint32_t n;
+        const struct segments_round *const *rounds = segments_rounds(head->core, &n);
+
+        if (group->tenant != question->tenant ||
+            !(query_shards_data(&shards, group->shard) || query_shards_sums(&shards, group->shard)))
+            continue;
+        for (uint32_t k = 0; k < n; k++)
+            if (rounds[k]->number == head->stored[i].round &&
+                head_same_group(&rounds[k]->group, group) && rounds[k]->state == ROUND_UNCHECKED &&
+                !segments_shows(head->core, group, rounds[k]->number, question->generation))
+                return true;
+    }
+    return false;
+}
+
 enum head_read head_read(struct head *head, const struct head_question *question,
                          struct fg_arena *arena, struct head_answer *answer, uint64_t *ret_least)
 {
@@ -526,7 +582,7 @@ enum head_read head_read(struct head *head, const struct head_question *question
         if (!is_alive(world, &owner))
             return HEAD_UNAVAILABLE;
     }
-    if (fence == SEGMENTS_BEHIND)
+    if (fence == SEGMENTS_BEHIND || (fence == SEGMENTS_SERVE && hides(head, question, arena)))
         return HEAD_UNAVAILABLE;
     if (fence == SEGMENTS_SERVE)
         gather(head, question, arena, answer);

@@ -36,11 +36,12 @@ struct head {
     bool up, ended;
     uint64_t life;
     int64_t skew_ns, cut_off_until_ns, without_bucket_until_ns, unfit_until_ns;
+    int64_t blurred_until_ns;
 
     /* Durable. */
     struct stored *stored;
     uint32_t n_stored, cap_stored;
-    struct mark *marks; /* sealed and committed rounds, and those set aside */
+    struct mark *marks; /* of rounds that are not open */
     uint32_t n_marks, cap_marks;
     uint64_t last_cut;
 
@@ -66,6 +67,8 @@ void head_forget_round(struct head *head, const struct mark *round);
 /* By chance. */
 bool head_write_fails(struct head *head);
 bool head_has(const struct head *head, const struct item *item);
+/* Is an object damaged, so that it does not tell the head what it has of the group? */
+bool head_is_blurred(const struct head *head, const struct head_group_key *group);
 
 /* ---- effects.c ---- */
 

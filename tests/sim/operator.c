@@ -167,7 +167,9 @@ static void to_one_that_is_up(struct world *world, struct head *head)
         head_without_bucket(head, (int64_t)draw(world, 15 * (uint64_t)FG_MINUTE_NS));
     } else if (kind < 17) {
         head_make_unfit(head, (int64_t)draw(world, 20 * (uint64_t)FG_MINUTE_NS));
-    } else if (kind < 19 && count_heads(world, true) > world->shape.heads) {
+    } else if (kind < 19) {
+        head_blur(head, (int64_t)draw(world, 10 * (uint64_t)FG_MINUTE_NS));
+    } else if (kind < 21 && count_heads(world, true) > world->shape.heads) {
         trace(world, "%s: is to leave", head_seat(head)->name);
         member_leave(head_member(head));
     }

@@ -201,6 +201,7 @@ static void start_all(struct world *world)
             continue;
         head_cut_off(world->heads[i], 0);
         head_make_unfit(world->heads[i], 0);
+        head_blur(world->heads[i], 0);
         if (!head_is_up(world->heads[i]))
             head_start(world->heads[i]);
     }

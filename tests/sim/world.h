@@ -136,7 +136,9 @@ struct world {
     uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
         nodes_made, deleted, left, wiped, forgotten;
     uint32_t built, compared; /* profiles in uploads; rounds that another head committed */
-    uint32_t unfit;           /* rounds of uploads that failed since they cannot become a segment */
+    uint32_t unchecked,
+        unsure;     /* profiles taken without a look; rounds that could not be compared */
+    uint32_t unfit; /* rounds of uploads that failed since they cannot become a segment */
     uint32_t differed, fetched; /* groups of replicas, for readers; profiles by their ids */
     uint32_t passes, repaired;  /* of repair, to their ends; profiles */
     uint32_t undone;            /* deletions that ended */
@@ -252,6 +254,7 @@ void head_without_bucket(struct head *head, int64_t ns); /* others reach it, and
 /* Some rounds cannot become a segment: of a third of all groups. */
 bool head_is_unfit(const struct head *head);
 void head_make_unfit(struct head *head, int64_t ns);
+void head_blur(struct head *head, int64_t ns); /* some objects do not tell it what they have */
 bool head_is_without_bucket(const struct head *head); /* or cut off */
 struct segments_status head_status(const struct head *head);
 void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS]);

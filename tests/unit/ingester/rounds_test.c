@@ -318,7 +318,7 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
         {"short key", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0"), FG_LIT(""), 1, 0},
         {"no value", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT(""), 1, 0},
         {"another state", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0"), 1, 0},
+         FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0"), 1, 0},
         {"an unknown tenant", HEAD_ROUNDS, FG_LIT("\0\0\0\3\0\0\0\0\0\0\0\0\0\0"),
          FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), 0, 1},
         {"no number", HEAD_META, FG_LIT("cut"), FG_LIT("\xff"), 1, 0},

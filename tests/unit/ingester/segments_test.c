@@ -30,6 +30,8 @@ static const struct segments_config config = {
     .poll_ns = 15 * FG_SECOND_NS,
     .upload_max_age_ns = FG_HOUR_NS,
     .aside_retry_ns = FG_HOUR_NS,
+    .check_retry_ns = 5 * FG_MINUTE_NS,
+    .unchecked_max_bytes = 100,
     .backoff_min_ns = FG_SECOND_NS,
     .backoff_max_ns = FG_MINUTE_NS,
     .rounds_max = 4,
@@ -92,14 +94,22 @@ static struct head_group_key group(uint32_t window)
     return (struct head_group_key){.tenant = 1, .shard = 2, .window = window};
 }
 
+/* Looked for in blocks of that generation; 0: not looked for. */
+static enum segments_admission admit(struct segments *segments, const struct head_group_key *key,
+                                     uint64_t generation, uint32_t *ret_round)
+{
+    return segments_admit(segments, key, (struct segments_looked){.generation = generation},
+                          ret_round);
+}
+
 static enum segments_admission push(struct run *run, uint32_t window, uint64_t bytes)
 {
     struct head_group_key key = group(window);
     uint32_t round;
-    enum segments_admission admission = segments_admit(run->segments, &key, 0, &round);
+    enum segments_admission admission = admit(run->segments, &key, 0, &round);
 
     if (admission == SEGMENTS_ADMIT)
-        segments_added(run->segments, &key, round, 1, bytes, START_WALL_NS + run->now_ns);
+        segments_added(run->segments, &key, round, false, 1, bytes, START_WALL_NS + run->now_ns);
     return admission;
 }
 
@@ -259,11 +269,11 @@ static void late_ids(void **state)
     tick(&run, FG_SECOND_NS);
     commit(&run, 1000);
     assert_int_equal(segments_seen(run.segments), 1);
-    assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+    assert_int_equal(admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
     assert_int_equal(round, 1);
     /* Another group that some segment may have held. */
-    assert_int_equal(segments_admit(run.segments, &other, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(segments_admit(run.segments, &other, 1, &round), SEGMENTS_ADMIT);
+    assert_int_equal(admit(run.segments, &other, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(admit(run.segments, &other, 1, &round), SEGMENTS_ADMIT);
 
     wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
     assert_null(wants(&run, SEGMENTS_FORGET));
@@ -273,12 +283,12 @@ static void late_ids(void **state)
     assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_STALE);
     assert_int_equal(least, 1);
     failed(&run, SEGMENTS_FORGET); /* and may be done all the same */
-    assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
     tick(&run, FG_MINUTE_NS);
     assert_non_null(wants(&run, SEGMENTS_FORGET));
     event(&run, SEGMENTS_FORGOTTEN);
-    assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(segments_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
+    assert_int_equal(admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
 
     segments_found(run.segments, 9);
     assert_int_equal(segments_fence(run.segments, 1, &least), SEGMENTS_STALE);
@@ -460,12 +470,12 @@ static void empty_rounds(void **state)
     (void)state;
     for (uint32_t i = 0; i < config.rounds_max; i++) {
         key = group(2000 + i);
-        assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+        assert_int_equal(admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
     }
     assert_int_equal(push(&run, 3000, 1), SEGMENTS_FULL);
     wait(&run, 11 * FG_MINUTE_NS);
     assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 0);
-    segments_added(run.segments, &key, round, 1, 10, START_WALL_NS + run.now_ns);
+    segments_added(run.segments, &key, round, false, 1, 10, START_WALL_NS + run.now_ns);
     assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
     assert_int_equal(push(&run, 3000, 1), SEGMENTS_ADMIT);
     wait(&run, 11 * FG_MINUTE_NS);
@@ -499,7 +509,7 @@ static void restarts(void **state)
         tick(&run, 0);
         assert_null(wants(&run, SEGMENTS_UPLOAD)); /* the manifest first */
         assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_BEHIND);
-        assert_int_equal(segments_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+        assert_int_equal(admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
         assert_int_equal(round, 4);
         event(&run, SEGMENTS_MANIFEST);
         if (entered == 1)
@@ -855,6 +865,153 @@ static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state
     end(&run);
 }
 
+/* ---- what cannot be looked for ---- */
+
+/* While the bucket cannot be asked. */
+static enum segments_admission push_blindly(struct run *run, uint32_t window, uint64_t bytes,
+                                            uint32_t *ret_round)
+{
+    const struct head_group_key key = group(window);
+    enum segments_admission admission =
+        segments_admit(run->segments, &key, (struct segments_looked){.cannot = true}, ret_round);
+
+    if (admission == SEGMENTS_ADMIT_UNCHECKED)
+        segments_added(run->segments, &key, *ret_round, true, 1, bytes,
+                       START_WALL_NS + run->now_ns);
+    return admission;
+}
+
+/* Until it asks to compare everything, which may be at once. */
+static void wait_for_check(struct run *run)
+{
+    if (wants(run, SEGMENTS_COMPARE) == NULL)
+        wait(run, FG_MINUTE_NS);
+    assert_non_null(wants(run, SEGMENTS_COMPARE));
+    assert_true(wants(run, SEGMENTS_COMPARE)->all);
+}
+
+/* A manifest with a segment of window 1000, forgotten by the head; the cut of the next one waits.
+ */
+static struct run begin_with_a_segment(void)
+{
+    struct run run = begin();
+
+    assert_int_equal(push(&run, 1000, 1), SEGMENTS_ADMIT);
+    wait(&run, 10 * FG_MINUTE_NS);
+    commit(&run, 1000);
+    wait(&run, 10 * FG_MINUTE_NS);
+    assert_non_null(wants(&run, SEGMENTS_FORGET));
+    event(&run, SEGMENTS_FORGOTTEN);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 0);
+    return run;
+}
+
+static void late_profiles_are_taken_without_a_look(void **state)
+{
+    struct run run = begin_with_a_segment();
+    const struct head_group_key key = group(1000);
+    uint32_t round, other, open;
+
+    (void)state;
+    assert_int_equal(push(&run, 1000, 1), SEGMENTS_LOOK);
+    assert_int_equal(push_blindly(&run, 1000, 60, &round), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(push_blindly(&run, 1000, 60, &other), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(round, other);
+    assert_int_equal(push_blindly(&run, 1000, 1, &other), SEGMENTS_LOOK); /* too many */
+    assert_int_equal(push_blindly(&run, 2000, 1, &open), SEGMENTS_ADMIT); /* ordinary data */
+    assert_false(segments_shows(run.segments, &key, round, 1));
+    /* While the bucket does not answer nothing becomes of them. */
+    wait_for_check(&run);
+    failed(&run, SEGMENTS_COMPARE);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
+    assert_false(segments_shows(run.segments, &key, round, 1));
+    wait_for_check(&run);
+    step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_int_equal(wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
+    failed(&run, SEGMENTS_TAKE_IN);
+    wait(&run, FG_MINUTE_NS);
+    assert_int_equal(wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
+    assert_false(segments_shows(run.segments, &key, round, 1));
+    event(&run, SEGMENTS_TAKEN_IN);
+    assert_true(segments_shows(run.segments, &key, round, 1));
+    assert_int_equal(segments_status(run.segments).unchecked_bytes, 0);
+    wait(&run, FG_MINUTE_NS); /* and it is committed by itself */
+    assert_non_null(wants(&run, SEGMENTS_SEAL));
+    end(&run);
+}
+
+/* Of what came while the bucket was searched nothing is known. */
+static void a_profile_that_comes_during_a_check_waits_for_the_next(void **state)
+{
+    struct run run = begin_with_a_segment();
+    uint32_t round;
+
+    (void)state;
+    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    wait_for_check(&run);
+    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_null(wants(&run, SEGMENTS_TAKE_IN));
+    wait_for_check(&run);
+    step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_non_null(wants(&run, SEGMENTS_TAKE_IN));
+    end(&run);
+}
+
+/* Nor is anything of what came after it, while what it told could not be written down. */
+static void a_profile_that_comes_before_it_is_written_waits_too(void **state)
+{
+    struct run run = begin_with_a_segment();
+    uint32_t round;
+
+    (void)state;
+    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    wait_for_check(&run);
+    step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_non_null(wants(&run, SEGMENTS_TAKE_IN));
+    failed(&run, SEGMENTS_TAKE_IN);
+    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    wait(&run, FG_MINUTE_NS);
+    assert_null(wants(&run, SEGMENTS_TAKE_IN));
+    wait_for_check(&run);
+    step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_non_null(wants(&run, SEGMENTS_TAKE_IN));
+    end(&run);
+}
+
+/* What a damaged object may have is not shown and not committed; all else goes on. */
+static void unsure_rounds_stop_no_others(void **state)
+{
+    const struct head_group_key key = group(1000);
+    struct run run = begin_with_a_segment();
+    uint32_t round;
+
+    (void)state;
+    assert_int_equal(admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
+    segments_added(run.segments, &key, round, false, 1, 10, START_WALL_NS + run.now_ns);
+    assert_int_equal(push(&run, 2000, 1), SEGMENTS_ADMIT);
+    enter(&run, &(struct fg_segment_id){{9, 9}, 1, 1}, 1000); /* of another ingester */
+    wait(&run, FG_MINUTE_NS);
+    event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(wants(&run, SEGMENTS_COMPARE)->generation, 2);
+    step(&run, (struct segments_event){
+                   .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
+    assert_int_equal(segments_status(run.segments).gen, 2);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
+    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_false(segments_shows(run.segments, &key, round, 2));
+    wait_for_check(&run); /* perhaps the object is back */
+    step(&run, (struct segments_event){
+                   .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
+    assert_null(wants(&run, SEGMENTS_TAKE_IN));
+    wait(&run, 4 * FG_MINUTE_NS);
+    assert_null(wants(&run, SEGMENTS_COMPARE));
+    wait_for_check(&run);
+    step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 2});
+    assert_int_equal(wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
+    end(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -877,6 +1034,10 @@ int main(void)
         cmocka_unit_test(a_late_upload_with_rounds_that_were_set_aside_is_compared),
         cmocka_unit_test(a_start_tries_what_was_set_aside),
         cmocka_unit_test(a_store_that_went_back_in_time_does_not_believe_numbers),
+        cmocka_unit_test(late_profiles_are_taken_without_a_look),
+        cmocka_unit_test(a_profile_that_comes_during_a_check_waits_for_the_next),
+        cmocka_unit_test(a_profile_that_comes_before_it_is_written_waits_too),
+        cmocka_unit_test(unsure_rounds_stop_no_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
