@@ -49,6 +49,7 @@ struct distributor *distributor_create(const struct distributor_config *config)
 
     distributor->config = *config;
     distributor->rates = fg_rates_create();
+    distributor->otlp_senders = dist_otlp_senders_create();
     distributor->known = known_create((size_t)config->settings->known_stacks_max);
     distributor->owners = owners_create(&(struct owners_config){
         .ingester = config->ingester,
@@ -83,6 +84,7 @@ void distributor_destroy(struct distributor *distributor)
     workspaces_free(distributor);
     owners_destroy(distributor->owners);
     fg_rates_destroy(distributor->rates);
+    dist_otlp_senders_destroy(distributor->otlp_senders);
     known_destroy(distributor->known);
     (void)pthread_mutex_destroy(&distributor->lock);
     free(distributor);

@@ -2,6 +2,8 @@
 
 #include "common/base/str.h"
 #include "common/net/connect.h"
+#include "common/run/log.h"
+#include "distributor/metrics.h"
 #include "distributor/upload.h"
 #include "proto/otlp/otlp.h"
 #include "proto/otlp_v1.pb-c.h"
@@ -100,6 +102,34 @@ static void refuse(struct otlp *otlp, const struct fg_err *err)
         refuse_http(otlp->req, err);
 }
 
+/* Counts the version of a request that was decoded, and logs senders of older ones. */
+static void note_version(struct otlp *otlp)
+{
+    static const struct {
+        unsigned metric;
+        const char *name;
+    } versions[] = {
+        [FG_OTLP_1_8] = {DIST_OTLP_1_8, "1.8"},
+        [FG_OTLP_1_9] = {DIST_OTLP_1_9, "1.9"},
+        [FG_OTLP_1_10] = {DIST_OTLP_1_10, "1.10"},
+    };
+    const struct upload *upload = &otlp->upload;
+    struct distributor *distributor = upload->distributor;
+    enum fg_otlp_version version = otlp->result.version;
+
+    if (version == FG_OTLP_ANY) /* it was refused */
+        return;
+    fg_metric_add(distributor->metrics, versions[version].metric, 1);
+    if (version == FG_OTLP_1_10 ||
+        !dist_otlp_senders_admit(distributor->otlp_senders, upload->tenant, upload->sender,
+                                 fg_mono_ns(distributor->config.clock)))
+        return;
+    fg_log_warn("sender uses an older release of OTLP profiles, which is still read",
+                fg_lb("tenant", upload->tenant), fg_lb("sender", upload->sender),
+                fg_ls("version", versions[version].name),
+                fg_lb("agent", fg_http_header(otlp->req, "User-Agent")));
+}
+
 static void respond(struct upload *upload)
 {
     struct otlp *otlp = fg_container(upload, struct otlp, upload);
@@ -108,6 +138,7 @@ static void respond(struct upload *upload)
     Response response;
     struct fg_buf body;
 
+    note_version(otlp);
     if (err.code != FG_OK) {
         refuse(otlp, &err);
         return;

@@ -12,6 +12,7 @@
 #include "common/tenant/rate.h"
 #include "distributor/delivery/delivery.h"
 #include "distributor/distributor.h"
+#include "distributor/otlp_senders.h"
 #include "distributor/workspace.h"
 #include "proto/builder/builder.h"
 
@@ -123,6 +124,7 @@ struct distributor {
     struct deliveries deliveries;
     struct fg_rates *rates;
     struct fg_metrics *metrics;
+    struct dist_otlp_senders *otlp_senders; /* of older versions */
 
     pthread_mutex_t lock; /* of the list */
     struct workspace *workspaces;

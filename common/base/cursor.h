@@ -150,4 +150,26 @@ struct fg_slice fg_pb_varints(struct fg_cur *cur, uint64_t tag);
 /* Skips the value of a tag that was just read; an unknown wire type is bad. */
 void fg_pb_skip(struct fg_cur *cur, uint64_t tag);
 
+/*
+ * Finds the next field with that tag, which is one of FG_PB_LEN, and skips all others. Returns
+ * false at the end, and if the rest is bad.
+ */
+static inline bool fg_pb_next(struct fg_cur *cur, uint64_t tag, struct fg_slice *ret_field)
+{
+    while (fg_cur_more(cur)) {
+        uint64_t found = fg_cur_varint(cur);
+
+        if (found == tag) {
+            struct fg_slice field = fg_cur_lenbytes(cur);
+
+            if (cur->bad)
+                return false;
+            *ret_field = field;
+            return true;
+        }
+        fg_pb_skip(cur, found);
+    }
+    return false;
+}
+
 #endif

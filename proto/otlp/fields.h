@@ -1,6 +1,7 @@
 /*
  * Field numbers of OTLP profiles: opentelemetry.proto.profiles.v1development and what of the common
- * messages it uses, release 1.10 (ingest.md, 5.1). Fields that nobody reads are left out.
+ * messages it uses, release 1.10 (ingest.md, 5.1), and where 1.8 and 1.9 differ (dialect.h). Fields
+ * that nobody reads are left out.
  */
 #ifndef FG_PROTO_OTLP_FIELDS_H
 #define FG_PROTO_OTLP_FIELDS_H
@@ -37,6 +38,13 @@ enum {
     OTLP_SAMPLE_LINK = 3,
     OTLP_SAMPLE_VALUES = 4,
     OTLP_SAMPLE_TIMESTAMPS = 5,
+
+    OTLP_OLD_SAMPLE_VALUES = 2, /* releases 1.8 and 1.9 */
+    OTLP_OLD_SAMPLE_ATTRIBUTES = 3,
+    OTLP_OLD_SAMPLE_LINK = 4,
+
+    OTLP_1_8_PROFILE_ID = 8, /* 7 in later releases, where 8 is a varint */
+    OTLP_1_8_PROFILE_ATTRIBUTES = 12,
 
     OTLP_VALUE_TYPE_TYPE = 1,
     OTLP_VALUE_TYPE_UNIT = 2,

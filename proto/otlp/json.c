@@ -39,6 +39,9 @@ struct message {
 
 #define MESSAGE_OF(fields) fields, FG_COUNT(fields)
 
+/* Names that 1.8 has and later versions do not. */
+static const char old_samples[] = "sample", old_lines[] = "line";
+
 /* clang-format off */
 static const struct message any_value;
 
@@ -91,6 +94,7 @@ static const struct message sample = {"Sample", MESSAGE_OF(sample_fields)};
 static const struct field profile_fields[] = {
     {"sampleType", "sample_type", OTLP_PROFILE_SAMPLE_TYPE, MESSAGE, false, 0, &value_type},
     {"samples", "samples", OTLP_PROFILE_SAMPLES, MESSAGE, true, 0, &sample},
+    {old_samples, old_samples, OTLP_PROFILE_SAMPLES, MESSAGE, true, 0, &sample},
     {"timeUnixNano", "time_unix_nano", OTLP_PROFILE_TIME, FIXED64, false, 0, NULL},
     {"durationNano", "duration_nano", OTLP_PROFILE_DURATION, INTEGER, false, 0, NULL},
     {"periodType", "period_type", OTLP_PROFILE_PERIOD_TYPE, MESSAGE, false, 0, &value_type},
@@ -129,6 +133,7 @@ static const struct field location_fields[] = {
     {"mappingIndex", "mapping_index", OTLP_LOCATION_MAPPING, INTEGER, false, 0, NULL},
     {"address", "address", OTLP_LOCATION_ADDRESS, INTEGER, false, 0, NULL},
     {"lines", "lines", OTLP_LOCATION_LINES, MESSAGE, true, 0, &line},
+    {old_lines, old_lines, OTLP_LOCATION_LINES, MESSAGE, true, 0, &line},
 };
 static const struct message location = {"Location", MESSAGE_OF(location_fields)};
 
@@ -192,6 +197,7 @@ struct writer {
     struct level levels[LEVELS_MAX];
     uint32_t depth;
     bool any_known, any_unknown; /* fields; what is unknown is not looked into */
+    bool any_old;                /* names that only 1.8 has */
     struct fg_err *err;
 };
 
@@ -359,6 +365,7 @@ static enum fg_code on_key(struct writer *writer)
         fg_json_skip(&writer->json, token);
         return FG_OK;
     }
+    writer->any_old |= field->camel == old_samples || field->camel == old_lines;
     if (token == FG_JSON_NULL || token == FG_JSON_BAD)
         return FG_OK;
     return field->repeated ? open_list(writer, field, token) : put_value(writer, field, token);
@@ -389,7 +396,7 @@ static enum fg_code step(struct writer *writer)
 }
 
 enum fg_code fg_otlp_json(struct fg_slice in, struct fg_arena *arena, struct fg_buf *out,
-                          struct fg_err *err)
+                          enum fg_otlp_version *ret_version, struct fg_err *err)
 {
     struct writer writer = {.json = fg_json(in), .arena = arena, .out = out, .err = err};
 
@@ -409,5 +416,6 @@ enum fg_code fg_otlp_json(struct fg_slice in, struct fg_arena *arena, struct fg_
         return fail(&writer, "");
     if (writer.any_unknown && !writer.any_known)
         return fg_fail(err, FG_E_DECODE, "not an ExportProfilesServiceRequest: no field is known");
+    *ret_version = writer.any_old ? FG_OTLP_1_8 : FG_OTLP_1_10;
     return FG_OK;
 }

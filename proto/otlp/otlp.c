@@ -1,6 +1,7 @@
 #include "proto/otlp/otlp.h"
 
 #include "common/base/time.h"
+#include "proto/otlp/dialect.h"
 #include "proto/otlp/dict.h"
 #include "proto/otlp/json.h"
 
@@ -13,7 +14,7 @@ enum {
      * that is accepted by default.
      */
     BATCHES_MAX = 65536,
-    JSON_GROWTH = 4, /* the binary form is at most so much larger, see otlp_json.h */
+    JSON_GROWTH = 4, /* the binary form is at most so much larger, see json.h */
 };
 
 static const int64_t default_duration_ns = 10 * FG_SECOND_NS;
@@ -38,6 +39,7 @@ struct profile {
     struct fg_value_type type, period_type;
     int64_t time_ns, duration_ns, period;
     int64_t factor; /* of values */
+    size_t n_samples;
 };
 
 struct decoder {
@@ -47,6 +49,7 @@ struct decoder {
     void *arg;
     struct fg_decode_counts *counts;
     struct otlp_dict dict;
+    enum fg_otlp_version version; /* that says the numbers of fields */
     struct fg_otlp_result result;
     struct fg_err first; /* why the first was rejected */
     uint32_t n_batches;
@@ -72,26 +75,16 @@ struct decoder {
     uint32_t n_group_labels, cap_group_labels;
     uint32_t group;
     bool has_group;
+
+    /* The link that was read last: mostly none, entry 0 of the dictionary. */
+    uint64_t link_index;
+    struct fg_link link;
+    bool linked, has_link;
 };
 
 static enum fg_code too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_TOO_LARGE, "request needs more memory than decoding may use");
-}
-
-/* The next field with that tag; false at the end, or when the rest is bad. */
-static bool next_field(struct fg_cur *cur, uint64_t wanted, struct fg_slice *ret_field)
-{
-    while (fg_cur_more(cur)) {
-        uint64_t tag = fg_cur_varint(cur);
-
-        if (tag == wanted) {
-            *ret_field = fg_cur_lenbytes(cur);
-            return !cur->bad;
-        }
-        fg_pb_skip(cur, tag);
-    }
-    return false;
 }
 
 /* ---- samples ---- */
@@ -149,6 +142,7 @@ static enum fg_code add_attributes(struct decoder *decoder, struct fg_slice pack
 static enum fg_code read_sample(struct decoder *decoder, struct fg_slice in, struct sample *sample,
                                 struct fg_err *err)
 {
+    enum fg_otlp_version version = decoder->version;
     struct fg_cur cur = fg_cur(in);
     bool overflow = false;
 
@@ -156,7 +150,7 @@ static enum fg_code read_sample(struct decoder *decoder, struct fg_slice in, str
     decoder->n_labels = 0;
     decoder->sample_service = decoder->service_number;
     while (fg_cur_more(&cur)) {
-        uint64_t tag = fg_cur_varint(&cur);
+        uint64_t tag = fg_otlp_sample_tag(version, fg_cur_varint(&cur));
 
         switch (tag) {
         case FG_PB_TAG(OTLP_SAMPLE_STACK, FG_PB_VARINT):
@@ -223,14 +217,18 @@ static enum fg_code find_group(struct decoder *decoder, struct fg_builder *build
 static enum fg_code keep_sample(struct decoder *decoder, struct fg_builder *builder,
                                 const struct sample *sample, struct fg_err *err)
 {
-    struct fg_link link = {0};
-    bool linked = false;
-
-    if (fg_otlp_link(&decoder->dict, sample->link, &link, &linked, err) != FG_OK ||
-        find_group(decoder, builder, err) != FG_OK)
+    if (!decoder->has_link || sample->link != decoder->link_index) {
+        decoder->has_link = false;
+        if (fg_otlp_link(&decoder->dict, sample->link, &decoder->link, &decoder->linked, err) !=
+            FG_OK)
+            return err->code;
+        decoder->link_index = sample->link;
+        decoder->has_link = true;
+    }
+    if (find_group(decoder, builder, err) != FG_OK)
         return err->code;
     return fg_builder_sample(builder, decoder->group, fg_otlp_stack(&decoder->dict, sample->stack),
-                             linked ? &link : NULL, &sample->value, err);
+                             decoder->linked ? &decoder->link : NULL, &sample->value, err);
 }
 
 /* ---- samples of one service ---- */
@@ -249,15 +247,11 @@ static int order_by_service(const void *left, const void *right)
     return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
 }
 
-static enum fg_code count_samples(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code make_sample_refs(struct decoder *decoder, struct fg_err *err)
 {
     uint32_t max = decoder->request->upload.limits.samples_max;
-    struct fg_cur cur = fg_cur(in);
-    struct fg_slice sample;
-    size_t count = 0;
+    size_t count = decoder->profile.n_samples;
 
-    while (next_field(&cur, FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN), &sample))
-        count++;
     if (count > (max != 0 ? max : UINT32_MAX))
         return fg_fail(err, FG_E_INVALID,
                        "profile exceeds the samples count limit (max_profile_stacktrace_samples, "
@@ -274,14 +268,15 @@ static enum fg_code find_samples(struct decoder *decoder, struct fg_slice in, st
     struct fg_slice bytes;
     struct sample sample;
 
-    if (count_samples(decoder, in, err) != FG_OK)
+    if (make_sample_refs(decoder, err) != FG_OK)
         return err->code;
     decoder->n_samples = 0;
     decoder->labels = NULL;
     decoder->cap_labels = 0;
-    while (next_field(&cur, FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN), &bytes)) {
+    while (fg_pb_next(&cur, FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN), &bytes)) {
         uint32_t number = decoder->n_samples++;
 
+        fg_assert(number < decoder->profile.n_samples); /* as read_profile() counted them */
         decoder->samples[number] = (struct sample_ref){bytes, OTLP_NO_SERVICE, number};
         if (decoder->dict.n_services == 0)
             continue;
@@ -462,6 +457,10 @@ static enum fg_code read_profile(struct decoder *decoder, struct fg_slice in, st
         case FG_PB_TAG(OTLP_PROFILE_SAMPLE_TYPE, FG_PB_LEN):
             type = fg_cur_lenbytes(&cur);
             break;
+        case FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN):
+            (void)fg_cur_lenbytes(&cur);
+            profile->n_samples++;
+            break;
         case FG_PB_TAG(OTLP_PROFILE_TIME, FG_PB_I64):
             profile->time_ns = (int64_t)fg_cur_le64(&cur);
             break;
@@ -568,10 +567,10 @@ static enum fg_code read_labels(struct decoder *decoder, struct fg_slice in, uin
     struct fg_slice message, bytes;
     struct otlp_attribute attribute;
 
-    while (next_field(&messages, message_tag, &message)) {
+    while (fg_pb_next(&messages, message_tag, &message)) {
         struct fg_cur cur = fg_cur(message);
 
-        while (next_field(&cur, attribute_tag, &bytes)) {
+        while (fg_pb_next(&cur, attribute_tag, &bytes)) {
             if (fg_otlp_key_value(&decoder->dict, bytes, &attribute, err) != FG_OK)
                 return err->code;
             if (attribute.label.name.len == 0)
@@ -666,7 +665,7 @@ static enum fg_code decode_scope(struct decoder *decoder, struct fg_slice in, ui
 
     if (decoder->fault.code == FG_OK && read_scope(decoder, in, err) != FG_OK)
         decoder->fault = *err;
-    while (next_field(&cur, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &profile))
+    while (fg_pb_next(&cur, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &profile))
         if (try_profile(decoder, profile, resource, number, n_profiles++, err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -685,7 +684,7 @@ static enum fg_code decode_resource(struct decoder *decoder, struct fg_slice in,
     if (read_resource(decoder, in, err) != FG_OK)
         fault = *err;
     mark = fg_arena_mark(decoder->arena);
-    while (next_field(&cur, FG_PB_TAG(OTLP_RESOURCES_SCOPES, FG_PB_LEN), &scope)) {
+    while (fg_pb_next(&cur, FG_PB_TAG(OTLP_RESOURCES_SCOPES, FG_PB_LEN), &scope)) {
         decoder->fault = fault;
         if (decode_scope(decoder, scope, number, n_scopes++, err) != FG_OK)
             return err->code;
@@ -697,30 +696,8 @@ static enum fg_code decode_resource(struct decoder *decoder, struct fg_slice in,
 
 /* ---- the request ---- */
 
-/* Can it be read down to where its profiles stand? Before any of them is given away. */
-static bool check_request(struct fg_slice in)
-{
-    struct fg_cur request = fg_cur(in);
-    struct fg_slice field;
-
-    while (next_field(&request, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &field)) {
-        struct fg_cur resources = fg_cur(field);
-
-        while (next_field(&resources, FG_PB_TAG(OTLP_RESOURCES_SCOPES, FG_PB_LEN), &field)) {
-            struct fg_cur scopes = fg_cur(field);
-
-            while (next_field(&scopes, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &field))
-                continue;
-            if (scopes.bad)
-                return false;
-        }
-        if (resources.bad)
-            return false;
-    }
-    return !request.bad;
-}
-
-static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in,
+                               enum fg_otlp_version version, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     struct fg_slice resource;
@@ -729,9 +706,9 @@ static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in, stru
     if (fg_otlp_dict_open(&decoder->dict, in, decoder->arena, &decoder->request->upload.limits,
                           decoder->counts, err) != FG_OK)
         return err->code;
-    if (!check_request(in))
-        return fg_fail(err, FG_E_DECODE, "profiles cannot be read, in %zu bytes", in.len);
-    while (next_field(&cur, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &resource))
+    if (fg_otlp_detect(in, version, &decoder->version, err) != FG_OK)
+        return err->code;
+    while (fg_pb_next(&cur, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &resource))
         if (decode_resource(decoder, resource, n_resources++, err) != FG_OK)
             return err->code;
     if (decoder->result.rejected > 0 && decoder->result.accepted == 0) {
@@ -741,15 +718,23 @@ static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in, stru
     return FG_OK;
 }
 
+static enum fg_code decode_protobuf(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+{
+    if (decode_all(decoder, in, decoder->request->version, err) != FG_OK)
+        return err->code;
+    decoder->result.version = decoder->version;
+    return FG_OK;
+}
+
 static enum fg_code decode_json(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
 {
     struct fg_buf binary;
     enum fg_code code;
 
     fg_buf_init(&binary, JSON_GROWTH * in.len);
-    code = fg_otlp_json(in, decoder->arena, &binary, err);
+    code = fg_otlp_json(in, decoder->arena, &binary, &decoder->result.version, err);
     if (code == FG_OK)
-        code = decode_all(decoder, fg_buf_slice(&binary), err);
+        code = decode_all(decoder, fg_buf_slice(&binary), FG_OTLP_1_10, err);
     fg_buf_done(&binary);
     return code;
 }
@@ -768,7 +753,7 @@ enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *re
         .first = {.code = FG_OK},
     };
     enum fg_code code = request->form == FG_OTLP_JSON ? decode_json(&decoder, in, err)
-                                                      : decode_all(&decoder, in, err);
+                                                      : decode_protobuf(&decoder, in, err);
 
     if (code != FG_OK)
         return code;

@@ -1,7 +1,7 @@
 /*
  * OTLP profiles (opentelemetry.proto.collector.profiles.v1development, ingest.md, 5) into batches:
  * one for each service of each profile of the request. The profiles share a dictionary, which is
- * looked through once; a batch costs what it uses of it (otlp_dict.h).
+ * looked through once; a batch costs what it uses of it (dict.h).
  *
  * A profile that is wrong is rejected, and the others go on: OTLP's partial success. The whole
  * request is refused when it or its dictionary cannot be read, or when all its profiles are
@@ -29,7 +29,7 @@
  * missing; requests without profiles are fine. Frames that have a name lose their address, which
  * names the start of one process; frames without keep it, with the addresses of their mapping.
  *
- * JSON: otlp_json.h.
+ * Releases 1.8, 1.9 and 1.10 of opentelemetry-proto are read (dialect.h). JSON: json.h.
  */
 #ifndef FG_PROTO_OTLP_OTLP_H
 #define FG_PROTO_OTLP_OTLP_H
@@ -38,13 +38,22 @@
 
 enum fg_otlp_form { FG_OTLP_PROTOBUF, FG_OTLP_JSON };
 
-/* upload.labels: for all profiles; they win over attributes. May be none. */
+/* Releases of opentelemetry-proto that number the fields of a request differently (dialect.h). */
+enum fg_otlp_version { FG_OTLP_ANY, FG_OTLP_1_8, FG_OTLP_1_9, FG_OTLP_1_10 };
+
+/*
+ * upload.labels: for all profiles; they win over attributes. May be none.
+ * version: FG_OTLP_ANY finds the version from the request; otherwise a request in protobuf is read
+ * as one of this version.
+ */
 struct fg_otlp_request {
     struct fg_upload upload;
     enum fg_otlp_form form;
+    enum fg_otlp_version version;
 };
 
 struct fg_otlp_result {
+    enum fg_otlp_version version;       /* of the request, or the oldest that it may be of */
     uint64_t accepted, rejected;        /* profiles, whether there was anything in them or not */
     char message[FG_ERR_MSG_MAX_BYTES]; /* why the first was rejected */
 };

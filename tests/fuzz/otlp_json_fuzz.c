@@ -17,12 +17,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fg_arena *arena = fg_arena_create(64 << 20), *beside = fg_arena_create(64 << 20);
     struct fg_decode_counts counts = {0};
     struct fg_otlp_result result;
+    enum fg_otlp_version version;
     enum fg_code code, json_code;
     struct fg_buf binary;
     struct fg_err err;
 
     fg_buf_init(&binary, SIZE_MAX);
-    json_code = fg_otlp_json(fg_bytes(data, size), arena, &binary, &err);
+    json_code = fg_otlp_json(fg_bytes(data, size), arena, &binary, &version, &err);
     fg_assert(json_code != FG_OK || binary.len <= 4 * size);
     code = fg_otlp_decode(fg_bytes(data, size), &request, arena, on_batch, beside, &result, &counts,
                           &err);

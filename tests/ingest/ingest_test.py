@@ -17,6 +17,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
+import otlp  # noqa: E402
 import pprof  # noqa: E402
 from flamegrid import check  # noqa: E402
 
@@ -112,6 +113,19 @@ def profile(seconds_ago=60, stacks=None):
     return pprof.make(stacks or STACKS, time.time_ns() - seconds_ago * 1_000_000_000)
 
 
+def otlp_request():
+    """One sample of a CPU profile, in OTLP 1.10."""
+    kind = pprof.number(1, 1) + pprof.number(2, 2), pprof.number(1, 3) + pprof.number(2, 4)
+    sample = pprof.packed(2, [1]) + pprof.packed(4, [3])
+    content = (pprof.message(1, kind[0]) + pprof.message(2, sample) + otlp.field(3, 1, struct.pack("<Q", time.time_ns()))
+               + pprof.message(5, kind[1]) + pprof.number(6, 10_000_000))
+    strings = ("", "samples", "count", "cpu", "nanoseconds", "thread.name", "main")
+    attribute = pprof.number(1, 5) + pprof.message(2, pprof.message(1, b"main"))
+    dictionary = (b"".join(pprof.message(5, text.encode()) for text in strings)
+                  + pprof.message(6, b"") + pprof.message(6, attribute))
+    return pprof.message(1, pprof.message(2, pprof.message(2, content))) + pprof.message(2, dictionary)
+
+
 # ---- the same again ----
 
 
@@ -185,6 +199,53 @@ def case_grpc(server):
              "http://127.0.0.1:%d/push.v1.PusherService/Push" % server.port], input=body, capture_output=True, check=False)
         check(want.encode() in done.stderr, "%s: %s", want, done.stderr)
     check(server.total("grpc") == 40_000_000, "%d", server.total("grpc"))
+
+
+# ---- releases of OTLP ----
+
+
+def export(server, tenant, request):
+    return server.send("/v1development/profiles", request, tenant, {"Content-Type": "application/x-protobuf"})
+
+
+def case_otlp_releases_say_the_same(server):
+    """A request that the Collector made, as three releases of opentelemetry-proto write it, packed and not."""
+    with open(os.path.join(flamegrid.shared_folder("corpus"), "otlp", "made-collector-cpu.pb"), "rb") as file:
+        request = file.read()
+    times = [time_ns // 1_000_000 for time_ns in otlp.times_ns(request)]
+    span = {"start": min(times) - 60_000, "end": max(times) + 60_000}
+    metrics = 'flamegrid_otlp_dialect_total{version="%s"}'
+    pictures = []
+    for version in ("1.10", "1.9", "1.8"):
+        for unpacked in (False, True):
+            tenant = "otlp-%s-%s" % (version, unpacked)
+            before = server.metric(metrics % version)
+            status, text = export(server, tenant, otlp.rewrite(request, version, unpacked))
+            check(status == 200 and not text, "%s: %d %s", tenant, status, text)
+            check(server.metric(metrics % version) == before + 1, "%s: not counted", tenant)
+            pictures.append([server.ask("SelectMergeStacktraces", tenant, profileTypeID=TYPE, labelSelector="{}", **span),
+                             server.ask("SelectMergeProfile", tenant, profile_typeID=TYPE, labelSelector="{}", **span),
+                             server.ask("Series", tenant, matchers=[], **span)])
+    check(int(pictures[0][0]["flamegraph"]["total"]) > 10**9, "%s", pictures[0][0]["flamegraph"]["total"])
+    for picture in pictures[1:]:
+        check(picture == pictures[0], "not the same as of 1.10")
+
+
+def case_otlp_of_two_releases_is_refused(server):
+    old = otlp.rewrite(otlp_request(), "1.9")
+    status, text = export(server, "otlp-mixed", old + otlp_request())
+    check(status == 400 and "resource 0, scope 0, profile 0, sample 0 is of OTLP 1.8 or 1.9" in text, "%d %s", status, text)
+    check(server.total("otlp-mixed") == 0, "something was stored")
+
+
+def case_senders_of_old_otlp_are_logged_once(server):
+    for version, times in (("1.10", 0), ("1.9", 1)):
+        for _ in range(3):
+            status, text = export(server, "otlp-log-" + version, otlp.rewrite(otlp_request(), version))
+            check(status == 200, "%d %s", status, text)
+        lines = [line for line in server.log_tail(10**6).splitlines() if "tenant=otlp-log-" + version in line]
+        check(len(lines) == times, "%s", lines)
+    check("sender=127.0.0.1" in lines[0] and "version=1.9" in lines[0], "%s", lines)
 
 
 # ---- limits and rules of tenants ----

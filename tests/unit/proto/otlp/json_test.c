@@ -38,6 +38,43 @@ static void json_spellings(void **state)
                            HEAD "main 100\nspan 1 trace 000102030405060708090a0b0c0d0e0f 100\n");
 }
 
+/* 1.8 has two names of its own; of the others nothing tells which release they are of. */
+static void names_of_older_versions(void **state)
+{
+    static const struct {
+        const char *samples, *lines;
+        enum fg_otlp_version version;
+    } cases[] = {
+        {"samples", "lines", FG_OTLP_1_10},
+        {"sample", "lines", FG_OTLP_1_8},
+        {"samples", "line", FG_OTLP_1_8},
+        {"sample", "line", FG_OTLP_1_8},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct decoded decoded = {0};
+        struct fg_buf text;
+
+        fg_buf_init(&text, SIZE_MAX);
+        fg_buf_printf(&text,
+                      "{'resourceProfiles':[{'resource':{'attributes':[" SHOP "]},'scopeProfiles':"
+                      "[{'profiles':[{" CPU PERIOD TIMES "'%s':[{'stackIndex':1,'values':[1],"
+                      "'attributeIndices':[]},{'attributeIndices':[0]}]}]}]}],"
+                      "'dictionary':{'stringTable':['','samples','count','cpu','nanoseconds',"
+                      "'main'],'functionTable':[{},{'nameStrindex':5}],'locationTable':[{},"
+                      "{'%s':[{'functionIndex':1,'line':10}]}],"
+                      "'stackTable':[{},{'locationIndices':[1]}]}}",
+                      cases[i].samples, cases[i].lines);
+        fg_buf_putc(&text, 0);
+        decode(&decoded, (char *)text.ptr);
+        decoded_expect_text(&decoded, HEAD "main 100\n");
+        assert_int_equal(decoded.result.version, cases[i].version);
+        decoded_done(&decoded);
+        fg_buf_done(&text);
+    }
+}
+
 static void json_nests_only_so_deep(void **state)
 {
     struct fg_buf text;
@@ -56,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_spellings),
+        cmocka_unit_test(names_of_older_versions),
         cmocka_unit_test(json_nests_only_so_deep),
     };
 
