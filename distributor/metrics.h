@@ -17,7 +17,7 @@
     M(COUNTER, DIST_REFUSED_OTHER, "flamegrid_distributor_uploads_refused_total{reason=\"unavailable\"}", "Uploads refused") \
     M(COUNTER, DIST_STACKS_CUT, "flamegrid_distributor_stacks_cut_total", "Stacks cut to the depth limit")     \
     M(COUNTER, DIST_SYMBOLS_CUT, "flamegrid_distributor_symbols_cut_total", "Names cut to the length limit")   \
-    M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples without a value, negative, or of nothing") \
+    M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples without a value, or negative") \
     M(COUNTER, DIST_DROPPED, "flamegrid_distributor_profiles_dropped_total", "Profiles that the tenant's rules drop") \
     M(COUNTER, DIST_TYPES_DROPPED, "flamegrid_distributor_sample_types_dropped_total", "Sample types that the tenant's rules drop") \
     M(COUNTER, DIST_CLOCKS, "flamegrid_distributor_clocks_repaired_total", "Profiles of 1970, which got the time of their arrival") \

@@ -37,7 +37,7 @@ struct fg_decode_counts {
     uint64_t stacks_cut, symbols_cut;
     uint64_t samples_dropped;   /* negative or without any value */
     uint64_t times_repaired;    /* of 1970: the upload's time was taken */
-    uint64_t locations_dropped; /* nothing to show for them; their samples are among the dropped */
+    uint64_t locations_dropped; /* without name and address: they left their stacks */
     uint64_t profiles_dropped;  /* by the rules for labels; may be several of one upload */
     uint64_t types_dropped;     /* by the rules for sample types */
 };

@@ -62,7 +62,7 @@ enum {
 enum {
     TYPES_MAX = FG_BATCH_TYPES_MAX,
     LINES_MAX = 1024,     /* of one location: functions inlined into each other */
-    DROPPED = UINT32_MAX, /* a location with nothing to show; its samples go with it */
+    NOTHING = UINT32_MAX, /* a location with nothing to show: it leaves its stacks */
     YEAR_1970_NS_DAYS = 365,
     /*
      * Of all functions together. Many functions may share one long string, so a small upload can
@@ -90,8 +90,9 @@ struct reader {
 
     uint64_t names_bytes; /* of functions and mappings so far */
     struct fg_ids functions, mappings, locations;
-    uint32_t cap_lines;
-    uint32_t *location_of; /* number in the input -> number in the batch, or DROPPED */
+    uint32_t cap_lines, cap_mappings;
+    uint32_t *unnamed;     /* of a mapping: the same for locations without names; 0: none yet */
+    uint32_t *location_of; /* number in the input -> number in the batch, or NOTHING */
 
     /* Of the sample at hand, kept for the next. */
     uint32_t *stack;
@@ -419,8 +420,6 @@ static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct 
     }
     mapping.filename = text_at(reader, filename, &bad);
     mapping.build_id = text_at(reader, build_id, &bad);
-    if ((mapping.flags & FG_MAPPING_FUNCTIONS) != 0)
-        mapping.start = mapping.limit = mapping.offset = 0;
     reader->batch->mappings[number] = mapping;
     fg_ids_add(&reader->mappings, id);
     if (cur.bad)
@@ -435,13 +434,52 @@ static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
     uint32_t count = reader->tables[PROFILE_MAPPING].count;
 
     reader->batch->mappings = fg_arena_new(reader->arena, struct fg_batch_mapping, count);
-    if (reader->batch->mappings == NULL || !fg_ids_reserve(&reader->mappings, reader->arena, count))
+    reader->unnamed = fg_arena_new(reader->arena, uint32_t, count);
+    if (reader->batch->mappings == NULL || reader->unnamed == NULL ||
+        !fg_ids_reserve(&reader->mappings, reader->arena, count))
         return too_large(err);
+    reader->cap_mappings = count;
     for (uint32_t i = 0; i < count; i++)
         if (read_mapping(reader, i, err) != FG_OK)
             return err->code;
     reader->batch->n_mappings = count;
     return fg_ids_ready(&reader->mappings, reader->arena) ? FG_OK : too_large(err);
+}
+
+static bool has_functions(const struct reader *reader, uint32_t mapping)
+{
+    return mapping != FG_NO_MAPPING &&
+           (reader->batch->mappings[mapping].flags & FG_MAPPING_FUNCTIONS) != 0;
+}
+
+/*
+ * Addresses differ from one start of a program to the next, names do not. So a mapping that has
+ * functions loses its addresses, and a location with a name is the same one everywhere. What a
+ * location without a name has is its address and where that is mapped: it gets a mapping of its
+ * own, which has no functions, for later symbolisation.
+ */
+static enum fg_code use_unnamed(struct reader *reader, uint32_t *mapping, struct fg_err *err)
+{
+    struct fg_batch *batch = reader->batch;
+    uint32_t *unnamed = &reader->unnamed[*mapping];
+
+    if (*unnamed == 0) {
+        if (!fg_arena_grow(reader->arena, &batch->mappings, batch->n_mappings, 1,
+                           &reader->cap_mappings, sizeof *batch->mappings))
+            return too_large(err);
+        batch->mappings[batch->n_mappings] = batch->mappings[*mapping];
+        batch->mappings[batch->n_mappings].flags = 0;
+        *unnamed = batch->n_mappings++;
+    }
+    *mapping = *unnamed;
+    return FG_OK;
+}
+
+static void forget_addresses(struct fg_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->n_mappings; i++)
+        if ((batch->mappings[i].flags & FG_MAPPING_FUNCTIONS) != 0)
+            batch->mappings[i].start = batch->mappings[i].limit = batch->mappings[i].offset = 0;
 }
 
 /* ---- locations ---- */
@@ -482,7 +520,6 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
     struct fg_batch *batch = reader->batch;
     struct fg_cur cur = fg_cur(reader->tables[PROFILE_LOCATION].entries[number]);
     struct fg_batch_location location = {.mapping = FG_NO_MAPPING, .first_line = batch->n_lines};
-    bool known = true;
     uint64_t id = 0, mapping = 0;
 
     while (fg_cur_more(&cur)) {
@@ -514,22 +551,23 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
     if (id == 0)
         return fg_fail(err, FG_E_INVALID, "location id is 0");
     fg_ids_add(&reader->locations, id);
-    if (mapping != 0) {
+    if (mapping != 0) /* one that is not there is none: FG_NO_MAPPING */
         location.mapping = fg_ids_find(&reader->mappings, mapping);
-        known = location.mapping != UINT32_MAX;
-    }
     location.n_lines = batch->n_lines - location.first_line;
     if (location.n_lines > LINES_MAX) /* each stack that goes through it would show them all */
         return fg_fail(err, FG_E_INVALID, "location %u has %u lines; limit %d", number,
                        location.n_lines, LINES_MAX);
-    if (!known || (location.n_lines == 0 && location.address == 0)) {
-        reader->location_of[number] = DROPPED;
+    if (location.n_lines == 0 && location.address == 0) {
+        reader->location_of[number] = NOTHING;
         reader->counts->locations_dropped++;
         return FG_OK;
     }
-    if (location.mapping != FG_NO_MAPPING &&
-        (batch->mappings[location.mapping].flags & FG_MAPPING_FUNCTIONS) != 0)
-        location.address = 0;
+    if (has_functions(reader, location.mapping)) {
+        if (location.n_lines > 0)
+            location.address = 0;
+        else if (use_unnamed(reader, &location.mapping, err) != FG_OK)
+            return err->code;
+    }
     reader->location_of[number] = batch->n_locations;
     batch->locations[batch->n_locations++] = location;
     return FG_OK;
@@ -550,13 +588,14 @@ static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
     for (uint32_t i = 0; i < count; i++)
         if (read_location(reader, i, err) != FG_OK)
             return err->code;
+    forget_addresses(batch);
     return fg_ids_ready(&reader->locations, reader->arena) ? FG_OK : too_large(err);
 }
 
 /* ---- samples ---- */
 
-/* One location id of a sample. *known becomes false when the location was dropped. */
-static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, struct fg_err *err)
+/* One location id of a sample. */
+static enum fg_code add_frame(struct reader *reader, uint64_t id, struct fg_err *err)
 {
     uint32_t number = fg_ids_find(&reader->locations, id);
 
@@ -565,10 +604,8 @@ static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, s
     if (number == UINT32_MAX)
         return fg_fail(err, FG_E_INVALID, "location id %llu is not among the locations",
                        (unsigned long long)id);
-    if (reader->location_of[number] == DROPPED) {
-        *known = false;
+    if (reader->location_of[number] == NOTHING)
         return FG_OK;
-    }
     if (!fg_arena_grow(reader->arena, &reader->stack, reader->depth, 1, &reader->cap_stack,
                        sizeof *reader->stack))
         return too_large(err);
@@ -576,8 +613,7 @@ static enum fg_code add_frame(struct reader *reader, uint64_t id, bool *known, s
     return FG_OK;
 }
 
-static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bool *known,
-                               struct fg_err *err)
+static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, struct fg_err *err)
 {
     uint64_t n_plain = reader->locations.counted ? reader->locations.count : 0;
     struct fg_cur cur = fg_cur(packed);
@@ -589,12 +625,12 @@ static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, bo
         return too_large(err);
     while (fg_cur_more(&cur)) {
         uint64_t id = fg_cur_varint(&cur);
-        uint32_t location = id - 1 < n_plain ? reader->location_of[id - 1] : DROPPED;
+        uint32_t location = id - 1 < n_plain ? reader->location_of[id - 1] : NOTHING;
 
         /* Nearly every producer counts its locations: then this is all there is to a frame. */
-        if (location != DROPPED)
+        if (location != NOTHING)
             reader->stack[reader->depth++] = location;
-        else if (!cur.bad && add_frame(reader, id, known, err) != FG_OK)
+        else if (!cur.bad && add_frame(reader, id, err) != FG_OK)
             return err->code;
     }
     return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: location ids cut short") : FG_OK;
@@ -661,17 +697,12 @@ static enum fg_code find_group(struct reader *reader, struct fg_labels *labels, 
     return fg_builder_group(reader->builder, labels, ret_group, err);
 }
 
-struct sample {
-    uint32_t n_values;
-    bool known; /* all its locations are there */
-};
-
-static enum fg_code read_sample(struct reader *reader, struct fg_slice in, struct sample *sample,
+static enum fg_code read_sample(struct reader *reader, struct fg_slice in, uint32_t *ret_n_values,
                                 struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
 
-    *sample = (struct sample){.known = true};
+    *ret_n_values = 0;
     reader->depth = 0;
     reader->n_labels = 0;
     while (fg_cur_more(&cur)) {
@@ -681,11 +712,11 @@ static enum fg_code read_sample(struct reader *reader, struct fg_slice in, struc
         switch (tag) {
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN):
         case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT):
-            code = add_frames(reader, fg_pb_varints(&cur, tag), &sample->known, err);
+            code = add_frames(reader, fg_pb_varints(&cur, tag), err);
             break;
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_LEN):
         case FG_PB_TAG(SAMPLE_VALUE, FG_PB_VARINT):
-            add_values(reader, fg_pb_varints(&cur, tag), &sample->n_values, &cur);
+            add_values(reader, fg_pb_varints(&cur, tag), ret_n_values, &cur);
             break;
         case FG_PB_TAG(SAMPLE_LABEL, FG_PB_LEN):
             code = add_label(reader, fg_cur_lenbytes(&cur), err);
@@ -701,8 +732,7 @@ static enum fg_code read_sample(struct reader *reader, struct fg_slice in, struc
     return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: cut short") : FG_OK;
 }
 
-static enum fg_code keep_sample(struct reader *reader, const struct sample *sample,
-                                struct fg_err *err)
+static enum fg_code keep_sample(struct reader *reader, uint32_t n_values, struct fg_err *err)
 {
     uint32_t max_labels = reader->request->upload.limits.sample_labels_max;
     struct fg_labels labels;
@@ -710,18 +740,14 @@ static enum fg_code keep_sample(struct reader *reader, const struct sample *samp
     bool linked;
     uint32_t group = 0, stack = 0;
 
-    if (sample->n_values != reader->batch->n_types)
+    if (n_values != reader->batch->n_types)
         return fg_fail(err, FG_E_INVALID, "sample value length mismatch: %u values for %u types",
-                       sample->n_values, reader->batch->n_types);
+                       n_values, reader->batch->n_types);
     if (max_labels != 0 && reader->n_labels > max_labels)
         return fg_fail(err, FG_E_INVALID,
                        "profile exceeds the sample labels limit (max_profile_stacktrace_sample_"
                        "labels, actual: %u, limit: %u)",
                        reader->n_labels, max_labels);
-    if (!sample->known) {
-        reader->counts->samples_dropped++;
-        return FG_OK;
-    }
     labels = (struct fg_labels){reader->labels, reader->n_labels};
     linked = fg_link_take(&labels, &link);
     if (find_group(reader, &labels, &group, err) != FG_OK ||
@@ -735,7 +761,7 @@ static enum fg_code read_samples(struct reader *reader, struct fg_err *err)
 {
     const struct table *table = &reader->tables[PROFILE_SAMPLE];
     uint32_t max = reader->request->upload.limits.samples_max;
-    struct sample sample;
+    uint32_t n_values;
 
     if (max != 0 && table->count > max)
         return fg_fail(err, FG_E_INVALID,
@@ -743,8 +769,8 @@ static enum fg_code read_samples(struct reader *reader, struct fg_err *err)
                        "actual: %u, limit: %u)",
                        table->count, max);
     for (uint32_t i = 0; i < table->count; i++)
-        if (read_sample(reader, table->entries[i], &sample, err) != FG_OK ||
-            keep_sample(reader, &sample, err) != FG_OK)
+        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK ||
+            keep_sample(reader, n_values, err) != FG_OK)
             return fg_wrap(err, "sample %u", i);
     return FG_OK;
 }

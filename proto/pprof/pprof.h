@@ -5,9 +5,11 @@
  * What is refused (FG_E_INVALID, ingest.md 3.1): no sample types, string 0 not empty, indexes out
  * of range, location or function ids that are 0 or nobody's, values that do not match the types, a
  * '-' in a sample type, text that is not UTF-8, more than 1024 lines in a location. What cannot be
- * read at all is FG_E_DECODE. What is repaired (3.2): addresses of named locations and address
- * ranges of their mappings become 0; samples that are negative or empty go; locations without name
- * and address, or of a mapping nobody knows, go with their samples.
+ * read at all is FG_E_DECODE. What is repaired (3.2): in a mapping that has functions, addresses of
+ * named locations and the mapping's address range become 0; samples that are negative or empty go;
+ * a mapping that is not there is none. Other than in 3.2 every value is kept: a location without
+ * lines keeps its address and a mapping with addresses, whatever its mapping says of functions; a
+ * location without lines and address leaves its stacks, but not its samples.
  */
 #ifndef FG_PROTO_PPROF_PPROF_H
 #define FG_PROTO_PPROF_PPROF_H

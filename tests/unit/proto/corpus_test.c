@@ -35,12 +35,6 @@ static const struct {
     {"pprof-nasty/ok-negative.pb.gz", "8 80", "samples with a negative value go"},
     {"pprof/parca-alloc_space_delta.pb.gz", "151835635 75731333127 820931 1113745096",
      "samples with a negative value go"},
-    {"pprof-nasty/ok-no-addr-no-line.pb.gz", "0 0", "locations with nothing to show go"},
-    {"pprof/pyroscope-no_addr_no_line.pb.gz", "52631578", "locations with nothing to show go"},
-    {"pprof-nasty/bad-mapping-missing.pb.gz", "25 250000000", "locations of no mapping go"},
-    {"pprof-nasty/fuzz/001.pb", "3 30", "locations of no mapping go"},
-    {"pprof-nasty/fuzz/006.pb", "100 1000000000", "locations of no mapping go"},
-    {"pprof-nasty/fuzz/056.pb", "100 1000000000", "locations of no mapping go"},
     {"pprof/pyroscope-invalid_utf8.pb.gz", NULL, "text that is not UTF-8 is refused"},
 };
 

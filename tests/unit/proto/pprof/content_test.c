@@ -218,8 +218,9 @@ static void nothing_left_is_no_profile(void **state)
     make_done(&make);
 }
 
-/* Locations with neither name nor address, or of a mapping nobody knows, go with their samples. */
-static void empty_locations_go_with_their_samples(void **state)
+/* No value is lost: a location of which nothing is known leaves its stacks, and not its samples; a
+ * mapping that is not there is no mapping. */
+static void empty_locations_leave_their_stacks(void **state)
 {
     struct make make;
     struct decoded decoded;
@@ -230,15 +231,59 @@ static void empty_locations_go_with_their_samples(void **state)
     make_frame(&make, 1, "a");
     make_location(&make, 2, 0, 0, NULL, 0);
     make_location(&make, 3, 77, 0x10, (struct make_line[]){{1, 1}}, 1);
+    make_location(&make, 4, 77, 0x20, NULL, 0);
     make_sample_of(&make, (uint64_t[]){2, 1}, 2, 1, NULL, 0);
     make_sample_of(&make, (uint64_t[]){3, 1}, 2, 2, NULL, 0);
     make_sample_of(&make, (uint64_t[]){1}, 1, 4, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){4, 1}, 2, 8, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){2}, 1, 16, NULL, 0);
     decode(&decoded, make_finish(&make));
-    assert_int_equal(decoded.counts.locations_dropped, 2);
-    assert_int_equal(decoded.counts.samples_dropped, 2);
-    decoded_expect_folded(&decoded, 0, 0, "a 4\n");
+    assert_int_equal(decoded.counts.locations_dropped, 1);
+    assert_int_equal(decoded.counts.samples_dropped, 0);
+    decoded_expect_folded(&decoded, 0, 0, " 16\na 5\na;0x20 8\na;a 2\n");
     decoded_done(&decoded);
     make_done(&make);
+}
+
+/* What a location without lines has is its address: it stays, with where it is mapped, also if the
+ * mapping says that it has functions. Named locations of the same mapping lose both. */
+static void addresses_stay_without_names(void **state)
+{
+    static const bool flags[] = {true, false};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(flags); i++) {
+        const struct fg_batch_mapping *named, *unnamed;
+        const struct fg_batch_location *locations;
+        struct make make;
+        struct decoded decoded;
+
+        make_start(&make);
+        make_type(&make, "samples", "count");
+        make_mapping(&make, 1, 0x1000, "/lib/libc.so.6", flags[i]);
+        make_frame(&make, 1, "a");
+        make_location(&make, 2, 1, 0x1010, (struct make_line[]){{1, 1}}, 1);
+        make_location(&make, 3, 1, 0x1020, NULL, 0);
+        make_location(&make, 4, 1, 0x1030, NULL, 0);
+        make_sample_of(&make, (uint64_t[]){3, 2, 1}, 3, 1, NULL, 0);
+        make_sample_of(&make, (uint64_t[]){4, 2, 1}, 3, 2, NULL, 0);
+        decode(&decoded, make_finish(&make));
+        locations = decoded.batch.locations;
+        assert_int_equal(decoded.batch.n_mappings, flags[i] ? 2 : 1);
+        named = &decoded.batch.mappings[locations[1].mapping];
+        unnamed = &decoded.batch.mappings[locations[2].mapping];
+        assert_int_equal(named->start, flags[i] ? 0 : 0x1000);
+        assert_int_equal(named->flags, flags[i] ? FG_MAPPING_FUNCTIONS : 0);
+        assert_int_equal(locations[1].address, flags[i] ? 0 : 0x1010);
+        assert_int_equal(unnamed->start, 0x1000);
+        assert_int_equal(unnamed->flags, 0);
+        assert_true(fg_slice_is(unnamed->filename, "/lib/libc.so.6"));
+        assert_int_equal(locations[2].address, 0x1020);
+        assert_int_equal(locations[3].mapping, locations[2].mapping);
+        decoded_expect_folded(&decoded, 0, 0, "a;a;0x1020 1\na;a;0x1030 2\n");
+        decoded_done(&decoded);
+        make_done(&make);
+    }
 }
 
 static void of_equal_ids_the_first_counts(void **state)
@@ -403,7 +448,8 @@ int main(void)
         cmocka_unit_test(equal_stacks_are_summed),
         cmocka_unit_test(zero_and_negative_samples_go),
         cmocka_unit_test(nothing_left_is_no_profile),
-        cmocka_unit_test(empty_locations_go_with_their_samples),
+        cmocka_unit_test(empty_locations_leave_their_stacks),
+        cmocka_unit_test(addresses_stay_without_names),
         cmocka_unit_test(of_equal_ids_the_first_counts),
         cmocka_unit_test(unknown_fields_are_skipped),
         cmocka_unit_test(strings_may_come_first_or_in_runs),
