@@ -135,70 +135,26 @@ static enum fg_code visit(void *arg, const struct catalog_match *match,
 
 /* ---- from sums to a tree ---- */
 
-enum { SITE_DEAD = UINT32_MAX }; /* the stack does not begin as asked */
-
-/* How many names of the call site are found after this location, when `matched` were before it. */
-static uint32_t site_step(const struct fg_tree *tree, uint32_t location, uint32_t matched,
-                          const Fg__Inner__SelectHead *head)
-{
-    const struct fg_location *at = &tree->symbols.locations[location];
-
-    for (uint32_t i = at->n_lines; i > 0 && matched < head->n_call_site; i--) {
-        const struct fg_line *line = &tree->symbols.lines[at->first_line + i - 1];
-        const struct fg_function *function = &tree->symbols.functions[line->function];
-        uint32_t name = function->name != 0 ? function->name : function->system_name;
-
-        if (!fg_slice_is(fg_symbols_text(&tree->symbols, name), head->call_site[matched]))
-            return SITE_DEAD;
-        matched++;
-    }
-    return matched;
-}
-
-/* Leaves only the values of stacks that begin with the call site. */
-static enum fg_code keep_site(struct select *select, const struct fg_tree *tree, struct sums *sums,
-                              struct fg_err *err)
+static void add_tree(struct select *select, struct sums *sums, struct fg_tree *into)
 {
     const Fg__Inner__SelectHead *head = select->head;
-    uint32_t *matched = fg_arena_alloc(select->query->arena, sums->n_nodes * sizeof *matched);
+    struct fg_tree view = *dict_read_lock(sums->dict), names;
 
-    if (matched == NULL)
-        return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes", sums->n_nodes);
-    sums->values[0] = 0;
-    for (uint32_t i = 0; i < sums->n_nodes; i++) {
-        uint32_t before = tree->parents[i] == FG_TREE_ROOT ? 0 : matched[tree->parents[i]];
-
-        matched[i] =
-            before == SITE_DEAD ? SITE_DEAD : site_step(tree, tree->locations[i], before, head);
-        if (matched[i] != head->n_call_site)
-            sums->values[1 + i] = 0;
-    }
-    return FG_OK;
-}
-
-static enum fg_code add_tree(struct select *select, struct sums *sums, struct fg_tree *into,
-                             struct fg_err *err)
-{
-    const struct fg_tree *tree = dict_read_lock(sums->dict);
-    struct fg_tree view = *tree, names;
-    enum fg_code code = FG_OK;
-
-    if (select->head->n_call_site > 0)
-        code = keep_site(select, tree, sums, err);
     /* The dictionary's tree with our values: a look, not a copy. */
     view.n_nodes = sums->n_nodes;
     view.self = (int64_t *)(sums->values + 1);
     view.root_self = (int64_t)sums->values[0];
-    if (code == FG_OK && select->head->names_only) {
+    if (head->n_call_site > 0)
+        fg_tree_keep_site(&view, (const char *const *)head->call_site, head->n_call_site);
+    if (head->names_only) {
         fg_tree_init(&names);
         fg_tree_names(&view, &names);
         fg_tree_merge(into, &names);
         fg_tree_done(&names);
-    } else if (code == FG_OK) {
+    } else {
         fg_tree_merge_used(into, &view);
     }
     dict_read_unlock(sums->dict);
-    return code;
 }
 
 static void sums_done(struct select *select)
@@ -221,18 +177,15 @@ static void write_reply(struct query *query, const struct query_sums *sums)
 }
 
 /* What was summed as a tree. */
-static enum fg_code write_tree(struct select *select, struct fg_err *err)
+static void write_tree(struct select *select)
 {
     struct fg_tree tree;
-    enum fg_code code = FG_OK;
 
     fg_tree_init(&tree);
-    for (struct sums *sums = select->sums; sums != NULL && code == FG_OK; sums = sums->next)
-        code = add_tree(select, sums, &tree, err);
-    if (code == FG_OK)
-        fg_tree_encode(&tree, &select->query->payload);
+    for (struct sums *sums = select->sums; sums != NULL; sums = sums->next)
+        add_tree(select, sums, &tree);
+    fg_tree_encode(&tree, &select->query->payload);
     fg_tree_done(&tree);
-    return code;
 }
 
 static enum fg_code answer(struct select *select, struct fg_err *err)
@@ -251,10 +204,10 @@ static enum fg_code answer(struct select *select, struct fg_err *err)
     query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
     code = query_scan(query, &scope, visit, select, &sums, err);
     query_scope_done(&scope);
-    if (code == FG_OK)
-        code = write_tree(select, err);
-    if (code == FG_OK)
+    if (code == FG_OK) {
+        write_tree(select);
         write_reply(query, &sums);
+    }
     query_sums_done(&sums);
     return code;
 }

@@ -60,9 +60,10 @@ enum fg_block_kind {
     FG_BLOCK_MPG = 35, /* mappings */
     FG_BLOCK_FUN = 36, /* functions */
     FG_BLOCK_STR = 37, /* strings of the symbols */
-    FG_BLOCK_NMR = 38, /* rank -> node of the tree of names, where there is one */
-    FG_BLOCK_NMT = 39, /* tree of names */
-    FG_BLOCK_NMS = 40, /* these names */
+    /* 38 to 40: a tree of names without frames that have only an address; is skipped. */
+    FG_BLOCK_NMR = 41, /* rank -> node of the tree of names, where there is one */
+    FG_BLOCK_NMT = 42, /* tree of names */
+    FG_BLOCK_NMS = 43, /* these names */
     FG_BLOCK_LBL = 48, /* strings of labels and types, and which series have a label */
     FG_BLOCK_SER = 49, /* series */
     FG_BLOCK_PAG = 50, /* the page table: all pages of the sections above */

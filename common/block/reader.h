@@ -244,6 +244,9 @@ enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_
                                   struct fg_arena *arena, struct fg_name_tree *ret_names,
                                   struct fg_err *err) fg_must_check;
 
+/* Makes the same of the tree, with fg_name_tree_done() for it; names are copied. */
+void fg_block_tree_names(const struct fg_block_tree *tree, struct fg_name_tree *ret_names);
+
 /*
  * The tree with these sums by rank as its values: to be looked at only, with fg_tree_names() or
  * fg_tree_merge_used(). sums[n_stacks], as fg_block_samples_sum() leaves them.

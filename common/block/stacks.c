@@ -541,7 +541,7 @@ enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_
     struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_NAMES);
     struct section section = {
         .index = index, .arena = arena, .bytes = bytes, .offset = range.offset};
-    struct fg_name_tree names = {.n_from = index->part->n_stacks};
+    struct fg_name_tree names = {.n_from = index->part->n_stacks, .no_stack = FG_TREE_ROOT};
 
     if (bytes.len != range.len)
         return fg_fail(err, FG_E_CORRUPT, "names: %zu bytes", bytes.len);
@@ -552,10 +552,30 @@ enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_
         read_name_nodes(&section, &names, err) != FG_OK ||
         read_ranks(&section, FG_BLOCK_NMR, names.n_nodes, &names.nodes, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < names.n_from; i++)
-        names.nodes[i]--; /* 0 becomes FG_TREE_ROOT */
+    for (uint32_t i = 0; i < names.n_from; i++) {
+        if (names.nodes[i] == 0)
+            return fg_fail(err, FG_E_CORRUPT, "NMR: stack %u has no name", i);
+        names.nodes[i]--;
+    }
     *ret_names = names;
     return FG_OK;
+}
+
+void fg_block_tree_names(const struct fg_block_tree *tree, struct fg_name_tree *ret_names)
+{
+    uint32_t *nodes = fg_malloc(FG_MAX((size_t)tree->n_stacks, 1) * sizeof *nodes);
+    struct fg_name_tree names;
+    bool empty = false;
+
+    for (uint32_t i = 0; i < tree->n_stacks; i++)
+        empty = empty || tree->nodes[i] == 0;
+    fg_name_tree_init_stacks(&names, &tree->tree, empty);
+    for (uint32_t i = 0; i < tree->n_stacks; i++)
+        nodes[i] = tree->nodes[i] == 0 ? names.no_stack : names.nodes[tree->nodes[i] - 1];
+    free(names.nodes);
+    names.nodes = nodes;
+    names.n_from = tree->n_stacks;
+    *ret_names = names;
 }
 
 enum fg_code fg_block_tree_values(const struct fg_block_tree *tree, const uint64_t *sums,

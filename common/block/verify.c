@@ -359,11 +359,8 @@ static enum fg_code check_nodes(const struct checking *checking, struct fg_err *
 
 /* ---- names ---- */
 
-static bool names_are(const struct checking *checking, const struct fg_name_tree *names,
-                      const struct fg_name_tree *made)
+static bool names_are(const struct fg_name_tree *names, const struct fg_name_tree *made)
 {
-    const struct fg_block_tree *tree = &checking->tree;
-
     if (names->n_nodes != made->n_nodes || names->n_names != made->n_names)
         return false;
     for (uint32_t i = 0; i < made->n_names; i++)
@@ -373,12 +370,9 @@ static bool names_are(const struct checking *checking, const struct fg_name_tree
         if (names->parents[i] != made->parents[i] ||
             names->name_numbers[i] != made->name_numbers[i])
             return false;
-    for (uint32_t i = 0; i < tree->n_stacks; i++) {
-        uint32_t node = tree->nodes[i];
-
-        if (names->nodes[i] != (node == 0 ? FG_TREE_ROOT : made->nodes[node - 1]))
+    for (uint32_t i = 0; i < made->n_from; i++)
+        if (names->nodes[i] != made->nodes[i])
             return false;
-    }
     return true;
 }
 
@@ -394,8 +388,8 @@ static enum fg_code check_names(const struct checking *checking, struct fg_err *
     if (fg_block_names_parse(&checking->index, range_of(checking, range), checking->arena, &names,
                              err) != FG_OK)
         return err->code;
-    fg_name_tree_init_stacks(&made, &checking->tree.tree);
-    same = names_are(checking, &names, &made);
+    fg_block_tree_names(&checking->tree, &made);
+    same = names_are(&names, &made);
     fg_name_tree_done(&made);
     return same ? FG_OK : fg_fail(err, FG_E_CORRUPT, "names: not those of the stacks");
 }

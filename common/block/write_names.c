@@ -1,7 +1,7 @@
 /*
  * Stacks as names, for who does not need to know more of them:
  *
- *   NMR   n zigzag: node + 1 (0: no name in the stack) - that of the rank before
+ *   NMR   n zigzag: node + 1 - that of the rank before
  *   NMT   n varints: how far up from the node before its parent is, 0: that node itself;
  *         n varints: name. Depth first, siblings by name
  *   NMS   as STR
@@ -11,7 +11,7 @@
 /* Nodes and names that stacks need, numbered anew. */
 struct writing {
     struct fg_buf *raw;
-    uint32_t *stacks; /* of a rank: node + 1, or 0 */
+    uint32_t *stacks; /* of a rank: node + 1 */
     uint32_t *parents, *name_numbers;
     struct fg_slice *names;
     uint32_t n_stacks, n_nodes, n_names;
@@ -55,7 +55,7 @@ static uint32_t node_of(const struct fg_block_part_out *part, uint32_t rank)
 {
     uint32_t stack = part->ranks.stacks[rank];
 
-    return stack == 0 ? (uint32_t)FG_TREE_ROOT
+    return stack == 0 ? part->names->no_stack
                       : part->names->nodes[part->order.nodes.olds[stack - 1]];
 }
 
@@ -67,9 +67,10 @@ static void number(const struct fg_block_part_out *part, struct writing *writing
 
     memset(nodes, 0xff, all->n_nodes * sizeof *nodes); /* FG_MAP_NONE */
     memset(names, 0xff, all->n_names * sizeof *names);
-    for (uint32_t i = 0; i < part->ranks.n_stacks; i++)
-        if (node_of(part, i) != FG_TREE_ROOT)
-            nodes[node_of(part, i)] = 0;
+    for (uint32_t i = 0; i < part->ranks.n_stacks; i++) {
+        fg_assert(node_of(part, i) < all->n_nodes);
+        nodes[node_of(part, i)] = 0;
+    }
     for (uint32_t i = all->n_nodes; i-- > 0;)
         if (nodes[i] == 0) {
             names[all->name_numbers[i]] = 0;
@@ -101,7 +102,7 @@ static void fill(const struct fg_block_part_out *part, const uint32_t *nodes, co
         if (names[i] != FG_MAP_NONE)
             writing->names[names[i]] = all->names[i];
     for (uint32_t i = 0; i < writing->n_stacks; i++)
-        writing->stacks[i] = node_of(part, i) == FG_TREE_ROOT ? 0 : nodes[node_of(part, i)] + 1;
+        writing->stacks[i] = nodes[node_of(part, i)] + 1;
 }
 
 static enum fg_code put(struct fg_block_writer *writer, struct writing *writing, struct fg_err *err)

@@ -158,7 +158,8 @@ void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind ki
 /*
  * The part's stacks as names, for sections beside its tree: who draws pictures need not read that
  * then, which has ten to twenty times as many nodes. names: of the part's tree, numbered by its
- * nodes (fg_name_tree_init_stacks()); borrowed until part_end. What no stack needs is left out.
+ * nodes (fg_name_tree_init_stacks(), with one for the empty stack); borrowed until part_end. What
+ * no stack needs is left out.
  */
 void fg_block_part_names(struct fg_block_writer *writer, const struct fg_name_tree *names);
 

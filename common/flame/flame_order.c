@@ -20,17 +20,6 @@ static int compare_named(const void *left, const void *right)
     return fg_slice_cmp(a->name, b->name);
 }
 
-static struct fg_slice location_name(const struct fg_symbols *symbols, uint32_t number)
-{
-    const struct fg_location *location = &symbols->locations[number];
-    const struct fg_function *function;
-
-    if (location->n_lines == 0)
-        return FG_LIT("");
-    function = &symbols->functions[symbols->lines[location->first_line].function];
-    return fg_symbols_text(symbols, function->name != 0 ? function->name : function->system_name);
-}
-
 /* The locations in use, with their names; order->ranks tells which were seen. */
 static struct named *collect_names(struct fg_flame_order *order, const struct fg_tree *tree,
                                    bool other_last, uint32_t *ret_count)
@@ -44,7 +33,7 @@ static struct named *collect_names(struct fg_flame_order *order, const struct fg
 
         if (order->ranks[location] == 0)
             continue;
-        name = location_name(&tree->symbols, location);
+        name = fg_tree_location_name(tree, location);
         named[count++] =
             (struct named){name, location, other_last && fg_slice_is(name, FG_FLAME_OTHER)};
         order->ranks[location] = 0;

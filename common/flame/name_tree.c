@@ -60,7 +60,7 @@ void fg_name_tree_init(struct fg_name_tree *names, const struct fg_tree *tree)
 {
     struct ordering ordering = {.tree = tree, .names = names};
 
-    *names = (struct fg_name_tree){.n_from = tree->n_nodes};
+    *names = (struct fg_name_tree){.n_from = tree->n_nodes, .no_stack = FG_TREE_ROOT};
     fg_flame_order_init(&ordering.order, tree, false);
     names->n_names = ordering.order.n_names;
     names->names = ordering.order.names;
@@ -78,17 +78,18 @@ void fg_name_tree_init(struct fg_name_tree *names, const struct fg_tree *tree)
     fg_flame_order_done(&ordering.order);
 }
 
-void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *tree)
+void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *tree, bool no_stack)
 {
-    uint32_t *nodes = new_array(tree->n_nodes, sizeof *nodes);
+    uint32_t *nodes = new_array(tree->n_nodes, sizeof *nodes), empty = FG_TREE_ROOT;
     struct fg_tree named;
 
     fg_tree_init(&named);
-    fg_tree_name_new(tree, &named, nodes);
+    fg_tree_name_new(tree, &named, nodes, no_stack ? &empty : NULL);
     fg_name_tree_init(names, &named);
     for (uint32_t i = 0; i < tree->n_nodes; i++)
-        if (nodes[i] != FG_TREE_ROOT)
-            nodes[i] = names->nodes[nodes[i]];
+        nodes[i] = names->nodes[nodes[i]];
+    if (no_stack)
+        names->no_stack = names->nodes[empty];
     free(names->nodes);
     names->nodes = nodes;
     names->n_from = tree->n_nodes;
@@ -187,10 +188,8 @@ void fg_name_values_set(struct fg_name_values *values, const struct fg_name_tree
                         const int64_t *self)
 {
     memset(values->self, 0, names->n_nodes * sizeof *values->self);
-    values->nameless = 0;
     for (uint32_t i = 0; i < names->n_from; i++) {
-        int64_t *to =
-            names->nodes[i] == FG_TREE_ROOT ? &values->nameless : &values->self[names->nodes[i]];
+        int64_t *to = &values->self[names->nodes[i]];
 
         *to = fg_value_add(*to, self[i]);
     }

@@ -19,7 +19,8 @@ struct fg_name_tree {
     uint32_t *name_numbers; /* of node i, into names */
     bool *outermost;        /* no node above it has its name */
     struct fg_slice *names; /* ascending by bytes, each once */
-    uint32_t *nodes; /* of a node of the tree it was made of: the node here, or FG_TREE_ROOT */
+    uint32_t *nodes;        /* of a node of the tree it was made of: the node here */
+    uint32_t no_stack;      /* node of the empty stack; FG_TREE_ROOT: nobody asked for it */
     uint32_t n_nodes, n_names, n_from;
     struct fg_symbols symbols; /* the names' text, where they are not borrowed */
 };
@@ -27,8 +28,10 @@ struct fg_name_tree {
 /* Of a tree of names (fg_tree_names()); the names are borrowed from it. */
 void fg_name_tree_init(struct fg_name_tree *names, const struct fg_tree *tree);
 
-/* Of a tree of locations, nodes with and without value. */
-void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *tree);
+/* Of a tree of locations, nodes with and without value. no_stack: with a node for the empty stack,
+ * too. */
+void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *tree,
+                              bool no_stack);
 void fg_name_tree_done(struct fg_name_tree *names);
 
 /* For who has parents and name_numbers, depth first, from elsewhere: sets outermost[n_nodes]. The
@@ -41,7 +44,6 @@ struct fg_name_values {
     int64_t *self, *totals;                   /* [n_nodes] */
     int64_t *function_self, *function_totals; /* [n_names]; recursion counts once in totals */
     int64_t all;                              /* total of the tree */
-    int64_t nameless; /* of stacks without any name: in no total (fg_tree_names()) */
 };
 
 void fg_name_values_init(struct fg_name_values *values, const struct fg_name_tree *names);
@@ -51,7 +53,7 @@ void fg_name_values_done(struct fg_name_values *values);
 void fg_name_values_set(struct fg_name_values *values, const struct fg_name_tree *names,
                         const int64_t *self);
 
-/* The same for who has summed by nodes of names already: self[n_nodes]. nameless is left alone. */
+/* The same for who has summed by nodes of names already: self[n_nodes]. */
 void fg_name_values_set_named(struct fg_name_values *values, const struct fg_name_tree *names,
                               const int64_t *self);
 

@@ -213,23 +213,50 @@ struct naming {
     struct fg_tree *into;
     struct near *near;   /* NULL: `into` is to be added to by others */
     uint32_t *functions; /* of a function: its location in `into`, or FG_MAP_NONE */
-    uint32_t *nodes;     /* of a node: where its stack ends in `into`, or FG_TREE_ROOT */
+    uint32_t *addresses; /* the same of a location without lines; NULL until there is one */
+    struct fg_buf text;  /* of the frame at hand */
+    uint32_t *nodes;     /* of a node: where its stack ends in `into` */
 };
 
-static uint32_t function_name(const struct fg_function *function)
+static uint32_t *new_numbers(uint32_t count)
 {
-    return function->name != 0 ? function->name : function->system_name;
+    uint32_t *numbers = fg_malloc(FG_MAX((size_t)count, 1) * sizeof *numbers);
+
+    memset(numbers, 0xff, count * sizeof *numbers); /* FG_MAP_NONE in every byte */
+    return numbers;
 }
 
-static uint32_t name_location(struct naming *naming, uint32_t function)
+/* Where the location of a frame is kept, so that it is named once. NULL: a line of a nameless
+ * function, which the function does not name. */
+static uint32_t *place_of_name(struct naming *naming, uint32_t number, uint32_t frame)
 {
     const struct fg_symbols *symbols = &naming->tree->symbols;
+    const struct fg_location *location = &symbols->locations[number];
 
-    if (naming->functions[function] == FG_MAP_NONE)
-        naming->functions[function] = fg_symbols_name_location(
-            &naming->into->symbols,
-            fg_symbols_text(symbols, function_name(&symbols->functions[function])));
-    return naming->functions[function];
+    if (location->n_lines > 0) {
+        uint32_t function = symbols->lines[location->first_line + frame].function;
+
+        return fg_function_name(&symbols->functions[function]) == 0 ? NULL
+                                                                    : &naming->functions[function];
+    }
+    if (naming->addresses == NULL)
+        naming->addresses = new_numbers(symbols->n_locations);
+    return &naming->addresses[number];
+}
+
+/* The location in `into` of a frame of a location. */
+static uint32_t name_frame(struct naming *naming, uint32_t number, uint32_t frame)
+{
+    uint32_t *place = place_of_name(naming, number, frame), location;
+
+    if (place != NULL && *place != FG_MAP_NONE)
+        return *place;
+    location = fg_symbols_name_location(
+        &naming->into->symbols,
+        fg_frame_name(&naming->tree->symbols, number, frame, &naming->text));
+    if (place != NULL)
+        *place = location;
+    return location;
 }
 
 static uint32_t name_child(struct naming *naming, uint32_t parent, uint32_t location)
@@ -252,40 +279,56 @@ static void name_node(struct naming *naming, uint32_t node)
     uint32_t at = parent == FG_TREE_ROOT ? FG_TREE_ROOT : naming->nodes[parent];
 
     /* pprof has the innermost inlined function first, a tree wants the outermost. */
-    for (uint32_t i = location->n_lines; i-- > 0;)
-        at = name_child(naming, at, name_location(naming, lines[i].function));
+    for (uint32_t i = fg_frame_count(location); i-- > 0;) {
+        uint32_t name = i < location->n_lines ? naming->functions[lines[i].function] : FG_MAP_NONE;
+
+        if (name == FG_MAP_NONE) /* the first time, or it is no function's */
+            name = name_frame(naming, tree->locations[node], i);
+        at = name_child(naming, at, name);
+    }
     naming->nodes[node] = at;
 }
 
+static uint32_t name_no_stack(struct naming *naming)
+{
+    return name_child(naming, FG_TREE_ROOT,
+                      fg_symbols_name_location(&naming->into->symbols, FG_LIT(FG_FRAME_NO_STACK)));
+}
+
 /* live: NULL, or the nodes that are wanted; of the others nodes[] says nothing. */
-static void name_nodes(struct naming *naming, const bool *live)
+static void name_nodes(struct naming *naming, const bool *live, uint32_t *ret_no_stack)
 {
     const struct fg_tree *tree = naming->tree;
-    size_t functions_bytes = tree->symbols.n_functions * sizeof(uint32_t);
 
-    naming->functions = fg_malloc(FG_MAX(functions_bytes, 1));
-    memset(naming->functions, 0xff, functions_bytes); /* FG_MAP_NONE in every byte */
+    naming->functions = new_numbers(tree->symbols.n_functions);
+    fg_buf_init(&naming->text, SIZE_MAX);
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         if (live == NULL || live[i]) /* and so is its parent */
             name_node(naming, i);
+    if (ret_no_stack != NULL)
+        *ret_no_stack = name_no_stack(naming);
+    fg_buf_done(&naming->text);
+    free(naming->addresses);
     free(naming->functions);
 }
 
-void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes)
+void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
+                      uint32_t *ret_no_stack)
 {
     struct naming naming = {.tree = tree, .into = into, .nodes = nodes};
 
-    name_nodes(&naming, NULL);
+    name_nodes(&naming, NULL, ret_no_stack);
 }
 
-void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes)
+void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
+                      uint32_t *ret_no_stack)
 {
     struct near near = {0};
     struct naming naming = {.tree = tree, .into = into, .near = &near, .nodes = nodes};
 
     fg_assert(into->n_nodes == 0);
     near_grow(&near, TREE_MIN_NODES);
-    name_nodes(&naming, NULL);
+    name_nodes(&naming, NULL, ret_no_stack);
     free(near.first);
     free(near.next);
 }
@@ -295,12 +338,14 @@ void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into)
     uint32_t *nodes = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *nodes);
     bool *live = nodes_with_value(tree);
     struct naming naming = {.tree = tree, .into = into, .nodes = nodes};
+    uint32_t no_stack = FG_TREE_ROOT;
 
-    name_nodes(&naming, live);
+    name_nodes(&naming, live, tree->root_self == 0 ? NULL : &no_stack);
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         if (live[i])
             fg_tree_add(into, nodes[i], tree->self[i]);
-    fg_tree_add(into, FG_TREE_ROOT, tree->root_self);
+    if (tree->root_self != 0)
+        fg_tree_add(into, no_stack, tree->root_self);
     free(live);
     free(nodes);
 }
@@ -315,10 +360,12 @@ struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t numbe
     const struct fg_symbols *symbols = &tree->symbols;
     const struct fg_location *location = &symbols->locations[number];
 
+    /* Trees that others sent, as trees of names, may be none: they have names all the same. */
     if (location->n_lines == 0)
-        return FG_LIT("");
+        return FG_LIT(FG_FRAME_UNKNOWN);
     return fg_symbols_text(
-        symbols, function_name(&symbols->functions[symbols->lines[location->first_line].function]));
+        symbols,
+        fg_function_name(&symbols->functions[symbols->lines[location->first_line].function]));
 }
 
 /* ---- call sites ---- */
@@ -327,15 +374,12 @@ enum { SITE_DEAD = UINT32_MAX }; /* the stack does not begin as asked */
 
 /* How many of the names are found after this location, when `matched` were before it. */
 static uint32_t site_step(const struct fg_symbols *symbols, uint32_t location, uint32_t matched,
-                          const char *const *names, size_t n_names)
+                          const char *const *names, size_t n_names, struct fg_buf *scratch)
 {
-    const struct fg_location *at = &symbols->locations[location];
+    uint32_t count = fg_frame_count(&symbols->locations[location]);
 
-    for (uint32_t i = at->n_lines; i > 0 && matched < n_names; i--) {
-        const struct fg_line *line = &symbols->lines[at->first_line + i - 1];
-        uint32_t name = function_name(&symbols->functions[line->function]);
-
-        if (!fg_slice_is(fg_symbols_text(symbols, name), names[matched]))
+    for (uint32_t i = count; i > 0 && matched < n_names; i--) {
+        if (!fg_slice_is(fg_frame_name(symbols, location, i - 1, scratch), names[matched]))
             return SITE_DEAD;
         matched++;
     }
@@ -345,18 +389,22 @@ static uint32_t site_step(const struct fg_symbols *symbols, uint32_t location, u
 void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_names)
 {
     uint32_t *matched = fg_malloc(FG_MAX((size_t)tree->n_nodes, 1) * sizeof *matched);
+    struct fg_buf scratch;
 
     fg_assert(n_names > 0 && n_names < SITE_DEAD);
-    tree->root_self = 0;
+    fg_buf_init(&scratch, SIZE_MAX);
+    if (n_names > 1 || strcmp(names[0], FG_FRAME_NO_STACK) != 0)
+        tree->root_self = 0;
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         uint32_t before = tree->parents[i] == FG_TREE_ROOT ? 0 : matched[tree->parents[i]];
 
-        matched[i] = before == SITE_DEAD
-                         ? SITE_DEAD
-                         : site_step(&tree->symbols, tree->locations[i], before, names, n_names);
+        matched[i] = before == SITE_DEAD ? SITE_DEAD
+                                         : site_step(&tree->symbols, tree->locations[i], before,
+                                                     names, n_names, &scratch);
         if (matched[i] != n_names)
             tree->self[i] = 0;
     }
+    fg_buf_done(&scratch);
     free(matched);
 }
 

@@ -15,6 +15,7 @@
 #ifndef FG_COMMON_FLAME_TREE_H
 #define FG_COMMON_FLAME_TREE_H
 
+#include "common/profile/frame_name.h"
 #include "common/profile/symbols.h"
 
 enum { FG_TREE_ROOT = UINT32_MAX };
@@ -24,7 +25,7 @@ struct fg_tree {
     uint32_t *parents;   /* of node i, less than i, or FG_TREE_ROOT */
     uint32_t *locations; /* of node i, into symbols */
     int64_t *self;       /* value of the stack that ends in node i */
-    int64_t root_self;   /* value of the empty stack: part of no total, flame graphs leave it out */
+    int64_t root_self;   /* value of the empty stack; 0 in a tree of names */
     uint32_t n_nodes, cap_nodes;
     struct fg_map map; /* (parent, location) -> node */
 };
@@ -85,28 +86,31 @@ void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from);
  * stacks than it has values. */
 void fg_tree_merge_used(struct fg_tree *tree, const struct fg_tree *from);
 
-/* Leaves only the values of stacks that begin with functions of these names, the outermost first;
- * the others become 0. n_names > 0. */
+/* Leaves only the values of stacks that begin with frames of these names, the outermost first; the
+ * others become 0. n_names > 0. */
 void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_names);
 
 /*
- * The same stacks with nothing but function names: a location gives a node for each of its lines,
- * the outermost first; a location without lines gives none (its value goes to the nearest caller
- * with a name; without one it becomes root_self, and so is in no total, as Pyroscope has it). A
- * function's name is its system name where it has no other. Nodes without any value below are left
- * out. Adds to what is in `into`, a tree of names.
+ * Adds the stacks of a tree to `into`, a tree of names: one whose locations are nothing but the
+ * names of frames (frame_name.h). A location gives a node for each of its lines, the outermost
+ * first, and one node if it has none; the empty stack is a node of its own, FG_FRAME_NO_STACK. So
+ * the total of a tree of names is the sum of all values. Nodes without any value below are left
+ * out.
  */
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into);
 
 /*
- * The same for nodes with and without value alike, and without values: nodes[tree->n_nodes] says
- * for each node of the tree where its stack ends in into, FG_TREE_ROOT included.
+ * Adds the nodes of a tree, with and without value, to a tree of names, and none of the values.
+ * nodes[tree->n_nodes]: where the stack of each node ends in `into`. *ret_no_stack, unless it is
+ * NULL: where the empty stack does; without it `into` has no node for that.
  */
-void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes);
+void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
+                      uint32_t *ret_no_stack);
 
-/* The same, quicker, into an empty tree that is only looked at afterwards: fg_tree_child() does not
- * find its nodes. */
-void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes);
+/* Does the same, quicker, for an empty `into` that is only looked at afterwards: fg_tree_child()
+ * does not find its nodes. */
+void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
+                      uint32_t *ret_no_stack);
 
 void fg_tree_encode(const struct fg_tree *tree, struct fg_buf *out);
 
@@ -117,10 +121,10 @@ void fg_tree_encode(const struct fg_tree *tree, struct fg_buf *out);
 enum fg_code fg_tree_decode(struct fg_tree *tree, struct fg_slice in,
                             struct fg_err *err) fg_must_check;
 
-/* Name of node's function: the first line's; "" when there is none. For trees of names. */
+/* Returns the name of a node of a tree of names. */
 struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node);
 
-/* The same of a location of its symbols. */
+/* Returns that of a location of a tree of names. */
 struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t number);
 
 #endif

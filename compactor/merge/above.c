@@ -32,12 +32,12 @@ struct summing {
 
     /* Types at hand. */
     uint32_t columns[TYPES_MAX], n_columns, n_groups;
-    size_t stride;            /* names, and one for what has none */
+    size_t stride;            /* nodes of names */
     int64_t *sums;            /* [group][column][stride] */
     struct counted *counteds; /* [group][column] */
     int64_t start_ns, end_ns; /* the span at hand */
 
-    /* The part at hand: of a rank the node of names, or what has none. */
+    /* The part at hand: of a rank the node of names. */
     const struct merge_above_part *part;
     struct fg_block_tree tree;
     uint32_t *name_of;
@@ -214,9 +214,10 @@ enum fg_code merge_above_plan(struct merge_above *above, struct fg_err *err)
 
 /* ---- names ---- */
 
-/* Parses the tree of the part at hand, and names its stacks; nodes: as fg_tree_name_all() does. */
+/* Parses the tree of the part at hand, and names its stacks; nodes, no_stack: as fg_tree_name_all()
+ * has them. */
 static enum fg_code name_part(struct summing *summing, const struct merge_above_part *part,
-                              uint32_t **ret_nodes, struct fg_err *err)
+                              uint32_t **ret_nodes, uint32_t *ret_no_stack, struct fg_err *err)
 {
     const struct merge_part *of = &part->part;
     struct fg_block_range range = fg_block_part_range(of->part, FG_BLOCK_WANT_TREE);
@@ -230,7 +231,7 @@ static enum fg_code name_part(struct summing *summing, const struct merge_above_
     if (nodes == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for the names of %u nodes",
                        summing->tree.tree.n_nodes);
-    fg_tree_name_all(&summing->tree.tree, &summing->named, nodes);
+    fg_tree_name_all(&summing->tree.tree, &summing->named, nodes, ret_no_stack);
     if (fg_tree_bytes(&summing->named) > summing->above->max_bytes)
         return fg_fail(err, FG_E_LIMIT, "names of more than %zu bytes", summing->above->max_bytes);
     *ret_nodes = nodes;
@@ -240,9 +241,9 @@ static enum fg_code name_part(struct summing *summing, const struct merge_above_
 static enum fg_code open_part(struct summing *summing, const struct merge_above_part *part,
                               struct fg_err *err)
 {
-    uint32_t *nodes = NULL, none = summing->names->n_nodes;
+    uint32_t *nodes = NULL, no_stack = FG_TREE_ROOT;
 
-    if (name_part(summing, part, &nodes, err) != FG_OK)
+    if (name_part(summing, part, &nodes, &no_stack, err) != FG_OK)
         return err->code;
     fg_assert(nodes != NULL);
     summing->part = part;
@@ -251,20 +252,18 @@ static enum fg_code open_part(struct summing *summing, const struct merge_above_
         return fg_fail(err, FG_E_LIMIT, "no room for %u stacks", summing->tree.n_stacks);
     for (uint32_t r = 0; r < summing->tree.n_stacks; r++) {
         uint32_t stack = summing->tree.nodes[r];
-        uint32_t named = stack == 0 ? FG_TREE_ROOT : nodes[stack - 1];
-        uint32_t name = named == FG_TREE_ROOT ? FG_TREE_ROOT : summing->names->nodes[named];
 
-        summing->name_of[r] = name == FG_TREE_ROOT ? none : name;
+        summing->name_of[r] = summing->names->nodes[stack == 0 ? no_stack : nodes[stack - 1]];
     }
     return FG_OK;
 }
 
 static enum fg_code name_all(struct summing *summing, struct fg_err *err)
 {
-    uint32_t *nodes;
+    uint32_t *nodes, no_stack;
 
     for (uint32_t i = 0; i < summing->above->n_parts; i++)
-        if (name_part(summing, &summing->above->parts[i], &nodes, err) != FG_OK)
+        if (name_part(summing, &summing->above->parts[i], &nodes, &no_stack, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -372,7 +371,7 @@ static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row 
 {
     const struct merge_above_part *part = summing->part;
     struct fg_arena_mark mark = fg_arena_mark(summing->scratch);
-    uint32_t n_stacks = summing->tree.n_stacks, none = summing->names->n_nodes;
+    uint32_t n_stacks = summing->tree.n_stacks;
     uint64_t *full = fg_arena_new(summing->scratch, uint64_t, n_stacks);
     int64_t *sums = sums_of(summing, group, column), total = 0;
     enum fg_code code;
@@ -384,11 +383,10 @@ static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row 
         uint32_t name = summing->name_of[r];
 
         sums[name] = fg_value_add(sums[name], (int64_t)full[r]);
-        if (name != none)
-            total = fg_value_add(total, (int64_t)full[r]);
+        total = fg_value_add(total, (int64_t)full[r]);
     }
     fg_arena_release(summing->scratch, mark);
-    if (code == FG_OK && total != row->total)
+    if (code == FG_OK && total != row->total && part->nodes.version == FG_NODES_VERSION)
         code = fg_fail(err, FG_E_CORRUPT, "a full node adds up to %lld, not %lld", (long long)total,
                        (long long)row->total);
     return code;
@@ -678,7 +676,7 @@ static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
 
-    summing->stride = (size_t)summing->names->n_nodes + 1;
+    summing->stride = summing->names->n_nodes;
     while (code == FG_OK && next_columns(summing)) {
         if (!make_room(summing)) {
             if (summing->above->alone)

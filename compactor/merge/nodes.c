@@ -373,7 +373,7 @@ static bool next_columns(struct making *making)
 
 static enum fg_code make_all(struct making *making, struct fg_err *err)
 {
-    making->stride = (size_t)making->names->n_nodes + 1;
+    making->stride = making->names->n_nodes;
     while (next_columns(making)) {
         enum fg_code code = make_room(making) ? sum_columns(making, err) : FG_OK;
 

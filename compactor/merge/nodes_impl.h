@@ -46,7 +46,7 @@ struct making {
     struct fg_nodes_writer *writer;
     const struct fg_name_tree *names;
     uint32_t n_ranks;
-    uint32_t *name_of;        /* of a rank of the block: the node of names, or n_nodes */
+    uint32_t *name_of;        /* of a rank of the block: the node of names */
     struct fg_groups *groups; /* in the caller's arena: the writer of nodes looks at them */
     uint32_t group_sizes[FG_GROUPS_MAX]; /* series */
     bool left_out;
@@ -62,7 +62,7 @@ struct making {
     struct source *sources;
     uint64_t samples, samples_bytes; /* of the part, as stored */
 
-    /* Sums of the types at hand: columns. Those by name have room for what has none, at the end. */
+    /* Sums of the types at hand: columns. */
     uint32_t columns[NODES_TYPES_MAX], n_columns; /* into types, ascending */
     uint32_t column_of[NODES_TYPES_MAX];          /* FG_MAP_NONE: not at hand */
     bool done[NODES_TYPES_MAX];

@@ -252,9 +252,7 @@ static void map_source(struct making *making, uint32_t number, const uint32_t *r
 static void name_stacks(const struct making *making, uint32_t *stacks)
 {
     for (uint32_t i = 0; i < making->n_ranks; i++) {
-        uint32_t name = stacks[i] == 0 ? FG_TREE_ROOT : making->names->nodes[stacks[i] - 1];
-
-        stacks[i] = name == FG_TREE_ROOT ? making->names->n_nodes : name;
+        stacks[i] = stacks[i] == 0 ? making->names->no_stack : making->names->nodes[stacks[i] - 1];
     }
 }
 

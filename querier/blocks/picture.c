@@ -34,7 +34,6 @@ struct crowned {
     bool whole; /* a tree; else a crown */
     struct fg_tree tree;
     struct fg_crown crown;
-    int64_t nameless;
 };
 
 static void make_crown(const struct crowning *crowning, const int64_t *sums,
@@ -45,7 +44,6 @@ static void make_crown(const struct crowning *crowning, const int64_t *sums,
     fg_name_values_init(&values, crowned->names);
     fg_name_values_set(&values, crowned->names, sums);
     fg_crown_make(crowned->names, &values, crowning->max_nodes, &crowned->crown);
-    crowned->nameless = values.nameless;
     fg_name_values_done(&values);
 }
 
@@ -55,7 +53,6 @@ static void add_crown(const struct crowning *crowning, const struct crowned *cro
 
     fg_crown_adding_init(&adding, crowning->into, crowned->names);
     fg_crown_add(&adding, &crowned->crown);
-    fg_tree_add(&crowning->into->tree, FG_TREE_ROOT, crowned->nameless);
     fg_crown_adding_done(&adding);
 }
 
@@ -65,7 +62,7 @@ static bool *find_live(const struct fg_name_tree *names, const uint64_t *sums)
     bool *live = fg_calloc(FG_MAX((size_t)names->n_nodes, 1), sizeof *live);
 
     for (uint32_t i = 0; i < names->n_from; i++)
-        if (sums[i] != 0 && names->nodes[i] != FG_TREE_ROOT)
+        if (sums[i] != 0)
             live[names->nodes[i]] = true;
     for (uint32_t i = names->n_nodes; i-- > 0;)
         if (live[i] && names->parents[i] != FG_TREE_ROOT)
@@ -90,9 +87,7 @@ static void make_whole(const struct fg_name_tree *names, const uint64_t *sums, s
     }
     for (uint32_t i = 0; i < names->n_from; i++)
         if (sums[i] != 0)
-            fg_tree_add(tree,
-                        names->nodes[i] == FG_TREE_ROOT ? FG_TREE_ROOT : placed[names->nodes[i]],
-                        (int64_t)sums[i]);
+            fg_tree_add(tree, placed[names->nodes[i]], (int64_t)sums[i]);
     free(live);
     free(placed);
 }

@@ -226,18 +226,6 @@ struct fg_block_range stacks_range(const struct thing *stacks, const struct fg_b
                                                                     : FG_BLOCK_WANT_TREE);
 }
 
-/* Nodes of names by rank: what samples are sums of. */
-static void number_by_rank(const struct fg_block_tree *tree, struct fg_name_tree *names)
-{
-    uint32_t *ranks = fg_malloc(FG_MAX((size_t)tree->n_stacks, 1) * sizeof *ranks);
-
-    for (uint32_t i = 0; i < tree->n_stacks; i++)
-        ranks[i] = tree->nodes[i] == 0 ? (uint32_t)FG_TREE_ROOT : names->nodes[tree->nodes[i] - 1];
-    free(names->nodes);
-    names->nodes = ranks;
-    names->n_from = tree->n_stacks;
-}
-
 static enum fg_code name_tree(const struct fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, struct fg_name_tree *names, struct fg_err *err)
 {
@@ -245,10 +233,8 @@ static enum fg_code name_tree(const struct fetch_item *item, struct fg_slice byt
     struct fg_block_tree tree;
     enum fg_code code = fg_block_tree_parse(item->part->index, bytes, arena, &tree, err);
 
-    if (code == FG_OK) {
-        fg_name_tree_init_stacks(names, &tree.tree);
-        number_by_rank(&tree, names);
-    }
+    if (code == FG_OK)
+        fg_block_tree_names(&tree, names);
     fg_arena_destroy(arena);
     return code;
 }

@@ -286,8 +286,8 @@ static struct fg_nodes_writer *write_nodes(const struct stream *stream,
         uint64_t *full = fg_arena_new(arena, uint64_t, options.n_ranks);
 
         for (uint32_t k = 0; k < options.tree->n_nodes; k++)
-            if (names->nodes[k] != FG_TREE_ROOT)
-                self[names->nodes[k]] += (int64_t)object->sums[i][k + 1];
+            self[names->nodes[k]] += (int64_t)object->sums[i][k + 1];
+        self[names->no_stack] += (int64_t)object->sums[i][0];
         for (uint32_t k = 0; k < options.n_ranks; k++)
             full[k] = object->sums[i][ranks[k]];
         values[i] =

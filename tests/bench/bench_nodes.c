@@ -176,8 +176,8 @@ static void sum(const struct fg_name_tree *names, const struct fg_tree *tree,
         self[type] = fg_calloc((size_t)names->n_nodes + 1, sizeof(int64_t));
         full[type] = fg_calloc((size_t)n_ranks + 1, sizeof(uint64_t));
         for (uint32_t i = 0; i < tree->n_nodes; i++)
-            if (names->nodes[i] != FG_TREE_ROOT)
-                self[type][names->nodes[i]] += (int64_t)(drawn->sums[i + 1] * scale);
+            self[type][names->nodes[i]] += (int64_t)(drawn->sums[i + 1] * scale);
+        self[type][names->no_stack] += (int64_t)(drawn->sums[0] * scale);
         for (uint32_t i = 0; i < n_ranks; i++)
             full[type][i] = drawn->sums[ranks[i]] * scale;
         values[type].self = self[type];

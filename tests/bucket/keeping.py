@@ -23,10 +23,15 @@ QUICK = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compac
 KEEPING = ["--limits.retention_period", "7d", "--limits.retention_period_nodes", "0"]
 
 
-def push_weeks(client, start_s, end_s):
-    """Two services; pods come and go, regions stay. Value and time go together, so that sums tell times."""
+# Frames without names, and a sample without a stack.
+UNNAMED = {("main", 0x7F0000012340): (1, 20), (0x1234,): (1, 30), (): (1, 40)}
+
+
+def push_weeks(client, start_s, end_s, more=()):
+    """Two services; pods come and go, regions stay. Value and time go together, so that sums tell times. more:
+    stacks that all profiles have."""
     for number, at in enumerate(range(start_s, end_s, EACH_S)):
-        stacks = {("main", "work", "step_%d" % (number % 5)): (1, 1000 + number), ("main",): (1, 1)}
+        stacks = {("main", "work", "step_%d" % (number % 5)): (1, 1000 + number), ("main",): (1, 1), **dict(more)}
         kinds = [{"__name__": "process_cpu", "service_name": service, "pod": "p%d" % (number % 3),
                   "region": "eu" if number % 2 else "us"} for service in ("api", "shop")]
         request = {"series": [exporting.series(labels, at * 10**9, stacks, (("samples", "count"), ("cpu", "nanoseconds")))
@@ -131,9 +136,11 @@ def nodes_outlive_profiles(bucket, settings, folder):
 
     with flamegrid.Server(*QUICK, *settings, data=data) as server:
         client = flamegrid.Client(server.start().wait_ready().port)
-        push_weeks(client, start_s, end_s)
+        push_weeks(client, start_s, end_s, UNNAMED)
         wanted = answers(client, start_s, end_s)
         check(wanted["all", "{}"][1] > 0 and wanted["services"] == ["api", "shop"], "%s", wanted)
+        unnamed = {"libc.so.6+0x13340", "0x1234", "[no stack]"}
+        check(unnamed <= set(wanted["all", "{}"][0]), "%s", wanted["all", "{}"][0])
         check(server.terminate() == 0, "%s", server.log_tail())
     with flamegrid.Server(*QUICK, *KEEPING, *settings, data=data) as server:
         client = flamegrid.Client(server.start().wait_ready().port)

@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import flamegrid  # noqa: E402
 import otlp  # noqa: E402
 import pprof  # noqa: E402
+import unsymbolised  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 TIMEOUT_S = 60
@@ -246,6 +247,13 @@ def case_senders_of_old_otlp_are_logged_once(server):
         lines = [line for line in server.log_tail(10**6).splitlines() if "tenant=otlp-log-" + version in line]
         check(len(lines) == times, "%s", lines)
     check("sender=127.0.0.1" in lines[0] and "version=1.9" in lines[0], "%s", lines)
+
+
+# ---- frames without names ----
+
+
+def case_frames_without_names(_):
+    unsymbolised.frames_without_names()
 
 
 # ---- limits and rules of tenants ----

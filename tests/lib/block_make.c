@@ -423,7 +423,7 @@ static enum fg_code end_part(struct fg_block_writer *writer, const struct made_p
     enum fg_code code;
 
     if (part->named) {
-        fg_name_tree_init_stacks(&names, &laid->tree);
+        fg_name_tree_init_stacks(&names, &laid->tree, true);
         fg_block_part_names(writer, &names);
     }
     code = fg_block_part_end(writer, err);

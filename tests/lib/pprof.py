@@ -23,9 +23,14 @@ def packed(field, values):
     return message(field, b"".join(map(varint, values)))
 
 
-def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanoseconds")), labelled=()):
+# Where frames without names are mapped: start, limit, offset in the file, file, build id.
+LIBRARY = (0x7F0000000000, 0x7F0000200000, 0x1000, "/usr/lib/libc.so.6", "abcdef0123")
+
+
+def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanoseconds")), labelled=(), has_functions=False):
     """stacks: {("root", ..., "leaf"): (value of each sample type, ...)}; labelled: (stack, values, {name: value})
-    of more samples."""
+    of more samples. A frame is a name, or a number: an address in LIBRARY, or in no mapping where that does not
+    have it. has_functions: what the mapping says of itself."""
     strings = {"": 0}
     functions = {}
     out = bytearray()
@@ -42,7 +47,15 @@ def make(stacks, time_ns, sample_types=(("samples", "count"), ("cpu", "nanosecon
         ids = [functions.setdefault(name, len(functions) + 1) for name in reversed(stack)]
         texts = [message(3, number(1, string(name)) + number(2, string(value))) for name, value in labels.items()]
         out += message(2, packed(1, ids) + packed(2, values) + b"".join(texts))
+    start, limit, offset, path, build_id = LIBRARY
+    if any(isinstance(name, int) for name in functions):
+        out += message(3, number(1, 1) + number(2, start) + number(3, limit) + number(4, offset) + number(5, string(path))
+                       + number(6, string(build_id)) + number(7, int(has_functions)))
     for name, id_ in functions.items():
+        if isinstance(name, int):
+            mapping = number(2, 1) if start <= name < limit else b""
+            out += message(4, number(1, id_) + mapping + number(3, name))
+            continue
         out += message(4, number(1, id_) + message(4, number(1, id_)))
         out += message(5, number(1, id_) + number(2, string(name)))
     out += value_type(11, "cpu", "nanoseconds")
@@ -131,6 +144,6 @@ def folded_json(profile):
         frames[location["id"]] = lines[::-1] or [address]
     stacks = {}
     for sample in profile.get("sample", []):
-        stack = ";".join(frame for id_ in reversed(sample["locationId"]) for frame in frames[id_])
+        stack = ";".join(frame for id_ in reversed(sample.get("locationId", [])) for frame in frames[id_])
         stacks[stack] = stacks.get(stack, 0) + int(sample["value"][0])
     return stacks

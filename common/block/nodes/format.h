@@ -15,7 +15,9 @@
 
 #include "common/block/format.h"
 
-enum { FG_NODES_VERSION = 1 };
+/* Version 1 has no names of frames that are only an address, nor of the empty stack: what stacks
+ * without any name have is in no crown, no table and no total. It is still read. */
+enum { FG_NODES_VERSION = 2, FG_NODES_VERSION_LEAST = 1 };
 
 /* Bounds of what a part may say of its nodes. */
 enum {

@@ -310,7 +310,7 @@ enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
     if (cur.bad || said.raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
         head_crc != fg_crc32c(fg_slice_sub(bytes, 0, FG_NODES_HEAD_BYTES - sizeof head_crc)))
         return fg_fail(err, FG_E_CORRUPT, "merged nodes: bad head");
-    if (version != FG_NODES_VERSION)
+    if (version < FG_NODES_VERSION_LEAST || version > FG_NODES_VERSION)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "merged nodes of version %u", version);
     if (fg_block_unpack_in(stored, said, arena, &raw, err) != FG_OK)
         return fg_wrap(err, "merged nodes");
@@ -318,6 +318,7 @@ enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
         return err->code;
     if (!fg_cur_end(&cur))
         return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes left over", cur.left);
+    nodes.version = version;
     *ret_nodes = nodes;
     return FG_OK;
 }

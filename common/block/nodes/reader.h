@@ -35,13 +35,14 @@ struct fg_nodes_row {
     uint32_t type; /* into types */
     uint64_t count;
     struct fg_id digest;
-    int64_t total; /* of all stacks with a name: what a flame graph shows */
+    int64_t total; /* of all stacks; in version 1 only of those that have a name */
     uint64_t cut_max;
     struct fg_nodes_place places[FG_NODES_WHATS];
     uint64_t factor; /* what is at the places is another row's: times this; else 1 */
 };
 
 struct fg_nodes {
+    uint32_t version; /* format.h */
     struct fg_profile_type *types;
     uint32_t n_types;
     struct fg_groups groups;

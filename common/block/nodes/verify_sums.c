@@ -18,12 +18,11 @@ struct verifying {
     struct fg_block_samples *samples;
     uint32_t page; /* of samples, opened; FG_MAP_NONE: none */
 
-    struct fg_name_tree names; /* of all stacks */
+    struct fg_name_tree names; /* of all stacks, by rank */
     struct fg_name_values values;
     uint32_t *nodes_of; /* of the dictionary: the node of names */
     uint32_t *names_of; /* of its names: that of names */
     uint64_t *sums;     /* of the row at hand, by rank */
-    int64_t *self;      /* the same by node of the tree */
 };
 
 static enum fg_code no_room(struct fg_err *err)
@@ -96,11 +95,9 @@ static enum fg_code read_part(struct verifying *verifying, struct fg_err *err)
         read_rows(verifying, err) != FG_OK || read_nodes(verifying, err) != FG_OK)
         return err->code;
     verifying->sums = fg_arena_new(verifying->arena, uint64_t, part->n_stacks);
-    verifying->self = fg_arena_new(verifying->arena, int64_t, verifying->tree.tree.n_nodes);
     verifying->nodes_of = fg_arena_new(verifying->arena, uint32_t, verifying->dict.n_nodes);
     verifying->names_of = fg_arena_new(verifying->arena, uint32_t, verifying->dict.n_names);
-    return verifying->sums != NULL && verifying->self != NULL && verifying->nodes_of != NULL &&
-                   verifying->names_of != NULL
+    return verifying->sums != NULL && verifying->nodes_of != NULL && verifying->names_of != NULL
                ? FG_OK
                : no_room(err);
 }
@@ -261,17 +258,6 @@ static enum fg_code sum_row(struct verifying *verifying, const struct fg_nodes_r
     return FG_OK;
 }
 
-static void set_values(struct verifying *verifying)
-{
-    const struct fg_block_tree *tree = &verifying->tree;
-
-    memset(verifying->self, 0, tree->tree.n_nodes * sizeof *verifying->self);
-    for (uint32_t r = 0; r < tree->n_stacks; r++)
-        if (tree->nodes[r] > 0)
-            verifying->self[tree->nodes[r] - 1] = (int64_t)verifying->sums[r];
-    fg_name_values_set(&verifying->values, &verifying->names, verifying->self);
-}
-
 /* ---- comparing ---- */
 
 static struct fg_slice bytes_of(const struct verifying *verifying, struct fg_block_range section,
@@ -356,6 +342,25 @@ static enum fg_code check_full(struct verifying *verifying, const struct fg_node
                : fg_fail(err, FG_E_CORRUPT, "full node");
 }
 
+/* The names of version 1 cannot be made any more. */
+static bool has_our_names(const struct verifying *verifying)
+{
+    return verifying->nodes.version == FG_NODES_VERSION;
+}
+
+static enum fg_code check_names(struct verifying *verifying, const struct fg_nodes_row *row,
+                                struct fg_err *err)
+{
+    fg_name_values_set(&verifying->values, &verifying->names, (const int64_t *)verifying->sums);
+    if (row->total != verifying->values.all)
+        return fg_fail(err, FG_E_CORRUPT, "total of %lld, should be %lld", (long long)row->total,
+                       (long long)verifying->values.all);
+    if ((row->places[FG_NODES_CROWN].bytes > 0 && check_crown(verifying, row, err) != FG_OK) ||
+        (row->places[FG_NODES_TABLE].bytes > 0 && check_table(verifying, row, err) != FG_OK))
+        return err->code;
+    return FG_OK;
+}
+
 static enum fg_code check_row(struct verifying *verifying, const struct fg_nodes_row *row,
                               struct fg_err *err)
 {
@@ -368,15 +373,9 @@ static enum fg_code check_row(struct verifying *verifying, const struct fg_nodes
                        (unsigned long long)row->count, (unsigned long long)counted.count);
     if (row->count == 0)
         return FG_OK;
-    set_values(verifying);
-    if (row->total != verifying->values.all)
-        return fg_fail(err, FG_E_CORRUPT, "total of %lld, should be %lld", (long long)row->total,
-                       (long long)verifying->values.all);
-    if ((row->places[FG_NODES_CROWN].bytes > 0 && check_crown(verifying, row, err) != FG_OK) ||
-        (row->places[FG_NODES_FULL].bytes > 0 && check_full(verifying, row, err) != FG_OK) ||
-        (row->places[FG_NODES_TABLE].bytes > 0 && check_table(verifying, row, err) != FG_OK))
+    if (row->places[FG_NODES_FULL].bytes > 0 && check_full(verifying, row, err) != FG_OK)
         return err->code;
-    return FG_OK;
+    return has_our_names(verifying) ? check_names(verifying, row, err) : FG_OK;
 }
 
 static enum fg_code check_rows(struct verifying *verifying, struct fg_err *err)
@@ -398,9 +397,9 @@ static enum fg_code check_all(struct verifying *verifying, struct fg_err *err)
 
     if (read_part(verifying, err) != FG_OK || check_groups(verifying, err) != FG_OK)
         return err->code;
-    fg_name_tree_init_stacks(&verifying->names, &verifying->tree.tree);
+    fg_block_tree_names(&verifying->tree, &verifying->names);
     fg_name_values_init(&verifying->values, &verifying->names);
-    code = place_dict(verifying, err);
+    code = has_our_names(verifying) ? place_dict(verifying, err) : FG_OK;
     if (code == FG_OK)
         code = check_rows(verifying, err);
     fg_name_values_done(&verifying->values);

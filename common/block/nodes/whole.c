@@ -217,9 +217,9 @@ static void name_sums(struct fg_nodes_whole *whole)
     fg_block_part_stacks(whole->block, stacks);
     whole->named = fg_calloc((size_t)whole->n_types * names->n_nodes + 1, sizeof *whole->named);
     for (uint32_t r = 0; r < whole->n_ranks; r++) {
-        uint32_t name = stacks[r] == 0 ? FG_TREE_ROOT : names->nodes[stacks[r] - 1];
+        uint32_t name = stacks[r] == 0 ? names->no_stack : names->nodes[stacks[r] - 1];
 
-        for (uint32_t t = 0; name != FG_TREE_ROOT && t < whole->n_types; t++) {
+        for (uint32_t t = 0; t < whole->n_types; t++) {
             int64_t *sum = &whole->named[(size_t)t * names->n_nodes + name];
 
             *sum = fg_value_add(*sum, (int64_t)whole->sums[(size_t)t * whole->n_ranks + r]);

@@ -62,7 +62,7 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
     writer->options.made_of = writer->made_of;
     if (options->crown_nodes == 0)
         writer->options.crown_nodes = FG_CROWN_NODES;
-    fg_name_tree_init_stacks(&writer->names, options->tree);
+    fg_name_tree_init_stacks(&writer->names, options->tree, true);
     fg_name_values_init(&writer->values, &writer->names);
     writer->dict = fg_calloc((size_t)writer->names.n_nodes + 1, sizeof *writer->dict);
     writer->named = fg_calloc((size_t)writer->names.n_names + 1, sizeof *writer->named);

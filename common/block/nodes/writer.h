@@ -49,7 +49,8 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
 void fg_nodes_writer_destroy(struct fg_nodes_writer *writer);
 FG_AUTO(fg_nodes_writer, fg_nodes_writer_destroy)
 
-/* The names that stacks of the tree have: names->nodes[] says which of its nodes one ends in. */
+/* The names that stacks of the tree have: names->nodes[] says which of its nodes one ends in,
+ * names->no_stack that of the empty stack. */
 const struct fg_name_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer);
 
 /* One type of a node. */

@@ -120,7 +120,9 @@ static void slow_select(const struct slow *slow, const struct head_query *query,
     fg_buf_clear(out);
     for (size_t k = 0; k < FG_COUNT(stacks); k++)
         if (sums[k] != 0)
-            fg_buf_printf(out, "%s %lld\n", stacks[k], (long long)sums[k]);
+            fg_buf_printf(out, "%s %lld\n",
+                          query->names_only && stacks[k][0] == '\0' ? "[no stack]" : stacks[k],
+                          (long long)sums[k]);
     head_sort_lines(out);
 }
 

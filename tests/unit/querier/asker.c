@@ -291,7 +291,8 @@ void asker_draw_stacks(struct asker *asker, struct stacks *stacks, struct fg_are
     *stacks = (struct stacks){0};
     switch (asker_draw(asker, 5)) {
     case 0: { /* as some stack begins */
-        static const char *const names[] = {"f0", "f1", "f2", "f3", "f4", "f5"};
+        static const char *const names[] = {"f0", "f1",  "f2",          "f3",        "f4",
+                                            "f5", "0x5", "x.so+0x1005", "[no stack]"};
 
         stacks->call_site = fg_arena_new(arena, const char *, 2);
         stacks->call_site[0] = names[asker_draw(asker, FG_COUNT(names))];

@@ -63,7 +63,10 @@ static uint32_t make_function(struct world *world, uint32_t number)
 static uint32_t make_location(struct world *world)
 {
     struct fg_symbols *symbols = &world->tree.symbols;
-    struct fg_mapping mapping = {.limit = 4096,
+    struct fg_mapping mapping = {.start = 16,
+                                 .limit = 48,
+                                 .offset = 4096,
+                                 .filename = fg_symbols_string(symbols, FG_LIT("/lib/x.so")),
                                  .build_id = fg_symbols_string(symbols, FG_LIT("id"))};
     struct fg_location location = {
         .address = world_random(world, 64),

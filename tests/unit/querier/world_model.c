@@ -129,7 +129,21 @@ static struct fg_slice name_of(const struct fg_symbols *symbols, uint32_t functi
     return fg_symbols_text(symbols, at->name != 0 ? at->name : at->system_name);
 }
 
-/* The names of a stack, outermost first; returns how many there are. */
+/* What make_location() makes is in one file, or in none. */
+static struct fg_slice address_name(const struct world *world, const struct fg_location *location)
+{
+    uint64_t address = location->address;
+    bool inside = address >= 16 && address < 48;
+
+    if (address == 0)
+        return FG_LIT("[unknown]");
+    return fg_cstr(location->mapping == FG_NO_MAPPING
+                       ? fg_arena_printf(world->arena, "0x%x", (unsigned)address)
+                       : fg_arena_printf(world->arena, "x.so+0x%x",
+                                         (unsigned)(inside ? address - 16 + 4096 : address)));
+}
+
+/* The names of a stack that is not empty, outermost first; returns how many there are. */
 static size_t names_of(const struct world *world, uint32_t node, struct fg_slice names[256])
 {
     const struct fg_symbols *symbols = &world->tree.symbols;
@@ -140,6 +154,8 @@ static size_t names_of(const struct world *world, uint32_t node, struct fg_slice
         return 0;
     n = names_of(world, world->tree.parents[node], names);
     location = &symbols->locations[world->tree.locations[node]];
+    if (location->n_lines == 0)
+        names[n++] = address_name(world, location);
     for (uint32_t i = location->n_lines; i > 0; i--)
         names[n++] = name_of(symbols, symbols->lines[location->first_line + i - 1].function);
     return n;
@@ -150,6 +166,8 @@ static bool site_matches(const struct world *world, const struct stacks *stacks,
     struct fg_slice names[256];
     size_t n = names_of(world, node, names);
 
+    if (node == FG_TREE_ROOT)
+        names[n++] = FG_LIT("[no stack]");
     if (stacks->n_call_site > n)
         return false;
     for (size_t i = 0; i < stacks->n_call_site; i++)

@@ -116,8 +116,8 @@ static void give_sums(const struct merging *merging, const uint64_t *sums,
     uint64_t *full = fg_arena_new(arena, uint64_t, merging->n_ranks);
 
     for (uint32_t i = 0; i < merging->world->tree.n_nodes; i++)
-        if (names->nodes[i] != FG_TREE_ROOT)
-            self[names->nodes[i]] += (int64_t)sums[i + 1];
+        self[names->nodes[i]] += (int64_t)sums[i + 1];
+    self[names->no_stack] += (int64_t)sums[0];
     for (uint32_t i = 0; i < merging->n_ranks; i++)
         full[i] = sums[merging->ranks[i]];
     value->self = self;

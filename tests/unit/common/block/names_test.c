@@ -54,17 +54,19 @@ static bool is_outermost(const struct fg_name_tree *names, uint32_t node)
 /* The other way: each stack's names are looked for in a tree that grows. */
 static void check_part(const struct fg_block_tree *tree, const struct fg_name_tree *names)
 {
-    uint32_t *nodes = fg_calloc((size_t)tree->tree.n_nodes + 1, sizeof *nodes);
+    uint32_t *nodes = fg_calloc((size_t)tree->tree.n_nodes + 1, sizeof *nodes), no_stack;
     struct fg_tree other;
+    bool empty = false;
 
+    for (uint32_t i = 0; i < tree->n_stacks; i++)
+        empty = empty || tree->nodes[i] == 0;
     fg_tree_init(&other);
-    fg_tree_name_all(&tree->tree, &other, nodes);
+    fg_tree_name_all(&tree->tree, &other, nodes, empty ? &no_stack : NULL);
     assert_int_equal(names->n_from, tree->n_stacks);
     assert_int_equal(names->n_nodes, other.n_nodes);
     for (uint32_t i = 0; i < tree->n_stacks; i++)
-        assert_true(
-            same_path(names, names->nodes[i], &other,
-                      tree->nodes[i] == 0 ? (uint32_t)FG_TREE_ROOT : nodes[tree->nodes[i] - 1]));
+        assert_true(same_path(names, names->nodes[i], &other,
+                              tree->nodes[i] == 0 ? no_stack : nodes[tree->nodes[i] - 1]));
     for (uint32_t i = 0; i < names->n_nodes; i++)
         assert_int_equal(names->outermost[i], is_outermost(names, i));
     fg_tree_done(&other);

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -127,37 +128,20 @@ static uint32_t lines_location(struct fg_tree *tree, uint64_t address, const cha
     return fg_symbols_location(&tree->symbols, &location, lines);
 }
 
-static void names_unfold_lines_and_skip_addresses(void **state)
+/* An address in a file. */
+static uint32_t mapped_location(struct fg_tree *tree, uint64_t address, uint64_t start,
+                                const char *filename)
 {
-    struct fg_tree tree, names;
-    uint32_t main_node, node;
+    struct fg_mapping mapping = {
+        .start = start,
+        .limit = start + 0x1000,
+        .filename = fg_symbols_string(&tree->symbols, fg_cstr(filename)),
+        .build_id = fg_symbols_string(&tree->symbols, FG_LIT("b1")),
+    };
+    struct fg_location location = {.address = address,
+                                   .mapping = fg_symbols_mapping(&tree->symbols, &mapping)};
 
-    (void)state;
-    fg_tree_init(&tree);
-    fg_tree_init(&names);
-    main_node = fg_tree_child(&tree, FG_TREE_ROOT,
-                              lines_location(&tree, 1, (const char *[]){"main", NULL}));
-    node = fg_tree_child(&tree, main_node,
-                         lines_location(&tree, 2, (const char *[]){"in", "out", NULL}));
-    fg_tree_add(&tree, node, 5);
-    node = fg_tree_child(&tree, main_node, /* the same name elsewhere */
-                         lines_location(&tree, 3, (const char *[]){"out", NULL}));
-    fg_tree_add(&tree, node, 1);
-    node = fg_tree_child(&tree, main_node, lines_location(&tree, 4, (const char *[]){NULL}));
-    fg_tree_add(&tree, node, 2);
-    node = fg_tree_child(&tree, main_node, /* only its system name */
-                         lines_location(&tree, 5, (const char *[]){"", NULL}));
-    fg_tree_add(&tree, node, 3);
-    (void)fg_tree_child(&tree, main_node, /* no value below */
-                        lines_location(&tree, 6, (const char *[]){"gone", NULL}));
-    node = fg_tree_child(&tree, FG_TREE_ROOT, lines_location(&tree, 4, (const char *[]){NULL}));
-    fg_tree_add(&tree, node, 7);
-    fg_tree_names(&tree, &names);
-    assert_folded(&names, "main 2\nmain;out 1\nmain;out;in 5\nmain;system 3\n");
-    assert_int_equal(names.n_nodes, 4);
-    assert_int_equal(names.root_self, 7); /* golden case 077: in no total */
-    fg_tree_done(&tree);
-    fg_tree_done(&names);
+    return fg_symbols_location(&tree->symbols, &location, NULL);
 }
 
 /* Wide nodes and narrow ones, names that come again below others. */
@@ -184,11 +168,84 @@ static void draw_locations(struct fg_tree *tree, uint64_t *random)
     }
 }
 
+static void names_unfold_lines_and_show_addresses(void **state)
+{
+    struct fg_tree tree, names, again;
+    uint32_t main_node, node;
+
+    (void)state;
+    fg_tree_init(&tree);
+    fg_tree_init(&names);
+    fg_tree_init(&again);
+    main_node = fg_tree_child(&tree, FG_TREE_ROOT,
+                              lines_location(&tree, 1, (const char *[]){"main", NULL}));
+    node = fg_tree_child(&tree, main_node,
+                         lines_location(&tree, 2, (const char *[]){"in", "out", NULL}));
+    fg_tree_add(&tree, node, 5);
+    node = fg_tree_child(&tree, main_node, /* the same name elsewhere */
+                         lines_location(&tree, 3, (const char *[]){"out", NULL}));
+    fg_tree_add(&tree, node, 1);
+    node = fg_tree_child(&tree, main_node, lines_location(&tree, 4, (const char *[]){NULL}));
+    fg_tree_add(&tree, node, 2);
+    node = fg_tree_child(&tree, main_node, /* only its system name */
+                         lines_location(&tree, 5, (const char *[]){"", NULL}));
+    fg_tree_add(&tree, node, 3);
+    (void)fg_tree_child(&tree, main_node, /* no value below */
+                        lines_location(&tree, 6, (const char *[]){"gone", NULL}));
+    node = fg_tree_child(&tree, FG_TREE_ROOT, lines_location(&tree, 4, (const char *[]){NULL}));
+    fg_tree_add(&tree, node, 7);
+    node = fg_tree_child(&tree, main_node, /* mapped */
+                         mapped_location(&tree, 0x1234, 0x1000, "/lib/libc.so.6"));
+    fg_tree_add(&tree, node, 11);
+    node = fg_tree_child(&tree, node, /* a name below an address */
+                         lines_location(&tree, 1, (const char *[]){"main", NULL}));
+    fg_tree_add(&tree, node, 13);
+    fg_tree_add(&tree, FG_TREE_ROOT, 17);
+    fg_tree_names(&tree, &names);
+    assert_folded(&names, "0x4 7\n[no stack] 17\nmain;0x4 2\nmain;libc.so.6+0x234 11\n"
+                          "main;libc.so.6+0x234;main 13\nmain;out 1\nmain;out;in 5\n"
+                          "main;system 3\n");
+    assert_int_equal(names.n_nodes, 9);
+    assert_int_equal(names.root_self, 0);
+
+    /* Names of names are the same, so that trees of names can be merged again. */
+    fg_tree_names(&names, &again);
+    assert_same_stacks(&names, &again);
+    fg_tree_done(&tree);
+    fg_tree_done(&names);
+    fg_tree_done(&again);
+}
+
+/* The total of a tree of names is that of all values, whatever has a name. */
+static void nothing_is_lost_in_names(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct fg_tree tree, names;
+        uint64_t random = seed;
+        int64_t want, totals[600], *named;
+
+        fg_tree_init(&tree);
+        fg_tree_init(&names);
+        draw_locations(&tree, &random);
+        for (uint32_t i = 0; i < tree.n_nodes; i++)
+            fg_tree_add(&tree, i, (int64_t)(slow_random(&random) % 3));
+        fg_tree_add(&tree, FG_TREE_ROOT, (int64_t)(seed % 3));
+        want = tree.root_self + fg_tree_totals(&tree, totals);
+        fg_tree_names(&tree, &names);
+        named = fg_calloc((size_t)names.n_nodes + 1, sizeof *named);
+        assert_int_equal(fg_tree_totals(&names, named), want);
+        free(named);
+        fg_tree_done(&tree);
+        fg_tree_done(&names);
+    }
+}
+
 static void new_names_are_those_of_any(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        uint32_t nodes[2][600];
+        uint32_t nodes[2][600], no_stacks[2];
         struct fg_tree tree, any, new;
         uint64_t random = seed;
 
@@ -196,8 +253,10 @@ static void new_names_are_those_of_any(void **state)
         fg_tree_init(&any);
         fg_tree_init(&new);
         draw_locations(&tree, &random);
-        fg_tree_name_all(&tree, &any, nodes[0]);
-        fg_tree_name_new(&tree, &new, nodes[1]);
+        fg_tree_name_all(&tree, &any, nodes[0], &no_stacks[0]);
+        fg_tree_name_new(&tree, &new, nodes[1], &no_stacks[1]);
+        assert_int_equal(no_stacks[0], no_stacks[1]);
+        assert_true(fg_slice_is(fg_tree_name(&any, no_stacks[0]), "[no stack]"));
         assert_int_equal(any.n_nodes, new.n_nodes);
         assert_memory_equal(nodes[0], nodes[1], tree.n_nodes * sizeof nodes[0][0]);
         for (uint32_t i = 0; i < any.n_nodes; i++) {
@@ -328,20 +387,34 @@ static void a_call_site_keeps_what_is_below_it(void **state)
         {{"main", "work", "hash"}, 3, "main;work;hash 4\n"},
         {{"work"}, 1, ""},
         {{"main", "wor"}, 2, ""},
+        {{"app+0x20"}, 1, "app+0x20 32\napp+0x20;main 64\n"},
+        {{"app+0x20", "main"}, 2, "app+0x20;main 64\n"},
+        {{"main", "main"}, 2, ""},
     };
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct fg_tree tree;
+        struct fg_tree tree, named;
+        uint32_t address;
 
         fg_tree_init(&tree);
         add_stack(&tree, NULL, 0, 16);
         for (size_t n = 1; n <= 3; n++)
             add_stack(&tree, names, n, INT64_C(1) << (n - 1));
         add_stack(&tree, other, 2, 8);
+        address = fg_tree_child(&tree, FG_TREE_ROOT,
+                                mapped_location(&tree, 0x5020, 0x5000, "/usr/bin/app"));
+        fg_tree_add(&tree, address, 32);
+        fg_tree_add(
+            &tree,
+            fg_tree_child(&tree, address, fg_symbols_name_location(&tree.symbols, FG_LIT("main"))),
+            64);
         fg_tree_keep_site(&tree, cases[i].site, cases[i].n);
-        assert_folded(&tree, cases[i].want);
+        fg_tree_init(&named);
+        fg_tree_names(&tree, &named);
+        assert_folded(&named, cases[i].want);
         assert_int_equal(tree.root_self, 0);
+        fg_tree_done(&named);
         fg_tree_done(&tree);
     }
 }
@@ -371,15 +444,34 @@ static void sealed_it_has_its_nodes(void **state)
     fg_tree_done(&again);
 }
 
+static void the_call_site_of_the_empty_stack(void **state)
+{
+    static const char *const site[] = {"[no stack]", "main"};
+    struct fg_tree tree;
+
+    (void)state;
+    fg_tree_init(&tree);
+    add_stack(&tree, NULL, 0, 16);
+    add_stack(&tree, site + 1, 1, 1);
+    fg_tree_keep_site(&tree, site, 1);
+    assert_int_equal(tree.root_self, 16);
+    assert_folded(&tree, "");
+    fg_tree_keep_site(&tree, site, 2);
+    assert_int_equal(tree.root_self, 0);
+    fg_tree_done(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_the_slow_tree),
         cmocka_unit_test(merge_is_commutative_and_associative),
         cmocka_unit_test(totals_are_sums_of_what_is_below),
-        cmocka_unit_test(names_unfold_lines_and_skip_addresses),
+        cmocka_unit_test(names_unfold_lines_and_show_addresses),
         cmocka_unit_test(new_names_are_those_of_any),
         cmocka_unit_test(merging_what_is_used_leaves_out_the_rest),
+        cmocka_unit_test(the_call_site_of_the_empty_stack),
+        cmocka_unit_test(nothing_is_lost_in_names),
         cmocka_unit_test(a_call_site_keeps_what_is_below_it),
         cmocka_unit_test(decode_takes_back_what_encode_gave),
         cmocka_unit_test(decode_refuses_what_does_not_fit),
