@@ -21,12 +21,14 @@
 #include "common/base/time.h"
 #include "common/ring/shard.h"
 
+#include <endian.h>
 #include <time.h>
 
 enum {
     UPLOAD_MAGIC = 0x75706c64,
     ATTEMPTS_MAX = 4,
     ITEMS_MAX = 16384, /* batches of one upload; a node's profiler sends some hundred */
+    BATCH_KEY_BYTES = FG_ID_BYTES + sizeof(uint32_t),
 };
 
 /* Pauses before another round. */
@@ -497,15 +499,19 @@ static enum fg_code check_time(struct upload *upload, struct fg_profile *profile
                : FG_OK;
 }
 
-/* A client's key is of its request: each further batch in it needs one of its own. */
-static struct fg_slice key_of(const struct upload *upload, char *text, size_t size)
+/*
+ * The key of the batch at hand. A client's key is of its request, so each batch in it has one of
+ * its own: the hash of the whole key, which may be as long as a header, and the batch's number.
+ */
+static struct fg_slice key_of(const struct upload *upload, uint8_t bytes[BATCH_KEY_BYTES])
 {
-    struct fg_slice key = fg_slice_sub(upload->idempotency_key, 0, 200);
+    uint32_t number = htole32(upload->next_item);
 
-    if (key.len == 0 || upload->next_item == 0)
-        return key;
-    (void)snprintf(text, size, "%.*s/%u", FG_S(key), upload->next_item);
-    return fg_cstr(text);
+    if (upload->idempotency_key.len == 0)
+        return FG_LIT("");
+    fg_id_put(bytes, upload->key);
+    memcpy(bytes + FG_ID_BYTES, &number, sizeof number);
+    return fg_bytes(bytes, BATCH_KEY_BYTES);
 }
 
 static bool id_is_taken(const struct upload *upload, struct fg_id id)
@@ -533,10 +539,11 @@ static void identify(struct upload *upload, struct fg_batch *batch, bool has_tim
 {
     /* Two hosts may well send the same text for the same ten seconds: these are two profiles. */
     struct fg_slice origin = has_time ? FG_LIT("") : upload->sender;
-    char key[256], number[300];
+    uint8_t key[BATCH_KEY_BYTES];
+    char number[300];
     bool taken = false;
 
-    fg_batch_identify(batch, upload->tenant, origin, key_of(upload, key, sizeof key));
+    fg_batch_identify(batch, upload->tenant, origin, key_of(upload, key));
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         taken |= id_is_taken(upload, batch->profiles[i].id);
     if (taken) {
@@ -734,6 +741,7 @@ void upload_start(struct upload *upload)
 
     upload->magic = UPLOAD_MAGIC;
     upload->now_ns = fg_wall_ns(distributor->config.clock);
+    upload->key = fg_hash128(upload->idempotency_key);
     upload->limits = fg_tenants_limits(distributor->config.tenants, upload->tenant);
     upload->decode_limits = decode_limits_of(&upload->limits->values);
     upload->rules.labels = upload->limits->rules;

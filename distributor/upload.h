@@ -51,10 +51,11 @@ struct upload {
     struct fg_slice body; /* as received; borrowed, as are those below */
     struct fg_slice tenant;
     struct fg_slice sender;          /* address */
-    struct fg_slice idempotency_key; /* that the client gave; empty: none */
+    struct fg_slice idempotency_key; /* that the client gave, whole; empty: none */
 
     /* Set by upload_start(). */
     int64_t now_ns;                        /* when it arrived, wall clock */
+    struct fg_id key;                      /* hash of the client's key */
     struct fg_limits *limits;              /* the tenant's */
     struct fg_upload_rules rules;          /* the tenant's */
     struct fg_decode_limits decode_limits; /* those of them that decoders need */

@@ -156,6 +156,50 @@ def case_a_key_makes_the_same_of_different_bodies(server):
     check(answer["flamegraph"]["total"] == "61", "%s", answer)
 
 
+def case_keys_count_whole(server):
+    """However long a key is, each of its bytes counts; the same key again is the same profile."""
+    keys = []
+    for size in (1, 199, 200, 201, 255, 256, 5000, 20000):
+        base = "k" * (size - 1)
+        keys += [base + "a", base + "b"] + (["x" + base, base[:size // 2] + "y" + base[size // 2:]] if size > 1 else [])
+    keys += ["k/1", "k"]  # what a second batch of a request with the key "k" must not be taken for
+    keys = sorted(set(keys))
+    body = pprof.make({("main",): (1, 7)}, 1_750_000_000 * 10**9)
+    for again in range(2):
+        for key in keys:
+            status, text = server.ingest("long-keys", body, headers={"Idempotency-Key": key},
+                                         **{"from": "1750000000", "until": "1750000010"})
+            check(status == 200, "%d %s", status, text)
+        answer = server.ask("SelectMergeStacktraces", "long-keys", profileTypeID=TYPE, labelSelector="{}",
+                            start=1_749_999_000_000, end=1_750_001_000_000)
+        check(int(answer["flamegraph"]["total"]) == 7 * len(keys), "%d: %s of %d keys", again, answer["flamegraph"]["total"],
+              len(keys))
+
+
+def case_batches_of_one_key_are_several(server):
+    """A key is of the whole request: its profiles are still as many as there are."""
+    bodies = [profile(60), profile(61)]
+    for _ in range(2):
+        status, text = server.push("batch-keys", *((labels("s%d" % i), bodies[:1]) for i in range(3)), (labels("s0"), bodies[1:]),
+                                   headers={"Idempotency-Key": "k" * 300})
+        check(status == 200, "%d %s", status, text)
+    check(server.total("batch-keys") == 160_000_000, "%d", server.total("batch-keys"))
+
+
+def case_a_key_that_is_too_long_is_refused(server):
+    """Not cut: what was cut could be the key of another profile."""
+    for size in (40_000, 200_000):
+        status, text = server.ingest("longest-key", profile(), headers={"Idempotency-Key": "k" * size})
+        check(status == 431, "%d %s", status, text)
+        done = subprocess.run(
+            ["curl", "-sS", "--noproxy", "*", "--http2-prior-knowledge", "-o", os.devnull, "-w", "%{http_code}", "--max-time", "60",
+             "-H", "@-", "-H", "X-Scope-OrgID: longest-key", "--data", "main 1",
+             "http://127.0.0.1:%d/ingest?name=app&from=now-10s" % server.port],
+            input=b"Idempotency-Key: " + b"k" * size, capture_output=True, check=False)
+        check(done.stdout != b"200", "HTTP/2: %s", done)
+    check(server.total("longest-key") == 0, "something was stored")
+
+
 # ---- several at a time ----
 
 
