@@ -115,8 +115,7 @@ static void prefetch(const struct dict *dict, const struct fg_wire_batch *batch,
         __builtin_prefetch(&dict->stacks[stack]);
 }
 
-void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes,
-                  uint32_t *undefined, uint32_t *ret_undefined)
+uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes)
 {
     uint32_t n_new = 0, n_undefined = 0;
     struct fg_symbols_import import;
@@ -126,12 +125,10 @@ void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t
         prefetch(dict, batch, i);
         nodes[i] = find_stack(dict, batch->stacks[i].id);
         n_new += nodes[i] == UINT32_MAX;
-        if (nodes[i] == UINT32_MAX && batch->stacks[i].locations == NULL)
-            undefined[n_undefined++] = i;
+        n_undefined += nodes[i] == UINT32_MAX && batch->stacks[i].locations == NULL;
     }
-    *ret_undefined = n_undefined;
     if (n_new == 0 || n_undefined > 0)
-        return;
+        return n_undefined;
     (void)pthread_rwlock_wrlock(&dict->lock);
     fg_symbols_import_init(&import, &dict->tree.symbols, &batch->symbols);
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
@@ -142,6 +139,7 @@ void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t
     }
     fg_symbols_import_done(&import);
     (void)pthread_rwlock_unlock(&dict->lock);
+    return 0;
 }
 
 static int cmp_nodes(const void *left, const void *right)

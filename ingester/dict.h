@@ -74,12 +74,12 @@ bool dict_outgrown(struct dict_table *table, const struct dict *dict);
 /* --- the pinned worker --- */
 
 /*
- * Node + 1 of every stack of the batch into nodes[n_stacks], adding those the batch defines. Stacks
- * that are neither known nor defined: their numbers into undefined, *ret_undefined of them; then
- * nothing may be stored. Both arrays have room for batch->n_stacks.
+ * Sets nodes[batch->n_stacks] to node + 1 of every stack of the batch, and adds those that the
+ * batch defines. Returns how many are neither known nor defined: then none is added, and nothing of
+ * the batch may be stored.
  */
-void dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes,
-                  uint32_t *undefined, uint32_t *ret_undefined);
+uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch,
+                      uint32_t *nodes) fg_must_check;
 
 /* What was added since the last chunk, as a put; nothing when nothing was. */
 void dict_put_chunk(struct dict *dict, struct fg_store_batch *out);

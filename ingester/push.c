@@ -20,11 +20,10 @@ struct push {
     struct push_context *context;
     const Fg__Inner__PushItem *head;
     struct fg_slice batch;
-    uint32_t *undefined; /* stacks nobody defined */
-    uint32_t n_undefined;
-    unsigned entered;  /* the catalog, while it is on the worker or with the committer */
-    struct look *look; /* NULL: none of its profiles was looked for */
-    unsigned tries;    /* that found the manifest changed */
+    uint32_t n_undefined; /* stacks that are neither known nor defined */
+    unsigned entered;     /* the catalog, while it is on the worker or with the committer */
+    struct look *look;    /* NULL: none of its profiles was looked for */
+    unsigned tries;       /* that found the manifest changed */
 };
 
 /* Are these in blocks already? */
@@ -65,7 +64,6 @@ static void message_free(struct message *message)
 {
     for (size_t i = 0; i < message->n_pushes; i++) {
         commit_item_done(&message->pushes[i].item);
-        free(message->pushes[i].undefined);
         look_free(message->pushes[i].look);
     }
     fg__inner__push_head__free_unpacked(message->head, NULL);
@@ -84,8 +82,8 @@ static Fg__Inner__PushResult result_of(struct push *push)
     }
     result.stored = push->item.stored;
     result.duplicates = push->item.duplicates;
-    result.undefined = push->undefined;
-    result.n_undefined = push->n_undefined;
+    result.undefined = &push->n_undefined;
+    result.n_undefined = push->n_undefined > 0;
     return result;
 }
 
@@ -138,7 +136,6 @@ static void begin_anew(struct push *push)
 {
     commit_item_done(&push->item);
     commit_item_init(&push->item);
-    free(fg_take(push->undefined));
     push->n_undefined = 0;
     submit(push);
 }
@@ -388,8 +385,7 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     take_look(push);
     if (current_generation(push, err) != FG_OK)
         return err->code;
-    push->undefined = fg_calloc(batch->n_stacks, sizeof *push->undefined);
-    dict_resolve(item->dict, batch, nodes, push->undefined, &push->n_undefined);
+    push->n_undefined = dict_resolve(item->dict, batch, nodes);
     if (push->n_undefined > 0)
         return FG_OK;
     define(push);

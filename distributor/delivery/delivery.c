@@ -307,7 +307,6 @@ static void shipment_free(struct shipment *shipment)
                                shipment->straggler_bytes);
     owner_unref(shipment->owner);
     parcel_unref(shipment->parcel);
-    free(shipment->item.undefined);
     free(shipment);
 }
 
@@ -316,7 +315,7 @@ static void shipment_free(struct shipment *shipment)
 static enum target_state state_of(const struct sender_item *item)
 {
     if (item->code == FG_OK)
-        return item->n_undefined > 0 ? TARGET_LACKS : TARGET_STORED;
+        return item->lacks ? TARGET_LACKS : TARGET_STORED;
     if (item->revision == 0)
         return TARGET_REFUSED;
     switch (item->code) {

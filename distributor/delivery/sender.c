@@ -152,11 +152,7 @@ static void finish(struct sender_item *item, const Fg__Inner__PushResult *result
     item->start_id = reply->start_id;
     item->stored = result->stored;
     item->duplicates = result->duplicates;
-    item->n_undefined = result->n_undefined;
-    if (result->n_undefined > 0) {
-        item->undefined = fg_calloc(result->n_undefined, sizeof *item->undefined);
-        memcpy(item->undefined, result->undefined, result->n_undefined * sizeof *item->undefined);
-    }
+    item->lacks = result->n_undefined > 0;
     item->done(item);
 }
 

@@ -35,8 +35,7 @@ struct sender_item {
     uint64_t newest;   /* revision that the ingester knows; 0: it did not say */
     uint64_t start_id; /* of the ingester's run */
     uint32_t stored, duplicates;
-    uint32_t *undefined; /* stacks the ingester lacks: then nothing was stored; owned by the item */
-    size_t n_undefined;
+    bool lacks; /* the ingester lacks definitions: nothing was stored */
 
     /* Internal. */
     struct sender_item *next, *previous;
