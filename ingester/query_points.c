@@ -97,7 +97,7 @@ static void settle(struct points *points)
         struct point *last = &points->items[kept];
 
         if (point_order(last, &points->items[i]) == 0) {
-            last->sum += points->items[i].sum;
+            fg_value_sum(&last->sum, points->items[i].sum);
             last->count += points->items[i].count;
         } else {
             points->items[++kept] = points->items[i];
@@ -126,7 +126,7 @@ static enum fg_code add_point(struct points *points, struct point point, struct 
 
     /* A series' profiles come in the order of time. */
     if (last != NULL && point_order(last, &point) == 0) {
-        last->sum += point.sum;
+        fg_value_sum(&last->sum, point.sum);
         last->count += point.count;
         return FG_OK;
     }

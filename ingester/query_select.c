@@ -96,7 +96,7 @@ static enum fg_code add_all(const struct record_columns *columns, uint32_t n, st
         return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", columns->nodes[n - 1],
                        sums->n_nodes);
     for (uint32_t i = 0; i < n; i++)
-        sums->values[columns->nodes[i]] += columns->values[i];
+        fg_value_sum(&sums->values[columns->nodes[i]], columns->values[i]);
     return FG_OK;
 }
 
@@ -111,7 +111,7 @@ static enum fg_code add_linked(const struct record_columns *columns, uint32_t n,
         uint32_t sample = columns->links[i].sample;
 
         if (wanted_link(head, &columns->links[i]))
-            sums->values[columns->nodes[sample]] += columns->values[sample];
+            fg_value_sum(&sums->values[columns->nodes[sample]], columns->values[sample]);
     }
     return FG_OK;
 }

@@ -1,6 +1,7 @@
 #include "ingester/record.h"
 
 #include "common/base/cursor.h"
+#include "common/base/value.h"
 
 enum { RECORD_VERSION = 1, TYPES_MAX = 64 };
 enum column_kind { COLUMN_ZERO, COLUMN_SCALED, COLUMN_MULTIPLE };
@@ -116,7 +117,7 @@ void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t 
         uint64_t total = 0;
 
         for (uint32_t i = 0; i < profile->n_samples; i++)
-            total += (uint64_t)column(profile, t)[i];
+            fg_value_sum(&total, (uint64_t)column(profile, t)[i]);
         fg_buf_varint(out, total);
     }
     for (uint32_t i = 0; i < profile->n_samples; i++) {

@@ -486,7 +486,7 @@ static enum fg_code reply_diff(struct question *question, const struct diff *dif
     graph.n_names = diff->n_names;
     graph.levels = make_levels(question->arena, diff->values, diff->level_ends, diff->n_levels);
     graph.n_levels = diff->n_levels;
-    graph.total = diff->left_ticks + diff->right_ticks;
+    graph.total = fg_value_add(diff->left_ticks, diff->right_ticks);
     graph.max_self = diff->max_self;
     graph.leftticks = diff->left_ticks;
     graph.rightticks = diff->right_ticks;

@@ -75,8 +75,10 @@ static void add_self(struct sums *sums, const struct fg_crown_sum *side, const u
                      unsigned which)
 {
     for (uint32_t i = 0; i < side->tree.n_nodes; i++) {
-        sums[placed[i]].self[which] += side->tree.self[i];
-        sums[placed[i]].rest[which] += side->known[i].rest;
+        struct sums *to = &sums[placed[i]];
+
+        to->self[which] = fg_value_add(to->self[which], side->tree.self[i]);
+        to->rest[which] = fg_value_add(to->rest[which], side->known[i].rest);
     }
 }
 
@@ -87,12 +89,13 @@ static void add_totals(struct sums *sums, const struct fg_tree *tree, struct sum
         struct sums *parent = tree->parents[i] == FG_TREE_ROOT ? ret_all : &sums[tree->parents[i]];
 
         for (unsigned side = 0; side < 2; side++) {
-            sums[i].total[side] += sums[i].self[side] + sums[i].rest[side];
-            parent->total[side] += sums[i].total[side];
+            sums[i].total[side] = fg_value_add(
+                sums[i].total[side], fg_value_add(sums[i].self[side], sums[i].rest[side]));
+            parent->total[side] = fg_value_add(parent->total[side], sums[i].total[side]);
         }
     }
     for (unsigned side = 0; side < 2; side++)
-        ret_all->total[side] += ret_all->rest[side];
+        ret_all->total[side] = fg_value_add(ret_all->total[side], ret_all->rest[side]);
 }
 
 /* Of one side, by node of the merged tree: what it lacks may be hidden in the nearest node above
@@ -238,11 +241,11 @@ static void put_bar(struct diff *diff, const struct bar *bar, struct fg_slice na
     diff->values =
         grow(diff->values, &diff->cap_values, diff->n_values + BAR_NUMBERS, sizeof *diff->values);
     for (unsigned side = 0; side < 2; side++) {
-        diff->values[diff->n_values++] = bar->x[side] - ends[side];
+        diff->values[diff->n_values++] = fg_value_sub(bar->x[side], ends[side]);
         diff->values[diff->n_values++] = bar->sums.total[side];
         diff->values[diff->n_values++] = bar->sums.self[side];
         diff->max_self = FG_MAX(diff->max_self, bar->sums.self[side]);
-        ends[side] = bar->x[side] + bar->sums.total[side];
+        ends[side] = fg_value_add(bar->x[side], bar->sums.total[side]);
     }
     diff->values[diff->n_values++] = name_number(diff, name);
 }
@@ -254,12 +257,12 @@ static void add_child(struct work *work, uint32_t node, int64_t x[2], struct sum
 
     if (larger(sums) < work->threshold) {
         for (unsigned side = 0; side < 2; side++)
-            rest->total[side] += sums->total[side];
+            rest->total[side] = fg_value_add(rest->total[side], sums->total[side]);
         return;
     }
     bars_add(&work->next, &(struct bar){.node = node, .x = {x[0], x[1]}, .sums = *sums});
-    x[0] += sums->total[0];
-    x[1] += sums->total[1];
+    x[0] = fg_value_add(x[0], sums->total[0]);
+    x[1] = fg_value_add(x[1], sums->total[1]);
 }
 
 /* The children of a node (n_nodes: of the root) go to the next level. */
@@ -267,7 +270,8 @@ static void add_children(struct work *work, const struct bar *bar, uint32_t node
 {
     const struct fg_tree *tree = &work->diff->tree;
     uint32_t parent = node == tree->n_nodes ? (uint32_t)FG_TREE_ROOT : node;
-    int64_t x[2] = {bar->x[0] + bar->sums.self[0], bar->x[1] + bar->sums.self[1]};
+    int64_t x[2] = {fg_value_add(bar->x[0], bar->sums.self[0]),
+                    fg_value_add(bar->x[1], bar->sums.self[1])};
     struct sums rest = {.total = {bar->sums.rest[0], bar->sums.rest[1]}};
 
     for (uint32_t i = work->first[node];
@@ -376,7 +380,7 @@ void diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right
     ret_diff->left_ticks = all.total[0];
     ret_diff->right_ticks = all.total[1];
     *ret_verdict = verdict_of(&work);
-    ret_verdict->total = all.total[0] + all.total[1];
+    ret_verdict->total = fg_value_add(all.total[0], all.total[1]);
     free(work.doubts[0]);
     free(work.doubts[1]);
     free(work.sums);

@@ -104,15 +104,6 @@ void points_list_done(struct points_list *list)
     fg_map_done(&list->map);
 }
 
-static int64_t add_clamped(int64_t a, int64_t b)
-{
-    int64_t sum;
-
-    if (__builtin_add_overflow(a, b, &sum))
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    return sum;
-}
-
 /* Two ascending runs into one. */
 static enum fg_code merge_points(struct points *into, const struct points *from,
                                  struct fg_arena *arena, struct fg_err *err)
@@ -129,7 +120,7 @@ static enum fg_code merge_points(struct points *into, const struct points *from,
             merged[n++] = from->items[b++];
         } else {
             merged[n] = into->items[a++];
-            merged[n].sum = add_clamped(merged[n].sum, from->items[b].sum);
+            merged[n].sum = fg_value_add(merged[n].sum, from->items[b].sum);
             merged[n++].count += from->items[b++].count;
         }
     }

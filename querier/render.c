@@ -166,7 +166,7 @@ static void write_timeline(const struct timeline *timeline, const struct points 
         int64_t index = (at_s - start) / step;
 
         if (index >= 0 && index < n)
-            samples[index] += series->items[i].sum;
+            samples[index] = fg_value_add(samples[index], series->items[i].sum);
     }
     fg_buf_printf(out, "{\"startTime\":%lld,\"samples\":", (long long)start);
     write_numbers(samples, (size_t)n, out);
@@ -332,7 +332,8 @@ static void write_diff(const struct fg_profile_type *type, const struct diff *di
                        struct fg_buf *out)
 {
     write_flamebearer(&(struct picture){diff->names, diff->n_names, diff->values, diff->level_ends,
-                                        diff->n_levels, diff->left_ticks + diff->right_ticks,
+                                        diff->n_levels,
+                                        fg_value_add(diff->left_ticks, diff->right_ticks),
                                         diff->max_self},
                       out);
     write_metadata(type, "double", out);

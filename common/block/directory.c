@@ -117,8 +117,8 @@ static void get_head(struct parsing *parsing, struct fg_block_part *part)
 
     part->tenant = get_name(parsing);
     part->service = get_name(parsing);
-    part->t_min_ns = fg_value_add(parsing->t_min_ns, fg_cur_zigzag(cur));
-    part->t_max_ns = fg_value_add(part->t_min_ns, (int64_t)fg_cur_varint(cur));
+    part->t_min_ns = fg_wrap_add(parsing->t_min_ns, fg_cur_zigzag(cur));
+    part->t_max_ns = fg_wrap_add(part->t_min_ns, (int64_t)fg_cur_varint(cur));
     part->n_series = get_count(cur);
     part->n_profiles = get_number(cur, part->n_series == 0 ? UINT32_MAX : FG_BLOCK_ITEMS_MAX);
     part->n_stacks = get_count(cur);

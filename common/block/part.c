@@ -17,8 +17,8 @@ enum {
 
 static bool get_times(struct fg_cur *cur, int64_t *before_ns, struct fg_block_page *page)
 {
-    page->t_min_ns = fg_value_add(*before_ns, fg_cur_zigzag(cur));
-    page->t_max_ns = fg_value_add(page->t_min_ns, (int64_t)fg_cur_varint(cur));
+    page->t_min_ns = fg_wrap_add(*before_ns, fg_cur_zigzag(cur));
+    page->t_max_ns = fg_wrap_add(page->t_min_ns, (int64_t)fg_cur_varint(cur));
     *before_ns = page->t_min_ns;
     return page->t_min_ns <= page->t_max_ns;
 }
@@ -285,8 +285,8 @@ static enum fg_code parse_row(struct fg_cur *cur, struct fg_arena *arena,
     if (parse_series_labels(cur, arena, index, row, err) != FG_OK)
         return err->code;
     row->seen = fg_cur_varint(cur);
-    row->t_min_ns = fg_value_add(before == NULL ? 0 : before->t_min_ns, fg_cur_zigzag(cur));
-    row->t_max_ns = fg_value_add(row->t_min_ns, (int64_t)fg_cur_varint(cur));
+    row->t_min_ns = fg_wrap_add(before == NULL ? 0 : before->t_min_ns, fg_cur_zigzag(cur));
+    row->t_max_ns = fg_wrap_add(row->t_min_ns, (int64_t)fg_cur_varint(cur));
     if (cur->bad || row->t_max_ns < row->t_min_ns ||
         (row->schema->n_types < 64 && row->seen >> row->schema->n_types != 0))
         return fg_fail(err, FG_E_CORRUPT, "times or types");

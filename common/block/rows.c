@@ -50,8 +50,8 @@ static bool get_times(struct run *run)
         if (i == 0) {
             times_ns[0] = number;
         } else {
-            step_ns = fg_value_add(step_ns, number);
-            times_ns[i] = fg_value_add(times_ns[i - 1], step_ns);
+            step_ns = fg_wrap_add(step_ns, number);
+            times_ns[i] = fg_wrap_add(times_ns[i - 1], step_ns);
             if (times_ns[i] < times_ns[i - 1])
                 return false;
         }
@@ -68,7 +68,7 @@ static void get_steps(struct run *run, int64_t *out)
 
     fg_cur_varints(run->cur, run->numbers, run->count);
     for (uint32_t i = 0; i < run->count; i++) {
-        now = fg_value_add(now, fg_unzigzag(run->numbers[i]));
+        now = fg_wrap_add(now, fg_unzigzag(run->numbers[i]));
         out[i] = now;
     }
 }

@@ -505,7 +505,7 @@ static enum fg_code sum_scaled(struct fg_block_samples *samples, uint32_t profil
         return err->code;
     numbers = samples->numbers;
     for (uint32_t i = 0; i < now->count; i++)
-        sums[now->ranks[i]] += factor * fg_block_swap_0_1(numbers[i]);
+        fg_value_sum(&sums[now->ranks[i]], factor * fg_block_swap_0_1(numbers[i]));
     return FG_OK;
 }
 
@@ -529,7 +529,7 @@ static enum fg_code sum_profile(struct fg_block_samples *samples, uint32_t profi
         return err->code;
     values = samples->now.values + (size_t)type * samples->now.count;
     for (uint32_t i = 0; i < samples->now.count; i++)
-        sums[samples->now.ranks[i]] += factor * values[i];
+        fg_value_sum(&sums[samples->now.ranks[i]], factor * values[i]);
     return FG_OK;
 }
 

@@ -181,7 +181,7 @@ static enum fg_code read_strings(struct section *section, uint32_t kind, struct 
 /* A number near the one before it, below limit; false: it is not. */
 static bool step(uint64_t number, uint32_t limit, uint32_t *at)
 {
-    int64_t next = fg_value_add((int64_t)*at, fg_unzigzag(number));
+    int64_t next = fg_wrap_add((int64_t)*at, fg_unzigzag(number));
 
     if (next < 0 || next >= (int64_t)limit)
         return false;
@@ -313,7 +313,7 @@ static bool get_lines(struct section *section, struct lines *lines, uint32_t cou
         bool same = out[i].function == before && symbols->n_lines + i > 0;
         int64_t base = same ? lines->line : symbols->functions[out[i].function].start_line;
 
-        lines->line = fg_value_add(base, fg_unzigzag(numbers[i]));
+        lines->line = fg_wrap_add(base, fg_unzigzag(numbers[i]));
         out[i].line = lines->line;
         before = out[i].function;
     }

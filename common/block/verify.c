@@ -248,7 +248,7 @@ static enum fg_code check_profile(struct checking *checking, uint32_t profile, s
         uint64_t total = 0, any = 0;
 
         for (uint32_t i = 0; i < set.count; i++) {
-            total += values[i];
+            fg_value_sum(&total, values[i]);
             any |= values[i];
         }
         if (total != checking->rows.totals[profile][t])

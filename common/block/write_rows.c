@@ -48,7 +48,7 @@ enum fg_code fg_block_row_put(struct fg_block_writer *writer,
         int64_t put_before = 0;                                                                    \
         for (uint32_t put_i = 0; put_i < (count); put_i++) {                                       \
             int64_t put_now = (int64_t)(rows)[put_i].member;                                       \
-            fg_buf_zigzag(out, fg_value_sub(put_now, put_before));                                 \
+            fg_buf_zigzag(out, fg_wrap_sub(put_now, put_before));                                  \
             put_before = put_now;                                                                  \
         }                                                                                          \
     } while (0)
@@ -58,9 +58,9 @@ static void put_times(struct fg_buf *out, const struct fg_block_row_out *rows, u
     int64_t before_ns = 0, step_before_ns = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        int64_t step_ns = fg_value_sub(rows[i].time_ns, before_ns);
+        int64_t step_ns = fg_wrap_sub(rows[i].time_ns, before_ns);
 
-        fg_buf_zigzag(out, fg_value_sub(step_ns, step_before_ns));
+        fg_buf_zigzag(out, fg_wrap_sub(step_ns, step_before_ns));
         before_ns = rows[i].time_ns;
         step_before_ns = i == 0 ? 0 : step_ns; /* the first is no step */
     }

@@ -223,8 +223,8 @@ static enum fg_code take_samples(struct fg_block_writer *writer,
             at++;
         now->ranks[at] = keyed->key;
         for (uint32_t t = 0; t < n_types; t++)
-            now->values[(size_t)t * count + at] +=
-                profile->values[(size_t)t * profile->n_samples + keyed->index];
+            fg_value_sum(&now->values[(size_t)t * count + at],
+                         profile->values[(size_t)t * profile->n_samples + keyed->index]);
     }
     return FG_OK;
 }
@@ -298,7 +298,7 @@ static void put_columns(struct fg_block_writer *writer, uint64_t *totals)
             writer->part.seen |= UINT64_C(1) << t;
         totals[t] = 0;
         for (uint32_t i = 0; i < now->count; i++)
-            totals[t] += values[i];
+            fg_value_sum(&totals[t], values[i]);
     }
 }
 

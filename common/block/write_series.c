@@ -393,7 +393,7 @@ static void encode_series(struct fg_block_writer *writer, const struct fg_block_
             before = pair;
         }
         fg_buf_varint(raw, series->seen);
-        fg_buf_zigzag(raw, fg_value_sub(series->span.t_min_ns, before_ns));
+        fg_buf_zigzag(raw, fg_wrap_sub(series->span.t_min_ns, before_ns));
         fg_buf_varint(raw, (uint64_t)series->span.t_max_ns - (uint64_t)series->span.t_min_ns);
         before_ns = series->span.t_min_ns;
     }

@@ -140,7 +140,7 @@ static void encode_lines(struct writing *writing, uint32_t from, uint32_t to, bo
                 fg_buf_zigzag(writing->raw,
                               (int64_t)order->functions.news[line.function] - (int64_t)above);
             else
-                fg_buf_zigzag(writing->raw, fg_value_sub(line.line, base));
+                fg_buf_zigzag(writing->raw, fg_wrap_sub(line.line, base));
             before = line;
             any = true;
         }

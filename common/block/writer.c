@@ -131,7 +131,7 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
         fg_buf_le32(&writer->table, row->crc);
         fg_buf_varint(&writer->table, row->items);
         if (fg_block_kind_has_times(out->kind)) {
-            fg_buf_zigzag(&writer->table, fg_value_sub(row->t_min_ns, before_ns));
+            fg_buf_zigzag(&writer->table, fg_wrap_sub(row->t_min_ns, before_ns));
             fg_buf_varint(&writer->table, (uint64_t)row->t_max_ns - (uint64_t)row->t_min_ns);
             before_ns = row->t_min_ns;
         }
@@ -380,7 +380,7 @@ static void put_entry(struct fg_block_writer *writer)
 
     fg_buf_lenbytes(directory, part->tenant);
     fg_buf_lenbytes(directory, part->service);
-    fg_buf_zigzag(directory, fg_value_sub(part->t_min_ns, writer->last_t_min_ns));
+    fg_buf_zigzag(directory, fg_wrap_sub(part->t_min_ns, writer->last_t_min_ns));
     fg_buf_varint(directory, (uint64_t)part->t_max_ns - (uint64_t)part->t_min_ns);
     fg_buf_varint(directory, part->n_series);
     fg_buf_varint(directory, part->n_profiles);

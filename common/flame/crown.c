@@ -76,6 +76,12 @@ static void sum_rests(const struct fg_name_tree *names, const struct fg_name_val
         crown->rest[k] = fg_value_sub(values->totals[node], values->self[node]);
         *above = fg_value_sub(*above, values->totals[node]);
     }
+    if (crown->has_negatives)
+        return;
+    /* Children may add up to more than a total that is saturated: then nothing is left. */
+    crown->root_rest = FG_MAX(crown->root_rest, 0);
+    for (uint32_t k = 0; k < crown->n_nodes; k++)
+        crown->rest[k] = FG_MAX(crown->rest[k], 0);
 }
 
 void fg_crown_make(const struct fg_name_tree *names, const struct fg_name_values *values,

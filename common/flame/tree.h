@@ -1,9 +1,8 @@
 /*
  * A stack tree: each node is a location under a parent, so a path from the root is a stack. Nodes
  * are numbered from 0, parents before children; the root is not a node (parent FG_TREE_ROOT).
- * Beside it one column of self values, and apart from it the value of the empty stack. Values wrap
- * around at 64 bits: a stranger's numbers must not be undefined behaviour, and wrapping keeps
- * merging associative.
+ * Beside it one column of self values, and apart from it the value of the empty stack. Sums of them
+ * saturate (common/base/value.h).
  *
  * This is what a merge of profiles is, on its way from the heads and blocks to flame graphs and
  * pprof: exact, with names or with full locations.
@@ -15,6 +14,7 @@
 #ifndef FG_COMMON_FLAME_TREE_H
 #define FG_COMMON_FLAME_TREE_H
 
+#include "common/base/value.h"
 #include "common/profile/frame_name.h"
 #include "common/profile/symbols.h"
 
@@ -43,16 +43,6 @@ void fg_tree_seal(struct fg_tree *tree);
 
 /* Find or add the node of location under parent. */
 uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location);
-
-static inline int64_t fg_value_add(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static inline int64_t fg_value_sub(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a - (uint64_t)b);
-}
 
 /* Adds to the value of the stack that ends in node; FG_TREE_ROOT is the empty stack. */
 static inline void fg_tree_add(struct fg_tree *tree, uint32_t node, int64_t value)

@@ -59,7 +59,8 @@ static void add_samples(const struct making *making, const struct source *source
                 more[name] = fg_value_add(more[name], (int64_t)values[i]);
         }
         for (uint32_t i = 0; full != NULL && i < set->count; i++)
-            full[(size_t)column * making->n_ranks + source->ranks[set->ranks[i]]] += values[i];
+            fg_value_sum(&full[(size_t)column * making->n_ranks + source->ranks[set->ranks[i]]],
+                         values[i]);
     }
 }
 
@@ -168,7 +169,7 @@ static enum fg_code add_rows(struct making *making, struct stretch stretch, int6
     for (uint32_t g = 0; g < making->n_groups; g++) {
         add_to(group_of(making, sums, g), names_columns(making), making->step);
         for (size_t i = 0; g > 0 && i < n_full; i++)
-            first[i] += full_of(making, g)[i];
+            fg_value_sum(&first[i], full_of(making, g)[i]);
     }
     return nodes_add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->step,
                          first, err);

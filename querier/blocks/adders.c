@@ -102,7 +102,7 @@ uint64_t *adder_sums(struct adder *adder, const struct reader *reader, const str
 static void add_sums(uint64_t *into, const uint64_t *sums, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        into[i] += sums[i];
+        fg_value_sum(&into[i], sums[i]);
 }
 
 void adders_join(const struct adders *adders, struct part *part)

@@ -91,7 +91,7 @@ static void settle(struct totals_list *list)
         struct total *last = &list->items[kept];
 
         if (total_order(last, &list->items[i]) == 0) {
-            last->sum += list->items[i].sum;
+            fg_value_sum(&last->sum, list->items[i].sum);
             last->count += list->items[i].count;
         } else {
             list->items[++kept] = list->items[i];
@@ -120,7 +120,7 @@ static enum fg_code add_total(struct totals_list *list, struct total total, stru
 
     /* A series' profiles come in the order of time. */
     if (last != NULL && total_order(last, &total) == 0) {
-        last->sum += total.sum;
+        fg_value_sum(&last->sum, total.sum);
         last->count += total.count;
         return FG_OK;
     }

@@ -177,8 +177,8 @@ static void add_exemplar(const struct adding *adding, const struct fg_block_exem
     if (at == end)
         return;
     for (uint32_t i = 0; i < part->spans[at].n_matches; i++)
-        adding->sums[item->rank] +=
-            item->values[part->matches[part->spans[at].first_match + i].type];
+        fg_value_sum(&adding->sums[item->rank],
+                     item->values[part->matches[part->spans[at].first_match + i].type]);
 }
 
 static enum fg_code add_exemplars(const struct adding *adding, struct fg_err *err)

@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import extremes  # noqa: E402
 import flamegrid  # noqa: E402
 import otlp  # noqa: E402
 import pprof  # noqa: E402
@@ -298,6 +299,21 @@ def case_senders_of_old_otlp_are_logged_once(server):
 
 def case_frames_without_names(_):
     unsymbolised.frames_without_names()
+
+
+# ---- extreme values ----
+
+
+def case_sums_beyond_64_bits_saturate(_):
+    extremes.sums_beyond_64_bits_saturate()
+
+
+def case_a_value_that_does_not_fit_is_refused(server):
+    """One profile's own: its sender can be told."""
+    most = (1 << 63) - 1
+    twice = pprof.make({("main",): (1, most)}, time.time_ns(), labelled=[(("main",), (1, 1), {})])
+    status, text = server.push("extreme", (labels(), [twice]))
+    check(status == 400 and "exceeds 64 bits" in text, "%d %s", status, text)
 
 
 # ---- limits and rules of tenants ----

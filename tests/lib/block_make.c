@@ -81,10 +81,10 @@ static void make_values(const struct made_series *made, struct made_profile *pro
             values[i] = age / (1 + profile->stacks[i] % 5);
             values[n + i] = values[i] * 48;
             values[2 * n + i] = below(random, 3) == 0 ? count : 0;
-            values[3 * n + i] =
-                below(random, 50) == 0 ? next_random(random) : values[2 * n + i] * (8 + i % 3 * 8);
+            values[3 * n + i] = below(random, 50) == 0 ? next_random(random) >> 1
+                                                       : values[2 * n + i] * (8 + i % 3 * 8);
         } else {
-            values[i] = below(random, 8) == 0 ? 0 : next_random(random) >> below(random, 64);
+            values[i] = below(random, 8) == 0 ? 0 : next_random(random) >> (1 + below(random, 63));
         }
     }
     (void)made;

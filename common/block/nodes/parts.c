@@ -59,9 +59,8 @@ static void get_column(struct fg_cur *cur, uint64_t factor, uint32_t count, int6
         memset(values, 0, count * sizeof *values);
         return;
     }
-    scale *= factor;
     for (uint32_t i = 0; i < count; i++)
-        values[i] = (int64_t)(fg_cur_varint(cur) * scale);
+        values[i] = fg_value_mul((int64_t)(fg_cur_varint(cur) * scale), factor);
 }
 
 /* ---- names and dictionary ---- */
@@ -310,8 +309,12 @@ static enum fg_code add_full(struct fg_slice raw, const struct fg_nodes_row *row
     get_column(&cur, row->factor, n_ranks, values);
     if (!fg_cur_end(&cur))
         return corrupt("full node", err);
-    for (uint32_t i = 0; i < n_ranks; i++)
-        sums[i] += sign < 0 ? -(uint64_t)values[i] : (uint64_t)values[i];
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        int64_t sum = (int64_t)sums[i];
+
+        add_signed(&sum, values[i], sign);
+        sums[i] = (uint64_t)sum;
+    }
     return FG_OK;
 }
 

@@ -166,7 +166,7 @@ void fg_nodes_whole_add(struct fg_nodes_whole *whole, uint32_t series,
         const uint64_t *values = added.values + (size_t)t * added.count;
 
         for (uint32_t i = 0; i < added.count; i++)
-            sums[added.ranks[i]] += values[i];
+            fg_value_sum(&sums[added.ranks[i]], values[i]);
     }
     whole->of[series].count++;
     whole->of[series].digest = fg_id_add(whole->of[series].digest, profile->id);

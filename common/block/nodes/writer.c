@@ -396,7 +396,7 @@ static void add_value(struct fg_nodes_writer *writer, const struct fg_nodes_key 
         if (row->base == FG_MAP_NONE)
             fill_row(writer, value, row);
         else
-            row->total = (int64_t)((uint64_t)writer->rows[row->base].total * row->factor);
+            row->total = fg_value_mul(writer->rows[row->base].total, row->factor);
     }
     if (row_says_something(row)) {
         writer->any = writer->any || row->count > 0;

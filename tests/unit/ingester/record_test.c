@@ -121,7 +121,7 @@ static void assert_type(const struct made *made, const struct record *record, ui
     for (uint32_t i = 0; i < made->profile.n_samples; i++) {
         assert_int_equal(columns->nodes[i], made->samples[i].key);
         assert_int_equal(columns->values[i], values[made->samples[i].index]);
-        sum += (uint64_t)values[i];
+        sum = (uint64_t)values[i] > INT64_MAX - sum ? INT64_MAX : sum + (uint64_t)values[i];
     }
     assert_links(made, columns);
     assert_int_equal(record_total(record, type, &total, &err), FG_OK);

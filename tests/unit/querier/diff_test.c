@@ -101,10 +101,56 @@ static void draws_both_sides(void **state)
     fg_crown_sum_done(&right);
 }
 
+/* Totals that do not fit are the largest number that does; what fits is exact beside them. */
+static void sums_beyond_64_bits_saturate(void **state)
+{
+#define MOST "9223372036854775807"
+    static const char *const sides[2][4] = {
+        {"main;a " MOST, "main;b 5", "main;c " MOST, NULL},
+        {"main;a " MOST, "main;c " MOST, "main " MOST, NULL},
+    };
+    static const struct {
+        size_t max_nodes;
+        const char *want;
+    } draws[] = {
+        {0, "total 0," MOST ",0 0," MOST ",0; \n"
+            "main 0," MOST ",0 0," MOST "," MOST "; \n"
+            "a 0," MOST "," MOST " " MOST "," MOST "," MOST "; b 0,5,5 0,0,0; "
+            "c 0," MOST "," MOST " 0," MOST "," MOST "; \n"},
+        {2, "total 0," MOST ",0 0," MOST ",0; \n"
+            "main 0," MOST ",0 0," MOST "," MOST "; \n"
+            "a 0," MOST "," MOST " " MOST "," MOST "," MOST "; c 0," MOST "," MOST " 0," MOST
+            "," MOST "; other 0,5,5 0,0,0; \n"},
+    };
+    struct fg_crown_sum left, right;
+
+    (void)state;
+    fill(&left, sides[0]);
+    fill(&right, sides[1]);
+    for (size_t i = 0; i < FG_COUNT(draws); i++) {
+        struct fg_crown_verdict verdict;
+        struct fg_buf text;
+        struct diff diff;
+
+        fg_buf_init(&text, 65536);
+        diff_make(&left, &right, draws[i].max_nodes, &diff, &verdict);
+        describe(&diff, &text);
+        assert_string_equal((const char *)text.ptr, draws[i].want);
+        assert_int_equal(diff.left_ticks, INT64_MAX);
+        assert_int_equal(diff.right_ticks, INT64_MAX);
+        assert_int_equal(verdict.total, INT64_MAX);
+        diff_done(&diff);
+        fg_buf_done(&text);
+    }
+    fg_crown_sum_done(&left);
+    fg_crown_sum_done(&right);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_both_sides),
+        cmocka_unit_test(sums_beyond_64_bits_saturate),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,12 @@ static void drop_texts(void)
         fg_buf_done(&texts[i]);
 }
 
+/* Values are not negative, and their sums saturate. */
+static uint64_t add(uint64_t sum, uint64_t value)
+{
+    return value > INT64_MAX - sum ? INT64_MAX : sum + value;
+}
+
 /* Sum of the values of samples whose stack has this text. */
 static uint64_t made_sum(const struct made_profile *profile, uint32_t type, struct fg_slice text)
 {
@@ -112,7 +118,7 @@ static uint64_t made_sum(const struct made_profile *profile, uint32_t type, stru
 
     for (uint32_t i = 0; i < profile->n_samples; i++)
         if (fg_slice_eq(fg_buf_slice(&texts[profile->stacks[i]]), text))
-            sum += profile->values[type * profile->n_samples + i];
+            sum = add(sum, profile->values[type * profile->n_samples + i]);
     return sum;
 }
 
@@ -136,10 +142,10 @@ static void check_samples(struct opened *opened, const struct made_series *serie
             assert_int_equal(set.values[t * set.count + i],
                              made_sum(profile, t, fg_buf_slice(&text)));
             fg_buf_done(&text);
-            total += set.values[t * set.count + i];
+            total = add(total, set.values[t * set.count + i]);
         }
         for (uint32_t i = 0; i < profile->n_samples; i++)
-            want += profile->values[t * profile->n_samples + i];
+            want = add(want, profile->values[t * profile->n_samples + i]);
         assert_int_equal(total, want);
         assert_int_equal(totals[t], want);
     }
@@ -315,7 +321,7 @@ static void check_sum(struct opened *opened, uint32_t page, uint32_t first, uint
             continue;
         must(fg_block_samples_read(opened->samples, profile, &set, &err), &err);
         for (uint32_t k = 0; type < set.n_types && k < set.count; k++)
-            want[set.ranks[k]] += set.values[type * set.count + k];
+            want[set.ranks[k]] = add(want[set.ranks[k]], set.values[type * set.count + k]);
     }
     assert_memory_equal(sums, want, n * sizeof *sums);
     free(sums);

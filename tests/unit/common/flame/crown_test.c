@@ -285,6 +285,50 @@ static void sums_know_how_wrong_they_are(void **state)
     assert_true(exact > 100 && cut_and_exact > 50 && exact < 2000);
 }
 
+/*
+ * Values of which a few are all that fits: a crown has the saturated totals of its tree, and no
+ * rest below zero, though the children of a node may add up to more than it has.
+ */
+static void sums_beyond_64_bits_saturate(void **state)
+{
+    uint64_t random = 11;
+
+    (void)state;
+    for (unsigned round = 0; round < 200; round++) {
+        struct fg_crown_verdict verdict;
+        struct crowned crowned;
+        struct fg_crown_sum sum;
+        struct fg_tree drawn;
+        int64_t flat;
+
+        fg_tree_init(&crowned.tree);
+        for (unsigned i = 0; i < 50; i++) {
+            struct slow_stacks ignored = {.count = 0};
+
+            slow_add_random(&ignored, &crowned.tree, &random);
+        }
+        for (uint32_t i = 0; i < crowned.tree.n_nodes; i++)
+            crowned.tree.self[i] = slow_random(&random) % 3 == 0 ? 1 : INT64_MAX / 4;
+        crown_tree(&crowned, (uint32_t)(slow_random(&random) % 60));
+        flat = crowned.crown.root_rest;
+        assert_true(flat >= 0);
+        for (uint32_t i = 0; i < crowned.crown.n_nodes; i++) {
+            assert_true(crowned.crown.rest[i] >= 0);
+            flat = fg_value_add(flat, fg_value_add(crowned.crown.self[i], crowned.crown.rest[i]));
+        }
+        assert_int_equal(flat, crowned.values.all);
+        fg_crown_sum_init(&sum);
+        sum_add(&sum, &crowned);
+        fg_tree_init(&drawn);
+        fg_crown_sum_truncate(&sum, 0, &drawn, &verdict);
+        assert_int_equal(verdict.total, crowned.values.all);
+        assert_int_equal(verdict.total, INT64_MAX);
+        fg_tree_done(&drawn);
+        fg_crown_sum_done(&sum);
+        crowned_done(&crowned);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +336,7 @@ int main(void)
         cmocka_unit_test(does_not_depend_on_numbers),
         cmocka_unit_test(negative_values_keep_their_parents),
         cmocka_unit_test(sums_know_how_wrong_they_are),
+        cmocka_unit_test(sums_beyond_64_bits_saturate),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

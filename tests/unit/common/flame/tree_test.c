@@ -104,7 +104,7 @@ static void totals_are_sums_of_what_is_below(void **state)
     slow_tree_add(&tree, "a;b", -2);
     slow_tree_add(&tree, "d", INT64_MAX);
     fg_tree_add(&tree, FG_TREE_ROOT, 100);
-    assert_int_equal(fg_tree_totals(&tree, totals), INT64_MIN + 2); /* wraps */
+    assert_int_equal(fg_tree_totals(&tree, totals), INT64_MAX);
     assert_int_equal(totals[0], 3);
     assert_int_equal(totals[1], 3);
     assert_int_equal(totals[2], 5);
@@ -444,6 +444,40 @@ static void sealed_it_has_its_nodes(void **state)
     fg_tree_done(&again);
 }
 
+/* Sums that do not fit saturate, in whatever order trees are merged. */
+static void sums_beyond_64_bits_saturate(void **state)
+{
+    static const char *const names[] = {"main", "work", "hash"};
+    static const int64_t values[3][3] = {
+        {INT64_MAX, 1, 0}, {5, INT64_MAX - 1, 2}, {0, 3, INT64_MAX}};
+    static const unsigned orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+
+    (void)state;
+    for (size_t o = 0; o < FG_COUNT(orders); o++) {
+        struct fg_tree all;
+        int64_t totals[3];
+
+        fg_tree_init(&all);
+        for (size_t i = 0; i < 3; i++) {
+            struct fg_tree part;
+
+            fg_tree_init(&part);
+            for (size_t depth = 0; depth < 3; depth++)
+                add_stack(&part, names, depth + 1, values[orders[o][i]][depth]);
+            add_stack(&part, NULL, 0, INT64_MAX);
+            fg_tree_merge(&all, &part);
+            fg_tree_done(&part);
+        }
+        assert_int_equal(all.root_self, INT64_MAX);
+        assert_folded(&all, "main 9223372036854775807\nmain;work 9223372036854775807\n"
+                            "main;work;hash 9223372036854775807\n");
+        assert_int_equal(fg_tree_totals(&all, totals), INT64_MAX);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(totals[i], INT64_MAX);
+        fg_tree_done(&all);
+    }
+}
+
 static void the_call_site_of_the_empty_stack(void **state)
 {
     static const char *const site[] = {"[no stack]", "main"};
@@ -472,6 +506,7 @@ int main(void)
         cmocka_unit_test(merging_what_is_used_leaves_out_the_rest),
         cmocka_unit_test(the_call_site_of_the_empty_stack),
         cmocka_unit_test(nothing_is_lost_in_names),
+        cmocka_unit_test(sums_beyond_64_bits_saturate),
         cmocka_unit_test(a_call_site_keeps_what_is_below_it),
         cmocka_unit_test(decode_takes_back_what_encode_gave),
         cmocka_unit_test(decode_refuses_what_does_not_fit),
