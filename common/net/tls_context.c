@@ -4,6 +4,7 @@
 #include "common/config/config.h"
 #include "common/net/pem.h"
 #include "common/net/tls_impl.h"
+#include "common/net/tls_rules.h"
 #include "common/run/log.h"
 
 #include <errno.h>
@@ -15,9 +16,6 @@
 enum { CERT, KEY, CLIENT_CA, FILES };
 
 enum { FILE_MAX_BYTES = 1024 * 1024 }; /* all of the world's authorities are a fifth of it */
-
-/* Forward secrecy and authenticated encryption only; those of TLS 1.3 all are. */
-static const char ciphers_of_12[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
 /* The protocols that we speak, in the order we like them (RFC 7301, 3.1). */
 static const unsigned char protocols[] = "\x02h2\x08http/1.1";
@@ -62,15 +60,9 @@ static void set_rules(SSL_CTX *ctx)
 {
     static const unsigned char id[] = "flamegrid";
 
-    fg_assert(SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1);
-    fg_assert(SSL_CTX_set_cipher_list(ctx, ciphers_of_12) == 1);
-    (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                       SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    /* Idle connections give back their buffers of 16 KiB each. */
-    (void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+    fg_tls_set_rules(ctx);
     /* Tickets hold what a session needs; resuming one wants this id where clients are asked for
      * certificates. */
-    (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     fg_assert(SSL_CTX_set_session_id_context(ctx, id, sizeof id - 1) == 1);
     SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
 }

@@ -15,7 +15,7 @@ const struct fg_conf_field fg_rpc_fields[] = {
     {"tls_cert_file", FG_CONF_STRING, CONF(tls_cert_file), .def = "", .max = "4000",
      .doc = "Certificate for calls between services in PEM form, followed by those that lead to its authority. Both sides show it: where it names its uses they have to be both. With it, tls_key_file and tls_ca_file addresses are tls+tcp://HOST:PORT. Changed files are taken over within seconds, for new connections."},
     {"tls_key_file", FG_CONF_STRING, CONF(tls_key_file), .def = "", .max = "4000",
-     .doc = "Private key of rpc.tls_cert_file in PEM form, not encrypted; RSA, P-256 or P-384."},
+     .doc = "Private key of rpc.tls_cert_file in PEM form, not encrypted."},
     {"tls_ca_file", FG_CONF_STRING, CONF(tls_ca_file), .def = "", .max = "4000",
      .doc = "Certificates in PEM form of the authorities that the other side's certificate has to be from."},
     {"tls_server_name", FG_CONF_STRING, CONF(tls_server_name), .def = "", .max = "250",

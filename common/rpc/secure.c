@@ -4,6 +4,7 @@
 #include "common/base/time.h"
 #include "common/net/pem.h"
 #include "common/rpc/context.h"
+#include "common/rpc/tls_engine.h"
 #include "common/rpc/wire.h"
 #include "common/run/log.h"
 
@@ -55,7 +56,7 @@ static const char *text_of(const struct set *set, size_t file)
     return (const char *)set->files[file].content.ptr;
 }
 
-/* What nng can use, which is less than what OpenSSL knows. server_name NULL: for a listener. */
+/* server_name NULL: for a listener. */
 static enum fg_code make_config(const struct set *set, const char *server_name,
                                 nng_tls_config **ret_config, struct fg_err *err)
 {
@@ -63,8 +64,6 @@ static enum fg_code make_config(const struct set *set, const char *server_name,
     int rv = nng_tls_config_alloc(&config,
                                   server_name == NULL ? NNG_TLS_MODE_SERVER : NNG_TLS_MODE_CLIENT);
 
-    if (rv == NNG_ENOTSUP)
-        return fg_fail(err, FG_E_UNIMPLEMENTED, "tls+tcp: nng was built without TLS");
     if (rv == 0)
         rv = nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED);
     if (rv == 0)
@@ -76,11 +75,9 @@ static enum fg_code make_config(const struct set *set, const char *server_name,
     if (rv != 0) {
         if (config != NULL)
             nng_tls_config_free(config);
-        return fg_fail(
-            err, FG_E_INVALID,
-            "rpc.tls_cert_file \"%s\", rpc.tls_key_file, rpc.tls_ca_file: of a kind that "
-            "calls between services cannot use (keys: RSA or P-256, P-384): %s",
-            set->files[CERT].path, nng_strerror(rv));
+        return fg_fail(err, FG_E_INVALID,
+                       "rpc.tls_cert_file \"%s\", rpc.tls_key_file, rpc.tls_ca_file: %s: %s",
+                       set->files[CERT].path, nng_strerror(rv), fg_pem_why());
     }
     *ret_config = config;
     return FG_OK;
@@ -334,6 +331,8 @@ enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_
     struct fg_secure *secure;
     struct set set;
 
+    if (fg_tls_engine_register(err) != FG_OK)
+        return err->code;
     if (read_set(settings, &set, err) != FG_OK || check(&set, err) != FG_OK) {
         set_done(&set);
         return err->code;

@@ -3,7 +3,7 @@
  * and dials, and the authorities that the other side's certificate has to be from. Both sides show
  * one. A dialer also wants the name in it that the settings say, or the host of its address.
  *
- * nng has mbedTLS do it: TLS 1.2 and 1.3, keys RSA or on NIST's curves.
+ * tls_engine.h has OpenSSL do it, by the rules of HTTPS (common/net/tls_rules.h).
  *
  * Every few seconds a thread looks whether the files have changed and gives a new set that is whole
  * to all dialers and listeners; a broken one is logged and counted, and the old one stays.

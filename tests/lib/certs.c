@@ -17,7 +17,7 @@ static void add_extension(const struct cert *cert, int nid, const char *value)
     X509_EXTENSION_free(extension);
 }
 
-struct cert cert_make(const char *name, const struct cert *issuer, int days)
+static struct cert make(const char *name, const struct cert *issuer, int days, bool signs)
 {
     static long serial;
     struct cert cert = {.x509 = X509_new(), .key = EVP_EC_gen("P-256")};
@@ -35,10 +35,20 @@ struct cert cert_make(const char *name, const struct cert *issuer, int days)
     fg_assert(X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const void *)name, -1, -1,
                                          0) == 1);
     fg_assert(X509_set_issuer_name(cert.x509, X509_get_subject_name(issuer->x509)) == 1);
-    add_extension(&cert, NID_basic_constraints, issuer == &cert ? "CA:TRUE" : "CA:FALSE");
+    add_extension(&cert, NID_basic_constraints, signs ? "CA:TRUE" : "CA:FALSE");
     add_extension(&cert, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
     fg_assert(X509_sign(cert.x509, issuer->key, EVP_sha256()) > 0);
     return cert;
+}
+
+struct cert cert_make(const char *name, const struct cert *issuer, int days)
+{
+    return make(name, issuer, days, issuer == NULL);
+}
+
+struct cert cert_make_authority(const char *name, const struct cert *issuer, int days)
+{
+    return make(name, issuer, days, true);
 }
 
 void cert_free(struct cert *cert)

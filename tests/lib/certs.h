@@ -11,6 +11,8 @@ struct cert {
 
 /* issuer NULL: signs itself, and may sign others. days: from now on; negative: over already. */
 struct cert cert_make(const char *name, const struct cert *issuer, int days);
+/* One that may sign others, though another has signed it. */
+struct cert cert_make_authority(const char *name, const struct cert *issuer, int days);
 void cert_free(struct cert *cert);
 
 /* As PEM; NULL: not that one. */

@@ -4,12 +4,15 @@
 #include "tests/lib/certs.h"
 #include "tests/lib/rpc_run.h"
 
+#include <arpa/inet.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/supplemental/tls/tls.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -207,12 +210,15 @@ static void client_that_has_expired(void **state)
 static void server_of_another_name(void **state)
 {
     struct fixture *f = *state;
-    char name[] = "ingester.example", right[] = "localhost";
+    char wrong[][20] = {"ingester.example", "127.0.0.2", "127.0.0.1.example"};
+    char right[] = "localhost";
 
-    f->client_side.settings.tls_server_name = name;
-    open_side(&f->client_side, NULL);
-    assert_false(gets_through(f));
-    fg_rpc_destroy(f->client_side.rpc);
+    for (size_t i = 0; i < FG_COUNT(wrong); i++) {
+        f->client_side.settings.tls_server_name = wrong[i];
+        open_side(&f->client_side, NULL);
+        assert_false(gets_through(f));
+        fg_rpc_destroy(f->client_side.rpc);
+    }
     f->client_side.settings.tls_server_name = right; /* which is not the address's */
     open_side(&f->client_side, NULL);
     assert_true(gets_through(f));
@@ -323,20 +329,128 @@ static void broken_files_stop_the_start(void **state)
     expect_refused(f, "No such file");
 }
 
-/* OpenSSL reads it, mbedTLS does not know it. */
-static void keys_of_other_kinds_stop_the_start(void **state)
+/* A client whose certificate, of the right authority, is about this key. Takes the key over. */
+static void write_client_of_key(struct fixture *f, EVP_PKEY *key)
 {
-    struct fixture *f = *state;
-    struct cert cert = cert_make("ed25519", &f->ca, 10);
+    struct cert cert = cert_make("flamegrid", &f->ca, 10);
 
+    assert_non_null(key);
     EVP_PKEY_free(cert.key);
-    cert.key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+    cert.key = key;
     assert_int_equal(X509_set_pubkey(cert.x509, cert.key), 1);
     assert_true(X509_sign(cert.x509, f->ca.key, EVP_sha256()) > 0);
     cert_write(&cert, f->client_side.files[0], f->client_side.files[1]);
     cert_free(&cert);
-    expect_refused(f, "of a kind that calls between services cannot use");
 }
+
+static void keys_of_all_kinds(void **state)
+{
+    struct fixture *f = *state;
+    EVP_PKEY *keys[] = {EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"), EVP_EC_gen("P-384"),
+                        EVP_RSA_gen(2048)};
+
+    for (size_t i = 0; i < FG_COUNT(keys); i++) {
+        write_client_of_key(f, keys[i]);
+        open_side(&f->client_side, NULL);
+        assert_true(gets_through(f));
+        fg_rpc_destroy(f->client_side.rpc);
+        f->client_side.rpc = NULL;
+    }
+}
+
+/* OpenSSL refuses it at the handshake as well; better before anything is sent. */
+static void a_key_that_is_too_short_stops_the_start(void **state)
+{
+    struct fixture *f = *state;
+
+    write_client_of_key(f, EVP_RSA_gen(1024));
+    expect_refused(f, "ee key too small");
+}
+
+static void append_cert(const char *path, const struct cert *cert)
+{
+    FILE *file = fopen(path, "ae");
+
+    fg_assert(file != NULL && PEM_write_X509(file, cert->x509) == 1 && fclose(file) == 0);
+}
+
+/* The server's certificate is of an authority in between, which either it shows or the client has.
+ */
+static void authorities_in_between(void **state)
+{
+    struct fixture *f = *state;
+    struct cert between = cert_make_authority("in between", &f->ca, 10);
+    struct cert cert = cert_make("flamegrid", &between, 10);
+
+    cert_write(&cert, f->server_side.files[0], f->server_side.files[1]);
+    assert_true(fg_rpc_tls_reload(f->server_side.rpc));
+    open_side(&f->client_side, NULL);
+    (void)gets_through(f); /* the one connection that nng has prepared with the old set */
+    assert_false(gets_through(f));
+    append_cert(f->server_side.files[0], &between);
+    assert_true(fg_rpc_tls_reload(f->server_side.rpc));
+    (void)gets_through(f);
+    assert_true(gets_through(f));
+
+    cert_write(&cert, f->server_side.files[0], f->server_side.files[1]);
+    assert_true(fg_rpc_tls_reload(f->server_side.rpc));
+    cert_write(&between, f->client_side.files[2], NULL);
+    assert_true(fg_rpc_tls_reload(f->client_side.rpc));
+    (void)gets_through(f);
+    assert_true(gets_through(f));
+    cert_free(&cert);
+    cert_free(&between);
+}
+
+/* --- versions of TLS --- */
+
+static int connect_to(const char *url)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    at.sin_port = htons((uint16_t)strtoul(strrchr(url, ':') + 1, NULL, 10));
+    fg_assert(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+    return fd;
+}
+
+/* What else than nng may call: says hello as nng does (SP over TCP, of a REQ). Is it answered? */
+static bool greets(struct fixture *f, int version)
+{
+    static const uint8_t hello[8] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    uint8_t answer[sizeof hello];
+    int fd = connect_to(f->url);
+    bool greeted;
+    SSL *ssl;
+
+    SSL_CTX_set_security_level(ctx, 0); /* else it would not even ask for TLS 1.1 */
+    fg_assert(SSL_CTX_set_min_proto_version(ctx, version) == 1 &&
+              SSL_CTX_set_max_proto_version(ctx, version) == 1 &&
+              SSL_CTX_use_certificate_file(ctx, f->client_side.files[0], SSL_FILETYPE_PEM) == 1 &&
+              SSL_CTX_use_PrivateKey_file(ctx, f->client_side.files[1], SSL_FILETYPE_PEM) == 1);
+    ssl = SSL_new(ctx);
+    fg_assert(ssl != NULL && SSL_set_fd(ssl, fd) == 1);
+    greeted = SSL_connect(ssl) == 1 && SSL_write(ssl, hello, sizeof hello) == sizeof hello &&
+              SSL_read(ssl, answer, sizeof answer) == sizeof answer;
+    if (greeted)
+        assert_int_equal(SSL_version(ssl), version);
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+    (void)close(fd);
+    return greeted;
+}
+
+static void versions_of_tls(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(greets(f, TLS1_3_VERSION));
+    assert_true(greets(f, TLS1_2_VERSION));
+    assert_false(greets(f, TLS1_1_VERSION));
+}
+
+/* --- changes --- */
 
 /* Both move to another authority; who does not, stays outside. */
 static void takes_over_new_files(void **state)
@@ -415,7 +529,10 @@ int main(void)
         TLS(cleartext_and_tls_do_not_mix),
         TLS(addresses_go_with_the_settings),
         TLS(broken_files_stop_the_start),
-        TLS(keys_of_other_kinds_stop_the_start),
+        TLS(keys_of_all_kinds),
+        TLS(a_key_that_is_too_short_stops_the_start),
+        TLS(authorities_in_between),
+        TLS(versions_of_tls),
         TLS(takes_over_new_files),
         TLS(takes_over_new_files_while_dialling),
         TLS(broken_new_files_change_nothing),

@@ -1,0 +1,14 @@
+/*
+ * The rules for every TLS connection of ours, HTTPS and calls between services alike: TLS 1.2 or
+ * 1.3, ciphers with forward secrecy and authenticated encryption only, no renegotiation and no
+ * compression.
+ */
+#ifndef FG_COMMON_NET_TLS_RULES_H
+#define FG_COMMON_NET_TLS_RULES_H
+
+#include <openssl/ssl.h>
+
+/* Sets them. ctx is new: nothing uses it yet. */
+void fg_tls_set_rules(SSL_CTX *ctx);
+
+#endif
