@@ -35,29 +35,9 @@ elseif(FG_PRESET STREQUAL "tsan")
   list(APPEND fg_link_flags -fsanitize=thread)
 
 elseif(FG_PRESET STREQUAL "release")
-  list(APPEND fg_flags -O2 -fstack-protector-strong -fPIE)
-  list(APPEND fg_link_flags -pie -Wl,-z,relro,-z,now -Wl,--as-needed)
-  include(CheckCCompilerFlag)
-  # These two depend on the processor, not only on the compiler.
-  foreach(flag -fstack-clash-protection -fcf-protection)
-    string(MAKE_C_IDENTIFIER "FG_HAVE${flag}" have)
-    check_c_compiler_flag(${flag} ${have})
-    if(${have})
-      list(APPEND fg_flags ${flag})
-    endif()
-  endforeach()
-  # Level 3 also checks sizes known only at run time. glibc ignores it, with a warning, where the
-  # compiler has no __builtin_dynamic_object_size for it, so ask with -Werror and the real headers.
-  # -U first: some distributions' compilers define a level of their own.
-  include(CheckCSourceCompiles)
-  set(CMAKE_REQUIRED_FLAGS "-O2 -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
-  check_c_source_compiles("#include <string.h>\nint main(void) { return 0; }" FG_HAVE_FORTIFY_3)
-  unset(CMAKE_REQUIRED_FLAGS)
-  if(FG_HAVE_FORTIFY_3)
-    list(APPEND fg_flags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
-  else()
-    list(APPEND fg_flags -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-  endif()
+  include("${CMAKE_CURRENT_LIST_DIR}/hardening.cmake")
+  list(APPEND fg_flags -O2 -fPIE ${fg_hardening})
+  list(APPEND fg_link_flags -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed)
 
 elseif(FG_PRESET STREQUAL "fuzz")
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")

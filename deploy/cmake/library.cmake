@@ -1,0 +1,3 @@
+# Read by the projects of others that deploy/deps builds, when each has said its name: our flags.
+include("${CMAKE_CURRENT_LIST_DIR}/hardening.cmake")
+add_compile_options(-fno-omit-frame-pointer ${fg_hardening})
