@@ -4,9 +4,9 @@
  * that nobody needs any more. It works on the bucket alone, and knows nothing that is not there.
  *
  *   GET  /compactor/status      how it stands, as JSON
- *   POST /compactor/delete      selector, start, end: deletes profiles (deletion.h)
- *   GET  /compactor/deletions   those that are not carried out yet and the last that were, with
- * counts
+ *   POST /compactor/delete      selector, start, end: deletes profiles (deletion.h); needs the
+ * header X-Flamegrid-Action GET  /compactor/deletions   those that are not carried out yet and the
+ * last that were, with counts
  *
  * Thread: one of its own, which waits for the bucket most of the time. Handlers run on the loops of
  * the server and hand over to the pool's QUERY lane.
@@ -79,7 +79,7 @@ void compactor_stop(struct compactor *compactor);
 /* Stopped, or never started; the server and the pool have stopped before. NULL is fine. */
 void compactor_destroy(struct compactor *compactor);
 
-/* Adds its routes to a server that has not started yet. */
+/* Adds its routes to a server of operators' (admin_listen) that has not started yet. */
 void compactor_routes(struct compactor *compactor, struct fg_http_server *server);
 
 #endif

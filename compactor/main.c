@@ -46,7 +46,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
                                                     .clock = program->clock},
                          &service->compactor, err) != FG_OK)
         return err->code;
-    compactor_routes(service->compactor, program->http);
+    compactor_routes(service->compactor, program->admin);
     return FG_OK;
 }
 

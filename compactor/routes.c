@@ -274,9 +274,9 @@ static void on_status(struct fg_http_request *req, void *arg)
 void routes_add(struct routes *routes, struct fg_http_server *server)
 {
     const struct fg_http_route added[] = {
-        {.methods = FG_HTTP_GET, .path = "/compactor/status", .handler = on_status},
-        {.methods = FG_HTTP_GET, .path = "/compactor/deletions", .handler = on_deletions},
-        {.methods = FG_HTTP_POST, .path = "/compactor/delete", .handler = on_delete},
+        {FG_HTTP_GET, "/compactor/status", .handler = on_status, .kind = FG_HTTP_READS},
+        {FG_HTTP_GET, "/compactor/deletions", .handler = on_deletions, .kind = FG_HTTP_READS},
+        {FG_HTTP_POST, "/compactor/delete", .handler = on_delete, .kind = FG_HTTP_OPERATES},
     };
 
     for (size_t i = 0; i < FG_COUNT(added); i++) {

@@ -99,6 +99,7 @@ void distributor_routes(struct distributor *distributor, struct fg_http_server *
         .body_max_bytes = distributor->config.settings->body_max_bytes,
         .handler = ingest_handle,
         .arg = distributor,
+        .kind = FG_HTTP_CHANGES,
     };
 
     for (size_t i = 0; i < FG_COUNT(paths); i++) {

@@ -86,7 +86,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .registry = program->registry,
         .clock = program->clock,
     });
-    fg_ring_route(program->http, service->watch);
+    fg_ring_route(program->admin, service->watch);
     distributor_routes(service->distributor, program->http);
     return make_scraper(service, program, err);
 }

@@ -31,7 +31,10 @@ struct dict_table {
     pthread_mutex_t lock;
     struct fg_store *store;
     struct dict *buckets[TABLE_BUCKETS];
-    uint64_t tick, bytes, memory_max_bytes;
+    uint64_t tick, memory_max_bytes;
+    /* Changed under the lock. Atomic, because a scrape must not wait for the lock, which is held
+     * while a dictionary is read from the store. */
+    _Atomic uint64_t bytes;
     uint64_t count; /* of dictionaries in memory */
 };
 
@@ -398,12 +401,7 @@ void dict_table_destroy(struct dict_table *table)
 
 uint64_t dict_table_bytes(struct dict_table *table)
 {
-    uint64_t bytes;
-
-    (void)pthread_mutex_lock(&table->lock);
-    bytes = table->bytes;
-    (void)pthread_mutex_unlock(&table->lock);
-    return bytes;
+    return atomic_load(&table->bytes);
 }
 
 static struct dict **bucket(struct dict_table *table, uint32_t service)

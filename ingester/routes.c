@@ -116,14 +116,18 @@ void ingester_ring_routes(struct ingester_routes *routes, struct fg_http_server 
 {
     static const char prepare[] = "/ingester/prepare-shutdown";
     const struct fg_http_route list[] = {
-        {.methods = FG_HTTP_GET, .path = "/ring", .handler = get_ring, .arg = routes},
-        {.methods = FG_HTTP_GET, .path = prepare, .handler = get_leaves, .arg = routes},
-        {.methods = FG_HTTP_POST, .path = prepare, .handler = post_leaves, .arg = routes},
-        {.methods = FG_HTTP_DELETE, .path = prepare, .handler = delete_leaves, .arg = routes},
+        {FG_HTTP_GET, "/ring", .handler = get_ring, .kind = FG_HTTP_READS},
+        {FG_HTTP_GET, prepare, .handler = get_leaves, .kind = FG_HTTP_READS},
+        {FG_HTTP_POST, prepare, .handler = post_leaves, .kind = FG_HTTP_OPERATES},
+        {FG_HTTP_DELETE, prepare, .handler = delete_leaves, .kind = FG_HTTP_OPERATES},
     };
 
-    for (size_t i = 0; i < FG_COUNT(list); i++)
-        fg_http_server_route(server, &list[i]);
+    for (size_t i = 0; i < FG_COUNT(list); i++) {
+        struct fg_http_route route = list[i];
+
+        route.arg = routes;
+        fg_http_server_route(server, &route);
+    }
 }
 
 void ingester_routes(struct ingester_routes *routes, struct fg_http_server *server)
@@ -131,9 +135,11 @@ void ingester_routes(struct ingester_routes *routes, struct fg_http_server *serv
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_POST,
                                                          .path = "/ingester/flush",
                                                          .handler = post_flush,
-                                                         .arg = routes});
+                                                         .arg = routes,
+                                                         .kind = FG_HTTP_OPERATES});
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_POST,
                                                          .path = "/ingester/salvage",
                                                          .handler = post_salvage,
-                                                         .arg = routes});
+                                                         .arg = routes,
+                                                         .kind = FG_HTTP_OPERATES});
 }

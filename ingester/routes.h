@@ -1,5 +1,5 @@
 /*
- * What operators ask of an ingester over HTTP.
+ * What operators ask of an ingester over HTTP. POST and DELETE need the header X-Flamegrid-Action.
  *
  *   POST /ingester/flush   puts all there is into segments; 200 when it is committed, 504 when that
  *                          takes longer than ten minutes (it goes on)
@@ -28,7 +28,7 @@ struct ingester_routes {
     _Atomic bool leaves;                   /* prepare-shutdown */
 };
 
-/* Before the server starts; routes is borrowed and outlives it. */
+/* Before the server, the operators' (admin_listen), starts; routes is borrowed and outlives it. */
 void ingester_routes(struct ingester_routes *routes, struct fg_http_server *server);
 /* Those of one with a seat. */
 void ingester_ring_routes(struct ingester_routes *routes, struct fg_http_server *server);

@@ -47,7 +47,7 @@ static enum fg_code open_ring(struct service *service, struct fg_program *progra
         .peers_max = PEERS_MAX,
         .idle_ns = PEER_IDLE_NS,
     });
-    fg_ring_route(program->http, service->watch);
+    fg_ring_route(program->admin, service->watch);
     return FG_OK;
 }
 

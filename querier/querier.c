@@ -422,6 +422,7 @@ static void add_route(struct fg_querier *querier, struct fg_http_server *server,
                                      .handler = connect ? on_connect : on_get,
                                      .arg = binding,
                                      .name = endpoint->name,
+                                     .kind = FG_HTTP_READS,
                                  });
 }
 

@@ -52,6 +52,7 @@ void ui_routes(struct fg_http_server *server)
                                          .handler = on_file,
                                          .arg = file.arg,
                                          .name = "ui",
+                                         .kind = FG_HTTP_READS,
                                      });
     }
 }

@@ -1,7 +1,7 @@
 /*
  * A budget is a number of bytes that many threads share: what is admitted takes from it before it
- * asks for memory, and gives back when it is gone. An empty budget is an answer to the client
- * (429).
+ * asks for memory, and gives back when it is gone. If something does not fit, the client is told:
+ * 429 for a request, 503 for an answer.
  */
 #ifndef FG_COMMON_BASE_BUDGET_H
 #define FG_COMMON_BASE_BUDGET_H
@@ -12,12 +12,14 @@
 
 struct fg_budget {
     _Atomic uint64_t used_bytes;
+    _Atomic uint64_t refusals; /* takes that failed since the start */
     uint64_t limit_bytes;
 };
 
 static inline void fg_budget_init(struct fg_budget *budget, uint64_t limit_bytes)
 {
     atomic_init(&budget->used_bytes, 0);
+    atomic_init(&budget->refusals, 0);
     budget->limit_bytes = limit_bytes;
 }
 
@@ -31,11 +33,34 @@ static inline bool fg_budget_take(struct fg_budget *budget, uint64_t bytes)
     uint64_t used = atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);
 
     do {
-        if (used > budget->limit_bytes || bytes > budget->limit_bytes - used)
+        if (used > budget->limit_bytes || bytes > budget->limit_bytes - used) {
+            atomic_fetch_add_explicit(&budget->refusals, 1, memory_order_relaxed);
             return false;
+        }
     } while (!atomic_compare_exchange_weak_explicit(&budget->used_bytes, &used, used + bytes,
                                                     memory_order_relaxed, memory_order_relaxed));
     return true;
+}
+
+/*
+ * Takes like fg_budget_take(); if nothing is taken yet, takes any number of bytes. For things that
+ * may be larger than the whole budget and must succeed at some time.
+ */
+static inline bool fg_budget_take_any(struct fg_budget *budget, uint64_t bytes)
+{
+    uint64_t none = 0;
+
+    return atomic_compare_exchange_strong_explicit(&budget->used_bytes, &none, bytes,
+                                                   memory_order_relaxed, memory_order_relaxed) ||
+           fg_budget_take(budget, bytes);
+}
+
+/* Returns whether so many bytes are free. Another thread may take them before the caller does. */
+static inline bool fg_budget_has(struct fg_budget *budget, uint64_t bytes)
+{
+    uint64_t used = atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);
+
+    return used <= budget->limit_bytes && bytes <= budget->limit_bytes - used;
 }
 
 /* Takes even beyond the limit: for memory that is already there and has to be counted. */
@@ -54,6 +79,13 @@ static inline void fg_budget_give(struct fg_budget *budget, uint64_t bytes)
 static inline uint64_t fg_budget_used(struct fg_budget *budget)
 {
     return atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);
+}
+
+/* Returns how often something did not fit since the start. Holders of memory can watch it to learn
+ * that others need some. */
+static inline uint64_t fg_budget_refusals(struct fg_budget *budget)
+{
+    return atomic_load_explicit(&budget->refusals, memory_order_relaxed);
 }
 
 #endif

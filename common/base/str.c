@@ -315,10 +315,15 @@ struct fg_slice fg_trim(struct fg_slice text)
     return text;
 }
 
+bool fg_slice_eq_nocase(struct fg_slice a, struct fg_slice b)
+{
+    return a.len == b.len &&
+           (a.len == 0 || strncasecmp((const char *)a.ptr, (const char *)b.ptr, a.len) == 0);
+}
+
 bool fg_slice_is_nocase(struct fg_slice a, const char *text)
 {
-    return a.len == strlen(text) &&
-           (a.len == 0 || strncasecmp((const char *)a.ptr, text, a.len) == 0);
+    return fg_slice_eq_nocase(a, fg_cstr(text));
 }
 
 size_t fg_edit_distance(struct fg_slice a, struct fg_slice b)

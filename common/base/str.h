@@ -54,6 +54,7 @@ size_t fg_utf8_put(uint32_t rune, uint8_t out[FG_UTF8_RUNE_MAX_BYTES]);
 struct fg_slice fg_trim(struct fg_slice text);
 
 /* ASCII letters of either case count as equal. */
+bool fg_slice_eq_nocase(struct fg_slice a, struct fg_slice b);
 bool fg_slice_is_nocase(struct fg_slice a, const char *text);
 
 /* How many single-byte edits (insert, delete, change) lead from a to b; for "did you mean". */

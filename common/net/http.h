@@ -10,17 +10,35 @@
  * read than can be held; in HTTP/2 they leave as they are given, large ones in turns, and the
  * client's window for a body opens as the body is admitted.
  *
- * Memory: headers are bounded per request; a body is admitted against the shared budget before it
- * is read, and freed and given back when its request is answered. Who cannot be admitted gets 429
- * with Retry-After.
+ * Memory: heads, bodies and answers have a budget each, so that a client that does not read its
+ * answers cannot keep others from sending.
  *
- * What is refused before a handler sees it: 404 and 405 (unknown path, wrong method), 413 (over the
- * route's limit), 429 (over the budget), 431 (head too large), 408 (too slow), 417 (unknown
- * expectation), 501 (transfer coding other than chunked), 505 (version), 400 (everything else that
- * is malformed; no leniency, because what two parsers read differently can be used to smuggle
- * requests). In HTTP/2 the connection goes on after each of these; malformed requests are reset
- * instead (PROTOCOL_ERROR), as are those beyond streams_max (REFUSED_STREAM), and a client that
- * keeps us busy for nothing loses its connection (ENHANCE_YOUR_CALM).
+ *   heads     A request takes a fixed part, and more for a large head. The first request of a
+ *             connection is always taken; later ones wait (HTTP/1.1) or are refused (HTTP/2,
+ *             REFUSED_STREAM) while the budget has no room. A head that does not fit gets 429.
+ *   bodies    A body is admitted before it is read and given back when its request is answered. A
+ *             body that does not fit gets 429 with Retry-After.
+ *   answers   An answer counts from fg_http_respond() until its last byte was given to the system.
+ *             An answer of more than 4 KiB that does not fit becomes 503 with Retry-After; smaller
+ *             ones are part of their request. In HTTP/1.1 the next request of a connection does not
+ *             begin while 64 KiB of answers are unread.
+ *
+ * A peer that reads an answer more slowly than answer_min_per_s over write_timeout_ns is cut off;
+ * while answers are being refused, a second of that is enough.
+ *
+ * Connections: when a loop has connections_max, a new connection replaces the one that has been
+ * idle longest; when an address has connections_per_address_max, the longest idle one of that
+ * address. If none is idle, the new connection gets 503. A connection that has not sent the head of
+ * its first request within head_timeout_ns is closed.
+ *
+ * What is refused before a handler sees it: 404 and 405 (unknown path, wrong method), 403 and 421
+ * (who may not call the route, see enum fg_http_kind), 413 (over the route's limit), 429 (over the
+ * budget), 431 (head too large), 408 (too slow), 417 (unknown expectation), 501 (transfer coding
+ * other than chunked), 505 (version), 400 (X-Scope-OrgID or Authorization twice, and everything
+ * else that is malformed; no leniency, because what two parsers read differently can be used to
+ * smuggle requests). In HTTP/2 the connection goes on after each of these; malformed requests are
+ * reset instead (PROTOCOL_ERROR), as are those beyond streams_max (REFUSED_STREAM), and a client
+ * that keeps us busy for nothing loses its connection (ENHANCE_YOUR_CALM).
  *
  * Thread: one listener per loop (SO_REUSEPORT); connections never move. start and stop from the
  * owner's thread, everything else on the request's loop.
@@ -46,6 +64,27 @@ enum fg_http_method {
     FG_HTTP_OTHER = 64,
 };
 
+/*
+ * What a route does. It decides who may call it, in one place for all routes (http/doors.c):
+ *
+ *             client certificate,  Host must be  request from another  header
+ *             if required          allowed       site's web page       X-Flamegrid-Action
+ *   PROBE     not needed           no            allowed               not needed
+ *   READS     needed               yes           allowed               not needed
+ *   CHANGES   needed               yes           refused               not needed
+ *   OPERATES  needed               yes           refused               needed
+ *
+ * GET, HEAD and OPTIONS follow the rules of READS even on a route that changes something. Another
+ * site's page may send requests that read, but its browser does not show it the answers, because no
+ * route sends CORS headers.
+ */
+enum fg_http_kind {
+    FG_HTTP_PROBE = 1, /* tells whether the process is healthy, and nothing else */
+    FG_HTTP_READS,
+    FG_HTTP_CHANGES,  /* stores what clients send */
+    FG_HTTP_OPERATES, /* acts for an operator: flush, delete */
+};
+
 struct fg_http_request;
 
 typedef void (*fg_http_handler)(struct fg_http_request *req, void *arg);
@@ -65,44 +104,63 @@ struct fg_http_route {
     void *arg;
     /* The metrics label `route` (operations.md, 6); NULL: made from the path. */
     const char *name;
+    enum fg_http_kind kind; /* required */
 };
 
 struct fg_tls_context; /* common/net/tls.h */
 
 struct fg_http_config {
-    uint64_t head_max_bytes;      /* request line and headers */
-    int64_t head_timeout_ns;      /* from the first byte of a request to the end of its headers */
-    int64_t body_timeout_ns;      /* for the whole body */
-    int64_t idle_timeout_ns;      /* keep-alive */
-    int64_t write_timeout_ns;     /* without progress of a response */
-    uint64_t body_min_per_s;      /* slower bodies are cut off after a grace of 5 s; 0: any speed */
-    unsigned connections_max;     /* per loop; more are answered 503 and closed */
+    uint64_t head_max_bytes;   /* request line and headers */
+    int64_t head_timeout_ns;   /* from the first byte of a request to the end of its headers */
+    int64_t body_timeout_ns;   /* for the whole body */
+    int64_t idle_timeout_ns;   /* keep-alive */
+    int64_t write_timeout_ns;  /* window in which an answer must be read at answer_min_per_s */
+    uint64_t body_min_per_s;   /* slower bodies are cut off after a grace of 5 s; 0: any speed */
+    uint64_t answer_min_per_s; /* bytes; 0: any progress is enough */
+    unsigned connections_max;  /* per loop */
+    unsigned connections_per_address_max; /* per loop; IPv6: per /64; 0: half of connections_max */
     unsigned pipeline_max;        /* requests of one connection being worked on at a time, */
     unsigned streams_max;         /* ... the same in HTTP/2: streams open at a time */
     int64_t handshake_timeout_ns; /* of TLS */
     struct fg_tls_context *tls;   /* borrowed; NULL: cleartext. With it, TLS only */
-    int64_t drain_ns;             /* how long stop waits for answers that are under way */
+    bool cleartext_on_loopback;   /* no TLS if the server listens on a loopback address */
+    /*
+     * Names that Host may have, separated by commas; "*": any. Borrowed; NULL: none. A server on a
+     * loopback address allows these, and localhost and loopback addresses. A server on another
+     * address allows any name if there are none; else these, localhost and IP addresses.
+     */
+    const char *allowed_hosts;
+    /* Origins ("https://host:port") of web pages that may call CHANGES and OPERATES; the same form.
+     */
+    const char *allowed_origins;
+    bool h2c_upgrade; /* obey "Upgrade: h2c"; false: ignore it */
+    int64_t drain_ns; /* how long stop waits for answers that are under way */
 };
 
 /* clang-format off */
 #define FG_HTTP_CONFIG_DEFAULT                                                                     \
     {.head_max_bytes = UINT64_C(32) << 10, .head_timeout_ns = 10 * FG_SECOND_NS,                            \
      .body_timeout_ns = 60 * FG_SECOND_NS, .idle_timeout_ns = 120 * FG_SECOND_NS,                  \
-     .write_timeout_ns = 30 * FG_SECOND_NS, .body_min_per_s = 1024, .connections_max = 4096,       \
-     .pipeline_max = 16, .streams_max = 128, .handshake_timeout_ns = 10 * FG_SECOND_NS,                   \
-     .drain_ns = 30 * FG_SECOND_NS}
+     .write_timeout_ns = 30 * FG_SECOND_NS, .body_min_per_s = 1024, .answer_min_per_s = 8192,      \
+     .connections_max = 4096, .pipeline_max = 16, .streams_max = 128,                              \
+     .handshake_timeout_ns = 10 * FG_SECOND_NS, .drain_ns = 30 * FG_SECOND_NS}
 /* clang-format on */
 
 struct fg_http_server;
 
-/*
- * config is copied; everything else named is borrowed and has to outlive the server. budget NULL:
- * any body that its route allows. work: its QUERY lane compresses answers (NULL: no compression).
- * registry NULL: nothing is counted. Routes may be added until start.
- */
+/* What a server borrows. Everything outlives the server. */
+struct fg_http_lent {
+    struct fg_budget *heads;      /* requests under way, without their bodies; NULL: unlimited */
+    struct fg_budget *bodies;     /* of requests; NULL: unlimited */
+    struct fg_budget *answers;    /* not read yet; NULL: unlimited */
+    struct fg_work *work;         /* its QUERY lane compresses answers; NULL: none does */
+    struct fg_registry *registry; /* NULL: nothing is counted */
+};
+
+/* Creates a server without routes; routes may be added until start. config and lent are copied,
+ * what they point to is borrowed. Never fails. */
 struct fg_http_server *fg_http_server_create(const struct fg_http_config *config,
-                                             struct fg_budget *budget, struct fg_work *work,
-                                             struct fg_registry *registry);
+                                             const struct fg_http_lent *lent);
 
 /* After stop, or never started. NULL is fine. */
 void fg_http_server_destroy(struct fg_http_server *server);
@@ -136,6 +194,10 @@ enum fg_http_method fg_http_method(const struct fg_http_request *req);
 struct fg_slice fg_http_path(const struct fg_http_request *req); /* decoded, without the query */
 struct fg_slice
 fg_http_body(const struct fg_http_request *req); /* as received, transfer coding undone */
+
+/* Returns whether the client accepts gzip, for handlers that have a compressed answer ready (and
+ * call fg_http_no_coding()). */
+bool fg_http_takes_gzip(const struct fg_http_request *req);
 
 /* First header of that name (any case), or an empty slice whose ptr is NULL. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);

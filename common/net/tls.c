@@ -20,6 +20,7 @@ struct fg_tls {
     struct fg_slice in; /* not used yet; of the caller's, or of `kept` */
     struct fg_buf kept;
     struct fg_buf out;
+    bool needs_client; /* a certificate of the client's */
     bool ready, failed;
 };
 
@@ -93,6 +94,7 @@ struct fg_tls *fg_tls_create(struct fg_tls_context *context)
     SSL_CTX_free(ctx); /* the session has a reference of its own */
     fg_assert(bio != NULL && tls->ssl != NULL);
     tls->metrics = tls_context_metrics(context);
+    tls->needs_client = tls_context_requires_client(context);
     fg_buf_init(&tls->kept, INPUT_MAX_BYTES);
     fg_buf_init(&tls->out, OUTPUT_MAX_BYTES);
     BIO_set_data(bio, tls);
@@ -100,6 +102,11 @@ struct fg_tls *fg_tls_create(struct fg_tls_context *context)
     SSL_set_bio(tls->ssl, bio, bio); /* takes it over */
     SSL_set_accept_state(tls->ssl);
     return tls;
+}
+
+bool fg_tls_is_certified(const struct fg_tls *tls)
+{
+    return !tls->needs_client || SSL_get0_peer_certificate(tls->ssl) != NULL;
 }
 
 void fg_tls_destroy(struct fg_tls *tls)

@@ -22,7 +22,11 @@
 
 /* --- certificates --- */
 
-/* Are clients asked for a certificate? One that is shown always has to be valid. */
+/*
+ * Are clients asked for a certificate? One that is shown always has to be valid. REQUIRE lets the
+ * handshake of a client without one complete, too: whoever owns the connection decides what it may
+ * ask (fg_tls_is_certified()), so that probes need none.
+ */
 enum fg_tls_client_auth { FG_TLS_CLIENT_NONE, FG_TLS_CLIENT_OPTIONAL, FG_TLS_CLIENT_REQUIRE };
 
 /* Names of PEM files; "" or NULL: none. */
@@ -83,6 +87,9 @@ enum fg_tls_status fg_tls_read(struct fg_tls *tls, void *out, size_t size, size_
 
 /* After FG_TLS_READY: was HTTP/2 agreed on (ALPN)? Else it is HTTP/1.1. */
 bool fg_tls_is_http2(const struct fg_tls *tls);
+
+/* After FG_TLS_READY: false if clients have to show a certificate and this one has not. */
+bool fg_tls_is_certified(const struct fg_tls *tls);
 
 /*
  * Encrypts a piece of plaintext of at most 16 KiB (one record); only after FG_TLS_READY. false: no

@@ -71,7 +71,6 @@ static enum fg_code load_clients_ca(struct fg_tls_context *context, SSL_CTX *ctx
                                     struct fg_err *err)
 {
     const char *file = context->files[CLIENT_CA];
-    int mode = SSL_VERIFY_PEER;
     STACK_OF(X509_NAME) * names;
 
     if (context->client_auth == FG_TLS_CLIENT_NONE)
@@ -82,9 +81,7 @@ static enum fg_code load_clients_ca(struct fg_tls_context *context, SSL_CTX *ctx
         return fail(err, "tls_client_ca_file", file);
     }
     SSL_CTX_set_client_CA_list(ctx, names);
-    if (context->client_auth == FG_TLS_CLIENT_REQUIRE)
-        mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
-    SSL_CTX_set_verify(ctx, mode, NULL);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL); /* one that is missing is no failure here */
     return FG_OK;
 }
 
@@ -156,6 +153,11 @@ SSL_CTX *tls_context_current(struct fg_tls_context *context)
     fg_assert(SSL_CTX_up_ref(ctx) == 1);
     pthread_mutex_unlock(&context->lock);
     return ctx;
+}
+
+bool tls_context_requires_client(const struct fg_tls_context *context)
+{
+    return context->client_auth == FG_TLS_CLIENT_REQUIRE;
 }
 
 struct fg_metrics *tls_context_metrics(const struct fg_tls_context *context)

@@ -39,16 +39,6 @@ static void get_healthz(struct fg_http_request *req, void *arg)
     respond_text(req, 200, "ok\n");
 }
 
-static void get_metrics(struct fg_http_request *req, void *arg)
-{
-    struct fg_program *program = arg;
-    struct fg_buf body;
-
-    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-    fg_registry_write(program->registry, &body);
-    fg_http_respond(req, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
-}
-
 static void get_config(struct fg_http_request *req, void *arg)
 {
     struct fg_program *program = arg;
@@ -74,23 +64,33 @@ static void get_buildinfo(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "application/json", &body);
 }
 
-void fg_admin_routes(struct fg_program *program)
+static void add(struct fg_program *program, struct fg_http_server *server,
+                const struct fg_http_route *routes, size_t n_routes)
 {
-    const struct fg_http_route routes[] = {
-        {.path = "/ready", .handler = get_ready},
-        {.path = "/healthz", .handler = get_healthz},
-        {.path = "/metrics", .handler = get_metrics},
-        {.path = "/config", .handler = get_config},
-        {.path = "/buildinfo", .handler = get_buildinfo},
-        {.path = "/api/v1/status/buildinfo", .handler = get_buildinfo},
-        {.path = "/api/v1/status/config", .handler = get_config},
-    };
-
-    for (size_t i = 0; i < FG_COUNT(routes); i++) {
+    for (size_t i = 0; i < n_routes; i++) {
         struct fg_http_route route = routes[i];
 
         route.methods = FG_HTTP_GET;
         route.arg = program;
-        fg_http_server_route(program->http, &route);
+        fg_http_server_route(server, &route);
     }
+}
+
+void fg_admin_routes(struct fg_program *program)
+{
+    const struct fg_http_route for_all[] = {
+        {.path = "/ready", .handler = get_ready, .kind = FG_HTTP_PROBE},
+        {.path = "/healthz", .handler = get_healthz, .kind = FG_HTTP_PROBE},
+        {.path = "/buildinfo", .handler = get_buildinfo, .kind = FG_HTTP_READS},
+        {.path = "/api/v1/status/buildinfo", .handler = get_buildinfo, .kind = FG_HTTP_READS},
+    };
+    const struct fg_http_route for_operators[] = {
+        {.path = "/config", .handler = get_config, .kind = FG_HTTP_READS},
+        {.path = "/api/v1/status/config", .handler = get_config, .kind = FG_HTTP_READS},
+    };
+
+    add(program, program->http, for_all, FG_COUNT(for_all));
+    add(program, program->admin, for_all, FG_COUNT(for_all));
+    add(program, program->admin, for_operators, FG_COUNT(for_operators));
+    fg_metrics_page_route(program->metrics_page, program->admin);
 }

@@ -1,4 +1,4 @@
-/* The operator's routes; see program.h. */
+/* The routes that all programs have; see program.h. */
 #ifndef FG_COMMON_PROGRAM_ADMIN_H
 #define FG_COMMON_PROGRAM_ADMIN_H
 

@@ -1,6 +1,8 @@
 #include "common/program/program.h"
 
+#include "common/base/str.h"
 #include "common/program/admin.h"
+#include "common/program/trim.h"
 #include "common/run/log.h"
 #include "common/run/stop.h"
 
@@ -8,7 +10,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { PAGE_MAX_BYTES = 1024 * 1024 }; /* help and settings */
+enum {
+    PAGE_MAX_BYTES = 1024 * 1024, /* help and settings */
+    BACKGROUND_QUEUE_MAX = 16,    /* it has two jobs: /metrics and trim.h */
+    ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
+    ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
+};
 
 #define TLS_CHECK_NS (5 * FG_SECOND_NS) /* between two looks whether certificates have changed */
 
@@ -18,6 +25,12 @@ enum { PAGE_MAX_BYTES = 1024 * 1024 }; /* help and settings */
 static const struct fg_conf_field program_fields[] = {
     {"listen", FG_CONF_STRING, CONF(listen), .def = "127.0.0.1:4040", .min = "1", .max = "300",
      .doc = "Address of HTTP, HOST:PORT; :PORT for all addresses, port 0 for any."},
+    {"admin_listen", FG_CONF_STRING, CONF(admin_listen), .def = "", .max = "300",
+     .doc = "Address of HTTP for operators: /metrics, /config, /ring, and all routes that change the server. On a loopback address it speaks cleartext; on any other it speaks TLS if `listen` does. Empty: 127.0.0.1 and the port of `listen` plus 1000, or any port if that is 0."},
+    {"allowed_hosts", FG_CONF_STRING, CONF(allowed_hosts), .def = "", .max = "4000",
+     .doc = "Names that clients may send in the Host header, separated by commas; * allows any. A listener on a loopback address allows these and the names and addresses of this machine, and refuses others with 421, so that no web page can reach it under a name of its own (DNS rebinding). A listener on another address allows any name while this is empty. /ready and /healthz are always answered."},
+    {"allowed_origins", FG_CONF_STRING, CONF(allowed_origins), .def = "", .max = "4000",
+     .doc = "Origins (https://app.example) of web pages that may send profiles from a browser, separated by commas; * allows any. A request from a page of another site that would change something is refused with 403. Clients other than browsers are not affected."},
     {"loops", FG_CONF_UINT, CONF(loops), .def = "0", .max = "64",
      .doc = "Threads for connections; 0: one for every two processors."},
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
@@ -30,10 +43,18 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "Budget of the process: queues, caches and dictionaries get their shares of it unless set themselves."},
     {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "0",
      .doc = "Memory for bodies of requests that are being received or worked on. Above it requests are refused with 429. 0: a sixteenth of memory_max_bytes."},
+    {"answer_memory_max_bytes", FG_CONF_BYTES, CONF(answer_memory_max_bytes), .def = "0",
+     .doc = "Memory for answers that clients have not read yet. When it is used up, answers of more than 4 KiB become 503 with Retry-After, and clients that have not read anything for a second are disconnected. A single answer may exceed it. 0: an eighth of memory_max_bytes."},
+    {"answer_min_per_s", FG_CONF_BYTES, CONF(answer_min_per_s), .def = "8KiB", .max = "1GiB",
+     .doc = "How many bytes of an answer a client must read per second, on average over 30 seconds. Slower clients are disconnected. 0: any progress is enough."},
     {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "4096", .min = "1", .max = "1000000",
-     .doc = "Connections of one loop; more are answered 503 and closed."},
+     .doc = "Connections per loop. When all are in use, a new connection replaces the one that has been idle longest; if none is idle, it gets 503."},
+    {"connections_per_address_max", FG_CONF_UINT, CONF(connections_per_address_max), .def = "0", .max = "1000000",
+     .doc = "Connections per loop from one address (for IPv6: from one /64), with the same rule. Raise it if all clients come through one proxy. 0: half of connections_max."},
     {"http2_streams_max", FG_CONF_UINT, CONF(http2_streams_max), .def = "128", .min = "1", .max = "10000",
      .doc = "Requests that an HTTP/2 connection may have open at a time."},
+    {"http2_upgrade", FG_CONF_BOOL, CONF(h2c_upgrade), .def = "false",
+     .doc = "Allow clients to switch from HTTP/1.1 to HTTP/2 with \"Upgrade: h2c\". Clients that start with HTTP/2, or negotiate it in the TLS handshake, do not need it."},
     {"tls_cert_file", FG_CONF_STRING, CONF(tls_cert_file), .def = "", .max = "4000",
      .doc = "Certificate in PEM form, followed by those that lead to its authority. With it and tls_key_file the port speaks TLS only. Changed files are taken over within seconds."},
     {"tls_key_file", FG_CONF_STRING, CONF(tls_key_file), .def = "", .max = "4000",
@@ -41,7 +62,7 @@ static const struct fg_conf_field program_fields[] = {
     {"tls_client_ca_file", FG_CONF_STRING, CONF(tls_client_ca_file), .def = "", .max = "4000",
      .doc = "Certificates in PEM form of the authorities that clients' certificates have to be from."},
     {"tls_client_auth", FG_CONF_ENUM, CONF(tls_client_auth), .def = "none", .choices = "none|optional|require",
-     .doc = "Whether clients are asked for a certificate. One that is shown has to be valid."},
+     .doc = "Whether clients are asked for a certificate; one that is shown must be valid. require: clients without one get 403, except on /ready and /healthz."},
     {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
      .doc = "Least level that is logged."},
     {"multitenancy_enabled", FG_CONF_BOOL, CONF(multitenancy_enabled), .def = "false",
@@ -58,6 +79,8 @@ static const struct fg_conf_field program_fields[] = {
 /* clang-format off */
 #define PROGRAM_METRICS(M)                                                                                    \
     M(GAUGE, PROGRAM_BODIES, "flamegrid_body_memory_bytes", "Bodies of requests that are received or worked on") \
+    M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Requests that are received or worked on, without their bodies") \
+    M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Answers that clients have not read yet") \
     M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest wait of a message for its loop since the last scrape") \
     M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker")  \
     M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker")    \
@@ -193,6 +216,8 @@ static void on_scrape(void *arg)
     fg_work_state(program->work, FG_LANE_INGEST, &ingest);
     fg_work_state(program->work, FG_LANE_QUERY, &query);
     fg_metric_set(metrics, PROGRAM_BODIES, (int64_t)fg_budget_used(&program->budget));
+    fg_metric_set(metrics, PROGRAM_HEADS, (int64_t)fg_budget_used(&program->heads));
+    fg_metric_set(metrics, PROGRAM_ANSWERS, (int64_t)fg_budget_used(&program->answers));
     fg_metric_set(metrics, PROGRAM_LAG, lag_ns);
     fg_metric_set(metrics, PROGRAM_INGEST_QUEUED, ingest.queued);
     fg_metric_set(metrics, PROGRAM_QUERY_QUEUED, query.queued);
@@ -220,6 +245,38 @@ static enum fg_code start_tls(struct fg_program *program, struct fg_err *err)
     return fg_tls_context_create(&config, program->registry, &program->tls, err);
 }
 
+static void make_servers(struct fg_program *program)
+{
+    const struct fg_program_settings *settings = &program->settings;
+    struct fg_http_lent lent = {.heads = &program->heads,
+                                .bodies = &program->budget,
+                                .answers = &program->answers,
+                                .work = program->work,
+                                .registry = program->registry};
+    struct fg_http_config http = FG_HTTP_CONFIG_DEFAULT;
+
+    http.drain_ns = settings->drain_ns;
+    http.connections_max = (unsigned)settings->connections_max;
+    http.connections_per_address_max = (unsigned)settings->connections_per_address_max;
+    http.answer_min_per_s = settings->answer_min_per_s;
+    http.streams_max = (unsigned)settings->http2_streams_max;
+    http.tls = program->tls;
+    http.allowed_hosts = settings->allowed_hosts;
+    http.allowed_origins = settings->allowed_origins;
+    http.h2c_upgrade = settings->h2c_upgrade;
+    program->http = fg_http_server_create(&http, &lent);
+    /* Small budgets of its own: operators are few, and a flood of clients must not keep them out.
+     */
+    fg_budget_init(&program->admin_heads, settings->memory_max_bytes / 64);
+    fg_budget_init(&program->admin_answers, settings->memory_max_bytes / 32);
+    lent.heads = &program->admin_heads;
+    lent.answers = &program->admin_answers;
+    http.cleartext_on_loopback = true;
+    http.connections_max = FG_MIN(http.connections_max, ADMIN_CONNECTIONS_MAX);
+    http.connections_per_address_max = 0;
+    program->admin = fg_http_server_create(&http, &lent);
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -227,18 +284,19 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     const struct fg_lane_config lanes[FG_LANES] = {
         [FG_LANE_INGEST] = {workers, (unsigned)settings->ingest_queue_max},
         [FG_LANE_QUERY] = {workers, (unsigned)settings->query_queue_max},
+        [FG_LANE_BACKGROUND] = {1, BACKGROUND_QUEUE_MAX},
     };
-    struct fg_http_config http = FG_HTTP_CONFIG_DEFAULT;
 
-    http.drain_ns = settings->drain_ns;
-    http.connections_max = (unsigned)settings->connections_max;
-    http.streams_max = (unsigned)settings->http2_streams_max;
     program->clock = fg_clock_real();
     program->registry = fg_registry_create();
     program->conditions = fg_conditions_create(program->registry);
     fg_budget_init(&program->budget, settings->body_memory_max_bytes > 0
                                          ? settings->body_memory_max_bytes
                                          : settings->memory_max_bytes / 16);
+    fg_budget_init(&program->heads, settings->memory_max_bytes / 16);
+    fg_budget_init(&program->answers, settings->answer_memory_max_bytes > 0
+                                          ? settings->answer_memory_max_bytes
+                                          : settings->memory_max_bytes / 8);
     if (start_tls(program, err) != FG_OK || start_loops(program, err) != FG_OK ||
         fg_work_create("front", lanes, &program->work, err) != FG_OK)
         return err->code;
@@ -252,10 +310,50 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                       .registry = program->registry},
                           &program->tenants, err) != FG_OK)
         return err->code;
-    http.tls = program->tls;
-    program->http =
-        fg_http_server_create(&http, &program->budget, program->work, program->registry);
+    make_servers(program);
+    program->metrics_page = fg_metrics_page_create(program->registry, program->work);
     fg_admin_routes(program);
+    program->trim = fg_new(struct trim);
+    *program->trim = (struct trim){.budgets = {&program->budget, &program->answers},
+                                   .loop = program->loops[0],
+                                   .work = program->work};
+    trim_start(program->trim);
+    return FG_OK;
+}
+
+/* Follows from the port of `listen`, so that several programs on one machine have different ones.
+ */
+static void default_admin_listen(const char *listen, char *out, size_t size)
+{
+    const char *colon = strrchr(listen, ':');
+    uint64_t port = 0;
+
+    if (colon != NULL && fg_parse_u64(fg_cstr(colon + 1), &port) && port > 0)
+        port = port + ADMIN_PORT_ABOVE <= UINT16_MAX ? port + ADMIN_PORT_ABOVE
+                                                     : port - ADMIN_PORT_ABOVE;
+    (void)snprintf(out, size, "127.0.0.1:%u", (unsigned)port);
+}
+
+static enum fg_code listen_for_both(struct fg_program *program, struct fg_err *err)
+{
+    const struct fg_program_settings *settings = &program->settings;
+    const char *admin_listen = settings->admin_listen;
+    char made[32];
+
+    default_admin_listen(settings->listen, made, sizeof made);
+    if (admin_listen[0] == '\0')
+        admin_listen = made;
+    if (fg_http_server_start(program->http, settings->listen, program->loops, program->n_loops,
+                             err) != FG_OK)
+        return fg_wrap(err, "setting listen");
+    if (fg_http_server_start(program->admin, admin_listen, program->loops, program->n_loops, err) !=
+        FG_OK)
+        return fg_wrap(err, "setting admin_listen");
+    fg_log_info("listening", fg_ls("program", program->def->name),
+                fg_ls("version", fg_program_version()), fg_ls("listen", settings->listen),
+                fg_lu("port", fg_http_server_port(program->http)),
+                fg_ls("admin_listen", admin_listen),
+                fg_lu("admin_port", fg_http_server_port(program->admin)));
     return FG_OK;
 }
 
@@ -263,12 +361,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     if (start_base(program, err) != FG_OK || program->def->start(program, err) != FG_OK)
         return err->code;
-    if (fg_http_server_start(program->http, program->settings.listen, program->loops,
-                             program->n_loops, err) != FG_OK)
-        return fg_wrap(err, "listen %s", program->settings.listen);
-    fg_log_info("listening", fg_ls("program", program->def->name),
-                fg_ls("version", fg_program_version()), fg_ls("listen", program->settings.listen),
-                fg_lu("port", fg_http_server_port(program->http)));
+    if (listen_for_both(program, err) != FG_OK)
+        return err->code;
     if (program->def->ready != NULL && program->def->ready(program, err) != FG_OK)
         return err->code;
     atomic_store(&program->ready, true);
@@ -282,8 +376,16 @@ static void stop(struct fg_program *program)
     atomic_store(&program->ready, false);
     if (program->http != NULL)
         fg_http_server_stop(program->http);
+    if (program->admin != NULL)
+        fg_http_server_stop(program->admin);
+    fg_metrics_page_stop(program->metrics_page);
+    if (program->trim != NULL)
+        trim_stop(program->trim);
     program->def->stop(program);
     fg_work_destroy(program->work);
+    fg_metrics_page_destroy(program->metrics_page);
+    free(program->trim);
+    fg_http_server_destroy(program->admin);
     fg_http_server_destroy(program->http);
     fg_tenants_destroy(program->tenants);
     for (size_t i = 0; i < program->n_loops; i++) {

@@ -1,15 +1,21 @@
 /*
  * What all our programs have in common: settings from file, environment and flags, a log, metrics,
- * loops, workers, an HTTP server with the operator's routes, and an orderly end. A service adds
- * what is its own in start() and takes it back in stop(), so that its main fits on a screen.
+ * loops, workers, two HTTP servers, and an orderly end. A service adds what is its own in start()
+ * and takes it back in stop(), so that its main fits on a screen.
+ *
+ * One server is for clients (`listen`): what the service does, and
  *
  *   GET /ready      200 "ready", 503 until ready() is done, while unready() has something to say,
  *                   and again once the end has begun; then a line for each condition that holds
  *                   (common/run/condition.h)
  *   GET /healthz    200 while the process answers
- *   GET /metrics    Prometheus text
- *   GET /config     the running settings as YAML, secrets masked
  *   GET /buildinfo  version, revision and compiler as JSON; also at /api/v1/status/buildinfo
+ *
+ * The other one is for operators (`admin_listen`), by default on this machine alone: these three,
+ * what operators ask of the service, and
+ *
+ *   GET /metrics    Prometheus text
+ *   GET /config     the running settings as YAML, secrets masked; also at /api/v1/status/config
  *
  * The end (SIGTERM, SIGINT): /ready says no, listeners close, what was received is answered, stop()
  * takes the service down, and the program ends with 0.
@@ -21,6 +27,7 @@
 #include "common/base/time.h"
 #include "common/config/config.h"
 #include "common/net/http.h"
+#include "common/net/metrics_page.h"
 #include "common/net/tls.h"
 #include "common/run/condition.h"
 #include "common/run/loop.h"
@@ -31,15 +38,18 @@
 
 /* Top-level settings, those of every program. */
 struct fg_program_settings {
-    char *listen; /* HOST:PORT of HTTP */
+    char *listen;       /* HOST:PORT of HTTP */
+    char *admin_listen; /* of the operators' HTTP; "": follows from listen */
+    char *allowed_hosts, *allowed_origins;
+    bool h2c_upgrade;
     uint64_t loops, workers, ingest_queue_max, query_queue_max;
-    uint64_t memory_max_bytes, body_memory_max_bytes;
+    uint64_t memory_max_bytes, body_memory_max_bytes, answer_memory_max_bytes, answer_min_per_s;
     unsigned log_level;
     int64_t drain_ns;
     bool multitenancy_enabled;
     char *tenants_file;
     int64_t tenants_reload_ns;
-    uint64_t connections_max, http2_streams_max;
+    uint64_t connections_max, connections_per_address_max, http2_streams_max;
     char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
     unsigned tls_client_auth; /* enum fg_tls_client_auth */
 };
@@ -74,12 +84,19 @@ struct fg_program {
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;
-    struct fg_budget budget; /* of request bodies */
-    struct fg_work *work;    /* INGEST and QUERY lanes of what listens to HTTP */
+    struct fg_budget budget;  /* of request bodies */
+    struct fg_budget heads;   /* of requests: what they need beside them */
+    struct fg_budget answers; /* that were not read yet */
+    struct fg_work *work;     /* INGEST and QUERY lanes of what listens to HTTP; one BACKGROUND
+                               * worker for /metrics and the like, which wait for nothing else */
     struct fg_loop **loops;
     size_t n_loops;
-    struct fg_tls_context *tls; /* NULL: cleartext */
-    struct fg_http_server *http;
+    struct fg_tls_context *tls;                  /* NULL: cleartext */
+    struct fg_budget admin_heads, admin_answers; /* of the server for operators */
+    struct fg_http_server *http;                 /* for clients: routes of the service */
+    struct fg_http_server *admin;                /* for operators: what they ask of it */
+    struct fg_metrics_page *metrics_page;
+    struct trim *trim;
     struct fg_tenants *tenants;
     _Atomic bool ready;
     void *service; /* the def's own */

@@ -52,7 +52,9 @@ static void get_ring(struct fg_http_request *req, void *arg)
 
 void fg_ring_route(struct fg_http_server *server, struct fg_ring_watch *watch)
 {
-    fg_http_server_route(
-        server, &(struct fg_http_route){
-                    .methods = FG_HTTP_GET, .path = "/ring", .handler = get_ring, .arg = watch});
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                         .path = "/ring",
+                                                         .handler = get_ring,
+                                                         .arg = watch,
+                                                         .kind = FG_HTTP_READS});
 }

@@ -50,8 +50,7 @@ struct fg_rpc {
     struct fg_secure *secure;     /* NULL: no TLS */
     struct fg_registry *registry; /* NULL: nothing is counted */
     struct fg_metrics *metrics;
-    /* Of all below. A scrape takes it with the registry's lock held: never the other way round. */
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of all below */
     struct fg_peer *peers;
     size_t n_peers;
     struct fg_held *held;

@@ -47,7 +47,9 @@ struct hook {
 };
 
 struct fg_registry {
-    pthread_mutex_t mutex; /* over the lists */
+    pthread_mutex_t scrape; /* held for a whole scrape; taken before `mutex` */
+    /* Over the lists. Loops take it to register series, so no hook is called while it is held. */
+    pthread_mutex_t mutex;
     struct fg_metrics *tables;
     struct hook *hooks;
 };
@@ -115,17 +117,23 @@ static void sum_cells(const struct fg_metrics *metrics, unsigned id, uint64_t su
             sums[i] += atomic_load_explicit(cell(metrics, id, stripe) + i, memory_order_relaxed);
 }
 
-uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id)
+/* How much a histogram has observed. */
+static uint64_t count_of(const uint64_t sums[HISTOGRAM_CELLS])
 {
-    uint64_t sums[HISTOGRAM_CELLS] = {0}, count = 0;
+    uint64_t count = 0;
 
-    fg_assert(id < metrics->n_defs);
-    sum_cells(metrics, id, sums);
-    if (metrics->defs[id].kind != FG_METRIC_HISTOGRAM)
-        return sums[0];
     for (unsigned i = 0; i <= CELL_INF; i++)
         count += sums[i];
     return count;
+}
+
+uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id)
+{
+    uint64_t sums[HISTOGRAM_CELLS] = {0};
+
+    fg_assert(id < metrics->n_defs);
+    sum_cells(metrics, id, sums);
+    return metrics->defs[id].kind == FG_METRIC_HISTOGRAM ? count_of(sums) : sums[0];
 }
 
 /* ---- registering ---- */
@@ -134,6 +142,7 @@ struct fg_registry *fg_registry_create(void)
 {
     struct fg_registry *registry = fg_new(struct fg_registry);
 
+    fg_assert(pthread_mutex_init(&registry->scrape, NULL) == 0);
     fg_assert(pthread_mutex_init(&registry->mutex, NULL) == 0);
     return registry;
 }
@@ -162,6 +171,7 @@ void fg_registry_destroy(struct fg_registry *registry)
         registry->hooks = next;
     }
     (void)pthread_mutex_destroy(&registry->mutex);
+    (void)pthread_mutex_destroy(&registry->scrape);
     free(registry);
 }
 
@@ -347,13 +357,10 @@ static void write_histogram(struct fg_buf *out, const struct row *row,
     write_number(out, count);
 }
 
-/* n rows of one name, of as many tables. */
-static void write_series(struct fg_buf *out, const struct row *rows, size_t n)
+/* Of one name, whose values are summed. */
+static void write_series(struct fg_buf *out, const struct row *rows,
+                         const uint64_t sums[HISTOGRAM_CELLS])
 {
-    uint64_t sums[HISTOGRAM_CELLS] = {0};
-
-    for (size_t i = 0; i < n; i++)
-        sum_cells(rows[i].table, (unsigned)(rows[i].def - rows[i].table->defs), sums);
     if (rows->def->kind == FG_METRIC_HISTOGRAM) {
         write_histogram(out, rows, sums);
         return;
@@ -379,28 +386,43 @@ static size_t run_length(const struct row *rows, size_t count)
 
 static void write_rows(struct fg_buf *out, const struct row *rows, size_t count)
 {
+    const struct row *written = NULL; /* the last one */
     size_t n;
 
     for (size_t i = 0; i < count; i += n) {
-        if (i == 0 || !fg_slice_eq(rows[i].family, rows[i - 1].family))
-            write_help(out, &rows[i]);
+        const struct row *row = &rows[i];
+        uint64_t sums[HISTOGRAM_CELLS] = {0};
+
+        n = run_length(row, count - i);
+        for (size_t same = 0; same < n; same++)
+            sum_cells(row[same].table, (unsigned)(row[same].def - row[same].table->defs), sums);
+        if (row->def->kind == FG_METRIC_HISTOGRAM && count_of(sums) == 0)
+            continue;
+        if (written == NULL || !fg_slice_eq(row->family, written->family))
+            write_help(out, row);
         else
-            fg_assert(rows[i].def->kind == rows[i - 1].def->kind);
-        n = run_length(rows + i, count - i);
-        write_series(out, rows + i, n);
+            fg_assert(row->def->kind == written->def->kind);
+        write_series(out, row, sums);
+        written = row;
     }
 }
 
 void fg_registry_write(struct fg_registry *registry, struct fg_buf *out)
 {
+    const struct hook *hook;
     struct row *rows;
     size_t count;
 
+    pthread_mutex_lock(&registry->scrape);
     pthread_mutex_lock(&registry->mutex);
-    for (const struct hook *hook = registry->hooks; hook != NULL; hook = hook->next)
+    hook = registry->hooks; /* new hooks are put before it, and none is removed */
+    pthread_mutex_unlock(&registry->mutex);
+    for (; hook != NULL; hook = hook->next)
         hook->on_scrape(hook->arg);
+    pthread_mutex_lock(&registry->mutex);
     rows = sorted_rows(registry, &count);
     write_rows(out, rows, count);
     pthread_mutex_unlock(&registry->mutex);
+    pthread_mutex_unlock(&registry->scrape);
     free(rows);
 }

@@ -14,7 +14,8 @@
  *
  * A name may carry fixed labels: "flamegrid_http_requests_total{route=\"ingest\"}"; of a histogram,
  * le is added to them. HELP and TYPE are written once a family, with the first help given; all of
- * one family have one kind. The same name in two tables is one series: their sum.
+ * one family have one kind. The same name in two tables is one series: their sum. A histogram
+ * without observations is not written: it would be twenty lines of zeros.
  *
  * A table may also be built while the program runs (a row for each route and status, say): its
  * array and strings belong to the caller and live as long as it is registered.
@@ -60,8 +61,10 @@ struct fg_metrics *fg_metrics_register(struct fg_registry *registry,
 void fg_metrics_unregister(struct fg_registry *registry, struct fg_metrics *metrics);
 
 /*
- * Values that are read when scraped (queue depths, memory): on_scrape is called on the scraping
- * thread, before the text is written, and sets gauges. It does not call the registry.
+ * Registers a hook that is called on the scraping thread before the text is written, to set gauges
+ * whose values are read then (queue depths, memory). One hook runs at a time, without any lock of
+ * the registry. It must not wait: it takes no lock that a thread may hold during disk or network
+ * I/O.
  */
 void fg_registry_on_scrape(struct fg_registry *registry, void (*on_scrape)(void *arg), void *arg);
 
@@ -74,7 +77,8 @@ void fg_metric_observe_ns(struct fg_metrics *metrics, unsigned id, int64_t durat
 /* The sum of a counter, the value of a gauge (cast to int64_t), the count of a histogram. */
 uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id);
 
-/* Prometheus text format 0.0.4 (text/plain; version=0.0.4), sorted by name. */
+/* Writes Prometheus text format 0.0.4 (text/plain; version=0.0.4), sorted by name. Any thread
+ * except a loop's, because it takes milliseconds. */
 void fg_registry_write(struct fg_registry *registry, struct fg_buf *out);
 
 #endif

@@ -49,6 +49,7 @@ struct rocks {
     rocksdb_t *db;         /* NULL: reopening failed */
     rocksdb_column_family_handle_t *families[FG_STORE_FAMILIES_MAX];
     atomic_uint iters;
+    _Atomic uint64_t disk_bytes, memory_bytes; /* last known */
 
     rocksdb_options_t *options;
     rocksdb_cache_t *cache;
@@ -503,31 +504,37 @@ static uint64_t sum_property(struct rocks *rocks, const char *name)
     return sum;
 }
 
-/* The log has no property; it holds what the memtables hold, so their size stands in for it. */
+/* The log has no property; it holds what the memtables hold, so their size stands in for it. While
+ * the database is being reopened, which may take long on a slow disk, this returns the last known
+ * size. */
 static uint64_t rocks_disk_bytes(struct fg_store *store)
 {
     struct rocks *rocks = rocks_of(store);
-    uint64_t bytes = 0;
 
-    pthread_rwlock_rdlock(&rocks->lock);
-    if (rocks->db != NULL)
-        bytes = sum_property(rocks, "rocksdb.total-sst-files-size") +
-                sum_property(rocks, "rocksdb.cur-size-all-mem-tables");
+    if (pthread_rwlock_tryrdlock(&rocks->lock) != 0)
+        return atomic_load(&rocks->disk_bytes);
+    atomic_store(&rocks->disk_bytes,
+                 rocks->db == NULL ? 0
+                                   : sum_property(rocks, "rocksdb.total-sst-files-size") +
+                                         sum_property(rocks, "rocksdb.cur-size-all-mem-tables"));
     pthread_rwlock_unlock(&rocks->lock);
-    return bytes;
+    return atomic_load(&rocks->disk_bytes);
 }
 
 static uint64_t rocks_memory_bytes(struct fg_store *store)
 {
     struct rocks *rocks = rocks_of(store);
-    uint64_t bytes = rocksdb_cache_get_usage(rocks->cache);
 
-    pthread_rwlock_rdlock(&rocks->lock);
-    if (rocks->db != NULL)
-        bytes += sum_property(rocks, "rocksdb.size-all-mem-tables") +
-                 sum_property(rocks, "rocksdb.estimate-table-readers-mem");
+    if (pthread_rwlock_tryrdlock(&rocks->lock) != 0)
+        return atomic_load(&rocks->memory_bytes);
+    atomic_store(&rocks->memory_bytes,
+                 rocksdb_cache_get_usage(rocks->cache) +
+                     (rocks->db == NULL
+                          ? 0
+                          : sum_property(rocks, "rocksdb.size-all-mem-tables") +
+                                sum_property(rocks, "rocksdb.estimate-table-readers-mem")));
     pthread_rwlock_unlock(&rocks->lock);
-    return bytes;
+    return atomic_load(&rocks->memory_bytes);
 }
 
 /* --- create --- */

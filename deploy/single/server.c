@@ -243,7 +243,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
 
     if (compactor_create(&config, &server->compactor, err) != FG_OK)
         return err->code;
-    compactor_routes(server->compactor, program->http);
+    compactor_routes(server->compactor, program->admin);
     return FG_OK;
 }
 
@@ -257,7 +257,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     compactor_share(&compactor_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
     server->ingester_routes.work = program->work;
-    ingester_routes(&server->ingester_routes, program->http);
+    ingester_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, err) != FG_OK ||
         fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, program->registry,
                        program->conditions, &server->bucket, err) != FG_OK ||

@@ -524,9 +524,11 @@ void scraper_routes(struct scraper *scraper, struct fg_http_server *server)
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                          .path = "/targets",
                                                          .handler = get_html,
-                                                         .arg = scraper});
+                                                         .arg = scraper,
+                                                         .kind = FG_HTTP_READS});
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                          .path = "/api/v1/targets",
                                                          .handler = get_json,
-                                                         .arg = scraper});
+                                                         .arg = scraper,
+                                                         .kind = FG_HTTP_READS});
 }

@@ -99,7 +99,6 @@ struct driver {
 
     /* Held for writing while a step is taken and what it wants written is written. */
     pthread_rwlock_t steps;
-    struct segments_status status; /* after the last step; under steps */
 
     pthread_t thread;
     bool started;
@@ -107,6 +106,9 @@ struct driver {
     pthread_cond_t wake;       /* the thread: something is asked for */
     pthread_cond_t moved;      /* those who wait: a step was taken */
     bool stop, hurry, salvage; /* salvage: asked for, and the core was not told yet */
+    /* After the last step. Under `lock`, not under `steps`: that one is held while the store
+     * writes, and a scrape would wait for the disk. */
+    struct segments_status status;
     /* The greatest generation that somebody waits for, and that the core was told of: since the
      * last read of the manifest. */
     uint64_t wanted, wanted_known;
@@ -458,7 +460,9 @@ static void on_turn(struct commit_visit *visit)
     if (turn->compare != NULL)
         apply_compare(driver, turn);
     take_steps(driver, &turn->event);
+    (void)pthread_mutex_lock(&driver->lock);
     driver->status = segments_status(driver->core);
+    (void)pthread_mutex_unlock(&driver->lock);
     (void)pthread_rwlock_unlock(&driver->steps);
     tell_conditions(driver);
     sweep(driver);
@@ -469,13 +473,15 @@ static void on_turn(struct commit_visit *visit)
 static void on_stepped(struct driver *driver, enum segments_event_kind kind)
 {
     struct ring_drain done = {0};
+    uint64_t gen;
 
     (void)pthread_mutex_lock(&driver->lock);
     driver->n_steps++;
     if (kind == SEGMENTS_MANIFEST) /* as in the core: who still waits says so again */
         driver->wanted = driver->wanted_known = 0;
-    driver->drained = driver->status.drained; /* its writer waits for us */
+    driver->drained = driver->status.drained;
     driver->tried = driver->status.tried;
+    gen = driver->status.gen;
     if (driver->n_ring_drains > 0 && driver->ring_drains[0].drain <= driver->drained) {
         done = driver->ring_drains[0];
         driver->ring_drains[0] = driver->ring_drains[1];
@@ -484,7 +490,7 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
     (void)pthread_cond_broadcast(&driver->moved);
     (void)pthread_mutex_unlock(&driver->lock);
     if (done.revision > 0)
-        fg_ring_watch_drained(driver->config.member->watch, done.revision, driver->status.gen);
+        fg_ring_watch_drained(driver->config.member->watch, done.revision, gen);
 }
 
 /* Hands an event to the core and waits for the step. Driver's thread. */
@@ -832,9 +838,9 @@ static struct segments_status status_of(struct driver *driver)
 {
     struct segments_status status;
 
-    (void)pthread_rwlock_rdlock(&driver->steps);
+    (void)pthread_mutex_lock(&driver->lock);
     status = driver->status;
-    (void)pthread_rwlock_unlock(&driver->steps);
+    (void)pthread_mutex_unlock(&driver->lock);
     return status;
 }
 

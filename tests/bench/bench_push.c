@@ -87,7 +87,7 @@ static void make_request(struct bench *bench, struct connection *connection, int
     connection->head_len = (size_t)snprintf(
         connection->head, sizeof connection->head,
         "POST /ingest?name=%s-%llu%%7Bpod%%3Dpod-%llu%%7D&from=%lld&until=%lld&format=pprof"
-        "&spyName=gospy HTTP/1.1\r\nHost: bench\r\nContent-Type: application/octet-stream\r\n"
+        "&spyName=gospy HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
         "Content-Length: %zu\r\n\r\n",
         o->service, (unsigned long long)service, (unsigned long long)pod, from_s, from_s + 10,
         connection->payload->len + connection->time_len);

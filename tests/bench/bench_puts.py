@@ -40,10 +40,8 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def counters(port):
-    status, body = flamegrid.Client(port).send("GET", "/metrics")
-    flamegrid.check(status == 200, "/metrics: %d", status)
-    return {name: float(value) for name, value in re.findall(r"^([^#\s]\S*) (\S+)$", body.decode(), re.M)}
+def counters(server):
+    return {name: float(value) for name, value in re.findall(r"^([^#\s]\S*) (\S+)$", server.metrics(), re.M)}
 
 
 class Load(threading.Thread):
@@ -81,7 +79,7 @@ def next_cut(after):
 
 def row(load, first, last, seconds, out):
     def grown(name):
-        return last[name] - first[name]
+        return last.get(name, 0) - first.get(name, 0)  # a histogram that is empty is left out
 
     ingester = sum(grown(name) for name in OF_INGESTER)
     print("| %d | %d | %d | %d | %.4f | %d | %.4f | %d |" % (
@@ -93,10 +91,10 @@ def row(load, first, last, seconds, out):
 
 def measure(loads, begin, end):
     time.sleep(max(0.0, begin - time.time()))
-    first = [counters(load.server.port) for load in loads]
+    first = [counters(load.server) for load in loads]
     for at in range(begin + WINDOW_S, end + 1, WINDOW_S):
         time.sleep(max(0.0, at - time.time()))
-        last = [counters(load.server.port) for load in loads]
+        last = [counters(load.server) for load in loads]
         out = sys.stdout if at == end else sys.stderr
         print("%d minutes from %s UTC on:\n" % ((at - begin) / 60, time.strftime("%H:%M", time.gmtime(begin))), file=out)
         print("| tenants | profiles | segments | put requests of the ingester | a second | of the compactor | a second "

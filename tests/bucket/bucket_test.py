@@ -173,7 +173,7 @@ def export_from_a_store(store, folder):
 def secrets_are_not_shown(_store, _folder):
     with flamegrid.Server("--bucket.s3.secret_key", "very-secret", "--bucket.s3.session_token",
                           "token-secret") as server:
-        status, body = flamegrid.Client(server.start().wait_ready().port).send("GET", "/config")
+        status, body = server.start().wait_ready().operate("GET", "/config")
         flamegrid.check(status == 200 and b"bucket.s3:\n" in body and b"secret_key: \"***\"" in body, "%s", body)
         flamegrid.check(b"very-secret" not in body and b"token-secret" not in body, "%s", body)
         flamegrid.check("very-secret" not in server.log_tail(), "%s", server.log_tail())

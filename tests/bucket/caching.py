@@ -18,9 +18,8 @@ RESTARTS_MAX = 8
 SETTINGS = ["--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s"]
 
 
-def metric(client, name):
-    text = client.send("GET", "/metrics")[1].decode()
-    return int(re.search(r"^flamegrid_%s (\d+)$" % name, text, re.M).group(1))
+def metric(server, name):
+    return int(re.search(r"^flamegrid_%s (\d+)$" % name, server.metrics(), re.M).group(1))
 
 
 def wait_for(wanted, what):
@@ -38,14 +37,14 @@ def fill(server, start_s):
     """The answers, once all that they need is in the cache."""
     client = flamegrid.Client(server.start().wait_ready().port)
     exporting.push_all(client, start_s)
-    status, body = client.send("POST", "/ingester/flush")
+    status, body = server.operate("POST", "/ingester/flush")
     check(status == 200, "flush: %d %s", status, body)
     time.sleep(1.5)  # until the head has read the manifest and forgets
     wanted = ask(client, start_s)
-    check(metric(client, "querier_bucket_bytes_total") > 0, "nothing was read of the bucket")
-    wait_for(lambda: metric(client, "disk_cache_queued_bytes") == 0, "what was read is not written")
-    check(metric(client, "disk_cache_dropped_total") == 0, "something was dropped")
-    check(metric(client, "disk_cache_entries") > 0, "nothing is there")
+    check(metric(server, "querier_bucket_bytes_total") > 0, "nothing was read of the bucket")
+    wait_for(lambda: metric(server, "disk_cache_queued_bytes") == 0, "what was read is not written")
+    check(metric(server, "disk_cache_dropped_total") == 0, "something was dropped")
+    check(metric(server, "disk_cache_entries") > 0, "nothing is there")
     check(server.terminate() == 0, "%s", server.log_tail())
     return wanted
 
@@ -54,8 +53,8 @@ def ask_again(server, start_s, wanted):
     """After a restart. Bytes that came from the bucket, and the disk's hits."""
     client = flamegrid.Client(server.start().wait_ready().port)
     exporting.compare(ask(client, start_s), wanted)
-    found = [metric(client, name) for name in ("querier_bucket_bytes_total", "disk_cache_hits_total")]
-    wait_for(lambda: metric(client, "disk_cache_queued_bytes") == 0, "what was read is not written")
+    found = [metric(server, name) for name in ("querier_bucket_bytes_total", "disk_cache_hits_total")]
+    wait_for(lambda: metric(server, "disk_cache_queued_bytes") == 0, "what was read is not written")
     check(server.terminate() == 0, "%s", server.log_tail())
     return found
 

@@ -121,7 +121,7 @@ def export_and_push_back(bucket, settings, folder):
         wanted = answers(client, start_ms, end_ms)
         check(len(wanted["series"]) == 3 * 2 + 3 * 2 + 2 and len(wanted["odd"]) > 1, "%s", wanted)
         check(all(wanted[name][0] > 0 for name in [*SPANS, "trace"]), "spans: %s", wanted)
-        status, body = client.send("POST", "/ingester/flush")
+        status, body = server.operate("POST", "/ingester/flush")
         check(status == 200, "flush: %d %s", status, body)
         on_data = [] if "s3" in settings else ["--data", server.data]
 

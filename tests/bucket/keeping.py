@@ -27,7 +27,7 @@ KEEPING = ["--limits.retention_period", "7d", "--limits.retention_period_nodes",
 UNNAMED = {("main", 0x7F0000012340): (1, 20), (0x1234,): (1, 30), (): (1, 40)}
 
 
-def push_weeks(client, start_s, end_s, more=()):
+def push_weeks(server, client, start_s, end_s, more=()):
     """Two services; pods come and go, regions stay. Value and time go together, so that sums tell times. more:
     stacks that all profiles have."""
     for number, at in enumerate(range(start_s, end_s, EACH_S)):
@@ -39,7 +39,7 @@ def push_weeks(client, start_s, end_s, more=()):
         status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps(request),
                                    {"Content-Type": "application/json"})
         check(status == 200, "push: %d %s", status, body)
-    status, body = client.send("POST", "/ingester/flush")
+    status, body = server.operate("POST", "/ingester/flush")
     check(status == 200, "flush: %d %s", status, body)
 
 
@@ -98,10 +98,10 @@ def check_limits_of_nodes(client, start_s, end_s, wanted):
     client.ask("SelectMergeProfile", **fields)
 
 
-def check_deletion(client, verified, start_s, end_s, wanted):
+def check_deletion(server, client, verified, start_s, end_s, wanted):
     """Of shop, some hours of one day: all of its week goes, and nothing of the other service."""
-    status, body = client.send("POST", "/compactor/delete?selector=%%7Bservice_name=%%22shop%%22%%7D&start=%d&end=%d"
-                               % (start_s + DAY_S, start_s + DAY_S + 3600))
+    status, body = server.operate("POST", "/compactor/delete?selector=%%7Bservice_name=%%22shop%%22%%7D&start=%d&end=%d"
+                                  % (start_s + DAY_S, start_s + DAY_S + 3600))
     check(status == 200, "delete: %d %s", status, body)
 
     def is_right():
@@ -113,7 +113,7 @@ def check_deletion(client, verified, start_s, end_s, wanted):
         return gone[1] == 0 or gone
 
     wait_for(is_right, "answers after a deletion")
-    wait_for(lambda: b'"ended_ms":' in client.send("GET", "/compactor/deletions")[1], "the deletion is not carried out")
+    wait_for(lambda: b'"ended_ms":' in server.operate("GET", "/compactor/deletions")[1], "the deletion is not carried out")
     check(is_right() is True, "answers once it is carried out")
     verified()
 
@@ -136,7 +136,7 @@ def nodes_outlive_profiles(bucket, settings, folder):
 
     with flamegrid.Server(*QUICK, *settings, data=data) as server:
         client = flamegrid.Client(server.start().wait_ready().port)
-        push_weeks(client, start_s, end_s, UNNAMED)
+        push_weeks(server, client, start_s, end_s, UNNAMED)
         wanted = answers(client, start_s, end_s)
         check(wanted["all", "{}"][1] > 0 and wanted["services"] == ["api", "shop"], "%s", wanted)
         unnamed = {"libc.so.6+0x13340", "0x1234", "[no stack]"}
@@ -149,5 +149,5 @@ def nodes_outlive_profiles(bucket, settings, folder):
         check_limits_of_nodes(client, start_s, end_s, wanted)
         bucket.bad(1, "were dropped", "export", "{}", "--type", CPU, "--from", str(start_s), "--until", str(end_s),
                    "--data", data)
-        check_deletion(client, verify, start_s, end_s, wanted)
+        check_deletion(server, client, verify, start_s, end_s, wanted)
         check(server.terminate() == 0, "%s", server.log_tail())

@@ -289,7 +289,7 @@ def case_bucket_verify(cli):
         for number in range(5):
             target = "/ingest?name=shop-%d&from=%d&until=%d" % (number % 2, 1700000000 + number, 1700000010 + number)
             check(client.send("POST", target, b"main;work %d\n" % (number + 1))[0] == 200, "push")
-        check(client.send("POST", "/ingester/flush")[0] == 200, "flush")
+        check(server.operate("POST", "/ingester/flush")[0] == 200, "flush")
         check(server.terminate() == 0, "%s", server.log_tail())
         said = cli.lines("bucket", "verify", "--data", server.data)
         check(said[0].startswith("anonymous: 5 profiles, each once, in ") and said[-1].startswith("ok: 1 objects"), "%s", said)

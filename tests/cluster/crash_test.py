@@ -205,9 +205,9 @@ def kill_loop(seed, seconds, *settings):
 def everything_is_committed(server, ledger):
     """The same answers with nothing left in the head, before and after a restart."""
     for _ in range(2):
-        status, body = flamegrid.Client(server.port, REQUEST_TIMEOUT_S).send("POST", "/ingester/flush")
+        status, body = server.operate("POST", "/ingester/flush", REQUEST_TIMEOUT_S)
         flamegrid.check(status == 200, "flush: %d %s", status, body)
-        metrics = flamegrid.Client(server.port, REQUEST_TIMEOUT_S).send("GET", "/metrics")[1].decode()
+        metrics = server.metrics()
         flamegrid.check('uncommitted_bytes{state="open"} 0\n' in metrics, "something is left in the head")
         verify(server.port, ledger)
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())

@@ -166,7 +166,7 @@ def kill_while(server, rng, clients, go_on):
 
 def is_compacted(server, profiles, level):
     """Is all of it in blocks of that level, and nothing left to be made of it?"""
-    status = json.loads(flamegrid.Client(server.port, REQUEST_TIMEOUT_S).send("GET", "/compactor/status")[1])
+    status = json.loads(server.operate("GET", "/compactor/status", REQUEST_TIMEOUT_S)[1])
     return bool(status["tenants"]) and status["job"] is None and all(
         tenant["uncovered_segments"] == 0 and tenant["profiles"] == profiles and tenant["blocks"][level] > 0 and
         (level == "hour" or tenant["blocks"]["hour"] == 0) for tenant in status["tenants"])
@@ -180,7 +180,7 @@ def wait_compacted(server, profiles, level):
 
 
 def flush(server):
-    status, body = flamegrid.Client(server.port, FLUSH_TIMEOUT_S).send("POST", "/ingester/flush")
+    status, body = server.operate("POST", "/ingester/flush", FLUSH_TIMEOUT_S)
     flamegrid.check(status == 200, "flush: %d %s", status, body)
 
 

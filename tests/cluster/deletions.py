@@ -54,11 +54,11 @@ def is_deleted(service, number):
     return service == "shop" and number % PODS == 1 and DELETED[0] <= number < DELETED[1]
 
 
-def delete(client):
-    """As a user does: a selector and two times, both inclusive. Returns the answer."""
+def delete(compactor):
+    """As an operator does: a selector and two times, both inclusive. Returns the answer."""
     first, end = START_S + 10 * DELETED[0], START_S + 10 * DELETED[1]
     parameters = {"selector": '{service_name="shop",pod=~"1"}', "start": first, "end": end - 1}
-    status, body = client.send("POST", "/compactor/delete?" + urllib.parse.urlencode(parameters))
+    status, body = compactor.operate("POST", "/compactor/delete?" + urllib.parse.urlencode(parameters))
     flamegrid.check(status == 200, "delete: %d %s", status, body)
     return json.loads(body)
 
@@ -88,8 +88,8 @@ def check_all(client, deletion=True):
         check_service(client, service, deletion)
 
 
-def deletions(client):
-    status, body = client.send("GET", "/compactor/deletions")
+def deletions(compactor):
+    status, body = compactor.operate("GET", "/compactor/deletions")
     flamegrid.check(status == 200, "deletions: %d %s", status, body)
     return json.loads(body)["deletions"]
 
@@ -101,14 +101,14 @@ def wait_for(what, reached):
         time.sleep(0.1)
 
 
-def all_in_blocks(client, profiles):
+def all_in_blocks(compactor, profiles):
     """Has the compactor nothing left to do, and so many profiles in blocks?"""
-    tenants = json.loads(client.send("GET", "/compactor/status")[1])["tenants"]
+    tenants = json.loads(compactor.operate("GET", "/compactor/status")[1])["tenants"]
     return bool(tenants) and all(tenant["uncovered_segments"] == 0 and tenant["profiles"] == profiles for tenant in tenants)
 
 
-def flush(client):
-    status, body = client.send("POST", "/ingester/flush")
+def flush(server):
+    status, body = server.operate("POST", "/ingester/flush", WAIT_S)
     flamegrid.check(status == 200, "flush: %d %s", status, body)
 
 
@@ -128,29 +128,29 @@ def acts_at_once():
             for service in ("shop", "web"):
                 push(client, service, number, value_of(number), "f%d" % number)
         check_all(client, deletion=False)
-        flamegrid.check(delete(client)["state"] == "pending", "not pending")
+        flamegrid.check(delete(server)["state"] == "pending", "not pending")
         check_all(client)
-        flush(client)
+        flush(server)
         check_all(client)
-        wait_for("blocks", lambda: all_in_blocks(client, 2 * PROFILES - taken))
+        wait_for("blocks", lambda: all_in_blocks(server, 2 * PROFILES - taken))
         check_all(client)
         client = again(server)
         check_all(client)
         push(client, "shop", 22, 7, "late")  # pod 1, of the deleted time
         check_all(client)
-        flush(client)
+        flush(server)
         check_all(client)
-        wait_for("the late one", lambda: deletions(client)[0]["profiles_removed"] == taken + 1)
+        wait_for("the late one", lambda: deletions(server)[0]["profiles_removed"] == taken + 1)
         check_all(client)
-        flamegrid.check(deletions(client)[0]["state"] == "pending", "%s", deletions(client))
+        flamegrid.check(deletions(server)[0]["state"] == "pending", "%s", deletions(server))
         # From now on nothing late is waited for: the tombstone goes, and what it took is still known.
         server.arguments = [*SETTINGS, "--compactor.deletion_wait", "0s"]
         client = again(server)
-        wait_for("its end", lambda: deletions(client)[0]["state"] == "done")
+        wait_for("its end", lambda: deletions(server)[0]["state"] == "done")
         check_all(client)
         client = again(server)
         check_all(client)
-        ended = deletions(client)
+        ended = deletions(server)
         flamegrid.check(len(ended) == 1 and ended[0]["profiles_removed"] == taken + 1 and ended[0]["rewrites"] == 2,
                         "%s", ended)
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
@@ -164,12 +164,12 @@ def from_blocks():
         for number in range(PROFILES):
             for service in ("shop", "web"):
                 push(client, service, number, value_of(number), "f%d" % number)
-        flush(client)
-        wait_for("blocks", lambda: all_in_blocks(client, 2 * PROFILES))
+        flush(server)
+        wait_for("blocks", lambda: all_in_blocks(server, 2 * PROFILES))
         check_all(client, deletion=False)  # and manifests are known, and young
-        delete(client)
+        delete(server)
         check_all(client)
-        wait_for("the blocks anew", lambda: deletions(client)[0]["profiles_removed"] > 0)
+        wait_for("the blocks anew", lambda: deletions(server)[0]["profiles_removed"] > 0)
         check_all(client)
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
 
@@ -183,14 +183,12 @@ def inspect_l0(cluster):
 
 def uncommitted(member):
     """Bytes in the member's head that are in no segment."""
-    status, body = member.send("GET", "/metrics")
-    flamegrid.check(status == 200, "metrics of %s: %d", member.name, status)
-    return sum(int(line.split()[-1]) for line in body.decode().splitlines()
-               if line.startswith("flamegrid_ingester_uncommitted_bytes{"))
+    return sum(value for name, value in member.metrics().items()
+               if name.startswith("flamegrid_ingester_uncommitted_bytes{"))
 
 
 def flush_member(member):
-    status, body = member.send("POST", "/ingester/flush", WAIT_S)
+    status, body = member.operate("POST", "/ingester/flush", WAIT_S)
     flamegrid.check(status == 200, "flush of %s: %d %s", member.name, status, body)
 
 
@@ -201,7 +199,7 @@ def from_one_who_was_away():
     with clusters.Cluster(distributors=1, queriers=1, compactors=1, settings=CLUSTER) as cluster:
         cluster.start()
         push_client, query = flamegrid.Client(cluster.push.port), flamegrid.Client(cluster.query.port, WAIT_S)
-        compactor = flamegrid.Client(cluster.members["compactor-1"].port)
+        compactor = cluster.members["compactor-1"]
         for number in range(PROFILES):
             for service in ("shop", "web"):
                 push(push_client, service, number, value_of(number), "f%d" % number)

@@ -87,7 +87,7 @@ def two_at_once(run):
 def flushed(run):
     """All of an ingester's goes into segments, whatever it has: what others have besides is still to be found."""
     member = run.draw("ingester")
-    status, body = member.send("POST", "/ingester/flush", watched.DRAIN_S)
+    status, body = member.operate("POST", "/ingester/flush", watched.DRAIN_S)
     check(status == 200, "flush of %s: %d %s", member.name, status, body)
     return member.name
 
@@ -126,7 +126,7 @@ def rolling_restart(rng, keep):
 
 
 def leave(run, member):
-    status, body = member.send("POST", "/ingester/prepare-shutdown")
+    status, body = member.operate("POST", "/ingester/prepare-shutdown")
     check(status in (200, 204), "prepare-shutdown: %d %s", status, body)
     member.terminate()
     member.link.close()

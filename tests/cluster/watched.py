@@ -106,7 +106,7 @@ class Run:
         check(code == 0, "canary: exit code %d, %s\n%s", code, sums, self.bird.errors())
         check(sums["unknown"] == 0, "never acknowledged: %s\n%s", sums, self.bird.log()[-2000:])
         for member in self.cluster.of("ingester"):
-            status, body = member.send("POST", "/ingester/flush", DRAIN_S)
+            status, body = member.operate("POST", "/ingester/flush", DRAIN_S)
             check(status == 200, "flush of %s: %d %s", member.name, status, body)
         for kinds in (("distributor", "querier", "compactor"), ("ingester",)):
             for member in self.cluster.of(*kinds):

@@ -65,7 +65,8 @@ def take(corpus, name, level, objects):
 def serve(data, settings, work, wanted):
     """A server that does what is to be done, until there is what is wanted."""
     with flamegrid.Server(*keeping.QUICK, *NODES_ANYHOW, *settings, data=data) as server:
-        work(flamegrid.Client(server.start().wait_ready().port))
+        server.start().wait_ready()
+        work(server, flamegrid.Client(server.port))
         keeping.wait_for(wanted, "the compactor")
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
 
@@ -79,12 +80,12 @@ def main():
     corpus = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "corpus")
     end_s = int(time.time()) // keeping.WEEK_S * keeping.WEEK_S
     with tempfile.TemporaryDirectory() as data:
-        serve(data, [], lambda client: keeping.push_weeks(client, end_s - 2 * keeping.WEEK_S, end_s),
+        serve(data, [], lambda server, client: keeping.push_weeks(server, client, end_s - 2 * keeping.WEEK_S, end_s),
               lambda: has_level(data, WEEK, {}))
         before = blocks(data)
         take(corpus, "a-day", DAY, before)
         take(corpus, "nodes-of-a-week", WEEK, before)
-        serve(data, keeping.KEEPING, lambda client: None, lambda: has_level(data, WEEK, before))
+        serve(data, keeping.KEEPING, lambda server, client: None, lambda: has_level(data, WEEK, before))
         take(corpus, "nodes-alone", WEEK, {path: content for path, content in blocks(data).items() if path not in before})
         with open(glob.glob(os.path.join(data, "bucket", "objects", "tenants", "*", "manifest"))[0], "rb") as file:
             put(os.path.join(corpus, "manifest_blocks"), "nodes-alone", file.read())

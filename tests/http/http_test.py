@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The server as curl finds it: HTTP/1.1, HTTP/2 by prior knowledge and by upgrade, TLS.
+"""The server as curl finds it: HTTP/1.1, HTTP/2, TLS; and among hostile clients (hostile.py).
 
     http_test.py [-k REGEX]
 """
@@ -17,9 +17,10 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import certs  # noqa: E402
 import flamegrid  # noqa: E402
+import hostile  # noqa: E402
 from flamegrid import check  # noqa: E402
 
-VERSIONS = {"--http1.1": "1.1", "--http2-prior-knowledge": "2", "--http2": "2"}
+VERSIONS = {"--http1.1": "1.1", "--http2-prior-knowledge": "2", "--http2": "1.1"}  # the last: no upgrade by default
 TIMEOUT_S = 60
 BODY_MAX_BYTES = 8 * 1024 * 1024
 RELOAD_TIMEOUT_S = 60  # it looks every five seconds
@@ -91,10 +92,35 @@ def case_page(server):
     check(bodies.pop().startswith("<!"), "no page")
 
 
+def case_doors(server):
+    """Operators have a port of their own, and pages of other sites are refused."""
+    admin = "http://127.0.0.1:%d" % server.admin_port
+    push = server.url + "/ingest?name=door.cpu&from=now-10s&until=now"
+    for path in ("/metrics", "/config", "/ring", "/compactor/status"):
+        check(asked(server.url + path)[0] == 404, "%s is on the port for clients", path)
+    for path in ("/metrics", "/config", "/compactor/status", "/ready", "/healthz", "/buildinfo"):
+        check(asked(admin + path)[0] == 200, "%s is not on the port for operators", path)
+    check(asked(admin + "/ingest?name=a.cpu", "-d", "x")[0] == 404, "pushes at the port for operators")
+    for path in ("/ingester/flush", "/compactor/delete?selector=%7B%7D&start=0&end=now"):
+        for flag in ("--http1.1", "--http2-prior-knowledge"):
+            status, _, body = asked(admin + path, flag, "-d", "")
+            check(status == 403 and "X-Flamegrid-Action" in body, "%s: %s %s", path, status, body)
+            status, _, body = asked(admin + path, flag, "-d", "", "-H", "X-Flamegrid-Action: x", "-H", "Origin: http://evil.example")
+            check(status == 403 and "allowed_origins" in body, "%s: %s %s", path, status, body)
+    check(asked(admin + "/ingester/flush", "-d", "", "-H", "X-Flamegrid-Action: flush")[0] == 200, "flush")
+    for header, want in {"X: y": 200, "Sec-Fetch-Site: cross-site": 403, "Sec-Fetch-Site: same-site": 403,
+                         "Origin: null": 403, "Origin: http://127.0.0.1:1": 403, "Origin: " + server.url: 200}.items():
+        for flag in ("--http1.1", "--http2-prior-knowledge"):
+            status, _, body = asked(push, flag, "-H", header, "--data-binary", FOLDED)
+            check(status == want, "%s: %s %s", header, status, body)
+    for url, want in {push: 421, server.url + "/": 421, admin + "/config": 421, server.url + "/ready": 200}.items():
+        status, _, body = asked(url, "-H", "Host: evil.example:4040", *(("-d", FOLDED) if url == push else ()))
+        check(status == want and (want == 200 or "allowed_hosts" in body), "%s: %s %s", url, status, body)
+
+
 def case_counted(server):
-    _, _, body = asked(server.url + "/metrics", "--http2-prior-knowledge")
     for version in ("1.1", "2"):
-        found = re.search(r'^flamegrid_http_answers_total\{version="%s"\} (\d+)$' % version, body, re.M)
+        found = re.search(r'^flamegrid_http_answers_total\{version="%s"\} (\d+)$' % version, server.metrics(), re.M)
         check(found and int(found.group(1)) > 0, "HTTP/%s is not counted", version)
 
 
@@ -140,8 +166,7 @@ class SecureServer(flamegrid.Server):
                 return dict(pair[0] for pair in secure.getpeercert()["subject"])["commonName"]
 
     def metric(self, name):
-        _, _, body = asked(self.url + "/metrics", *self.trust)
-        found = re.search(r"^%s (\d+)$" % re.escape(name), body, re.M)
+        found = re.search(r"^%s (\d+)$" % re.escape(name), self.metrics(), re.M)
         return int(found.group(1)) if found else None
 
 
@@ -220,10 +245,27 @@ def tls_end(server):
 
 
 def tls_client_certificates(server):
-    check(asked(server.url + "/ready", *server.trust, *server.certificates.of_client("client"))[0] == 200, "refused")
-    for arguments in ((), server.certificates.of_client("stranger")):
-        code, _, _ = curl(server.url + "/ready", *server.trust, *arguments)
-        check(code != 0, "%s: let in", arguments)
+    certificate = server.certificates.of_client("client")
+    for flag in ("--http2", "--http1.1"):
+        check(asked(server.url + "/buildinfo", flag, *server.trust, *certificate)[0] == 200, "refused")
+        for path in ("/ready", "/healthz"):  # a kubelet has no certificate
+            check(asked(server.url + path, flag, *server.trust)[0] == 200, "%s needs a certificate", path)
+        status, _, body = asked(server.url + "/buildinfo", flag, *server.trust)
+        check(status == 403 and "tls_client_auth" in body, "%s %s", status, body)
+        status, _, _ = asked(server.url + "/ingest?name=a.cpu", flag, *server.trust, "-d", "x")
+        check(status == 403, "%s", status)
+    code, _, _ = curl(server.url + "/ready", *server.trust, *server.certificates.of_client("stranger"))
+    check(code != 0, "a stranger was let in")
+    status, _, _ = asked("http://127.0.0.1:%d/metrics" % server.admin_port)  # on this machine, without TLS
+    check(status == 200, "/metrics: %d", status)
+
+
+def tls_strict_transport(server):
+    """Browsers are told to use TLS only, except for localhost."""
+    for host, want in (("profiles.example", True), ("localhost", False)):
+        code, out, err = curl("-i", server.url + "/ready", "-H", "Host: " + host, *server.trust)
+        check(code == 0, "%s", err)
+        check(("strict-transport-security: max-age=" in out.lower()) == want, "%s: %s", host, out)
 
 
 def tls_wrong_settings(certificates):
@@ -253,6 +295,15 @@ def run_cleartext(tally):
             tally.fail("server", server.log_tail())
 
 
+def upgrade_allowed():
+    with flamegrid.Server("--http2_upgrade", "true", "--allowed_hosts", "profiles.example") as server:
+        server.start().wait_ready()
+        url = "http://127.0.0.1:%d/buildinfo" % server.port
+        check(asked(url, "--http2")[:2] == (200, "2"), "no upgrade")
+        check(asked(url, "-H", "Host: Profiles.example:80")[0] == 200, "a name that is allowed")
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
 def run_tls(tally):
     if not any(tally.wants(name) for name in globals() if name.startswith("tls_")):
         return
@@ -265,14 +316,17 @@ def run_tls(tally):
             tally.run("tls_client_certificates", tls_client_certificates, server)
         with SecureServer(certificates) as server:
             server.start().wait_ready()
-            for case in (tls_versions, tls_push, tls_many_at_a_time, tls_cleartext, tls_reload, tls_end):
+            for case in (tls_versions, tls_strict_transport, tls_push, tls_many_at_a_time, tls_cleartext, tls_reload, tls_end):
                 tally.run(case.__name__, case, server)
 
 
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
     run_cleartext(tally)
+    tally.run("upgrade_allowed", upgrade_allowed)
     run_tls(tally)
+    for case in hostile.CASES:
+        tally.run("hostile_" + case.__name__, case)
     tally.finish()
 
 

@@ -93,8 +93,7 @@ class Server(flamegrid.Server):
         return self.ask("LabelNames", tenant).get("names", [])
 
     def metric(self, name):
-        _, text = self.send("/metrics", None, "x")
-        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in self.metrics().splitlines() if line.startswith(name))
 
 
 def push_request(*series):

@@ -36,10 +36,11 @@ class Member:
         self.kind, self.name = kind, "%s-%d" % (kind, number)
         self.folder = os.path.join(cluster.folder, self.name)
         self.log_path = self.folder + ".log"
-        self.port = link.quiet_port()
+        self.port, self.admin_port = link.quiet_port(), link.quiet_port()
         self.link = None
         self.process = None
-        self.arguments = ["--listen", "127.0.0.1:%d" % self.port, *cluster.bucket, *cluster.settings[kind]]
+        self.arguments = ["--listen", "127.0.0.1:%d" % self.port, "--admin_listen", "127.0.0.1:%d" % self.admin_port,
+                          *cluster.bucket, *cluster.settings[kind]]
         if cluster.papers:
             self.arguments += ["--config", cluster.papers.settings(self.name)]
         if kind == "ingester":
@@ -69,9 +70,19 @@ class Member:
         except (OSError, flamegrid.http.client.HTTPException):
             return 0, b""
 
+    def operate(self, method, target, timeout=5):
+        """Sends an operator's request to admin_listen."""
+        try:
+            return flamegrid.Client(self.admin_port, timeout).send(method, target, headers=flamegrid.ACTION)
+        except (OSError, flamegrid.http.client.HTTPException):
+            return 0, b""
+
     def metrics(self):
         """{name with its labels: value}; none without an answer."""
-        body = self.send("GET", "/metrics")[1].decode()
+        try:
+            body = flamegrid.metrics_of(self.admin_port, 5)
+        except (OSError, flamegrid.http.client.HTTPException):
+            return {}
         lines = [line.rsplit(" ", 1) for line in body.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, value in lines}
 
@@ -184,7 +195,7 @@ class Cluster:
     def ring(self):
         """The ring as a querier has it, None while none of them says."""
         for member in self.of("querier", "distributor"):
-            status, body = member.send("GET", "/ring?format=json")
+            status, body = member.operate("GET", "/ring?format=json")
             if status == 200:
                 return json.loads(body)
         return None

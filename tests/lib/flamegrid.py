@@ -21,6 +21,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 READY_TIMEOUT_S = 60  # the sanitizers' build reads its log back slowly
 STOP_TIMEOUT_S = 60
+METRICS_FRESH_S = 1.05  # a server makes a new text at most once a second
+ACTION = {"X-Flamegrid-Action": "test"}  # header of operators' requests that change something
 
 
 def binary():
@@ -40,6 +42,18 @@ def free_port():
         return probe.getsockname()[1]
 
 
+scraped = {}  # port: when its /metrics were last asked for
+
+
+def metrics_of(port, timeout=60):
+    """The text of /metrics as it is now, from an operators' port."""
+    time.sleep(max(0, scraped.get(port, 0) + METRICS_FRESH_S - time.monotonic()))
+    status, body = Client(port, timeout).send("GET", "/metrics")
+    scraped[port] = time.monotonic()
+    check(status == 200, "/metrics: %d", status)
+    return body.decode()
+
+
 class Server:
     """One process. Use as a context: the folder and the process end with it."""
 
@@ -47,8 +61,9 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix="flamegrid-test.")
         self.data = data or os.path.join(self.folder, "data")
         self.log_path = os.path.join(self.folder, "log")
-        self.port = free_port()
+        self.port, self.admin_port = free_port(), free_port()
         self.arguments = arguments
+        self.environment = {}  # added to that of the process
         self.process = None
 
     def __enter__(self):
@@ -61,9 +76,11 @@ class Server:
     def start(self):
         # The server takes FG_* as settings, and refuses those it does not know.
         environment = {name: value for name, value in os.environ.items() if name not in ("FG_BINARY", "FG_SHARED")}
+        environment.update(self.environment)
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [binary(), "server", "--listen", "127.0.0.1:%d" % self.port, "--data", self.data, *self.arguments],
+                [binary(), "server", "--listen", "127.0.0.1:%d" % self.port,
+                 "--admin_listen", "127.0.0.1:%d" % self.admin_port, "--data", self.data, *self.arguments],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
         return self
 
@@ -83,6 +100,13 @@ class Server:
             return Client(self.port, timeout=2).send("GET", "/ready")[0]
         except (OSError, http.client.HTTPException):
             return 0
+
+    def operate(self, method, target, timeout=60, headers=None):
+        """Sends an operator's request to admin_listen; status and body."""
+        return Client(self.admin_port, timeout).send(method, target, headers={**ACTION, **(headers or {})})
+
+    def metrics(self):
+        return metrics_of(self.admin_port)
 
     def alive(self):
         return self.process is not None and self.process.poll() is None

@@ -25,7 +25,7 @@ unsigned http_ask(unsigned port, const char *request, const char *body, struct f
     int fd = dial(port);
 
     fg_buf_init(&out, (size_t)1 << 20);
-    fg_buf_printf(&out, "%s\r\nHost: x\r\nConnection: close\r\n", request);
+    fg_buf_printf(&out, "%s\r\nHost: localhost\r\nConnection: close\r\n", request);
     if (body != NULL)
         fg_buf_printf(&out, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
     else

@@ -105,6 +105,12 @@ static void on_hold(struct fg_http_request *req, void *arg)
     atomic_store(&run->n_held, n + 1);
 }
 
+static void on_done(struct fg_http_request *req, void *arg)
+{
+    (void)arg;
+    respond_text(req, 200, "done");
+}
+
 static void on_busy(struct fg_http_request *req, void *arg)
 {
     struct fg_err err;
@@ -118,23 +124,30 @@ static void on_busy(struct fg_http_request *req, void *arg)
 
 static void add_routes(struct http_run *run)
 {
-    const struct fg_http_route routes[] = {
-        {FG_HTTP_GET | FG_HTTP_POST, "/echo", false, RUN_BODY_MAX, run_echo, NULL, NULL},
-        {FG_HTTP_GET, "/assets/", true, 0, run_echo, NULL, NULL},
-        {FG_HTTP_POST, "/length", false, RUN_BODY_MAX, on_length, NULL, NULL},
-        {FG_HTTP_GET, "/param", false, 0, on_param, NULL, NULL},
-        {FG_HTTP_GET, "/header", false, 0, on_header, NULL, NULL},
-        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL},
-        {FG_HTTP_GET | FG_HTTP_POST, "/trailers", false, RUN_BODY_MAX, on_trailers, NULL, NULL},
-        {FG_HTTP_GET | FG_HTTP_POST, "/hold", false, RUN_BUDGET * 2, on_hold, run, NULL},
-        {FG_HTTP_GET, "/busy", false, 0, on_busy, NULL, NULL},
+    struct fg_http_route routes[] = {
+        {FG_HTTP_GET | FG_HTTP_POST, "/echo", false, RUN_BODY_MAX, run_echo, NULL, NULL,
+         FG_HTTP_READS},
+        {FG_HTTP_GET, "/assets/", true, 0, run_echo, NULL, NULL, FG_HTTP_READS},
+        {FG_HTTP_POST, "/length", false, RUN_BODY_MAX, on_length, NULL, NULL, FG_HTTP_READS},
+        {FG_HTTP_GET, "/param", false, 0, on_param, NULL, NULL, FG_HTTP_READS},
+        {FG_HTTP_GET, "/header", false, 0, on_header, NULL, NULL, FG_HTTP_READS},
+        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS},
+        {FG_HTTP_GET | FG_HTTP_POST, "/trailers", false, RUN_BODY_MAX, on_trailers, NULL, NULL,
+         FG_HTTP_READS},
+        {FG_HTTP_GET | FG_HTTP_POST, "/hold", false, RUN_BUDGET * 2, on_hold, run, NULL,
+         FG_HTTP_READS},
+        {FG_HTTP_GET, "/busy", false, 0, on_busy, NULL, NULL, FG_HTTP_READS},
+        {FG_HTTP_GET, "/probe", false, 0, on_done, NULL, NULL, FG_HTTP_PROBE},
+        {FG_HTTP_GET | FG_HTTP_POST, "/change", false, 0, on_done, NULL, NULL, FG_HTTP_CHANGES},
+        {FG_HTTP_GET | FG_HTTP_POST | FG_HTTP_DELETE, "/operate", false, 0, on_done, NULL, NULL,
+         FG_HTTP_OPERATES},
     };
 
     for (size_t i = 0; i < FG_COUNT(routes); i++)
         fg_http_server_route(run->server, &routes[i]);
 }
 
-int run_setup_with(void **state, const struct fg_http_config *config)
+int run_setup_on(void **state, const struct fg_http_config *config, const char *listen)
 {
     static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
     struct http_run *run = fg_new(struct http_run);
@@ -142,17 +155,32 @@ int run_setup_with(void **state, const struct fg_http_config *config)
 
     fg_ignore_sigpipe(); /* as every program of ours */
     run->config = *config;
+    /* It listens on a loopback address, and tests call it by short names. */
+    if (config->allowed_hosts == NULL)
+        run->config.allowed_hosts = "a, a.test";
     fg_budget_init(&run->budget, RUN_BUDGET);
+    fg_budget_init(&run->heads, RUN_HEADS);
+    fg_budget_init(&run->answers, RUN_ANSWERS);
     run->registry = fg_registry_create();
     fg_assert(fg_work_create("test", lanes, &run->work, &err) == FG_OK);
     /* One loop, so that tests with several connections know where they are. */
     run->loop = fg_loop_create("http-0");
     fg_assert(fg_loop_start(run->loop, &err) == FG_OK);
-    run->server = fg_http_server_create(config, &run->budget, run->work, run->registry);
+    run->server =
+        fg_http_server_create(&run->config, &(struct fg_http_lent){.heads = &run->heads,
+                                                                   .bodies = &run->budget,
+                                                                   .answers = &run->answers,
+                                                                   .work = run->work,
+                                                                   .registry = run->registry});
     add_routes(run);
-    fg_assert(fg_http_server_start(run->server, "127.0.0.1:0", &run->loop, 1, &err) == FG_OK);
+    fg_assert(fg_http_server_start(run->server, listen, &run->loop, 1, &err) == FG_OK);
     *state = run;
     return 0;
+}
+
+int run_setup_with(void **state, const struct fg_http_config *config)
+{
+    return run_setup_on(state, config, "127.0.0.1:0");
 }
 
 int run_setup(void **state)
@@ -176,7 +204,7 @@ int run_setup_narrow(void **state)
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
 
     config.pipeline_max = config.streams_max = 2;
-    config.connections_max = 2;
+    config.connections_max = config.connections_per_address_max = 2;
     config.head_max_bytes = 1024;
     return run_setup_with(state, &config);
 }
@@ -191,6 +219,8 @@ int run_teardown(void **state)
     fg_loop_stop(run->loop);
     fg_loop_destroy(run->loop);
     assert_int_equal(fg_budget_used(&run->budget), 0);
+    assert_int_equal(fg_budget_used(&run->heads), 0);
+    assert_int_equal(fg_budget_used(&run->answers), 0);
     fg_registry_destroy(run->registry);
     free(run);
     return 0;

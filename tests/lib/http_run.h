@@ -12,6 +12,9 @@
  *     /trailers  GET, POST   the body, then two trailers
  *     /hold      GET, POST   answered when the test says so
  *     /busy      GET         503
+ *     /probe, /change, /operate   "done"; of these kinds (GET; and POST; and DELETE)
+ *
+ * It answers to the names a and a.test, and to those of this machine.
  */
 #ifndef FG_TESTS_LIB_HTTP_RUN_H
 #define FG_TESTS_LIB_HTTP_RUN_H
@@ -20,14 +23,16 @@
 
 enum {
     RUN_BODY_MAX = 1 << 20,
-    RUN_BUDGET = 4 << 20,
+    RUN_HEADS = 4 << 20,
+    RUN_BUDGET = 4 << 20, /* of bodies */
+    RUN_ANSWERS = 16 << 20,
     RUN_HELD_MAX = 256,
     RUN_BIG_BYTES = 100000,
 };
 
 struct http_run {
     struct fg_http_config config;
-    struct fg_budget budget;
+    struct fg_budget heads, budget, answers;
     struct fg_registry *registry;
     struct fg_work *work;
     struct fg_loop *loop;
@@ -36,9 +41,10 @@ struct http_run {
     _Atomic unsigned n_held;
 };
 
-/* For cmocka's setup and teardown; the latter sees to it that no body is left. */
-int run_setup_with(void **state, const struct fg_http_config *config);
-int run_setup(void **state);        /* FG_HTTP_CONFIG_DEFAULT */
+/* For cmocka's setup and teardown; the latter sees to it that no memory of a request is left. */
+int run_setup_on(void **state, const struct fg_http_config *config, const char *listen);
+int run_setup_with(void **state, const struct fg_http_config *config); /* on 127.0.0.1 */
+int run_setup(void **state);                                           /* FG_HTTP_CONFIG_DEFAULT */
 int run_setup_hasty(void **state);  /* timeouts of 150 to 300 ms */
 int run_setup_narrow(void **state); /* 2 connections, 2 requests at a time, heads of 1 KiB */
 int run_teardown(void **state);

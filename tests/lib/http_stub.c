@@ -173,14 +173,17 @@ bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf 
 {
     static const size_t steps[] = {1, 2, 7, 100, 1000, HTTP_READ_BYTES};
     struct fg_http_route routes[] = {
-        {FG_HTTP_GET | FG_HTTP_POST | FG_HTTP_HEAD, "/", false, 4096, on_echo, NULL, NULL},
-        {FG_HTTP_GET | FG_HTTP_POST, "/hold", true, 100000, on_hold, NULL, NULL},
-        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL},
+        {FG_HTTP_GET | FG_HTTP_POST | FG_HTTP_HEAD, "/", false, 4096, on_echo, NULL, NULL,
+         FG_HTTP_CHANGES},
+        {FG_HTTP_GET | FG_HTTP_POST, "/hold", true, 100000, on_hold, NULL, NULL, FG_HTTP_CHANGES},
+        {FG_HTTP_GET, "/big", false, 0, on_big, NULL, NULL, FG_HTTP_READS},
+        {FG_HTTP_POST, "/act", false, 0, on_big, NULL, NULL, FG_HTTP_OPERATES},
+        {FG_HTTP_GET, "/probe", false, 0, on_echo, NULL, NULL, FG_HTTP_PROBE},
     };
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct fg_http_server server = {.routes = routes, .n_routes = FG_COUNT(routes)};
     struct stub *stub;
-    struct fg_budget budget;
+    struct fg_budget heads, bodies, answers;
     struct http_loop *owner;
 
     if (input.len == 0)
@@ -188,10 +191,16 @@ bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf 
     stub = fg_new(struct stub);
     config.head_max_bytes = 2000;
     config.pipeline_max = config.streams_max = 3;
+    config.allowed_hosts = "a.example, b.example";
+    config.allowed_origins = "https://app.example";
+    config.h2c_upgrade = true;
     server.config = config;
-    fg_budget_init(&budget, 150000);
-    server.budget = &budget;
+    fg_budget_init(&heads, 50000); /* three small requests at a time */
+    fg_budget_init(&bodies, 150000);
+    fg_budget_init(&answers, 150000); /* one large one at a time */
+    server.lent = (struct fg_http_lent){.heads = &heads, .bodies = &bodies, .answers = &answers};
     owner = http_loop_create(&server, NULL);
+    owner->loopback = input.ptr[0] & 0x40;
     fg_clock_manual_init(&stub->clock, 0);
     owner->clock = &stub->clock.clock;
     fg_buf_init(ret_written, SIZE_MAX);
@@ -203,7 +212,8 @@ bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf 
         (void)say(stub, before);
     feed(stub, fg_slice_sub(input, 1, input.len), steps[input.ptr[0] % FG_COUNT(steps)]);
     finish(stub);
-    fg_assert(fg_budget_used(&budget) == 0);
+    fg_assert(fg_budget_used(&heads) == 0 && fg_budget_used(&bodies) == 0 &&
+              fg_budget_used(&answers) == 0);
     free(stub);
     http_loop_unref(owner);
     return true;

@@ -9,9 +9,10 @@
 
 /*
  * A whole life of a connection. The first byte of the input says how the rest is cut into pieces,
- * and whether writes end at once or later; `before` is said first, in one piece. Sees to it that
- * all requests are answered and all memory is given back; ret_written is what was sent, to be
- * freed by the caller. false: there was no input.
+ * whether writes end at once or later (bit 0x80), and whether the listener's address is a loopback
+ * one (0x40); `before` is said first, in one piece. Sees to it that all requests are answered and
+ * all memory is given back; ret_written is what was sent, to be freed by the caller. false: there
+ * was no input.
  */
 bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf *ret_written);
 

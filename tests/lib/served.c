@@ -14,7 +14,9 @@ void served_open(struct served *served, const struct fg_lane_config lanes[FG_LAN
     served->loop = fg_loop_create("http-0");
     fg_assert(fg_loop_start(served->loop, &err) == FG_OK);
     served->server =
-        fg_http_server_create(&config, &served->budget, served->work, served->registry);
+        fg_http_server_create(&config, &(struct fg_http_lent){.bodies = &served->budget,
+                                                              .work = served->work,
+                                                              .registry = served->registry});
 }
 
 void served_start(struct served *served)

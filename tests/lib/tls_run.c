@@ -80,7 +80,7 @@ int tls_setup_narrow(void **state)
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
 
     config.pipeline_max = 2;
-    config.connections_max = 2;
+    config.connections_max = config.connections_per_address_max = 2;
     return setup_with(state, config, FG_TLS_CLIENT_NONE);
 }
 

@@ -260,7 +260,7 @@ def case_pages_show_how_it_goes():
               "%s", targets[down])
         status, page = flamegrid.Client(room.server.port).send("GET", "/targets")
         check(status == 200 and up.encode() in page and b"&lt;b&gt;" in page and b"<b>" not in page, "%s", page)
-        metrics = flamegrid.Client(room.server.port).send("GET", "/metrics")[1].decode()
+        metrics = room.server.metrics()
         check("flamegrid_scrape_targets 2\n" in metrics, "targets")
         for result in ("ok", "status", "unreachable"):
             check(re.search(r'flamegrid_scrape_scrapes_total\{result="%s"\} [1-9]' % result, metrics), "%s", result)

@@ -22,9 +22,9 @@ static enum http_refusal check_expectation(struct fg_http_request *req)
 
 static bool take_budget(struct fg_http_request *req, uint64_t bytes)
 {
-    struct fg_budget *budget = req->conn->owner->budget;
+    struct fg_budget *budget = req->conn->owner->lent.bodies;
 
-    if (budget != NULL && !fg_budget_take(budget, bytes))
+    if (budget != NULL && bytes > 0 && !fg_budget_take(budget, bytes))
         return false;
     req->admitted_bytes += bytes;
     return true;
@@ -45,10 +45,30 @@ static enum http_refusal admit_body(struct fg_http_request *req, uint64_t body_l
     return HTTP_ACCEPTED;
 }
 
+/*
+ * Returns whether a header that says who asks is there twice. A gateway in front of us may have
+ * checked one of them while we look at the other.
+ */
+static bool is_ambiguous(const struct fg_http_request *req)
+{
+    static const char *const names[] = {"X-Scope-OrgID", "Authorization"};
+
+    for (size_t i = 0; i < FG_COUNT(names); i++)
+        if (http_header_count(req, names[i]) > 1)
+            return true;
+    return false;
+}
+
 enum http_refusal http_request_admit(struct fg_http_request *req, uint64_t body_len)
 {
-    enum http_refusal why = http_server_match(req->conn->owner->server, req);
+    enum http_refusal found = http_server_match(req->conn->owner->server, req), why;
 
+    if (is_ambiguous(req))
+        return HTTP_AMBIGUOUS;
+    /* A client that may not call a route must not learn which routes exist either. */
+    why = http_doors_check(req, req->route == NULL ? FG_HTTP_READS : req->route->kind);
+    if (why == HTTP_ACCEPTED)
+        why = found;
     if (why == HTTP_ACCEPTED)
         why = check_expectation(req);
     if (why == HTTP_ACCEPTED)

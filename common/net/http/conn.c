@@ -111,6 +111,8 @@ void http_conn_written(struct http_conn *conn)
 void http_conn_tick(struct http_conn *conn, int64_t now_mono_ns)
 {
     conn->now_mono_ns = now_mono_ns;
+    if (conn->opening) /* the transport watches that */
+        return;
     if (conn->state == HTTP_CONN_OPEN)
         conn->protocol->tick(conn);
     else if (conn->state == HTTP_CONN_LINGER && (now_mono_ns - conn->linger_mono_ns > LINGER_NS ||
@@ -138,6 +140,7 @@ void http_conn_cut(struct http_conn *conn)
 {
     if (conn->state >= HTTP_CONN_CLOSING)
         return;
+    http_conn_idle(conn, false);
     conn->state = HTTP_CONN_CLOSING;
     conn->io->close(conn);
 }
@@ -170,6 +173,7 @@ void http_conn_leave(struct http_conn *conn)
         http_conn_cut(conn);
         return;
     }
+    http_conn_idle(conn, false);
     conn->state = HTTP_CONN_LINGER;
     conn->linger_mono_ns = fg_mono_ns(conn->owner->clock);
     conn->io->shutdown(conn);

@@ -27,9 +27,15 @@ static unsigned weight(struct fg_slice params)
     return q >= 1 ? 1000 : (unsigned)(q * 1000);
 }
 
-static enum http_coding best_coding(struct fg_slice accepted)
+/* How much the client wants each; 0: not at all. */
+struct wishes {
+    unsigned gzip, zstd;
+};
+
+static struct wishes wishes_of(const struct fg_http_request *req)
 {
-    unsigned gzip = 0, zstd = 0;
+    struct fg_slice accepted = fg_http_header(req, "Accept-Encoding");
+    struct wishes wishes = {0};
 
     while (accepted.len > 0) {
         size_t end = FG_MIN(fg_slice_find(accepted, ','), accepted.len);
@@ -39,23 +45,31 @@ static enum http_coding best_coding(struct fg_slice accepted)
         struct fg_slice params = fg_slice_sub(item, semicolon + 1, item.len);
 
         if (fg_slice_is_nocase(name, "gzip"))
-            gzip = weight(params);
+            wishes.gzip = weight(params);
         else if (fg_slice_is_nocase(name, "zstd"))
-            zstd = weight(params);
+            wishes.zstd = weight(params);
         accepted = fg_slice_sub(accepted, end + 1, accepted.len);
     }
-    if (gzip == 0 && zstd == 0)
-        return HTTP_IDENTITY;
-    return zstd >= gzip ? HTTP_ZSTD : HTTP_GZIP;
+    return wishes;
+}
+
+bool fg_http_takes_gzip(const struct fg_http_request *req)
+{
+    return wishes_of(req).gzip > 0;
 }
 
 enum http_coding http_coding_for(const struct fg_http_request *req)
 {
+    struct wishes wishes;
+
     if (req->no_coding || req->out.len < HTTP_CODING_MIN_BYTES || req->method == FG_HTTP_HEAD ||
         req->status < 200 || req->status == 204 || req->status == 206 || req->status == 304 ||
-        req->conn->owner->work == NULL)
+        req->conn->owner->lent.work == NULL)
         return HTTP_IDENTITY;
-    return best_coding(fg_http_header(req, "Accept-Encoding"));
+    wishes = wishes_of(req);
+    if (wishes.gzip == 0 && wishes.zstd == 0)
+        return HTTP_IDENTITY;
+    return wishes.zstd >= wishes.gzip ? HTTP_ZSTD : HTTP_GZIP;
 }
 
 /* --- on a worker: one set of contexts a thread, as they are large --- */
@@ -144,5 +158,5 @@ bool http_coding_start(struct fg_http_request *req)
     fg_buf_put(&req->extra, FG_LIT("Vary: Accept-Encoding\r\n"));
     req->job = (struct fg_job){.home = owner->loop, .run = coding_run, .done = coding_done};
     req->state = HTTP_CODING;
-    return fg_work_submit(owner->work, FG_LANE_QUERY, &req->job);
+    return fg_work_submit(owner->lent.work, FG_LANE_QUERY, &req->job);
 }

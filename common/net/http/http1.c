@@ -4,8 +4,9 @@
  * Bytes come in with input(), answers go out through struct http_io; there are no sockets and no
  * libuv here, so that a fuzzer or a test can drive it from memory. llhttp finds the pieces of a
  * message (http1_parse.c); we stop it after each message, so that one call never sees two of them
- * and a later request is parsed only when there is room for it (pipeline_max). What must wait stays
- * in `pending`, and then nothing is read from the socket: that is the back-pressure.
+ * and a later request is parsed only when there is room for it: fewer than pipeline_max are at
+ * work, and the answers before it do not wait to be read. What must wait stays in `pending`, and
+ * then nothing is read from the socket: that is the back-pressure.
  *
  * A request enters the queue when its head is complete and leaves it when its answer is written.
  * The answers leave in the order of the queue, whenever the handlers give them. Handlers run from
@@ -24,6 +25,7 @@ enum {
         2048, /* below, the read of the loop's buffer takes more than the body */
     CHUNK_SLACK_BYTES = 64 * 1024, /* framing that any chunked body may have, ... */
     CHUNK_SLACK_FACTOR = 16,       /* ... and per byte; a chunk of one byte has a frame of five */
+    HELD_MAX_BYTES = 64 * 1024,    /* of unread answers; with more the next request waits */
 };
 
 #define DRAIN_GRACE_NS (100 * FG_MS_NS) /* a request may be on its way while we decide to close */
@@ -33,6 +35,7 @@ static void begin(struct http_conn *conn)
     struct http1 *h1 = &conn->http1;
 
     h1->state = HTTP1_HEAD;
+    h1->fresh = true;
     h1->last = &h1->first;
     h1->since_mono_ns = conn->now_mono_ns;
     fg_buf_init(&h1->pending, HTTP_READ_BYTES);
@@ -85,6 +88,37 @@ static void drop_written(struct http_conn *conn)
         h1->since_mono_ns = fg_mono_ns(conn->owner->clock);
 }
 
+/* --- input that waits --- */
+
+static void drop_pending(struct http_conn *conn)
+{
+    struct http1 *h1 = &conn->http1;
+
+    if (h1->pending_bytes == 0)
+        return;
+    if (conn->owner->lent.heads != NULL)
+        fg_budget_give(conn->owner->lent.heads, h1->pending_bytes);
+    h1->pending_bytes = 0;
+    fg_buf_done(&h1->pending);
+    fg_buf_init(&h1->pending, HTTP_READ_BYTES);
+}
+
+/* Keeps input that has to wait. false: there is no memory for it. */
+static bool keep_pending(struct http_conn *conn)
+{
+    struct http1 *h1 = &conn->http1;
+    struct fg_budget *budget = conn->owner->lent.heads;
+
+    drop_pending(conn);
+    if (budget != NULL && !fg_budget_take(budget, h1->in.len))
+        return false;
+    h1->pending_bytes = h1->in.len;
+    fg_buf_put(&h1->pending, h1->in);
+    fg_assert(!h1->pending.full);
+    h1->in = fg_buf_slice(&h1->pending);
+    return true;
+}
+
 /* --- refusing --- */
 
 /* Answers without reading on: the connection ends with this answer. */
@@ -131,7 +165,7 @@ static void end(struct http_conn *conn)
     if (h1->current != NULL)
         http_request_free(h1->current);
     h1->current = NULL;
-    fg_buf_done(&h1->pending);
+    drop_pending(conn);
 }
 
 /* --- going on --- */
@@ -141,7 +175,7 @@ static void received(struct http_conn *conn)
     struct http1 *h1 = &conn->http1;
     struct fg_http_request *req = h1->current;
 
-    h1->complete = false;
+    h1->complete = h1->line_begun = h1->line_over = h1->line_blank = false;
     h1->current = NULL;
     h1->state = req->keep_alive ? HTTP1_HEAD : HTTP1_LAST;
     h1->since_mono_ns = conn->now_mono_ns;
@@ -178,6 +212,16 @@ static enum http_refusal check_raw_bytes(const struct http_conn *conn)
     return HTTP_ACCEPTED;
 }
 
+/* Returns whether the next request may begin. It always may if no other is under way. */
+static bool has_room(const struct http_conn *conn)
+{
+    const struct http1 *h1 = &conn->http1;
+
+    return h1->first == NULL ||
+           (h1->n_queued < conn->owner->config.pipeline_max && conn->held_bytes <= HELD_MAX_BYTES &&
+            http_request_fits(conn, h1->n_queued));
+}
+
 static bool can_feed(const struct http_conn *conn)
 {
     const struct http1 *h1 = &conn->http1;
@@ -185,7 +229,33 @@ static bool can_feed(const struct http_conn *conn)
     if (h1->in.len == 0)
         return false;
     return h1->state == HTTP1_BODY ||
-           (h1->state == HTTP1_HEAD && h1->n_queued < conn->owner->config.pipeline_max);
+           (h1->state == HTTP1_HEAD && (h1->current != NULL || has_room(conn)));
+}
+
+/*
+ * Returns false if the request line has two adjacent blanks. llhttp takes them for one, while
+ * another parser may see an empty URL between them, or a method that ends with a blank (RFC 9112,
+ * 3).
+ */
+static bool check_line(struct http1 *h1)
+{
+    struct fg_slice in = h1->in;
+
+    while (!h1->line_over && in.len > 0) {
+        size_t end = FG_MIN(fg_slice_find(in, '\n'), in.len);
+        struct fg_slice line = fg_slice_sub(in, 0, end);
+
+        if ((h1->line_blank && fg_slice_starts(line, " ")) ||
+            fg_slice_search(line, "  ") != SIZE_MAX)
+            return false;
+        if (line.len > 0)
+            h1->line_blank = fg_slice_ends(line, " ");
+        /* Empty lines before the request line are ignored (RFC 9112, 2.2). */
+        h1->line_begun = h1->line_begun || (line.len > 0 && !fg_slice_starts(line, "\r"));
+        h1->line_over = h1->line_begun && end < in.len;
+        in = fg_slice_sub(in, end + 1, in.len);
+    }
+    return true;
 }
 
 /* Parses until a message is complete, or there is no more input, or the request is refused. */
@@ -194,9 +264,14 @@ static void feed_once(struct http_conn *conn)
     struct http1 *h1 = &conn->http1;
     const char *from = (const char *)h1->in.ptr;
     size_t used = h1->in.len;
-    llhttp_errno_t error = llhttp_execute(&h1->parser, from, used);
     enum http_refusal why;
+    llhttp_errno_t error;
 
+    if (h1->state == HTTP1_HEAD && !check_line(h1)) {
+        refuse_now(conn, HTTP_MALFORMED);
+        return;
+    }
+    error = llhttp_execute(&h1->parser, from, used);
     if (error != HPE_OK && !h1->complete) {
         why = h1->stopped == HTTP_ACCEPTED ? HTTP_MALFORMED : h1->stopped;
         refuse_now(conn, why);
@@ -280,12 +355,16 @@ static void settle(struct http_conn *conn)
 {
     struct http1 *h1 = &conn->http1;
 
+    if (h1->in.len == 0)
+        drop_pending(conn);
     if (conn->eof && h1->in.len == 0 && h1->state != HTTP1_LAST)
         end_input(h1);
     if (h1->state == HTTP1_LAST && h1->first == NULL && !conn->writing)
         http_conn_leave(conn);
     else
         http_conn_read(conn, wants_input(conn));
+    http_conn_idle(conn, conn->state == HTTP_CONN_OPEN && h1->state == HTTP1_HEAD &&
+                             h1->first == NULL && h1->current == NULL && !conn->writing);
 }
 
 /* All that came before was answered; what comes next is HTTP/2. */
@@ -293,11 +372,12 @@ static void hand_over(struct http_conn *conn)
 {
     struct http1 *h1 = &conn->http1;
     struct fg_slice rest = h1->in;
-    struct fg_buf pending = h1->pending; /* rest may be in it */
+    struct fg_buf copy; /* what is pending goes with HTTP/1.1 */
 
-    fg_buf_init(&h1->pending, 0);
-    http2_upgrade(queue_pop(h1), rest);
-    fg_buf_done(&pending);
+    fg_buf_init(&copy, HTTP_READ_BYTES);
+    fg_buf_put(&copy, rest);
+    http2_upgrade(queue_pop(h1), fg_buf_slice(&copy));
+    fg_buf_done(&copy);
 }
 
 static void pump(struct http_conn *conn)
@@ -332,12 +412,8 @@ static void input(struct http_conn *conn, struct fg_slice bytes)
     fg_assert(h1->in.len == 0); /* else we were not reading */
     h1->in = bytes;
     pump(conn);
-    if (h1->in.len > 0) {
-        fg_buf_clear(&h1->pending);
-        fg_buf_put(&h1->pending, h1->in);
-        fg_assert(!h1->pending.full);
-        h1->in = fg_buf_slice(&h1->pending);
-    }
+    if (h1->in.len > 0 && conn->state == HTTP_CONN_OPEN && !keep_pending(conn))
+        http1_refuse(conn, HTTP_NO_BUDGET); /* after the answers to earlier requests */
 }
 
 static uv_buf_t body_room(struct http_conn *conn)
@@ -400,11 +476,15 @@ static void tick(struct http_conn *conn)
 
     switch (h1->state) {
     case HTTP1_HEAD:
-        if (begun && took_ns > config->head_timeout_ns)
+        if (begun && took_ns > config->head_timeout_ns) {
             http1_refuse(conn, HTTP_TOO_SLOW);
-        else if (!begun && h1->first == NULL &&
-                 took_ns > (conn->owner->draining ? DRAIN_GRACE_NS : config->idle_timeout_ns))
+        } else if (!begun && h1->fresh && took_ns > config->head_timeout_ns) {
+            http_stats_event(conn->owner->stats, HTTP_CLOSED_SILENT);
             http_conn_cut(conn);
+        } else if (!begun && h1->first == NULL &&
+                   took_ns > (conn->owner->draining ? DRAIN_GRACE_NS : config->idle_timeout_ns)) {
+            http_conn_cut(conn);
+        }
         break;
     case HTTP1_BODY:
         if (took_ns > config->body_timeout_ns ||

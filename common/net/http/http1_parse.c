@@ -18,15 +18,19 @@ static int on_message_begin(llhttp_t *parser)
     struct http_conn *conn = parser->data;
 
     conn->http1.current = http_request_new(conn);
-    conn->http1.since_mono_ns = conn->now_mono_ns;
+    http_conn_idle(conn, false);
+    /* The time for the first head runs from the beginning of the connection, not from its first
+     * byte. */
+    if (!conn->http1.fresh)
+        conn->http1.since_mono_ns = conn->now_mono_ns;
     return 0;
 }
 
 static int add_piece(struct http_conn *conn, struct http_span *span, const char *at, size_t len)
 {
-    if (!http_request_add_piece(conn->http1.current, span, fg_bytes(at, len)))
-        return stop(conn, HTTP_HEAD_TOO_LARGE);
-    return 0;
+    enum http_refusal why = http_request_add_piece(conn->http1.current, span, fg_bytes(at, len));
+
+    return why == HTTP_ACCEPTED ? 0 : stop(conn, why);
 }
 
 static int on_url(llhttp_t *parser, const char *at, size_t len)
@@ -96,20 +100,11 @@ static enum fg_http_method method_of(const llhttp_t *parser)
     }
 }
 
-static unsigned count_headers(const struct fg_http_request *req, const char *name)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < req->n_headers; i++)
-        n += fg_slice_is_nocase(http_span(req, req->headers[i].name), name);
-    return n;
-}
-
 /* What makes a message's borders doubtful ends the connection; llhttp has looked for more. */
 static enum http_refusal check_framing(const llhttp_t *parser, const struct fg_http_request *req)
 {
-    unsigned n_hosts = count_headers(req, "Host");
-    unsigned n_codings = count_headers(req, "Transfer-Encoding");
+    unsigned n_hosts = http_header_count(req, "Host");
+    unsigned n_codings = http_header_count(req, "Transfer-Encoding");
 
     if (parser->http_major != 1 || parser->http_minor > 1)
         return HTTP_BAD_VERSION;
@@ -142,6 +137,7 @@ static int on_headers_complete(llhttp_t *parser)
     struct fg_http_request *req = h1->current;
     enum http_refusal why;
 
+    h1->fresh = false;
     h1->upgrade = parser->upgrade;
     parser->upgrade = 0; /* the message goes on as it would without, see received() of http1.c */
     req->method = method_of(parser);

@@ -6,8 +6,9 @@
  * or a handler do meanwhile finds `pumping` set and leaves the writing to who began.
  *
  * We read as long as the connection lives: WINDOW_UPDATE, without which no answer would leave, has
- * to come through. What bounds memory instead is the shared budget (bodies), streams_max
- * (requests), the meter (frames that nghttp2 would answer) and UNSENT_MAX_BYTES (answers).
+ * to come through. What bounds memory instead are the budgets (requests and answers), streams_max
+ * * (requests) and the meter (frames that nghttp2 would answer). Unlike in HTTP/1.1, a request does
+ * not wait until earlier answers are read: the streams may belong to many users behind one proxy.
  */
 #include "common/net/http/http2.h"
 
@@ -102,7 +103,6 @@ static void unlink_request(struct http2 *h2, struct fg_http_request *req)
     if (req->next != NULL)
         req->next->h2.prev = req->h2.prev;
     h2->n_requests--;
-    h2->unsent_bytes -= req->state == HTTP_READY ? req->out.len - req->h2.sent_bytes : 0;
 }
 
 void http2_drop(struct http_conn *conn, struct fg_http_request *req)
@@ -184,6 +184,7 @@ static void settle(struct http_conn *conn)
         http_conn_cut(conn);
     else
         http_conn_read(conn, !conn->eof);
+    http_conn_idle(conn, conn->state == HTTP_CONN_OPEN && h2->n_requests == 0 && !conn->writing);
 }
 
 static void pump(struct http_conn *conn)
@@ -310,15 +311,29 @@ static bool body_too_slow(const struct http_conn *conn, const struct fg_http_req
            http_body_too_slow(conn, h2->bodies_mono_ns, h2->bodies_bytes);
 }
 
+/* Returns whether the answer waits for the peer to open a window. Otherwise it may be slow because
+ * streams take turns, or because the socket is slow, which socket.c watches. */
+static bool is_shut(const struct http_conn *conn, const struct fg_http_request *req)
+{
+    nghttp2_session *session = conn->http2->session;
+
+    return !conn->writing && !req->h2.sent &&
+           (nghttp2_session_get_stream_remote_window_size(session, req->h2.stream_id) <= 0 ||
+            nghttp2_session_get_remote_window_size(session) <= 0);
+}
+
 static void watch_answer(struct http_conn *conn, struct fg_http_request *req)
 {
-    int64_t took_ns = conn->now_mono_ns - req->h2.progress_mono_ns;
     uint32_t code;
 
-    if (req->h2.sent && took_ns > STREAM_LINGER_NS)
+    if (!is_shut(conn, req))
+        req->h2.reader = (struct http_reader){0};
+    if (req->h2.sent && conn->now_mono_ns - req->h2.sent_mono_ns > STREAM_LINGER_NS &&
+        !conn->writing)
         code = NGHTTP2_NO_ERROR; /* and the body is not wanted any more: RFC 9113, 8.1 */
-    else if (!req->h2.sent && took_ns > conn->owner->config.write_timeout_ns)
-        code = NGHTTP2_CANCEL; /* its window was not opened; the socket is watched by itself */
+    else if (is_shut(conn, req) && http_reader_too_slow(&req->h2.reader, conn->owner,
+                                                        req->h2.sent_bytes, conn->now_mono_ns))
+        code = NGHTTP2_CANCEL;
     else
         return;
     (void)nghttp2_submit_rst_stream(conn->http2->session, NGHTTP2_FLAG_NONE, req->h2.stream_id,
@@ -336,7 +351,7 @@ static void watch_request(struct http_conn *conn, struct fg_http_request *req)
         http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
     } else if (req->h2.in_body && body_too_slow(conn, req)) {
         http2_refuse(req, HTTP_TOO_SLOW);
-    } else if (req->state == HTTP_READY && req->h2.stream_id != 0 && !conn->writing) {
+    } else if (req->state == HTTP_READY && req->h2.stream_id != 0) {
         watch_answer(conn, req);
     }
 }

@@ -14,9 +14,9 @@
  * leaves its request behind (stream_id 0) with whoever works on it; fg_http_gone() says so there.
  *
  * Flow control is the back-pressure: we always read, but a stream's window is only opened again by
- * as many bytes as the shared budget has admitted. The first window of a stream (STREAM_WINDOW) is
- * given unasked, as a round trip for each upload would cost more: what comes into it without being
- * admitted is thrown away, never kept.
+ * as many bytes as the budget of requests has admitted. The first window of a stream
+ * (STREAM_WINDOW) is given unasked, as a round trip for each upload would cost more: what comes
+ * into it without being admitted is thrown away, never kept.
  */
 #ifndef FG_COMMON_NET_HTTP2_H
 #define FG_COMMON_NET_HTTP2_H
@@ -71,7 +71,7 @@ struct http2 {
     int64_t bodies_mono_ns; /* since when without a pause, */
     uint64_t bodies_bytes;  /* and what came meanwhile */
 
-    uint64_t unsent_bytes; /* of answers */
+    size_t list_bytes;     /* of the header list being received, as RFC 9113, 6.5.2 counts */
     struct fg_buf control; /* frames of the write under way, without the bodies */
     struct http2_piece pieces[HTTP_WRITE_BUFS];
     unsigned n_pieces;

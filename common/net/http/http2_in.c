@@ -10,8 +10,10 @@
 
 enum {
     STREAM_WINDOW_MAX_BYTES = 4 * 1024 * 1024, /* opened at once for an admitted upload */
-    UNSENT_MAX_BYTES = 64 * 1024 * 1024,       /* answers not taken: no new requests beyond it */
     FIELD_OVERHEAD_BYTES = 32,                 /* RFC 9113, 6.5.2: size of a field in a list */
+    /* A header list longer than this many times the limit ends the connection. No client sends one
+     * by mistake, and in HPACK one byte can stand for a field of 4 KiB. */
+    LISTS_MAX = 4,
 };
 
 /* --- heads --- */
@@ -43,31 +45,36 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct http2 *h2 = conn->http2;
     struct fg_http_request *req;
 
+    h2->list_bytes = 0;
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0; /* trailers */
     /* Streams that were reset are none to nghttp2, but a handler may still be at work on each. */
     if (h2->n_requests >= 2 * conn->owner->config.streams_max ||
-        h2->unsent_bytes > UNSENT_MAX_BYTES)
+        !http_request_fits(conn, h2->n_requests))
         return refuse_stream(conn, frame->hd.stream_id);
     req = http_request_new(conn);
+    http_conn_idle(conn, false);
     http2_request_begin(conn, req, frame->hd.stream_id);
     (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, req);
     (void)nghttp2_session_change_extpri_stream_priority(session, frame->hd.stream_id, &in_turns, 1);
     return 0;
 }
 
-static bool add_header(struct fg_http_request *req, struct fg_slice name, struct fg_slice value)
+static enum http_refusal add_header(struct fg_http_request *req, struct fg_slice name,
+                                    struct fg_slice value)
 {
     struct http_header *header = &req->headers[req->n_headers];
+    enum http_refusal why;
 
     if (req->n_headers == HTTP_HEADERS_MAX)
-        return false;
+        return HTTP_HEAD_TOO_LARGE;
     *header = (struct http_header){0};
-    if (!http_request_add_piece(req, &header->name, name) ||
-        !http_request_add_piece(req, &header->value, value))
-        return false;
-    req->n_headers++;
-    return true;
+    why = http_request_add_piece(req, &header->name, name);
+    if (why == HTTP_ACCEPTED)
+        why = http_request_add_piece(req, &header->value, value);
+    if (why == HTTP_ACCEPTED)
+        req->n_headers++;
+    return why;
 }
 
 static enum fg_http_method method_of(struct fg_slice name)
@@ -85,7 +92,8 @@ static enum fg_http_method method_of(struct fg_slice name)
 }
 
 /* Pseudo-headers become what HTTP/1.1 would have said (RFC 9113, 8.3.1). */
-static bool add_field(struct fg_http_request *req, struct fg_slice name, struct fg_slice value)
+static enum http_refusal add_field(struct fg_http_request *req, struct fg_slice name,
+                                   struct fg_slice value)
 {
     if (!fg_slice_starts(name, ":"))
         return add_header(req, name, value);
@@ -95,7 +103,7 @@ static bool add_field(struct fg_http_request *req, struct fg_slice name, struct 
         return add_header(req, FG_LIT("host"), value);
     if (fg_slice_is(name, ":method"))
         req->method = method_of(value);
-    return true;
+    return HTTP_ACCEPTED;
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
@@ -105,16 +113,21 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     struct fg_http_request *req =
         nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     struct http_conn *conn = arg;
+    uint64_t max_bytes = conn->owner->config.head_max_bytes;
 
     (void)flags;
+    conn->http2->list_bytes += name_len + value_len + FIELD_OVERHEAD_BYTES;
+    if (conn->http2->list_bytes > LISTS_MAX * max_bytes) {
+        http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
+        return NGHTTP2_ERR_CALLBACK_FAILURE; /* stops decoding the rest of the input */
+    }
     /* Trailers are read and dropped, as in HTTP/1.1. A head that is too large is read to its end,
-     * since HPACK's table has to follow, but costs nothing more. */
+     * since HPACK's table has to follow, but costs no memory. */
     if (req == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST || req->refusal != HTTP_ACCEPTED)
         return 0;
-    req->h2.list_bytes += name_len + value_len + FIELD_OVERHEAD_BYTES;
-    if (req->h2.list_bytes > conn->owner->config.head_max_bytes ||
-        !add_field(req, fg_bytes(name, name_len), fg_bytes(value, value_len)))
-        req->refusal = HTTP_HEAD_TOO_LARGE;
+    req->refusal = conn->http2->list_bytes > max_bytes
+                       ? HTTP_HEAD_TOO_LARGE
+                       : add_field(req, fg_bytes(name, name_len), fg_bytes(value, value_len));
     return 0;
 }
 
@@ -181,13 +194,25 @@ void http2_refuse(struct fg_http_request *req, enum http_refusal why)
     http_refuse(req);
 }
 
+static bool hosts_agree(const struct fg_http_request *req)
+{
+    struct fg_slice first = fg_http_header(req, "Host");
+
+    for (unsigned i = 0; i < req->n_headers; i++)
+        if (fg_slice_is_nocase(http_span(req, req->headers[i].name), "Host") &&
+            !fg_slice_eq_nocase(http_span(req, req->headers[i].value), first))
+            return false;
+    return true;
+}
+
 static void head_complete(struct fg_http_request *req, bool end_stream)
 {
     uint64_t len = body_len(req, end_stream);
     enum http_refusal why = req->refusal;
 
     req->h2.has_head = true;
-    if (why == HTTP_ACCEPTED && !http_request_url(req))
+    /* :authority became a Host header. Another one must be equal (RFC 9113, 8.3.1). */
+    if (why == HTTP_ACCEPTED && (!hosts_agree(req) || !http_request_url(req)))
         why = HTTP_MALFORMED;
     if (why == HTTP_ACCEPTED)
         why = http_request_admit(req, len);

@@ -115,8 +115,6 @@ void http2_submit_answer(struct fg_http_request *req)
                   req->coding == HTTP_GZIP ? FG_LIT("gzip") : FG_LIT("zstd"));
     put_lines(fields, fg_buf_slice(&req->extra));
     fg_assert(!req->extra.full && !req->trailers.full);
-    req->h2.progress_mono_ns = fg_mono_ns(req->conn->owner->clock);
-    h2->unsent_bytes += req->out.len;
     /* Fails only when the stream is being closed, and then the request goes with it. */
     (void)nghttp2_submit_response(h2->session, req->h2.stream_id, fields_of(fields),
                                   n_fields(fields),
@@ -161,10 +159,8 @@ static int send_body(nghttp2_session *session, nghttp2_frame *frame, const uint8
         h2->pieces[h2->n_pieces++] = (struct http2_piece){req, req->h2.sent_bytes, len};
         req->h2.borrowed++;
         req->h2.sent_bytes += len;
-        h2->unsent_bytes -= len;
         h2->batch_bytes += len;
     }
-    req->h2.progress_mono_ns = fg_mono_ns(conn->owner->clock);
     http2_meter_earn(&h2->meter, FRAMES_EARNED);
     return 0;
 }
@@ -180,11 +176,11 @@ static void count_end(const struct http_conn *conn, const nghttp2_frame *frame)
         if (code == NGHTTP2_PROTOCOL_ERROR)
             http_stats_refused(stats, HTTP_MALFORMED);
         else if (code == NGHTTP2_REFUSED_STREAM)
-            http_stats_http2(stats, HTTP2_STREAM_REFUSED);
+            http_stats_event(stats, HTTP2_STREAM_REFUSED);
     } else if (frame->hd.type == NGHTTP2_GOAWAY && !conn->http2->left) {
         code = frame->goaway.error_code;
         if (code != NGHTTP2_NO_ERROR)
-            http_stats_http2(stats, code == NGHTTP2_ENHANCE_YOUR_CALM ? HTTP2_FLOOD : HTTP2_BROKEN);
+            http_stats_event(stats, code == NGHTTP2_ENHANCE_YOUR_CALM ? HTTP2_FLOOD : HTTP2_BROKEN);
     }
 }
 
@@ -197,8 +193,10 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         req = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-        if (req != NULL)
+        if (req != NULL) {
             req->h2.sent = true;
+            req->h2.sent_mono_ns = fg_mono_ns(conn->owner->clock);
+        }
     }
     return 0;
 }

@@ -49,8 +49,8 @@ bool http2_upgrade_wanted(const struct fg_http_request *req)
     uint8_t settings[SETTINGS_MAX_BYTES];
     size_t len;
 
-    return !conn->secure && !conn->eof && !conn->owner->draining && !req->http10 &&
-           http_header_has(req, "Upgrade", "h2c") &&
+    return conn->owner->config.h2c_upgrade && !conn->secure && !conn->eof &&
+           !conn->owner->draining && !req->http10 && http_header_has(req, "Upgrade", "h2c") &&
            http_header_has(req, "Connection", "Upgrade") &&
            http_header_has(req, "Connection", "HTTP2-Settings") &&
            read_settings(fg_http_header(req, "HTTP2-Settings"), settings, &len);

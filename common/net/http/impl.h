@@ -4,6 +4,7 @@
  *
  *     server.c         routes, start and drain
  *     listen.c         a loop's part: accepting, the list of its connections, their clock
+ *     peers.c          ... its connections by address, and which of them are idle
  *     socket.c         TCP: what a connection wants done (struct http_io), done with libuv
  *     secure.c         TLS between a socket and its connection
  *     conn.c           a connection, whatever it speaks; knows no sockets
@@ -13,6 +14,8 @@
  *     http2.c, ...     HTTP/2 as a struct http_protocol, see http2.h
  *     request.c        what handlers ask about a request
  *     admit.c          what a request has to pass before its body is read
+ *     doors.c          who may call a route
+ *     hold.c           the memory of requests and answers, and how fast answers are read
  *     response.c       answers, errors and refusals, whatever the version
  *     encode.c         content codings of answers, on the workers
  *     stats.c          what is counted
@@ -41,8 +44,14 @@ enum {
     HTTP_LINGER_MAX_BYTES = 1024 * 1024, /* thrown away after a last answer */
     HTTP_CODING_MIN_BYTES = 1400,        /* less fits one packet anyhow */
     HTTP_SPARE_REQUESTS = 64,            /* kept per loop for the next connection's */
-    HTTP_WRITE_BUFS = 32,                /* at most, in one write */
+    HTTP_SMALL_BYTES = 4 * 1024,    /* a head or an answer up to this is part of REQUEST_BYTES */
+    HTTP_REQUEST_BYTES = 16 * 1024, /* a request: its struct, arena, small head and small answer */
+    HTTP_WRITE_BUFS = 32,           /* at most, in one write */
 };
+
+struct http_loop;
+struct http_peer;
+struct http_peers;
 
 /* --- requests --- */
 
@@ -60,7 +69,13 @@ enum http_refusal {
     HTTP_BAD_TRANSFER_CODING,
     HTTP_BAD_VERSION,
     HTTP_CLEARTEXT, /* where TLS is spoken */
+    HTTP_AMBIGUOUS, /* a header that says who asks is there twice */
+    HTTP_NO_CERTIFICATE,
+    HTTP_FORBIDDEN_HOST,
+    HTTP_CROSS_SITE,
+    HTTP_NO_ACTION,
     HTTP_TOO_MANY_CONNECTIONS,
+    HTTP_TOO_MANY_OF_ADDRESS,
     HTTP_REFUSALS,
 };
 
@@ -78,6 +93,21 @@ enum http_request_state {
 
 enum http_coding { HTTP_IDENTITY, HTTP_GZIP, HTTP_ZSTD };
 
+/* A window of time in which the bytes that a peer reads are counted. All zero: none has begun. */
+struct http_pace {
+    int64_t since_mono_ns; /* begin of the window */
+    uint64_t taken_bytes;  /* read by then, since the connection or answer began */
+};
+
+/*
+ * How fast a peer reads. A peer that is too slow over the long window is cut off. The short window
+ * counts only while answers are refused because memory is used up: then stalled peers go first.
+ */
+struct http_reader {
+    struct http_pace pace, moment; /* the long and the short window */
+    bool stalled;                  /* too slow over the last short window */
+};
+
 /* Positions in the request's head buffer, which may move while it grows. */
 struct http_span {
     uint32_t at, len;
@@ -93,12 +123,12 @@ struct http_stream {
     bool sent;                             /* the answer, to its end */
     struct fg_http_request *prev;          /* in the connection's list */
     struct fg_http_request *next_complete; /* among those to be handed over */
-    size_t list_bytes;                     /* of its header list, as RFC 9113, 6.5.2 counts */
     int64_t body_mono_ns;                  /* begin of the body */
     uint64_t body_bytes;                   /* what came of it */
     size_t sent_bytes;                     /* of the answer's body: given to the socket */
     unsigned borrowed;                     /* pieces of it that the socket still has */
-    int64_t progress_mono_ns;              /* when something of the answer was sent */
+    int64_t sent_mono_ns;                  /* when the answer was sent to its end */
+    struct http_reader reader;             /* while the peer keeps a window shut */
 };
 
 struct fg_http_request {
@@ -118,10 +148,14 @@ struct fg_http_request {
     struct http_header headers[HTTP_HEADERS_MAX];
     unsigned n_headers;
     struct fg_slice path, query;
+    struct fg_slice authority;         /* host and port that the client asked; ptr NULL: none */
     const struct fg_http_route *route; /* NULL: none; not valid once the server is stopped */
     unsigned allow;                    /* methods of the path, for 405 */
     unsigned stats_at;                 /* see http_stats_of() */
     uint64_t body_max_bytes, admitted_bytes;
+    uint64_t request_bytes; /* taken from the budget of heads */
+    uint64_t answer_bytes;  /* memory of its answer; part of the connection's held_bytes */
+    bool answer_paid;       /* answer_bytes were taken from the budget of answers */
     struct fg_buf body;
     struct fg_arena *arena;
 
@@ -147,18 +181,13 @@ static inline struct fg_slice http_span(const struct fg_http_request *req, struc
     return fg_bytes(req->head.ptr + span.at, span.len);
 }
 
-/* One piece of a URL, name or value; the pieces of one follow each other. false: no room. */
-static inline bool http_request_add_piece(struct fg_http_request *req, struct http_span *span,
-                                          struct fg_slice piece)
-{
-    struct fg_buf *head = &req->head;
+/* Appends one piece of a URL, name or value; pieces of the same span come one after the other.
+ * Returns HTTP_HEAD_TOO_LARGE, or HTTP_NO_BUDGET if there is no memory for it. */
+enum http_refusal http_request_add_piece(struct fg_http_request *req, struct http_span *span,
+                                         struct fg_slice piece);
 
-    if (span->len == 0)
-        span->at = (uint32_t)head->len;
-    fg_buf_put(head, piece);
-    span->len += (uint32_t)piece.len;
-    return !head->full;
-}
+/* Counts headers of that name (any case). */
+unsigned http_header_count(const struct fg_http_request *req, const char *name);
 
 /* Is the token in the list that the header is ("Connection: close, TE")? */
 bool http_header_has(const struct fg_http_request *req, const char *name, const char *token);
@@ -184,6 +213,43 @@ void http_request_work(struct fg_http_request *req);
 
 /* Has a body that began at since_mono_ns, of which so many bytes came, come too slowly? */
 bool http_body_too_slow(const struct http_conn *conn, int64_t since_mono_ns, uint64_t bytes);
+
+/* --- who may call a route: doors.c --- */
+
+/* Returns why the request may not call a route of this kind, or HTTP_ACCEPTED. */
+enum http_refusal http_doors_check(const struct fg_http_request *req, enum fg_http_kind kind);
+
+/* Returns whether it is a loopback address. */
+bool http_is_loopback(const struct sockaddr *addr);
+/* Returns whether "host" or "host:port" is localhost, a name below it, or a loopback address. */
+bool http_is_loopback_host(struct fg_slice authority);
+
+/* --- memory: hold.c --- */
+
+/* Takes HTTP_REQUEST_BYTES from the budget of heads, even beyond its limit. */
+void http_request_pay(struct fg_http_request *req);
+/* Takes what a head of so many bytes needs beyond that. false: it does not fit. */
+bool http_request_pay_head(struct fg_http_request *req, size_t head_bytes);
+/* Gives back everything that these two took. */
+void http_request_repay(struct fg_http_request *req);
+
+/* Returns whether a connection with n_requests under way may begin another one. The first one
+ * always may; others only while the budget of heads has room. */
+bool http_request_fits(const struct http_conn *conn, unsigned n_requests);
+
+/* Counts the memory of req->out until http_answer_release(). false: it does not fit the budget of
+ * answers, and nothing was counted. */
+bool http_answer_hold(struct fg_http_request *req);
+/* Gives back what req->out does not need any more, after it was compressed or dropped. */
+void http_answer_shrink(struct fg_http_request *req);
+void http_answer_release(struct fg_http_request *req); /* accepts an answer that was never held */
+
+/*
+ * Updates a peer that has unread data and has read taken_bytes so far. Called at every tick. true:
+ * the peer is too slow and must be cut off; the reason is counted in the metrics.
+ */
+bool http_reader_too_slow(struct http_reader *reader, struct http_loop *owner, uint64_t taken_bytes,
+                          int64_t now_mono_ns);
 
 /* --- a connection --- */
 
@@ -249,12 +315,16 @@ enum http1_state { HTTP1_HEAD, HTTP1_BODY, HTTP1_LAST, HTTP1_UPGRADED };
 struct http1 {
     enum http1_state state;
     bool pumping;
-    bool complete;             /* set by the parser's callback */
-    bool upgrade;              /* another protocol is asked for */
+    bool fresh;    /* no head of a request has been complete yet */
+    bool complete; /* set by the parser's callback */
+    bool upgrade;  /* another protocol is asked for */
+    /* Of the request line: a byte has arrived; its end has; the last byte so far is a blank. */
+    bool line_begun, line_over, line_blank;
     enum http_refusal stopped; /* why a callback ended the parsing */
     llhttp_t parser;
     struct fg_slice in;              /* received, not parsed */
-    struct fg_buf pending;           /* its memory when it had to wait */
+    struct fg_buf pending;           /* its memory when it had to wait, */
+    uint64_t pending_bytes;          /* ... taken from the budget of heads */
     uint64_t raw_bytes;              /* of the current head or body, as on the wire */
     int64_t since_mono_ns;           /* begin of the head or body, or of idling */
     struct fg_http_request *current; /* being received; in the queue once its head is complete */
@@ -269,16 +339,23 @@ struct http_conn {
     const struct http_protocol *protocol;
     struct http_loop *owner;
     const struct http_io *io;
-    struct http_conn *prev, *next; /* of the same loop */
-    unsigned refs;                 /* the transport, and each request */
-    bool writing, reading, eof;    /* eof: the peer has ended its side */
-    bool unread;                   /* the peer sent what we will not read */
-    uint64_t discarded_bytes;      /* of that */
-    int64_t linger_mono_ns;        /* begin of LINGER */
-    int64_t now_mono_ns;           /* of the last event */
-    bool choosing;                 /* the version is not known yet, see choose() */
-    unsigned preface_len;          /* of HTTP/2's first bytes: came and were held back */
-    bool secure;                   /* under TLS */
+    struct http_conn *prev, *next;           /* of the same loop */
+    unsigned refs;                           /* the transport, and each request */
+    struct http_peer *peer_of;               /* its address; NULL: it does not come from a socket */
+    bool idle;                               /* in the lists of idle connections, see peers.c: */
+    struct http_conn *idle_prev, *idle_next; /* those of the loop, */
+    struct http_conn *mate_prev, *mate_next; /* and those of the address */
+    uint64_t held_bytes;                     /* memory of its answers */
+    bool writing, reading, eof;              /* eof: the peer has ended its side */
+    bool unread;                             /* the peer sent what we will not read */
+    uint64_t discarded_bytes;                /* of that */
+    int64_t linger_mono_ns;                  /* begin of LINGER */
+    int64_t now_mono_ns;                     /* of the last event */
+    bool opening;                            /* the handshake of TLS is under way */
+    bool choosing;                           /* the version is not known yet, see choose() */
+    unsigned preface_len;                    /* of HTTP/2's first bytes: came and were held back */
+    bool secure;                             /* under TLS */
+    bool uncertified;                        /* has not shown a certificate although it must */
     struct http1 http1;
     struct http2 *http2; /* NULL: HTTP/1.1 */
     char peer[INET6_ADDRSTRLEN];
@@ -350,10 +427,16 @@ bool http_coding_start(struct fg_http_request *req);
 
 struct http_stats;
 
-enum http2_event {
-    HTTP2_STREAM_REFUSED, /* too many requests, or answers that nobody takes */
-    HTTP2_FLOOD,          /* a connection ended: too many cheap frames */
-    HTTP2_BROKEN,         /* a connection ended: a rule of the protocol broken */
+enum http_event {
+    HTTP2_STREAM_REFUSED,  /* too many requests on its connection, or no memory for another */
+    HTTP2_FLOOD,           /* a connection ended: too many cheap frames, or a huge header list */
+    HTTP2_BROKEN,          /* a connection ended: a rule of the protocol broken */
+    HTTP_ANSWER_NO_MEMORY, /* an answer became a 503 */
+    HTTP_READER_SLOW,      /* a peer was cut off: too slow over the long window */
+    HTTP_READER_STALLED,   /* a peer was cut off: too slow over the short one, memory used up */
+    HTTP_CLOSED_FOR_ROOM,  /* an idle connection was closed for a new one */
+    HTTP_CLOSED_SILENT,    /* a connection was closed that never sent a request */
+    HTTP_EVENTS,
 };
 
 /* Never freed: what it names may be scraped as long as the registry lives. registry NULL gives
@@ -366,7 +449,7 @@ unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_htt
 void http_stats_answered(struct http_stats *stats, enum http_version version, unsigned at,
                          unsigned status, int64_t duration_ns);
 void http_stats_refused(struct http_stats *stats, enum http_refusal why);
-void http_stats_http2(struct http_stats *stats, enum http2_event event);
+void http_stats_event(struct http_stats *stats, enum http_event event);
 void http_stats_connections(struct http_stats *stats, int by);
 void http_stats_inflight(struct http_stats *stats, int by);
 
@@ -377,15 +460,18 @@ struct http_loop {
     struct fg_loop *loop;
     _Atomic unsigned refs; /* the server, and each connection */
     struct fg_http_config config;
-    struct fg_budget *budget;
-    struct fg_work *work;
+    struct fg_http_lent lent;
     struct http_stats *stats;
     struct fg_clock *clock;
     uv_tcp_t listener;
     uv_timer_t tick;
+    bool loopback; /* listens on a loopback address */
     bool draining;
+    bool pressed;           /* the budget of answers refused some since the last tick */
+    uint64_t seen_refusals; /* of that budget, at the last tick */
     struct http_conn *conns;
     unsigned n_conns;
+    struct http_peers *peers;
     struct fg_http_request *spare;
     unsigned n_spare;
     int64_t date_s; /* what `date` says */
@@ -403,6 +489,23 @@ void http_loop_listen(struct http_loop *owner, int fd, int *ret_status); /* on t
 void http_loop_drain(struct http_loop *owner);                           /* on the loop */
 void http_loop_cut(struct http_loop *owner);                             /* on the loop */
 
+/* --- connections by address: peers.c; on the loop --- */
+
+struct http_peers *http_peers_create(void);
+void http_peers_destroy(struct http_peers *peers); /* after the last connection has left */
+
+/* Counts the connection with its address, conn->peer, until http_peers_leave(). */
+void http_peers_enter(struct http_loop *owner, struct http_conn *conn);
+void http_peers_leave(struct http_loop *owner, struct http_conn *conn);
+/* Returns the number of connections of its address, itself included. */
+unsigned http_peers_count(const struct http_conn *conn);
+
+/* Notes whether a request is under way on the connection. Does nothing if that is known already. */
+void http_conn_idle(struct http_conn *conn, bool idle);
+/* Closes the connection that has been idle longest, of conn's address or of any. false: none is
+ * idle. */
+bool http_peers_make_room(struct http_loop *owner, const struct http_conn *conn, bool of_address);
+
 /* --- TCP --- */
 
 /* Takes a connection from the listener; NULL: it is gone already. */
@@ -412,15 +515,14 @@ void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns);
 
 struct fg_http_server {
     struct fg_http_config config;
-    struct fg_budget *budget;
-    struct fg_work *work;
-    struct fg_registry *registry;
+    struct fg_http_lent lent;
     struct http_stats *stats;
     struct fg_http_route *routes;
     size_t n_routes;
     struct http_loop **loops;
     size_t n_loops;
     unsigned port;
+    bool loopback; /* listens on a loopback address */
     pthread_mutex_t lock;
     pthread_cond_t closed; /* open_handles has become 0 */
     unsigned open_handles; /* listeners, timers and connections of all loops; under lock */

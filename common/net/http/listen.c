@@ -56,10 +56,21 @@ void http_loop_remove(struct http_loop *owner, struct http_conn *conn)
 
 /* --- accepting --- */
 
+/* Makes room for a new connection if there are too many. Returns why it must be refused. */
+static enum http_refusal find_room(struct http_loop *owner, const struct http_conn *conn)
+{
+    if (http_peers_count(conn) > owner->config.connections_per_address_max)
+        return http_peers_make_room(owner, conn, true) ? HTTP_ACCEPTED : HTTP_TOO_MANY_OF_ADDRESS;
+    if (owner->n_conns > owner->config.connections_max)
+        return http_peers_make_room(owner, conn, false) ? HTTP_ACCEPTED : HTTP_TOO_MANY_CONNECTIONS;
+    return HTTP_ACCEPTED;
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct http_loop *owner = listener->data;
     struct http_conn *conn;
+    enum http_refusal why;
 
     if (status != 0) {
         fg_log_warn("cannot accept connections", fg_ls("err", uv_strerror(status)));
@@ -68,13 +79,22 @@ static void on_connection(uv_stream_t *listener, int status)
     conn = http_socket_accept(owner);
     if (conn == NULL)
         return;
-    if (owner->n_conns <= owner->config.connections_max)
+    why = find_room(owner, conn);
+    if (why == HTTP_ACCEPTED) {
         conn->protocol->pump(conn); /* begins to read */
-    else if (owner->n_conns <= owner->config.connections_max + REFUSALS_AT_A_TIME &&
-             !conn->secure) /* an answer would cost a handshake */
-        http_conn_refuse(conn, HTTP_TOO_MANY_CONNECTIONS, fg_mono_ns(owner->clock));
-    else
-        http_conn_cut(conn);
+        return;
+    }
+    fg_log_warn(why == HTTP_TOO_MANY_CONNECTIONS
+                    ? "a connection was refused: all connections_max are in use"
+                    : "a connection was refused: its address has connections_per_address_max",
+                fg_ls("peer", conn->peer));
+    if (owner->n_conns <= owner->config.connections_max + REFUSALS_AT_A_TIME &&
+        !conn->secure) { /* an answer would cost a handshake */
+        http_conn_refuse(conn, why, fg_mono_ns(owner->clock));
+        return;
+    }
+    http_stats_refused(owner->stats, why);
+    http_conn_cut(conn);
 }
 
 /* --- the clock --- */
@@ -87,7 +107,10 @@ static void on_tick(uv_timer_t *timer)
 {
     struct http_loop *owner = timer->data;
     int64_t now_mono_ns = fg_mono_ns(owner->clock);
+    uint64_t refusals = owner->lent.answers == NULL ? 0 : fg_budget_refusals(owner->lent.answers);
 
+    owner->pressed = refusals != owner->seen_refusals;
+    owner->seen_refusals = refusals;
     for (struct http_conn *conn = owner->conns; conn != NULL; conn = conn->next) {
         http_socket_watch(conn, now_mono_ns);
         http_conn_tick(conn, now_mono_ns);

@@ -1,6 +1,10 @@
 /* A request as its handler sees it: headers, parameters, percent-decoding. */
 #include "common/net/http/impl.h"
 
+enum {
+    KEEP_MAX_BYTES = 8 * 1024, /* of a buffer or an arena, in a spare request */
+};
+
 struct fg_http_request *http_request_new(struct http_conn *conn)
 {
     struct http_loop *owner = conn->owner;
@@ -26,17 +30,33 @@ struct fg_http_request *http_request_new(struct http_conn *conn)
     req->stats_at = http_stats_of(owner->stats, SIZE_MAX, FG_HTTP_OTHER);
     req->start_mono_ns = conn->now_mono_ns;
     conn->refs++;
+    http_request_pay(req);
     return req;
 }
 
-/* Back to what http_request_new() gives; the buffers keep their memory. */
+static void forget(struct fg_buf *buf)
+{
+    fg_buf_clear(buf);
+    if (buf->cap > KEEP_MAX_BYTES) {
+        size_t max_bytes = buf->max_bytes;
+
+        fg_buf_done(buf);
+        fg_buf_init(buf, max_bytes);
+    }
+}
+
+/* Back to what http_request_new() gives; small buffers keep their memory. */
 static void request_reset(struct fg_http_request *req)
 {
+    if (fg_arena_used_bytes(req->arena) > KEEP_MAX_BYTES) {
+        fg_arena_destroy(req->arena);
+        req->arena = fg_arena_create(HTTP_ARENA_MAX_BYTES);
+    }
     fg_arena_reset(req->arena);
-    fg_buf_clear(&req->head);
-    fg_buf_clear(&req->extra);
-    fg_buf_clear(&req->trailers);
-    fg_buf_clear(&req->out_head);
+    forget(&req->head);
+    forget(&req->extra);
+    forget(&req->trailers);
+    forget(&req->out_head);
     fg_buf_done(&req->out);
     req->state = HTTP_RECEIVING;
     req->refusal = HTTP_ACCEPTED;
@@ -46,7 +66,7 @@ static void request_reset(struct fg_http_request *req)
     req->url = (struct http_span){0};
     req->n_headers = 0;
     req->headers[0] = (struct http_header){0}; /* the next ones as they come */
-    req->path = req->query = fg_bytes(NULL, 0);
+    req->path = req->query = req->authority = fg_bytes(NULL, 0);
     req->route = NULL;
     req->allow = req->status = 0;
     req->body_max_bytes = req->content_bytes = 0;
@@ -56,7 +76,7 @@ static void request_reset(struct fg_http_request *req)
 
 void http_request_drop_body(struct fg_http_request *req)
 {
-    struct fg_budget *budget = req->conn->owner->budget;
+    struct fg_budget *budget = req->conn->owner->lent.bodies;
 
     fg_buf_done(&req->body);
     if (budget != NULL && req->admitted_bytes > 0)
@@ -70,6 +90,8 @@ void http_request_free(struct fg_http_request *req)
     struct http_loop *owner = conn->owner;
 
     http_request_drop_body(req);
+    http_answer_release(req);
+    http_request_repay(req);
     request_reset(req);
     if (owner->n_spare < HTTP_SPARE_REQUESTS) {
         req->next = owner->spare;
@@ -92,6 +114,20 @@ void http_request_destroy(struct fg_http_request *req)
     fg_buf_done(&req->out);
     fg_buf_done(&req->body);
     free(req);
+}
+
+enum http_refusal http_request_add_piece(struct fg_http_request *req, struct http_span *span,
+                                         struct fg_slice piece)
+{
+    struct fg_buf *head = &req->head;
+
+    if (!http_request_pay_head(req, head->len + piece.len))
+        return HTTP_NO_BUDGET;
+    if (span->len == 0)
+        span->at = (uint32_t)head->len;
+    fg_buf_put(head, piece);
+    span->len += (uint32_t)piece.len;
+    return head->full ? HTTP_HEAD_TOO_LARGE : HTTP_ACCEPTED;
 }
 
 /* --- percent-decoding (RFC 3986, 2.1) --- */
@@ -134,8 +170,9 @@ static bool percent_decode(struct fg_arena *arena, struct fg_slice text, bool pl
     return true;
 }
 
-/* "http://host/path", which clients send to proxies and RFC 9112 (3.2.2) obliges us to take. */
-static struct fg_slice without_authority(struct fg_slice url)
+/* Takes the host out of "http://host/path", which clients send to proxies and servers must accept,
+ * too (RFC 9112, 3.2.2). It replaces that of the Host header. */
+static struct fg_slice take_authority(struct fg_http_request *req, struct fg_slice url)
 {
     size_t skip, slash;
 
@@ -145,15 +182,19 @@ static struct fg_slice without_authority(struct fg_slice url)
         skip = sizeof "https://" - 1;
     else
         return url;
-    slash = fg_slice_find(fg_slice_sub(url, skip, url.len), '/');
-    return slash == SIZE_MAX ? fg_bytes("/", 1) : fg_slice_sub(url, skip + slash, url.len);
+    url = fg_slice_sub(url, skip, url.len);
+    slash = FG_MIN(fg_slice_find(url, '/'), url.len);
+    req->authority = fg_slice_sub(url, 0, slash);
+    return slash == url.len ? fg_bytes("/", 1) : fg_slice_sub(url, slash, url.len);
 }
 
 bool http_request_url(struct fg_http_request *req)
 {
-    struct fg_slice url = without_authority(http_span(req, req->url));
+    struct fg_slice url;
     size_t mark;
 
+    req->authority = fg_http_header(req, "Host");
+    url = take_authority(req, http_span(req, req->url));
     if (!fg_slice_starts(url, "/") && !fg_slice_is(url, "*"))
         return false;
     mark = fg_slice_find(url, '#');
@@ -194,6 +235,15 @@ struct fg_slice fg_http_header(const struct fg_http_request *req, const char *na
             fg_slice_is_nocase(http_span(req, req->headers[i].name), name))
             return http_span(req, req->headers[i].value);
     return fg_bytes(NULL, 0);
+}
+
+unsigned http_header_count(const struct fg_http_request *req, const char *name)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < req->n_headers; i++)
+        n += fg_slice_is_nocase(http_span(req, req->headers[i].name), name);
+    return n;
 }
 
 bool http_header_has(const struct fg_http_request *req, const char *name, const char *token)

@@ -1,5 +1,6 @@
 /* Answers, whatever the version: what handlers say, errors in their one form, refusals. */
 #include "common/net/http/impl.h"
+#include "common/run/log.h"
 
 enum { ERROR_BODY_MAX_BYTES = 16 * 1024 }; /* a message of 512 bytes, each escaped */
 
@@ -33,6 +34,7 @@ const char *http_status_phrase(unsigned status)
         {415, "Unsupported Media Type"},
         {416, "Range Not Satisfiable"},
         {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
         {422, "Unprocessable Content"},
         {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
@@ -103,11 +105,17 @@ bool http_status_has_body(unsigned status)
     return status >= 200 && status != 204 && status != 304;
 }
 
+static bool sends_body(const struct fg_http_request *req)
+{
+    return req->method != FG_HTTP_HEAD && http_status_has_body(req->status);
+}
+
 void http_finish(struct fg_http_request *req)
 {
     req->content_bytes = req->out.len;
-    if (req->method == FG_HTTP_HEAD || !http_status_has_body(req->status))
+    if (!sends_body(req))
         fg_buf_done(&req->out);
+    http_answer_shrink(req);
     req->conn->protocol->respond(req);
 }
 
@@ -123,6 +131,45 @@ static void count_answer(struct fg_http_request *req)
         http_stats_refused(owner->stats, req->refusal);
 }
 
+static void error_body(struct fg_buf *body, const char *code, const char *message)
+{
+    fg_buf_init(body, ERROR_BODY_MAX_BYTES);
+    fg_buf_puts(body, "{\"code\":\"");
+    fg_buf_puts(body, code);
+    fg_buf_puts(body, "\",\"message\":\"");
+    fg_buf_json(body, fg_cstr(message));
+    fg_buf_puts(body, "\"}");
+}
+
+/* Replaces an answer that does not fit the budget by a 503, which is small and therefore always
+ * fits. */
+static void drop_answer(struct fg_http_request *req)
+{
+    struct http_loop *owner = req->conn->owner;
+
+    fg_log_warn("an answer was refused with 503: answer_memory_max_bytes is in use",
+                fg_ls("peer", req->conn->peer), fg_lu("size_bytes", req->out.len));
+    http_stats_event(owner->stats, HTTP_ANSWER_NO_MEMORY);
+    fg_buf_done(&req->out);
+    fg_buf_clear(&req->extra);
+    fg_buf_clear(&req->trailers);
+    req->status = 503;
+    error_body(&req->out, "unavailable", "no memory left for answers, try again");
+    put_header(&req->extra, "Content-Type", "application/json");
+    put_header(&req->extra, "Retry-After", "1");
+    fg_assert(http_answer_hold(req)); /* it is small */
+}
+
+/*
+ * Returns whether browsers are told to use TLS only (RFC 6797). Not for localhost: the rule would
+ * apply to every other program on the user's machine. Browsers ignore it for IP addresses.
+ */
+static bool wants_https_only(const struct fg_http_request *req)
+{
+    return req->conn->secure && req->authority.ptr != NULL &&
+           !http_is_loopback_host(req->authority);
+}
+
 /* From here on the answer is ours. */
 static void respond(struct fg_http_request *req, unsigned status, const char *content_type,
                     struct fg_buf *body)
@@ -135,8 +182,12 @@ static void respond(struct fg_http_request *req, unsigned status, const char *co
     }
     if (content_type != NULL)
         put_header(&req->extra, "Content-Type", content_type);
+    if (wants_https_only(req))
+        put_header(&req->extra, "Strict-Transport-Security", "max-age=31536000");
     if ((status == 429 || status == 503) && !req->retry_after)
         put_header(&req->extra, "Retry-After", "1");
+    if (sends_body(req) && !http_answer_hold(req))
+        drop_answer(req);
     count_answer(req);
     http_request_drop_body(req);
     req->coding = http_coding_for(req);
@@ -152,16 +203,6 @@ void fg_http_respond(struct fg_http_request *req, unsigned status, const char *c
     fg_assert(req->magic == HTTP_REQUEST_MAGIC && req->state == HTTP_WORKING);
     fg_assert(status >= 200 && status <= 999); /* 1xx is not an answer */
     respond(req, status, content_type, body);
-}
-
-static void error_body(struct fg_buf *body, const char *code, const char *message)
-{
-    fg_buf_init(body, ERROR_BODY_MAX_BYTES);
-    fg_buf_puts(body, "{\"code\":\"");
-    fg_buf_puts(body, code);
-    fg_buf_puts(body, "\",\"message\":\"");
-    fg_buf_json(body, fg_cstr(message));
-    fg_buf_puts(body, "\"}");
 }
 
 void fg_http_respond_error(struct fg_http_request *req, const struct fg_err *err)
@@ -183,13 +224,29 @@ static const struct {
     [HTTP_MALFORMED] = {400, "invalid_argument", "malformed HTTP request"},
     [HTTP_HEAD_TOO_LARGE] = {431, "invalid_argument", "request head too large"},
     [HTTP_BODY_TOO_LARGE] = {413, "invalid_argument", "request body too large"},
-    [HTTP_NO_BUDGET] = {429, "resource_exhausted", "no memory left for request bodies, try again"},
+    [HTTP_NO_BUDGET] = {429, "resource_exhausted", "no memory left for requests, try again"},
     [HTTP_TOO_SLOW] = {408, "deadline_exceeded", "request arrived too slowly"},
     [HTTP_BAD_EXPECTATION] = {417, "invalid_argument", "unknown expectation"},
     [HTTP_BAD_TRANSFER_CODING] = {501, "unimplemented", "transfer coding other than chunked"},
     [HTTP_BAD_VERSION] = {505, "unimplemented", "HTTP version other than 1.0 and 1.1"},
     [HTTP_CLEARTEXT] = {400, "invalid_argument", "this port speaks TLS (https://)"},
-    [HTTP_TOO_MANY_CONNECTIONS] = {503, "unavailable", "too many connections"},
+    [HTTP_AMBIGUOUS] = {400, "invalid_argument", "X-Scope-OrgID or Authorization is there twice"},
+    [HTTP_NO_CERTIFICATE] = {403, "permission_denied",
+                             "a client certificate is required (setting tls_client_auth)"},
+    [HTTP_FORBIDDEN_HOST] = {421, "permission_denied",
+                             "this server does not allow that host name; add it to the "
+                             "setting allowed_hosts"},
+    [HTTP_CROSS_SITE] = {403, "permission_denied",
+                         "requests from web pages of other sites must not change anything here; "
+                         "the setting allowed_origins names exceptions"},
+    [HTTP_NO_ACTION] = {403, "permission_denied",
+                        "this route needs the header X-Flamegrid-Action, with any value, so that "
+                        "no web page of another site can call it"},
+    [HTTP_TOO_MANY_CONNECTIONS] = {503, "unavailable",
+                                   "too many connections (setting connections_max)"},
+    [HTTP_TOO_MANY_OF_ADDRESS] =
+        {503, "unavailable",
+         "too many connections from this address (setting connections_per_address_max)"},
 };
 
 static void put_allow(struct fg_http_request *req)

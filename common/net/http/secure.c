@@ -41,6 +41,7 @@ void secure_open(struct tcp_conn *tcp)
     tcp->conn.io = &secure_io;
     tcp->conn.secure = true;
     tcp->conn.choosing = false; /* the handshake says which version */
+    tcp->conn.opening = true;
 }
 
 void secure_close(struct tcp_conn *tcp)
@@ -198,8 +199,10 @@ static void handshake_complete(struct tcp_conn *tcp)
     struct http_conn *conn = &tcp->conn;
 
     tcp->secure->ready = true;
-    if (fg_tls_is_http2(tcp->secure->tls))
-        http_conn_speak(conn, &http2_protocol);
+    conn->opening = false;
+    conn->uncertified = !fg_tls_is_certified(tcp->secure->tls);
+    conn->now_mono_ns = fg_mono_ns(conn->owner->clock); /* what follows has its own time */
+    http_conn_speak(conn, fg_tls_is_http2(tcp->secure->tls) ? &http2_protocol : &http1_protocol);
     conn->protocol->pump(conn);
 }
 
@@ -210,6 +213,7 @@ static void answer_in_cleartext(struct tcp_conn *tcp)
 
     secure_close(tcp);
     conn->io = &tcp_io;
+    conn->opening = conn->secure = false;
     http_conn_refuse(conn, HTTP_CLEARTEXT, fg_mono_ns(conn->owner->clock));
 }
 

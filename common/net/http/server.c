@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 struct fg_http_server *fg_http_server_create(const struct fg_http_config *config,
-                                             struct fg_budget *budget, struct fg_work *work,
-                                             struct fg_registry *registry)
+                                             const struct fg_http_lent *lent)
 {
     struct fg_http_server *server = fg_new(struct fg_http_server);
     pthread_condattr_t attr;
@@ -17,9 +16,9 @@ struct fg_http_server *fg_http_server_create(const struct fg_http_config *config
     server->config.pipeline_max = FG_MAX(config->pipeline_max, 1);
     /* Positions in a head are 32 bits wide. */
     server->config.head_max_bytes = FG_MIN(config->head_max_bytes, (uint64_t)INT32_MAX);
-    server->budget = budget;
-    server->work = work;
-    server->registry = registry;
+    if (config->connections_per_address_max == 0)
+        server->config.connections_per_address_max = FG_MAX(config->connections_max / 2, 1);
+    server->lent = *lent;
     fg_assert(pthread_condattr_init(&attr) == 0);
     fg_assert(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
     fg_assert(pthread_cond_init(&server->closed, &attr) == 0);
@@ -46,6 +45,7 @@ void fg_http_server_route(struct fg_http_server *server, const struct fg_http_ro
 {
     fg_assert(server->n_loops == 0); /* the loops read the routes without a lock */
     fg_assert(route->path[0] == '/' && route->handler != NULL);
+    fg_assert(route->kind >= FG_HTTP_PROBE && route->kind <= FG_HTTP_OPERATES);
     server->routes = fg_realloc(server->routes, (server->n_routes + 1) * sizeof *server->routes);
     server->routes[server->n_routes] = *route;
     if (route->methods & FG_HTTP_GET)
@@ -101,8 +101,9 @@ struct http_loop *http_loop_create(struct fg_http_server *server, struct fg_loop
     owner->server = server;
     owner->loop = loop;
     owner->config = server->config;
-    owner->budget = server->budget;
-    owner->work = server->work;
+    owner->lent = server->lent;
+    owner->loopback = server->loopback;
+    owner->peers = http_peers_create();
     owner->stats = server->stats;
     owner->clock = fg_clock_real();
     atomic_init(&owner->refs, 1);
@@ -119,6 +120,7 @@ void http_loop_unref(struct http_loop *owner)
         http_request_destroy(owner->spare);
         owner->spare = next;
     }
+    http_peers_destroy(owner->peers);
     free(owner);
 }
 
@@ -322,8 +324,11 @@ enum fg_code fg_http_server_start(struct fg_http_server *server, const char *lis
         return err->code;
     if (!address_is_free(&address))
         return fail_listen(err, errno, listen);
+    server->loopback = http_is_loopback((const struct sockaddr *)&address.addr);
+    if (server->loopback && server->config.cleartext_on_loopback)
+        server->config.tls = NULL;
     if (server->stats == NULL)
-        server->stats = http_stats_create(server->registry, server->routes, server->n_routes);
+        server->stats = http_stats_create(server->lent.registry, server->routes, server->n_routes);
     free(server->loops);
     server->loops = fg_calloc(n_loops, sizeof(struct http_loop *));
     for (size_t i = 0; i < n_loops; i++) {

@@ -4,6 +4,17 @@
  */
 #include "common/net/http/socket.h"
 
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+enum {
+    /* Unsent bytes that the system accepts per socket. By default it takes megabytes, which no
+     * budget of ours counts, but a control group's memory limit does. */
+    UNSENT_BY_SYSTEM_BYTES = 128 * 1024,
+};
+
 static struct http_conn *conn_of(void *data)
 {
     return fg_obj(data, http_conn, HTTP_CONN_MAGIC);
@@ -55,6 +66,8 @@ bool tcp_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
         return false;
     }
     fg_assert(n_bufs <= FG_COUNT(left));
+    for (unsigned i = 0; i < n_bufs; i++)
+        tcp->given_bytes += bufs[i].len;
     memcpy(left, bufs, n_bufs * sizeof *bufs);
     n_left = skip_sent(left, n_bufs, sent < 0 ? 0 : (size_t)sent);
     if (n_left == 0)
@@ -62,8 +75,6 @@ bool tcp_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
     tcp->write.data = conn;
     if (uv_write(&tcp->write, stream, left + (n_bufs - n_left), n_left, on_written) != 0)
         http_conn_cut(conn);
-    tcp->unsent_bytes = uv_stream_get_write_queue_size(stream);
-    tcp->progress_mono_ns = now_of(conn);
     return false;
 }
 
@@ -125,6 +136,7 @@ static void on_closed(uv_handle_t *handle)
     struct http_loop *owner = conn->owner;
     struct fg_http_server *server = owner->server;
 
+    http_peers_leave(owner, conn);
     http_loop_remove(owner, conn);
     secure_close(tcp_of(conn));
     http_conn_closed(conn); /* may free it */
@@ -168,6 +180,15 @@ static void name_peer(struct tcp_conn *tcp)
         memmove(tcp->conn.peer, tcp->conn.peer + 7, strlen(tcp->conn.peer + 7) + 1);
 }
 
+static void limit_unsent(const struct tcp_conn *tcp)
+{
+    const int most = UNSENT_BY_SYSTEM_BYTES;
+    int fd;
+
+    if (uv_fileno((const uv_handle_t *)&tcp->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
+}
+
 struct http_conn *http_socket_accept(struct http_loop *owner)
 {
     struct tcp_conn *tcp = fg_new(struct tcp_conn);
@@ -184,28 +205,37 @@ struct http_conn *http_socket_accept(struct http_loop *owner)
         return NULL;
     }
     (void)uv_tcp_nodelay(&tcp->tcp, 1);
+    limit_unsent(tcp);
     name_peer(tcp);
+    http_peers_enter(owner, conn);
     return conn;
 }
 
-static void watch_write(struct tcp_conn *tcp, int64_t now_mono_ns)
+/*
+ * Returns how many bytes the peer has acknowledged. The number of bytes that the system has
+ * accepted would not do: a full socket accepts more only in large steps, which may be seconds
+ * apart.
+ */
+static uint64_t taken_bytes(const struct tcp_conn *tcp)
 {
-    size_t unsent = uv_stream_get_write_queue_size((uv_stream_t *)&tcp->tcp);
+    uint64_t taken =
+        tcp->given_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)&tcp->tcp);
+    int fd, unacknowledged = 0;
 
-    if (unsent != tcp->unsent_bytes) {
-        tcp->unsent_bytes = unsent;
-        tcp->progress_mono_ns = now_mono_ns;
-    } else if (now_mono_ns - tcp->progress_mono_ns > tcp->conn.owner->config.write_timeout_ns) {
-        http_conn_cut(&tcp->conn);
-    }
+    if (uv_fileno((const uv_handle_t *)&tcp->tcp, &fd) != 0 ||
+        ioctl(fd, SIOCOUTQ, &unacknowledged) != 0)
+        return taken;
+    return taken - FG_MIN((uint64_t)unacknowledged, taken);
 }
 
 void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns)
 {
     struct tcp_conn *tcp = tcp_of(conn);
 
-    if (conn->writing)
-        watch_write(tcp, now_mono_ns);
+    if (!conn->writing)
+        tcp->reader = (struct http_reader){0};
+    else if (http_reader_too_slow(&tcp->reader, conn->owner, taken_bytes(tcp), now_mono_ns))
+        http_conn_cut(conn);
     if (tcp->secure != NULL)
         secure_watch(tcp, now_mono_ns);
 }

@@ -14,9 +14,9 @@ struct tcp_conn {
     uv_tcp_t tcp;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    size_t unsent_bytes;      /* when we last looked */
-    int64_t progress_mono_ns; /* when that had changed */
-    struct secure *secure;    /* NULL: cleartext */
+    uint64_t given_bytes;      /* passed to tcp_write() since the beginning */
+    struct http_reader reader; /* while a write is under way */
+    struct secure *secure;     /* NULL: cleartext */
 };
 
 static inline struct tcp_conn *tcp_of(struct http_conn *conn)

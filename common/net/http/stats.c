@@ -14,9 +14,14 @@
     M(GAUGE, HTTP_INFLIGHT, "pyroscope_inflight_requests", "Requests that a handler works on")      \
     M(COUNTER, HTTP_ANSWERS_1, "flamegrid_http_answers_total{version=\"1.1\"}", ANSWERS_HELP)         \
     M(COUNTER, HTTP_ANSWERS_2, "flamegrid_http_answers_total{version=\"2\"}", ANSWERS_HELP)           \
-    M(COUNTER, HTTP_STREAMS_REFUSED, "flamegrid_http2_streams_refused_total", "HTTP/2 requests reset unread: too many on their connection") \
-    M(COUNTER, HTTP_CLOSED_FLOOD, "flamegrid_http2_closed_total{reason=\"flood\"}", CLOSED_HELP)       \
-    M(COUNTER, HTTP_CLOSED_BROKEN, "flamegrid_http2_closed_total{reason=\"protocol_error\"}", CLOSED_HELP) \
+    M(COUNTER, HTTP_EVENT_FIRST, "flamegrid_http2_streams_refused_total", "HTTP/2 requests reset unread: too many on their connection, or no memory for them") \
+    M(COUNTER, HTTP_EVENT_FLOOD, "flamegrid_http2_closed_total{reason=\"flood\"}", CLOSED_HELP)       \
+    M(COUNTER, HTTP_EVENT_BROKEN, "flamegrid_http2_closed_total{reason=\"protocol_error\"}", CLOSED_HELP) \
+    M(COUNTER, HTTP_EVENT_NO_MEMORY, "flamegrid_http_answers_refused_total", "Answers that became a 503: no memory left for answers") \
+    M(COUNTER, HTTP_EVENT_SLOW, "flamegrid_http_slow_readers_total{reason=\"slow\"}", SLOW_HELP)      \
+    M(COUNTER, HTTP_EVENT_STALLED, "flamegrid_http_slow_readers_total{reason=\"stalled\"}", SLOW_HELP) \
+    M(COUNTER, HTTP_EVENT_ROOM, "flamegrid_http_idle_closed_total{reason=\"room\"}", IDLE_HELP)       \
+    M(COUNTER, HTTP_EVENT_SILENT, "flamegrid_http_idle_closed_total{reason=\"no_request\"}", IDLE_HELP) \
     M(COUNTER, HTTP_REFUSED_NOT_FOUND, REFUSED("not_found"), REFUSED_HELP)                          \
     M(COUNTER, HTTP_REFUSED_BAD_METHOD, REFUSED("bad_method"), REFUSED_HELP)                        \
     M(COUNTER, HTTP_REFUSED_MALFORMED, REFUSED("malformed"), REFUSED_HELP)                          \
@@ -28,12 +33,24 @@
     M(COUNTER, HTTP_REFUSED_BAD_TRANSFER_CODING, REFUSED("bad_transfer_coding"), REFUSED_HELP)      \
     M(COUNTER, HTTP_REFUSED_BAD_VERSION, REFUSED("bad_version"), REFUSED_HELP)                      \
     M(COUNTER, HTTP_REFUSED_CLEARTEXT, REFUSED("cleartext"), REFUSED_HELP)                          \
-    M(COUNTER, HTTP_REFUSED_CONNECTIONS, REFUSED("too_many_connections"), REFUSED_HELP)
+    M(COUNTER, HTTP_REFUSED_AMBIGUOUS, REFUSED("ambiguous"), REFUSED_HELP)                          \
+    M(COUNTER, HTTP_REFUSED_NO_CERTIFICATE, REFUSED("no_client_certificate"), REFUSED_HELP)         \
+    M(COUNTER, HTTP_REFUSED_HOST, REFUSED("host"), REFUSED_HELP)                                    \
+    M(COUNTER, HTTP_REFUSED_CROSS_SITE, REFUSED("cross_site"), REFUSED_HELP)                        \
+    M(COUNTER, HTTP_REFUSED_NO_ACTION, REFUSED("no_action_header"), REFUSED_HELP)                   \
+    M(COUNTER, HTTP_REFUSED_CONNECTIONS, REFUSED("too_many_connections"), REFUSED_HELP)             \
+    M(COUNTER, HTTP_REFUSED_OF_ADDRESS, REFUSED("too_many_of_address"), REFUSED_HELP)
 /* clang-format on */
 #define REFUSED(reason) "flamegrid_http_refused_total{reason=\"" reason "\"}"
 #define ANSWERS_HELP    "Requests answered, by the version of HTTP spoken"
 #define CLOSED_HELP     "HTTP/2 connections that we ended because of what the peer did"
-#define REFUSED_HELP    "Requests refused before a handler saw them"
+#define SLOW_HELP                                                                                  \
+    "Peers cut off because they read answers too slowly: over half a minute, or over a second "    \
+    "while memory for answers was used up"
+#define IDLE_HELP                                                                                  \
+    "Idle connections closed early: to make room for new ones, or because they never sent a "      \
+    "request"
+#define REFUSED_HELP "Requests refused before a handler saw them"
 
 FG_METRICS_ENUM(http_metric, HTTP_METRICS)
 static const struct fg_metric_def http_metrics[] = FG_METRICS_DEFS(HTTP_METRICS);
@@ -42,10 +59,13 @@ static const struct fg_metric_def http_metrics[] = FG_METRICS_DEFS(HTTP_METRICS)
 _Static_assert((int)http_metric_count - (int)HTTP_REFUSED_NOT_FOUND ==
                    (int)HTTP_REFUSALS - (int)HTTP_NOT_FOUND,
                "each refusal has its counter");
+/* Events have their counters in the order of enum http_event. */
+_Static_assert((int)HTTP_REFUSED_NOT_FOUND - (int)HTTP_EVENT_FIRST == (int)HTTP_EVENTS,
+               "each event has its counter");
 
 /* What a series is made for; everything else is the last one. */
-static const unsigned statuses[] = {200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 409,
-                                    413, 415, 422, 429, 431, 499, 500, 501, 503, 504, 0};
+static const unsigned statuses[] = {200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 409, 413,
+                                    415, 421, 422, 429, 431, 499, 500, 501, 503, 504, 0};
 static const struct {
     enum fg_http_method method;
     const char *label;
@@ -74,12 +94,21 @@ struct http_stats {
 static struct http_stats *all_stats;
 static pthread_mutex_t all_stats_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A program may have several servers with one registry: its gauges are their sums. */
 static void on_scrape(void *arg)
 {
     struct http_stats *stats = arg;
+    int connections = 0, inflight = 0;
 
-    fg_metric_set(stats->metrics, HTTP_CONNECTIONS, atomic_load(&stats->connections));
-    fg_metric_set(stats->metrics, HTTP_INFLIGHT, atomic_load(&stats->inflight));
+    pthread_mutex_lock(&all_stats_lock);
+    for (struct http_stats *each = all_stats; each != NULL; each = each->next)
+        if (each->registry == stats->registry) {
+            connections += atomic_load(&each->connections);
+            inflight += atomic_load(&each->inflight);
+        }
+    pthread_mutex_unlock(&all_stats_lock);
+    fg_metric_set(stats->metrics, HTTP_CONNECTIONS, connections);
+    fg_metric_set(stats->metrics, HTTP_INFLIGHT, inflight);
 }
 
 /* "/push.v1.PusherService/Push" gives "push_v1_pusherservice_push" (operations: metric labels). */
@@ -165,13 +194,8 @@ struct http_stats *http_stats_create(struct fg_registry *registry,
     stats->series =
         fg_calloc(stats->n_routes * FG_COUNT(methods) * FG_COUNT(statuses), sizeof *stats->series);
     stats->routes[n_routes] = route_label("other");
-    for (size_t i = 0; i < n_routes; i++) {
+    for (size_t i = 0; i < n_routes; i++)
         stats->routes[i] = route_label(routes[i].name == NULL ? routes[i].path : routes[i].name);
-        /* Rates need a beginning: what goes well is there with zero from the start. */
-        for (size_t m = 0; m < FG_COUNT(methods); m++)
-            if (routes[i].methods & methods[m].method)
-                (void)series_metrics(stats, http_stats_of(stats, i, methods[m].method));
-    }
     fg_registry_on_scrape(registry, on_scrape, stats);
     pthread_mutex_lock(&all_stats_lock);
     stats->next = all_stats;
@@ -201,10 +225,10 @@ void http_stats_answered(struct http_stats *stats, enum http_version version, un
     fg_metric_observe_ns(series_metrics(stats, at + status_index(status)), 0, duration_ns);
 }
 
-void http_stats_http2(struct http_stats *stats, enum http2_event event)
+void http_stats_event(struct http_stats *stats, enum http_event event)
 {
     if (stats != NULL)
-        fg_metric_add(stats->metrics, (unsigned)HTTP_STREAMS_REFUSED + (unsigned)event, 1);
+        fg_metric_add(stats->metrics, (unsigned)HTTP_EVENT_FIRST + (unsigned)event, 1);
 }
 
 void http_stats_refused(struct http_stats *stats, enum http_refusal why)

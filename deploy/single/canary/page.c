@@ -1,29 +1,21 @@
 #include "deploy/single/canary/page.h"
 
-#include "common/net/http.h"
-
-enum { METRICS_MAX_BYTES = 1024 * 1024 };
+#include "common/net/metrics_page.h"
 
 struct page {
-    struct fg_registry *registry;
+    struct fg_work *work;
     struct fg_loop *loop;
     struct fg_http_server *server;
+    struct fg_metrics_page *metrics;
 };
-
-static void get_metrics(struct fg_http_request *req, void *arg)
-{
-    struct page *page = arg;
-    struct fg_buf body;
-
-    fg_buf_init(&body, METRICS_MAX_BYTES);
-    fg_registry_write(page->registry, &body);
-    fg_http_respond(req, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
-}
 
 static void drop(struct page *page, bool looping)
 {
+    fg_metrics_page_stop(page->metrics);
+    fg_work_destroy(page->work);
     if (looping)
         fg_loop_stop(page->loop);
+    fg_metrics_page_destroy(page->metrics);
     fg_http_server_destroy(page->server);
     fg_loop_destroy(page->loop);
     free(page);
@@ -32,20 +24,22 @@ static void drop(struct page *page, bool looping)
 enum fg_code page_open(const char *listen, struct fg_registry *registry, struct page **ret_page,
                        struct fg_err *err)
 {
+    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_BACKGROUND] = {1, 1}};
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
     struct page *page = fg_new(struct page);
     bool looping;
 
     config.drain_ns = FG_SECOND_NS;
-    page->registry = registry;
     page->loop = fg_loop_create("metrics");
-    page->server = fg_http_server_create(&config, NULL, NULL, NULL);
-    fg_http_server_route(page->server, &(struct fg_http_route){.methods = FG_HTTP_GET,
-                                                               .path = "/metrics",
-                                                               .handler = get_metrics,
-                                                               .arg = page});
+    page->server = fg_http_server_create(&config, &(struct fg_http_lent){0});
     looping = fg_loop_start(page->loop, err) == FG_OK;
-    if (!looping || fg_http_server_start(page->server, listen, &page->loop, 1, err) != FG_OK) {
+    if (!looping || fg_work_create("canary", lanes, &page->work, err) != FG_OK) {
+        drop(page, looping);
+        return err->code;
+    }
+    page->metrics = fg_metrics_page_create(registry, page->work);
+    fg_metrics_page_route(page->metrics, page->server);
+    if (fg_http_server_start(page->server, listen, &page->loop, 1, err) != FG_OK) {
         drop(page, looping);
         return err->code;
     }

@@ -85,7 +85,7 @@ static unsigned ask(struct fixture *f, const char *line, const char *tenant)
 {
     char request[1024];
 
-    (void)snprintf(request, sizeof request, "%s HTTP/1.1%s%s", line,
+    (void)snprintf(request, sizeof request, "%s HTTP/1.1\r\nX-Flamegrid-Action: test%s%s", line,
                    tenant == NULL ? "" : "\r\nX-Scope-OrgID: ", tenant == NULL ? "" : tenant);
     return served_ask(&f->served, request, NULL);
 }
@@ -100,6 +100,19 @@ static void expect(struct fixture *f, const char *line, const char *tenant, unsi
 }
 
 #define SHOP "selector=%7Bservice_name%3D%22shop%22%7D"
+
+/* Nothing that a web page can send deletes anything. */
+static void needs_a_header(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(served_ask(&f->served,
+                                "POST /compactor/delete?" SHOP "&start=1&end=2 HTTP/1.1\r\n"
+                                "X-Scope-OrgID: acme",
+                                NULL),
+                     403);
+    expect(f, "GET /compactor/deletions", "acme", 200, "{\"deletions\":[]}");
+}
 
 static void deletes(void **state)
 {
@@ -165,6 +178,7 @@ static void shows_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(needs_a_header, setup, teardown),
         cmocka_unit_test_setup_teardown(deletes, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_too_many, setup, teardown),

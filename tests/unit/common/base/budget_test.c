@@ -46,6 +46,38 @@ static void force_goes_beyond(void **state)
     assert_true(fg_budget_take(&budget, 5));
 }
 
+static void an_empty_budget_takes_anything_once(void **state)
+{
+    struct fg_budget budget;
+
+    (void)state;
+    fg_budget_init(&budget, 100);
+    assert_false(fg_budget_take(&budget, 101));
+    assert_true(fg_budget_take_any(&budget, 1000));
+    assert_int_equal(fg_budget_used(&budget), 1000);
+    assert_false(fg_budget_take_any(&budget, 1));
+    fg_budget_give(&budget, 1000);
+    assert_true(fg_budget_take_any(&budget, 60));
+    assert_false(fg_budget_take_any(&budget, 41));
+    assert_true(fg_budget_take_any(&budget, 40));
+}
+
+static void says_what_it_has_and_how_often_it_had_not(void **state)
+{
+    struct fg_budget budget;
+
+    (void)state;
+    fg_budget_init(&budget, 100);
+    assert_true(fg_budget_has(&budget, 100));
+    assert_false(fg_budget_has(&budget, 101));
+    fg_budget_force(&budget, 120);
+    assert_false(fg_budget_has(&budget, 0));
+    assert_int_equal(fg_budget_refusals(&budget), 0);
+    assert_false(fg_budget_take(&budget, 1));
+    assert_false(fg_budget_take_any(&budget, 1));
+    assert_int_equal(fg_budget_refusals(&budget), 2);
+}
+
 enum { ROUNDS = 20000, UNIT_BYTES = 10, LIMIT_BYTES = 25 };
 
 struct taker {
@@ -91,6 +123,8 @@ int main(void)
         cmocka_unit_test(takes_up_to_the_limit),
         cmocka_unit_test(huge_requests_do_not_wrap),
         cmocka_unit_test(force_goes_beyond),
+        cmocka_unit_test(an_empty_budget_takes_anything_once),
+        cmocka_unit_test(says_what_it_has_and_how_often_it_had_not),
         cmocka_unit_test(never_above_the_limit_with_threads),
     };
 

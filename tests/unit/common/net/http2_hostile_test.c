@@ -541,26 +541,90 @@ static void put_big_block(struct fg_buf *block)
     fg_buf_puts(block, value);
 }
 
-/* 140 kB on the wire that are 570 MB of headers. */
+/* References to a field of 4 kB: a byte of them on the wire is 4 kB of headers. */
+static void put_references(struct fg_buf *block, unsigned n)
+{
+    while (n-- > 0)
+        fg_buf_putc(block, 0x80 | 62); /* the newest entry of the table */
+}
+
+/* A list somewhat over the limit of 32 KiB costs the request; one of several times as much the
+ * connection, wherever it is: in a head, or in trailers. */
 static void test_hpack_bomb(void **state)
 {
+    struct http_run *run = *state;
     struct h2_client client;
     struct fg_buf block;
-    uint8_t references[H2_FRAME_MAX_BYTES];
 
-    open_client(state, &client);
     fg_buf_init(&block, 1 << 16);
+    open_client(state, &client);
     put_big_block(&block);
-    memset(references, 0x80 | 62, sizeof references); /* the newest entry of the table */
+    put_references(&block, 20);
     for (int32_t stream = 1; stream <= 9; stream += 2) {
-        h2_frame(&client, NGHTTP2_HEADERS, END_STREAM, stream, block.ptr, block.len);
-        for (int i = 0; i < 8; i++)
-            h2_frame(&client, NGHTTP2_CONTINUATION, i == 7 ? END_HEADERS : 0, stream, references,
-                     sizeof references);
+        h2_frame(&client, NGHTTP2_HEADERS, END_STREAM | END_HEADERS, stream, block.ptr, block.len);
         h2_expect(&client, stream, 431, NULL);
     }
     expect_alive(&client, 11);
+    put_references(&block, 20);
+    h2_frame(&client, NGHTTP2_HEADERS, END_STREAM | END_HEADERS, 13, block.ptr, block.len);
+    h2_expect_goaway(&client, NGHTTP2_ENHANCE_YOUR_CALM);
+    h2_close(&client);
+    open_client(state, &client);
+    put_references(&block, 8000); /* and all that is left of the input is not looked at */
+    h2_frame(&client, NGHTTP2_HEADERS, END_STREAM, 1, block.ptr, block.len);
+    h2_expect_goaway(&client, NGHTTP2_ENHANCE_YOUR_CALM);
+    h2_close(&client);
+    open_client(state, &client);
+    fg_buf_clear(&block);
+    put_big_block(&block);
+    h2_frame(&client, NGHTTP2_HEADERS, END_HEADERS, 1, block.ptr, block.len);
+    fg_buf_clear(&block);
+    put_references(&block, 50);
+    h2_frame(&client, NGHTTP2_HEADERS, END_STREAM | END_HEADERS, 1, block.ptr, block.len);
+    h2_expect_goaway(&client, NGHTTP2_ENHANCE_YOUR_CALM);
+    h2_close(&client);
+    assert_true(run_metric_is(run, "flamegrid_http2_closed_total{reason=\"flood\"} 3\n"));
     fg_buf_done(&block);
+}
+
+/* --- answers that nobody reads --- */
+
+/* All windows are shut: what the answers hold is counted, and beyond the budget they are 503. */
+static void test_shut_windows(void **state)
+{
+    enum { STREAMS = 60, BIG = 1000000 };
+    struct http_run *run = *state;
+    unsigned n_200 = 0, n_503 = 0;
+    struct h2_client client;
+
+    h2_init(&client, run_client(run));
+    client.stingy = true;
+    h2_preface(&client);
+    h2_setting(&client, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0);
+    for (int32_t stream = 1; stream < 2 * STREAMS; stream += 2)
+        h2_get(&client, stream, "/big?n=1000000");
+    for (int32_t stream = 1; stream < 2 * STREAMS; stream += 2) {
+        while (h2_of(&client, stream)->status == 0)
+            assert_true(h2_hear(&client));
+        n_200 += h2_of(&client, stream)->status == 200;
+        n_503 += h2_of(&client, stream)->status == 503;
+        assert_true(fg_budget_used(&run->answers) <= RUN_ANSWERS);
+    }
+    assert_int_equal(n_200, RUN_ANSWERS / BIG);
+    assert_int_equal(n_503, STREAMS - n_200);
+    h2_reset(&client, 1, NGHTTP2_CANCEL); /* makes room for one more */
+    h2_get(&client, 2 * STREAMS + 1, "/big?n=1000000");
+    while (h2_of(&client, 2 * STREAMS + 1)->status == 0)
+        assert_true(h2_hear(&client));
+    assert_int_equal(h2_of(&client, 2 * STREAMS + 1)->status, 200);
+    /* And while others want the memory, streams that take nothing are reset. */
+    for (int32_t stream = 2 * STREAMS + 3;
+         run_metric_is(run, "flamegrid_http_slow_readers_total{reason=\"stalled\"} 0\n");
+         stream += 2) {
+        assert_true(stream < 2 * STREAMS + 200); /* write_timeout is 30 s */
+        h2_get(&client, stream, "/big?n=1000000");
+        (void)usleep(100000);
+    }
     h2_close(&client);
 }
 
@@ -625,6 +689,7 @@ int main(void)
         TEST(test_stream_numbers),
         TEST(test_after_the_end),
         TEST(test_stream_windows),
+        TEST(test_shut_windows),
         TEST_NARROW(test_too_many_streams),
         TEST_NARROW(test_abandoned_streams),
         TEST(test_malformed),

@@ -71,7 +71,7 @@ static void test_requests(void **state)
 /* What a handler asks for has the same names as in HTTP/1.1. */
 static void test_fields(void **state)
 {
-    static const char *const more[] = {"te", "trailers", "x-agent", "spy", "host", "b.test", NULL};
+    static const char *const more[] = {"te", "trailers", "x-agent", "spy", "host", "A.test", NULL};
     struct h2_client client;
 
     (void)open_client(state, &client);
@@ -647,6 +647,18 @@ static void test_upgrade_later(void **state)
 }
 
 /* After 101 HTTP/1.1 is over. */
+/* By default the wish is passed over: an old protocol that nobody needs any more. */
+static void test_upgrade_is_off(void **state)
+{
+    int fd = run_client(*state);
+
+    run_say(fd, "GET /echo HTTP/1.1\r\n" UPGRADE "\r\n");
+    run_expect(fd, 200, "1 /echo ");
+    run_say(fd, "GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+    run_expect(fd, 200, "1 /echo ");
+    (void)close(fd);
+}
+
 static void test_upgrade_without_preface(void **state)
 {
     struct h2_client client;
@@ -689,9 +701,18 @@ static void test_metrics(void **state)
     h2_close(&client);
 }
 
-#define TEST(name)        cmocka_unit_test_setup_teardown(name, run_setup, run_teardown)
-#define TEST_HASTY(name)  cmocka_unit_test_setup_teardown(name, run_setup_hasty, run_teardown)
-#define TEST_NARROW(name) cmocka_unit_test_setup_teardown(name, run_setup_narrow, run_teardown)
+static int setup_upgrade(void **state)
+{
+    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
+
+    config.h2c_upgrade = true;
+    return run_setup_with(state, &config);
+}
+
+#define TEST_UPGRADE(name) cmocka_unit_test_setup_teardown(name, setup_upgrade, run_teardown)
+#define TEST(name)         cmocka_unit_test_setup_teardown(name, run_setup, run_teardown)
+#define TEST_HASTY(name)   cmocka_unit_test_setup_teardown(name, run_setup_hasty, run_teardown)
+#define TEST_NARROW(name)  cmocka_unit_test_setup_teardown(name, run_setup_narrow, run_teardown)
 
 int main(void)
 {
@@ -718,10 +739,11 @@ int main(void)
         TEST_HASTY(test_window_never_opened),
         TEST_HASTY(test_write_timeout),
         TEST(test_drain),
-        TEST(test_upgrade),
-        TEST(test_upgrade_later),
-        TEST(test_upgrade_without_preface),
-        TEST(test_upgrade_bad_settings),
+        TEST_UPGRADE(test_upgrade),
+        TEST_UPGRADE(test_upgrade_later),
+        TEST_UPGRADE(test_upgrade_without_preface),
+        TEST_UPGRADE(test_upgrade_bad_settings),
+        TEST(test_upgrade_is_off),
         TEST(test_metrics),
     };
 

@@ -101,7 +101,7 @@ static void test_errors(void **state)
     run_expect(fd, 503, "{\"code\":\"unavailable\",\"message\":\"the \\\"head\\\" is full\"}");
     run_say(fd, GET("/assets/x%20y/z?q"));
     run_expect(fd, 200, "1 /assets/x y/z ");
-    run_say(fd, GET("http://elsewhere/echo"));
+    run_say(fd, GET("http://a.test/echo"));
     run_expect(fd, 200, "1 /echo ");
     (void)close(fd);
 }
@@ -488,7 +488,7 @@ static void test_listen_errors(void **state)
 {
     struct http_run *run = *state;
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
-    struct fg_http_server *second = fg_http_server_create(&config, NULL, NULL, NULL);
+    struct fg_http_server *second = fg_http_server_create(&config, &(struct fg_http_lent){0});
     struct fg_err err;
     char taken[32];
 
@@ -507,16 +507,17 @@ static void test_listen_errors(void **state)
 static void test_two_loops(void **state)
 {
     struct http_run *run = *state;
-    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
-    struct fg_http_server *server = fg_http_server_create(&config, NULL, NULL, NULL);
+    struct fg_http_server *server = fg_http_server_create(&run->config, &(struct fg_http_lent){0});
     struct http_run two = {.server = server};
     struct fg_loop *loops[2] = {run->loop, fg_loop_create("http-1")};
     struct fg_err err;
     int fds[16];
 
     assert_int_equal(fg_loop_start(loops[1], &err), FG_OK);
-    fg_http_server_route(server, &(struct fg_http_route){
-                                     .methods = FG_HTTP_GET, .path = "/echo", .handler = run_echo});
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                         .path = "/echo",
+                                                         .handler = run_echo,
+                                                         .kind = FG_HTTP_READS});
     assert_int_equal(fg_http_server_start(server, "127.0.0.1:0", loops, 2, &err), FG_OK);
     for (size_t i = 0; i < FG_COUNT(fds); i++) {
         fds[i] = run_client(&two);

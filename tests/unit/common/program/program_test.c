@@ -41,7 +41,7 @@ static unsigned get(unsigned port, const char *path)
 {
     char text[1024];
     size_t len = (size_t)snprintf(
-        text, sizeof text, "GET %s HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n", path);
+        text, sizeof text, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
     int fd = connect_to(port);
     ssize_t got;
 
@@ -79,9 +79,10 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     (void)err;
     program->service = fg_new(pthread_t);
-    fg_http_server_route(
-        program->http,
-        &(struct fg_http_route){.methods = FG_HTTP_GET, .path = "/work", .handler = do_work});
+    fg_http_server_route(program->http, &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                                .path = "/work",
+                                                                .handler = do_work,
+                                                                .kind = FG_HTTP_READS});
     return FG_OK;
 }
 

@@ -1,0 +1,136 @@
+/*
+ * The memory that requests and answers hold, and how fast peers read their answers.
+ *
+ * Every request takes HTTP_REQUEST_BYTES, which covers a head and an answer of HTTP_SMALL_BYTES
+ * each. So small answers (errors, probes, acknowledgements of pushes) need no memory of their own
+ * and are never refused; the number of requests is limited instead.
+ */
+#include "common/net/http/impl.h"
+
+enum {
+    /* Of an answer under TLS, what may be in memory twice: records encrypted ahead of the socket.
+     */
+    CIPHER_BYTES = 80 * 1024,
+};
+
+#define MOMENT_NS                                                                                  \
+    FG_SECOND_NS /* longer than any round trip, so that a peer that reads shows it                 \
+                  */
+
+/* --- requests --- */
+
+void http_request_pay(struct fg_http_request *req)
+{
+    struct fg_budget *budget = req->conn->owner->lent.heads;
+
+    req->request_bytes = HTTP_REQUEST_BYTES;
+    if (budget != NULL)
+        fg_budget_force(budget, HTTP_REQUEST_BYTES);
+}
+
+bool http_request_pay_head(struct fg_http_request *req, size_t head_bytes)
+{
+    struct fg_budget *budget = req->conn->owner->lent.heads;
+    uint64_t paid = req->request_bytes - HTTP_REQUEST_BYTES + HTTP_SMALL_BYTES, more;
+
+    if (head_bytes <= paid)
+        return true;
+    more = FG_MAX((uint64_t)head_bytes, 2 * paid) - paid; /* as buffers grow */
+    if (budget != NULL && !fg_budget_take(budget, more))
+        return false;
+    req->request_bytes += more;
+    return true;
+}
+
+void http_request_repay(struct fg_http_request *req)
+{
+    struct fg_budget *budget = req->conn->owner->lent.heads;
+
+    if (budget != NULL)
+        fg_budget_give(budget, req->request_bytes);
+    req->request_bytes = 0;
+}
+
+bool http_request_fits(const struct http_conn *conn, unsigned n_requests)
+{
+    struct fg_budget *budget = conn->owner->lent.heads;
+
+    return n_requests == 0 || budget == NULL || fg_budget_has(budget, HTTP_REQUEST_BYTES);
+}
+
+/* --- answers --- */
+
+static uint64_t answer_memory(const struct fg_http_request *req)
+{
+    uint64_t bytes = req->out.cap;
+
+    return req->conn->secure ? bytes + FG_MIN(bytes, (uint64_t)CIPHER_BYTES) : bytes;
+}
+
+bool http_answer_hold(struct fg_http_request *req)
+{
+    struct fg_budget *budget = req->conn->owner->lent.answers;
+    uint64_t bytes = answer_memory(req);
+
+    if (budget != NULL && req->out.cap > HTTP_SMALL_BYTES) {
+        if (!fg_budget_take_any(budget, bytes))
+            return false;
+        req->answer_paid = true;
+    }
+    req->answer_bytes = bytes;
+    req->conn->held_bytes += bytes;
+    return true;
+}
+
+void http_answer_shrink(struct fg_http_request *req)
+{
+    uint64_t before = req->answer_bytes, bytes = FG_MIN(answer_memory(req), before);
+
+    if (req->answer_paid)
+        fg_budget_give(req->conn->owner->lent.answers, before - bytes);
+    req->answer_bytes = bytes;
+    req->conn->held_bytes -= before - bytes;
+}
+
+void http_answer_release(struct fg_http_request *req)
+{
+    if (req->answer_paid)
+        fg_budget_give(req->conn->owner->lent.answers, req->answer_bytes);
+    fg_assert(req->conn->held_bytes >= req->answer_bytes);
+    req->conn->held_bytes -= req->answer_bytes;
+    req->answer_bytes = 0;
+    req->answer_paid = false;
+}
+
+/* --- readers --- */
+
+/* Ends the window if it is over, and begins the next. ret_slow: was the speed in it below the
+ * least? */
+static void end_window(struct http_pace *pace, int64_t window_ns, uint64_t min_per_s,
+                       uint64_t taken_bytes, int64_t now_mono_ns, bool *ret_slow)
+{
+    int64_t took_ns = now_mono_ns - pace->since_mono_ns;
+    double least = (double)min_per_s * ((double)took_ns / (double)FG_SECOND_NS);
+
+    if (pace->since_mono_ns != 0 && took_ns <= window_ns)
+        return;
+    if (pace->since_mono_ns != 0)
+        *ret_slow = (double)(taken_bytes - pace->taken_bytes) < FG_MAX(least, 1.0);
+    *pace = (struct http_pace){now_mono_ns, taken_bytes};
+}
+
+bool http_reader_too_slow(struct http_reader *reader, struct http_loop *owner, uint64_t taken_bytes,
+                          int64_t now_mono_ns)
+{
+    const struct fg_http_config *config = &owner->config;
+    uint64_t min_per_s = config->answer_min_per_s;
+    bool slow = false;
+
+    end_window(&reader->moment, MOMENT_NS, min_per_s, taken_bytes, now_mono_ns, &reader->stalled);
+    end_window(&reader->pace, config->write_timeout_ns, min_per_s, taken_bytes, now_mono_ns, &slow);
+    if (slow)
+        http_stats_event(owner->stats, HTTP_READER_SLOW);
+    else if (owner->pressed && reader->stalled)
+        http_stats_event(owner->stats, HTTP_READER_STALLED);
+    return slow || (owner->pressed && reader->stalled);
+}

@@ -1,0 +1,76 @@
+#include "common/program/trim.h"
+
+#include "common/run/log.h"
+
+#include <malloc.h>
+
+enum {
+    EVERY_MS = 1000,
+    PEAK_MIN_BYTES = 32 * 1024 * 1024, /* malloc may keep less than that */
+    FALL = 4,                          /* little is a quarter of the peak */
+    CALM_TICKS = 5,
+};
+
+static enum fg_code run(struct fg_job *job, struct fg_err *err)
+{
+    int64_t start_ns = fg_mono_ns(fg_clock_real());
+
+    (void)job;
+    (void)err;
+    (void)malloc_trim(0);
+    fg_log_info("freed memory was given back to the system",
+                fg_li("took_ms", (fg_mono_ns(fg_clock_real()) - start_ns) / FG_MS_NS));
+    return FG_OK;
+}
+
+static void done(struct fg_job *job)
+{
+    atomic_store(&fg_container(job, struct trim, job)->busy, false);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct trim *trim = timer->data;
+    uint64_t used_bytes = 0;
+
+    for (size_t i = 0; i < TRIM_BUDGETS_MAX && trim->budgets[i] != NULL; i++)
+        used_bytes += fg_budget_used(trim->budgets[i]);
+    trim->peak_bytes = FG_MAX(trim->peak_bytes, used_bytes);
+    if (trim->peak_bytes < PEAK_MIN_BYTES || used_bytes > trim->peak_bytes / FALL) {
+        trim->calm = 0;
+        return;
+    }
+    if (++trim->calm < CALM_TICKS || atomic_exchange(&trim->busy, true))
+        return;
+    trim->job = (struct fg_job){.run = run, .done = done};
+    if (fg_work_submit(trim->work, FG_LANE_BACKGROUND, &trim->job))
+        trim->peak_bytes = used_bytes;
+    else
+        atomic_store(&trim->busy, false);
+}
+
+static void start_on_loop(void *arg)
+{
+    struct trim *trim = arg;
+
+    fg_assert(uv_timer_init(fg_loop_uv(trim->loop), &trim->timer) == 0);
+    trim->timer.data = trim;
+    fg_assert(uv_timer_start(&trim->timer, on_timer, EVERY_MS, EVERY_MS) == 0);
+}
+
+static void stop_on_loop(void *arg)
+{
+    struct trim *trim = arg;
+
+    uv_close((uv_handle_t *)&trim->timer, NULL);
+}
+
+void trim_start(struct trim *trim)
+{
+    fg_loop_call(trim->loop, start_on_loop, trim);
+}
+
+void trim_stop(struct trim *trim)
+{
+    fg_loop_call(trim->loop, stop_on_loop, trim);
+}

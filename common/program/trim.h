@@ -1,0 +1,37 @@
+/*
+ * Returns memory to the system after a flood of requests. malloc keeps freed memory for later,
+ * which is right in normal operation. So the free pages are returned only when the budgets of HTTP
+ * held a lot, have fallen to a quarter of that, and stayed there for some seconds. A worker does
+ * it, because it takes tens of milliseconds.
+ *
+ * Thread: start and stop from the owner's thread, not from a loop.
+ */
+#ifndef FG_COMMON_PROGRAM_TRIM_H
+#define FG_COMMON_PROGRAM_TRIM_H
+
+#include "common/base/budget.h"
+#include "common/run/loop.h"
+#include "common/run/work.h"
+
+enum { TRIM_BUDGETS_MAX = 2 };
+
+struct trim {
+    struct fg_budget *budgets[TRIM_BUDGETS_MAX]; /* ends with NULL if there are fewer */
+    struct fg_loop *loop;                        /* its timer looks at them every second */
+    struct fg_work *work;                        /* its BACKGROUND lane returns the memory */
+    uint64_t peak_bytes;                         /* most that they held since the last time */
+    unsigned calm;                               /* ticks in a row in which they held little */
+    _Atomic bool busy;
+    uv_timer_t timer;
+    struct fg_job job;
+};
+
+/* Starts the timer. The caller has set budgets, loop and work, which are borrowed, and zeroed the
+ * rest. */
+void trim_start(struct trim *trim);
+
+/* Stops the timer. Call it before `work` is destroyed, which may still use the struct until then.
+ */
+void trim_stop(struct trim *trim);
+
+#endif

@@ -1,0 +1,325 @@
+"""Hostile clients, clients that do not read, and a disk that does not answer: how much memory the server holds, and
+whether it still serves others.
+
+A well-behaved client sends probes and pushes meanwhile, and must get its answers.
+"""
+
+import os
+import re
+import socket
+import struct
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+MIB = 1 << 20
+TIMEOUT_S = 60
+MEMORY_MIB = 64  # the server's budget; of which answers have an eighth
+ANSWERS_BYTES = MEMORY_MIB * MIB // 8
+STACKS = 12_000  # of a profile whose flame graph is some megabytes of JSON
+CONNECTIONS = 40
+GROWTH_MIB = 128  # by which a flood may grow the process; without a bound ten connections grow it by twice that
+WINDOW_S = 90
+GIVEN_BACK = "freed memory was given back to the system"
+
+# The address sanitizer keeps freed blocks in quarantine, which would look like memory that the server holds.
+SANITIZERS = {"ASAN_OPTIONS": "quarantine_size_mb=1:verify_asan_link_order=0"}
+
+
+def rss_mib(server):
+    with open("/proc/%d/statm" % server.process.pid, encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // MIB
+
+
+def metric(server, name):
+    found = re.search(r"^%s (\d+)$" % re.escape(name), server.metrics(), re.M)
+    check(found, "no metric %s", name)
+    return int(found.group(1))
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + WINDOW_S
+    while not condition():
+        check(time.monotonic() < deadline, "not in %d s: %s", WINDOW_S, what)
+        time.sleep(0.1)
+
+
+def large_answer(server):
+    """Path and size of an answer of some megabytes."""
+    stacks = "".join("main;handle_request_%06d;%s;leaf_%06d 1\n" % (i, "the_function_of_step_%06d" % i, i)
+                     for i in range(STACKS))
+    client = flamegrid.Client(server.port)
+    status, body = client.send("POST", "/ingest?name=large.cpu&format=folded&from=now-10s&until=now", stacks)
+    check(status == 200, "push: %d %s", status, body)
+    path = "/pyroscope/render?query=process_cpu:samples:count:cpu:nanoseconds%7Bservice_name=%22large%22%7D&from=now-1h" \
+           "&max-nodes=1000000"
+    status, body = client.send("GET", path)
+    if status != 200 or len(body) < MIB:
+        path = path.replace("process_cpu:samples:count:cpu:nanoseconds", "process_cpu:cpu:nanoseconds:cpu:nanoseconds")
+        status, body = client.send("GET", path)
+    check(status == 200 and len(body) > MIB, "%d, %d bytes", status, len(body))
+    check(len(body) < ANSWERS_BYTES // 2, "%d bytes", len(body))
+    return path, len(body)
+
+
+def unread(port, data):
+    """A connection that sends the data and reads nothing."""
+    sock = socket.socket()
+    sock.settimeout(TIMEOUT_S)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("127.0.0.1", port))
+    sock.sendall(data)
+    return sock
+
+
+class Beside(threading.Thread):
+    """A well-behaved client: its probes and pushes must be answered all the time."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.port, self.slowest_s, self.asked, self.fault = port, 0, 0, None
+        self.over = threading.Event()
+
+    def run(self):
+        push = "/ingest?name=beside.cpu&format=folded&from=now-10s&until=now"
+        try:
+            while not self.over.wait(0.05):
+                for method, target, body in (("GET", "/healthz", None), ("POST", push, "main;work 1\n")):
+                    began = time.monotonic()
+                    status, answer = flamegrid.Client(self.port, TIMEOUT_S).send(method, target, body)
+                    check(status == 200, "%s: %d %s", target, status, answer)
+                    self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+                    self.asked += 1
+        except Exception as fault:  # end() raises it
+            self.fault = fault
+
+    def end(self):
+        self.over.set()
+        self.join()
+        check(self.fault is None, "the client beside: %s", self.fault)
+        check(self.asked > 10, "the client beside was answered %d times", self.asked)
+        print("     %d answers beside it, the slowest after %.3f s" % (self.asked, self.slowest_s))
+
+
+def check_memory(server, before_mib, name):
+    """Answers are within their budget, and the process has not grown by more than a flood may cost."""
+    held = metric(server, "flamegrid_answer_memory_bytes")
+    check(held <= ANSWERS_BYTES, "answers hold %d bytes of %d", held, ANSWERS_BYTES)
+    grown = rss_mib(server) - before_mib
+    print("     %s: answers hold %.1f MiB, the process has grown by %d MiB" % (name, held / MIB, grown))
+    check(grown < GROWTH_MIB, "the process has grown by %d MiB, from %d", grown, before_mib)
+
+
+def check_calm(server):
+    """The flood is over: no answer is held any more, and the server ends in order."""
+    wait_for(lambda: metric(server, "flamegrid_answer_memory_bytes") == 0, "answers of closed connections are held")
+    check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def unread_answers():
+    """Connections that ask for large answers, sixteen at a time, and read none."""
+    with flamegrid.Server("--memory_max_bytes", "%dMiB" % MEMORY_MIB) as server:
+        server.environment = SANITIZERS
+        server.start().wait_ready()
+        path, _ = large_answer(server)
+        request = ("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode()
+        before, beside, socks = rss_mib(server), Beside(server.port), []
+        beside.start()
+        for number in range(CONNECTIONS):
+            socks.append(unread(server.port, request * 16))
+            socks[-1].recv(1)  # it has begun to answer
+            if number % 10 == 9:
+                check_memory(server, before, "%d connections" % (number + 1))
+        check(metric(server, "flamegrid_http_answers_refused_total") > 0, "all answers were held")
+        # A client that reads gets 503 with Retry-After, and an answer as soon as stalled readers have been cut off.
+        said = set()
+
+        def is_served():
+            client = flamegrid.Client(server.port, TIMEOUT_S)
+            client.connection.request("GET", path)
+            response = client.connection.getresponse()
+            response.read()
+            said.add((response.status, response.headers["Retry-After"]))
+            return response.status == 200
+
+        wait_for(is_served, "a client that reads is not served: %s" % said)
+        check(said <= {(200, None), (503, "1"), (429, "1")}, "%s", said)
+        check(metric(server, 'flamegrid_http_slow_readers_total{reason="stalled"}') > 0, "nobody was cut off")
+        beside.end()
+        for sock in socks:
+            sock.close()
+        check_calm(server)
+
+
+def frame(kind, flags, stream, payload):
+    return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
+
+
+def literal(name, value):
+    """A field as HPACK has it, not for the table."""
+    return bytes((0, len(name))) + name.encode() + bytes((127, len(value) - 127) if len(value) >= 127 else (len(value),)) \
+        + value.encode()
+
+
+def shut_windows():
+    """HTTP/2 clients that open no window: each answer stays in memory as a whole."""
+    with flamegrid.Server("--memory_max_bytes", "%dMiB" % MEMORY_MIB) as server:
+        server.environment = SANITIZERS
+        server.start().wait_ready()
+        path, _ = large_answer(server)
+        head = b"".join(literal(*field) for field in ((":method", "GET"), (":path", path), (":scheme", "http"),
+                                                      (":authority", "localhost")))
+        begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, struct.pack(">HI", 4, 0))
+        before, beside, socks = rss_mib(server), Beside(server.port), []
+        beside.start()
+        for number in range(10):
+            socks.append(unread(server.port, begin))
+            for stream in range(1, 17, 2):
+                socks[-1].sendall(frame(1, 5, stream, head))
+            time.sleep(0.2)
+            if number % 5 == 4:
+                check_memory(server, before, "%d connections of 8 streams" % (number + 1))
+        wait_for(lambda: metric(server, "flamegrid_http_answers_refused_total") > 0, "all answers were held")
+        check_memory(server, before, "all")
+        beside.end()
+        for sock in socks:
+            sock.close()
+        check_calm(server)
+
+
+def header_bomb():
+    """Kilobytes of HPACK that stand for megabytes of headers, again and again: each ends its connection, and the loop
+    goes on serving others."""
+    value = b"x" * 3900
+    block = b"\x82\x84\x86" + b"\x01\x09localhost" + b"\x40\x01x\x7f" + bytes(((3900 - 127) & 127 | 128, (3900 - 127) >> 7))
+    block += value + bytes((0x80 | 62,)) * 12_000
+    begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
+    with flamegrid.Server() as server:
+        server.environment = SANITIZERS
+        server.start().wait_ready()
+        beside = Beside(server.port)
+        beside.start()
+        sent, until = 0, time.monotonic() + 3
+        while time.monotonic() < until:
+            sock = unread(server.port, begin + frame(1, 5, 1, block))
+            while sock.recv(4096):
+                continue
+            sock.close()
+            sent += 1
+        beside.end()
+        check(metric(server, 'flamegrid_http2_closed_total{reason="flood"}') == sent, "not all of %d were closed", sent)
+        print("     %d connections, each ended" % sent)
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def many_scrapes():
+    """Scrapes without end at the operators' port, whose answers nobody reads: the text is made once a second."""
+    with flamegrid.Server("--memory_max_bytes", "%dMiB" % MEMORY_MIB) as server:
+        server.environment = SANITIZERS
+        server.start().wait_ready()
+        size = len(server.metrics())
+        check(size < 64 * 1024, "/metrics of an empty server has %d bytes", size)
+        before, beside, socks = rss_mib(server), Beside(server.port), []
+        beside.start()
+        request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 16
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            sock = socket.socket()
+            sock.settimeout(TIMEOUT_S)
+            try:
+                sock.connect(("127.0.0.1", server.admin_port))
+                sock.send(request)
+                socks.append(sock)
+            except OSError:  # more connections than it accepts from one address
+                sock.close()
+            if len(socks) == 400:
+                socks.pop(0).close()
+        grown = rss_mib(server) - before
+        check(grown < GROWTH_MIB, "the process has grown by %d MiB", grown)
+        beside.end()
+        for sock in socks:
+            sock.close()
+        check(server.operate("GET", "/ready")[0] == 200, "operators are kept out")
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def one_address():
+    """More silent connections than there may be: others still find room, and the silent ones are closed."""
+    with flamegrid.Server("--connections_max", "40", "--loops", "1") as server:
+        server.start().wait_ready()
+        socks = [unread(server.port, b"") for _ in range(100)]
+        began = time.monotonic()
+        for _ in range(20):
+            check(flamegrid.Client(server.port, TIMEOUT_S).send("GET", "/healthz")[0] == 200, "kept out")
+        check(metric(server, 'flamegrid_http_idle_closed_total{reason="room"}') >= 60, "nobody made room")
+        wait_for(lambda: metric(server, "pyroscope_tcp_connections") <= 2, "silent connections stay")
+        print("     silent connections were closed after %.0f s" % (time.monotonic() - began))
+        for sock in socks:
+            sock.close()
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def memory_goes_back():
+    """After a flood the process returns its memory to the system."""
+    with flamegrid.Server("--memory_max_bytes", "2GiB") as server:
+        server.environment = {"ASAN_OPTIONS": "quarantine_size_mb=1:allocator_release_to_os_interval_ms=100"}
+        server.start().wait_ready()
+        path, size = large_answer(server)
+        before, socks = rss_mib(server), []
+        request = ("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode()
+        while len(socks) * size < 180 * MIB:
+            socks.append(unread(server.port, request))
+            socks[-1].recv(1)
+        held = rss_mib(server)
+        check(held - before > 80, "it holds only %d MiB more", held - before)
+        check(GIVEN_BACK not in server.log_tail(), "memory was given back before")
+        for sock in socks:
+            sock.close()
+        # The sanitizer's allocator returns memory by itself, so the log tells whether the server asked for it.
+        wait_for(lambda: GIVEN_BACK in server.log_tail(), "nothing was given back")
+        wait_for(lambda: rss_mib(server) < before + (held - before) / 3, "the process keeps its memory")
+        print("     %d MiB before, %d MiB in the flood, %d MiB after" % (before, held, rss_mib(server)))
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def blocked_disk():
+    """Probes and scrapes are answered while the disk is not."""
+    shim = os.path.join(flamegrid.ROOT, "build", "dev", "tests", "bin", "slow_sync.so")
+    check(os.path.exists(shim), "%s is not built", shim)
+    with flamegrid.Server() as server:
+        gate = os.path.join(server.folder, "gate")
+        waiting = gate + ".waiting"
+        server.environment = {"LD_PRELOAD": shim, "SLOW_SYNC_GATE": gate, **SANITIZERS}
+        server.start().wait_ready()
+        for number in range(3):
+            target = "/ingest?name=app-%d.cpu&format=folded&from=now-10s&until=now" % number
+            check(flamegrid.Client(server.port).send("POST", target, "main;work 1\n")[0] == 200, "push")
+        with open(gate, "w", encoding="ascii"):
+            pass
+        flushed = []
+        flush = threading.Thread(target=lambda: flushed.append(server.operate("POST", "/ingester/flush", TIMEOUT_S)))
+        flush.start()  # the steps of a flush write to the store
+        wait_for(lambda: os.path.exists(waiting), "nothing is written")
+        time.sleep(0.5)
+        slowest = 0
+        for _ in range(3):
+            for port, target in ((server.admin_port, "/metrics"), (server.port, "/healthz"), (server.port, "/ready"),
+                                 (server.admin_port, "/healthz"), (server.admin_port, "/config")):
+                began = time.monotonic()
+                status, body = flamegrid.Client(port, TIMEOUT_S).send("GET", target)
+                slowest = max(slowest, time.monotonic() - began)
+                check(status == 200, "%s: %d %s", target, status, body[:200])
+            time.sleep(flamegrid.METRICS_FRESH_S)  # so that the next scrape makes a text of its own
+        check(flush.is_alive() and os.path.exists(waiting), "the disk was not blocked meanwhile")
+        print("     the slowest answer came after %.3f s" % slowest)
+        os.remove(gate)
+        flush.join()
+        check(flushed[0][0] == 200, "flush: %s", flushed)
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
+CASES = (unread_answers, shut_windows, header_bomb, many_scrapes, one_address, memory_goes_back, blocked_disk)
