@@ -1,0 +1,78 @@
+/*
+ * How much room a disk has left, and who may still write to it.
+ *
+ *     free                                state
+ *     ---------- 2 * reserve ----------
+ *                                         OK     everybody
+ *     ---------- reserve --------------
+ *                                         LOW    caches give way, merges wait
+ *                                         FULL   new data is refused; what is there is read,
+ * deleted
+ *     ---------- 0 --------------------          and noted in the reserve
+ *
+ * A state is left a quarter of the reserve later than it is entered, so that a disk at the edge
+ * does not go to and fro.
+ *
+ * The reserve exists so that those who cannot do without a disk (the head's log, manifests, flushes
+ * under way) never see it full because of us. Other programs may fill it all the same, in less time
+ * than there is between two looks: whoever writes has to stand ENOSPC as well.
+ *
+ * Thread: any; it is looked at once a second by a thread of its own, since a disk may hang.
+ */
+#ifndef FG_COMMON_RUN_DISK_H
+#define FG_COMMON_RUN_DISK_H
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
+#include "common/run/metrics.h"
+
+enum fg_disk_state { FG_DISK_OK, FG_DISK_LOW, FG_DISK_FULL };
+
+struct fg_disk_room {
+    uint64_t free_bytes; /* for programs that are not root */
+    uint64_t size_bytes;
+};
+
+/* The state that follows `before`. Pure. */
+enum fg_disk_state fg_disk_next(enum fg_disk_state before, uint64_t free_bytes,
+                                uint64_t reserve_bytes);
+
+/* The reserve of a disk of that size: a twentieth of it, at most 1 GiB. */
+uint64_t fg_disk_reserve_of(uint64_t size_bytes);
+
+struct fg_disk;
+
+struct fg_disk_config {
+    const char *path;             /* a folder on the disk, which is there; copied */
+    const char *role;             /* what it is for ("data"): a label of its metrics; copied */
+    uint64_t reserve_bytes;       /* 0: fg_disk_reserve_of() */
+    struct fg_registry *registry; /* borrowed; NULL: nothing is counted */
+    /* Called by the disk's thread after each look that found no state OK, and the first that did
+     * again; may block. NULL: nobody. */
+    void (*on_short)(void *arg, enum fg_disk_state state);
+    void *arg;
+};
+
+/* Looks once, then starts the thread. Whatever statvfs() says of the path. */
+enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk **ret_disk,
+                           struct fg_err *err) fg_must_check;
+
+/* Ends the thread. NULL is fine. */
+void fg_disk_unwatch(struct fg_disk *disk);
+
+/* As of the last look. NULL for a disk: OK, for whoever writes to none that is watched. */
+enum fg_disk_state fg_disk_state(const struct fg_disk *disk);
+struct fg_disk_room fg_disk_room(const struct fg_disk *disk);
+uint64_t fg_disk_reserve(const struct fg_disk *disk);
+
+/*
+ * May so many bytes more be written? Asks the system now. FG_E_NO_SPACE where less than keep_bytes
+ * would be left; `what` names it in the error. NULL for a disk: FG_OK.
+ */
+enum fg_code fg_disk_fits(const struct fg_disk *disk, uint64_t bytes, uint64_t keep_bytes,
+                          const char *what, struct fg_err *err) fg_must_check;
+
+/* "12 MiB of 50 GiB are free, 1024 MiB are kept in reserve" */
+void fg_disk_describe(const struct fg_disk *disk, struct fg_buf *out);
+
+#endif
