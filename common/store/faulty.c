@@ -22,6 +22,11 @@ static enum fg_code faulty_write(struct fg_store *store, struct fg_store_batch *
     return FG_OK;
 }
 
+static enum fg_code faulty_heal(struct fg_store *store, struct fg_err *err)
+{
+    return fg_store_heal(faulty_of(store)->inner, err);
+}
+
 static enum fg_code fail_read(struct fg_err *err)
 {
     return fg_fail(err, FG_E_UNAVAILABLE, "read: made to fail");
@@ -93,8 +98,8 @@ static void faulty_close(struct fg_store *store)
 void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner)
 {
     static const struct fg_store_ops ops = {
-        faulty_write,      faulty_get,          faulty_contains, faulty_iter,
-        faulty_disk_bytes, faulty_memory_bytes, faulty_close,
+        faulty_write, faulty_heal,       faulty_get,          faulty_contains,
+        faulty_iter,  faulty_disk_bytes, faulty_memory_bytes, faulty_close,
     };
 
     *faulty = (struct fg_store_faulty){.store = {&ops}, .inner = inner};

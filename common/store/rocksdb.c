@@ -4,52 +4,79 @@
  * Durability. A batch is one record of the write-ahead log, and with `sync` RocksDB returns after
  * the log's fdatasync. There is one log for all families, so a batch over several is atomic too.
  *
- * Recovery stops at the first record that is not whole (point in time, RocksDB's default). After
- * kill -9 or a power cut the only thing that can be torn is the last record, or its pages written
- * out of order: it was never acknowledged, and everything acknowledged is in front of it. The
- * stricter modes do not keep more, they refuse to open: "absolute" for a torn tail (which every
- * crash may leave), "tolerate tail" for a tail whose length arrived on disk before its bytes. The
- * price: rot in the middle of the log loses what follows it. The log is some hundred MiB of the
- * newest data, and replicas have it.
+ * Recovery. After kill -9 or a power cut the only thing that can be torn is the last record of the
+ * last log: it was never acknowledged, and everything acknowledged is in front of it. We cut it off
+ * ourselves (mark.h), and let RocksDB refuse a log with anything else wrong ("absolute
+ * consistency"). Its other modes drop what they cannot read without a word: a record that rotted or
+ * that the disk does not give, and all behind it. They also take a torn end for damage when they
+ * meet it again after a recovery that did not get to its end ("SST file is ahead of WALs").
  *
- * After a failed write RocksDB refuses further ones. From a full disk it recovers by itself once
- * there is room; for other errors there is DB::Resume(), which 7.8 has not in C. So when a write
- * keeps failing, the committer closes the database and opens it again. Readers wait for that; it
- * does not happen while iterators are open, because RocksDB asserts on those, and is tried again
- * with a later write.
+ * Loss. What a mark says was there has to be there: a MANIFEST or log that was cut short, a log
+ * that is missing, an older CURRENT are FG_E_CORRUPT, and the files stay as they are.
+ *
+ * After a failed write RocksDB refuses further ones. What it reads it goes on reading, so the
+ * database stays open. From a full disk it recovers by itself, within some seconds after there is
+ * room for a write buffer; for other errors there is DB::Resume(), which 7.8 has not in C, and
+ * which refuses most of them. fg_store_heal() opens the database anew, and readers never wait for
+ * it:
+ *
+ *     read-write, failing  --open read-only beside it-->  read-only  --open read-write-->
+ * read-write readers move over; the          ^                             readers failing one
+ * closes when         |                             move over its last iterator has gone
+ * fg_store_open(), where the disk takes no write: it is full, or read-only
+ *
+ * RocksDB allows one read-write opening of a folder at a time, so the failing one is closed before;
+ * read-only ones take no lock and may be as many as there are.
  */
+#include "common/base/hash.h"
 #include "common/base/time.h"
+#include "common/run/log.h"
+#include "common/store/aside.h"
 #include "common/store/batch.h"
+#include "common/store/mark.h"
+#include "common/store/rocksdb_log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdatomic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     BLOOM_BITS_PER_KEY = 10, /* one absent key in a hundred costs a block read */
     BACKGROUND_JOBS = 2,     /* one flush, one compaction: the rest of the CPU is the service's */
     WRITE_BUFFERS = 3,       /* per family: one filling, two being written out */
-    INFO_LOGS_KEPT = 3,      /* RocksDB's own LOG files */
-    INFO_LOG_MAX_BYTES = 1024 * 1024, /* each of them */
-    INFO_LOG_WARN = 2,                /* InfoLogLevel::WARN_LEVEL */
-    ZSTD_WINDOW_BITS = -14,           /* RocksDB's default: let the library choose */
-    ZSTD_LEVEL = 1,                   /* values are small and live for an hour */
-    FORMAT_VERSION = 5,               /* block tables; RocksDB 6.6 and later */
+    INFO_LOG_WARN = 2,       /* InfoLogLevel::WARN_LEVEL */
+    ZSTD_WINDOW_BITS = -14,  /* RocksDB's default: let the library choose */
+    ZSTD_LEVEL = 1,          /* values are small and live for an hour */
+    FORMAT_VERSION = 5,      /* block tables; RocksDB 6.6 and later */
+    DIR_MODE = 0750,
+    MANIFEST_MAX_BYTES = 8 * 1024 * 1024, /* it is read through at each start */
+    MARK_EVERY_MS = 1000,    /* of writes: so much at the end of a log may be lost unnoticed */
     BLOCK_BYTES = 16 * 1024, /* 16 values or more compress together; lz4 opens it in 10 us */
-    REOPEN_AFTER_MS = 1000,  /* of failing writes; RocksDB's own recovery had its chance */
+};
+
+/* One opening of the database. */
+struct opening {
+    rocksdb_t *db;
+    rocksdb_column_family_handle_t *families[FG_STORE_FAMILIES_MAX];
+    bool read_only;
+    atomic_uint users;    /* reads and iterators; none come once it was replaced */
+    struct opening *next; /* of those that were replaced */
 };
 
 struct rocks {
     struct fg_store store;
     char *dir;
+    int dir_fd; /* holds the folder's lock: a read-only opening takes none of RocksDB's */
     char *names[FG_STORE_FAMILIES_MAX];
     unsigned n_families;
 
-    pthread_rwlock_t lock; /* write: the database is closed and opened; read: it is used */
-    rocksdb_t *db;         /* NULL: reopening failed */
-    rocksdb_column_family_handle_t *families[FG_STORE_FAMILIES_MAX];
-    atomic_uint iters;
-    _Atomic uint64_t disk_bytes, memory_bytes; /* last known */
+    pthread_rwlock_t lock;   /* of the next line */
+    struct opening *current; /* what is read from; the committer replaces it */
 
     rocksdb_options_t *options;
     rocksdb_cache_t *cache;
@@ -58,12 +85,17 @@ struct rocks {
     /* The committer's. */
     rocksdb_writeoptions_t *write_options;
     rocksdb_writebatch_t *batch; /* keeps its memory from write to write */
-    int64_t failing_mono_ns;     /* since when writes fail, or the last reopening; 0: they do not */
+    struct opening *replaced;    /* until their users have gone */
+    bool failing;                /* a write did, and it was not opened anew since */
+    struct fg_marker *marker;
+    int64_t marked_mono_ns; /* when the last mark was tried */
+    bool marking_failed;    /* it could not be written, which was logged */
+    struct fg_err why;      /* current is read-only: what the opening for writing said */
 };
 
 struct rocks_iter {
     struct fg_store_iter iter;
-    struct rocks *rocks;
+    struct opening *opening;
     rocksdb_iterator_t *it;
     rocksdb_readoptions_t *read_options;
     struct fg_slice from, to; /* RocksDB keeps pointing to the upper bound: it is in bytes below */
@@ -80,20 +112,39 @@ static const char *chars(struct fg_slice bytes)
     return bytes.len == 0 ? "" : (const char *)bytes.ptr;
 }
 
-/* Takes errptr. RocksDB's errors arrive as text alone, "IO error: No space left on device: …". */
-static enum fg_code fail_rocks(struct fg_err *err, char *errptr, const char *what)
+static bool says(const char *text, const char *const *phrases, size_t n)
 {
-    enum fg_code code =
-        fg_slice_starts(fg_cstr(errptr), "Corruption") ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
-
-    (void)fg_fail(err, code, "%s: %s", what, errptr);
-    rocksdb_free(errptr);
-    return code;
+    for (size_t i = 0; i < n; i++)
+        if (strstr(text, phrases[i]) != NULL)
+            return true;
+    return false;
 }
 
-static enum fg_code fail_closed(struct fg_err *err)
+/* RocksDB's errors arrive as text alone, "IO error: No space left on device: …". */
+static enum fg_code code_of(const char *text)
 {
-    return fg_fail(err, FG_E_UNAVAILABLE, "store could not be opened again after an error");
+    static const char *const full[] = {"No space left on device", "Disk quota exceeded"};
+
+    if (fg_slice_starts(fg_cstr(text), "Corruption"))
+        return FG_E_CORRUPT;
+    return says(text, full, FG_COUNT(full)) ? FG_E_NO_SPACE : FG_E_UNAVAILABLE;
+}
+
+/* A disk that takes no write now, and may again. What is there can be read. */
+static bool is_of_a_disk(const struct fg_err *err)
+{
+    static const char *const faults[] = {"Input/output error", "Read-only file system"};
+
+    return err->code == FG_E_NO_SPACE ||
+           (err->code == FG_E_UNAVAILABLE && says(err->msg, faults, FG_COUNT(faults)));
+}
+
+/* Takes errptr. */
+static enum fg_code fail_rocks(struct fg_err *err, char *errptr, const char *what)
+{
+    (void)fg_fail(err, code_of(errptr), "%s: %s", what, errptr);
+    rocksdb_free(errptr);
+    return err->code;
 }
 
 /* --- options --- */
@@ -129,11 +180,18 @@ static void set_tables(rocksdb_options_t *options, rocksdb_cache_t *cache)
     rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
 }
 
+static void on_line(const char *text)
+{
+    fg_log_warn("RocksDB warns", fg_ls("text", text));
+}
+
 static void set_info_log(rocksdb_options_t *options)
 {
+    rocksdb_logger_t *logger = fg_rocksdb_logger_create(on_line);
+
+    rocksdb_options_set_info_log(options, logger);
+    fg_rocksdb_logger_destroy(logger);
     rocksdb_options_set_info_log_level(options, INFO_LOG_WARN);
-    rocksdb_options_set_keep_log_file_num(options, INFO_LOGS_KEPT);
-    rocksdb_options_set_max_log_file_size(options, INFO_LOG_MAX_BYTES);
     rocksdb_options_set_stats_dump_period_sec(options, 0);
     rocksdb_options_set_stats_persist_period_sec(options, 0);
 }
@@ -160,7 +218,8 @@ static rocksdb_options_t *make_options(const struct fg_store_config *config, roc
     rocksdb_options_set_create_if_missing(options, 1);
     rocksdb_options_set_create_missing_column_families(options, 1);
     rocksdb_options_set_paranoid_checks(options, 1);
-    rocksdb_options_set_wal_recovery_mode(options, rocksdb_point_in_time_recovery);
+    rocksdb_options_set_wal_recovery_mode(options, rocksdb_absolute_consistency_recovery);
+    rocksdb_options_set_max_manifest_file_size(options, MANIFEST_MAX_BYTES);
     rocksdb_options_set_max_total_wal_size(options, config->wal_max_bytes);
     rocksdb_options_set_write_buffer_size(options, (size_t)config->write_buffer_bytes);
     rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFERS);
@@ -171,24 +230,115 @@ static rocksdb_options_t *make_options(const struct fg_store_config *config, roc
     return options;
 }
 
-/* --- open and close --- */
+/* --- openings --- */
 
-static enum fg_code open_db(struct rocks *rocks, struct fg_err *err)
+static enum fg_code open_db(const struct rocks *rocks, bool read_only, struct opening **ret_opening,
+                            struct fg_err *err)
 {
     const rocksdb_options_t *options[FG_STORE_FAMILIES_MAX];
     const char *names[FG_STORE_FAMILIES_MAX];
+    struct opening *opening = fg_new(struct opening);
     char *errptr = NULL;
 
     for (unsigned i = 0; i < rocks->n_families; i++) {
         options[i] = rocks->options;
         names[i] = rocks->names[i];
     }
-    rocks->db = rocksdb_open_column_families(rocks->options, rocks->dir, (int)rocks->n_families,
-                                             names, options, rocks->families, &errptr);
-    if (errptr == NULL)
-        return FG_OK;
-    rocks->db = NULL; /* what came back beside an error means nothing */
-    return fail_rocks(err, errptr, rocks->dir);
+    opening->read_only = read_only;
+    opening->db =
+        read_only
+            ? rocksdb_open_for_read_only_column_families(rocks->options, rocks->dir,
+                                                         (int)rocks->n_families, names, options,
+                                                         opening->families, 0, &errptr)
+            : rocksdb_open_column_families(rocks->options, rocks->dir, (int)rocks->n_families,
+                                           names, options, opening->families, &errptr);
+    if (errptr != NULL) { /* what came back beside it means nothing */
+        free(opening);
+        return fail_rocks(err, errptr, rocks->dir);
+    }
+    *ret_opening = opening;
+    return FG_OK;
+}
+
+/* The order is RocksDB's: iterators are gone, then family handles, then the database. */
+static void close_db(const struct rocks *rocks, struct opening *opening)
+{
+    fg_assert(atomic_load(&opening->users) == 0);
+    for (unsigned i = 0; i < rocks->n_families; i++)
+        rocksdb_column_family_handle_destroy(opening->families[i]);
+    rocksdb_close(opening->db);
+    free(opening);
+}
+
+/* To be let go of. */
+static struct opening *use(struct rocks *rocks)
+{
+    struct opening *opening;
+
+    (void)pthread_rwlock_rdlock(&rocks->lock);
+    opening = rocks->current;
+    atomic_fetch_add(&opening->users, 1);
+    (void)pthread_rwlock_unlock(&rocks->lock);
+    return opening;
+}
+
+static void let_go(struct opening *opening)
+{
+    atomic_fetch_sub(&opening->users, 1);
+}
+
+/* Readers that come now find `fresh`. */
+static void replace(struct rocks *rocks, struct opening *fresh)
+{
+    struct opening *before = rocks->current;
+
+    (void)pthread_rwlock_wrlock(&rocks->lock); /* use() counts under it, so the count is final */
+    rocks->current = fresh;
+    (void)pthread_rwlock_unlock(&rocks->lock);
+    before->next = rocks->replaced;
+    rocks->replaced = before;
+}
+
+/* Closes what was replaced and has no readers any more. false: one that could be written to has. */
+static bool reap(struct rocks *rocks)
+{
+    struct opening **link = &rocks->replaced;
+    bool closed = true;
+
+    while (*link != NULL) {
+        struct opening *opening = *link;
+
+        if (atomic_load(&opening->users) > 0) {
+            closed &= opening->read_only;
+            link = &opening->next;
+            continue;
+        }
+        *link = opening->next;
+        close_db(rocks, opening);
+    }
+    return closed;
+}
+
+/* ---- marks ---- */
+
+/* All of the log is synced: nobody writes. */
+static void note_mark(struct rocks *rocks)
+{
+    struct fg_err err;
+    bool failed = fg_marker_note(rocks->marker, &err) != FG_OK;
+
+    rocks->marked_mono_ns = fg_mono_ns(fg_clock_real());
+    if (failed && !rocks->marking_failed)
+        fg_log_warn("store: how it stands could not be noted; damage may go unnoticed",
+                    fg_ls("err", err.msg));
+    rocks->marking_failed = failed;
+}
+
+static enum fg_code open_checked(struct rocks *rocks, bool read_only, struct opening **ret_opening,
+                                 struct fg_err *err)
+{
+    return fg_mark_check(rocks->dir, err) == FG_OK ? open_db(rocks, read_only, ret_opening, err)
+                                                   : err->code;
 }
 
 /* So that the next start has no log to read again, which takes seconds. */
@@ -200,22 +350,10 @@ static void flush_db(struct rocks *rocks)
     for (unsigned i = 0; i < rocks->n_families; i++) {
         char *errptr = NULL;
 
-        rocksdb_flush_cf(rocks->db, options, rocks->families[i], &errptr);
+        rocksdb_flush_cf(rocks->current->db, options, rocks->current->families[i], &errptr);
         rocksdb_free(errptr); /* then it is in the log still */
     }
     rocksdb_flushoptions_destroy(options);
-}
-
-/* The order is RocksDB's: iterators are gone, then family handles, then the database. */
-static void close_db(struct rocks *rocks)
-{
-    fg_assert(atomic_load(&rocks->iters) == 0);
-    if (rocks->db == NULL)
-        return;
-    for (unsigned i = 0; i < rocks->n_families; i++)
-        rocksdb_column_family_handle_destroy(rocks->families[i]);
-    rocksdb_close(rocks->db);
-    rocks->db = NULL;
 }
 
 static void rocks_free(struct rocks *rocks)
@@ -225,10 +363,13 @@ static void rocks_free(struct rocks *rocks)
     rocksdb_readoptions_destroy(rocks->read_options);
     rocksdb_options_destroy(rocks->options);
     rocksdb_cache_destroy(rocks->cache);
-    pthread_rwlock_destroy(&rocks->lock);
+    (void)pthread_rwlock_destroy(&rocks->lock);
     for (unsigned i = 0; i < rocks->n_families; i++)
         free(rocks->names[i]);
+    fg_marker_destroy(rocks->marker);
     free(rocks->dir);
+    if (rocks->dir_fd >= 0)
+        (void)close(rocks->dir_fd);
     free(rocks);
 }
 
@@ -236,9 +377,13 @@ static void rocks_close(struct fg_store *store)
 {
     struct rocks *rocks = rocks_of(store);
 
-    if (rocks->db != NULL && rocks->failing_mono_ns == 0)
+    if (!rocks->current->read_only && !rocks->failing) {
         flush_db(rocks);
-    close_db(rocks);
+        note_mark(rocks);
+    }
+    close_db(rocks, rocks->current);
+    (void)reap(rocks);
+    fg_assert(rocks->replaced == NULL);
     rocks_free(rocks);
 }
 
@@ -251,7 +396,7 @@ static void fill(struct rocks *rocks, const struct fg_store_batch *batch)
     rocksdb_writebatch_clear(rocks->batch);
     while (fg_cur_more(&cur)) {
         struct fg_store_op op = fg_store_batch_read(&cur, rocks->n_families);
-        rocksdb_column_family_handle_t *family = rocks->families[op.family];
+        rocksdb_column_family_handle_t *family = rocks->current->families[op.family];
 
         switch (op.kind) {
         case FG_STORE_PUT:
@@ -269,68 +414,92 @@ static void fill(struct rocks *rocks, const struct fg_store_batch *batch)
     }
 }
 
-static enum fg_code write_once(struct rocks *rocks, const struct fg_store_batch *batch,
-                               struct fg_err *err)
-{
-    char *errptr = NULL;
-
-    if (rocks->db == NULL)
-        return fail_closed(err);
-    fill(rocks, batch); /* each time: it holds the ids of the families of this opening */
-    rocksdb_write(rocks->db, rocks->write_options, rocks->batch, &errptr);
-    if (errptr != NULL)
-        return fail_rocks(err, errptr, "write");
-    rocks->failing_mono_ns = 0;
-    return FG_OK;
-}
-
-/* false: not now, somebody reads with an iterator. */
-static bool reopen(struct rocks *rocks, struct fg_err *err)
-{
-    bool opened = false;
-
-    pthread_rwlock_wrlock(&rocks->lock); /* iterators are made under the read lock */
-    if (atomic_load(&rocks->iters) == 0) {
-        close_db(rocks);
-        opened = open_db(rocks, err) == FG_OK;
-    }
-    pthread_rwlock_unlock(&rocks->lock);
-    return opened;
-}
-
 static enum fg_code rocks_write(struct fg_store *store, struct fg_store_batch *batch,
                                 struct fg_err *err)
 {
     struct rocks *rocks = rocks_of(store);
+    char *errptr = NULL;
 
+    (void)reap(rocks);
     if (fg_store_batch_check(batch, err) != FG_OK)
         return err->code;
-    if (write_once(rocks, batch, err) == FG_OK)
+    if (batch->count == 0)
         return FG_OK;
-
-    int64_t now_mono_ns = fg_mono_ns(fg_clock_real());
-    if (rocks->failing_mono_ns == 0)
-        rocks->failing_mono_ns = now_mono_ns;
-    if (now_mono_ns - rocks->failing_mono_ns < REOPEN_AFTER_MS * FG_MS_NS)
+    /* RocksDB may have recovered by itself from what failed. But then there is a torn record in a
+     * log that was gone on from, and that is for the end of the last one only. */
+    if (rocks->failing || rocks->current->read_only) {
+        *err = rocks->why;
+        return fg_wrap(err, "store is read-only");
+    }
+    fill(rocks, batch); /* each time: it holds the ids of the families of this opening */
+    rocksdb_write(rocks->current->db, rocks->write_options, rocks->batch, &errptr);
+    if (errptr != NULL) {
+        rocks->failing = true;
+        (void)fail_rocks(err, errptr, "write");
+        rocks->why = *err;
         return err->code;
-    rocks->failing_mono_ns = now_mono_ns;
-    return reopen(rocks, err) ? write_once(rocks, batch, err) : err->code;
+    }
+    if (fg_mono_ns(fg_clock_real()) - rocks->marked_mono_ns >= MARK_EVERY_MS * FG_MS_NS)
+        note_mark(rocks);
+    return FG_OK;
+}
+
+/*
+ * Nothing of the folder changes any more, so that what is opened beside finds all that the MANIFEST
+ * names: a flush that ends just now would delete a log between the look at the one and the other.
+ * Reading goes on.
+ */
+static void make_quiet(struct opening *opening)
+{
+    char *errptr = NULL;
+
+    rocksdb_disable_file_deletions(opening->db, &errptr);
+    rocksdb_free(errptr); /* it has none of its own */
+    rocksdb_cancel_all_background_work(opening->db, 1);
+}
+
+static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
+{
+    struct rocks *rocks = rocks_of(store);
+    bool closed = reap(rocks);
+    struct opening *fresh;
+
+    if (!rocks->current->read_only && !rocks->failing)
+        return FG_OK;
+    if (!rocks->current->read_only) {
+        make_quiet(rocks->current);
+        if (open_checked(rocks, true, &fresh, err) != FG_OK)
+            return fg_wrap(err, "opening anew, read-only");
+        replace(rocks, fresh);
+        closed = reap(rocks);
+    }
+    if (!closed)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "opening anew waits for questions that read what is to be closed");
+    if (open_checked(rocks, false, &fresh, err) != FG_OK) {
+        rocks->why = *err;
+        return fg_wrap(err, "opening anew");
+    }
+    replace(rocks, fresh);
+    rocks->failing = false;
+    note_mark(rocks);
+    (void)reap(rocks);
+    return FG_OK;
 }
 
 /* --- read --- */
 
-/* *ret_value is NULL when the key is not there; else the caller destroys it, under the read lock.
- */
-static enum fg_code get_pinned(struct rocks *rocks, unsigned family, struct fg_slice key,
+/* *ret_value is NULL when the key is not there; else the caller destroys it, and then lets go of
+ * the opening. */
+static enum fg_code get_pinned(const struct rocks *rocks, const struct opening *opening,
+                               unsigned family, struct fg_slice key,
                                rocksdb_pinnableslice_t **ret_value, struct fg_err *err)
 {
     rocksdb_pinnableslice_t *value;
     char *errptr = NULL;
 
     fg_assert(family < rocks->n_families);
-    if (rocks->db == NULL)
-        return fail_closed(err);
-    value = rocksdb_get_pinned_cf(rocks->db, rocks->read_options, rocks->families[family],
+    value = rocksdb_get_pinned_cf(opening->db, rocks->read_options, opening->families[family],
                                   chars(key), key.len, &errptr);
     if (errptr != NULL)
         return fail_rocks(err, errptr, "read");
@@ -342,11 +511,10 @@ static enum fg_code rocks_get(struct fg_store *store, unsigned family, struct fg
                               struct fg_buf *out, bool *ret_found, struct fg_err *err)
 {
     struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
     rocksdb_pinnableslice_t *value = NULL;
-    enum fg_code code;
+    enum fg_code code = get_pinned(rocks, opening, family, key, &value, err);
 
-    pthread_rwlock_rdlock(&rocks->lock);
-    code = get_pinned(rocks, family, key, &value, err);
     if (value != NULL) {
         size_t len = 0;
         const char *bytes = rocksdb_pinnableslice_value(value, &len);
@@ -354,7 +522,7 @@ static enum fg_code rocks_get(struct fg_store *store, unsigned family, struct fg
         fg_buf_append(out, bytes, len);
         rocksdb_pinnableslice_destroy(value);
     }
-    pthread_rwlock_unlock(&rocks->lock);
+    let_go(opening);
     if (code == FG_OK && out->full)
         return fg_fail(err, FG_E_LIMIT, "value does not fit %zu bytes", out->max_bytes);
     if (code == FG_OK)
@@ -366,14 +534,13 @@ static enum fg_code rocks_contains(struct fg_store *store, unsigned family, stru
                                    bool *ret_found, struct fg_err *err)
 {
     struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
     rocksdb_pinnableslice_t *value = NULL;
-    enum fg_code code;
+    enum fg_code code = get_pinned(rocks, opening, family, key, &value, err);
 
-    pthread_rwlock_rdlock(&rocks->lock);
-    code = get_pinned(rocks, family, key, &value, err);
     if (value != NULL)
         rocksdb_pinnableslice_destroy(value);
-    pthread_rwlock_unlock(&rocks->lock);
+    let_go(opening);
     if (code == FG_OK)
         *ret_found = value != NULL;
     return code;
@@ -410,8 +577,6 @@ static void rocks_iter_seek(struct fg_store_iter *iter, struct fg_slice key)
 {
     struct rocks_iter *it = iter_of(iter);
 
-    if (it->it == NULL)
-        return;
     if (fg_slice_cmp(key, it->from) < 0)
         key = it->from; /* RocksDB has the upper bound only */
     rocksdb_iter_seek(it->it, chars(key), key.len);
@@ -431,23 +596,19 @@ static void rocks_iter_destroy(struct fg_store_iter *iter)
 {
     struct rocks_iter *it = iter_of(iter);
 
-    if (it->it != NULL) {
-        rocksdb_iter_destroy(it->it);
-        atomic_fetch_sub(&it->rocks->iters, 1);
-    }
-    if (it->read_options != NULL)
-        rocksdb_readoptions_destroy(it->read_options);
+    rocksdb_iter_destroy(it->it);
+    rocksdb_readoptions_destroy(it->read_options);
+    let_go(it->opening);
     free(it);
 }
 
-static struct rocks_iter *iter_alloc(struct rocks *rocks, struct fg_slice from, struct fg_slice to)
+static struct rocks_iter *iter_alloc(struct fg_slice from, struct fg_slice to)
 {
     static const struct fg_store_iter_ops ops = {rocks_iter_seek, rocks_iter_next,
                                                  rocks_iter_destroy};
     struct rocks_iter *it = fg_calloc(1, sizeof *it + from.len + to.len);
 
     it->iter.ops = &ops;
-    it->rocks = rocks;
     if (from.len > 0)
         memcpy(it->bytes, from.ptr, from.len);
     if (to.len > 0)
@@ -459,31 +620,20 @@ static struct rocks_iter *iter_alloc(struct rocks *rocks, struct fg_slice from, 
 
 /* An iterator reads the database as it was when it was made: RocksDB takes the sequence number
  * then. */
-static void iter_open(struct rocks_iter *it, unsigned family)
-{
-    struct rocks *rocks = it->rocks;
-
-    it->read_options = rocksdb_readoptions_create();
-    rocksdb_readoptions_set_total_order_seek(it->read_options, 1);
-    if (it->to.len > 0)
-        rocksdb_readoptions_set_iterate_upper_bound(it->read_options, chars(it->to), it->to.len);
-    it->it = rocksdb_create_iterator_cf(rocks->db, it->read_options, rocks->families[family]);
-    atomic_fetch_add(&rocks->iters, 1);
-}
-
 static struct fg_store_iter *rocks_iter_create(struct fg_store *store, unsigned family,
                                                struct fg_slice from, struct fg_slice to)
 {
     struct rocks *rocks = rocks_of(store);
-    struct rocks_iter *it = iter_alloc(rocks, from, to);
+    struct rocks_iter *it = iter_alloc(from, to);
 
     fg_assert(family < rocks->n_families);
-    pthread_rwlock_rdlock(&rocks->lock);
-    if (rocks->db != NULL)
-        iter_open(it, family);
-    else
-        (void)fail_closed(&it->iter.err);
-    pthread_rwlock_unlock(&rocks->lock);
+    it->opening = use(rocks);
+    it->read_options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_total_order_seek(it->read_options, 1);
+    if (it->to.len > 0)
+        rocksdb_readoptions_set_iterate_upper_bound(it->read_options, chars(it->to), it->to.len);
+    it->it = rocksdb_create_iterator_cf(it->opening->db, it->read_options,
+                                        it->opening->families[family]);
     rocks_iter_seek(&it->iter, it->from);
     return &it->iter;
 }
@@ -491,14 +641,15 @@ static struct fg_store_iter *rocks_iter_create(struct fg_store *store, unsigned 
 /* --- sizes --- */
 
 /* Of all families together. */
-static uint64_t sum_property(struct rocks *rocks, const char *name)
+static uint64_t sum_property(const struct rocks *rocks, const struct opening *opening,
+                             const char *name)
 {
     uint64_t sum = 0;
 
     for (unsigned i = 0; i < rocks->n_families; i++) {
         uint64_t value = 0;
 
-        if (rocksdb_property_int_cf(rocks->db, rocks->families[i], name, &value) == 0)
+        if (rocksdb_property_int_cf(opening->db, opening->families[i], name, &value) == 0)
             sum += value;
     }
     return sum;
@@ -510,31 +661,24 @@ static uint64_t sum_property(struct rocks *rocks, const char *name)
 static uint64_t rocks_disk_bytes(struct fg_store *store)
 {
     struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
+    uint64_t bytes = sum_property(rocks, opening, "rocksdb.total-sst-files-size") +
+                     sum_property(rocks, opening, "rocksdb.cur-size-all-mem-tables");
 
-    if (pthread_rwlock_tryrdlock(&rocks->lock) != 0)
-        return atomic_load(&rocks->disk_bytes);
-    atomic_store(&rocks->disk_bytes,
-                 rocks->db == NULL ? 0
-                                   : sum_property(rocks, "rocksdb.total-sst-files-size") +
-                                         sum_property(rocks, "rocksdb.cur-size-all-mem-tables"));
-    pthread_rwlock_unlock(&rocks->lock);
-    return atomic_load(&rocks->disk_bytes);
+    let_go(opening);
+    return bytes;
 }
 
 static uint64_t rocks_memory_bytes(struct fg_store *store)
 {
     struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
+    uint64_t bytes = rocksdb_cache_get_usage(rocks->cache) +
+                     sum_property(rocks, opening, "rocksdb.size-all-mem-tables") +
+                     sum_property(rocks, opening, "rocksdb.estimate-table-readers-mem");
 
-    if (pthread_rwlock_tryrdlock(&rocks->lock) != 0)
-        return atomic_load(&rocks->memory_bytes);
-    atomic_store(&rocks->memory_bytes,
-                 rocksdb_cache_get_usage(rocks->cache) +
-                     (rocks->db == NULL
-                          ? 0
-                          : sum_property(rocks, "rocksdb.size-all-mem-tables") +
-                                sum_property(rocks, "rocksdb.estimate-table-readers-mem")));
-    pthread_rwlock_unlock(&rocks->lock);
-    return atomic_load(&rocks->memory_bytes);
+    let_go(opening);
+    return bytes;
 }
 
 /* --- create --- */
@@ -546,8 +690,8 @@ static char *copy_text(const char *text)
     return memcpy(fg_malloc(size), text, size);
 }
 
-/* Reopening waits for the readers of now, not for all that come: glibc's default would starve it.
- */
+/* Who replaces the opening waits for the readers of now, not for all that come: glibc's default
+ * would starve it. */
 static void init_lock(pthread_rwlock_t *lock)
 {
     pthread_rwlockattr_t attr;
@@ -564,12 +708,14 @@ static struct rocks *rocks_alloc(const char *dir, const char *const *families, u
     struct rocks *rocks = fg_new(struct rocks);
 
     rocks->dir = copy_text(dir);
+    rocks->dir_fd = -1;
     rocks->n_families = n_families;
     for (unsigned i = 0; i < n_families; i++)
         rocks->names[i] = copy_text(families[i]);
     init_lock(&rocks->lock);
     rocks->cache = rocksdb_cache_create_lru((size_t)config->cache_bytes);
     rocks->options = make_options(config, rocks->cache);
+    rocks->marker = fg_marker_create(dir);
     rocks->read_options = rocksdb_readoptions_create();
     rocks->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_set_sync(rocks->write_options, config->sync);
@@ -577,13 +723,77 @@ static struct rocks *rocks_alloc(const char *dir, const char *const *families, u
     return rocks;
 }
 
+/* Two processes on one folder would each say that they have made something durable. A file system
+ * without locks on folders leaves it to RocksDB's own, which those who only read do not take. */
+static enum fg_code lock_dir(struct rocks *rocks, struct fg_err *err)
+{
+    if (mkdir(rocks->dir, DIR_MODE) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "%s", rocks->dir);
+    rocks->dir_fd = open(rocks->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (rocks->dir_fd < 0)
+        return fg_fail_errno(err, errno, "%s", rocks->dir);
+    if (flock(rocks->dir_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return fg_fail(err, FG_E_UNAVAILABLE, "%s is in use by another process", rocks->dir);
+    return FG_OK;
+}
+
+/* For writing; on a disk that takes no write, for reading what is there. */
+static enum fg_code open_first(struct rocks *rocks, struct fg_err *err)
+{
+    struct fg_err later;
+
+    if (open_checked(rocks, false, &rocks->current, err) == FG_OK)
+        return FG_OK;
+    if (!is_of_a_disk(err) || open_checked(rocks, true, &rocks->current, &later) != FG_OK)
+        return err->code;
+    rocks->why = *err;
+    return FG_OK;
+}
+
+/* Damage is for somebody to decide about: by its number, so that a setting that was left as it is
+ * does not decide about the next one. */
+static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_config *config,
+                                struct fg_err *err)
+{
+    uint32_t number = (uint32_t)fg_hash64(fg_cstr(err->msg));
+    char text[16];
+
+    (void)snprintf(text, sizeof text, "%08x", number);
+    if (!fg_slice_is(fg_cstr(config->accept_loss), text)) {
+        struct fg_err damage = *err;
+
+        return fg_fail(
+            err, FG_E_CORRUPT,
+            "%s; nothing was changed. Profiles that were acknowledged are lost. Restore "
+            "the folder, or set %s to %s: then it is set aside and an empty store begins",
+            damage.msg, config->accept_loss_setting, text);
+    }
+    fg_log_error("store is damaged and set aside, as was asked for: an empty one begins",
+                 fg_ls("folder", rocks->dir), fg_ls("err", err->msg));
+    if (fg_aside_move(rocks->dir, err) != FG_OK)
+        return err->code;
+    return open_first(rocks, err);
+}
+
+static enum fg_code open_dir(struct rocks *rocks, const struct fg_store_config *config,
+                             struct fg_err *err)
+{
+    if (lock_dir(rocks, err) != FG_OK || fg_aside_finish(rocks->dir, err) != FG_OK)
+        return err->code;
+    if (open_first(rocks, err) == FG_OK)
+        return FG_OK;
+    return err->code == FG_E_CORRUPT && config->accept_loss != NULL
+               ? accept_loss(rocks, config, err)
+               : err->code;
+}
+
 enum fg_code fg_store_open(const char *dir, const char *const *families, unsigned n_families,
                            const struct fg_store_config *config, struct fg_store **ret_store,
                            struct fg_err *err)
 {
     static const struct fg_store_ops ops = {
-        rocks_write,      rocks_get,          rocks_contains, rocks_iter_create,
-        rocks_disk_bytes, rocks_memory_bytes, rocks_close,
+        rocks_write,       rocks_heal,       rocks_get,          rocks_contains,
+        rocks_iter_create, rocks_disk_bytes, rocks_memory_bytes, rocks_close,
     };
     struct rocks *rocks;
 
@@ -591,10 +801,12 @@ enum fg_code fg_store_open(const char *dir, const char *const *families, unsigne
     fg_assert(strcmp(families[0], "default") == 0);
     rocks = rocks_alloc(dir, families, n_families, config);
     rocks->store.ops = &ops;
-    if (open_db(rocks, err) != FG_OK) {
+    if (open_dir(rocks, config, err) != FG_OK) {
         rocks_free(rocks);
         return fg_wrap(err, "store");
     }
+    if (!rocks->current->read_only)
+        note_mark(rocks);
     *ret_store = &rocks->store;
     return FG_OK;
 }

@@ -40,6 +40,7 @@ struct fg_store_iter;
 
 struct fg_store_ops {
     enum fg_code (*write)(struct fg_store *store, struct fg_store_batch *batch, struct fg_err *err);
+    enum fg_code (*heal)(struct fg_store *store, struct fg_err *err);
     enum fg_code (*get)(struct fg_store *store, unsigned family, struct fg_slice key,
                         struct fg_buf *out, bool *ret_found, struct fg_err *err);
     enum fg_code (*contains)(struct fg_store *store, unsigned family, struct fg_slice key,
@@ -52,15 +53,28 @@ struct fg_store_ops {
 };
 
 /*
- * Durable (fsync) when it returns FG_OK; else nothing of it is there. FG_E_UNAVAILABLE: disk full
- * or broken; reading goes on, and later writes succeed once the disk does. FG_E_LIMIT: larger than
- * a batch may be. After an fsync that failed nobody knows: the batch may be there, whole, after a
- * restart. Write it again; batches are made so that twice is the same as once.
+ * Makes a batch durable (fsync); after an error nothing of it is there. FG_E_NO_SPACE: the disk is
+ * full; FG_E_UNAVAILABLE: it is broken, or took no write when the store was opened: reading goes
+ * on, and later writes succeed once the disk does and fg_store_heal() was called. FG_E_CORRUPT.
+ * FG_E_LIMIT: larger than a batch may be. After an fsync that failed nobody knows: the batch may be
+ * there, whole, after the store was opened anew. Write it again; batches are made so that twice is
+ * the same as once.
  */
 static inline enum fg_code fg_store_write(struct fg_store *store, struct fg_store_batch *batch,
                                           struct fg_err *err)
 {
     return store->ops->write(store, batch, err);
+}
+
+/*
+ * Tries to make a store take writes again after one failed. FG_OK: it does, as far as can be told
+ * without a write. Else reading goes on, and it is to be called again after a while: a second is
+ * fine. What was under way when the write failed may be there now (see above). The writer's thread;
+ * takes as long as reading the log again, and readers do not wait for it.
+ */
+static inline enum fg_code fg_store_heal(struct fg_store *store, struct fg_err *err)
+{
+    return store->ops->heal(store, err);
 }
 
 /* Appends the value to out; *ret_found says whether the key is there (that is not an error). */
@@ -133,10 +147,17 @@ struct fg_store_config {
     uint64_t write_buffer_bytes; /* per family, before it is written out */
     uint64_t wal_max_bytes;      /* bounds what has to be read again after a crash */
     bool sync;                   /* false only where losing the last writes is fine (tests) */
+    /* The number of a damage that is accepted, as an error has given it, and the setting that it
+     * comes from, for that error. NULL: none is, and nothing is said of it. */
+    const char *accept_loss, *accept_loss_setting;
 };
 
-/* Directory, made if missing. families: names in the order of their numbers, the first is
- * "default". */
+/*
+ * Opens the store in a folder, which is made if it is missing. families: names in the order of
+ * their numbers, the first is "default". On a disk that takes no write (full, read-only, broken) a
+ * store that is there already is opened all the same: it can be read, and writes fail until
+ * fg_store_heal() has succeeded. FG_E_UNAVAILABLE: another process has it. FG_E_CORRUPT.
+ */
 enum fg_code fg_store_open(const char *dir, const char *const *families, unsigned n_families,
                            const struct fg_store_config *config, struct fg_store **ret_store,
                            struct fg_err *err) fg_must_check;

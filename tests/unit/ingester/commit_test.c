@@ -305,6 +305,11 @@ static enum fg_code gate_write(struct fg_store *store, struct fg_store_batch *ba
     return fails ? fg_fail(err, FG_E_UNAVAILABLE, "gate") : fg_store_write(gate->inner, batch, err);
 }
 
+static enum fg_code gate_heal(struct fg_store *store, struct fg_err *err)
+{
+    return fg_store_heal(fg_container(store, struct gate, store)->inner, err);
+}
+
 static enum fg_code gate_get(struct fg_store *store, unsigned family, struct fg_slice key,
                              struct fg_buf *out, bool *ret_found, struct fg_err *err)
 {
@@ -338,8 +343,8 @@ static void gate_close(struct fg_store *store)
 
 static void gate_init(struct gate *gate, struct fg_store *inner)
 {
-    static const struct fg_store_ops ops = {gate_write, gate_get,   gate_contains, gate_iter,
-                                            gate_bytes, gate_bytes, gate_close};
+    static const struct fg_store_ops ops = {gate_write, gate_heal,  gate_get,   gate_contains,
+                                            gate_iter,  gate_bytes, gate_bytes, gate_close};
 
     *gate = (struct gate){.store = {&ops}, .inner = inner};
     (void)pthread_mutex_init(&gate->lock, NULL);

@@ -245,15 +245,15 @@ static void limit_file_size(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* Writes with backing off, as the committer does, until it works. */
+/* Heals and writes until it works. */
 static bool write_comes_back(struct fg_store *store, uint32_t nr)
 {
     struct fg_err err;
 
-    for (unsigned tries = 0; tries < 100; tries++) {
-        if (write_nr(store, nr, 50000, &err) == FG_OK)
+    for (unsigned tries = 0; tries < 10; tries++) {
+        if (fg_store_heal(store, &err) == FG_OK && write_nr(store, nr, 50000, &err) == FG_OK)
             return true;
-        usleep(100000);
+        usleep(10000);
     }
     print_error("%s\n", err.msg);
     return false;
