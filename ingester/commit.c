@@ -24,6 +24,7 @@ struct commit {
     struct driver *driver;
     struct dict_table *dicts;
     const struct member *member;
+    struct intake *intake;
     struct fg_metrics *metrics;
     uint64_t queue_max_bytes;
     int64_t delay_ns;
@@ -105,10 +106,12 @@ void commit_spoil(struct catalog_service *service, uint32_t generation)
     raise_to(&service->valid_from, generation + 1);
 }
 
-/* What is wrong with our disk is in the log; an agent needs to know that it may try again. */
+/* What is wrong with our disk is in the log; an agent needs to know that it may try again, which it
+ * does after FG_E_UNAVAILABLE and FG_E_LIMIT only. */
 static enum fg_code not_durable(struct commit_item *item, enum fg_code code)
 {
-    return fg_fail(&item->err, code, "the profile could not be made durable, try again");
+    return fg_fail(&item->err, code == FG_E_LIMIT ? FG_E_LIMIT : FG_E_UNAVAILABLE,
+                   "the profile could not be made durable, try again");
 }
 
 static bool is_stale(const struct commit_item *item)
@@ -202,21 +205,21 @@ static bool seen(struct commit *commit, struct fg_id id)
     return false;
 }
 
-static enum fg_code contains(struct commit *commit, struct head_profile_key *key, uint32_t round,
-                             struct fg_buf *scratch, bool *ret_found, struct fg_err *err)
+static enum fg_code contains(struct commit *commit, const struct head_profile_key *key,
+                             uint32_t round, struct fg_buf *scratch, bool *ret_found,
+                             struct fg_err *err)
 {
-    key->round.number = round;
+    struct head_profile_key there = *key;
+
+    there.round.number = round;
     fg_buf_clear(scratch);
-    head_put_profile_key(scratch, key);
+    head_put_profile_key(scratch, &there);
     return fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(scratch), ret_found, err);
 }
 
-/*
- * Is the profile there already? Looks into all rounds of its group; the one that it would go into
- * comes last, so its key is what the scratch holds in the end if it is new.
- */
+/* Is the profile there already? Looks into all rounds of its group. */
 static enum fg_code find_profile(struct commit *commit, const struct touched *touched,
-                                 struct head_profile_key *key, struct fg_buf *scratch,
+                                 const struct head_profile_key *key, struct fg_buf *scratch,
                                  bool *ret_found, struct fg_err *err)
 {
     const struct round *open = &touched->before;
@@ -232,29 +235,27 @@ static enum fg_code find_profile(struct commit *commit, const struct touched *to
     return FG_OK;
 }
 
-static enum fg_code add_profile(struct commit *commit, struct commit_item *item,
-                                struct commit_profile *profile, struct fg_buf *scratch,
-                                struct fg_err *err)
+/* Puts what is new into the batch. */
+static void add_profile(struct commit *commit, struct commit_item *item,
+                        const struct commit_profile *profile, struct fg_buf *scratch)
 {
     struct touched *touched = touch(commit, &profile->key.round, profile->unchecked);
-    bool found = profile->held || seen(commit, profile->key.id);
 
     if (profile->held) /* before it is said that it is stored */
         driver_found(commit->driver, item->looked.generation);
-    if (!found && find_profile(commit, touched, &profile->key, scratch, &found, err) != FG_OK)
-        return err->code;
-    if (found) {
+    if (profile->held || profile->found || seen(commit, profile->key.id)) {
         item->duplicates++;
-        return FG_OK;
+        return;
     }
     item->stored++;
     /* A write that fails may be done all the same. */
     catalog_series_holds(profile->series, touched->before.born, profile->key.time_ns);
     round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
+    fg_buf_clear(scratch);
+    head_put_profile_key(scratch, &profile->key);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
     fg_store_delete(&commit->taking, HEAD_PROFILES, fg_buf_slice(scratch));
-    return FG_OK;
 }
 
 static enum fg_code cannot_look(struct commit_item *item, struct segments_looked looked)
@@ -299,26 +300,61 @@ static enum fg_code admit_item(struct commit *commit, struct commit_item *item)
     return member_admits(commit->member, item->revision, &item->err);
 }
 
-static enum fg_code add_item(struct commit *commit, struct commit_item *item, struct fg_err *err)
+/* An item that cannot be read about fails alone, before anything of it is in the batch. */
+static enum fg_code find_profiles(struct commit *commit, struct commit_item *item,
+                                  struct fg_buf *scratch)
+{
+    for (uint32_t i = 0; i < item->n_profiles; i++) {
+        struct commit_profile *profile = &item->profiles[i];
+        struct fg_err err;
+
+        if (profile->held ||
+            find_profile(commit, touch(commit, &profile->key.round, profile->unchecked),
+                         &profile->key, scratch, &profile->found, &err) == FG_OK)
+            continue;
+        fg_metric_add(commit->metrics, COMMIT_UNREADABLE, 1);
+        fg_log_error("a push is refused: whether it is in the head already cannot be read",
+                     fg_ls("err", err.msg));
+        return not_durable(item, err.code);
+    }
+    return FG_OK;
+}
+
+static enum fg_code add_item(struct commit *commit, struct commit_item *item)
 {
     struct fg_buf key;
-    enum fg_code code = FG_OK;
+    enum fg_code code;
 
-    fg_store_batch_append(&commit->batch, &item->defs);
     fg_buf_init(&key, HEAD_PROFILE_KEY_BYTES);
-    for (uint32_t i = 0; i < item->n_profiles && code == FG_OK; i++)
-        code = add_profile(commit, item, &item->profiles[i], &key, err);
+    code = find_profiles(commit, item, &key);
+    if (code == FG_OK) {
+        fg_store_batch_append(&commit->batch, &item->defs);
+        for (uint32_t i = 0; i < item->n_profiles; i++)
+            add_profile(commit, item, &item->profiles[i], &key);
+    }
     fg_buf_done(&key);
     return code;
 }
 
 /* ---- writing ---- */
 
+/* Every write of the head. */
+static enum fg_code write_store(struct commit *commit, struct fg_store_batch *batch,
+                                struct fg_err *err)
+{
+    if (fg_store_write(commit->store, batch, err) == FG_OK)
+        return FG_OK;
+    fg_metric_add(commit->metrics, COMMIT_FAILED, 1);
+    if (err->code != FG_E_LIMIT) /* that is the batch's own fault */
+        intake_failed(commit->intake, err);
+    return err->code;
+}
+
 static enum fg_code write_undo(struct commit *commit, struct fg_err *err)
 {
     if (commit->undo.count == 0)
         return FG_OK;
-    if (fg_store_write(commit->store, &commit->undo, err) != FG_OK)
+    if (write_store(commit, &commit->undo, err) != FG_OK)
         return err->code;
     fg_store_batch_clear(&commit->undo);
     return FG_OK;
@@ -328,7 +364,7 @@ enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch, s
 {
     if (write_undo(commit, err) != FG_OK)
         return err->code;
-    return fg_store_write(commit->store, batch, err);
+    return write_store(commit, batch, err);
 }
 
 /* The round as it was. */
@@ -383,14 +419,10 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
     }
     if (commit->batch.count == 0) /* duplicates and nothing else */
         return FG_OK;
-    code = fg_store_write(commit->store, &commit->batch, err);
+    code = write_store(commit, &commit->batch, err);
     fg_metric_observe_ns(commit->metrics, COMMIT_SECONDS, fg_mono_ns(fg_clock_real()) - start);
-    fg_metric_add(commit->metrics, code == FG_OK ? COMMIT_BATCHES : COMMIT_FAILED, 1);
-    if (code != FG_OK) {
-        fg_log_error("head could not be written", fg_ls("err", err->msg));
-        return code;
-    }
-    return FG_OK;
+    fg_metric_add(commit->metrics, COMMIT_BATCHES, code == FG_OK);
+    return code;
 }
 
 /* With what is in its err. */
@@ -441,9 +473,9 @@ static void commit_items(struct commit *commit, struct commit_item *items)
         items = item->next;
         item->next = NULL;
         if (code != FG_OK)
-            (void)not_durable(item, FG_E_UNAVAILABLE);
+            (void)not_durable(item, code);
         else if (admit_item(commit, item) == FG_OK)
-            code = add_item(commit, item, &err);
+            (void)add_item(commit, item);
         if (item->err.code != FG_OK) {
             finish_item(commit, item);
             continue;
@@ -454,6 +486,8 @@ static void commit_items(struct commit *commit, struct commit_item *items)
     if (code == FG_OK)
         code = write_batch(commit, &err);
     settle_rounds(commit, code == FG_OK);
+    /* A fault that has passed is over before anybody hears of it. */
+    intake_heal(commit->intake);
     while (added != NULL) {
         struct commit_item *item = added;
 
@@ -542,6 +576,7 @@ static void *run(void *arg)
             work.visits = visit->next;
             visit->run(visit);
         }
+        intake_heal(commit->intake);
     }
     return NULL;
 }
@@ -605,6 +640,7 @@ enum fg_code commit_create(const struct commit_config *config, struct commit **r
     commit->driver = config->driver;
     commit->dicts = config->dicts;
     commit->member = config->member;
+    commit->intake = config->intake;
     commit->queue_max_bytes = config->queue_max_bytes;
     commit->delay_ns = config->delay_ns;
     commit->metrics =

@@ -16,6 +16,7 @@
 #include "common/run/metrics.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/intake.h"
 #include "ingester/member.h"
 #include "ingester/rounds.h"
 #include "ingester/segments/driver.h"
@@ -29,6 +30,7 @@ struct commit_profile {
     bool held;          /* it is in a block already: a duplicate */
     bool unsure;        /* what may hold it cannot be read */
     bool unchecked;     /* the committer's: its round is */
+    bool found;         /* the committer's: it is in the head already */
 };
 
 /* What becomes true once an item is on disk. */
@@ -74,6 +76,7 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark);
 #define COMMIT_METRICS(M)                                                                          \
     M(COUNTER, COMMIT_BATCHES, "flamegrid_ingester_commits_total", "Durable batches written")      \
     M(COUNTER, COMMIT_FAILED, "flamegrid_ingester_commit_failures_total", "Batches that could not be written") \
+    M(COUNTER, COMMIT_UNREADABLE, "flamegrid_ingester_commit_read_failures_total", "Pushes refused because the head could not be read for them") \
     M(COUNTER, COMMIT_STORED, "flamegrid_ingester_profiles_stored_total", "Profiles made durable") \
     M(COUNTER, COMMIT_DUPLICATES, "flamegrid_ingester_profiles_duplicate_total", "Profiles that were there already") \
     M(COUNTER, COMMIT_BYTES, "flamegrid_ingester_stored_bytes_total", "Bytes of records made durable") \
@@ -82,7 +85,8 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark);
 /* clang-format on */
 
 /*
- * driver: says into which round profiles go; member: under which revision of the ring.
+ * driver: says into which round profiles go; member: under which revision of the ring; intake: is
+ * told of writes that fail.
  * queue_max_bytes: records waiting; beyond it submit refuses. delay_ns: how long a first item waits
  * for others to share its fsync with; 0: not at all. Starts the thread.
  */
@@ -92,6 +96,7 @@ struct commit_config {
     struct driver *driver;
     struct dict_table *dicts;
     const struct member *member;
+    struct intake *intake;
     uint64_t queue_max_bytes;
     int64_t delay_ns;
     struct fg_registry *registry;

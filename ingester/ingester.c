@@ -26,6 +26,8 @@ const struct fg_conf_field ingester_fields[] = {
      .doc = "Newest profiles kept in memory (and in the log) before they are written in order; up to three times that. 0: a thirty-second of memory_max_bytes."},
     {"store_wal_max_bytes", FG_CONF_BYTES, CONF(store_wal_max_bytes), .def = "128MiB", .min = "4MiB",
      .doc = "Log that is read again after a crash: bounds how long a start takes."},
+    {"accept_loss", FG_CONF_STRING, CONF(accept_loss), .def = "", .max = "64",
+     .doc = "Number of a damage of the head, from the log of the start that refused it. The damaged head is then set aside and an empty one begins. Other damage is refused as before."},
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
      .doc = "Threads that number stacks and encode profiles; 0: one for each processor."},
     {"query_workers", FG_CONF_UINT, CONF(query_workers), .def = "0", .max = "256",
@@ -73,6 +75,7 @@ struct ingester {
     struct fg_work *work;
     struct held *held;
     struct driver *driver;
+    struct intake *intake;
     struct commit *commit;
     struct fg_metrics *metrics;
     struct push_context push;
@@ -104,6 +107,8 @@ struct fg_store_config ingester_store_config(const struct ingester_settings *set
         .write_buffer_bytes = settings->store_write_buffer_bytes,
         .wal_max_bytes = settings->store_wal_max_bytes,
         .sync = true,
+        .accept_loss = settings->accept_loss,
+        .accept_loss_setting = "ingester.accept_loss",
     };
 }
 
@@ -149,19 +154,6 @@ static enum fg_code start_workers(struct ingester *ingester,
     return fg_work_create("ingester", lanes, &ingester->work, err);
 }
 
-/* A disk that is full or read-only is better found at the start than by the first agent. */
-static enum fg_code prove_writable(struct fg_store *store, struct fg_err *err)
-{
-    struct fg_store_batch batch;
-    enum fg_code code;
-
-    fg_store_batch_init(&batch);
-    fg_store_put(&batch, HEAD_META, FG_LIT("probe"), FG_LIT(""));
-    code = fg_store_write(store, &batch, err);
-    fg_store_batch_done(&batch);
-    return code == FG_OK ? FG_OK : fg_wrap(err, "head cannot be written");
-}
-
 static enum fg_code start_segments(struct ingester *ingester, const struct ingester_config *config,
                                    struct fg_err *err)
 {
@@ -178,6 +170,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
                 .settings = config->segments,
                 .bucket = config->bucket,
                 .scratch = config->scratch,
+                .disk = config->disk,
                 .head = {config->store, ingester->catalog, ingester->dicts, ingester->rounds},
                 .rounds = ingester->rounds,
                 .retire = ingester->retire,
@@ -195,13 +188,16 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
                 .driver = ingester->driver,
                 .dicts = ingester->dicts,
                 .member = &ingester->member,
+                .intake = ingester->intake,
                 .queue_max_bytes = settings->commit_queue_max_bytes,
                 .delay_ns = settings->commit_delay_ns,
                 .registry = config->registry,
             },
             &ingester->commit, err) != FG_OK)
         return err->code;
-    return driver_start(ingester->driver, ingester->commit, err);
+    return intake_start(ingester->intake, ingester->commit, err) == FG_OK
+               ? driver_start(ingester->driver, ingester->commit, err)
+               : err->code;
 }
 
 static enum fg_code start(struct ingester *ingester, const struct ingester_config *config,
@@ -213,10 +209,11 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
                      &ingester->catalog, err) != FG_OK ||
         rounds_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
                     &ingester->damage, &ingester->rounds, err) != FG_OK ||
-        prove_writable(config->store, err) != FG_OK ||
         member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
+    ingester->intake =
+        intake_create(&(struct intake_config){config->store, config->disk, config->registry});
     ingester->dicts = dict_table_create(config->store, settings->dictionary_max_bytes);
     if (retire_create(&(struct retire_config){config->store, ingester->catalog, ingester->dicts,
                                               ingester->rounds},
@@ -231,6 +228,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .driver = ingester->driver,
         .held = ingester->held,
         .member = &ingester->member,
+        .intake = ingester->intake,
         .work = ingester->work,
         .tenants = config->tenants,
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
@@ -314,7 +312,9 @@ void ingester_destroy(struct ingester *ingester)
     repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
     driver_stop(ingester->driver);
+    intake_stop(ingester->intake);
     commit_destroy(ingester->commit);
+    intake_destroy(ingester->intake);
     driver_destroy(ingester->driver);
     held_destroy(ingester->held);
     retire_destroy(ingester->retire);
@@ -339,6 +339,11 @@ enum fg_code ingester_salvage(struct ingester *ingester, int64_t deadline_mono_n
 void ingester_drain(struct ingester *ingester, uint64_t revision)
 {
     driver_drain(ingester->driver, revision);
+}
+
+bool ingester_refuses(struct ingester *ingester, struct fg_buf *why)
+{
+    return ingester != NULL && intake_refuses(ingester->intake, why);
 }
 
 void ingester_hurry(struct ingester *ingester)

@@ -14,6 +14,8 @@
 #include "common/ring/watch.h"
 #include "common/rpc/rpc.h"
 #include "common/run/condition.h"
+#include "common/run/disk.h"
+#include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/store/store.h"
 #include "common/tenant/limits.h"
@@ -31,6 +33,7 @@ struct ingester_settings {
     uint64_t commit_queue_max_bytes;
     int64_t commit_delay_ns;
     uint64_t store_cache_bytes, store_write_buffer_bytes, store_wal_max_bytes;
+    char *accept_loss;        /* number of a damage of the store */
     uint64_t workers;         /* that resolve pushes; 0: one for each processor */
     uint64_t query_workers;   /* 0: one for each processor */
     uint64_t queue_max;       /* pushes waiting for a worker */
@@ -52,6 +55,7 @@ struct ingester_config {
     const struct ingester_settings *settings;
     const struct driver_settings *segments;
     struct fg_store *store;     /* borrowed, with the families of keys.h */
+    const struct fg_disk *disk; /* the store is on; borrowed. NULL: it is not watched */
     struct fg_bucket *bucket;   /* borrowed; what is committed goes there */
     const char *scratch;        /* a folder for files on their way to the bucket; borrowed */
     struct fg_tenants *tenants; /* borrowed */
@@ -66,9 +70,9 @@ struct ingester_config {
     struct fg_clock *clock;
 };
 
-/* Reads the head back and proves that it can write. Damaged records are repaired or set aside,
- * which the conditions tell. FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be read or written.
- */
+/* Reads the head back. Damaged records are repaired or set aside, which the conditions tell. A head
+ * that takes no writes, because the disk is full, say, answers questions and refuses pushes until
+ * it does (intake.h). FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be read. */
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err) fg_must_check;
 
@@ -85,6 +89,10 @@ enum fg_code ingester_salvage(struct ingester *ingester, int64_t deadline_mono_n
 /* Commits what came under revisions of the ring below this one, and then says so to the watch. Does
  * not wait; any thread. */
 void ingester_drain(struct ingester *ingester, uint64_t revision);
+
+/* Appends why pushes are refused, as a sentence for operators. false: they are taken. Any thread;
+ * NULL is fine. */
+bool ingester_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
 
 /* Nobody waits any more for what the bucket has to be asked for: the end is near. NULL is fine. */
 void ingester_hurry(struct ingester *ingester);

@@ -403,8 +403,9 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
     push->entered = catalog_enter(push->context->catalog);
     push->item.revision = push->message->head->revision;
-    /* It is asked again where it matters, but here before stacks are numbered for nothing. */
-    if (member_admits(push->context->member, push->item.revision, err) != FG_OK)
+    /* Both matter later, but here nothing was decoded, and no stack numbered, for nothing. */
+    if (intake_admits(push->context->intake, err) != FG_OK ||
+        member_admits(push->context->member, push->item.revision, err) != FG_OK)
         return err->code;
     push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
     if (push->item.tenant != NULL)

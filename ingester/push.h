@@ -25,6 +25,7 @@ struct push_context {
     struct driver *driver;
     struct held *held;
     const struct member *member;
+    struct intake *intake;
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */

@@ -11,6 +11,11 @@ static enum fg_code faulty_write(struct fg_store *store, struct fg_store_batch *
     struct fg_store_faulty *faulty = faulty_of(store);
     bool fails = faulty->fail_at != 0 && ++faulty->writes == faulty->fail_at;
 
+    if (atomic_load(&faulty->full) || faulty->sick) {
+        faulty->sick = true;
+        return fg_fail(err, FG_E_NO_SPACE, "write: no room, as asked for");
+    }
+
     if (fails && !faulty->fail_late)
         return fg_fail(err, FG_E_UNAVAILABLE, "write %llu: made to fail",
                        (unsigned long long)faulty->writes);
@@ -24,7 +29,13 @@ static enum fg_code faulty_write(struct fg_store *store, struct fg_store_batch *
 
 static enum fg_code faulty_heal(struct fg_store *store, struct fg_err *err)
 {
-    return fg_store_heal(faulty_of(store)->inner, err);
+    struct fg_store_faulty *faulty = faulty_of(store);
+
+    if (atomic_load(&faulty->full))
+        return fg_fail(err, FG_E_NO_SPACE, "heal: no room, as asked for");
+    faulty->sick = false;
+    (void)atomic_fetch_add(&faulty->healed, 1);
+    return fg_store_heal(faulty->inner, err);
 }
 
 static enum fg_code fail_read(struct fg_err *err)

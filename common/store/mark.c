@@ -511,7 +511,7 @@ static enum fg_code note(struct fg_marker *marker, int folder, struct fg_err *er
     struct fg_mark mark = {0};
     struct listing listing;
     size_t first;
-    bool grown;
+    bool grown = false;
 
     if (marker->number == 0) {
         if (read_mark(folder, &mark, err) != FG_OK)

@@ -64,6 +64,7 @@ struct opening {
     rocksdb_t *db;
     rocksdb_column_family_handle_t *families[FG_STORE_FAMILIES_MAX];
     bool read_only;
+    bool quiet;           /* nothing of the folder is changed by it any more */
     atomic_uint users;    /* reads and iterators; none come once it was replaced */
     struct opening *next; /* of those that were replaced */
 };
@@ -453,9 +454,26 @@ static void make_quiet(struct opening *opening)
 {
     char *errptr = NULL;
 
+    if (opening->quiet)
+        return;
+    opening->quiet = true;
     rocksdb_disable_file_deletions(opening->db, &errptr);
     rocksdb_free(errptr); /* it has none of its own */
     rocksdb_cancel_all_background_work(opening->db, 1);
+}
+
+/*
+ * A table that cannot be read stops all writes when RocksDB comes to merge it, and would again
+ * after each opening. Without merging writes go on; they are not slowed down then for the number of
+ * tables.
+ */
+static void stop_merging(struct rocks *rocks)
+{
+    if (atomic_exchange(&rocks->store.damaged, true))
+        return;
+    rocksdb_options_set_disable_auto_compactions(rocks->options, 1);
+    fg_log_error("store is damaged: it is not merged any more, and grows until it is replaced",
+                 fg_ls("folder", rocks->dir), fg_ls("err", rocks->why.msg));
 }
 
 static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
@@ -466,6 +484,8 @@ static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
 
     if (!rocks->current->read_only && !rocks->failing)
         return FG_OK;
+    if (rocks->why.code == FG_E_CORRUPT)
+        stop_merging(rocks);
     if (!rocks->current->read_only) {
         make_quiet(rocks->current);
         if (open_checked(rocks, true, &fresh, err) != FG_OK)

@@ -12,10 +12,13 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 
+#include <stdatomic.h>
+
 enum { FG_STORE_FAMILIES_MAX = 8 };
 
 struct fg_store {
     const struct fg_store_ops *ops;
+    atomic_bool damaged; /* a table could not be read when tables were merged: none are any more */
 };
 
 /* A batch collects puts and deletes; it may be used again after the write. */
@@ -173,6 +176,11 @@ struct fg_store_faulty {
     uint64_t writes, fail_at; /* 1, 2, …; 0: never */
     bool fail_late;
     bool fail_reads; /* iterators too */
+    /* While it is set each write fails with FG_E_NO_SPACE, and so does healing; afterwards writes
+     * go on failing until it was healed, as RocksDB's do. */
+    atomic_bool full;
+    atomic_uint healed; /* times */
+    bool sick;          /* not healed yet; the writer's */
 };
 void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner);
 

@@ -976,6 +976,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
             &(struct publish_config){
                 .bucket = config->bucket,
                 .scratch = config->scratch,
+                .disk = config->disk,
                 .head = config->head,
                 .registry = config->registry,
                 .clock = config->clock,

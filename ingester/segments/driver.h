@@ -16,6 +16,8 @@
 #include "common/bucket/bucket.h"
 #include "common/config/config.h"
 #include "common/run/condition.h"
+#include "common/run/disk.h"
+#include "common/run/metrics.h"
 #include "ingester/member.h"
 #include "ingester/retire.h"
 #include "ingester/segments/build.h"
@@ -38,7 +40,8 @@ extern const size_t driver_n_fields;
 struct driver_config {
     const struct driver_settings *settings;
     struct fg_bucket *bucket;
-    const char *scratch; /* a folder for segments on their way; what is in it may go */
+    const char *scratch;        /* a folder for segments on their way; what is in it may go */
+    const struct fg_disk *disk; /* it is on; NULL: it is not watched */
     struct build_head head;
     struct rounds *rounds;
     struct retire *retire;

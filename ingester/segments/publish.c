@@ -14,6 +14,10 @@ enum {
     PATH_MAX_BYTES = 4096,
 };
 
+/* Of the disk's reserve: what goes from the head into the bucket may use the rest, since the head
+ * gets smaller for it. */
+enum { RESERVE_PART = 2 };
+
 static const int64_t MANIFEST_TIMEOUT_NS = 30 * FG_SECOND_NS;
 static const int64_t UPLOAD_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 
@@ -278,6 +282,18 @@ static bool is_unfit(enum fg_code code)
            code == FG_E_TOO_LARGE;
 }
 
+static enum fg_code check_room(const struct publish *publish, const struct segments_round *rounds,
+                               uint32_t n_rounds, struct fg_err *err)
+{
+    const struct fg_disk *disk = publish->config.disk;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < n_rounds; i++)
+        bytes += rounds[i].bytes;
+    /* In the scratch folder, and once more where the bucket is on the same disk. */
+    return fg_disk_fits(disk, 2 * bytes, fg_disk_reserve(disk) / RESERVE_PART, "a segment", err);
+}
+
 enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
                             const struct segments_round *rounds, uint32_t n_rounds, bool salvage,
                             bool *ret_nothing, struct publish_fault *ret_fault, struct fg_err *err)
@@ -289,8 +305,11 @@ enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id 
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "%.200s: too long a path", publish->config.scratch);
-    code = build(publish, rounds, n_rounds, salvage, path, &ret_fault->suspects, err);
-    ret_fault->unfit = is_unfit(code);
+    code = check_room(publish, rounds, n_rounds, err);
+    if (code == FG_OK) {
+        code = build(publish, rounds, n_rounds, salvage, path, &ret_fault->suspects, err);
+        ret_fault->unfit = is_unfit(code);
+    }
     if (code == FG_OK && publish->summary.file.n_profiles > 0)
         code = put_file(publish, id, path, err);
     (void)unlink(path);

@@ -9,6 +9,7 @@
 #define FG_INGESTER_SEGMENTS_PUBLISH_H
 
 #include "common/bucket/bucket.h"
+#include "common/run/disk.h"
 #include "common/run/metrics.h"
 #include "ingester/segments/build.h"
 #include "ingester/segments/segments.h"
@@ -18,7 +19,8 @@ struct publish;
 /* All borrowed. */
 struct publish_config {
     struct fg_bucket *bucket;
-    const char *scratch; /* a folder of its own: what is left in it from before is removed */
+    const char *scratch;        /* a folder of its own: what is left in it from before is removed */
+    const struct fg_disk *disk; /* it is on; NULL: it is not watched */
     struct build_head head;
     struct fg_registry *registry;
     struct fg_clock *clock;

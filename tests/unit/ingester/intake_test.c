@@ -1,0 +1,215 @@
+/*
+ * An ingester whose store takes no writes: pushes are refused and questions answered, and once it
+ * can be written to again pushes are taken within seconds, without anybody's help.
+ */
+#include "ingester/intake.h"
+#include "tests/lib/head_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PATIENCE_MS = 20 * 1000 };
+
+static const int64_t start_ns = INT64_C(1700000000) * FG_SECOND_NS;
+
+static struct head_profile profile_of(unsigned n)
+{
+    static const struct head_sample samples[] = {{"a;b", {1, 10}, 0}};
+
+    return (struct head_profile){.tenant = "tenant",
+                                 .service = "shop",
+                                 .time_ns = start_ns + n * FG_SECOND_NS,
+                                 .samples = samples,
+                                 .n_samples = 1};
+}
+
+static enum fg_code push(struct head *head, unsigned n)
+{
+    struct head_profile profile = profile_of(n);
+
+    return head_push(head, &profile, true).code;
+}
+
+static uint64_t stored(struct head *head)
+{
+    return head_stats(head, "tenant").profiles;
+}
+
+/* What /ready says; "" when pushes are taken. */
+static void expect_ready(struct head *head, const char *said)
+{
+    struct fg_buf why;
+    bool refuses;
+
+    fg_buf_init(&why, 4096);
+    refuses = ingester_refuses(head->ingester, &why);
+    fg_buf_putc(&why, '\0');
+    assert_int_equal(refuses, said[0] != '\0');
+    if (strstr((char *)why.ptr, said) == NULL)
+        fail_msg("\"%s\" is not in: %s", said, (char *)why.ptr);
+    fg_buf_done(&why);
+}
+
+static uint64_t metric(struct head *head, const char *name)
+{
+    struct fg_buf text;
+    uint64_t value = UINT64_MAX;
+    const char *at;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_registry_write(head->registry, &text);
+    fg_buf_putc(&text, '\0');
+    at = strstr((char *)text.ptr, name);
+    if (at != NULL)
+        value = strtoull(at + strlen(name), NULL, 10);
+    fg_buf_done(&text);
+    return value;
+}
+
+static void wait_until_taken(struct head *head)
+{
+    struct fg_buf why;
+    bool refuses = true;
+
+    fg_buf_init(&why, 4096);
+    for (unsigned ms = 0; refuses && ms < PATIENCE_MS; ms += 10) {
+        (void)usleep(10 * 1000);
+        fg_buf_clear(&why);
+        refuses = ingester_refuses(head->ingester, &why);
+    }
+    fg_buf_done(&why);
+    assert_false(refuses);
+}
+
+static void a_store_that_fails_refuses_until_it_was_healed(void **state)
+{
+    struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
+    struct fg_store_faulty faulty;
+    struct head head;
+
+    (void)state;
+    fg_store_faulty_init(&faulty, inner);
+    head_open(&head, &faulty.store);
+    assert_int_equal(push(&head, 0), FG_OK);
+    expect_ready(&head, "");
+    assert_int_equal(metric(&head, "\nflamegrid_ingester_takes_pushes "), 1);
+
+    atomic_store(&faulty.full, true);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(push(&head, 1), FG_E_UNAVAILABLE);
+    assert_int_equal(stored(&head), 1); /* questions are answered */
+    expect_ready(&head, "a write failed: write: no room");
+    assert_int_equal(metric(&head, "\nflamegrid_ingester_takes_pushes "), 0);
+    /* The first was found out by writing. */
+    assert_int_equal(metric(&head, "pushes_refused_total{reason=\"write_failed\"} "), 4);
+
+    atomic_store(&faulty.full, false); /* and nobody pushes */
+    wait_until_taken(&head);
+    expect_ready(&head, "");
+    assert_int_equal(atomic_load(&faulty.healed), 2); /* once at the start */
+    assert_int_equal(push(&head, 1), FG_OK);
+    assert_int_equal(stored(&head), 2);
+    head_close(&head);
+    head_open(&head, inner);
+    assert_int_equal(stored(&head), 2);
+    head_close(&head);
+    fg_store_close(inner);
+}
+
+/* One write fails and the next would not: nobody but that push hears of it. */
+static void a_fault_that_has_passed_refuses_one_push(void **state)
+{
+    struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
+    struct fg_store_faulty faulty;
+    struct head head;
+
+    (void)state;
+    fg_store_faulty_init(&faulty, inner);
+    head_open(&head, &faulty.store);
+    faulty.writes = 0;
+    faulty.fail_at = 1;
+    assert_int_equal(push(&head, 0), FG_E_UNAVAILABLE);
+    assert_int_equal(push(&head, 0), FG_OK);
+    assert_int_equal(stored(&head), 1);
+    head_close(&head);
+    fg_store_close(inner);
+}
+
+static void a_start_that_cannot_write_answers_questions(void **state)
+{
+    struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
+    struct fg_store_faulty faulty;
+    struct head head;
+
+    (void)state;
+    fg_store_faulty_init(&faulty, inner);
+    head_open(&head, &faulty.store);
+    assert_int_equal(push(&head, 0), FG_OK);
+    head_close(&head);
+
+    atomic_store(&faulty.full, true);
+    head_open(&head, &faulty.store);
+    assert_int_equal(stored(&head), 1);
+    assert_int_equal(push(&head, 1), FG_E_UNAVAILABLE);
+    expect_ready(&head, "pushes are refused, questions are answered");
+    atomic_store(&faulty.full, false);
+    wait_until_taken(&head);
+    assert_int_equal(push(&head, 1), FG_OK);
+    assert_int_equal(stored(&head), 2);
+    head_close(&head);
+    fg_store_close(inner);
+}
+
+/* The store could still be written to; the room is for what is under way. */
+static void a_disk_below_its_reserve_refuses(void **state)
+{
+    struct fg_registry *registry = fg_registry_create();
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct fg_disk *full, *roomy;
+    struct intake *intake;
+    struct fg_buf why;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_disk_watch(&(struct fg_disk_config){.path = "/tmp",
+                                                            .role = "full",
+                                                            .reserve_bytes = UINT64_C(1) << 60},
+                                   &full, &err),
+                     FG_OK);
+    assert_int_equal(
+        fg_disk_watch(&(struct fg_disk_config){.path = "/tmp", .role = "roomy", .reserve_bytes = 1},
+                      &roomy, &err),
+        FG_OK);
+    intake = intake_create(&(struct intake_config){store, full, registry});
+    fg_buf_init(&why, 4096);
+    assert_int_equal(intake_admits(intake, &err), FG_E_UNAVAILABLE);
+    assert_string_equal(err.msg, "the ingester's disk is full, try again later");
+    assert_true(intake_refuses(intake, &why));
+    fg_buf_putc(&why, '\0');
+    assert_non_null(strstr((char *)why.ptr, "disk full: "));
+    fg_buf_done(&why);
+    intake_destroy(intake);
+
+    intake = intake_create(&(struct intake_config){store, roomy, registry});
+    assert_int_equal(intake_admits(intake, &err), FG_OK);
+    intake_destroy(intake);
+    fg_disk_unwatch(full);
+    fg_disk_unwatch(roomy);
+    fg_registry_destroy(registry);
+    fg_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_store_that_fails_refuses_until_it_was_healed),
+        cmocka_unit_test(a_fault_that_has_passed_refuses_one_push),
+        cmocka_unit_test(a_start_that_cannot_write_answers_questions),
+        cmocka_unit_test(a_disk_below_its_reserve_refuses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
