@@ -535,6 +535,7 @@ enum fg_code compaction_create(const struct compactor_config *config, struct pre
         (struct env){.bucket = config->bucket,
                      .clock = config->clock,
                      .scratch = config->scratch,
+                     .disk = config->disk,
                      .memory_max_bytes = (size_t)settings->memory_max_bytes,
                      .metrics = fg_metrics_register(config->registry, compactor_metrics,
                                                     FG_COUNT(compactor_metrics)),

@@ -20,6 +20,7 @@
 #include "common/config/config.h"
 #include "common/net/http.h"
 #include "common/run/condition.h"
+#include "common/run/disk.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
@@ -48,8 +49,9 @@ struct compactor_store {
 struct compactor_config {
     const struct compactor_settings *settings;
     struct fg_bucket *bucket;
-    const char *scratch; /* a folder of its own; what it made there before is removed */
-    const char *name;    /* among the compactors of the bucket; NULL: there are no others */
+    const char *scratch;        /* a folder of its own; what it made there before is removed */
+    const struct fg_disk *disk; /* the scratch folder is on; NULL: it is not watched */
+    const char *name;           /* among the compactors of the bucket; NULL: there are no others */
     const struct compactor_store *store; /* NULL: the ring says which ingesters there are */
     struct fg_work *work;
     struct fg_tenants *tenants;

@@ -6,6 +6,7 @@
 #define FG_COMPACTOR_ENV_H
 
 #include "common/bucket/bucket.h"
+#include "common/run/disk.h"
 #include "common/run/metrics.h"
 
 #include <stdatomic.h>
@@ -18,6 +19,7 @@ struct env {
     struct fg_clock *clock;
     struct fg_metrics *metrics;                 /* of metrics.h */
     const char *scratch;                        /* a folder of its own */
+    const struct fg_disk *disk;                 /* it is on; NULL: it is not watched */
     size_t memory_max_bytes;                    /* of a job */
     uint64_t random;                            /* for names and pauses */
     _Atomic bool stopping;                      /* what takes long ends with FG_E_CANCELED */

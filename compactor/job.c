@@ -597,6 +597,17 @@ static bool makes_nodes(const struct running *running)
     return kind == PLAN_NODES || kind == PLAN_KEEP || kind == PLAN_STRIP;
 }
 
+/* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket on
+ * the same disk. Of nodes, a quarter of what they are of is fetched, and little written. */
+static enum fg_code check_room(const struct running *running, struct fg_err *err)
+{
+    const struct fg_disk *disk = running->job->env->disk;
+    uint64_t bytes = running->job->plan->bytes;
+
+    return fg_disk_fits(disk, makes_nodes(running) ? bytes / 4 : 3 * bytes, fg_disk_reserve(disk),
+                        "a merge", err);
+}
+
 static enum fg_code run(struct running *running, struct fg_err *err)
 {
     enum fg_code code;
@@ -605,6 +616,8 @@ static enum fg_code run(struct running *running, struct fg_err *err)
         count_dropped(running);
         return swap(running, err);
     }
+    if (check_room(running, err) != FG_OK)
+        return err->code;
     if (makes_nodes(running)) {
         code = make_nodes(running, err);
     } else {

@@ -418,6 +418,8 @@ static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, s
             continue;
         if (first == FG_OK)
             first = code;
+        if (code == FG_E_NO_SPACE) /* a smaller one may fit, and dropping makes room */
+            continue;
         if (!is_own_fault(code))
             break;
         suspect(looking, &plan->jobs[i]);

@@ -44,6 +44,53 @@ static void retention(void **state)
     free(world);
 }
 
+/*
+ * A disk that is full has no room for a merge. What is over goes all the same, since that makes
+ * room; the merge is made once there is some.
+ */
+static void a_full_disk_lets_go_of_what_is_over(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct world_shape before, after;
+    struct fg_disk *full;
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 23);
+    world_arrive(world, 100, WORLD_NOW - 3 * PLAN_DAY_NS, PLAN_DAY_NS);
+    world_arrive(world, 100, WORLD_NOW, PLAN_DAY_NS / 2);
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    tenants_free(world->tenants, &world->limits);
+    world->tenants = world->config.tenants =
+        tenants_make(&world->limits, four_days, true, world->registry);
+    world_must(fg_disk_watch(&(struct fg_disk_config){.path = "/tmp",
+                                                      .role = "full",
+                                                      .reserve_bytes = UINT64_C(1) << 60},
+                             &full, &err),
+               &err);
+    world->config.disk = full;
+    world_restart(world);
+    world_arrive(world, 50, WORLD_NOW + 2 * PLAN_DAY_NS, FG_HOUR_NS);
+    world_pass_time(world, 2 * FG_HOUR_NS);
+    before = world_shape_of(world);
+    world_must(compaction_round(world->compaction, &err), &err);
+    after = world_shape_of(world);
+    assert_int_equal(after.segments, before.segments); /* not merged */
+    assert_true(after.days < before.days);
+    world_expect_status(world, "a merge of ");
+
+    world->config.disk = NULL;
+    world_restart(world);
+    fg_disk_unwatch(full);
+    world_must(compaction_round(world->compaction, &err), &err);
+    world_keep(world, is_kept);
+    world_check(world);
+    assert_true(world_shape_of(world).segments < before.segments);
+    world_close(world);
+    free(world);
+}
+
 static int64_t split;
 
 static bool is_after_split(const struct made_profile *profile)
@@ -275,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(retention),
+        cmocka_unit_test(a_full_disk_lets_go_of_what_is_over),
         cmocka_unit_test(nodes_outlive_profiles),
         cmocka_unit_test(broken_block_holds_up_none),
         cmocka_unit_test(broken_block_is_tried_for_a_day),
