@@ -2,6 +2,9 @@
 #include "common/program/program.h"
 #include "compactor/compactor.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+
 struct place {
     char *scratch, *name;
 };
@@ -26,18 +29,33 @@ struct service {
     struct compactor *compactor;
 };
 
+static enum fg_code open_scratch(struct fg_program *program, const struct fg_disk **ret_disk,
+                                 struct fg_err *err)
+{
+    if (mkdir(place.scratch, 0750) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "scratch folder %s", place.scratch);
+    return fg_program_disk(program, place.scratch, "scratch", ret_disk, err);
+}
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = fg_new(struct service);
+    const struct fg_disk *disk;
 
     program->service = service;
     compactor_share(&settings, program->settings.memory_max_bytes);
     if (fg_conf_default_host(&place.name, "name", err) != FG_OK ||
-        fg_bucket_open(&bucket, &s3, NULL, program->registry, program->conditions, &service->bucket,
-                       err) != FG_OK ||
+        open_scratch(program, &disk, err) != FG_OK ||
+        fg_bucket_open(
+            &bucket, &s3,
+            &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
+                                     .registry = program->registry,
+                                     .conditions = program->conditions},
+            &service->bucket, err) != FG_OK ||
         compactor_create(&(struct compactor_config){.settings = &settings,
                                                     .bucket = service->bucket,
                                                     .scratch = place.scratch,
+                                                    .disk = disk,
                                                     .name = place.name,
                                                     .work = program->work,
                                                     .tenants = program->tenants,

@@ -53,8 +53,12 @@ static enum fg_code make_scraper(struct service *service, struct fg_program *pro
 static enum fg_code open_ring(struct service *service, struct fg_program *program,
                               struct fg_err *err)
 {
-    if (fg_bucket_open(&bucket, &bucket_s3, NULL, program->registry, program->conditions,
-                       &service->bucket, err) != FG_OK)
+    if (fg_bucket_open(
+            &bucket, &bucket_s3,
+            &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
+                                     .registry = program->registry,
+                                     .conditions = program->conditions},
+            &service->bucket, err) != FG_OK)
         return err->code;
     return fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = service->bucket,
                                                                .clock = program->clock,

@@ -45,6 +45,7 @@ static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
 struct service {
     struct fg_store *store;
+    const struct fg_disk *disk; /* of the head */
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES];
     struct fg_ring_watch *watch;
@@ -72,14 +73,20 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code open_bucket(struct service *service, const struct fg_program *program,
+static enum fg_code open_bucket(struct service *service, struct fg_program *program,
                                 struct fg_err *err)
 {
     (void)snprintf(service->scratch, sizeof service->scratch, "%s/scratch", place.data);
     if (mkdir(service->scratch, 0750) != 0 && errno != EEXIST)
         return fg_fail_errno(err, errno, "%s", service->scratch);
-    if (fg_bucket_open(&bucket, &bucket_s3, place.data, program->registry, program->conditions,
-                       &service->bucket, err) != FG_OK)
+    if (fg_program_disk(program, place.data, "data", &service->disk, err) != FG_OK ||
+        fg_bucket_open(
+            &bucket, &bucket_s3,
+            &(struct fg_bucket_host){.data = place.data,
+                                     .disk_reserve_bytes = program->settings.disk_reserve_bytes,
+                                     .registry = program->registry,
+                                     .conditions = program->conditions},
+            &service->bucket, err) != FG_OK)
         return err->code;
     return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }
@@ -148,6 +155,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     if (ingester_create(&(struct ingester_config){.settings = &settings,
                                                   .segments = &segments,
                                                   .store = service->store,
+                                                  .disk = service->disk,
                                                   .bucket = service->bucket,
                                                   .scratch = service->scratch,
                                                   .tenants = program->tenants,
@@ -165,10 +173,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     return join(service, err);
 }
 
-static const char *unready(struct fg_program *program)
+static const char *seat_fault(const struct service *service)
 {
-    const struct service *service = program->service;
-
     switch (fg_ring_watch_seat_state(service->watch)) {
     case FG_RING_SEAT_ACTIVE:
         return NULL;
@@ -180,6 +186,17 @@ static const char *unready(struct fg_program *program)
     default:
         return "joins the ring";
     }
+}
+
+static bool unready(struct fg_program *program, struct fg_buf *why)
+{
+    const struct service *service = program->service;
+    const char *fault = seat_fault(service);
+
+    if (fault == NULL)
+        return ingester_refuses(service->ingester, why);
+    fg_buf_puts(why, fault);
+    return true;
 }
 
 /* Others are served until all that is here is committed and written down. */

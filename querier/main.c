@@ -78,10 +78,13 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct service *service = fg_new(struct service);
 
     program->service = service;
-    if (fg_bucket_open(&bucket, &bucket_s3, NULL, program->registry, program->conditions,
-                       &service->bucket, err) != FG_OK ||
-        fg_querier_open_disk_cache(&settings, NULL, program->registry, &service->disk, err) !=
-            FG_OK ||
+    if (fg_bucket_open(
+            &bucket, &bucket_s3,
+            &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
+                                     .registry = program->registry,
+                                     .conditions = program->conditions},
+            &service->bucket, err) != FG_OK ||
+        fg_querier_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||
         fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
         open_ring(service, program, err) != FG_OK || open_share(service, program, err) != FG_OK)
         return err->code;

@@ -65,12 +65,15 @@ struct fg_querier_config {
     struct fg_disk_cache *disk;   /* of what was read of them, too; NULL: none */
 };
 
+struct fg_program;
+
 /*
- * The disk cache that the settings say. Where they name no folder it is this one; NULL, or
- * disk_cache_max_bytes 0: there is none, which is FG_OK and NULL.
+ * Opens the disk cache that the settings say, in a folder that is made. Where they name none it is
+ * this one; NULL, or disk_cache_max_bytes 0: there is none, which is FG_OK and NULL, and so it is
+ * on a disk too full for one.
  */
 enum fg_code fg_querier_open_disk_cache(const struct fg_querier_settings *settings,
-                                        const char *otherwise, struct fg_registry *registry,
+                                        const char *otherwise, struct fg_program *program,
                                         struct fg_disk_cache **ret_disk,
                                         struct fg_err *err) fg_must_check;
 

@@ -1,4 +1,9 @@
+#include "common/program/program.h"
+#include "common/run/log.h"
 #include "querier/querier.h"
+
+#include <errno.h>
+#include <sys/stat.h>
 
 #define CONF(field) FG_CONF_AT(struct fg_querier_settings, field)
 
@@ -45,20 +50,33 @@ const size_t fg_querier_n_ingester_fields = FG_COUNT(fg_querier_ingester_fields)
 /* Of the disk is left to others: the data folder may be on it. */
 static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
 
+static enum fg_code open_cache(struct fg_disk_cache_config *config, struct fg_program *program,
+                               struct fg_disk_cache **ret_disk, struct fg_err *err)
+{
+    if (mkdir(config->path, 0750) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "disk cache %s", config->path);
+    if (fg_program_disk(program, config->path, "cache", &config->disk, err) != FG_OK)
+        return err->code;
+    return fg_disk_cache_open(config, ret_disk, err);
+}
+
 enum fg_code fg_querier_open_disk_cache(const struct fg_querier_settings *settings,
-                                        const char *otherwise, struct fg_registry *registry,
+                                        const char *otherwise, struct fg_program *program,
                                         struct fg_disk_cache **ret_disk, struct fg_err *err)
 {
-    const struct fg_disk_cache_config config = {
+    struct fg_disk_cache_config config = {
         .path = settings->disk_cache[0] != '\0' ? settings->disk_cache : otherwise,
         .max_bytes = settings->disk_cache_max_bytes,
         .free_min_bytes = DISK_FREE_MIN_BYTES,
-        .registry = registry,
+        .registry = program->registry,
     };
 
-    if (config.path == NULL || config.max_bytes == 0) {
-        *ret_disk = NULL;
+    *ret_disk = NULL;
+    if (config.path == NULL || config.max_bytes == 0 ||
+        open_cache(&config, program, ret_disk, err) == FG_OK)
         return FG_OK;
-    }
-    return fg_disk_cache_open(&config, ret_disk, err);
+    if (err->code != FG_E_NO_SPACE)
+        return err->code;
+    fg_log_warn("no disk cache until the next start: the disk is full", fg_ls("err", err->msg));
+    return FG_OK;
 }

@@ -150,6 +150,7 @@ struct fg_bucket_request {
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
     struct fg_damage *damage; /* where it is told of; closed with the bucket; NULL: nowhere */
+    bool is_local;      /* conditions are kept by us, and a disk that is full proves nothing */
     bool plain_deletes; /* found by the proof: a delete's condition would be passed over, so it is
                          * FG_E_UNIMPLEMENTED */
 };
@@ -233,8 +234,9 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool b
 /*
  * Proves that conditional writes work here, with objects below "proof/" that it removes again: our
  * protocol stands on them, and there are stores that pass over conditions they do not know.
- * FG_E_UNIMPLEMENTED: they do not, and which one how; anything else: it could not be found out.
- * Some thirty requests. Before others use the bucket.
+ * FG_E_UNIMPLEMENTED: they do not, and which one how; anything else: it could not be found out,
+ * which for a directory whose disk is full is FG_OK: what is there can be read. Some thirty
+ * requests. Before others use the bucket.
  */
 enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns,
                              struct fg_err *err) fg_must_check;

@@ -4,6 +4,7 @@
 
 #include "common/bucket/directory_impl.h"
 #include "common/bucket/impl.h"
+#include "common/run/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STEP_BYTES = 1024 * 1024 }; /* between two looks whether the caller has given up */
+enum {
+    STEP_BYTES = 1024 * 1024,  /* between two looks whether the caller has given up */
+    SMALL_BYTES = 1024 * 1024, /* manifests and their kin, without which nothing can be deleted */
+};
 
 struct work {
     struct fg_job job;
@@ -228,13 +232,34 @@ static void replace(struct directory *directory, struct fg_bucket_request *reque
     commit(directory, request, temp);
 }
 
+/* A file that cannot be looked at is found out when it is copied. */
+static uint64_t bytes_to_put(const struct fg_bucket_request *request)
+{
+    struct stat info;
+
+    if (request->path == NULL)
+        return request->content.len;
+    return stat(request->path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+static enum fg_code check_room(const struct directory *directory,
+                               const struct fg_bucket_request *request, struct fg_err *err)
+{
+    uint64_t bytes = bytes_to_put(request);
+
+    return bytes <= SMALL_BYTES
+               ? FG_OK
+               : fg_disk_check(directory->path, bytes, directory->keep_bytes, "an object", err);
+}
+
 static void put(struct directory *directory, struct fg_bucket_request *request)
 {
     struct temp temp;
     struct fg_err err;
     int lock;
 
-    if (directory_temp_create(directory, &temp, &err) != FG_OK) {
+    if (check_room(directory, request, &err) != FG_OK ||
+        directory_temp_create(directory, &temp, &err) != FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
         return;
     }
@@ -350,7 +375,21 @@ static void directory_close(struct fg_bucket *bucket)
 
     fg_work_destroy(directory->work);
     directory_files_done(directory);
+    free(directory->path);
     free(directory);
+}
+
+static enum fg_code keep_reserve(struct directory *directory, uint64_t reserve_bytes,
+                                 struct fg_err *err)
+{
+    struct fg_disk_room room;
+
+    if (fg_disk_measure(directory->path, &room, err) != FG_OK)
+        return err->code;
+    if (reserve_bytes == 0)
+        reserve_bytes = fg_disk_reserve_of(room.size_bytes);
+    directory->keep_bytes = reserve_bytes / 2;
+    return FG_OK;
 }
 
 enum fg_code fg_bucket_directory_open(const struct fg_bucket_directory_config *config,
@@ -361,11 +400,15 @@ enum fg_code fg_bucket_directory_open(const struct fg_bucket_directory_config *c
         [FG_LANE_BACKGROUND] = {config->threads, config->queue_max},
     };
     struct directory *directory = fg_new(struct directory);
+    size_t size = strlen(config->path) + 1;
 
+    directory->path = memcpy(fg_malloc(size), config->path, size);
     directory->bucket.ops = &ops;
+    directory->bucket.is_local = true;
     fg_bucket_meter_init(&directory->meter, config->registry);
     directory_files_init(directory);
     if (directory_files_open(directory, config->path, err) != FG_OK ||
+        keep_reserve(directory, config->reserve_bytes, err) != FG_OK ||
         fg_work_create("bckt", lanes, &directory->work, err) != FG_OK) {
         directory_close(&directory->bucket);
         return fg_wrap(err, "bucket %s", config->path);

@@ -16,6 +16,9 @@
  * (as a hash would), survives copying with cp -a or rsync -a, and the files stay plain: what is in
  * objects/ can be synchronised to S3 as it is. The etag is this time and the size.
  *
+ * A large object is refused with FG_E_NO_SPACE before it is written when it would leave too little
+ * of the disk free, so that manifests, and the logs of whoever is on the same disk, find room.
+ *
  * Thread: the files are worked on by threads of its own, since those of a query may be waiting for
  * them all.
  */
@@ -26,9 +29,12 @@
 #include "common/run/metrics.h"
 
 struct fg_bucket_directory_config {
-    const char *path;             /* made if missing; its parent is there */
-    unsigned threads;             /* requests at a time */
-    unsigned queue_max;           /* requests that wait; beyond them FG_E_LIMIT */
+    const char *path;   /* made if missing; its parent is there */
+    unsigned threads;   /* requests at a time */
+    unsigned queue_max; /* requests that wait; beyond them FG_E_LIMIT */
+    /* Of the disk; no object larger than a MiB takes more than half of it. 0: fg_disk_reserve_of()
+     */
+    uint64_t reserve_bytes;
     struct fg_registry *registry; /* NULL: nothing is counted */
 };
 

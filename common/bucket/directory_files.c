@@ -15,6 +15,7 @@
 enum {
     LOCKS = 64,      /* names that share one wait for each other's flush; puts are rare */
     TRIES_MAX = 100, /* a folder may be removed while we are about to use it */
+    LOCK_NAME_BYTES = 16,
     US_NS = 1000,
     FILE_MODE = 0640,
     FOLDER_MODE = 0750,
@@ -174,12 +175,17 @@ static int flock_always(int fd, int how)
     return rc;
 }
 
+static void lock_name(unsigned lock, char file[LOCK_NAME_BYTES])
+{
+    (void)snprintf(file, LOCK_NAME_BYTES, "%02x", lock);
+}
+
 int directory_lock(struct directory *directory, const char *name, int how, struct fg_err *err)
 {
-    char file[8];
+    char file[LOCK_NAME_BYTES];
     int fd;
 
-    (void)snprintf(file, sizeof file, "%02x", (unsigned)(fg_hash64(fg_cstr(name)) % LOCKS));
+    lock_name((unsigned)(fg_hash64(fg_cstr(name)) % LOCKS), file);
     fd = openat(directory->locks, file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
     if (fd < 0 || flock_always(fd, how) != 0) {
         (void)directory_fail(err, errno, "lock %s", file);
@@ -442,17 +448,18 @@ static enum fg_code make_folder(int parent, const char *name, int *ret_fd, struc
     return *ret_fd >= 0 ? FG_OK : directory_fail(err, errno, "folder %s", name);
 }
 
-/* Whether the file system is one for us. */
+/* Whether the file system is one for us. A full one cannot be asked; what it has can be read. */
 static enum fg_code try_temp(struct directory *directory, struct fg_err *err)
 {
     struct temp temp = {.fd = -1};
     enum fg_code code;
 
-    if (directory_temp_create(directory, &temp, err) != FG_OK)
-        return err->code;
-    code = directory_stamp(directory, temp.fd, 0, err);
-    directory_temp_done(directory, &temp);
-    return code;
+    code = directory_temp_create(directory, &temp, err);
+    if (code == FG_OK) {
+        code = directory_stamp(directory, temp.fd, 0, err);
+        directory_temp_done(directory, &temp);
+    }
+    return code == FG_E_NO_SPACE ? FG_OK : code;
 }
 
 /* A folder's entry in the one above it. */
@@ -468,6 +475,21 @@ static enum fg_code flush_parent(int folder, struct fg_err *err)
     return code;
 }
 
+/* All locks are there from the start: on a disk that is full by then a reader could not make one.
+ * Where one cannot be made now, whoever needs it says why. */
+static void make_locks(const struct directory *directory)
+{
+    for (unsigned i = 0; i < LOCKS; i++) {
+        char file[LOCK_NAME_BYTES];
+        int fd;
+
+        lock_name(i, file);
+        fd = openat(directory->locks, file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+        if (fd >= 0)
+            (void)close(fd);
+    }
+}
+
 static enum fg_code open_parts(struct directory *directory, int home, struct fg_err *err)
 {
     if (make_folder(home, "objects", &directory->objects, err) != FG_OK ||
@@ -476,6 +498,7 @@ static enum fg_code open_parts(struct directory *directory, int home, struct fg_
         return err->code;
     if (fsync(home) != 0)
         return directory_fail(err, errno, "flush");
+    make_locks(directory);
     return try_temp(directory, err);
 }
 

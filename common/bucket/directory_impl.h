@@ -14,7 +14,9 @@ struct directory {
     struct fg_bucket bucket;
     struct fg_bucket_meter meter;
     struct fg_work *work;
-    int objects, temps, locks;    /* folders; -1: not open */
+    int objects, temps, locks; /* folders; -1: not open */
+    char *path;
+    uint64_t keep_bytes;          /* free, of the disk, whatever large is written */
     _Atomic int64_t last_version; /* microseconds */
     _Atomic uint64_t temps_made;
 };

@@ -269,5 +269,7 @@ enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns,
          try_delete_if(&proof) && remove_object(&proof) && try_absent(&proof);
     if (!ok)
         proof.err = &ignored;
-    return remove_object(&proof) && ok ? FG_OK : err->code;
+    if ((remove_object(&proof) && ok) || (bucket->is_local && err->code == FG_E_NO_SPACE))
+        return FG_OK;
+    return err->code;
 }

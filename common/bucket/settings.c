@@ -117,20 +117,21 @@ void fg_bucket_path(const struct fg_bucket_settings *settings, const char *data,
         fg_buf_printf(out, "%s/bucket", data == NULL ? "." : data);
 }
 
-static enum fg_code open_directory(const struct fg_bucket_settings *settings, const char *data,
-                                   struct fg_registry *registry, struct fg_bucket **ret_bucket,
-                                   struct fg_err *err)
+static enum fg_code open_directory(const struct fg_bucket_settings *settings,
+                                   const struct fg_bucket_host *host,
+                                   struct fg_bucket **ret_bucket, struct fg_err *err)
 {
     struct fg_bucket_directory_config config = {
         .threads = (unsigned)FG_MIN(settings->requests_max, (uint64_t)DIRECTORY_THREADS_MAX),
         .queue_max = (unsigned)settings->waiting_max,
-        .registry = registry,
+        .reserve_bytes = host->disk_reserve_bytes,
+        .registry = host->registry,
     };
     struct fg_buf path;
     enum fg_code code;
 
     fg_buf_init(&path, PATH_MAX_BYTES);
-    fg_bucket_path(settings, data, &path);
+    fg_bucket_path(settings, host->data, &path);
     fg_buf_putc(&path, '\0');
     config.path = (const char *)path.ptr;
     code = path.full ? fg_fail(err, FG_E_INVALID, "bucket: its path is too long")
@@ -213,15 +214,15 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
 }
 
 enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
-                            const struct fg_bucket_s3_settings *s3, const char *data,
-                            struct fg_registry *registry, struct fg_conditions *conditions,
-                            struct fg_bucket **ret_bucket, struct fg_err *err)
+                            const struct fg_bucket_s3_settings *s3,
+                            const struct fg_bucket_host *host, struct fg_bucket **ret_bucket,
+                            struct fg_err *err)
 {
     enum fg_code code = settings->type == FG_BUCKET_S3
-                            ? open_s3(settings, s3, registry, ret_bucket, err)
-                            : open_directory(settings, data, registry, ret_bucket, err);
+                            ? open_s3(settings, s3, host->registry, ret_bucket, err)
+                            : open_directory(settings, host, ret_bucket, err);
 
-    if (code == FG_OK && registry != NULL)
-        (*ret_bucket)->damage = fg_damage_create(conditions, registry, fg_clock_real());
+    if (code == FG_OK && host->registry != NULL)
+        (*ret_bucket)->damage = fg_damage_create(host->conditions, host->registry, fg_clock_real());
     return code;
 }

@@ -27,6 +27,14 @@ struct fg_bucket_s3_settings {
     uint64_t tries_max, part_bytes, parts_at_once;
 };
 
+/* What the process that opens a bucket has for it. */
+struct fg_bucket_host {
+    const char *data;                 /* folder of all that is kept; NULL: there is none */
+    uint64_t disk_reserve_bytes;      /* of a directory's disk (directory.h) */
+    struct fg_registry *registry;     /* as in s3.h; NULL: no metrics, and damage is not told of */
+    struct fg_conditions *conditions; /* where damaged objects are told of; NULL: nowhere */
+};
+
 extern const struct fg_conf_field fg_bucket_fields[];
 extern const size_t fg_bucket_n_fields;
 extern const struct fg_conf_field fg_bucket_s3_fields[];
@@ -42,13 +50,12 @@ void fg_bucket_path(const struct fg_bucket_settings *settings, const char *data,
  * AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_SESSION_NAME. The region likewise: AWS_REGION,
  * AWS_DEFAULT_REGION.
  *
- * data: the folder of all that is kept; NULL: there is none. registry as in s3.h; conditions, which
- * may be NULL: where damaged objects are told of, for as long as the bucket is open. What uses the
- * bucket proves it first (fg_bucket_prove()).
+ * What uses the bucket proves it first (fg_bucket_prove()). host may go after the call; what its
+ * members point to stays for as long as the bucket is open.
  */
 enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
-                            const struct fg_bucket_s3_settings *s3, const char *data,
-                            struct fg_registry *registry, struct fg_conditions *conditions,
-                            struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;
+                            const struct fg_bucket_s3_settings *s3,
+                            const struct fg_bucket_host *host, struct fg_bucket **ret_bucket,
+                            struct fg_err *err) fg_must_check;
 
 #endif

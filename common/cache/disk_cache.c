@@ -39,12 +39,17 @@ enum {
 /* A disk that has no room or does not work is left alone for so long. */
 static const int64_t REST_NS = 10 * FG_SECOND_NS;
 
+/* Between two looks whether the disk needs our room for something else. */
+static const int64_t LOOK_NS = FG_SECOND_NS;
+
 #define DISK_METRICS(M)                                                                            \
     M(COUNTER, DISK_HITS, "flamegrid_disk_cache_hits_total",                                       \
       "Things that were read from the disk")                                                       \
     M(COUNTER, DISK_MISSES, "flamegrid_disk_cache_misses_total", "Things that were not there")     \
     M(COUNTER, DISK_EVICTED, "flamegrid_disk_cache_evicted_total",                                 \
       "Things that went to make room for others")                                                  \
+    M(COUNTER, DISK_GIVEN_UP, "flamegrid_disk_cache_given_up_bytes_total",                         \
+      "Bytes that went because the disk was short of room")                                        \
     M(COUNTER, DISK_KEPT, "flamegrid_disk_cache_kept_total",                                       \
       "Things that were written again, since they were used, when their file went")                \
     M(COUNTER, DISK_DROPPED, "flamegrid_disk_cache_dropped_total",                                 \
@@ -79,6 +84,7 @@ struct fg_disk_cache {
     char path[PATH_MAX_BYTES];
     int lock_fd; /* of the folder: one process at a time */
     uint64_t max_bytes, free_min_bytes, file_max_bytes;
+    const struct fg_disk *disk; /* NULL: it is not watched */
     struct fg_metrics *metrics;
     pthread_t thread;
 
@@ -245,7 +251,8 @@ static bool is_kept(const struct fg_disk_cache *cache, const struct entry *entry
            newest(cache)->bytes + DISK_ENTRY_BYTES + entry->len <= cache->file_max_bytes / 2;
 }
 
-static void retire_entry(struct fg_disk_cache *cache, uint32_t number, struct fg_buf *content)
+static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep,
+                         struct fg_buf *content)
 {
     struct entry *entry = &cache->entries[number];
     const struct disk_file *from = entry->file;
@@ -253,7 +260,7 @@ static void retire_entry(struct fg_disk_cache *cache, uint32_t number, struct fg
     bool kept;
 
     lock(cache);
-    kept = is_kept(cache, entry);
+    kept = keep && is_kept(cache, entry);
     unlock(cache);
     kept = kept && write_again(cache, from, entry->at, content); /* only we move entries */
     lock(cache);
@@ -266,8 +273,8 @@ static void retire_entry(struct fg_disk_cache *cache, uint32_t number, struct fg
     unlock(cache);
 }
 
-/* The oldest goes; what was used of it is kept, as far as the newest has room. */
-static void retire_oldest(struct fg_disk_cache *cache)
+/* The oldest goes; with keep, what was used of it is kept, as far as the newest has room. */
+static void retire_oldest(struct fg_disk_cache *cache, bool keep)
 {
     struct disk_file *oldest = cache->files[0];
     struct fg_buf content;
@@ -278,7 +285,7 @@ static void retire_oldest(struct fg_disk_cache *cache)
     memmove(cache->files, cache->files + 1, cache->n_files * sizeof(struct disk_file *));
     for (uint32_t number = oldest->first; number != NONE; number = next) {
         next = cache->entries[number].in_file;
-        retire_entry(cache, number, &content);
+        retire_entry(cache, number, keep, &content);
     }
     fg_buf_done(&content);
     disk_file_remove(cache->path, oldest);
@@ -320,7 +327,7 @@ static bool begin_file(struct fg_disk_cache *cache)
     while (!fits(cache)) {
         bool last = cache->n_files == 1;
 
-        retire_oldest(cache); /* the new one itself, where nothing helps */
+        retire_oldest(cache, true); /* the new one itself, where nothing helps */
         if (last)
             return false;
     }
@@ -371,7 +378,7 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
     const struct disk_entry entry = {*key, fg_crc32c(content)};
     uint64_t at;
 
-    if (is_resting(cache))
+    if (is_resting(cache) || fg_disk_state(cache->disk) != FG_DISK_OK)
         return false;
     if (needs_file(cache, content.len) && !begin_file(cache)) {
         rest(cache);
@@ -434,7 +441,7 @@ static void scan(struct fg_disk_cache *cache)
 
     while (cache->n_files > 0 &&
            bytes_of_files(cache) + 2 * cache->file_max_bytes > cache->max_bytes)
-        retire_oldest(cache);
+        retire_oldest(cache, true);
     for (unsigned i = cache->n_files; i > 0; i--) {
         if (!scan_file(cache, cache->files[i - 1], &end))
             break;
@@ -448,21 +455,36 @@ static void scan(struct fg_disk_cache *cache)
     unlock(cache);
 }
 
-/* NULL: it is time to end. */
-static struct wish *take_wish(struct fg_disk_cache *cache)
+/* Others need the room more. Nothing is kept of what goes: that would be written again. */
+static void give_way(struct fg_disk_cache *cache)
 {
+    while (cache->n_files > 0 && fg_disk_lacks(cache->disk) > 0) {
+        fg_metric_add(cache->metrics, DISK_GIVEN_UP, cache->files[0]->bytes);
+        retire_oldest(cache, false);
+    }
+}
+
+/* false: it is time to end. *ret_wish NULL: it is time to look at the disk. */
+static bool take_wish(struct fg_disk_cache *cache, struct wish **ret_wish)
+{
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + LOOK_NS;
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
     struct wish *wish;
+    bool stopping;
 
     lock(cache);
     while (cache->first == NULL && !cache->stopping)
-        (void)pthread_cond_wait(&cache->changed, &cache->lock);
+        if (pthread_cond_timedwait(&cache->changed, &cache->lock, &until) != 0)
+            break;
     wish = cache->first;
     if (wish != NULL)
         cache->first = wish->next;
     if (cache->first == NULL)
         cache->last = NULL;
+    stopping = cache->stopping;
     unlock(cache);
-    return wish;
+    *ret_wish = wish;
+    return wish != NULL || !stopping;
 }
 
 static void end_wish(struct fg_disk_cache *cache, struct wish *wish)
@@ -481,7 +503,10 @@ static void *run(void *arg)
 
     (void)pthread_setname_np(pthread_self(), "disk-cache");
     scan(cache);
-    while ((wish = take_wish(cache)) != NULL) {
+    while (take_wish(cache, &wish)) {
+        give_way(cache);
+        if (wish == NULL)
+            continue;
         if (!is_there(cache, &wish->key) &&
             !write_entry(cache, &wish->key, fg_bytes(wish->bytes, (size_t)wish->key.len)))
             count(cache, DISK_DROPPED);
@@ -539,6 +564,7 @@ static void set_bounds(struct fg_disk_cache *cache, const struct fg_disk_cache_c
     uint64_t free = free_bytes(cache);
 
     cache->free_min_bytes = config->free_min_bytes;
+    cache->disk = config->disk;
     cache->max_bytes = FG_MIN(config->max_bytes, bytes_of_files(cache) + free / 2);
     cache->file_max_bytes = cache->max_bytes / FILES_WANTED;
     cache->bytes = bytes_of_files(cache);
@@ -577,6 +603,7 @@ enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
                                 struct fg_disk_cache **ret_cache, struct fg_err *err)
 {
     struct fg_disk_cache *cache;
+    pthread_condattr_t monotonic;
 
     if (config->max_bytes < FG_DISK_CACHE_MIN_BYTES)
         return fg_fail(err, FG_E_INVALID, "disk cache: %llu bytes are too few, %d at least",
@@ -584,7 +611,10 @@ enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
     cache = fg_new(struct fg_disk_cache);
     cache->lock_fd = -1;
     (void)pthread_mutex_init(&cache->lock, NULL);
-    (void)pthread_cond_init(&cache->changed, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&cache->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
     if (open_files(cache, config, err) != FG_OK) {
         destroy(cache);
         return err->code;

@@ -27,6 +27,7 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/base/hash.h"
+#include "common/run/disk.h"
 #include "common/run/metrics.h"
 
 enum { FG_DISK_CACHE_MIN_BYTES = 1024 * 1024 };
@@ -35,6 +36,9 @@ struct fg_disk_cache_config {
     const char *path;        /* of the folder, which is ours alone; made when it is not there */
     uint64_t max_bytes;      /* on disk; less where half of what is free is less */
     uint64_t free_min_bytes; /* left to others: with less of the disk free there is no caching */
+    /* The folder is on; borrowed. While it is short of room nothing is written, and the oldest
+     * files go until it is not, or none is left. NULL: it is not watched. */
+    const struct fg_disk *disk;
     struct fg_registry *registry;
 };
 

@@ -14,23 +14,28 @@ static void respond_text(struct fg_http_request *req, unsigned status, const cha
 static void get_ready(struct fg_http_request *req, void *arg)
 {
     struct fg_program *program = arg;
-    const char *fault = "starting or stopping";
-    struct fg_buf body, conditions;
+    struct fg_buf text, conditions;
+    bool fault = true;
 
-    if (atomic_load(&program->ready))
-        fault = program->def->unready == NULL ? NULL : program->def->unready(program);
-    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_buf_init(&text, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_init(&conditions, ADMIN_ANSWER_MAX_BYTES);
-    fg_conditions_write(program->conditions, &conditions);
-    if (fault == NULL)
-        fg_buf_puts(&body, "ready");
+    fg_buf_puts(&text, "not ready: ");
+    if (!atomic_load(&program->ready))
+        fg_buf_puts(&text, "starting or stopping");
     else
-        fg_buf_printf(&body, "not ready: %s\n", fault);
-    if (conditions.len > 0 && fault == NULL)
-        fg_buf_putc(&body, '\n');
-    fg_buf_put(&body, fg_buf_slice(&conditions));
+        fault = program->def->unready != NULL && program->def->unready(program, &text);
+    if (fault) {
+        fg_buf_putc(&text, '\n');
+    } else {
+        fg_buf_clear(&text);
+        fg_buf_puts(&text, "ready");
+    }
+    fg_conditions_write(program->conditions, &conditions);
+    if (conditions.len > 0 && !fault)
+        fg_buf_putc(&text, '\n');
+    fg_buf_put(&text, fg_buf_slice(&conditions));
     fg_buf_done(&conditions);
-    fg_http_respond(req, fault == NULL ? 200 : 503, "text/plain", &body);
+    fg_http_respond(req, fault ? 503 : 200, "text/plain", &text);
 }
 
 static void get_healthz(struct fg_http_request *req, void *arg)

@@ -6,8 +6,10 @@
 #include "common/run/log.h"
 #include "common/run/stop.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -71,6 +73,8 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "YAML with limits of single tenants: overrides: {tenant: {limit: value}}. Read again when it changes."},
     {"tenants_reload", FG_CONF_NS, CONF(tenants_reload_ns), .def = "10s", .min = "100ms", .max = "1h",
      .doc = "How often that file is looked at."},
+    {"disk_reserve_bytes", FG_CONF_BYTES, CONF(disk_reserve_bytes), .def = "0", .max = "1TiB",
+     .doc = "Bytes that are kept free on each disk that data is on. Below it pushes are refused with 503 and questions are still answered; below twice as much caches on that disk give way. 0: a twentieth of the disk, at most 1GiB."},
     {"drain", FG_CONF_NS, CONF(drain_ns), .def = "30s", .min = "0", .max = "10m",
      .doc = "How long the end waits for requests that are under way."},
 };
@@ -357,6 +361,32 @@ static enum fg_code listen_for_both(struct fg_program *program, struct fg_err *e
     return FG_OK;
 }
 
+enum fg_code fg_program_disk(struct fg_program *program, const char *path, const char *role,
+                             const struct fg_disk **ret_disk, struct fg_err *err)
+{
+    struct fg_disk **disk = &program->disks[program->n_disks];
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return fg_fail_errno(err, errno, "%s", path);
+    for (unsigned i = 0; i < program->n_disks; i++)
+        if (program->devices[i] == info.st_dev) {
+            *ret_disk = program->disks[i];
+            return FG_OK;
+        }
+    fg_assert(program->n_disks < FG_PROGRAM_DISKS_MAX);
+    if (fg_disk_watch(
+            &(struct fg_disk_config){.path = path,
+                                     .role = role,
+                                     .reserve_bytes = program->settings.disk_reserve_bytes,
+                                     .registry = program->registry},
+            disk, err) != FG_OK)
+        return err->code;
+    program->devices[program->n_disks++] = info.st_dev;
+    *ret_disk = *disk;
+    return FG_OK;
+}
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     if (start_base(program, err) != FG_OK || program->def->start(program, err) != FG_OK)
@@ -393,6 +423,8 @@ static void stop(struct fg_program *program)
         fg_loop_destroy(program->loops[i]);
     }
     free(program->loops);
+    for (unsigned i = 0; i < program->n_disks; i++)
+        fg_disk_unwatch(program->disks[i]);
     fg_tls_context_destroy(program->tls);
     fg_conditions_destroy(program->conditions);
     fg_registry_destroy(program->registry);

@@ -30,11 +30,13 @@
 #include "common/net/metrics_page.h"
 #include "common/net/tls.h"
 #include "common/run/condition.h"
+#include "common/run/disk.h"
 #include "common/run/loop.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 /* Top-level settings, those of every program. */
 struct fg_program_settings {
@@ -50,6 +52,7 @@ struct fg_program_settings {
     char *tenants_file;
     int64_t tenants_reload_ns;
     uint64_t connections_max, connections_per_address_max, http2_streams_max;
+    uint64_t disk_reserve_bytes; /* 0: fg_disk_reserve_of() */
     char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
     unsigned tls_client_auth; /* enum fg_tls_client_auth */
 };
@@ -68,12 +71,14 @@ struct fg_program_def {
     /* What has to be done before the service can do its work and may take long: requests come in
      * meanwhile. NULL: nothing. */
     enum fg_code (*ready)(struct fg_program *program, struct fg_err *err);
-    /* Why the service cannot do its work, although ready() is done ("joins the ring"); NULL: it
-     * can. Any thread. NULL: it always can then. */
-    const char *(*unready)(struct fg_program *program);
+    /* Appends why the service cannot do its work, or not all of it, although ready() is done
+     * ("joins the ring"); false: it can. Any thread. NULL: it always can then. */
+    bool (*unready)(struct fg_program *program, struct fg_buf *why);
     /* Takes down what these two made, all of it or the part they got to. */
     void (*stop)(struct fg_program *program);
 };
+
+enum { FG_PROGRAM_DISKS_MAX = 4 };
 
 struct fg_program {
     const struct fg_program_def *def;
@@ -98,6 +103,9 @@ struct fg_program {
     struct fg_metrics_page *metrics_page;
     struct trim *trim;
     struct fg_tenants *tenants;
+    struct fg_disk *disks[FG_PROGRAM_DISKS_MAX]; /* that are watched, each once */
+    dev_t devices[FG_PROGRAM_DISKS_MAX];
+    unsigned n_disks;
     _Atomic bool ready;
     void *service; /* the def's own */
 };
@@ -117,6 +125,13 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
 enum fg_code fg_program_configure(const struct fg_program_def *def, int argc, char **argv,
                                   struct fg_program *ret_program, struct fg_err *err) fg_must_check;
 void fg_program_forget(struct fg_program *program);
+
+/*
+ * The disk that a folder is on, which is there: watched until the program ends, after stop(). role:
+ * what it is for, if nobody has asked for that disk before. From start() and ready().
+ */
+enum fg_code fg_program_disk(struct fg_program *program, const char *path, const char *role,
+                             const struct fg_disk **ret_disk, struct fg_err *err) fg_must_check;
 
 /* "0.1.0", "a1b2c3d" or "". */
 const char *fg_program_version(void);

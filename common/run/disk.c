@@ -30,8 +30,6 @@ struct fg_disk {
     struct fg_registry *registry;
     struct fg_metrics *metrics;
     uint64_t reserve_bytes;
-    void (*on_short)(void *arg, enum fg_disk_state state);
-    void *arg;
     struct fg_ticker *ticker;
     _Atomic uint64_t free_bytes, size_bytes;
     _Atomic unsigned state;
@@ -44,21 +42,25 @@ uint64_t fg_disk_reserve_of(uint64_t size_bytes)
     return FG_MIN(size_bytes / 20, RESERVE_MAX_BYTES);
 }
 
+/* With less free than this the state is LOW. */
+static uint64_t low_of(enum fg_disk_state before, uint64_t reserve_bytes)
+{
+    return 2 * reserve_bytes + (before == FG_DISK_OK ? 0 : reserve_bytes / 4);
+}
+
 enum fg_disk_state fg_disk_next(enum fg_disk_state before, uint64_t free_bytes,
                                 uint64_t reserve_bytes)
 {
-    uint64_t edge = reserve_bytes / 4;
-    uint64_t full = reserve_bytes + (before == FG_DISK_FULL ? edge : 0);
-    uint64_t low = 2 * reserve_bytes + (before == FG_DISK_OK ? 0 : edge);
+    uint64_t full = reserve_bytes + (before == FG_DISK_FULL ? reserve_bytes / 4 : 0);
 
     if (free_bytes < full)
         return FG_DISK_FULL;
-    return free_bytes < low ? FG_DISK_LOW : FG_DISK_OK;
+    return free_bytes < low_of(before, reserve_bytes) ? FG_DISK_LOW : FG_DISK_OK;
 }
 
 /* ---- looking ---- */
 
-static enum fg_code measure(const char *path, struct fg_disk_room *ret_room, struct fg_err *err)
+enum fg_code fg_disk_measure(const char *path, struct fg_disk_room *ret_room, struct fg_err *err)
 {
     struct statvfs info;
 
@@ -89,6 +91,22 @@ static void say_change(const struct fg_disk *disk, enum fg_disk_state before,
                     fg_lu("refused_below_bytes", disk->reserve_bytes));
 }
 
+enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes, const char *what,
+                           struct fg_err *err)
+{
+    struct fg_disk_room room;
+
+    if (fg_disk_measure(path, &room, err) != FG_OK)
+        return err->code;
+    if (room.free_bytes >= keep_bytes && room.free_bytes - keep_bytes >= bytes)
+        return FG_OK;
+    return fg_fail(err, FG_E_NO_SPACE,
+                   "%s of %llu bytes does not fit: of the disk %llu bytes are free, and %llu are "
+                   "kept in reserve",
+                   what, (unsigned long long)bytes, (unsigned long long)room.free_bytes,
+                   (unsigned long long)keep_bytes);
+}
+
 /* Takes over what was measured. */
 static void take(struct fg_disk *disk, const struct fg_disk_room *room, enum fg_disk_state state)
 {
@@ -110,15 +128,13 @@ static void look(void *arg)
     struct fg_disk_room room;
     struct fg_err err;
 
-    if (measure(disk->path, &room, &err) != FG_OK) {
+    if (fg_disk_measure(disk->path, &room, &err) != FG_OK) {
         fg_log_warn("disk cannot be asked for its room", fg_ls("err", err.msg));
         return;
     }
     state = fg_disk_next(before, room.free_bytes, disk->reserve_bytes);
     take(disk, &room, state);
     say_change(disk, before, state);
-    if (disk->on_short != NULL && (state != FG_DISK_OK || before != FG_DISK_OK))
-        disk->on_short(disk->arg, state);
 }
 
 /* ---- life ---- */
@@ -145,14 +161,12 @@ enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk *
 
     if (strlen(config->path) >= PATH_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "disk: too long a path");
-    if (measure(config->path, &room, err) != FG_OK)
+    if (fg_disk_measure(config->path, &room, err) != FG_OK)
         return err->code;
     disk = fg_new(struct fg_disk);
     (void)snprintf(disk->path, sizeof disk->path, "%s", config->path);
     disk->reserve_bytes =
         config->reserve_bytes > 0 ? config->reserve_bytes : fg_disk_reserve_of(room.size_bytes);
-    disk->on_short = config->on_short;
-    disk->arg = config->arg;
     register_metrics(disk, config);
     take(disk, &room, fg_disk_next(FG_DISK_OK, room.free_bytes, disk->reserve_bytes));
     say_change(disk, FG_DISK_OK, fg_disk_state(disk));
@@ -189,25 +203,25 @@ struct fg_disk_room fg_disk_room(const struct fg_disk *disk)
 
 uint64_t fg_disk_reserve(const struct fg_disk *disk)
 {
-    return disk->reserve_bytes;
+    return disk == NULL ? 0 : disk->reserve_bytes;
 }
 
 enum fg_code fg_disk_fits(const struct fg_disk *disk, uint64_t bytes, uint64_t keep_bytes,
                           const char *what, struct fg_err *err)
 {
-    struct fg_disk_room room;
+    return disk == NULL ? FG_OK : fg_disk_check(disk->path, bytes, keep_bytes, what, err);
+}
 
-    if (disk == NULL)
-        return FG_OK;
-    if (measure(disk->path, &room, err) != FG_OK)
-        return err->code;
-    if (room.free_bytes >= keep_bytes && room.free_bytes - keep_bytes >= bytes)
-        return FG_OK;
-    return fg_fail(err, FG_E_NO_SPACE,
-                   "%s of %llu bytes does not fit: of the disk %llu bytes are free, and %llu are "
-                   "kept in reserve",
-                   what, (unsigned long long)bytes, (unsigned long long)room.free_bytes,
-                   (unsigned long long)keep_bytes);
+uint64_t fg_disk_lacks(const struct fg_disk *disk)
+{
+    struct fg_disk_room room;
+    struct fg_err err;
+    uint64_t enough;
+
+    if (fg_disk_state(disk) == FG_DISK_OK || fg_disk_measure(disk->path, &room, &err) != FG_OK)
+        return 0;
+    enough = low_of(FG_DISK_LOW, disk->reserve_bytes);
+    return enough > room.free_bytes ? enough - room.free_bytes : 0;
 }
 
 void fg_disk_describe(const struct fg_disk *disk, struct fg_buf *out)

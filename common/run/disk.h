@@ -40,6 +40,17 @@ enum fg_disk_state fg_disk_next(enum fg_disk_state before, uint64_t free_bytes,
 /* The reserve of a disk of that size: a twentieth of it, at most 1 GiB. */
 uint64_t fg_disk_reserve_of(uint64_t size_bytes);
 
+/* Asks the system. Whatever statvfs() says of the path. */
+enum fg_code fg_disk_measure(const char *path, struct fg_disk_room *ret_room,
+                             struct fg_err *err) fg_must_check;
+
+/*
+ * Is there room for so many bytes more, so that keep_bytes are left free? Asks the system.
+ * FG_E_NO_SPACE; `what` names it in the error.
+ */
+enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes, const char *what,
+                           struct fg_err *err) fg_must_check;
+
 struct fg_disk;
 
 struct fg_disk_config {
@@ -47,10 +58,6 @@ struct fg_disk_config {
     const char *role;             /* what it is for ("data"): a label of its metrics; copied */
     uint64_t reserve_bytes;       /* 0: fg_disk_reserve_of() */
     struct fg_registry *registry; /* borrowed; NULL: nothing is counted */
-    /* Called by the disk's thread after each look that found no state OK, and the first that did
-     * again; may block. NULL: nobody. */
-    void (*on_short)(void *arg, enum fg_disk_state state);
-    void *arg;
 };
 
 /* Looks once, then starts the thread. Whatever statvfs() says of the path. */
@@ -60,17 +67,19 @@ enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk *
 /* Ends the thread. NULL is fine. */
 void fg_disk_unwatch(struct fg_disk *disk);
 
-/* As of the last look. NULL for a disk: OK, for whoever writes to none that is watched. */
+/* As of the last look. NULL for a disk: OK, and a reserve of 0, for whoever writes to none that is
+ * watched. */
 enum fg_disk_state fg_disk_state(const struct fg_disk *disk);
 struct fg_disk_room fg_disk_room(const struct fg_disk *disk);
 uint64_t fg_disk_reserve(const struct fg_disk *disk);
 
-/*
- * May so many bytes more be written? Asks the system now. FG_E_NO_SPACE where less than keep_bytes
- * would be left; `what` names it in the error. NULL for a disk: FG_OK.
- */
+/* fg_disk_check() of this disk. NULL for a disk: FG_OK. */
 enum fg_code fg_disk_fits(const struct fg_disk *disk, uint64_t bytes, uint64_t keep_bytes,
                           const char *what, struct fg_err *err) fg_must_check;
+
+/* How many bytes have to become free until the state is OK again; 0: it is, or will be at the next
+ * look. Asks the system; NULL for a disk: 0. */
+uint64_t fg_disk_lacks(const struct fg_disk *disk);
 
 /* "12 MiB of 50 GiB are free, 1024 MiB are kept in reserve" */
 void fg_disk_describe(const struct fg_disk *disk, struct fg_buf *out);

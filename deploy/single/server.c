@@ -46,7 +46,8 @@ static const struct fg_conf_field server_fields[] = {
 };
 
 struct server {
-    int lock_fd; /* of the data folder: one server at a time */
+    int lock_fd;                     /* of the data folder: one server at a time */
+    const struct fg_disk *data_disk; /* of the data folder */
     struct fg_store *store;
     struct compactor_store own_store; /* its id */
     struct fg_bucket *bucket;
@@ -90,13 +91,15 @@ static enum fg_code lock_folder(const char *path, int *ret_fd, struct fg_err *er
     return FG_OK;
 }
 
-static enum fg_code open_folder(struct server *server, struct fg_err *err)
+static enum fg_code open_folder(struct server *server, struct fg_program *program,
+                                struct fg_err *err)
 {
     (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", server_settings.data);
     (void)snprintf(server->compaction, sizeof server->compaction, "%s/compaction",
                    server_settings.data);
     if (make_folder(server_settings.data, err) != FG_OK ||
-        lock_folder(server_settings.data, &server->lock_fd, err) != FG_OK)
+        lock_folder(server_settings.data, &server->lock_fd, err) != FG_OK ||
+        fg_program_disk(program, server_settings.data, "data", &server->data_disk, err) != FG_OK)
         return err->code;
     return make_folder(server->scratch, err);
 }
@@ -124,6 +127,7 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
         .segments = &segments_settings,
         .store = server->store,
         .bucket = server->bucket,
+        .disk = server->data_disk,
         .scratch = server->scratch,
         .tenants = program->tenants,
         .registry = program->registry,
@@ -186,8 +190,8 @@ static enum fg_code open_disk_cache(struct server *server, struct fg_program *pr
 
     (void)snprintf(path, sizeof path, "%s/cache", server_settings.data);
     return fg_querier_open_disk_cache(&server_querier,
-                                      server_bucket.type == FG_BUCKET_S3 ? path : NULL,
-                                      program->registry, &server->disk, err);
+                                      server_bucket.type == FG_BUCKET_S3 ? path : NULL, program,
+                                      &server->disk, err);
 }
 
 static enum fg_code start_querier(struct server *server, struct fg_program *program,
@@ -231,6 +235,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .settings = &compactor_settings,
         .bucket = server->bucket,
         .scratch = server->compaction,
+        .disk = server->data_disk,
         .store = &server->own_store,
         .work = program->work,
         .tenants = program->tenants,
@@ -258,9 +263,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     fg_rpc_init(TRANSPORT_THREADS);
     server->ingester_routes.work = program->work;
     ingester_routes(&server->ingester_routes, program->admin);
-    if (open_folder(server, err) != FG_OK ||
-        fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, program->registry,
-                       program->conditions, &server->bucket, err) != FG_OK ||
+    if (open_folder(server, program, err) != FG_OK ||
+        fg_bucket_open(
+            &server_bucket, &server_bucket_s3,
+            &(struct fg_bucket_host){.data = server_settings.data,
+                                     .disk_reserve_bytes = program->settings.disk_reserve_bytes,
+                                     .registry = program->registry,
+                                     .conditions = program->conditions},
+            &server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
@@ -282,6 +292,13 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         compactor_start(server->compactor, err) != FG_OK)
         return err->code;
     return scraper_start(server->scraper, err);
+}
+
+static bool unready(struct fg_program *program, struct fg_buf *why)
+{
+    const struct server *server = program->service;
+
+    return ingester_refuses(server->ingester, why);
 }
 
 /*
@@ -343,6 +360,7 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         .n_sections = FG_COUNT(sections),
         .start = start,
         .ready = ready,
+        .unready = unready,
         .stop = stop,
     };
 
@@ -366,8 +384,8 @@ enum fg_code server_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *er
     }
     if (missing)
         return err->code;
-    return fg_bucket_open(&server_bucket, &server_bucket_s3, server_settings.data, NULL, NULL,
-                          ret_bucket, err);
+    return fg_bucket_open(&server_bucket, &server_bucket_s3,
+                          &(struct fg_bucket_host){.data = server_settings.data}, ret_bucket, err);
 }
 
 int server_run(int argc, char **argv)

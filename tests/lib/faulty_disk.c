@@ -710,15 +710,24 @@ int sync_file_range(int fd, off64_t at, off64_t len, unsigned flags)
 
 /* ---- size ---- */
 
+/* A full disk lets a file become shorter. */
+static int judge_truncate(int fd, off64_t len)
+{
+    int errnum = judge_fd(CALL_TRUNCATE, fd);
+    struct stat info;
+
+    return errnum == ENOSPC && fstat(fd, &info) == 0 && len <= info.st_size ? 0 : errnum;
+}
+
 int ftruncate(int fd, off_t len)
 {
-    FAIL_IF(judge_fd(CALL_TRUNCATE, fd), -1);
+    FAIL_IF(judge_truncate(fd, len), -1);
     return NEXT(ftruncate)(fd, len);
 }
 
 int ftruncate64(int fd, off64_t len)
 {
-    FAIL_IF(judge_fd(CALL_TRUNCATE, fd), -1);
+    FAIL_IF(judge_truncate(fd, len), -1);
     return NEXT(ftruncate64)(fd, len);
 }
 

@@ -21,10 +21,11 @@ static struct fg_disk_cache *open_disk(struct fg_registry *registry)
     struct fg_disk_cache *disk;
     struct fg_err err;
 
-    asker_must(
-        fg_disk_cache_open(&(struct fg_disk_cache_config){disk_folder, DISK_BYTES, 0, registry},
-                           &disk, &err),
-        &err);
+    asker_must(fg_disk_cache_open(&(struct fg_disk_cache_config){.path = disk_folder,
+                                                                 .max_bytes = DISK_BYTES,
+                                                                 .registry = registry},
+                                  &disk, &err),
+               &err);
     fg_disk_cache_settle(disk);
     return disk;
 }

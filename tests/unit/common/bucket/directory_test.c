@@ -350,13 +350,16 @@ static void opens_only_folders(void **state)
     int fd = open(path_of(f, "file", path), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 
     assert_int_equal(close(fd), 0);
-    assert_int_equal(fg_bucket_directory_open(
-                         &(struct fg_bucket_directory_config){path, 1, 1, NULL}, &bucket, &err),
-                     FG_E_UNAVAILABLE);
+    assert_int_equal(
+        fg_bucket_directory_open(
+            &(struct fg_bucket_directory_config){.path = path, .threads = 1, .queue_max = 1},
+            &bucket, &err),
+        FG_E_UNAVAILABLE);
     assert_non_null(strstr(err.msg, path));
     assert_int_equal(
         fg_bucket_directory_open(
-            &(struct fg_bucket_directory_config){path_of(f, "no/such/parent", path), 1, 1, NULL},
+            &(struct fg_bucket_directory_config){
+                .path = path_of(f, "no/such/parent", path), .threads = 1, .queue_max = 1},
             &bucket, &err),
         FG_E_UNAVAILABLE);
 }

@@ -30,9 +30,11 @@ static void open_cache(struct fixture *f, uint64_t max_bytes, uint64_t free_min_
     struct fg_err err;
 
     f->registry = fg_registry_create(); /* counters begin again */
-    if (fg_disk_cache_open(
-            &(struct fg_disk_cache_config){f->folder, max_bytes, free_min_bytes, f->registry},
-            &f->cache, &err) != FG_OK)
+    if (fg_disk_cache_open(&(struct fg_disk_cache_config){.path = f->folder,
+                                                          .max_bytes = max_bytes,
+                                                          .free_min_bytes = free_min_bytes,
+                                                          .registry = f->registry},
+                           &f->cache, &err) != FG_OK)
         fail_msg("%s", err.msg);
     fg_disk_cache_settle(f->cache);
 }
@@ -347,10 +349,52 @@ static void what_is_too_large_is_dropped(void **state)
     free(bytes);
 }
 
+/* Others need the room more: all of it goes, and nothing new is written until there is some. */
+static void gives_way_when_the_disk_is_short_of_room(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_disk_cache_config config = {.path = f->folder, .max_bytes = CACHE_BYTES};
+    struct fg_disk_cache_stats stats;
+    struct fg_disk *disk;
+    struct fg_err err;
+
+    for (uint64_t number = 0; number < 50; number++)
+        put(f->cache, number);
+    fg_disk_cache_settle(f->cache);
+    assert_true(fg_disk_cache_stats(f->cache).bytes > 0);
+    fg_disk_cache_close(f->cache);
+
+    assert_int_equal(fg_disk_watch(&(struct fg_disk_config){.path = f->folder,
+                                                            .role = "short",
+                                                            .reserve_bytes = UINT64_C(1) << 60},
+                                   &disk, &err),
+                     FG_OK);
+    config.registry = f->registry;
+    config.disk = disk;
+    assert_int_equal(fg_disk_cache_open(&config, &f->cache, &err), FG_OK);
+    put(f->cache, 100);
+    fg_disk_cache_settle(f->cache);
+    stats = fg_disk_cache_stats(f->cache);
+    assert_int_equal(stats.bytes, 0);
+    assert_int_equal(stats.entries, 0);
+    assert_true(stats.dropped > 0);
+    assert_false(get(f->cache, 1));
+    assert_false(get(f->cache, 100));
+    fg_disk_cache_close(f->cache);
+    fg_disk_unwatch(disk);
+
+    config.disk = NULL;
+    assert_int_equal(fg_disk_cache_open(&config, &f->cache, &err), FG_OK);
+    put(f->cache, 100);
+    fg_disk_cache_settle(f->cache);
+    assert_true(get(f->cache, 100));
+}
+
 static void what_cannot_be_opened(void **state)
 {
     struct fixture *f = *state;
-    struct fg_disk_cache_config config = {f->folder, CACHE_BYTES, 0, f->registry};
+    struct fg_disk_cache_config config = {
+        .path = f->folder, .max_bytes = CACHE_BYTES, .registry = f->registry};
     struct fg_disk_cache *cache;
     struct fg_err err;
 
@@ -422,6 +466,7 @@ int main(void)
         TEST(a_disk_that_others_need),
         TEST(a_folder_that_is_taken_away),
         TEST(what_is_too_large_is_dropped),
+        TEST(gives_way_when_the_disk_is_short_of_room),
         TEST(what_cannot_be_opened),
         TEST(many_users_at_once),
     };

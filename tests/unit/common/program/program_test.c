@@ -17,7 +17,9 @@
 /* What the program under test saw of itself. */
 struct seen {
     unsigned ready_early, work_early; /* statuses while getting ready */
-    unsigned ready, work, healthz;    /* and once it was */
+    unsigned unready_calls;
+    char unready[64];              /* what /ready said while the service had a reason */
+    unsigned ready, work, healthz; /* and once it was */
     unsigned stopped;
     bool fail;
 };
@@ -37,7 +39,7 @@ static int connect_to(unsigned port)
 }
 
 /* The status of a GET. */
-static unsigned get(unsigned port, const char *path)
+static unsigned get_text(unsigned port, const char *path, char body[64])
 {
     char text[1024];
     size_t len = (size_t)snprintf(
@@ -52,7 +54,14 @@ static unsigned get(unsigned port, const char *path)
     text[len] = '\0';
     (void)close(fd);
     assert_true(len > strlen("HTTP/1.1 200"));
+    if (body != NULL && strstr(text, "\r\n\r\n") != NULL)
+        (void)snprintf(body, 64, "%s", strstr(text, "\r\n\r\n") + 4);
     return (unsigned)strtoul(text + strlen("HTTP/1.1 "), NULL, 10);
+}
+
+static unsigned get(unsigned port, const char *path)
+{
+    return get_text(port, path, NULL);
 }
 
 static void do_work(struct fg_http_request *req, void *arg)
@@ -67,8 +76,16 @@ static void *watch(void *arg)
     struct fg_program *program = arg;
     unsigned port = fg_http_server_port(program->http);
 
-    while ((seen.ready = get(port, "/ready")) == 503)
+    for (;;) {
+        char body[64];
+
+        seen.ready = get_text(port, "/ready", body);
+        if (seen.ready != 503)
+            break;
+        if (seen.unready_calls > 0)
+            memcpy(seen.unready, body, sizeof body);
         (void)usleep(1000);
+    }
     seen.work = get(port, "/work");
     seen.healthz = get(port, "/healthz");
     (void)kill(getpid(), SIGTERM);
@@ -106,10 +123,24 @@ static void stop(struct fg_program *program)
     free(program->service);
 }
 
+/* Twice there is something to say. */
+static bool unready(struct fg_program *program, struct fg_buf *why)
+{
+    (void)program;
+    if (++seen.unready_calls > 2)
+        return false;
+    fg_buf_printf(why, "no room, %d bytes free", 12);
+    return true;
+}
+
 static int run(void)
 {
-    const struct fg_program_def def = {
-        .name = "test", .what = "a test", .start = start, .ready = ready, .stop = stop};
+    const struct fg_program_def def = {.name = "test",
+                                       .what = "a test",
+                                       .start = start,
+                                       .ready = ready,
+                                       .unready = unready,
+                                       .stop = stop};
     char listen[] = "--listen=127.0.0.1:0", quiet[] = "--log_level=error";
     char *argv[] = {listen, quiet, NULL};
 
@@ -123,6 +154,7 @@ static void requests_come_in_while_the_service_gets_ready(void **state)
     assert_int_equal(run(), 0);
     assert_int_equal(seen.ready_early, 503);
     assert_int_equal(seen.work_early, 204);
+    assert_string_equal(seen.unready, "not ready: no room, 12 bytes free\n");
     assert_int_equal(seen.ready, 200);
     assert_int_equal(seen.work, 204);
     assert_int_equal(seen.healthz, 200);
