@@ -14,7 +14,16 @@ static uint32_t unmask(uint32_t masked)
     return rotated >> 17 | rotated << 15;
 }
 
-static void take_fragment(struct fg_log_scan *scan, uint8_t type, uint64_t end)
+/* Was the record that begins with these bytes acknowledged, as far as we know? */
+static bool is_known(const struct fg_log_scan *scan, struct fg_slice bytes)
+{
+    struct fg_cur cur = fg_cur(bytes);
+
+    return scan->sequence_max == 0 || fg_cur_le64(&cur) <= scan->sequence_max;
+}
+
+static void take_fragment(struct fg_log_scan *scan, uint8_t type, struct fg_slice bytes,
+                          uint64_t end)
 {
     bool starts = type == TYPE_FULL || type == TYPE_FIRST;
     bool ends = type == TYPE_FULL || type == TYPE_LAST;
@@ -24,6 +33,11 @@ static void take_fragment(struct fg_log_scan *scan, uint8_t type, uint64_t end)
         scan->damaged = true;
     if (scan->bad) {
         scan->bad_record_over |= ends;
+        return;
+    }
+    if (starts && !is_known(scan, bytes)) {
+        scan->bad = true;
+        scan->bad_record_over = ends;
         return;
     }
     if (starts == scan->in_record) { /* begins in another one, or goes on with none */
@@ -82,7 +96,9 @@ void fg_log_scan_block(struct fg_log_scan *scan, struct fg_slice block)
             break;
         at += fragment.len;
         if (fragment.readable)
-            take_fragment(scan, fragment.type, scan->at + at);
+            take_fragment(scan, fragment.type,
+                          fg_slice_sub(block, at - fragment.len + HEADER_BYTES, SIZE_MAX),
+                          scan->at + at);
         else if (!read_fragment(fg_slice_sub(block, at, block.len - at)).readable)
             break;
     }

@@ -10,7 +10,12 @@
  * We sync after every record, so a crash leaves at most one record in pieces, and nothing behind
  * it. A record behind one that cannot be read means that the latter was acknowledged: damage.
  *
- * RocksDB, db/log_format.h, format without recycled logs (we do not recycle).
+ * A record of a write-ahead log is a batch: le64 sequence number of its first operation, le32
+ * number of operations, the operations. Where a write has failed and the process lived on, we know
+ * which was the last that did not, and take what is behind it for torn as well.
+ *
+ * RocksDB, db/log_format.h, format without recycled logs (we do not recycle), and
+ * db/write_batch.cc.
  */
 #ifndef FG_COMMON_STORE_LOG_SCAN_H
 #define FG_COMMON_STORE_LOG_SCAN_H
@@ -25,12 +30,14 @@ enum fg_log_verdict {
     FG_LOG_DAMAGED, /* records follow what cannot be read, which is at `end` */
 };
 
-/* Zeroed at the start. */
+/* Zeroed at the start, but for sequence_max. */
 struct fg_log_scan {
-    uint64_t at;          /* bytes fed */
-    uint64_t end;         /* behind the last whole record before anything that cannot be read */
-    bool in_record;       /* its first fragment was there, its last was not */
-    bool bad;             /* something could not be read */
+    uint64_t
+        sequence_max; /* a record that begins later was not acknowledged; 0: any may have been */
+    uint64_t at;      /* bytes fed */
+    uint64_t end;     /* behind the last whole record before anything that cannot be read */
+    bool in_record;   /* its first fragment was there, its last was not */
+    bool bad;         /* something could not be read */
     bool bad_record_over; /* and the record it was in has ended since */
     bool damaged;
 };

@@ -233,11 +233,11 @@ static enum fg_code scan_more(int fd, const char *name, struct fg_log_scan *scan
     return code;
 }
 
-static enum fg_code scan_file(int folder, const char *name, struct fg_log_scan *ret_scan,
-                              struct fg_err *err)
+static enum fg_code scan_file(int folder, const char *name, uint64_t sequence_max,
+                              struct fg_log_scan *ret_scan, struct fg_err *err)
 {
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
-    struct fg_log_scan scan = {0};
+    struct fg_log_scan scan = {.sequence_max = sequence_max};
     enum fg_code code;
 
     if (fd < 0)
@@ -285,6 +285,7 @@ static uint64_t synced_size(const struct fg_mark *mark, uint64_t log)
 
 struct check {
     int folder;
+    uint64_t sequence_max;
     struct fg_mark mark;
     struct listing listing;
     uint64_t torn;     /* number of the log that is to be cut, 0: none is; */
@@ -333,7 +334,7 @@ static enum fg_code check_manifest(const struct check *check, uint64_t current, 
         return fg_fail(err, FG_E_CORRUPT, "CURRENT names %s, and %s was in use", name, wanted);
     if (current > mark->manifest)
         return FG_OK;
-    if (scan_file(check->folder, name, &scan, err) != FG_OK)
+    if (scan_file(check->folder, name, 0, &scan, err) != FG_OK)
         return err->code;
     if (scan.end < mark->manifest_size)
         return fg_fail(err, FG_E_CORRUPT, "%s can be read up to byte %llu, and %llu were written",
@@ -358,7 +359,7 @@ static enum fg_code check_log(struct check *check, size_t i, struct fg_err *err)
     struct fg_log_scan scan;
 
     log_name(number, name);
-    if (scan_file(check->folder, name, &scan, err) != FG_OK)
+    if (scan_file(check->folder, name, check->sequence_max, &scan, err) != FG_OK)
         return err->code;
     verdict = fg_log_scan_verdict(&scan);
     if (scan.end < synced)
@@ -409,9 +410,10 @@ static enum fg_code check_folder(struct check *check, struct fg_err *err)
     return cut_torn(check, err);
 }
 
-enum fg_code fg_mark_check(const char *dir, struct fg_err *err)
+enum fg_code fg_mark_check(const char *dir, uint64_t sequence_max, struct fg_err *err)
 {
-    struct check check = {.folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    struct check check = {.folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                          .sequence_max = sequence_max};
     enum fg_code code;
 
     if (check.folder < 0)

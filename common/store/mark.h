@@ -47,7 +47,8 @@ bool fg_mark_decode(struct fg_slice slot, struct fg_mark *ret_mark) fg_must_chec
  * damage once something newer was flushed. FG_E_CORRUPT names what is damaged; then nothing was
  * changed. FG_E_UNAVAILABLE, FG_E_DENIED: what the disk says.
  */
-enum fg_code fg_mark_check(const char *dir, struct fg_err *err) fg_must_check;
+enum fg_code fg_mark_check(const char *dir, uint64_t sequence_max,
+                           struct fg_err *err) fg_must_check;
 
 /* Writes marks of one folder. */
 struct fg_marker;

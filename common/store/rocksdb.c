@@ -88,6 +88,7 @@ struct rocks {
     rocksdb_writebatch_t *batch; /* keeps its memory from write to write */
     struct opening *replaced;    /* until their users have gone */
     bool failing;                /* a write did, and it was not opened anew since */
+    uint64_t acknowledged;       /* sequence number of the last write that was; 0: not yet */
     struct fg_marker *marker;
     int64_t marked_mono_ns; /* when the last mark was tried */
     bool marking_failed;    /* it could not be written, which was logged */
@@ -338,8 +339,9 @@ static void note_mark(struct rocks *rocks)
 static enum fg_code open_checked(struct rocks *rocks, bool read_only, struct opening **ret_opening,
                                  struct fg_err *err)
 {
-    return fg_mark_check(rocks->dir, err) == FG_OK ? open_db(rocks, read_only, ret_opening, err)
-                                                   : err->code;
+    return fg_mark_check(rocks->dir, rocks->acknowledged, err) == FG_OK
+               ? open_db(rocks, read_only, ret_opening, err)
+               : err->code;
 }
 
 /* So that the next start has no log to read again, which takes seconds. */
@@ -440,6 +442,7 @@ static enum fg_code rocks_write(struct fg_store *store, struct fg_store_batch *b
         rocks->why = *err;
         return err->code;
     }
+    rocks->acknowledged = rocksdb_get_latest_sequence_number(rocks->current->db);
     if (fg_mono_ns(fg_clock_real()) - rocks->marked_mono_ns >= MARK_EVERY_MS * FG_MS_NS)
         note_mark(rocks);
     return FG_OK;
@@ -502,6 +505,7 @@ static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
     }
     replace(rocks, fresh);
     rocks->failing = false;
+    rocks->acknowledged = rocksdb_get_latest_sequence_number(fresh->db);
     note_mark(rocks);
     (void)reap(rocks);
     return FG_OK;
@@ -825,6 +829,7 @@ enum fg_code fg_store_open(const char *dir, const char *const *families, unsigne
         rocks_free(rocks);
         return fg_wrap(err, "store");
     }
+    rocks->acknowledged = rocksdb_get_latest_sequence_number(rocks->current->db);
     if (!rocks->current->read_only)
         note_mark(rocks);
     *ret_store = &rocks->store;

@@ -59,9 +59,8 @@ struct fg_store_ops {
  * Makes a batch durable (fsync); after an error nothing of it is there. FG_E_NO_SPACE: the disk is
  * full; FG_E_UNAVAILABLE: it is broken, or took no write when the store was opened: reading goes
  * on, and later writes succeed once the disk does and fg_store_heal() was called. FG_E_CORRUPT.
- * FG_E_LIMIT: larger than a batch may be. After an fsync that failed nobody knows: the batch may be
- * there, whole, after the store was opened anew. Write it again; batches are made so that twice is
- * the same as once.
+ * FG_E_LIMIT: larger than a batch may be. After an fsync that failed and a crash nobody knows: the
+ * batch may be there, whole. Write it again; batches are made so that twice is the same as once.
  */
 static inline enum fg_code fg_store_write(struct fg_store *store, struct fg_store_batch *batch,
                                           struct fg_err *err)
@@ -72,7 +71,7 @@ static inline enum fg_code fg_store_write(struct fg_store *store, struct fg_stor
 /*
  * Tries to make a store take writes again after one failed. FG_OK: it does, as far as can be told
  * without a write. Else reading goes on, and it is to be called again after a while: a second is
- * fine. What was under way when the write failed may be there now (see above). The writer's thread;
+ * fine. The writer's thread;
  * takes as long as reading the log again, and readers do not wait for it.
  */
 static inline enum fg_code fg_store_heal(struct fg_store *store, struct fg_err *err)

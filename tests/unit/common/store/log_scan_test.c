@@ -16,6 +16,9 @@ static uint32_t mask(uint32_t crc)
     return (crc >> 15 | crc << 17) + 0xa282ead8U;
 }
 
+/* A batch begins with its sequence number; other bytes follow from where they are. */
+static uint64_t sequence;
+
 static void put_fragment(struct fg_buf *log, uint8_t type, size_t len)
 {
     struct fg_buf checked;
@@ -23,7 +26,8 @@ static void put_fragment(struct fg_buf *log, uint8_t type, size_t len)
     fg_buf_init(&checked, 1 << 20);
     fg_buf_putc(&checked, type);
     for (size_t i = 0; i < len; i++)
-        fg_buf_putc(&checked, (uint8_t)(log->len + i));
+        fg_buf_putc(&checked, (uint8_t)(i < 8 && type <= FIRST && sequence != 0 ? sequence >> 8 * i
+                                                                                : log->len + i));
     fg_buf_le32(log, mask(fg_crc32c(fg_buf_slice(&checked))));
     fg_buf_putc(log, (uint8_t)len);
     fg_buf_putc(log, (uint8_t)(len >> 8));
@@ -46,6 +50,13 @@ static void put_record(struct fg_buf *log, size_t len)
         len -= part;
         begins = false;
     }
+}
+
+static void put_batch(struct fg_buf *log, uint64_t number, size_t len)
+{
+    sequence = number;
+    put_record(log, len);
+    sequence = 0;
 }
 
 /* ---- reading it ---- */
@@ -214,6 +225,36 @@ static void fragments_out_of_order_are_found(void **state)
     }
 }
 
+/* What a write that failed has left is cut off like what a crash has. */
+static void records_behind_the_last_acknowledged_are_torn(void **state)
+{
+    static const struct {
+        uint64_t sequence_max;
+        enum fg_log_verdict verdict;
+        unsigned whole; /* records */
+    } cases[] = {{0, FG_LOG_WHOLE, 3},  {1000, FG_LOG_WHOLE, 3}, {300, FG_LOG_WHOLE, 3},
+                 {299, FG_LOG_TORN, 2}, {200, FG_LOG_TORN, 2},   {199, FG_LOG_DAMAGED, 1},
+                 {5, FG_LOG_DAMAGED, 0}};
+    uint64_t ends[4] = {0};
+    struct fg_buf log;
+
+    (void)state;
+    fg_buf_init(&log, 1 << 20);
+    for (unsigned i = 0; i < 3; i++) { /* the second one spans blocks */
+        put_batch(&log, (i + 1) * UINT64_C(100), i == 1 ? 2 * FG_LOG_BLOCK_BYTES : 50);
+        ends[i + 1] = log.len;
+    }
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_log_scan scan = {.sequence_max = cases[i].sequence_max};
+
+        for (size_t at = 0; at < log.len; at += FG_LOG_BLOCK_BYTES)
+            fg_log_scan_block(&scan, fg_slice_sub(fg_buf_slice(&log), at, FG_LOG_BLOCK_BYTES));
+        assert_int_equal(fg_log_scan_verdict(&scan), cases[i].verdict);
+        assert_int_equal(scan.end, ends[cases[i].whole]);
+    }
+    fg_buf_done(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +264,7 @@ int main(void)
         cmocka_unit_test(zeros_behind_the_last_record_are_torn),
         cmocka_unit_test(a_hole_in_the_last_record_is_torn),
         cmocka_unit_test(fragments_out_of_order_are_found),
+        cmocka_unit_test(records_behind_the_last_acknowledged_are_torn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
