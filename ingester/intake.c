@@ -15,7 +15,7 @@ static const int64_t TICK_NS = FG_SECOND_NS;
 static const int64_t REPORT_NS = 30 * FG_SECOND_NS;
 /* Between two tries to heal, each of which reads the store's log: a disk that works again waits so
  * long at most, and a tick. */
-static const int64_t HEAL_PAUSE_MIN_NS = FG_SECOND_NS / 2, HEAL_PAUSE_MAX_NS = 3 * FG_SECOND_NS;
+static const int64_t HEAL_PAUSE_MIN_NS = FG_SECOND_NS / 2, HEAL_PAUSE_MAX_NS = 2 * FG_SECOND_NS;
 
 /* clang-format off */
 #define INTAKE_METRICS(M)                                                                          \

@@ -177,7 +177,7 @@ static bool find_round(struct driver *driver, const struct segments_round *wante
                        &(struct head_round_key){wanted->group, wanted->number}, ret_round);
 }
 
-/* The rounds as they are to be, written and taken over. */
+/* The rounds as they are to be, written. */
 static enum fg_code write_rounds(struct driver *driver, const struct segments_effect *effect,
                                  struct fg_store_batch *batch,
                                  void (*change)(struct round *round,
@@ -193,14 +193,21 @@ static enum fg_code write_rounds(struct driver *driver, const struct segments_ef
             round_put(&round, batch);
         }
     rounds_put_seen(segments_seen(driver->core), batch);
-    if (commit_write(driver->commit, batch, err) != FG_OK)
-        return err->code;
+    return commit_write(driver->commit, batch, err);
+}
+
+/* The same in memory, which is what queries go by. */
+static void take_rounds(struct driver *driver, const struct segments_effect *effect,
+                        void (*change)(struct round *round, const struct segments_effect *effect,
+                                       const struct segments_round *to))
+{
+    struct round round;
+
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         if (find_round(driver, effect->rounds[i], &round)) {
             change(&round, effect, effect->rounds[i]);
             rounds_set(driver->config.rounds, &round);
         }
-    return FG_OK;
 }
 
 static void to_sealed(struct round *round, const struct segments_effect *effect,
@@ -235,6 +242,7 @@ static enum fg_code seal(struct driver *driver, const struct segments_effect *ef
     rounds_put_cuts((uint32_t)effect->cut, batch);
     if (write_rounds(driver, effect, batch, to_sealed, err) != FG_OK)
         return err->code;
+    take_rounds(driver, effect, to_sealed);
     rounds_set_cuts(driver->config.rounds, (uint32_t)effect->cut);
     fg_metric_add(driver->metrics, DRIVER_CUTS, 1);
     if (retire_cut(driver->config.retire, &later) != FG_OK)
@@ -275,14 +283,21 @@ static struct segments_event change_head(struct driver *driver,
         break;
     case SEGMENTS_SET_ASIDE:
         code = write_rounds(driver, effect, &batch, to_aside, &err);
+        if (code == FG_OK)
+            take_rounds(driver, effect, to_aside);
         event.kind = code == FG_OK ? SEGMENTS_IS_ASIDE : SEGMENTS_FAILED;
         break;
     case SEGMENTS_TAKE_IN:
         code = write_rounds(driver, effect, &batch, to_aside, &err);
+        if (code == FG_OK)
+            take_rounds(driver, effect, to_aside);
         event.kind = code == FG_OK ? SEGMENTS_TAKEN_IN : SEGMENTS_FAILED;
         break;
     case SEGMENTS_MARK:
         code = write_rounds(driver, effect, &batch, to_committed, &err);
+        /* Whether or not that was written: the manifest has them, so a query that knows it must not
+         * get them from here as well. A restart finds out by the manifest, too. */
+        take_rounds(driver, effect, to_committed);
         event.kind = code == FG_OK ? SEGMENTS_MARKED : SEGMENTS_FAILED;
         fg_metric_add(driver->metrics, DRIVER_COMMITTED, code == FG_OK);
         break;

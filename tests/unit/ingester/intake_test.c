@@ -2,9 +2,13 @@
  * An ingester whose store takes no writes: pushes are refused and questions answered, and once it
  * can be written to again pushes are taken within seconds, without anybody's help.
  */
+#include "common/manifest/name.h"
 #include "ingester/intake.h"
+#include "tests/lib/bucket_gate.h"
+#include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -202,6 +206,83 @@ static void a_disk_below_its_reserve_refuses(void **state)
     fg_store_close(store);
 }
 
+/* ---- on the way into a segment ---- */
+
+static uint64_t shown(struct head *head, uint64_t generation)
+{
+    struct head_query query = {.tenant = "tenant",
+                               .type = "cpu:nanoseconds",
+                               .start_ns = INT64_MIN,
+                               .end_ns = INT64_MAX,
+                               .generation = generation};
+    struct fg_buf lines;
+    uint64_t n;
+
+    fg_buf_init(&lines, SIZE_MAX);
+    assert_int_equal(head_select(head, &query, &lines), FG_OK);
+    n = lines.len;
+    fg_buf_done(&lines);
+    return n;
+}
+
+static void *flush(void *arg)
+{
+    struct head *head = arg;
+    struct fg_err err;
+
+    assert_int_equal(
+        ingester_flush(head->ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err),
+        FG_OK);
+    return NULL;
+}
+
+/*
+ * The disk is full when the segment has just entered the manifest: the store cannot note that its
+ * rounds are committed. Who knows the segment does not get them from the head as well.
+ */
+static void what_cannot_be_marked_is_shown_once(void **state)
+{
+    struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
+    struct fg_bucket *bucket = fg_bucket_memory();
+    struct fg_store_faulty faulty;
+    struct bucket_gate gate;
+    struct committed committed;
+    struct fg_buf lines;
+    struct head head;
+    pthread_t flusher;
+
+    (void)state;
+    fg_buf_init(&lines, SIZE_MAX);
+    fg_store_faulty_init(&faulty, inner);
+    bucket_gate_init(&gate, bucket);
+    head_open_forgetting(&head, &faulty.store, &gate.bucket, FG_HOUR_NS);
+    assert_int_equal(push(&head, 0), FG_OK);
+    bucket_gate_shut(&gate, FG_BUCKET_PUT, FG_NAME_L0);
+    assert_int_equal(pthread_create(&flusher, NULL, flush, &head), 0);
+    bucket_gate_await(&gate);
+    atomic_store(&faulty.full, true);
+    bucket_gate_open(&gate);
+    do {
+        (void)usleep(1000);
+        committed = committed_read(bucket, "tenant", "cpu:nanoseconds", &lines);
+    } while (committed.n_profiles == 0);
+    assert_int_equal(shown(&head, committed.generation), 0);
+    assert_true(shown(&head, committed.generation - 1) > 0);
+    assert_int_equal(push(&head, 1), FG_E_UNAVAILABLE);
+
+    atomic_store(&faulty.full, false);
+    assert_int_equal(pthread_join(flusher, NULL), 0);
+    assert_int_equal(shown(&head, committed.generation), 0);
+    head_close(&head);
+    head_open_forgetting(&head, inner, bucket, FG_HOUR_NS);
+    assert_int_equal(shown(&head, committed.generation), 0);
+    head_close(&head);
+    bucket_gate_done(&gate);
+    fg_buf_done(&lines);
+    fg_bucket_close(bucket);
+    fg_store_close(inner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_fault_that_has_passed_refuses_one_push),
         cmocka_unit_test(a_start_that_cannot_write_answers_questions),
         cmocka_unit_test(a_disk_below_its_reserve_refuses),
+        cmocka_unit_test(what_cannot_be_marked_is_shown_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
