@@ -111,7 +111,11 @@ static struct {
     unsigned n_rules;
     unsigned long n_hits;
     char *paths[FDS_MAX]; /* of descriptors below the prefix; NULL for others */
-    bool torn[FDS_MAX];   /* the next write fails for want of room */
+    struct {
+        dev_t device;
+        ino_t inode;
+    } files[FDS_MAX];   /* what they were: stdio closes without us, and numbers come again */
+    bool torn[FDS_MAX]; /* the next write fails for want of room */
 } disk = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- libc's own ---- */
@@ -326,18 +330,41 @@ static bool is_below(const char *path)
            (path[disk.prefix_len] == '/' || path[disk.prefix_len] == '\0');
 }
 
+static void forget(int fd)
+{
+    free(disk.paths[fd]);
+    disk.paths[fd] = NULL;
+    disk.torn[fd] = false;
+}
+
+/* The path of a descriptor, or NULL. Locked. */
+static const char *find_path(int fd)
+{
+    struct stat info;
+
+    if (disk.prefix_len == 0 || fd < 0 || fd >= FDS_MAX || disk.paths[fd] == NULL)
+        return NULL;
+    if (fstat(fd, &info) != 0 || info.st_dev != disk.files[fd].device ||
+        info.st_ino != disk.files[fd].inode)
+        forget(fd);
+    return disk.paths[fd];
+}
+
 /* The whole path of what a call names, "" when it is none of ours. */
 static void resolve(int folder, const char *path, char whole[PATH_MAX])
 {
+    const char *above;
+
     whole[0] = '\0';
     if (disk.prefix_len == 0 || path == NULL)
         return;
     if (path[0] == '/') {
         (void)snprintf(whole, PATH_MAX, "%s", path);
-    } else if (folder >= 0 && folder < FDS_MAX) {
+    } else {
         (void)pthread_mutex_lock(&disk.lock);
-        if (disk.paths[folder] != NULL)
-            (void)snprintf(whole, PATH_MAX, "%.2000s/%.2000s", disk.paths[folder], path);
+        above = find_path(folder);
+        if (above != NULL)
+            (void)snprintf(whole, PATH_MAX, "%.2000s/%.2000s", above, path);
         (void)pthread_mutex_unlock(&disk.lock);
     }
     if (!is_below(whole))
@@ -346,23 +373,27 @@ static void resolve(int folder, const char *path, char whole[PATH_MAX])
 
 static void path_of(int fd, char whole[PATH_MAX])
 {
-    whole[0] = '\0';
-    if (disk.prefix_len == 0 || fd < 0 || fd >= FDS_MAX)
-        return;
+    const char *path;
+
     (void)pthread_mutex_lock(&disk.lock);
-    if (disk.paths[fd] != NULL)
-        (void)snprintf(whole, PATH_MAX, "%s", disk.paths[fd]);
+    path = find_path(fd);
+    (void)snprintf(whole, PATH_MAX, "%s", path == NULL ? "" : path);
     (void)pthread_mutex_unlock(&disk.lock);
 }
 
 static void remember(int fd, const char *whole)
 {
+    struct stat info;
+
     if (fd < 0 || fd >= FDS_MAX || disk.prefix_len == 0)
         return;
     (void)pthread_mutex_lock(&disk.lock);
-    free(disk.paths[fd]);
-    disk.paths[fd] = whole[0] == '\0' ? NULL : strdup(whole);
-    disk.torn[fd] = false;
+    forget(fd);
+    if (whole[0] != '\0' && fstat(fd, &info) == 0) {
+        disk.paths[fd] = strdup(whole);
+        disk.files[fd].device = info.st_dev;
+        disk.files[fd].inode = info.st_ino;
+    }
     (void)pthread_mutex_unlock(&disk.lock);
 }
 

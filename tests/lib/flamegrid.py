@@ -128,6 +128,10 @@ class Server:
             self.kill()
             return -signal.SIGKILL
 
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
     def log_tail(self, n_bytes=6000):
         try:
             with open(self.log_path, "rb") as log:

@@ -1,0 +1,44 @@
+"""Faults of the disk of a server under test: tests/lib/faulty_disk.c, preloaded, and its rules."""
+
+import os
+
+import flamegrid
+
+# A full disk, as far as a program sees it: it may delete, rename and overwrite, and is told that nothing is free.
+FULL = ["write,create,mkdir,truncate,space ENOSPC"]
+# One that another program fills between two looks.
+FULL_UNSAID = ["write,create,mkdir,truncate ENOSPC"]
+
+
+def library():
+    """Beside the programs, or in build/dev where these were built without tests."""
+    places = [os.path.dirname(flamegrid.binary()), os.path.join(flamegrid.ROOT, "build", "dev")]
+    paths = [os.path.join(place, "tests", "lib", "libfaulty_disk.so") for place in places]
+    found = [path for path in paths if os.path.exists(path)]
+    flamegrid.check(found, "none of %s: build the target faulty_disk", paths)
+    return found[0]
+
+
+class FaultyDisk:
+    """The data folder of a server that has not started yet."""
+
+    def __init__(self, server):
+        self.control = os.path.join(server.folder, "faults")
+        sanitizer = os.environ.get("ASAN_OPTIONS", "")
+        server.environment.update({
+            "LD_PRELOAD": library(), "FAULTY_DISK_PATH": server.data, "FAULTY_DISK_CONTROL": self.control,
+            "ASAN_OPTIONS": ":".join(filter(None, [sanitizer, "verify_asan_link_order=0"]))})
+
+    def fail(self, *rules):
+        """From now on, in place of the rules of before; none: nothing fails."""
+        with open(self.control + ".new", "w", encoding="ascii") as control:
+            control.write("".join(rule + "\n" for rule in rules))
+        os.rename(self.control + ".new", self.control)
+
+    def hits(self):
+        """Lines of calls that failed or waited so far."""
+        try:
+            with open(self.control + ".hits", encoding="utf-8") as hits:
+                return hits.read().splitlines()
+        except FileNotFoundError:
+            return []
