@@ -20,7 +20,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
-from faulty_disk import FULL, FULL_UNSAID, FaultyDisk  # noqa: E402
+from faulty_disk import FULL, FULL_UNSAID, FaultyDisk, cut_manifest, number_of_damage  # noqa: E402
 from flamegrid import check  # noqa: E402
 from ledger import CPU, REQUEST_TIMEOUT_S, START_S, Clients, Ledger, send, send_again, verify  # noqa: E402
 
@@ -259,6 +259,43 @@ def taken(server, ledger):
     wait("a push is taken", once)
 
 
+# ---- a damaged disk ----
+
+def damaged(seed):
+    """A start on a damaged head says so and changes nothing. Where the loss is accepted only the head is lost."""
+    ledger = Ledger(seed)
+    with flamegrid.Server() as server:
+        head = os.path.join(server.data, "head")
+        server.start().wait_ready()
+        with Clients(server.port, ledger, PAUSE_S):
+            time.sleep(1)
+        send_again(server.port, ledger)
+        status, body = flamegrid.Client(server.port, REQUEST_TIMEOUT_S).send("POST", "/ingester/flush")
+        check(status == 200, "flush: %d %s", status, body)
+        in_head = Ledger(seed + 1)
+        in_head.numbers = ledger.numbers
+        with Clients(server.port, in_head, PAUSE_S):
+            time.sleep(2)  # a mark a second
+        server.kill()
+        cut_manifest(head, 20)
+        files = sorted(os.listdir(head))
+        for _ in range(2):
+            check(server.start().wait() == 1, "ended with %s:\n%s", server.process.returncode, server.log_tail())
+            check(sorted(os.listdir(head)) == files, "files were changed")
+        number = number_of_damage(server.log())
+        server.arguments = ["--ingester.accept_loss", "00000000"]
+        check(server.start().wait() == 1, "another damage was accepted:\n%s", server.log_tail())
+        server.arguments = ["--ingester.accept_loss", number]
+        server.start().wait_ready()
+        verify(server.port, ledger)
+        check([name for name in os.listdir(head) if name.startswith("lost-")], "the old head is gone")
+        ledger.pushes += in_head.pushes
+        ledger.numbers = in_head.numbers
+        for push in in_head.pushes:
+            push.acknowledged = False  # nobody has them any more
+        finish(server, ledger)
+
+
 # ---- a full disk ----
 
 def full(seed, fill, free, settings, server, reason):
@@ -368,6 +405,7 @@ def main():
     tally.run("calls that fail", broken, arguments.seed, arguments.points)
     tally.run("calls that fail at the start", broken_at_the_start, arguments.seed, arguments.points)
     tally.run("calls that hang", slow, arguments.seed)
+    tally.run("a damaged head", damaged, arguments.seed)
     tally.finish()
 
 

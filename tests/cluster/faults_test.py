@@ -19,6 +19,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import deletions  # noqa: E402
+import faulty_disk  # noqa: E402
 import flamegrid  # noqa: E402
 import link  # noqa: E402
 import stores  # noqa: E402
@@ -73,6 +74,20 @@ def wiped(run):
     return member.name
 
 
+def damaged(run):
+    """As a wiped one, but the ingester finds out by itself, and does not count as a replica until somebody has decided."""
+    run.cluster.wait_drained(watched.DRAIN_S)
+    member = run.draw("ingester")
+    time.sleep(1.5)  # a mark a second
+    member.kill()
+    faulty_disk.cut_manifest(member.folder, 20)
+    time.sleep(run.span())
+    check(member.start().process.wait(watched.WAIT_S) == 1, "%s has started:\n%s", member.name, member.log_tail())
+    member.start("--ingester.accept_loss", faulty_disk.number_of_damage(member.log())).wait_ready()
+    run.cluster.wait_drained(watched.DRAIN_S)
+    return member.name
+
+
 def two_at_once(run):
     """An ingester held up, and one of the others that nobody owns anything by."""
     held, other = run.draw("ingester"), run.draw("distributor", "querier", "compactor")
@@ -92,7 +107,7 @@ def flushed(run):
     return member.name
 
 
-FAULTS = [killed, killed, flushed, flushed, paused, restarted, partitioned, partitioned, wiped, two_at_once]
+FAULTS = [killed, killed, flushed, flushed, paused, restarted, partitioned, partitioned, wiped, damaged, two_at_once]
 
 
 def faults_in_any_order(rng, rounds, keep):

@@ -55,11 +55,12 @@ class Member:
             self.arguments += ["--scratch", self.folder, "--name", self.name]
         self.arguments += more
 
-    def start(self):
+    def start(self, *more):
+        """more: settings for this time."""
         program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FG_")}
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([program, *self.arguments], stdout=log, stderr=log,
+            self.process = subprocess.Popen([program, *self.arguments, *more], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, env=environment)
         return self
 

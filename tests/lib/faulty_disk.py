@@ -1,6 +1,8 @@
 """Faults of the disk of a server under test: tests/lib/faulty_disk.c, preloaded, and its rules."""
 
+import glob
 import os
+import re
 
 import flamegrid
 
@@ -17,6 +19,18 @@ def library():
     found = [path for path in paths if os.path.exists(path)]
     flamegrid.check(found, "none of %s: build the target faulty_disk", paths)
     return found[0]
+
+
+def cut_manifest(folder, n_bytes):
+    """Of the RocksDB in a folder, as a file system may that was repaired."""
+    manifest = max(glob.glob(os.path.join(folder, "MANIFEST-*")))
+    os.truncate(manifest, os.path.getsize(manifest) - n_bytes)
+
+
+def number_of_damage(log):
+    """What a start that refused a damaged head asks to be told; it says so once at each start."""
+    flamegrid.check("could not start" in log, "no start was refused:\n%s", log[-3000:])
+    return re.findall(r"set ingester\.accept_loss to ([0-9a-f]{8})", log)[-1]
 
 
 class FaultyDisk:
