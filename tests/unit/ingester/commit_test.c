@@ -112,11 +112,12 @@ static unsigned push_all(struct head *head, bool *there)
     return failed;
 }
 
-static void a_write_that_fails_loses_its_own_push(void **state)
+/* late: the write was done all the same, and nobody sends that push again. What it has left,
+ * profiles and the numbers of their rounds, is gone with the next write, and stays so. */
+static void a_write_fails(bool late)
 {
     uint64_t k;
 
-    (void)state;
     for (k = 1;; k++) {
         struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
         struct fg_store_faulty faulty;
@@ -125,6 +126,7 @@ static void a_write_that_fails_loses_its_own_push(void **state)
         unsigned failed;
 
         fg_store_faulty_init(&faulty, inner);
+        faulty.fail_late = late;
         head_open(&head, &faulty.store);
         faulty.fail_at = k;
         faulty.writes = 0;
@@ -146,6 +148,18 @@ static void a_write_that_fails_loses_its_own_push(void **state)
             break;
     }
     assert_int_equal(k, PUSHES + 1);
+}
+
+static void a_write_that_fails_loses_its_own_push(void **state)
+{
+    (void)state;
+    a_write_fails(false);
+}
+
+static void a_write_that_fails_late_loses_its_own_push(void **state)
+{
+    (void)state;
+    a_write_fails(true);
 }
 
 /* The same without a restart: who was told to send again does so at once. */
@@ -588,6 +602,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_write_that_fails_loses_its_own_push),
+        cmocka_unit_test(a_write_that_fails_late_loses_its_own_push),
         cmocka_unit_test(sending_again_stores_once),
         cmocka_unit_test(a_write_that_fails_late_is_found_again),
         cmocka_unit_test(a_store_that_cannot_be_read_fails_the_push),
