@@ -63,6 +63,7 @@ static enum fg_code open_ring(struct service *service, struct fg_program *progra
     return fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = service->bucket,
                                                                .clock = program->clock,
                                                                .registry = program->registry,
+                                                               .conditions = program->conditions,
                                                                .poll_ns = ring.poll_ns},
                                 &service->watch, err);
 }

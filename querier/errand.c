@@ -152,23 +152,47 @@ enum fg_code errand_begin(struct question *question, struct fg_err *err)
     return begin(question, false, err);
 }
 
+/* What a try adds to, so that the next one begins as it did. */
+struct tally {
+    uint64_t profiles, series;
+    size_t missing;
+    bool incomplete;
+};
+
+static struct tally tally_of(const struct question *question)
+{
+    return (struct tally){question->profiles, question->series, question->missing.len,
+                          question->incomplete};
+}
+
+static void take_back(struct question *question, const struct tally *to)
+{
+    question->profiles = to->profiles;
+    question->series = to->series;
+    question->missing.len = to->missing;
+    question->incomplete = to->incomplete;
+}
+
 enum fg_code errand_run(struct question *question, struct errand *errand, struct fg_err *err)
 {
-    uint64_t profiles = question->profiles, series = question->series;
-    size_t missing = question->missing.len;
-    bool incomplete = question->incomplete;
+    const struct tally before = tally_of(question);
+    struct tally begun;
 
     if (begin(question, false, err) != FG_OK)
         return err->code;
-    for (unsigned i = 1; try_errand(question, errand, i == SNAPSHOTS_MAX, err) != FG_OK; i++) {
-        if (i == SNAPSHOTS_MAX || !is_too_old(question, err->code))
-            return give_up(question, err);
-        if (begin(question, true, err) != FG_OK)
-            return err->code;
-        question->profiles = profiles;
-        question->series = series;
-        question->missing.len = missing;
-        question->incomplete = incomplete;
+    begun = tally_of(question);
+    for (unsigned snapshots = 1;
+         try_errand(question, errand, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
+        if (blocks_leave_out(question, snapshots > 1, err)) {
+            take_back(question, &begun);
+        } else {
+            if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(question, err->code))
+                return give_up(question, err);
+            take_back(question, &before);
+            if (begin(question, true, err) != FG_OK)
+                return err->code;
+            begun = tally_of(question);
+        }
         errand->restart(errand);
     }
     return FG_OK;

@@ -18,6 +18,7 @@ static void end(struct question *question, struct selection *selection)
 {
     selection_done(selection);
     blocks_end(question);
+    blocks_forget(question);
     fg_arena_destroy(question->arena);
 }
 

@@ -36,6 +36,7 @@ static enum fg_code open_ring(struct service *service, struct fg_program *progra
         .bucket = service->bucket,
         .clock = program->clock,
         .registry = program->registry,
+        .conditions = program->conditions,
         .poll_ns = ring.poll_ns,
     };
 
@@ -95,6 +96,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .work = program->work,
         .tenants = program->tenants,
         .registry = program->registry,
+        .conditions = program->conditions,
         .clock = program->clock,
         .timeout_ns = settings.timeout_ns,
         .answer_max_bytes = settings.answer_max_bytes,

@@ -8,6 +8,10 @@ enum {
     QUESTION_ANSWER_MAX_BYTES = 256 * 1024 * 1024,
 };
 
+/* Reads of the ring and of manifests take milliseconds; an answer with what was known before is
+ * better than none, and not as good as one that comes some seconds later. */
+static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
+
 #define QUERIER_METRICS(M)                                                                         \
     M(COUNTER, QUERIER_QUESTIONS, "flamegrid_querier_questions_total",                             \
       "Questions answered, errors included")                                                       \
@@ -15,6 +19,8 @@ enum {
       "Questions answered 429 because the lane was full")                                          \
     M(COUNTER, QUERIER_FAILED, "flamegrid_querier_questions_failed_total",                         \
       "Questions that ended in an error of ours (5xx)")                                            \
+    M(COUNTER, QUERIER_INCOMPLETE, "flamegrid_querier_answers_incomplete_total",                   \
+      "Answers that said that something may be missing")                                           \
     M(COUNTER, QUERIER_PROFILES, "flamegrid_querier_profiles_read_total",                          \
       "Profiles that answers were made from")                                                      \
     M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_question_duration_seconds",                   \
@@ -46,6 +52,7 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
             .bucket = config->bucket,
             .clock = config->clock,
             .registry = config->registry,
+            .conditions = config->conditions,
             .cache_max_bytes = config->cache_max_bytes,
             .fetch_max_bytes = config->fetch_max_bytes,
             .memory_max_bytes = querier->answer_max_bytes,
@@ -77,6 +84,7 @@ static void question_destroy(struct question *question)
 {
     deletions_drop(question);
     blocks_end(question);
+    blocks_forget(question);
     replicas_end(question);
     fg_buf_done(&question->missing);
     fg_buf_done(&question->body);
@@ -96,6 +104,22 @@ void question_lacks(struct question *question, struct fg_slice why)
     if (missing->len > 0)
         fg_buf_puts(missing, "; ");
     fg_buf_put(missing, why);
+}
+
+void question_lacks_since(struct question *question, const char *what, int64_t age_ns,
+                          const struct fg_err *why)
+{
+    char text[FG_ERR_MSG_MAX_BYTES + 64];
+
+    (void)snprintf(text, sizeof text, "%s of %lld s ago: %s", what,
+                   (long long)(age_ns / FG_SECOND_NS), why->msg);
+    question_lacks(question, fg_cstr(text));
+}
+
+int64_t question_patience_mono_ns(const struct question *question)
+{
+    return FG_MIN(question->deadline_mono_ns,
+                  fg_time_add(fg_mono_ns(question->querier->clock), BUCKET_PATIENCE_NS));
 }
 
 enum fg_code question_check(struct question *question, struct fg_err *err)
@@ -228,6 +252,7 @@ static void account(struct question *question, int64_t took_ns)
 
     fg_metric_add(metrics, QUERIER_QUESTIONS, 1);
     fg_metric_add(metrics, QUERIER_PROFILES, question->profiles);
+    fg_metric_add(metrics, QUERIER_INCOMPLETE, !failed && question->incomplete);
     fg_metric_observe_ns(metrics, QUERIER_SECONDS, took_ns);
     if (failed && fg_code_http(question->job.code) >= 500)
         fg_metric_add(metrics, QUERIER_FAILED, 1);

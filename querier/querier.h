@@ -19,6 +19,7 @@
 #include "common/net/http.h"
 #include "common/ring/watch.h"
 #include "common/rpc/peers.h"
+#include "common/run/condition.h"
 #include "common/run/metrics.h"
 #include "common/run/work.h"
 #include "common/tenant/limits.h"
@@ -53,16 +54,17 @@ struct fg_querier_config {
     struct fg_peer *ingester;
     struct fg_work *work; /* its QUERY lane */
     struct fg_tenants *tenants;
-    struct fg_registry *registry; /* of metrics */
-    struct fg_clock *clock;       /* what "now" is in requests, and deadlines */
-    int64_t timeout_ns;           /* of a question that brings no earlier deadline; 0: 60 s */
-    uint64_t answer_max_bytes;    /* 0: 256 MiB */
-    struct fg_bucket *bucket;     /* segments and blocks; NULL: there are none */
-    uint64_t cache_max_bytes;     /* of what was read of them */
-    uint64_t fetch_max_bytes;     /* under way for one question */
-    uint64_t refine_max_bytes;    /* of samples, read in full where crowns do not do */
-    int64_t manifest_age_ns;      /* older manifests are asked for again */
-    struct fg_disk_cache *disk;   /* of what was read of them, too; NULL: none */
+    struct fg_registry *registry;     /* of metrics */
+    struct fg_conditions *conditions; /* where it is said that the bucket is away; NULL: nowhere */
+    struct fg_clock *clock;           /* what "now" is in requests, and deadlines */
+    int64_t timeout_ns;               /* of a question that brings no earlier deadline; 0: 60 s */
+    uint64_t answer_max_bytes;        /* 0: 256 MiB */
+    struct fg_bucket *bucket;         /* segments and blocks; NULL: there are none */
+    uint64_t cache_max_bytes;         /* of what was read of them */
+    uint64_t fetch_max_bytes;         /* under way for one question */
+    uint64_t refine_max_bytes;        /* of samples, read in full where crowns do not do */
+    int64_t manifest_age_ns;          /* older manifests are asked for again */
+    struct fg_disk_cache *disk;       /* of what was read of them, too; NULL: none */
 };
 
 struct fg_program;

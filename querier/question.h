@@ -89,7 +89,12 @@ struct question {
     struct fg_buf missing;     /* "NAME: why", one after another */
     struct fg_ring_view *ring; /* replicas/; NULL: none was taken, or there is none */
     struct blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
-    struct fg_deletions *deletions;   /* [tenants.n], as of the snapshot; NULL: not known yet */
+    struct blocks_lost *lost;         /* blocks/; what is left out; NULL: nothing so far */
+    /* The bucket could not be read, so the snapshot is an older one; what has to be read in the
+     * bucket nevertheless may take until then. */
+    bool stale;
+    int64_t stale_until_mono_ns;
+    struct fg_deletions *deletions; /* [tenants.n], as of the snapshot; NULL: not known yet */
 };
 
 struct fg_querier {
@@ -122,6 +127,13 @@ enum fg_code question_reply(struct question *question, const ProtobufCMessage *m
 
 /* The answer is not all there is: why is told once. */
 void question_lacks(struct question *question, struct fg_slice why);
+
+/* The same of what could not be read, so that an older copy answers: "ring of 12 s ago: why". */
+void question_lacks_since(struct question *question, const char *what, int64_t age_ns,
+                          const struct fg_err *why);
+
+/* Until when a question waits for something of the bucket of which an older copy is at hand. */
+int64_t question_patience_mono_ns(const struct question *question);
 
 /* Is it still worth working on? FG_E_CANCELED, FG_E_DEADLINE. */
 enum fg_code question_check(struct question *question, struct fg_err *err) fg_must_check;

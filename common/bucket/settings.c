@@ -118,8 +118,8 @@ void fg_bucket_path(const struct fg_bucket_settings *settings, const char *data,
 }
 
 static enum fg_code open_directory(const struct fg_bucket_settings *settings,
-                                   const struct fg_bucket_host *host,
-                                   struct fg_bucket **ret_bucket, struct fg_err *err)
+                                   const struct fg_bucket_host *host, struct fg_bucket **ret_bucket,
+                                   struct fg_err *err)
 {
     struct fg_bucket_directory_config config = {
         .threads = (unsigned)FG_MIN(settings->requests_max, (uint64_t)DIRECTORY_THREADS_MAX),

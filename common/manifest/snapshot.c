@@ -268,6 +268,39 @@ void fg_snapshot_begin(struct fg_snapshot *snapshot, uint64_t least, bool fresh,
     advance(snapshot, mono_ns);
 }
 
+/* A manifest out of the cache, with its age. */
+static bool take_cached(const struct cached *cached, int64_t mono_ns, struct fg_manifest **place,
+                        int64_t *age_ns)
+{
+    if (cached->manifest == NULL)
+        return false;
+    set(place, fg_manifest_ref(cached->manifest));
+    *age_ns = FG_MAX(*age_ns, mono_ns - cached->asked_mono_ns);
+    return true;
+}
+
+enum fg_code fg_snapshot_take_known(struct fg_snapshot *snapshot, int64_t mono_ns,
+                                    int64_t *ret_age_ns, struct fg_err *err)
+{
+    bool there;
+
+    fg_assert(snapshot->waiting == 0);
+    forget(snapshot);
+    *ret_age_ns = 0;
+    there = take_cached(&snapshot->manifests->l0, mono_ns, &snapshot->l0, ret_age_ns);
+    for (uint32_t i = 0; i < snapshot->n_tenants && there; i++)
+        there = take_cached(tenant_place(snapshot->manifests, snapshot->tenants[i]), mono_ns,
+                            &snapshot->blocks[i], ret_age_ns);
+    /* A head that is asked as of the L0 manifest would give what a newer block covers once more. */
+    if (!there || newest_covered(snapshot) > snapshot->l0->l0.generation) {
+        forget(snapshot);
+        snapshot->state = FG_SNAPSHOT_FAILED;
+        return fg_fail(err, FG_E_UNAVAILABLE, "no manifests are known that fit together");
+    }
+    snapshot->state = FG_SNAPSHOT_READY;
+    return FG_OK;
+}
+
 struct fg_slice fg_snapshot_etag(const struct fg_snapshot *snapshot, int object)
 {
     const struct fg_manifest *known =

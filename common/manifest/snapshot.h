@@ -92,6 +92,15 @@ void fg_snapshot_done(struct fg_snapshot *snapshot);
  */
 void fg_snapshot_begin(struct fg_snapshot *snapshot, uint64_t least, bool fresh, int64_t mono_ns);
 
+/*
+ * Takes what the cache has, as old as it is: for when the bucket cannot be read. What it lists was
+ * there once, and each profile in it is once; what came since is missing. *ret_age_ns: the age of
+ * the oldest manifest of it. FG_E_UNAVAILABLE: the cache lacks a manifest, or has them of moments
+ * that do not fit together. Nothing is being read for this snapshot.
+ */
+enum fg_code fg_snapshot_take_known(struct fg_snapshot *snapshot, int64_t mono_ns,
+                                    int64_t *ret_age_ns, struct fg_err *err) fg_must_check;
+
 /* The etag to ask with for something else (If-None-Match); empty: ask for whatever there is. */
 struct fg_slice fg_snapshot_etag(const struct fg_snapshot *snapshot, int object);
 

@@ -74,7 +74,7 @@ struct fg_ring_watch {
     int64_t answered_wall_ns; /* when the copy was read, by the bucket's clock; 0: it has none */
     bool denied;              /* the last swap */
     int64_t hold_mono_ns;     /* the ring is not changed before then */
-    struct fg_condition *lost;
+    struct fg_condition *lost, *unread;
 };
 
 static int64_t now(const struct fg_ring_watch *watch)
@@ -343,6 +343,7 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
         show_clock(watch);
     if (end_read(watch, code, &err, effects, &found)) {
         fg_metric_add(watch->metrics, WATCH_READS, 1);
+        fg_condition_clear(watch->unread);
         if (watch->config.seat != NULL && may_change(watch))
             show_seat(watch);
         if (!watch->widen.idle && now(watch) >= watch->hold_mono_ns)
@@ -353,8 +354,9 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
         put_back(watch, found);
     fg_ring_view_unref(found);
     fg_metric_add(watch->metrics, WATCH_READ_FAILURES, 1);
-    if (code != FG_E_CANCELED) /* only we write what is logged */
-        fg_log_warn("ring: cannot be read, the copy serves on", fg_ls("err", watch->err.msg));
+    if (code != FG_E_CANCELED) /* only we write it */
+        fg_condition_raise(watch->unread, "the ring cannot be read, the copy serves on: %s",
+                           watch->err.msg);
 }
 
 /* ---- the thread ---- */
@@ -579,14 +581,13 @@ enum fg_code fg_ring_watch_until(struct fg_ring_watch *watch, uint64_t revision,
     return code;
 }
 
-enum fg_code fg_ring_watch_fresh(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
-                                 struct fg_ring_view **ret_view, struct fg_err *err)
+/* Under the lock: until a read that began after this call has ended. */
+static enum fg_code read_anew(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
+                              struct fg_err *err)
 {
+    uint64_t ticket = ask(watch);
     enum fg_code code = FG_OK;
-    uint64_t ticket;
 
-    (void)pthread_mutex_lock(&watch->lock);
-    ticket = ask(watch);
     while (code == FG_OK && watch->follow.ended_well < ticket) {
         if (watch->follow.ended >= ticket) {
             *err = watch->err;
@@ -594,6 +595,41 @@ enum fg_code fg_ring_watch_fresh(struct fg_ring_watch *watch, int64_t deadline_m
         } else {
             code = wait_for_move(watch, deadline_mono_ns, err);
         }
+    }
+    return code;
+}
+
+enum fg_code fg_ring_watch_fresh(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
+                                 struct fg_ring_view **ret_view, struct fg_err *err)
+{
+    enum fg_code code;
+
+    (void)pthread_mutex_lock(&watch->lock);
+    code = read_anew(watch, deadline_mono_ns, err);
+    if (code == FG_OK)
+        *ret_view = fg_ring_view_ref(watch->view);
+    (void)pthread_mutex_unlock(&watch->lock);
+    return code;
+}
+
+enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
+                                  struct fg_ring_view **ret_view, int64_t *ret_age_ns,
+                                  struct fg_err *ret_why)
+{
+    enum fg_code code;
+
+    *ret_age_ns = 0;
+    (void)pthread_mutex_lock(&watch->lock);
+    if (watch->view != NULL && watch->follow.failures > 0) {
+        (void)ask(watch);
+        *ret_why = watch->err;
+        code = ret_why->code;
+    } else {
+        code = read_anew(watch, deadline_mono_ns, ret_why);
+    }
+    if (code != FG_OK && code != FG_E_CANCELED && watch->view != NULL) {
+        *ret_age_ns = FG_MAX(now(watch) - watch->read_mono_ns, 1);
+        code = FG_OK;
     }
     if (code == FG_OK)
         *ret_view = fg_ring_view_ref(watch->view);
@@ -741,6 +777,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
         init_seat(watch, seeds[1]);
     init_threads(watch);
     watch->lost = fg_condition_create(config->conditions, "ring_lost");
+    watch->unread = fg_condition_create(config->conditions, "ring_unread");
     watch->metrics = fg_metrics_register(config->registry, watch_metrics, FG_COUNT(watch_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, watch);
     *ret_watch = watch;
@@ -778,6 +815,7 @@ void fg_ring_watch_destroy(struct fg_ring_watch *watch)
     fg_ring_watch_stop(watch);
     fg_bucket_wave_destroy(watch->object.wave);
     fg_condition_destroy(watch->lost);
+    fg_condition_destroy(watch->unread);
     fg_ring_view_unref(watch->view);
     fg_ring_view_unref(watch->copy);
     (void)pthread_cond_destroy(&watch->wake);

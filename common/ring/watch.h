@@ -9,10 +9,10 @@
  * A wider spread than the copy has for a tenant is asked for with fg_ring_watch_widen(); the copy
  * says from which time on it is used.
  *
- * Who reads (a querier) takes fg_ring_watch_fresh() for each question, before its snapshot of
+ * Who reads (a querier) takes fg_ring_watch_latest() for each question, before its snapshot of
  * manifests, which is of ring.generation at least: one conditional request, shared by those who
  * ask at the same time. An old copy could hide what was acknowledged under newer revisions
- * (follow.h).
+ * (follow.h), so what is answered with one is not complete.
  *
  * An ingester has a seat, and asks fg_ring_watch_admits() of each profile's revision.
  *
@@ -128,6 +128,16 @@ enum fg_code fg_ring_watch_until(struct fg_ring_watch *watch, uint64_t revision,
  * FG_E_CANCELED. */
 enum fg_code fg_ring_watch_fresh(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
                                  struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;
+
+/*
+ * Returns the ring as it is now or later; or, where it cannot be read, the copy that was read
+ * *ret_age_ns ago (0: it is fresh) with the reason in *ret_why. Waits until deadline_mono_ns at
+ * most, and not at all while the last read has failed: the next one begins all the same. Errors as
+ * of fg_ring_watch_fresh(), where there is no copy.
+ */
+enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
+                                  struct fg_ring_view **ret_view, int64_t *ret_age_ns,
+                                  struct fg_err *ret_why) fg_must_check;
 
 /* Until the seat is in this state; until it has left, say. FG_E_PRECONDITION: it has ended in
  * another one. FG_E_DEADLINE, FG_E_CANCELED. */

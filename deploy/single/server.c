@@ -205,6 +205,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .work = program->work,
         .tenants = program->tenants,
         .registry = program->registry,
+        .conditions = program->conditions,
         .clock = program->clock,
         .timeout_ns = server_querier.timeout_ns,
         .answer_max_bytes = server_querier.answer_max_bytes,

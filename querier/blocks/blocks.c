@@ -32,6 +32,7 @@ struct blocks *blocks_create(const struct blocks_config *config)
     blocks->cache = fg_cache_create(config->cache_max_bytes);
     blocks->manifests = fg_manifests_create(TENANTS_MAX, config->manifest_age_ns, FG_RULES_ALL);
     (void)pthread_mutex_init(&blocks->manifests_lock, NULL);
+    blocks->unread = fg_condition_create(config->conditions, "manifests_unread");
     blocks->metrics =
         fg_metrics_register(config->registry, blocks_metrics, FG_COUNT(blocks_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, blocks);
@@ -44,6 +45,7 @@ void blocks_destroy(struct blocks *blocks)
         return;
     fg_manifests_destroy(blocks->manifests);
     (void)pthread_mutex_destroy(&blocks->manifests_lock);
+    fg_condition_destroy(blocks->unread);
     fg_cache_destroy(blocks->cache);
     free(blocks);
 }

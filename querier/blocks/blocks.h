@@ -11,8 +11,10 @@
  * and locked.
  *
  * Failures: FG_E_NOT_FOUND: an object of the snapshot is gone, take a fresh one and begin again.
- * FG_E_CORRUPT: what was read is not what was written; object and place are in the text.
- * FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CANCELED, FG_E_LIMIT. Never a partial answer.
+ * FG_E_CORRUPT: what was read is not what was written; object and place are in the text. After
+ * both blocks_leave_out() says whether to begin again without it.
+ * FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CANCELED, FG_E_LIMIT. What is left out is never so without
+ * a word: question_lacks().
  */
 #ifndef FG_QUERIER_BLOCKS_BLOCKS_H
 #define FG_QUERIER_BLOCKS_BLOCKS_H
@@ -26,6 +28,7 @@ struct blocks_config {
     struct fg_bucket *bucket; /* borrowed */
     struct fg_clock *clock;
     struct fg_registry *registry;
+    struct fg_conditions *conditions; /* NULL: none */
     uint64_t cache_max_bytes;
     uint64_t fetch_max_bytes;   /* under way and not worked on yet, of one question */
     uint64_t memory_max_bytes;  /* of one question, beside the cache */
@@ -42,7 +45,9 @@ void blocks_refresh(struct blocks *blocks);
 
 /*
  * Takes a snapshot for the question's tenants, or keeps the one it has; fresh: another one, read
- * anew. Without a bucket there is nothing to take.
+ * anew. Without a bucket there is nothing to take. Where the bucket cannot be read, or a manifest
+ * is damaged and the question takes a partial answer, the manifests that were read last serve: then
+ * question->stale is set, and the answer says that it lacks what came since.
  */
 enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *err) fg_must_check;
 
@@ -54,6 +59,14 @@ uint64_t blocks_generation(const struct question *question);
 const struct fg_blocks *blocks_manifest(const struct question *question, size_t tenant);
 
 void blocks_end(struct question *question);
+
+/* After a failure: is something new known that the next try is to leave out, on the same snapshot?
+ * fresh: the snapshot was taken by this question as a fresh one. If not, *err may have become what
+ * the client is told. */
+bool blocks_leave_out(struct question *question, bool fresh, struct fg_err *err);
+
+/* Lets go of what was left out; the question ends. */
+void blocks_forget(struct question *question);
 
 /*
  * Of profiles that were dropped there may be merged nodes, over days of weeks. A selection that

@@ -1,5 +1,8 @@
 #include "querier/blocks/fetch.h"
 
+#include "common/bucket/damage.h"
+#include "querier/blocks/lost.h"
+
 enum {
     FETCH_GAP_MAX_BYTES = 256 * 1024,       /* read for nothing, rather than ask twice */
     FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one thing is larger */
@@ -39,6 +42,8 @@ struct fetch {
     uint32_t n_loads;                 /* under way */
     uint64_t bytes; /* of what was opened and not visited, and besides of what is under way */
     bool over;      /* nothing is sent any more */
+    bool lacks;     /* items were passed over, since the bucket is away: `away` says why */
+    struct fg_err away;
 };
 
 /* ---- lists ---- */
@@ -106,12 +111,26 @@ static struct fg_disk_key disk_key_of(const struct fetch_item *item)
     return (struct fg_disk_key){item->object->id, item->range.offset, item->range.len};
 }
 
-enum fg_code fetch_wrap(const struct fetch_item *item, struct fg_err *err)
+static bool is_nodes(const struct fetch_item *item)
+{
+    const struct object *object = item->object;
+
+    if (item->part == NULL) /* a directory, perhaps with nodes */
+        return object->head.offset != object->directory.offset;
+    return item->thing == &thing_nodes || item->thing == &thing_node_names ||
+           item->thing == &thing_node;
+}
+
+enum fg_code fetch_fail(const struct fetch_item *item, struct fg_err *err)
 {
     if (item->part == NULL)
-        return fg_wrap(err, "%s", item->object->name);
-    return fg_wrap(err, "%s: part %.*s/%.*s", item->object->name, FG_S(item->part->entry->tenant),
-                   FG_S(item->part->entry->service));
+        (void)fg_wrap(err, "%s", item->object->name);
+    else
+        (void)fg_wrap(err, "%s: part %.*s/%.*s", item->object->name,
+                      FG_S(item->part->entry->tenant), FG_S(item->part->entry->service));
+    if (fg_damage_is(err->code))
+        lost_add(item->fetch->question, item->object, item->part, is_nodes(item), err);
+    return err->code;
 }
 
 /* What is wrong with bytes that the bucket did not bring is nobody's fault: it has them as well. */
@@ -125,7 +144,7 @@ static enum fg_code make(struct fetch_item *item, struct fg_err *err)
         return FG_OK;
     }
     item->again = item->load == NULL;
-    return item->again ? FG_OK : fetch_wrap(item, err);
+    return item->again ? FG_OK : fetch_fail(item, err);
 }
 
 /* Any thread. */
@@ -177,7 +196,6 @@ static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *er
 static void put_making(struct fetch *fetch, struct fetch_item *item, struct fg_slice bytes)
 {
     item->task = (struct fg_task){.run = run_making, .end = end_making};
-    item->fetch = fetch;
     item->bytes = bytes;
     item->again = false;
     fg_crew_put(fetch->crew, &item->task);
@@ -303,7 +321,8 @@ static void load_send(struct fetch *fetch, struct load *load)
     request->offset = range_of(first).offset;
     request->length = load->end - request->offset;
     request->content_max_bytes = request->length;
-    request->deadline_mono_ns = fetch->question->deadline_mono_ns;
+    request->deadline_mono_ns = fetch->question->stale ? fetch->question->stale_until_mono_ns
+                                                       : fetch->question->deadline_mono_ns;
     load->tail = brings_tail(first) ? first->object->tail : NULL;
     load->other_bytes = request->length - FG_MIN(request->length, load->items_bytes);
     fetch->bytes += load->other_bytes;
@@ -393,7 +412,40 @@ static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fet
     fail_item(item);
     (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
                   (unsigned long long)item->range.len);
-    return fetch_wrap(item, err);
+    return fetch_fail(item, err);
+}
+
+/* The bucket is away: all that it cannot bring is found out, not only the first of it. */
+static void pass_over(struct fetch *fetch, struct load *load, const struct fg_err *err)
+{
+    struct fetch_item *item;
+
+    while ((item = queue_take(&load->items)) != NULL) {
+        lost_add(fetch->question, item->object, NULL, false, err);
+        fail_item(item);
+        fetch->to_visit[item->phase]--;
+        fetch->bytes -= item->range.len;
+    }
+    fetch->lacks = true;
+    fetch->away = *err;
+    load_destroy(fetch, load);
+}
+
+static enum fg_code take_failure(struct fetch *fetch, struct load *load, struct fg_err *err)
+{
+    const struct fetch_item *first = load->items.first;
+
+    (void)blocks_fail(&load->request, err);
+    if (fetch->question->stale && (err->code == FG_E_UNAVAILABLE || err->code == FG_E_DEADLINE) &&
+        question_check(fetch->question, err) == FG_OK) {
+        pass_over(fetch, load, err);
+        return FG_OK;
+    }
+    if (err->code == FG_E_NOT_FOUND) /* not this item alone */
+        lost_add(fetch->question, first->object, NULL, false, err);
+    else if (err->code == FG_E_CORRUPT)
+        return fetch_fail(first, err);
+    return err->code;
 }
 
 /* After a failure fetch_done() sees to what is left of it. */
@@ -403,7 +455,7 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
 
     fetch->n_loads--;
     if (load->request.code != FG_OK)
-        return blocks_fail(&load->request, err);
+        return take_failure(fetch, load, err);
     fg_metric_add(fetch->blocks->metrics, BLOCKS_FETCHED_BYTES, load->request.body.len);
     while ((item = queue_take(&load->items)) != NULL)
         if (take_item(fetch, load, item, err) != FG_OK)
@@ -450,7 +502,7 @@ static enum fg_code visit_one(struct fetch *fetch, struct fetch_item *item, stru
     fetch->to_visit[item->phase]--;
     fetch->bytes -= item->range.len;
     fetch->question->bytes += item->range.len;
-    return code == FG_OK ? FG_OK : fetch_wrap(item, err);
+    return code == FG_OK ? FG_OK : fetch_fail(item, err);
 }
 
 static bool may_send(const struct fetch *fetch)
@@ -516,8 +568,10 @@ static void fetch_init(struct fetch *fetch, struct fetch_list *list)
     fetch->wave = fg_bucket_wave_create();
     fg_bucket_wave_on_end(fetch->wave, nudge, fetch->crew);
     qsort(list->items, list->n, sizeof *list->items, item_order);
-    for (uint32_t i = 0; i < list->n; i++)
+    for (uint32_t i = 0; i < list->n; i++) {
+        list->items[i].fetch = fetch;
         fetch->to_visit[list->items[i].phase]++;
+    }
 }
 
 /* After a failure there are requests under way and things nobody will visit. */
@@ -561,6 +615,10 @@ enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch
     while (code == FG_OK && !is_done(&fetch) && !fg_crew_has_failed(fetch.crew))
         code = step(&fetch, err);
     code = finish(&fetch, code, err);
+    if (code == FG_OK && fetch.lacks) {
+        *err = fetch.away;
+        code = err->code;
+    }
     fetch_done(&fetch);
     return code;
 }

@@ -68,8 +68,9 @@ typedef enum fg_code (*fetch_visit)(void *arg, const struct fetch_item *item, st
 enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch_visit visit,
                        void *arg, struct fg_err *err) fg_must_check;
 
-/* Which thing it was that failed, before the error's text. */
-enum fg_code fetch_wrap(const struct fetch_item *item, struct fg_err *err);
+/* Puts before the error's text which thing it was that failed. If it is damaged, the question's
+ * next try leaves it out (lost.h). Any thread. */
+enum fg_code fetch_fail(const struct fetch_item *item, struct fg_err *err);
 
 /* ---- things.c ---- */
 

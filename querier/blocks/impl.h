@@ -26,6 +26,7 @@
 #include "common/block/reader.h"
 #include "common/cache/cache.h"
 #include "common/manifest/snapshot.h"
+#include "common/run/condition.h"
 #include "common/run/crew.h"
 #include "querier/blocks/blocks.h"
 
@@ -57,7 +58,11 @@ struct blocks {
     struct fg_cache *cache;
     struct fg_metrics *metrics;
     struct fg_manifests *manifests;
-    pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY */
+    pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY, and of: */
+    int64_t away_until_mono_ns; /* manifests could not be read, and are not asked for before then;
+                                 * 0: they could */
+    struct fg_err away;         /* why not */
+    struct fg_condition *unread;
     uint64_t fetch_max_bytes, memory_max_bytes;
     /* But for tests: FG_CROWN_NODES; 1, how much a byte of samples counts in plans. */
     uint32_t crown_nodes, sample_weight;

@@ -4,6 +4,7 @@
  * their groups; where it is not, indexes are fetched first, as far as they are no burden.
  */
 #include "querier/blocks/fetch.h"
+#include "querier/blocks/lost.h"
 
 enum {
     /* Of what a question may take, so much for indexes of plans, as directories let us guess; parts
@@ -76,7 +77,7 @@ static enum fg_code fetch_nodes(struct reader *reader, struct fg_err *err)
         struct part *part = &reader->parts[i];
         struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
 
-        if (part->nodes != NULL || nod.len == 0 ||
+        if (part->nodes != NULL || nod.len == 0 || lost_nodes(reader->question, part) ||
             (!part->object->alone && is_touched(reader, part)) ||
             nodes_are_with(part->object->entry, part->number, &part->nodes))
             continue;

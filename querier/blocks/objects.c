@@ -1,5 +1,5 @@
 /* Which segments and blocks a question is about, by what the manifests say of them. */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/lost.h"
 
 enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* of what is read before anything is known */
 
@@ -8,8 +8,9 @@ static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64
     return t_min_ns <= end_ns && t_max_ns >= start_ns;
 }
 
-static enum fg_code add(struct objects *objects, struct fg_arena *arena, const char *name,
-                        const struct object *object, struct fg_err *err)
+static enum fg_code add(const struct question *question, struct objects *objects,
+                        struct fg_arena *arena, const char *name, const struct object *object,
+                        struct fg_err *err)
 {
     struct object *added;
 
@@ -22,10 +23,13 @@ static enum fg_code add(struct objects *objects, struct fg_arena *arena, const c
     if (added->name == NULL)
         return blocks_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
+    if (added->made != NULL && lost_object(question, added))
+        return FG_OK; /* what it is made of is read */
     if (object->block_id.hi == 0 && object->block_id.lo == 0)
         added->block_id = added->id; /* a segment: nothing is made of it */
     added->head = added->directory;
-    if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES) {
+    if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES &&
+        !lost_head(question, added)) {
         added->head.offset -= added->nodes_bytes;
         added->head.len += added->nodes_bytes;
     }
@@ -54,10 +58,11 @@ static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *n
     return tenants;
 }
 
-static enum fg_code add_segments(const struct fg_snapshot *snapshot, int64_t start_ns,
-                                 int64_t end_ns, struct fg_arena *arena, struct objects *objects,
+static enum fg_code add_segments(const struct question *question, int64_t start_ns, int64_t end_ns,
+                                 struct fg_arena *arena, struct objects *objects,
                                  struct fg_err *err)
 {
+    const struct fg_snapshot *snapshot = &question->snapshot->core;
     const struct fg_l0 *l0 = &snapshot->l0->l0;
     uint32_t numbers[FG_SNAPSHOT_TENANTS_MAX];
     char name[FG_NAME_MAX_BYTES];
@@ -79,7 +84,7 @@ static enum fg_code add_segments(const struct fg_snapshot *snapshot, int64_t sta
             continue;
         object.mostly = profiles >= segment->profiles / 2;
         fg_name_segment(name, &segment->id);
-        if (add(objects, arena, name, &object, err) != FG_OK)
+        if (add(question, objects, arena, name, &object, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -97,10 +102,11 @@ static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int6
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
 }
 
-static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tenant,
-                               int64_t start_ns, int64_t end_ns, enum objects_which which,
-                               struct fg_arena *arena, struct objects *objects, struct fg_err *err)
+static enum fg_code add_blocks(const struct question *question, uint32_t tenant, int64_t start_ns,
+                               int64_t end_ns, enum objects_which which, struct fg_arena *arena,
+                               struct objects *objects, struct fg_err *err)
 {
+    const struct fg_snapshot *snapshot = &question->snapshot->core;
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
     char name[FG_NAME_MAX_BYTES];
 
@@ -122,7 +128,7 @@ static enum fg_code add_blocks(const struct fg_snapshot *snapshot, uint32_t tena
         if (!is_about(block, start_ns, end_ns, which))
             continue;
         if (fg_name_block(name, snapshot->tenants[tenant], block->id, err) != FG_OK ||
-            add(objects, arena, name, &object, err) != FG_OK)
+            add(question, objects, arena, name, &object, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -168,11 +174,11 @@ enum fg_code objects_find(const struct question *question, int64_t start_ns, int
     struct objects objects = {0};
 
     if (which != OBJECTS_ALONE &&
-        add_segments(snapshot, start_ns, end_ns, arena, &objects, err) != FG_OK)
+        add_segments(question, start_ns, end_ns, arena, &objects, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
         objects.blocks[i] = objects.n;
-        if (add_blocks(snapshot, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
+        if (add_blocks(question, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
             return err->code;
         objects.blocks[i + 1] = objects.n;
         shut_under(&objects, i);

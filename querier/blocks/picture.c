@@ -201,7 +201,7 @@ static enum fg_code run_crown(struct fg_task *task, struct fg_err *err)
     crown->arena = fg_arena_create(reader->blocks->memory_max_bytes);
     if (fg_nodes_crown_parse(row, crown->taking->names, page_of(crown->entry), crown->arena,
                              &crown->crown, err) != FG_OK)
-        return fetch_wrap(crown->item, err);
+        return fetch_fail(crown->item, err);
     return FG_OK;
 }
 
@@ -224,7 +224,7 @@ static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err
         ran ? add_node(crown->crowns->crowning, crown->taking, &crown->crown, err) : FG_OK;
 
     if (code != FG_OK)
-        (void)fetch_wrap(crown->item, err);
+        (void)fetch_fail(crown->item, err);
     crown_task_destroy(crown);
     return code;
 }

@@ -197,7 +197,7 @@ static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
     if (fg_block_totals_parse(page->item->part->index, page->item->number, page_of(page->entry),
                               arena, &rows, err) != FG_OK ||
         take_rows(page, &rows, err) != FG_OK)
-        return fetch_wrap(page->item, err);
+        return fetch_fail(page->item, err);
     return FG_OK;
 }
 
@@ -211,7 +211,7 @@ static enum fg_code take_found(const struct page_task *page, struct fg_err *err)
 
         if (set_of(totals, page->item->part, total.set, &total.set, err) != FG_OK ||
             add_total(&totals->all, total, err) != FG_OK)
-            return fetch_wrap(page->item, err);
+            return fetch_fail(page->item, err);
     }
     return FG_OK;
 }

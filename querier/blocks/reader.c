@@ -1,5 +1,6 @@
 /* The parts that a question is about, a batch at a time. */
 #include "querier/blocks/fetch.h"
+#include "querier/blocks/lost.h"
 
 enum {
     SERIES_BYTES = 512, /* of an index and what is made of it, each */
@@ -46,7 +47,8 @@ static enum fg_code add_part(struct reader *reader, struct object *object, uint3
 {
     const struct fg_block_part *entry = &directory_of(object->entry)->parts[number];
 
-    if (entry->t_min_ns > reader->end_ns || entry->t_max_ns < reader->start_ns)
+    if (entry->t_min_ns > reader->end_ns || entry->t_max_ns < reader->start_ns ||
+        lost_lacks_part(reader->question, object, number))
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &reader->parts, reader->n_parts, 1, &reader->cap_parts,
                        sizeof *reader->parts))
@@ -117,6 +119,9 @@ static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
         struct object *object = &reader->objects.items[i];
 
         if (object->known || object->shut)
+            continue;
+        object->known = lost_lacks_object(reader->question, object);
+        if (object->known)
             continue;
         if (plan_tail(reader, object, err) != FG_OK)
             return err->code;

@@ -250,7 +250,7 @@ static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
     adding.sums = adder_sums(adding.adder, &select->reader, adding.part);
     code = add(&adding, page->item, err);
     adders_give(&select->adders, adding.adder);
-    return code == FG_OK ? FG_OK : fetch_wrap(page->item, err);
+    return code == FG_OK ? FG_OK : fetch_fail(page->item, err);
 }
 
 static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)

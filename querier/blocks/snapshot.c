@@ -1,6 +1,13 @@
 /* Manifests: which objects there are. The core says what is to be read, here it is read. */
+#include "common/bucket/damage.h"
 #include "common/ring/view.h"
-#include "querier/blocks/impl.h"
+#include "querier/blocks/lost.h"
+
+/* While the bucket is away a question tries to read manifests once in this time; those between use
+ * what is known at once. */
+static const int64_t AWAY_NS = 2 * FG_SECOND_NS;
+/* What an older snapshot lists and no cache has may take so long to come. */
+static const int64_t STALE_FETCH_NS = 2 * FG_SECOND_NS;
 
 /* A manifest on its way. */
 struct read {
@@ -20,8 +27,8 @@ static void unlock(struct blocks *blocks)
 }
 
 /* Locked. The etag's text is a copy: the manifest it is of may go meanwhile. */
-static enum fg_code prepare(const struct question *question, int object, struct read *read,
-                            struct fg_err *err)
+static enum fg_code prepare(const struct question *question, int64_t until_mono_ns, int object,
+                            struct read *read, struct fg_err *err)
 {
     const struct fg_snapshot *core = &question->snapshot->core;
     struct fg_slice etag = fg_snapshot_etag(core, object);
@@ -35,7 +42,7 @@ static enum fg_code prepare(const struct question *question, int object, struct 
     request->verb = FG_BUCKET_GET;
     request->name = read->name;
     request->content_max_bytes = FG_MANIFEST_MAX_BYTES;
-    request->deadline_mono_ns = question->deadline_mono_ns;
+    request->deadline_mono_ns = until_mono_ns;
     if (etag.len > 0) {
         fg_assert(etag.len < FG_BUCKET_ETAG_BYTES);
         request->condition = FG_BUCKET_IF_CHANGED;
@@ -45,17 +52,18 @@ static enum fg_code prepare(const struct question *question, int object, struct 
 }
 
 /* Locked: what the core wants now, which is not wanted twice. */
-static enum fg_code take_wishes(struct question *question, struct read *reads, size_t *ret_n,
-                                struct fg_err *err)
+static enum fg_code take_wishes(struct question *question, int64_t until_mono_ns,
+                                struct read *reads, size_t *ret_n, struct fg_err *err)
 {
     struct fg_snapshot *core = &question->snapshot->core;
     size_t n = 0;
 
-    if (core->want_l0 && prepare(question, FG_SNAPSHOT_L0, &reads[n++], err) != FG_OK)
+    if (core->want_l0 &&
+        prepare(question, until_mono_ns, FG_SNAPSHOT_L0, &reads[n++], err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < core->n_tenants; i++)
         if ((core->want_tenants >> i & 1) != 0 &&
-            prepare(question, (int)i, &reads[n++], err) != FG_OK)
+            prepare(question, until_mono_ns, (int)i, &reads[n++], err) != FG_OK)
             return err->code;
     core->want_l0 = false;
     core->want_tenants = 0;
@@ -94,8 +102,11 @@ static enum fg_code take_read(struct question *question, struct read *read, stru
         return blocks_fail(request, err);
     question->bytes += request->body.len;
     if (!(request->code == FG_OK && request->unchanged) &&
-        decode(question, read, &manifest, err) != FG_OK)
+        decode(question, read, &manifest, err) != FG_OK) {
+        if (err->code == FG_E_CORRUPT)
+            fg_damage_met(blocks->bucket->damage, read->name, err->msg);
         return err->code;
+    }
     lock(blocks);
     fg_snapshot_answer(&question->snapshot->core, read->object, manifest,
                        fg_mono_ns(blocks->clock));
@@ -122,7 +133,7 @@ static enum fg_code read_round(struct question *question, struct read *reads, si
     return code;
 }
 
-static enum fg_code step(struct question *question, struct fg_err *err)
+static enum fg_code step(struct question *question, int64_t until_mono_ns, struct fg_err *err)
 {
     struct read *reads = fg_calloc(1 + FG_SNAPSHOT_TENANTS_MAX, sizeof *reads);
     struct blocks *blocks = question->querier->blocks;
@@ -130,7 +141,7 @@ static enum fg_code step(struct question *question, struct fg_err *err)
     size_t n = 0;
 
     lock(blocks);
-    code = take_wishes(question, reads, &n, err);
+    code = take_wishes(question, until_mono_ns, reads, &n, err);
     unlock(blocks);
     if (code == FG_OK)
         code = read_round(question, reads, n, err);
@@ -159,13 +170,14 @@ static enum fg_snapshot_state begin(struct question *question, bool fresh)
 }
 
 /* The states change under the lock, but only by our own calls. */
-static enum fg_code read_all(struct question *question, bool fresh, struct fg_err *err)
+static enum fg_code read_all(struct question *question, int64_t until_mono_ns, bool fresh,
+                             struct fg_err *err)
 {
     struct fg_snapshot *core = &question->snapshot->core;
 
     (void)begin(question, fresh);
     while (core->state == FG_SNAPSHOT_READING)
-        if (question_check(question, err) != FG_OK || step(question, err) != FG_OK)
+        if (question_check(question, err) != FG_OK || step(question, until_mono_ns, err) != FG_OK)
             return err->code;
     if (core->state == FG_SNAPSHOT_FAILED) {
         *err = core->err;
@@ -189,15 +201,121 @@ static void create(struct question *question)
     question->snapshot = snapshot;
 }
 
+/* ---- where manifests cannot be read ---- */
+
+static bool is_away(enum fg_code code)
+{
+    return code == FG_E_UNAVAILABLE || code == FG_E_DEADLINE;
+}
+
+/* What is written out one by one cannot say that it is not complete. */
+static bool may_be_stale(const struct question *question)
+{
+    return question->req != NULL;
+}
+
+static bool take_known(struct question *question, int64_t *ret_age_ns)
+{
+    struct blocks *blocks = question->querier->blocks;
+    struct fg_err err;
+    enum fg_code code;
+
+    lock(blocks);
+    code = fg_snapshot_take_known(&question->snapshot->core, fg_mono_ns(blocks->clock), ret_age_ns,
+                                  &err);
+    unlock(blocks);
+    return code == FG_OK;
+}
+
+/* The snapshot of what is known already, after others could not be read. */
+static enum fg_code fall_back(struct question *question, struct fg_err *err)
+{
+    struct blocks *blocks = question->querier->blocks;
+    struct fg_err gone;
+    int64_t age_ns;
+
+    if (!may_be_stale(question) || question_check(question, &gone) != FG_OK ||
+        !(is_away(err->code) || (err->code == FG_E_CORRUPT && question->partial)))
+        return err->code;
+    blocks_end(question);
+    create(question);
+    if (!take_known(question, &age_ns))
+        return err->code;
+    question_lacks_since(question, "manifests", age_ns, err);
+    question->stale = true;
+    question->stale_until_mono_ns =
+        FG_MIN(question->deadline_mono_ns, fg_time_add(fg_mono_ns(blocks->clock), STALE_FETCH_NS));
+    return FG_OK;
+}
+
+/* Until when manifests may take: as long as the question where nothing else would serve. */
+static int64_t wait_until(struct question *question)
+{
+    int64_t age_ns;
+
+    return may_be_stale(question) && take_known(question, &age_ns)
+               ? question_patience_mono_ns(question)
+               : question->deadline_mono_ns;
+}
+
+/* Is it known that the bucket is away? If so it is some other question's turn to try, or nobody's
+ * yet. */
+static bool is_known_away(struct question *question, struct fg_err *ret_why)
+{
+    struct blocks *blocks = question->querier->blocks;
+    int64_t now_ns = fg_mono_ns(blocks->clock);
+    bool known;
+
+    lock(blocks);
+    known = now_ns < blocks->away_until_mono_ns;
+    if (known)
+        *ret_why = blocks->away;
+    else if (blocks->away_until_mono_ns > 0)
+        blocks->away_until_mono_ns = fg_time_add(now_ns, AWAY_NS); /* it is ours */
+    unlock(blocks);
+    return known && may_be_stale(question);
+}
+
+static void note_away(struct blocks *blocks, enum fg_code code, const struct fg_err *err)
+{
+    lock(blocks);
+    if (code == FG_OK) {
+        blocks->away_until_mono_ns = 0;
+    } else if (is_away(code)) {
+        blocks->away_until_mono_ns = fg_time_add(fg_mono_ns(blocks->clock), AWAY_NS);
+        blocks->away = *err;
+    }
+    unlock(blocks);
+    if (code == FG_OK)
+        fg_condition_clear(blocks->unread);
+    else if (is_away(code))
+        fg_condition_raise(blocks->unread,
+                           "manifests cannot be read; what is known of them answers: %s", err->msg);
+}
+
 enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *err)
 {
-    if (question->querier->blocks == NULL || (question->snapshot != NULL && !fresh))
+    struct blocks *blocks = question->querier->blocks;
+    struct fg_err gone;
+    enum fg_code code;
+
+    if (blocks == NULL || (question->snapshot != NULL && !fresh))
         return FG_OK;
+    lost_open(question);
     /* Not the old one again: its reads may have failed half way. */
     blocks_end(question);
     create(question);
-    if (read_all(question, fresh, err) != FG_OK) {
+    if (is_known_away(question, err)) {
+        code = err->code;
+    } else {
+        code = read_all(question, wait_until(question), fresh, err);
+        if (question_check(question, &gone) == FG_OK) /* else its end says nothing of the bucket */
+            note_away(blocks, code, err);
+    }
+    if (code != FG_OK && fall_back(question, err) != FG_OK) {
         blocks_end(question);
+        if (err->code == FG_E_CORRUPT) /* trouble of ours, which may pass */
+            err->code = FG_E_UNAVAILABLE;
         return fg_wrap(err, "snapshot");
     }
     return FG_OK;

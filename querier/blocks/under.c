@@ -8,7 +8,7 @@
  * any service the block does that has as many profiles as what it is made of, by the manifest. If
  * something of it may not be used (a deletion), the block speaks for nothing.
  */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/lost.h"
 
 /* ---- who speaks for what is under it ---- */
 
@@ -121,6 +121,8 @@ enum fg_code under_open(struct reader *reader, uint32_t tenant, const struct fg_
     for (uint32_t i = 0; i < plan->n_missing; i++) {
         struct object *object = objects_block(&reader->objects, tenant, plan->missing[i]);
 
+        if (object != NULL && object->known && lost_object(reader->question, object))
+            continue; /* the answer says that it lacks it */
         if (object == NULL || object->known)
             return fg_fail(err, FG_E_CORRUPT,
                            "merged nodes of block %016llx%016llx, which has nothing of them",

@@ -26,13 +26,16 @@ static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;
 enum fg_code replicas_begin(struct question *question, bool fresh, struct fg_err *err)
 {
     struct fg_querier *querier = question->querier;
+    int64_t age_ns;
 
     if (querier->ring == NULL || (question->ring != NULL && !fresh))
         return FG_OK;
     replicas_end(question);
-    if (fg_ring_watch_fresh(querier->ring, question->deadline_mono_ns, &question->ring, err) !=
-        FG_OK)
+    if (fg_ring_watch_latest(querier->ring, question_patience_mono_ns(question), &question->ring,
+                             &age_ns, err) != FG_OK)
         return fg_wrap(err, "ring");
+    if (age_ns > 0)
+        question_lacks_since(question, "ring", age_ns, err);
     return FG_OK;
 }
 

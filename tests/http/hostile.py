@@ -13,6 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import faulty_disk  # noqa: E402
 import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
 
@@ -27,7 +28,7 @@ WINDOW_S = 90
 GIVEN_BACK = "freed memory was given back to the system"
 
 # The address sanitizer keeps freed blocks in quarantine, which would look like memory that the server holds.
-SANITIZERS = {"ASAN_OPTIONS": "quarantine_size_mb=1:verify_asan_link_order=0"}
+SANITIZERS = {"ASAN_OPTIONS": "quarantine_size_mb=1"}
 
 
 def rss_mib(server):
@@ -288,22 +289,17 @@ def memory_goes_back():
 
 def blocked_disk():
     """Probes and scrapes are answered while the disk is not."""
-    shim = os.path.join(flamegrid.ROOT, "build", "dev", "tests", "bin", "slow_sync.so")
-    check(os.path.exists(shim), "%s is not built", shim)
     with flamegrid.Server() as server:
-        gate = os.path.join(server.folder, "gate")
-        waiting = gate + ".waiting"
-        server.environment = {"LD_PRELOAD": shim, "SLOW_SYNC_GATE": gate, **SANITIZERS}
+        disk = faulty_disk.FaultyDisk(server)
         server.start().wait_ready()
         for number in range(3):
             target = "/ingest?name=app-%d.cpu&format=folded&from=now-10s&until=now" % number
             check(flamegrid.Client(server.port).send("POST", target, "main;work 1\n")[0] == 200, "push")
-        with open(gate, "w", encoding="ascii"):
-            pass
+        disk.fail("sync hold")
         flushed = []
         flush = threading.Thread(target=lambda: flushed.append(server.operate("POST", "/ingester/flush", TIMEOUT_S)))
         flush.start()  # the steps of a flush write to the store
-        wait_for(lambda: os.path.exists(waiting), "nothing is written")
+        wait_for(disk.hits, "nothing is written")
         time.sleep(0.5)
         slowest = 0
         for _ in range(3):
@@ -314,9 +310,9 @@ def blocked_disk():
                 slowest = max(slowest, time.monotonic() - began)
                 check(status == 200, "%s: %d %s", target, status, body[:200])
             time.sleep(flamegrid.METRICS_FRESH_S)  # so that the next scrape makes a text of its own
-        check(flush.is_alive() and os.path.exists(waiting), "the disk was not blocked meanwhile")
+        check(flush.is_alive(), "the disk was not blocked meanwhile")
         print("     the slowest answer came after %.3f s" % slowest)
-        os.remove(gate)
+        disk.fail()
         flush.join()
         check(flushed[0][0] == 200, "flush: %s", flushed)
         check(server.terminate() == 0, "%s", server.log_tail())

@@ -146,6 +146,8 @@ struct question *asker_begin(struct asker *asker, uint32_t tenants)
     question->req = &nobody;
     question->deadline_mono_ns = INT64_MAX;
     question->arena = fg_arena_create(ASKER_ARENA_BYTES);
+    fg_buf_init(&question->missing, MISSING_MAX_BYTES);
+    question->partial = asker->partial;
     for (uint32_t t = 0; t < WORLD_TENANTS; t++)
         if ((tenants >> t & 1) != 0)
             question->tenants.ids[question->tenants.n++] = asker->world.tenants[t];
@@ -156,8 +158,18 @@ void asker_end(struct question *question)
 {
     deletions_drop(question);
     blocks_end(question);
+    blocks_forget(question);
+    fg_buf_done(&question->missing);
     fg_arena_destroy(question->arena);
     free(question);
+}
+
+enum fg_code asker_whole(const struct question *question, enum fg_code code, struct fg_err *err)
+{
+    if (code != FG_OK || !question->incomplete)
+        return code;
+    return fg_fail(err, FG_E_UNAVAILABLE, "not complete: %.*s",
+                   FG_S(fg_buf_slice(&question->missing)));
 }
 
 enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *err)
@@ -169,7 +181,8 @@ enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = plan_tree(question, &selection, &all, names_only, &tree, err);
+    enum fg_code code =
+        asker_whole(question, plan_tree(question, &selection, &all, names_only, &tree, err), err);
     fg_tree_done(&tree);
     asker_end(question);
     return code;

@@ -21,6 +21,7 @@ struct asker {
     struct fg_work *work; /* none to three who help the thread that asks */
     struct fg_querier *querier;
     uint64_t random;  /* of questions */
+    bool partial;     /* questions take what there is */
     bool keeps_all;   /* else tenants have retention, as drawn */
     unsigned inexact; /* pictures with a bound */
     uint64_t nodes;   /* that pictures were made from */
@@ -69,6 +70,9 @@ enum { ASKER_ARENA_BYTES = 256 * 1024 * 1024 }; /* of a question */
 /* Bit i of tenants: the world's i-th. It has no deadline, and whoever asks stays. */
 struct question *asker_begin(struct asker *asker, uint32_t tenants);
 void asker_end(struct question *question);
+
+/* The code of a question; FG_E_UNAVAILABLE where its answer says that it is not complete. */
+enum fg_code asker_whole(const struct question *question, enum fg_code code, struct fg_err *err);
 
 /* The stacks of the first type, of all tenants and times. */
 enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *err);

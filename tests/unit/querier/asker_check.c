@@ -54,8 +54,9 @@ static enum fg_code check_points(struct asker *asker, struct fg_err *err)
     struct ask ask;
 
     ask_begin(asker, &ask);
-    enum fg_code code =
-        plan_points(ask.question, &ask.selection, step_ns, names, n_names, &found, &n, err);
+    enum fg_code code = asker_whole(
+        ask.question,
+        plan_points(ask.question, &ask.selection, step_ns, names, n_names, &found, &n, err), err);
     if (code == FG_OK) {
         points_list_init(&want);
         world_points(&asker->world, &ask.query, step_ns, (const char *const *)names, n_names,
@@ -93,7 +94,8 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
     ask_begin(asker, &ask);
     ask.query.type = NULL;
     label_sets_init(&found);
-    enum fg_code code = plan_series(ask.question, &ask.selection, names, n_names, &found, err);
+    enum fg_code code = asker_whole(
+        ask.question, plan_series(ask.question, &ask.selection, names, n_names, &found, err), err);
     for (unsigned i = 0; i < FG_COUNT(want); i++) {
         label_sets_init(&want[i]);
         world_list(&asker->world, &ask.query, (enum world_presence)i, names, n_names,
@@ -122,7 +124,7 @@ static enum fg_code check_stats(struct asker *asker, bool fresh, struct fg_err *
     struct tenant_stats found, want;
 
     ask_begin(asker, &ask);
-    enum fg_code code = plan_stats(ask.question, &found, err);
+    enum fg_code code = asker_whole(ask.question, plan_stats(ask.question, &found, err), err);
     if (code == FG_OK && (fresh || (asker->world.deletions_ever == 0 && asker->keeps_all))) {
         want = world_stats(&asker->world, &ask.query);
         assert_true(found.profiles == want.profiles);

@@ -85,7 +85,9 @@ enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err)
     asker_draw_stacks(asker, &stacks, ask.question->arena);
     fg_tree_init(&found);
     fg_tree_init(&want);
-    enum fg_code code = plan_tree(ask.question, &ask.selection, &stacks, names_only, &found, err);
+    enum fg_code code =
+        asker_whole(ask.question,
+                    plan_tree(ask.question, &ask.selection, &stacks, names_only, &found, err), err);
     if (code == FG_OK) {
         world_select(&asker->world, &ask.query, &stacks, names_only, &want);
         assert_string_equal(asker_tree_text(&found, ask.question->arena),
@@ -196,8 +198,9 @@ enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err)
     fg_tree_init(&found);
     fg_tree_init(&want);
     fg_tree_init(&all);
-    enum fg_code code =
-        plan_picture(ask.question, &ask.selection, &stacks, max_nodes, fold, &found, err);
+    enum fg_code code = asker_whole(
+        ask.question,
+        plan_picture(ask.question, &ask.selection, &stacks, max_nodes, fold, &found, err), err);
     if (code == FG_OK) {
         world_select(&asker->world, &ask.query, &stacks, true, &all);
         draw_slowly(&all, max_nodes, fold, &want);
@@ -267,7 +270,9 @@ enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err)
     }
     asks[1].query.tenants = asks[0].query.tenants; /* both sides are one question's */
     asks[1].query.deletions = asks[0].query.deletions;
-    enum fg_code code = plan_diff(asks[0].question, &sides[0], &sides[1], max_nodes, &found, err);
+    enum fg_code code =
+        asker_whole(asks[0].question,
+                    plan_diff(asks[0].question, &sides[0], &sides[1], max_nodes, &found, err), err);
     if (code == FG_OK) {
         diff_slowly(asker, asks, max_nodes, &want);
         assert_true(found.left_ticks == want.left_ticks);

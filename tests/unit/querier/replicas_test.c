@@ -473,6 +473,7 @@ static void answered(struct question *question, struct selection *selection)
     selection_done(selection);
     deletions_drop(question);
     blocks_end(question);
+    blocks_forget(question);
     replicas_end(question);
     fg_buf_done(&question->missing);
     fg_arena_destroy(question->arena);
