@@ -50,19 +50,21 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
             &bucket, &s3,
             &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
                                      .registry = program->registry,
+                                     .clock = program->cluster_clock,
                                      .conditions = program->conditions},
             &service->bucket, err) != FG_OK ||
-        compactor_create(&(struct compactor_config){.settings = &settings,
-                                                    .bucket = service->bucket,
-                                                    .scratch = place.scratch,
-                                                    .disk = disk,
-                                                    .name = place.name,
-                                                    .work = program->work,
-                                                    .tenants = program->tenants,
-                                                    .registry = program->registry,
-                                                    .conditions = program->conditions,
-                                                    .clock = program->clock},
-                         &service->compactor, err) != FG_OK)
+        compactor_create(
+            &(struct compactor_config){.settings = &settings,
+                                       .bucket = service->bucket,
+                                       .scratch = place.scratch,
+                                       .disk = disk,
+                                       .name = place.name,
+                                       .work = program->work,
+                                       .tenants = program->tenants,
+                                       .registry = program->registry,
+                                       .conditions = program->conditions,
+                                       .clock = fg_cluster_clock_earlier(program->cluster_clock)},
+            &service->compactor, err) != FG_OK)
         return err->code;
     compactor_routes(service->compactor, program->admin);
     return FG_OK;

@@ -57,6 +57,7 @@ static enum fg_code open_ring(struct service *service, struct fg_program *progra
             &bucket, &bucket_s3,
             &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
                                      .registry = program->registry,
+                                     .clock = program->cluster_clock,
                                      .conditions = program->conditions},
             &service->bucket, err) != FG_OK)
         return err->code;

@@ -20,6 +20,7 @@
     M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples without a value, or negative") \
     M(COUNTER, DIST_DROPPED, "flamegrid_distributor_profiles_dropped_total", "Profiles that the tenant's rules drop") \
     M(COUNTER, DIST_TYPES_DROPPED, "flamegrid_distributor_sample_types_dropped_total", "Sample types that the tenant's rules drop") \
+    M(COUNTER, DIST_EXPIRED, "flamegrid_distributor_profiles_expired_total", "Profiles that were stored, but are older than limits.retention_period and will not be kept") \
     M(COUNTER, DIST_CLOCKS, "flamegrid_distributor_clocks_repaired_total", "Profiles of 1970, which got the time of their arrival") \
     M(COUNTER, DIST_ACKNOWLEDGED, "flamegrid_distributor_deliveries_total{outcome=\"acknowledged\"}", "Batches by what became of them at the ingesters that own their shard") \
     M(COUNTER, DIST_REFUSED, "flamegrid_distributor_deliveries_total{outcome=\"refused\"}", "Batches by what became of them at the ingesters that own their shard") \

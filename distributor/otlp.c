@@ -71,8 +71,17 @@ static void fill_response(struct otlp *otlp, Response *response, PartialSuccess 
         response);
     opentelemetry__proto__collector__profiles__v1development__export_profiles_partial_success__init(
         partial);
-    if (otlp->result.rejected == 0)
+    if (otlp->result.rejected == 0) {
+        if (otlp->upload.counts.expired > 0) { /* a warning, by OTLP: none was rejected */
+            (void)snprintf(otlp->result.message, sizeof otlp->result.message,
+                           "%llu profiles are older than limits.retention_period and will not be "
+                           "kept",
+                           (unsigned long long)otlp->upload.counts.expired);
+            partial->error_message = otlp->result.message;
+            response->partial_success = partial;
+        }
         return;
+    }
     partial->rejected_profiles = (int64_t)otlp->result.rejected;
     partial->error_message = otlp->result.message;
     response->partial_success = partial;

@@ -20,6 +20,7 @@
 #include "common/base/radix.h"
 #include "common/base/time.h"
 #include "common/ring/shard.h"
+#include "common/run/log.h"
 
 #include <endian.h>
 #include <time.h>
@@ -36,6 +37,8 @@ static const int64_t RING_PAUSE_NS = 10 * FG_MS_NS;  /* it is being read for the
 static const int64_t STALE_PAUSE_NS = 10 * FG_MS_NS; /* the ring is being read meanwhile */
 static const int64_t EARLY_PAUSE_NS = 10 * FG_MS_NS, EARLY_DRAWN_NS = 90 * FG_MS_NS;
 static const int64_t SILENT_PAUSE_NS = 100 * FG_MS_NS, SILENT_DRAWN_NS = 400 * FG_MS_NS;
+
+static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 
 struct upload_item {
     struct delivery *delivery;
@@ -86,8 +89,28 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
     fg_metric_add(distributor->metrics, metric, 1);
 }
 
+/* They are stored, and gone with the next compaction: their sender is told with the answer. */
+static void tell_expired(const struct upload *upload)
+{
+    struct distributor *distributor = upload->distributor;
+    int64_t now_ns = fg_mono_ns(distributor->config.clock);
+    int64_t told_ns = atomic_load(&distributor->expired_mono_ns);
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)upload->counts.expired);
+    if (upload->req != NULL)
+        fg_http_add_header(upload->req, "X-Flamegrid-Expired", text);
+    if ((told_ns == 0 || now_ns - told_ns >= EXPIRED_LOG_NS) &&
+        atomic_compare_exchange_strong(&distributor->expired_mono_ns, &told_ns, now_ns))
+        fg_log_warn("profiles are older than limits.retention_period and will not be kept",
+                    fg_lb("tenant", upload->tenant), fg_lb("sender", upload->sender),
+                    fg_lu("profiles", upload->counts.expired));
+}
+
 static void answer(struct upload *upload)
 {
+    if (upload->err.code == FG_OK && upload->counts.expired > 0)
+        tell_expired(upload);
     fg_limits_unref(upload->limits);
     fg_ring_view_unref(upload->ring);
     if (upload->err.code != FG_OK)
@@ -484,12 +507,15 @@ static enum fg_code check_time(struct upload *upload, struct fg_profile *profile
 {
     const struct fg_limit_settings *limits = &upload->limits->values;
     int64_t oldest_ns = INT64_MIN, newest_ns = INT64_MAX;
+    int64_t kept_ns = fg_limits_longest_kept_ns(limits);
 
     if (is_broken(profile->time_ns)) {
         profile->time_ns = upload->now_ns;
         upload->counts.decode.times_repaired++;
         return FG_OK;
     }
+    if (kept_ns > 0 && upload->attempt == 1 && profile->time_ns < upload->now_ns - kept_ns)
+        upload->counts.expired++;
     if (limits->reject_older_than_ns > 0)
         oldest_ns = upload->now_ns - limits->reject_older_than_ns;
     if (limits->reject_newer_than_ns > 0)
@@ -607,6 +633,8 @@ static void count_cuts(struct distributor *distributor, const struct ingest_coun
         fg_metric_add(distributor->metrics, DIST_SAMPLES_DROPPED, counts->decode.samples_dropped);
     if (counts->decode.times_repaired > 0)
         fg_metric_add(distributor->metrics, DIST_CLOCKS, counts->decode.times_repaired);
+    if (counts->expired > 0)
+        fg_metric_add(distributor->metrics, DIST_EXPIRED, counts->expired);
     if (counts->decode.profiles_dropped > 0)
         fg_metric_add(distributor->metrics, DIST_DROPPED, counts->decode.profiles_dropped);
     if (counts->decode.types_dropped > 0)
@@ -703,6 +731,7 @@ static enum fg_code check_body(const struct upload *upload, struct fg_err *err)
 
 enum fg_code upload_from(struct upload *upload, struct fg_http_request *req, struct fg_err *err)
 {
+    upload->req = req;
     upload->home = fg_http_loop(req);
     upload->body = fg_http_body(req);
     upload->sender = fg_http_peer(req);

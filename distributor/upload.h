@@ -23,6 +23,7 @@
 struct ingest_counts {
     struct fg_decode_counts decode;
     uint64_t inflated_bytes;
+    uint64_t expired; /* profiles that are older than anything is kept of them */
 };
 
 struct upload;
@@ -48,7 +49,8 @@ struct upload {
     const struct upload_interface *interface;
     struct distributor *distributor;
     struct fg_loop *home;
-    struct fg_slice body; /* as received; borrowed, as are those below */
+    struct fg_http_request *req; /* NULL: nobody is told what came of it */
+    struct fg_slice body;        /* as received; borrowed, as are those below */
     struct fg_slice tenant;
     struct fg_slice sender;          /* address */
     struct fg_slice idempotency_key; /* that the client gave, whole; empty: none */
@@ -126,6 +128,7 @@ struct distributor {
     struct fg_rates *rates;
     struct fg_metrics *metrics;
     struct dist_otlp_senders *otlp_senders; /* of older versions */
+    _Atomic int64_t expired_mono_ns;        /* when profiles that have expired were last logged */
 
     pthread_mutex_t lock; /* of the list */
     struct workspace *workspaces;

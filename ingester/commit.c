@@ -25,6 +25,7 @@ struct commit {
     struct dict_table *dicts;
     const struct member *member;
     struct intake *intake;
+    struct fg_clock *clock;
     struct fg_metrics *metrics;
     uint64_t queue_max_bytes;
     int64_t delay_ns;
@@ -151,7 +152,7 @@ static struct touched start_touched(struct commit *commit, const struct head_rou
     size_t n = read_rounds(commit, &key->group);
 
     touched.before.born = rounds_cuts(commit->rounds);
-    touched.before.opened_wall_ns = fg_wall_ns(fg_clock_real());
+    touched.before.opened_wall_ns = fg_wall_ns(commit->clock);
     touched.before.state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
     for (size_t i = 0; i < n; i++) {
         if (commit->group_rounds[i].key.number == key->number)
@@ -641,6 +642,7 @@ enum fg_code commit_create(const struct commit_config *config, struct commit **r
     commit->dicts = config->dicts;
     commit->member = config->member;
     commit->intake = config->intake;
+    commit->clock = config->clock;
     commit->queue_max_bytes = config->queue_max_bytes;
     commit->delay_ns = config->delay_ns;
     commit->metrics =

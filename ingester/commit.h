@@ -97,6 +97,7 @@ struct commit_config {
     struct dict_table *dicts;
     const struct member *member;
     struct intake *intake;
+    struct fg_clock *clock; /* the driver's */
     uint64_t queue_max_bytes;
     int64_t delay_ns;
     struct fg_registry *registry;

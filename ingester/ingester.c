@@ -189,6 +189,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
                 .dicts = ingester->dicts,
                 .member = &ingester->member,
                 .intake = ingester->intake,
+                .clock = config->clock,
                 .queue_max_bytes = settings->commit_queue_max_bytes,
                 .delay_ns = settings->commit_delay_ns,
                 .registry = config->registry,

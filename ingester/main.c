@@ -85,6 +85,7 @@ static enum fg_code open_bucket(struct service *service, struct fg_program *prog
             &(struct fg_bucket_host){.data = place.data,
                                      .disk_reserve_bytes = program->settings.disk_reserve_bytes,
                                      .registry = program->registry,
+                                     .clock = program->cluster_clock,
                                      .conditions = program->conditions},
             &service->bucket, err) != FG_OK)
         return err->code;

@@ -83,6 +83,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
             &bucket, &bucket_s3,
             &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
                                      .registry = program->registry,
+                                     .clock = program->cluster_clock,
                                      .conditions = program->conditions},
             &service->bucket, err) != FG_OK ||
         fg_querier_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||

@@ -313,14 +313,6 @@ static struct question *question_create(struct fg_querier *querier, struct fg_ht
     return question;
 }
 
-/* Profiles, or merged nodes of them; 0: for ever. */
-static int64_t longest_kept(const struct fg_limit_settings *limits)
-{
-    if (limits->retention_period_ns == 0 || limits->retention_period_nodes_ns == 0)
-        return 0;
-    return FG_MAX(limits->retention_period_ns, limits->retention_period_nodes_ns);
-}
-
 /* The least that is set: 0 is none. */
 static int64_t least(int64_t a, int64_t b)
 {
@@ -345,7 +337,7 @@ static enum fg_code identify(struct question *question, struct fg_err *err)
         question->length_max_ns =
             least(question->length_max_ns, limits->values.max_query_length_ns);
         question->lookback_ns = least(question->lookback_ns, limits->values.max_query_lookback_ns);
-        question->retention_ns[i] = longest_kept(&limits->values);
+        question->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);
         fg_limits_unref(limits);
     }
     return FG_OK;

@@ -109,8 +109,7 @@ static void read_tag(struct fg_bucket_request *request, const struct s3_call *ca
         request->tag = fg_id_get(bytes);
 }
 
-/* 0: it is not there, or none. */
-static int64_t time_of(const struct s3_call *call, const char *header)
+int64_t s3_time_of(const struct s3_call *call, const char *header)
 {
     struct fg_slice text = fg_client_header(&call->http, header);
     char date[64] = "";
@@ -125,7 +124,7 @@ static int64_t time_of(const struct s3_call *call, const char *header)
 bool s3_read_head(struct fg_bucket_request *request, const struct s3_call *call)
 {
     s3_read_etag(fg_client_header(&call->http, "ETag"), &request->etag);
-    request->modified_wall_ns = time_of(call, "Last-Modified");
+    request->modified_wall_ns = s3_time_of(call, "Last-Modified");
     if (request->verb == FG_BUCKET_HEAD)
         read_tag(request, call);
     return request->etag.text[0] != '\0' &&
@@ -163,7 +162,7 @@ static void take_content(struct fg_bucket_request *request, const struct s3_call
 {
     bool ok = s3_read_head(request, call);
 
-    request->answered_wall_ns = time_of(call, "Date");
+    request->answered_wall_ns = s3_time_of(call, "Date");
     if (call->status == 304) {
         request->unchanged = true;
         request->etag = request->if_etag;

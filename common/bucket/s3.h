@@ -18,6 +18,7 @@
 #define FG_COMMON_BUCKET_S3_H
 
 #include "common/bucket/bucket.h"
+#include "common/run/cluster_clock.h"
 #include "common/run/metrics.h"
 
 enum fg_bucket_s3_sse { FG_BUCKET_S3_SSE_NONE, FG_BUCKET_S3_SSE_S3, FG_BUCKET_S3_SSE_KMS };
@@ -49,7 +50,9 @@ struct fg_bucket_s3_config {
     unsigned waiting_max;  /* beyond them; then FG_E_LIMIT */
     uint64_t part_bytes;   /* at least 5 MiB, but for tests */
     unsigned parts_at_once;
-    struct fg_registry *registry; /* NULL: nothing is counted */
+    struct fg_registry *registry;   /* NULL: nothing is counted */
+    struct fg_cluster_clock *clock; /* hears what time the store has, and says it for signatures;
+                                     * NULL: the machine's does */
 };
 
 /* Asks nothing yet. FG_E_INVALID: the configuration. */

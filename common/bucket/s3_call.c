@@ -145,7 +145,7 @@ static void prepare(struct s3_call *call)
     char date[S3_DATE_BYTES];
     size_t n = 0;
 
-    s3_sign_date(fg_wall_ns(fg_clock_real()), date);
+    s3_sign_date(fg_wall_ns(s3_clock(s3)), date);
     for (size_t i = 0; i < call->n_headers; i++)
         add_sorted(headers, &n, call->headers[i].name, call->headers[i].value);
     add_sorted(headers, &n, "host", s3->host);
@@ -217,6 +217,7 @@ static void attempt(struct s3_call *call)
     call->misfit = false;
     call->tries++;
     call->state = S3_CALL_RUNNING;
+    call->sent_mono_ns = now_mono_ns();
     fg_bucket_meter_call(&s3->meter, call->class);
     if (call->tries > 1)
         fg_bucket_meter_retry(&s3->meter);
@@ -262,6 +263,7 @@ static const struct {
     {"SlowDownWrite", FG_E_UNAVAILABLE, AGAIN},
     {"SlowDownRead", FG_E_UNAVAILABLE, AGAIN},
     {"RequestTimeout", FG_E_UNAVAILABLE, AGAIN},
+    {"RequestTimeTooSkewed", FG_E_UNAVAILABLE, AGAIN}, /* by then we know what time it is */
     {"BadDigest", FG_E_CORRUPT, AGAIN},
     {"IncompleteBody", FG_E_UNAVAILABLE, AGAIN},
     {"ConditionalRequestConflict", FG_E_UNAVAILABLE, AGAIN},
@@ -412,11 +414,21 @@ static void sleep_or_end(struct s3_call *call)
     }
 }
 
+/* Refusals say it too: those of signatures that are too old, since our clock is off. */
+static void hear_time(const struct s3_call *call)
+{
+    int64_t wall_ns = call->http.code == FG_OK ? s3_time_of(call, "Date") : 0;
+
+    if (wall_ns > 0)
+        fg_cluster_clock_heard(call->s3->config.clock, wall_ns, call->sent_mono_ns);
+}
+
 static void on_http_done(struct fg_client_request *http)
 {
     struct s3_call *call = fg_container(http, struct s3_call, http);
     struct s3 *s3 = call->s3;
 
+    hear_time(call);
     switch (judge(call)) {
     case FINAL:
         if (call->status != 0)

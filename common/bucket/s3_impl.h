@@ -105,7 +105,7 @@ struct s3_call {
     /* The call's own. */
     enum s3_call_state state;
     unsigned tries;
-    int64_t wake_mono_ns;
+    int64_t sent_mono_ns, wake_mono_ns;
     uint64_t generation; /* of the keys it was signed with */
     bool renewed, misfit;
     struct fg_arena *arena;
@@ -113,6 +113,15 @@ struct s3_call {
     sem_t ended;
     struct s3_call *before, *after;
 };
+
+/* Which tells what time the store has. */
+static inline struct fg_clock *s3_clock(const struct s3 *s3)
+{
+    return s3->config.clock == NULL ? fg_clock_real() : fg_cluster_clock(s3->config.clock);
+}
+
+/* The time that a header of the last answer says; 0: it is not there, or none. */
+int64_t s3_time_of(const struct s3_call *call, const char *header);
 
 /* ---- s3_call.c ---- */
 

@@ -247,20 +247,24 @@ static void take_over(struct s3_auth *auth)
 }
 
 /* Well ahead of their end; of short-lived ones in the middle of their life. */
-static int64_t next_look_ns(const struct s3_auth *auth)
+static int64_t now_wall_ns(struct s3_auth *auth)
+{
+    return fg_wall_ns(s3_clock(fg_container(auth, struct s3, auth)));
+}
+
+static int64_t next_look_ns(struct s3_auth *auth)
 {
     int64_t left_ns;
 
     if (auth->end_wall_ns == INT64_MAX)
         return FILES_EVERY_NS;
-    left_ns = auth->end_wall_ns - fg_wall_ns(fg_clock_real());
+    left_ns = auth->end_wall_ns - now_wall_ns(auth);
     return FG_MAX(left_ns > 2 * AHEAD_NS ? left_ns - AHEAD_NS : left_ns / 2, FG_SECOND_NS);
 }
 
-static bool has_ended(const struct s3_auth *auth)
+static bool has_ended(struct s3_auth *auth)
 {
-    return auth->end_wall_ns != INT64_MAX &&
-           fg_wall_ns(fg_clock_real()) > auth->end_wall_ns - MARGIN_NS;
+    return auth->end_wall_ns != INT64_MAX && now_wall_ns(auth) > auth->end_wall_ns - MARGIN_NS;
 }
 
 static void looked(struct fg_job *job)

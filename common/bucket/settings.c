@@ -180,8 +180,9 @@ static bool is_path_style(const struct fg_bucket_s3_settings *s3)
 }
 
 static enum fg_code open_s3(const struct fg_bucket_settings *settings,
-                            const struct fg_bucket_s3_settings *s3, struct fg_registry *registry,
-                            struct fg_bucket **ret_bucket, struct fg_err *err)
+                            const struct fg_bucket_s3_settings *s3,
+                            const struct fg_bucket_host *host, struct fg_bucket **ret_bucket,
+                            struct fg_err *err)
 {
     struct fg_bucket_s3_config config = {
         .endpoint = s3->endpoint,
@@ -202,7 +203,8 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
         .waiting_max = (unsigned)settings->waiting_max,
         .part_bytes = s3->part_bytes,
         .parts_at_once = (unsigned)s3->parts_at_once,
-        .registry = registry,
+        .registry = host->registry,
+        .clock = host->clock,
     };
 
     if (!is_set(s3->bucket))
@@ -219,7 +221,7 @@ enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
                             struct fg_err *err)
 {
     enum fg_code code = settings->type == FG_BUCKET_S3
-                            ? open_s3(settings, s3, host->registry, ret_bucket, err)
+                            ? open_s3(settings, s3, host, ret_bucket, err)
                             : open_directory(settings, host, ret_bucket, err);
 
     if (code == FG_OK && host->registry != NULL)

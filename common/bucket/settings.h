@@ -4,6 +4,7 @@
 
 #include "common/bucket/bucket.h"
 #include "common/config/config.h"
+#include "common/run/cluster_clock.h"
 #include "common/run/condition.h"
 #include "common/run/metrics.h"
 
@@ -32,6 +33,7 @@ struct fg_bucket_host {
     const char *data;                 /* folder of all that is kept; NULL: there is none */
     uint64_t disk_reserve_bytes;      /* of a directory's disk (directory.h) */
     struct fg_registry *registry;     /* as in s3.h; NULL: no metrics, and damage is not told of */
+    struct fg_cluster_clock *clock;   /* as in s3.h; NULL: none */
     struct fg_conditions *conditions; /* where damaged objects are told of; NULL: nowhere */
 };
 

@@ -104,8 +104,8 @@ static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_ME
  */
 static const char *const members_keys[] = {"data",         "scratch",       "name", "rpc_listen",
                                            "requests_max", "leave_timeout", NULL};
-static const char *const members_ring_keys[] = {"name", "zone",     "address",
-                                                "http", "replicas", NULL};
+static const char *const members_ring_keys[] = {"name",     "zone",      "address", "http",
+                                                "replicas", "allow_new", NULL};
 static const struct fg_conf_other others[] = {
     {"", members_keys}, {"ring", members_ring_keys}, {"rpc", NULL},
     {"bucket", NULL},   {"distributor", NULL},       {"scrape", NULL},
@@ -291,9 +291,11 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
         [FG_LANE_BACKGROUND] = {1, BACKGROUND_QUEUE_MAX},
     };
 
-    program->clock = fg_clock_real();
     program->registry = fg_registry_create();
     program->conditions = fg_conditions_create(program->registry);
+    program->cluster_clock =
+        fg_cluster_clock_create(fg_clock_real(), program->registry, program->conditions);
+    program->clock = fg_cluster_clock(program->cluster_clock);
     fg_budget_init(&program->budget, settings->body_memory_max_bytes > 0
                                          ? settings->body_memory_max_bytes
                                          : settings->memory_max_bytes / 16);
@@ -426,6 +428,7 @@ static void stop(struct fg_program *program)
     for (unsigned i = 0; i < program->n_disks; i++)
         fg_disk_unwatch(program->disks[i]);
     fg_tls_context_destroy(program->tls);
+    fg_cluster_clock_destroy(program->cluster_clock);
     fg_conditions_destroy(program->conditions);
     fg_registry_destroy(program->registry);
 }

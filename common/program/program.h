@@ -29,6 +29,7 @@
 #include "common/net/http.h"
 #include "common/net/metrics_page.h"
 #include "common/net/tls.h"
+#include "common/run/cluster_clock.h"
 #include "common/run/condition.h"
 #include "common/run/disk.h"
 #include "common/run/loop.h"
@@ -85,7 +86,8 @@ struct fg_program {
     struct fg_program_settings settings;
     struct fg_limit_settings limits; /* of tenants without their own */
     struct fg_conf conf;
-    struct fg_clock *clock;
+    struct fg_cluster_clock *cluster_clock; /* which the bucket sets right */
+    struct fg_clock *clock;                 /* of the cluster */
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;

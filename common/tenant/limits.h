@@ -34,6 +34,14 @@ struct fg_limit_settings {
     char *ingestion_relabeling_rules, *sample_type_relabeling_rules; /* YAML, see relabel.h */
     unsigned ingestion_relabeling_default_rules_position;            /* enum fg_relabel_defaults */
 };
+/* Returns how long anything of a profile is kept, the profile or merged nodes; 0: for ever. */
+static inline int64_t fg_limits_longest_kept_ns(const struct fg_limit_settings *limits)
+{
+    if (limits->retention_period_ns == 0 || limits->retention_period_nodes_ns == 0)
+        return 0;
+    return FG_MAX(limits->retention_period_ns, limits->retention_period_nodes_ns);
+}
+
 extern const struct fg_conf_field fg_limit_fields[];
 extern const size_t fg_limit_n_fields;
 

@@ -242,7 +242,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .tenants = program->tenants,
         .registry = program->registry,
         .conditions = program->conditions,
-        .clock = program->clock,
+        .clock = fg_cluster_clock_earlier(program->cluster_clock),
         .on_deletion = on_deletion,
         .on_deletion_arg = server,
     };
@@ -270,6 +270,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
             &(struct fg_bucket_host){.data = server_settings.data,
                                      .disk_reserve_bytes = program->settings.disk_reserve_bytes,
                                      .registry = program->registry,
+                                     .clock = program->cluster_clock,
                                      .conditions = program->conditions},
             &server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||

@@ -146,20 +146,17 @@ static void tell(const struct question *question, const struct entry *entry)
         fg_damage_met(question->querier->blocks->bucket->damage, entry->name, entry->why);
 }
 
-/* The first that costs something; NULL: none does. */
-static const struct entry *first_cost(const struct blocks_lost *lost)
+static bool is_any_cost(const struct blocks_lost *lost)
 {
     for (unsigned i = lost->n_out; i < lost->n; i++)
         if (lost->entries[i].costs)
-            return &lost->entries[i];
-    return NULL;
+            return true;
+    return false;
 }
 
 bool blocks_leave_out(struct question *question, bool fresh, struct fg_err *err)
 {
     struct blocks_lost *lost = question->lost;
-    const struct entry *cost;
-
     if (lost == NULL || lost->n == lost->n_out)
         return false;
     if (may_be_elsewhere(lost, fresh || question->stale)) {
@@ -168,11 +165,10 @@ bool blocks_leave_out(struct question *question, bool fresh, struct fg_err *err)
     }
     for (unsigned i = lost->n_out; i < lost->n; i++)
         tell(question, &lost->entries[i]);
-    cost = first_cost(lost);
-    if (cost != NULL && !question->partial) {
+    if (!question->partial && is_any_cost(lost)) {
         lost->n = lost->n_out;
-        (void)fg_fail(err, FG_E_UNAVAILABLE,
-                      "%s; with partial=true the answer leaves out what cannot be read", cost->why);
+        err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
+        (void)fg_wrap(err, "with partial=true the answer leaves out what cannot be read");
         return false;
     }
     if (lost->n == ENTRIES_MAX) {

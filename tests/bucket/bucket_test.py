@@ -18,6 +18,7 @@ import caching  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import keeping  # noqa: E402
+import skew  # noqa: E402
 import stores  # noqa: E402
 from stores import NAME, Versitygw, signed_put  # noqa: E402
 
@@ -170,6 +171,10 @@ def export_from_a_store(store, folder):
     exporting.export_and_push_back(Bucket(settings, {}), settings, tempfile.mkdtemp(dir=folder))
 
 
+def clock_of_a_store(store, _folder):
+    skew.clocks_that_are_off(server_settings_of(store, "skew"))
+
+
 def secrets_are_not_shown(_store, _folder):
     with flamegrid.Server("--bucket.s3.secret_key", "very-secret", "--bucket.s3.session_token",
                           "token-secret") as server:
@@ -188,7 +193,8 @@ def main():
         tally.run("nodes outlive profiles", nodes_outlive_profiles, folder)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
-                 "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store}
+                 "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store,
+                 "clock of a store": clock_of_a_store}
         store, reasons = stores.any_store(folder)
         if store is None:
             for name in ["suite", *cases]:

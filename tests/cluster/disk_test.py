@@ -94,7 +94,7 @@ def get(server, target):
 
 
 def metrics(server):
-    lines = [line.rsplit(" ", 1) for line in get(server, "/metrics")[1].decode().splitlines() if line[:1] != "#"]
+    lines = [line.rsplit(" ", 1) for line in server.metrics().splitlines() if line[:1] != "#"]
     return {name: float(value) for name, value in lines}
 
 
@@ -270,7 +270,7 @@ def damaged(seed):
         with Clients(server.port, ledger, PAUSE_S):
             time.sleep(1)
         send_again(server.port, ledger)
-        status, body = flamegrid.Client(server.port, REQUEST_TIMEOUT_S).send("POST", "/ingester/flush")
+        status, body = server.operate("POST", "/ingester/flush", REQUEST_TIMEOUT_S)
         check(status == 200, "flush: %d %s", status, body)
         in_head = Ledger(seed + 1)
         in_head.numbers = ledger.numbers

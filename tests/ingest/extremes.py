@@ -80,13 +80,13 @@ def sums_beyond_64_bits_saturate():
         client = flamegrid.Client(port)
         push(client, start_s)
         check_all(client, port, span)  # of the head
-        status, answer = client.send("POST", "/ingester/flush")
+        status, answer = server.operate("POST", "/ingester/flush")
         check(status == 200, "%d %s", status, answer)
         check_all(client, port, span)  # of segments
         check(server.terminate() == 0, "%s", server.log_tail())
         server.arguments = unsymbolised.SETTINGS
         client = flamegrid.Client(server.start().wait_ready().port)
-        unsymbolised.wait_compacted(client)
+        unsymbolised.wait_compacted(server)
         check_all(client, port, span)  # of a block of a day
         check(server.terminate() == 0, "%s", server.log_tail())
         verified = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", server.data], capture_output=True, check=False)

@@ -5,6 +5,7 @@
 """
 
 import gzip
+import http.client
 import json
 import os
 import struct
@@ -32,6 +33,7 @@ overrides:
   small: {max_profile_size_bytes: 1KiB, ingestion_body_limit_mb: 0.002}
   slow: {ingestion_rate_mb: 0.0001, ingestion_burst_size_mb: 0.001}
   recent: {reject_older_than: 1h}
+  brief: {retention_period: 7d}
   narrow: {max_series_per_tenant: 2}
   rules:
     ingestion_relabeling_rules:
@@ -355,6 +357,22 @@ def case_window(server):
     check(status == 400 and "outside of ingestion window" in text, "%d %s", status, text)
     check(server.push("recent", (labels(), [profile(1800)]))[0] == 200, "refused")
     check(server.push("others", (labels(), [profile(300 * 86400)]))[0] == 200, "refused")
+
+
+def case_expired(server):
+    """A profile that is older than its tenant's are kept is stored, and its sender is told."""
+    headers = {"X-Scope-OrgID": "brief", "Content-Type": "application/octet-stream"}
+    before = server.metric("flamegrid_distributor_profiles_expired_total")
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
+    for age_s, told in ((8 * 86400, "1"), (6 * 86400, None)):
+        connection.request("POST", "/ingest?name=expired&format=pprof", profile(age_s), headers)
+        response = connection.getresponse()
+        check((response.status, response.headers["X-Flamegrid-Expired"]) == (200, told), "%d %s", response.status,
+              response.headers)
+        response.read()
+    connection.close()
+    check(server.metric("flamegrid_distributor_profiles_expired_total") == before + 1, "not counted")
+    check("limits.retention_period" in server.log_tail(), "%s", server.log_tail())
 
 
 def case_a_clock_of_1970_is_repaired(server):

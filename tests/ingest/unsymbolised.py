@@ -158,11 +158,11 @@ def check_all(client, port, span):
     check_call_site(client, span)
 
 
-def wait_compacted(client):
+def wait_compacted(server):
     """Until all of it is in a block of a day."""
     deadline = time.monotonic() + WAIT_S
     while True:
-        status = json.loads(client.send("GET", "/compactor/status")[1])
+        status = json.loads(server.operate("GET", "/compactor/status")[1])
         if bool(status["tenants"]) and status["job"] is None and all(
                 tenant["uncovered_segments"] == 0 and tenant["blocks"]["hour"] == 0 and tenant["blocks"]["day"] > 0
                 for tenant in status["tenants"]):
@@ -206,14 +206,14 @@ def frames_without_names():
         check(status == 200, "%d %s", status, answer)
         check_all(client, port, span)  # of the head
         check_otlp(client, span)
-        status, answer = client.send("POST", "/ingester/flush")
+        status, answer = server.operate("POST", "/ingester/flush")
         check(status == 200, "%d %s", status, answer)
         check_all(client, port, span)  # of segments
         check_otlp(client, span)
         check(server.terminate() == 0, "%s", server.log_tail())
         server.arguments = SETTINGS
         client = flamegrid.Client(server.start().wait_ready().port)
-        wait_compacted(client)
+        wait_compacted(server)
         check_all(client, port, span)  # of a block of a day, with its merged nodes
         check_otlp(client, span)
         check(server.terminate() == 0, "%s", server.log_tail())

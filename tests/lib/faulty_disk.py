@@ -12,15 +12,6 @@ FULL = ["write,create,mkdir,truncate,space ENOSPC"]
 FULL_UNSAID = ["write,create,mkdir,truncate ENOSPC"]
 
 
-def library():
-    """Beside the programs, or in build/dev where these were built without tests."""
-    places = [os.path.dirname(flamegrid.binary()), os.path.join(flamegrid.ROOT, "build", "dev")]
-    paths = [os.path.join(place, "tests", "lib", "libfaulty_disk.so") for place in places]
-    found = [path for path in paths if os.path.exists(path)]
-    flamegrid.check(found, "none of %s: build the target faulty_disk", paths)
-    return found[0]
-
-
 def cut_manifest(folder, n_bytes):
     """Of the RocksDB in a folder, as a file system may that was repaired."""
     manifest = max(glob.glob(os.path.join(folder, "MANIFEST-*")))
@@ -38,10 +29,8 @@ class FaultyDisk:
 
     def __init__(self, server):
         self.control = os.path.join(server.folder, "faults")
-        sanitizer = os.environ.get("ASAN_OPTIONS", "")
         server.environment.update({
-            "LD_PRELOAD": library(), "FAULTY_DISK_PATH": server.data, "FAULTY_DISK_CONTROL": self.control,
-            "ASAN_OPTIONS": ":".join(filter(None, [sanitizer, "verify_asan_link_order=0"]))})
+            **flamegrid.preload("faulty_disk"), "FAULTY_DISK_PATH": server.data, "FAULTY_DISK_CONTROL": self.control})
 
     def fail(self, *rules):
         """From now on, in place of the rules of before; none: nothing fails."""

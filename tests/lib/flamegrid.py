@@ -42,6 +42,17 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def preload(name):
+    """The environment of a program with a library of tests/lib: it is beside the programs, or in build/dev where these
+    were built without tests."""
+    places = [os.path.dirname(binary()), os.path.join(ROOT, "build", "dev")]
+    paths = [os.path.join(place, "tests", "lib", "lib%s.so" % name) for place in places]
+    found = [path for path in paths if os.path.exists(path)]
+    check(found, "none of %s: build the target %s", paths, name)
+    sanitizer = os.environ.get("ASAN_OPTIONS", "")
+    return {"LD_PRELOAD": found[0], "ASAN_OPTIONS": ":".join(filter(None, [sanitizer, "verify_asan_link_order=0"]))}
+
+
 scraped = {}  # port: when its /metrics were last asked for
 
 
