@@ -186,7 +186,8 @@ enum fg_code errand_run(struct question *question, struct errand *errand, struct
         if (blocks_leave_out(question, snapshots > 1, err)) {
             take_back(question, &begun);
         } else {
-            if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(question, err->code))
+            if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(question, err->code) ||
+                (question->stale && question->fresh)) /* no newer one is to be had */
                 return give_up(question, err);
             take_back(question, &before);
             if (begin(question, true, err) != FG_OK)

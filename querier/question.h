@@ -93,6 +93,7 @@ struct question {
     /* The bucket could not be read, so the snapshot is an older one; what has to be read in the
      * bucket nevertheless may take until then. */
     bool stale;
+    bool fresh; /* the snapshot was to be read anew */
     int64_t stale_until_mono_ns;
     struct fg_deletions *deletions; /* [tenants.n], as of the snapshot; NULL: not known yet */
 };

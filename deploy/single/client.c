@@ -10,7 +10,8 @@ enum {
     CONNECT_TIMEOUT_S = 10,
     REQUEST_TIMEOUT_S = 300, /* large queries take long; the server has limits of its own */
     REPLY_MAX_BYTES =
-        1024 * 1024 * 1024,  /* of a pprof of everything; more than anyone can look at */
+        1024 * 1024 * 1024, /* of a pprof of everything; more than anyone can look at */
+    MISSING_MAX_BYTES = 1100,
     MESSAGE_MAX_BYTES = 400, /* of the server's words, so that ours fit around them */
 };
 
@@ -18,8 +19,9 @@ static const char default_url[] = "http://127.0.0.1:4040";
 
 struct client {
     CURL *curl;
-    char *url;                  /* without a slash at the end */
-    struct curl_slist *headers; /* of every request */
+    char *url;                       /* without a slash at the end */
+    struct curl_slist *headers;      /* of every request */
+    char missing[MISSING_MAX_BYTES]; /* of the last answer; "": nothing */
 };
 
 /* ---- life ---- */
@@ -154,6 +156,37 @@ static enum fg_code fail_transfer(const struct client *client, CURLcode rc, stru
     }
 }
 
+/* Control characters would be for the terminal. */
+static void read_missing(struct client *client)
+{
+    struct curl_header *complete, *missing;
+    size_t n = 0;
+
+    client->missing[0] = '\0';
+    if (curl_easy_header(client->curl, "X-Flamegrid-Complete", 0, CURLH_HEADER, -1, &complete) !=
+            CURLHE_OK ||
+        strcmp(complete->value, "false") != 0)
+        return;
+    (void)snprintf(client->missing, sizeof client->missing, "the server does not say why");
+    if (curl_easy_header(client->curl, "X-Flamegrid-Missing", 0, CURLH_HEADER, -1, &missing) !=
+        CURLHE_OK)
+        return;
+    for (const char *c = missing->value; *c != '\0' && n < sizeof client->missing - 1; c++)
+        client->missing[n++] = *c >= ' ' && *c <= '~' ? *c : '?';
+    client->missing[n] = '\0';
+}
+
+const char *client_missing(const struct client *client)
+{
+    return client->missing[0] == '\0' ? NULL : client->missing;
+}
+
+void client_warn_missing(const struct client *client)
+{
+    if (client != NULL && client->missing[0] != '\0')
+        (void)fprintf(stderr, "flamegrid: the answer is not complete: %s\n", client->missing);
+}
+
 static void read_meta(CURL *curl, struct client_reply *reply)
 {
     curl_off_t retry_after_s = 0;
@@ -185,6 +218,7 @@ static enum fg_code perform(struct client *client, const char *path, struct clie
         return fail_transfer(client, rc, err);
     }
     read_meta(client->curl, &reply);
+    read_missing(client);
     *ret_reply = reply;
     return FG_OK;
 }

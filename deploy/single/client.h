@@ -62,6 +62,13 @@ enum fg_code client_post(struct client *client, const char *path, const char *co
 enum fg_code client_call(struct client *client, const char *method, const ProtobufCMessage *request,
                          struct client_reply *ret_reply, struct fg_err *err) fg_must_check;
 
+/* Returns what the last answer lacks, as the server says it; NULL: it is complete. Valid until the
+ * next request. */
+const char *client_missing(const struct client *client);
+
+/* Says on stderr what the last answer lacks, if anything. client NULL: nothing. */
+void client_warn_missing(const struct client *client);
+
 /* FG_OK for status 200, else a failure with the server's own words. */
 enum fg_code client_check(const struct client_reply *reply, struct fg_err *err) fg_must_check;
 

@@ -22,7 +22,7 @@ const struct fg_conf_field driver_fields[] = {
     {"open_max", FG_CONF_NS, CONF(open_max_ns), .def = "2h", .min = "1m", .max = "1d",
      .doc = "How long anything stays in the head before it is cut."},
     {"forget_after", FG_CONF_NS, CONF(forget_after_ns), .def = "5m", .min = "0s", .max = "1d",
-     .doc = "How long the head keeps what is committed, for queries that know older manifests."},
+     .doc = "How long the head keeps what is committed, for queries that know older manifests. Time in which the manifest cannot be read does not count."},
     {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
      .doc = "How often the manifest is read at least."},
     {"turn", FG_CONF_NS, CONF(turn_ns), .def = "5m", .min = "0s", .max = "1d",

@@ -148,6 +148,7 @@ void follow_manifest(struct segments *segments, const struct fg_l0 *l0)
     }
     segments->follow = FOLLOW_IDLE;
     segments->follow_pause = (struct pause){0};
+    segments->manifest_mono_ns = segments->mono_ns;
     segments->next_read_mono_ns = fg_time_add(segments->mono_ns, segments->config.poll_ns);
     /* A generation that is not there yet, or never will be: whoever says so. */
     segments->wanted_mono_ns = segments->read_for > l0->generation

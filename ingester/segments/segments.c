@@ -301,13 +301,21 @@ static void on_ranks(struct segments *segments, const uint8_t *ranks)
 /* ---- forgetting ---- */
 
 /*
- * Committed rounds go after a while, those of a window that is still open later: as long as they
+ * Committed rounds go after a while in which others could read the manifest that has them: while
+ * the bucket is away queries go on with what they know of it. Those of a window that is still open later: as long as they
  * are here an id of its ordinary data is known to be new without asking the blocks.
  */
+static bool was_shown(const struct segments *segments, const struct segments_round *round)
+{
+    return segments->config.forget_after_ns == 0 ||
+           segments->manifest_mono_ns - round->committed_mono_ns >=
+               segments->config.forget_after_ns;
+}
+
 static bool may_forget(const struct segments *segments, const struct segments_round *round)
 {
     return round->state == ROUND_COMMITTED && round->marked && round->generation <= segments->gen &&
-           segments->mono_ns - round->committed_mono_ns >= segments->config.forget_after_ns &&
+           was_shown(segments, round) &&
            (segments_is_closed(segments, round) ||
             segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.open_max_ns));
 }

@@ -49,6 +49,7 @@ struct segments {
     struct table table;
     uint64_t random;
     int64_t wall_ns, mono_ns; /* of the event being handled */
+    int64_t manifest_mono_ns; /* when it was read last */
     int64_t next_look_mono_ns;
     uint8_t *ranks;  /* [SEGMENTS_SHARDS]; NULL: all 0 */
     bool look;       /* through all rounds, in this step */

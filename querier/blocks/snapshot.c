@@ -302,10 +302,12 @@ enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *
     if (blocks == NULL || (question->snapshot != NULL && !fresh))
         return FG_OK;
     lost_open(question);
+    question->fresh = fresh;
+    question->stale = false;
     /* Not the old one again: its reads may have failed half way. */
     blocks_end(question);
     create(question);
-    if (is_known_away(question, err)) {
+    if (!fresh && is_known_away(question, err)) {
         code = err->code;
     } else {
         code = read_all(question, wait_until(question), fresh, err);

@@ -8,6 +8,7 @@ an answer lacks or has twice. Two distributors and two queriers are behind one a
 case runs for as long as one likes; --keep leaves the folder with logs and data of a case that failed.
 """
 
+import http.client
 import os
 import random
 import shutil
@@ -16,8 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import cluster as clusters  # noqa: E402
 import deletions  # noqa: E402
 import faulty_disk  # noqa: E402
 import flamegrid  # noqa: E402
@@ -107,13 +110,61 @@ def flushed(run):
     return member.name
 
 
+def store_paused(run):
+    run.store.pause()
+    time.sleep(2 * run.span())
+    run.store.resume()
+    return "connections stay, and nobody answers"
+
+
+def store_gone(run):
+    run.store.stop()
+    time.sleep(2 * run.span())
+    run.store.spawn()
+    return "connections are refused"
+
+
+def manifest_lost(run):
+    """Gone for a while: nobody begins a new one in its place; but members put their ring back."""
+    flushed(run)  # a bucket without segments is like one that was never used
+    name = run.rng.choice(["l0", "ring"])
+    path = os.path.join(run.store.home, stores.NAME, "cluster", "manifests", name)
+    aside = os.path.join(run.store.folder, name)
+    os.rename(path, aside)
+    time.sleep(run.span())
+    if name == "l0":
+        check(not os.path.exists(path), "somebody has made a new %s", name)
+        os.rename(aside, path)
+    else:
+        run.wait("the ring is back", lambda: os.path.exists(path))
+        os.unlink(aside)
+    return name
+
+
+def skewed(run):
+    """The clock of a machine is a day off: the object store's counts."""
+    member, shift_s = run.draw("distributor", "querier", "compactor"), run.rng.choice([-86400, 86400])
+    member.terminate()
+    member.start(environment={**flamegrid.preload("shifted_clock"), "SHIFTED_CLOCK_S": str(shift_s)}).wait_ready()
+    time.sleep(run.span())
+    member.terminate()
+    member.start().wait_ready()
+    return "%s by %d s" % (member.name, shift_s)
+
+
 FAULTS = [killed, killed, flushed, flushed, paused, restarted, partitioned, partitioned, wiped, damaged, two_at_once]
 
 
-def faults_in_any_order(rng, rounds, keep):
-    with watched.Run(rng, keep) as run:
+FAULTS_OF_STORE = [killed, flushed, store_paused, store_gone, manifest_lost, manifest_lost, skewed]
+
+
+def faults_in_any_order(rng, rounds, keep, store=None):
+    """store: an object store, which has faults of its own; None: the bucket is a directory."""
+    bucket = store and stores.settings(store, "cluster") + stores.keys()
+    with watched.Run(rng, keep, bucket=bucket) as run:
+        run.store = store
         for number in range(1, rounds + 1):
-            fault, before, began = rng.choice(FAULTS), run.failures(), time.monotonic()
+            fault, before, began = rng.choice(FAULTS_OF_STORE if store else FAULTS), run.failures(), time.monotonic()
             what = "%s (%s)" % (fault.__name__, fault(run))
             run.cluster.wait_ready()
             run.progress(what)
@@ -236,9 +287,32 @@ def can_mount(folder="/tmp"):
 
 # ---- the bucket ----
 
+def late_push_is_taken(run):
+    """A profile of an hour ago, which may be in the bucket already: whether it is, is found out when the bucket is back."""
+    until_s = int(time.time()) - 3600
+    target = "/ingest?name=late.cpu&format=folded&from=%d&until=%d" % (until_s - 10, until_s)
+    status, body = flamegrid.Client(run.cluster.push.port, 20).send("POST", target, "main;work %d\n" % until_s)
+    check(status == 200, "a late profile: %d %s", status, body)
+
+
+def answers_say_how_old_they_are(run):
+    """From what is known and from the ingesters; the second one at the latest does not wait for the bucket."""
+    query = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="late"}'
+    target = "/pyroscope/render?from=now-5m&until=now&query=" + urllib.parse.quote(query)
+    for member in run.cluster.of("querier"):
+        connection = http.client.HTTPConnection("127.0.0.1", member.port, timeout=20)
+        connection.request("GET", target)
+        response = connection.getresponse()
+        body, missing = response.read(), response.headers["X-Flamegrid-Missing"]
+        connection.close()
+        check(response.status == 200, "%s: %d %s", member.name, response.status, body)
+        check(response.headers["X-Flamegrid-Complete"] == "false" and "s ago" in missing, "%s: %s", member.name, missing)
+
+
 def bucket_away(rng, keep, store):
     """An object store that does not answer for a while, and one that is gone and comes back: pushes go on."""
-    with watched.Run(rng, keep, bucket=stores.settings(store, "cluster") + stores.keys()) as run:
+    settings = {**clusters.QUICK, "ingester": clusters.QUICK["ingester"] + ["--ingester.segments.forget_after", "2m"]}
+    with watched.Run(rng, keep, bucket=stores.settings(store, "cluster") + stores.keys(), settings=settings) as run:
         for away, back in ((store.pause, store.resume), (store.stop, store.spawn)):
             before = run.counts()
             away()
@@ -246,6 +320,8 @@ def bucket_away(rng, keep, store):
             now = run.counts()
             check(now["profiles_acknowledged_total"] > before["profiles_acknowledged_total"] + 20,
                   "without a bucket no push is taken: %s", run.bird.log()[-2000:])
+            late_push_is_taken(run)
+            answers_say_how_old_they_are(run)
             back()
             run.cluster.wait_ready()
             run.progress("the bucket is back")
@@ -284,6 +360,9 @@ def main():
         with_store(tally, "the bucket away", bucket_away, rng(), arguments.keep)
     tally.run("a deletion waits for who is away", deletions.from_one_who_was_away)
     tally.run("faults in any order", faults_in_any_order, rng(), arguments.rounds, arguments.keep)
+    if tally.wants("faults of the store in any order"):
+        with_store(tally, "faults of the store in any order", faults_in_any_order, rng(), arguments.rounds,
+                   arguments.keep)
     tally.finish()
 
 

@@ -55,13 +55,14 @@ class Member:
             self.arguments += ["--scratch", self.folder, "--name", self.name]
         self.arguments += more
 
-    def start(self, *more):
-        """more: settings for this time."""
+    def start(self, *more, environment=None):
+        """more, environment: settings and variables for this time."""
         program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("FG_")}
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("FG_")}
+        variables.update(environment or {})
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([program, *self.arguments, *more], stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL, env=environment)
+                                            stdin=subprocess.DEVNULL, env=variables)
         return self
 
     def send(self, method, target, timeout=5, body=None):

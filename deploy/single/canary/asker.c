@@ -230,6 +230,24 @@ static void conclude(struct asked *asked, const struct verdict *verdict, bool ti
 
 /* ---- asking ---- */
 
+/* What an answer that says that it is not complete lacks, is not lost; what it has twice is wrong
+ * in any case. */
+static enum fg_code excuse_missing(const struct asked *asked, struct verdict *verdict,
+                                   struct fg_err *err)
+{
+    const char *missing = client_missing(asked->client);
+    uint32_t n = 0;
+
+    if (missing == NULL)
+        return FG_OK;
+    fg_metric_add(asked->canary->metrics, CANARY_INCOMPLETE, 1);
+    for (uint32_t i = 0; i < FG_MIN(verdict->n, VERDICT_FINDINGS_MAX); i++)
+        if (verdict->findings[i].kind != VERDICT_LOST)
+            verdict->findings[n++] = verdict->findings[i];
+    verdict->n = n;
+    return n > 0 ? FG_OK : fg_fail(err, FG_E_UNAVAILABLE, "it is not complete: %s", missing);
+}
+
 /* expected is the ledger's for the moment before. */
 static enum fg_code ask_expected(struct asked *asked, bool timeline, struct fg_err *err)
 {
@@ -239,6 +257,8 @@ static enum fg_code ask_expected(struct asked *asked, bool timeline, struct fg_e
     enum fg_code code;
 
     code = timeline ? judge_timeline(asked, &verdict, err) : judge_graph(asked, &verdict, err);
+    if (code == FG_OK)
+        code = excuse_missing(asked, &verdict, err);
     if (code == FG_OK) {
         conclude(asked, &verdict, timeline);
     } else {

@@ -20,6 +20,7 @@
     M(HISTOGRAM, CANARY_PUSH_SECONDS, "flamegrid_canary_push_duration_seconds", "From a push to its 2xx")                           \
     M(COUNTER,   CANARY_READS,        "flamegrid_canary_reads_total", "Questions that were answered")                               \
     M(COUNTER,   CANARY_UNAVAILABLE,  "flamegrid_canary_reads_unavailable_total", "Questions without an answer")                    \
+    M(COUNTER,   CANARY_INCOMPLETE,   "flamegrid_canary_reads_incomplete_total", "Answers that said that something may be missing: as good as none") \
     M(COUNTER,   CANARY_WRONG,        "flamegrid_canary_reads_wrong_total", "Answers in which something was missing or too much")   \
     M(HISTOGRAM, CANARY_READ_SECONDS, "flamegrid_canary_read_duration_seconds", "From a question to its answer")                    \
     M(HISTOGRAM, CANARY_VISIBLE_SECONDS, "flamegrid_canary_visible_seconds", "From an acknowledgement to the first answer with the profile in it") \

@@ -571,7 +571,8 @@ static void reports(void **state)
     event(&run, SEGMENTS_MARKED);
     wait(&run, FG_MINUTE_NS);
     assert_null(wants(&run, SEGMENTS_REPORT));
-    tick(&run, 5 * FG_MINUTE_NS);
+    wait(&run, 5 * FG_MINUTE_NS);
+    tick(&run, FG_SECOND_NS);
     assert_non_null(wants(&run, SEGMENTS_FORGET));
     event(&run, SEGMENTS_MANIFEST);
     event(&run, SEGMENTS_FORGOTTEN);
@@ -584,8 +585,9 @@ static void reports(void **state)
     step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
     commit(&run, 1001);
     assert_null(wants(&run, SEGMENTS_REPORT));
-    tick(&run, FG_HOUR_NS);
-    event(&run, SEGMENTS_MANIFEST);
+    wait(&run, FG_HOUR_NS);
+    tick(&run, FG_SECOND_NS);
+    assert_non_null(wants(&run, SEGMENTS_FORGET));
     event(&run, SEGMENTS_FORGOTTEN);
     assert_non_null(wants(&run, SEGMENTS_REPORT));
     failed(&run, SEGMENTS_REPORT);
@@ -593,6 +595,30 @@ static void reports(void **state)
     event(&run, SEGMENTS_MANIFEST);
     wait(&run, FG_SECOND_NS);
     report(&run, 3);
+    end(&run);
+}
+
+/* While the bucket is away queries go on with what they know of it, so nothing that is newer may be
+ * gone from here. */
+static void nothing_is_forgotten_while_the_bucket_is_away(void **state)
+{
+    struct run run = begin();
+
+    (void)state;
+    assert_int_equal(push(&run, 999, 1), SEGMENTS_ADMIT);
+    wait(&run, 10 * FG_MINUTE_NS);
+    commit(&run, 999);
+    for (int i = 0; i < 60; i++) {
+        tick(&run, FG_MINUTE_NS);
+        assert_null(wants(&run, SEGMENTS_FORGET));
+        if (wants(&run, SEGMENTS_READ) != NULL)
+            failed(&run, SEGMENTS_READ);
+    }
+    tick(&run, FG_HOUR_NS);
+    assert_non_null(wants(&run, SEGMENTS_READ));
+    event(&run, SEGMENTS_MANIFEST);
+    tick(&run, FG_SECOND_NS);
+    assert_non_null(wants(&run, SEGMENTS_FORGET));
     end(&run);
 }
 
@@ -900,6 +926,7 @@ static struct run begin_with_a_segment(void)
     wait(&run, 10 * FG_MINUTE_NS);
     commit(&run, 1000);
     wait(&run, 10 * FG_MINUTE_NS);
+    tick(&run, FG_SECOND_NS);
     assert_non_null(wants(&run, SEGMENTS_FORGET));
     event(&run, SEGMENTS_FORGOTTEN);
     assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 0);
@@ -1027,6 +1054,7 @@ int main(void)
         cmocka_unit_test(wanted),
         cmocka_unit_test(sleeps_through_failures),
         cmocka_unit_test(reports),
+        cmocka_unit_test(nothing_is_forgotten_while_the_bucket_is_away),
         cmocka_unit_test(reports_after_a_start),
         cmocka_unit_test(unfit_rounds_do_not_stop_their_cut),
         cmocka_unit_test(unfit_rounds_are_found_by_halves),
