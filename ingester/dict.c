@@ -2,33 +2,40 @@
 
 #include <pthread.h>
 
-struct stack {
-    struct fg_id id;
-    uint32_t node; /* + 1 */
-};
+enum dict_state { DICT_READING, DICT_READY, DICT_FAILED };
 
 struct dict {
     uint32_t service, generation;
-    uint32_t refs;     /* under the table's lock */
+    /* Under the table's lock. */
+    uint32_t refs;
+    enum dict_state state;
+    struct fg_err err; /* of reading it, once that has failed */
     uint64_t used_at;  /* the table's tick when it was last taken */
     uint64_t bytes;    /* as counted by the table */
     struct dict *next; /* in its bucket */
 
-    pthread_rwlock_t lock; /* writer: the pinned worker */
+    /* The pinned worker's, or of the thread that reads it from the store. */
     struct fg_tree tree;
     struct fg_map stack_map; /* fg_id_table(id) -> number of the stack */
-    struct stack *stacks;
+    struct dict_stack *stacks;
     uint32_t n_stacks, cap_stacks;
-
+    struct fg_outgrown outgrown; /* since the last publish(): views point to it still */
     /* How far the chunks go. */
     struct fg_symbols_mark mark;
     uint32_t n_nodes_put, n_stacks_put, seq;
+
+    pthread_mutex_t lock; /* of the rest; held to copy words and nothing else */
+    struct dict_view published;
+    uint64_t published_bytes; /* of memory, without `old` */
+    uint32_t n_views;
+    struct fg_outgrown old; /* what some of these views may point to */
 };
 
 enum { TABLE_BUCKETS = 1024 }; /* services in use at a time are hundreds */
 
 struct dict_table {
     pthread_mutex_t lock;
+    pthread_cond_t was_read; /* a dictionary is not DICT_READING any more */
     struct fg_store *store;
     struct dict *buckets[TABLE_BUCKETS];
     uint64_t tick, memory_max_bytes;
@@ -40,31 +47,65 @@ struct dict_table {
 
 /* ---- one dictionary ---- */
 
+/* Makes what was added visible to views that begin from here on. The worker's. */
+static void publish(struct dict *dict)
+{
+    struct fg_outgrown unused = {0};
+    struct dict_view view = {dict->tree, dict->stacks, dict->n_stacks};
+
+    view.tree.self = NULL;
+    view.tree.map = (struct fg_map){0};
+    view.tree.symbols.string_map = (struct fg_map){0};
+    view.tree.symbols.function_map = (struct fg_map){0};
+    view.tree.symbols.mapping_map = (struct fg_map){0};
+    view.tree.symbols.location_map = (struct fg_map){0};
+    view.tree.symbols.outgrown = NULL;
+    (void)pthread_mutex_lock(&dict->lock);
+    dict->published = view;
+    dict->published_bytes = sizeof *dict + fg_tree_bytes(&dict->tree) +
+                            fg_map_bytes(&dict->stack_map) +
+                            dict->cap_stacks * sizeof *dict->stacks;
+    fg_outgrown_move(&dict->old, &dict->outgrown);
+    if (dict->n_views == 0)
+        fg_outgrown_move(&unused, &dict->old);
+    (void)pthread_mutex_unlock(&dict->lock);
+    fg_outgrown_free(&unused);
+}
+
 static struct dict *dict_create(uint32_t service, uint32_t generation)
 {
     struct dict *dict = fg_new(struct dict);
 
     dict->service = service;
     dict->generation = generation;
-    (void)pthread_rwlock_init(&dict->lock, NULL);
+    (void)pthread_mutex_init(&dict->lock, NULL);
     fg_tree_init(&dict->tree);
+    dict->tree.symbols.outgrown = &dict->outgrown;
     dict->mark = FG_SYMBOLS_START;
+    publish(dict);
     return dict;
 }
 
 static void dict_free(struct dict *dict)
 {
+    fg_assert(dict->n_views == 0);
     fg_tree_done(&dict->tree);
     fg_map_done(&dict->stack_map);
     free(dict->stacks);
-    (void)pthread_rwlock_destroy(&dict->lock);
+    fg_outgrown_free(&dict->outgrown);
+    fg_outgrown_free(&dict->old);
+    (void)pthread_mutex_destroy(&dict->lock);
     free(dict);
 }
 
-static uint64_t dict_memory(const struct dict *dict)
+static uint64_t dict_memory(struct dict *dict)
 {
-    return sizeof *dict + fg_tree_bytes(&dict->tree) + fg_map_bytes(&dict->stack_map) +
-           dict->cap_stacks * sizeof *dict->stacks;
+    uint64_t bytes;
+
+    (void)pthread_mutex_lock(&dict->lock);
+    bytes = dict->published_bytes + dict->old.bytes;
+    (void)pthread_mutex_unlock(&dict->lock);
+    return bytes;
 }
 
 /* Node + 1 of the stack, or UINT32_MAX. */
@@ -83,10 +124,12 @@ static void add_stack(struct dict *dict, struct fg_id id, uint32_t node)
 {
     if (dict->n_stacks == dict->cap_stacks) {
         dict->cap_stacks = FG_MAX(256, dict->cap_stacks * 2);
-        dict->stacks = fg_realloc(dict->stacks, dict->cap_stacks * sizeof *dict->stacks);
+        dict->stacks =
+            fg_outgrow(&dict->outgrown, dict->stacks, dict->n_stacks * sizeof *dict->stacks,
+                       dict->cap_stacks * sizeof *dict->stacks);
     }
     fg_map_add(&dict->stack_map, fg_id_table(id), dict->n_stacks);
-    dict->stacks[dict->n_stacks++] = (struct stack){id, node};
+    dict->stacks[dict->n_stacks++] = (struct dict_stack){id, node};
 }
 
 /* The tree's node + 1 of a stack that the batch defines. */
@@ -101,7 +144,8 @@ static uint32_t grow_tree(struct dict *dict, const struct fg_wire_stack *stack,
     return node == FG_TREE_ROOT ? 0 : node + 1;
 }
 
-/* Two misses wait for each stack, its slot and what the slot names: have both on their way early.
+/* Two misses wait for each stack, its slot and what the slot names: have both on their way
+ * early.
  */
 static void prefetch(const struct dict *dict, const struct fg_wire_batch *batch, uint32_t i)
 {
@@ -123,7 +167,6 @@ uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint
     uint32_t n_new = 0, n_undefined = 0;
     struct fg_symbols_import import;
 
-    /* Only this thread writes, so looking up needs no lock. */
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
         prefetch(dict, batch, i);
         nodes[i] = find_stack(dict, batch->stacks[i].id);
@@ -132,7 +175,6 @@ uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint
     }
     if (n_new == 0 || n_undefined > 0)
         return n_undefined;
-    (void)pthread_rwlock_wrlock(&dict->lock);
     fg_symbols_import_init(&import, &dict->tree.symbols, &batch->symbols);
     for (uint32_t i = 0; i < batch->n_stacks; i++) {
         if (nodes[i] != UINT32_MAX)
@@ -141,7 +183,7 @@ uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint
         add_stack(dict, batch->stacks[i].id, nodes[i]);
     }
     fg_symbols_import_done(&import);
-    (void)pthread_rwlock_unlock(&dict->lock);
+    publish(dict);
     return 0;
 }
 
@@ -152,32 +194,41 @@ static int cmp_nodes(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-bool dict_find_ids(struct dict *dict, const uint32_t *nodes, uint32_t n, struct fg_id *ids)
+void dict_view_begin(struct dict *dict, struct dict_view *ret_view)
+{
+    (void)pthread_mutex_lock(&dict->lock);
+    dict->n_views++;
+    *ret_view = dict->published;
+    (void)pthread_mutex_unlock(&dict->lock);
+}
+
+void dict_view_end(struct dict *dict, struct dict_view *view)
+{
+    struct fg_outgrown unused = {0};
+
+    (void)pthread_mutex_lock(&dict->lock);
+    fg_assert(dict->n_views > 0);
+    if (--dict->n_views == 0)
+        fg_outgrown_move(&unused, &dict->old);
+    (void)pthread_mutex_unlock(&dict->lock);
+    fg_outgrown_free(&unused);
+    *view = (struct dict_view){0};
+}
+
+bool dict_view_ids(const struct dict_view *view, const uint32_t *nodes, uint32_t n,
+                   struct fg_id *ids)
 {
     uint32_t found = 0;
 
-    (void)pthread_rwlock_rdlock(&dict->lock);
-    for (uint32_t i = 0; n > 0 && i < dict->n_stacks; i++) {
-        const uint32_t *node = bsearch(&dict->stacks[i].node, nodes, n, sizeof *nodes, cmp_nodes);
+    for (uint32_t i = 0; n > 0 && i < view->n_stacks; i++) {
+        const uint32_t *node = bsearch(&view->stacks[i].node, nodes, n, sizeof *nodes, cmp_nodes);
 
         if (node == NULL)
             continue;
-        ids[node - nodes] = dict->stacks[i].id;
+        ids[node - nodes] = view->stacks[i].id;
         found++;
     }
-    (void)pthread_rwlock_unlock(&dict->lock);
     return found == n;
-}
-
-const struct fg_tree *dict_read_lock(struct dict *dict)
-{
-    (void)pthread_rwlock_rdlock(&dict->lock);
-    return &dict->tree;
-}
-
-void dict_read_unlock(struct dict *dict)
-{
-    (void)pthread_rwlock_unlock(&dict->lock);
 }
 
 /* ---- chunks ---- */
@@ -304,6 +355,7 @@ static enum fg_code load(struct dict *dict, struct fg_store *store, struct fg_er
     dict->mark = fg_symbols_mark(&dict->tree.symbols);
     dict->n_nodes_put = dict->tree.n_nodes;
     dict->n_stacks_put = dict->n_stacks;
+    publish(dict);
     return code == FG_OK ? FG_OK
                          : fg_wrap(err, "dictionary %u.%u", dict->service, dict->generation);
 }
@@ -375,6 +427,7 @@ struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max
     struct dict_table *table = fg_new(struct dict_table);
 
     (void)pthread_mutex_init(&table->lock, NULL);
+    (void)pthread_cond_init(&table->was_read, NULL);
     table->store = store;
     table->memory_max_bytes = memory_max_bytes;
     return table;
@@ -395,6 +448,7 @@ void dict_table_destroy(struct dict_table *table)
             dict = next;
         }
     }
+    (void)pthread_cond_destroy(&table->was_read);
     (void)pthread_mutex_destroy(&table->lock);
     free(table);
 }
@@ -418,7 +472,7 @@ static struct dict *find(struct dict_table *table, uint32_t service, uint32_t ge
     return dict;
 }
 
-static void forget(struct dict_table *table, struct dict *dict)
+static void take_out(struct dict_table *table, struct dict *dict)
 {
     struct dict **link = bucket(table, dict->service);
 
@@ -427,6 +481,11 @@ static void forget(struct dict_table *table, struct dict *dict)
     *link = dict->next;
     table->bytes -= dict->bytes;
     table->count--;
+}
+
+static void forget(struct dict_table *table, struct dict *dict)
+{
+    take_out(table, dict);
     dict_free(dict);
 }
 
@@ -472,7 +531,8 @@ bool dict_delete(struct dict_table *table, uint32_t service, uint32_t generation
     return !in_use;
 }
 
-/* Makes room: the longest unused go. Who has chunks on their way to the store holds a reference. */
+/* Makes room: the longest unused go. Who has chunks on their way to the store holds a
+ * reference. */
 static void shrink(struct dict_table *table)
 {
     while (table->bytes > table->memory_max_bytes) {
@@ -488,6 +548,31 @@ static void shrink(struct dict_table *table)
     }
 }
 
+/* Puts a dictionary into the table and reads it. Under the table's lock, which is not held
+ * meanwhile: reading a large one takes long, and pushes of other services need the table. */
+static struct dict *read_in(struct dict_table *table, uint32_t service, uint32_t generation)
+{
+    struct dict *dict = dict_create(service, generation);
+    enum fg_code code;
+
+    dict->refs = 1;
+    dict->next = *bucket(table, service);
+    *bucket(table, service) = dict;
+    table->count++;
+    (void)pthread_mutex_unlock(&table->lock);
+    code = load(dict, table->store, &dict->err);
+    (void)pthread_mutex_lock(&table->lock);
+    dict->state = code == FG_OK ? DICT_READY : DICT_FAILED;
+    if (code == FG_OK) {
+        dict->bytes = dict_memory(dict);
+        table->bytes += dict->bytes;
+    } else {
+        take_out(table, dict); /* who asks later tries again; those who wait get the error */
+    }
+    (void)pthread_cond_broadcast(&table->was_read);
+    return dict;
+}
+
 enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t generation,
                       struct dict **ret_dict, struct fg_err *err)
 {
@@ -497,42 +582,37 @@ enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t gener
     (void)pthread_mutex_lock(&table->lock);
     dict = find(table, service, generation);
     if (dict == NULL) {
-        /* Under the lock: who comes for the same one waits instead of reading it a second time. */
-        dict = dict_create(service, generation);
-        code = load(dict, table->store, err);
-        if (code != FG_OK) {
-            dict_free(dict);
-            (void)pthread_mutex_unlock(&table->lock);
-            return code;
-        }
-        dict->next = *bucket(table, service);
-        *bucket(table, service) = dict;
-        dict->bytes = dict_memory(dict);
-        table->bytes += dict->bytes;
-        table->count++;
+        dict = read_in(table, service, generation);
+    } else {
+        dict->refs++;
+        while (dict->state == DICT_READING)
+            (void)pthread_cond_wait(&table->was_read, &table->lock);
     }
-    dict->refs++;
-    dict->used_at = ++table->tick;
-    shrink(table);
+    if (dict->state == DICT_FAILED) {
+        *err = dict->err;
+        code = err->code;
+        if (--dict->refs == 0)
+            dict_free(dict);
+    } else {
+        dict->used_at = ++table->tick;
+        shrink(table);
+    }
     (void)pthread_mutex_unlock(&table->lock);
-    *ret_dict = dict;
-    return FG_OK;
+    if (code == FG_OK)
+        *ret_dict = dict;
+    return code;
 }
 
 void dict_unref(struct dict_table *table, struct dict *dict)
 {
-    uint64_t bytes;
-
     if (dict == NULL)
         return;
-    (void)pthread_rwlock_rdlock(&dict->lock);
-    bytes = dict_memory(dict);
-    (void)pthread_rwlock_unlock(&dict->lock);
     (void)pthread_mutex_lock(&table->lock);
     fg_assert(dict->refs > 0);
     dict->refs--;
-    table->bytes = table->bytes - dict->bytes + bytes;
-    dict->bytes = bytes;
+    table->bytes -= dict->bytes;
+    dict->bytes = dict_memory(dict);
+    table->bytes += dict->bytes;
     (void)pthread_mutex_unlock(&table->lock);
 }
 

@@ -14,8 +14,15 @@
  * numbered stays consistent with itself and nothing else uses these numbers. Cutting the head into
  * segments begins a new generation too, so that old ones can go, and so does a start (retire.h).
  *
- * Thread: the newest generation of a service is changed by the worker the service is pinned to;
- * queries read any generation. dict_read_lock() makes that safe.
+ * Thread: the newest generation of a service is changed by the worker the service is pinned to, and
+ * no reader holds that up: queries and segments in the making read a view, which is what the
+ * dictionary was at one moment. All that a view points to is append-only, and an array that becomes
+ * too short is copied and kept for as long as a view may point to it (common/base/outgrown.h). A
+ * lock is held only to copy a view, never while a tree is merged.
+ *
+ *   worker    append ... append  publish           append ...
+ *                                   | counts and addresses, under the lock
+ *   reader               view <-----+  merge ... merge  end
  */
 #ifndef FG_INGESTER_DICT_H
 #define FG_INGESTER_DICT_H
@@ -28,6 +35,23 @@
 struct dict;
 struct dict_table;
 
+/* A stack of a dictionary. */
+struct dict_stack {
+    struct fg_id id;
+    uint32_t node; /* + 1 */
+};
+
+/*
+ * A dictionary as it was at one moment. Only arrays and counts of the tree are set: nothing can be
+ * looked up or added, and self is NULL, since whoever merges it brings values of their own. The
+ * numbers of later views continue those of this one.
+ */
+struct dict_view {
+    struct fg_tree tree;
+    const struct dict_stack *stacks;
+    uint32_t n_stacks;
+};
+
 /* memory_max_bytes: beyond it dictionaries not in use are forgotten, the longest unused first. */
 struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max_bytes);
 void dict_table_destroy(struct dict_table *table);
@@ -35,7 +59,8 @@ uint64_t dict_table_bytes(struct dict_table *table);
 
 /*
  * The dictionary of a service and generation, read from the store when it is not in memory; an
- * empty one when nothing is there. Counted: dict_unref() when done. FG_E_CORRUPT, FG_E_UNAVAILABLE.
+ * empty one when nothing is there. Counted: dict_unref() when done. Those who ask for one that is
+ * being read wait for it, and nobody else does. FG_E_CORRUPT, FG_E_UNAVAILABLE.
  */
 enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t generation,
                       struct dict **ret_dict, struct fg_err *err) fg_must_check;
@@ -84,15 +109,18 @@ uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch,
 /* What was added since the last chunk, as a put; nothing when nothing was. */
 void dict_put_chunk(struct dict *dict, struct fg_store_batch *out);
 
-/* --- queries --- */
+/* --- readers: any thread that has a reference --- */
 
-/* Ids of the stacks with these numbers (node + 1), ascending, each once. false: one is not known.
- */
-bool dict_find_ids(struct dict *dict, const uint32_t *nodes, uint32_t n,
+/* Copies what the dictionary is now: all that was resolved before. It does not change, and is valid
+ * until dict_view_end(), which comes before dict_unref(). Waits for nobody's work. */
+void dict_view_begin(struct dict *dict, struct dict_view *ret_view);
+
+/* Ends the view, which may free what only it pointed to. */
+void dict_view_end(struct dict *dict, struct dict_view *view);
+
+/* Sets ids to those of the stacks with these numbers (node + 1), which ascend, each once. Returns
+ * false if the view lacks one of them. */
+bool dict_view_ids(const struct dict_view *view, const uint32_t *nodes, uint32_t n,
                    struct fg_id *ids) fg_must_check;
-
-/* The tree as it is now. self is NULL in it: the caller brings values of its own. */
-const struct fg_tree *dict_read_lock(struct dict *dict);
-void dict_read_unlock(struct dict *dict);
 
 #endif

@@ -9,8 +9,8 @@ struct sums {
     struct sums *next;
     uint32_t service, generation;
     struct dict *dict;
-    uint32_t n_nodes;
-    uint64_t *values; /* [n_nodes + 1]; of the empty stack first */
+    struct dict_view view;
+    uint64_t *values; /* [nodes of the view + 1]; of the empty stack first */
 };
 
 struct select {
@@ -34,12 +34,11 @@ static enum fg_code sums_add(struct select *select, uint32_t service, uint32_t g
         return err->code;
     sums->next = select->sums;
     select->sums = sums; /* from here on sums_done() lets go of the dictionary */
-    sums->n_nodes = dict_read_lock(sums->dict)->n_nodes;
-    dict_read_unlock(sums->dict);
-    sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->n_nodes + 1);
-    return sums->values == NULL
-               ? fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes", sums->n_nodes)
-               : FG_OK;
+    dict_view_begin(sums->dict, &sums->view);
+    sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->view.tree.n_nodes + 1);
+    return sums->values == NULL ? fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
+                                          sums->view.tree.n_nodes)
+                                : FG_OK;
 }
 
 /* The sums of a dictionary, which come to the front. */
@@ -92,9 +91,9 @@ static enum fg_code add_all(const struct record_columns *columns, uint32_t n, st
                             struct fg_err *err)
 {
     /* Nodes ascend, so the last is the largest. */
-    if (n > 0 && columns->nodes[n - 1] > sums->n_nodes)
+    if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
         return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", columns->nodes[n - 1],
-                       sums->n_nodes);
+                       sums->view.tree.n_nodes);
     for (uint32_t i = 0; i < n; i++)
         fg_value_sum(&sums->values[columns->nodes[i]], columns->values[i]);
     return FG_OK;
@@ -104,9 +103,9 @@ static enum fg_code add_linked(const struct record_columns *columns, uint32_t n,
                                const Fg__Inner__SelectHead *head, struct sums *sums,
                                struct fg_err *err)
 {
-    if (n > 0 && columns->nodes[n - 1] > sums->n_nodes)
+    if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
         return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", columns->nodes[n - 1],
-                       sums->n_nodes);
+                       sums->view.tree.n_nodes);
     for (uint32_t i = 0; i < columns->n_links; i++) {
         uint32_t sample = columns->links[i].sample;
 
@@ -138,10 +137,9 @@ static enum fg_code visit(void *arg, const struct catalog_match *match,
 static void add_tree(struct select *select, struct sums *sums, struct fg_tree *into)
 {
     const Fg__Inner__SelectHead *head = select->head;
-    struct fg_tree view = *dict_read_lock(sums->dict), names;
+    struct fg_tree view = sums->view.tree, names;
 
     /* The dictionary's tree with our values: a look, not a copy. */
-    view.n_nodes = sums->n_nodes;
     view.self = (int64_t *)(sums->values + 1);
     view.root_self = (int64_t)sums->values[0];
     if (head->n_call_site > 0)
@@ -154,13 +152,14 @@ static void add_tree(struct select *select, struct sums *sums, struct fg_tree *i
     } else {
         fg_tree_merge_used(into, &view);
     }
-    dict_read_unlock(sums->dict);
 }
 
 static void sums_done(struct select *select)
 {
-    for (struct sums *sums = select->sums; sums != NULL; sums = sums->next)
+    for (struct sums *sums = select->sums; sums != NULL; sums = sums->next) {
+        dict_view_end(sums->dict, &sums->view);
         dict_unref(select->query->context->dicts, sums->dict);
+    }
     record_columns_done(&select->columns);
 }
 

@@ -1,8 +1,7 @@
 #include "ingester/rounds.h"
 
 #include "common/base/map.h"
-
-#include <pthread.h>
+#include "common/run/rwlock.h"
 
 struct place {
     struct round round;
@@ -17,7 +16,7 @@ struct tenant_rounds {
 };
 
 struct rounds {
-    pthread_rwlock_t lock;
+    struct fg_rwlock lock;
     struct tenant_rounds *tenants; /* by number */
     uint32_t n_tenants, cap_tenants;
     uint32_t cuts;
@@ -181,9 +180,9 @@ static void set(struct rounds *rounds, const struct round *round)
 
 void rounds_set(struct rounds *rounds, const struct round *round)
 {
-    (void)pthread_rwlock_wrlock(&rounds->lock);
+    fg_rwlock_write(&rounds->lock);
     set(rounds, round);
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
 }
 
 void rounds_remove(struct rounds *rounds, const struct head_round_key *key)
@@ -191,23 +190,23 @@ void rounds_remove(struct rounds *rounds, const struct head_round_key *key)
     struct tenant_rounds *tenant;
     struct place *place;
 
-    (void)pthread_rwlock_wrlock(&rounds->lock);
+    fg_rwlock_write(&rounds->lock);
     tenant = tenant_of(rounds, key->group.tenant);
     place = find(tenant, key);
     if (place != NULL) {
         place->gone = true;
         tenant->n_gone++;
     }
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
 }
 
 uint32_t rounds_cuts(struct rounds *rounds)
 {
     uint32_t cuts;
 
-    (void)pthread_rwlock_rdlock(&rounds->lock);
+    fg_rwlock_read(&rounds->lock);
     cuts = rounds->cuts;
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
     return cuts;
 }
 
@@ -238,9 +237,9 @@ void rounds_put_seen(uint64_t generation, struct fg_store_batch *out)
 
 void rounds_set_cuts(struct rounds *rounds, uint32_t cuts)
 {
-    (void)pthread_rwlock_wrlock(&rounds->lock);
+    fg_rwlock_write(&rounds->lock);
     rounds->cuts = cuts;
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
 }
 
 /* ---- looking ---- */
@@ -249,12 +248,12 @@ uint32_t rounds_least_born(struct rounds *rounds)
 {
     uint32_t least = UINT32_MAX;
 
-    (void)pthread_rwlock_rdlock(&rounds->lock);
+    fg_rwlock_read(&rounds->lock);
     for (uint32_t t = 0; t < rounds->n_tenants; t++)
         for (uint32_t i = 0; i < rounds->tenants[t].n_places; i++)
             if (!rounds->tenants[t].places[i].gone)
                 least = FG_MIN(least, rounds->tenants[t].places[i].round.born);
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
     return least;
 }
 
@@ -262,11 +261,11 @@ bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct
 {
     const struct place *place;
 
-    (void)pthread_rwlock_rdlock(&rounds->lock);
+    fg_rwlock_read(&rounds->lock);
     place = find(tenant_of(rounds, key->group.tenant), key);
     if (place != NULL)
         *ret_round = place->round;
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
     return place != NULL;
 }
 
@@ -277,7 +276,7 @@ size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
     struct fg_map_walk walk;
     size_t n = 0;
 
-    (void)pthread_rwlock_rdlock(&rounds->lock);
+    fg_rwlock_read(&rounds->lock);
     tenant = tenant_of(rounds, key->tenant);
     for (uint32_t i = tenant == NULL ? FG_MAP_NONE
                                      : fg_map_first(&tenant->map, group_hash(key), &walk);
@@ -290,7 +289,7 @@ size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
             ret_rounds[n] = place->round;
         n++;
     }
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
     return n;
 }
 
@@ -336,11 +335,11 @@ enum fg_code rounds_select(struct rounds *rounds, const struct rounds_filter *fi
     struct round *found;
     uint32_t from, to;
 
-    (void)pthread_rwlock_rdlock(&rounds->lock);
+    fg_rwlock_read(&rounds->lock);
     from = filter->any_tenant ? 0 : FG_MIN(filter->tenant, rounds->n_tenants);
     to = filter->any_tenant ? rounds->n_tenants : FG_MIN(from + 1, rounds->n_tenants);
     found = collect(rounds, from, to, filter, arena, ret_count);
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
     if (found == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many groups for a query");
     if (*ret_count > 1)
@@ -353,9 +352,9 @@ size_t rounds_bytes(struct rounds *rounds)
 {
     size_t bytes;
 
-    (void)pthread_rwlock_rdlock(&rounds->lock);
+    fg_rwlock_read(&rounds->lock);
     bytes = rounds->bytes;
-    (void)pthread_rwlock_unlock(&rounds->lock);
+    fg_rwlock_unlock(&rounds->lock);
     return bytes;
 }
 
@@ -537,7 +536,7 @@ enum fg_code rounds_open(struct fg_store *store, struct catalog *catalog, uint64
 {
     struct rounds *rounds = fg_new(struct rounds);
 
-    (void)pthread_rwlock_init(&rounds->lock, NULL);
+    fg_rwlock_init(&rounds->lock);
     rounds->max_bytes = max_bytes;
     if (load_rounds(rounds, store, catalog, damage, err) != FG_OK ||
         load_numbers(rounds, store, damage, err) != FG_OK ||
@@ -558,6 +557,6 @@ void rounds_close(struct rounds *rounds)
         free(rounds->tenants[t].places);
     }
     free(rounds->tenants);
-    (void)pthread_rwlock_destroy(&rounds->lock);
+    fg_rwlock_done(&rounds->lock);
     free(rounds);
 }

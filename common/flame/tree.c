@@ -33,11 +33,15 @@ size_t fg_tree_bytes(const struct fg_tree *tree)
 
 static void grow_nodes(struct fg_tree *tree, uint32_t cap)
 {
+    struct fg_outgrown *outgrown = tree->symbols.outgrown;
+
     fg_assert(cap < UINT32_MAX / 4); /* what a map can hold */
     tree->cap_nodes = cap;
-    tree->parents = fg_realloc(tree->parents, cap * sizeof *tree->parents);
-    tree->locations = fg_realloc(tree->locations, cap * sizeof *tree->locations);
-    tree->self = fg_realloc(tree->self, cap * sizeof *tree->self);
+    tree->parents = fg_outgrow(outgrown, tree->parents, tree->n_nodes * sizeof *tree->parents,
+                               cap * sizeof *tree->parents);
+    tree->locations = fg_outgrow(outgrown, tree->locations, tree->n_nodes * sizeof *tree->locations,
+                                 cap * sizeof *tree->locations);
+    tree->self = fg_realloc(tree->self, cap * sizeof *tree->self); /* readers bring their own */
 }
 
 void fg_tree_reserve(struct fg_tree *tree, uint32_t count)

@@ -30,6 +30,11 @@ struct fg_tree {
     struct fg_map map; /* (parent, location) -> node */
 };
 
+/*
+ * Thread: one at a time. If symbols.outgrown is set, others may read a copy of the struct that was
+ * made before, with values of their own, while one thread adds nodes: all but the maps.
+ */
+
 void fg_tree_init(struct fg_tree *tree);
 void fg_tree_done(struct fg_tree *tree);
 size_t fg_tree_bytes(const struct fg_tree *tree);

@@ -25,6 +25,16 @@ enum {
         }                                                                                          \
     } while (0)
 
+/* The same for an array of the table, which others may read: `used` of its entries are filled. */
+#define RESERVE_OF(symbols, array, cap, used, count)                                               \
+    do {                                                                                           \
+        if ((count) > (cap)) {                                                                     \
+            (cap) = grown_cap(cap, count);                                                         \
+            (array) = fg_outgrow((symbols)->outgrown, array, (size_t)(used) * sizeof *(array),     \
+                                 (size_t)(cap) * sizeof *(array));                                 \
+        }                                                                                          \
+    } while (0)
+
 static uint32_t grown_cap(uint32_t cap, uint32_t count)
 {
     fg_assert(count < UINT32_MAX / 2);
@@ -41,7 +51,7 @@ void fg_symbols_init(struct fg_symbols *symbols)
     /* Never NULL, for they are added to: NULL + 0 is undefined in C. */
     symbols->text_cap = TEXT_MIN_BYTES;
     symbols->text = fg_malloc(symbols->text_cap);
-    RESERVE(symbols->lines, symbols->cap_lines, 1);
+    RESERVE_OF(symbols, symbols->lines, symbols->cap_lines, symbols->n_lines, 1);
     (void)fg_symbols_string(symbols, fg_bytes(NULL, 0));
 }
 
@@ -77,12 +87,14 @@ static uint32_t string_add(struct fg_symbols *symbols, uint64_t hash, struct fg_
 {
     if (text.len > symbols->text_cap - symbols->text_len) {
         symbols->text_cap = FG_MAX(symbols->text_cap * 2, symbols->text_len + text.len);
-        symbols->text = fg_realloc(symbols->text, symbols->text_cap);
+        symbols->text =
+            fg_outgrow(symbols->outgrown, symbols->text, symbols->text_len, symbols->text_cap);
     }
     if (text.len > 0)
         memcpy(symbols->text + symbols->text_len, text.ptr, text.len);
     symbols->text_len += text.len;
-    RESERVE(symbols->string_ends, symbols->cap_strings, symbols->n_strings + 1);
+    RESERVE_OF(symbols, symbols->string_ends, symbols->cap_strings, symbols->n_strings,
+               symbols->n_strings + 1);
     symbols->string_ends[symbols->n_strings] = symbols->text_len;
     fg_map_add(&symbols->string_map, hash, symbols->n_strings);
     return symbols->n_strings++;
@@ -137,7 +149,8 @@ uint32_t fg_symbols_function(struct fg_symbols *symbols, const struct fg_functio
         if (function_eq(&symbols->functions[i], function))
             return i;
     fg_assert(function_valid(symbols, function));
-    RESERVE(symbols->functions, symbols->cap_functions, symbols->n_functions + 1);
+    RESERVE_OF(symbols, symbols->functions, symbols->cap_functions, symbols->n_functions,
+               symbols->n_functions + 1);
     symbols->functions[symbols->n_functions] = *function;
     fg_map_add(&symbols->function_map, hash, symbols->n_functions);
     return symbols->n_functions++;
@@ -175,7 +188,8 @@ uint32_t fg_symbols_mapping(struct fg_symbols *symbols, const struct fg_mapping 
         if (mapping_eq(&symbols->mappings[i], mapping))
             return i;
     fg_assert(mapping_valid(symbols, mapping));
-    RESERVE(symbols->mappings, symbols->cap_mappings, symbols->n_mappings + 1);
+    RESERVE_OF(symbols, symbols->mappings, symbols->cap_mappings, symbols->n_mappings,
+               symbols->n_mappings + 1);
     symbols->mappings[symbols->n_mappings] = *mapping;
     fg_map_add(&symbols->mapping_map, hash, symbols->n_mappings);
     return symbols->n_mappings++;
@@ -223,10 +237,12 @@ static uint32_t location_add(struct fg_symbols *symbols, uint64_t hash,
 
     fg_assert(location_valid(symbols, location, lines));
     fg_assert(location->n_lines < UINT32_MAX / 2 - symbols->n_lines);
-    RESERVE(symbols->lines, symbols->cap_lines, symbols->n_lines + location->n_lines);
+    RESERVE_OF(symbols, symbols->lines, symbols->cap_lines, symbols->n_lines,
+               symbols->n_lines + location->n_lines);
     if (location->n_lines > 0)
         memcpy(symbols->lines + symbols->n_lines, lines, location->n_lines * sizeof *lines);
-    RESERVE(symbols->locations, symbols->cap_locations, number + 1);
+    RESERVE_OF(symbols, symbols->locations, symbols->cap_locations, symbols->n_locations,
+               number + 1);
     symbols->locations[number] = *location;
     symbols->locations[number].first_line = symbols->n_lines;
     symbols->n_lines += location->n_lines;

@@ -5,7 +5,9 @@
  * A location is what pprof calls so: an address in a mapping with the source lines it stands for,
  * innermost inlined function first. Equality is equality of content, compared in full.
  *
- * Thread: one writer at a time and no reader beside it, the caller sees to that.
+ * Thread: one writer at a time and no reader beside it, the caller sees to that. If `outgrown` is
+ * set, others may read a copy of the struct that was made before, while the writer goes on: every
+ * array but the maps (common/base/outgrown.h).
  * Memory: fg_symbols_bytes(); bounded by whoever feeds it.
  */
 #ifndef FG_COMMON_PROFILE_SYMBOLS_H
@@ -16,6 +18,7 @@
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/base/map.h"
+#include "common/base/outgrown.h"
 
 enum { FG_NO_MAPPING = UINT32_MAX };
 
@@ -62,6 +65,7 @@ struct fg_symbols {
     uint32_t n_strings, n_functions, n_mappings, n_locations, n_lines;
     uint32_t cap_strings, cap_functions, cap_mappings, cap_locations, cap_lines;
     struct fg_map string_map, function_map, mapping_map, location_map;
+    struct fg_outgrown *outgrown; /* where arrays go that became too short; NULL: they are freed */
 };
 
 void fg_symbols_init(struct fg_symbols *symbols);

@@ -31,6 +31,7 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/run/log.h"
+#include "common/run/rwlock.h"
 #include "common/store/aside.h"
 #include "common/store/batch.h"
 #include "common/store/mark.h"
@@ -38,7 +39,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdatomic.h>
 #include <sys/file.h>
@@ -76,7 +76,7 @@ struct rocks {
     char *names[FG_STORE_FAMILIES_MAX];
     unsigned n_families;
 
-    pthread_rwlock_t lock;   /* of the next line */
+    struct fg_rwlock lock;   /* of the next line */
     struct opening *current; /* what is read from; the committer replaces it */
 
     rocksdb_options_t *options;
@@ -277,10 +277,10 @@ static struct opening *use(struct rocks *rocks)
 {
     struct opening *opening;
 
-    (void)pthread_rwlock_rdlock(&rocks->lock);
+    fg_rwlock_read(&rocks->lock);
     opening = rocks->current;
     atomic_fetch_add(&opening->users, 1);
-    (void)pthread_rwlock_unlock(&rocks->lock);
+    fg_rwlock_unlock(&rocks->lock);
     return opening;
 }
 
@@ -294,9 +294,9 @@ static void replace(struct rocks *rocks, struct opening *fresh)
 {
     struct opening *before = rocks->current;
 
-    (void)pthread_rwlock_wrlock(&rocks->lock); /* use() counts under it, so the count is final */
+    fg_rwlock_write(&rocks->lock); /* use() counts under it, so the count is final */
     rocks->current = fresh;
-    (void)pthread_rwlock_unlock(&rocks->lock);
+    fg_rwlock_unlock(&rocks->lock);
     before->next = rocks->replaced;
     rocks->replaced = before;
 }
@@ -366,7 +366,7 @@ static void rocks_free(struct rocks *rocks)
     rocksdb_readoptions_destroy(rocks->read_options);
     rocksdb_options_destroy(rocks->options);
     rocksdb_cache_destroy(rocks->cache);
-    (void)pthread_rwlock_destroy(&rocks->lock);
+    fg_rwlock_done(&rocks->lock);
     for (unsigned i = 0; i < rocks->n_families; i++)
         free(rocks->names[i]);
     fg_marker_destroy(rocks->marker);
@@ -714,18 +714,6 @@ static char *copy_text(const char *text)
     return memcpy(fg_malloc(size), text, size);
 }
 
-/* Who replaces the opening waits for the readers of now, not for all that come: glibc's default
- * would starve it. */
-static void init_lock(pthread_rwlock_t *lock)
-{
-    pthread_rwlockattr_t attr;
-
-    pthread_rwlockattr_init(&attr);
-    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    pthread_rwlock_init(lock, &attr);
-    pthread_rwlockattr_destroy(&attr);
-}
-
 static struct rocks *rocks_alloc(const char *dir, const char *const *families, unsigned n_families,
                                  const struct fg_store_config *config)
 {
@@ -736,7 +724,7 @@ static struct rocks *rocks_alloc(const char *dir, const char *const *families, u
     rocks->n_families = n_families;
     for (unsigned i = 0; i < n_families; i++)
         rocks->names[i] = copy_text(families[i]);
-    init_lock(&rocks->lock);
+    fg_rwlock_init(&rocks->lock);
     rocks->cache = rocksdb_cache_create_lru((size_t)config->cache_bytes);
     rocks->options = make_options(config, rocks->cache);
     rocks->marker = fg_marker_create(dir);

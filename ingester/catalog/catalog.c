@@ -46,10 +46,10 @@ unsigned catalog_enter(struct catalog *catalog)
 {
     unsigned slot;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     slot = catalog->epoch & 1;
     (void)atomic_fetch_add(&catalog->inside[slot], 1);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return slot;
 }
 
@@ -94,7 +94,7 @@ void catalog_turn_epoch(struct catalog *catalog)
     struct catalog_memory *free_now = NULL;
     unsigned before;
 
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     before = (catalog->epoch + 1) & 1;
     if (atomic_load(&catalog->inside[before]) == 0) {
         free_now = fg_take(catalog->gone[before]);
@@ -102,7 +102,7 @@ void catalog_turn_epoch(struct catalog *catalog)
             catalog->bytes -= memory->bytes;
         catalog->epoch++;
     }
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     free_all(free_now);
 }
 
@@ -196,9 +196,9 @@ struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_sl
 {
     struct catalog_tenant *tenant;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     tenant = find_tenant(catalog, name);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return tenant;
 }
 
@@ -218,9 +218,9 @@ bool catalog_is_full(struct catalog *catalog)
 {
     bool is_full;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     is_full = full(catalog);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return is_full;
 }
 
@@ -230,11 +230,11 @@ struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice n
 
     if (tenant != NULL)
         return tenant;
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     tenant = find_tenant(catalog, name); /* another may have been faster */
     if (tenant == NULL && !full(catalog))
         tenant = add_tenant(catalog, name);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return tenant;
 }
 
@@ -242,9 +242,9 @@ uint32_t catalog_count_tenants(struct catalog *catalog)
 {
     uint32_t count;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     count = catalog->n_tenants;
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return count;
 }
 
@@ -252,10 +252,10 @@ struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t numbe
 {
     struct catalog_tenant *tenant;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     fg_assert(number < catalog->n_tenants);
     tenant = catalog->tenants[number];
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return tenant;
 }
 
@@ -263,9 +263,9 @@ bool catalog_has_tenant(struct catalog *catalog, uint32_t number)
 {
     bool has;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     has = number < catalog->n_tenants && catalog_is_named(catalog->tenants[number]);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return has;
 }
 
@@ -273,11 +273,11 @@ bool catalog_reserve_tenant(struct catalog *catalog, uint32_t number)
 {
     bool near;
 
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     near = number < (uint64_t)catalog->n_tenants + TENANTS_GAP_MAX;
     while (near && catalog->n_tenants <= number)
         (void)catalog_add_unnamed(catalog);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return near;
 }
 
@@ -324,33 +324,56 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
 {
     struct catalog_service *service;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     service = use_service(catalog, tenant, name);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     if (service != NULL)
         return service;
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     service = use_service(catalog, tenant, name);
     if (service == NULL && !full(catalog) && catalog->next_service < UINT32_MAX) {
         service = catalog_add_service(catalog, tenant, name, catalog->next_service);
         mark_found(catalog, &service->found);
     }
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return service;
+}
+
+/* Under the lock: in memory of its own, so that each() may take long. */
+static struct catalog_service **copy_services(const struct catalog *catalog, size_t *ret_count)
+{
+    struct catalog_service **services;
+    size_t count = 0, n = 0;
+
+    for (uint32_t t = 0; t < catalog->n_tenants; t++)
+        count += shelf_items(&catalog->tenants[t]->services);
+    services = fg_calloc(FG_MAX(count, 1), sizeof(struct catalog_service *));
+    for (uint32_t t = 0; t < catalog->n_tenants; t++) {
+        const struct shelf *shelf = &catalog->tenants[t]->services;
+
+        for (uint32_t i = 0; i < shelf->count; i++)
+            if (shelf->places[i].item != NULL)
+                services[n++] = shelf->places[i].item;
+    }
+    fg_assert(n == count);
+    *ret_count = count;
+    return services;
 }
 
 void catalog_each_service(struct catalog *catalog,
                           void (*each)(struct catalog_service *service, void *arg), void *arg)
 {
-    (void)pthread_rwlock_rdlock(&catalog->lock);
-    for (uint32_t t = 0; t < catalog->n_tenants; t++) {
-        const struct shelf *services = &catalog->tenants[t]->services;
+    unsigned entered = catalog_enter(catalog);
+    struct catalog_service **services;
+    size_t count;
 
-        for (uint32_t i = 0; i < services->count; i++)
-            if (services->places[i].item != NULL)
-                each(services->places[i].item, arg);
-    }
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
+    services = copy_services(catalog, &count);
+    fg_rwlock_unlock(&catalog->lock);
+    for (size_t i = 0; i < count; i++)
+        each(services[i], arg);
+    free(services);
+    catalog_leave(catalog, entered);
 }
 
 /* ---- series ---- */
@@ -419,21 +442,21 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
     struct catalog_series *series, *made;
     bool room;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     series = use_series(catalog, tenant, id);
     room = has_room(catalog, tenant, series_max);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     if (series != NULL || !room)
         return series;
     made = series_make(&def);
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     series = use_series(catalog, tenant, id); /* another may have been faster */
     if (series == NULL && has_room(catalog, tenant, series_max)) {
         series = fg_take(made);
         catalog_add_series(catalog, tenant, service, series, tenant->next_series);
         mark_found(catalog, &series->found);
     }
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     free(made);
     return series;
 }
@@ -537,9 +560,9 @@ size_t catalog_bytes(struct catalog *catalog)
 {
     size_t bytes;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
+    fg_rwlock_read(&catalog->lock);
     bytes = bytes_of(catalog);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return bytes;
 }
 enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct damage *damage,
@@ -547,7 +570,7 @@ enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct dam
 {
     struct catalog *catalog = fg_new(struct catalog);
 
-    (void)pthread_rwlock_init(&catalog->lock, NULL);
+    fg_rwlock_init(&catalog->lock);
     catalog->arena = fg_arena_create(SIZE_MAX);
     catalog->max_bytes = max_bytes;
     catalog->epoch = 2;
@@ -585,6 +608,6 @@ void catalog_close(struct catalog *catalog)
     free(catalog->tenants);
     fg_map_done(&catalog->tenant_map);
     fg_arena_destroy(catalog->arena);
-    (void)pthread_rwlock_destroy(&catalog->lock);
+    fg_rwlock_done(&catalog->lock);
     free(catalog);
 }

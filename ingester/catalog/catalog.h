@@ -25,7 +25,8 @@
  *     its definition, and what leaves is used by no push: there is no race between the two.
  * It costs two atomic additions a push, and a store where the mark is of an older epoch.
  *
- * Thread: any; one lock inside. Sweeping: the committer's.
+ * Thread: any; one lock inside, held for look-ups and copies of some thousands of pointers; series
+ * are matched and counted without it. Sweeping: the committer's.
  */
 #ifndef FG_INGESTER_CATALOG_H
 #define FG_INGESTER_CATALOG_H
@@ -106,7 +107,7 @@ void catalog_tenant_set_lacks(struct catalog_tenant *tenant);
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
                                         struct fg_slice name);
 
-/* Those of all tenants; each() calls nothing of the catalog's. */
+/* Calls each() for the services that there are now, of all tenants. No lock is held meanwhile. */
 void catalog_each_service(struct catalog *catalog,
                           void (*each)(struct catalog_service *service, void *arg), void *arg);
 

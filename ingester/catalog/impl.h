@@ -9,10 +9,9 @@
 #ifndef FG_INGESTER_CATALOG_IMPL_H
 #define FG_INGESTER_CATALOG_IMPL_H
 
+#include "common/run/rwlock.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/catalog/shelf.h"
-
-#include <pthread.h>
 
 struct catalog_tenant {
     struct fg_slice name; /* "": the number was given to a push that failed, or the name is lost */
@@ -27,7 +26,7 @@ struct catalog_tenant {
 
 /* Both have struct catalog_memory first. */
 struct catalog {
-    pthread_rwlock_t lock;
+    struct fg_rwlock lock;
     uint64_t max_bytes;
     uint64_t bytes;
     struct fg_arena *arena;          /* names of tenants */

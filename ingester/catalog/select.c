@@ -52,7 +52,7 @@ static bool passes(const struct catalog_series *series, const struct catalog_fil
 {
     int64_t least_ns, greatest_ns;
 
-    if (series == NULL || !atomic_load(&series->durable))
+    if (!atomic_load(&series->durable))
         return false;
     least_ns = atomic_load(&series->least_ns);
     greatest_ns = atomic_load(&series->greatest_ns);
@@ -61,22 +61,105 @@ static bool passes(const struct catalog_series *series, const struct catalog_fil
            (service.len == 0 || fg_slice_eq(series->service->name, service));
 }
 
-static bool select_all(const struct catalog_tenant *tenant, const struct catalog_filter *filter,
+/* ---- going through the series of a tenant ---- */
+
+/*
+ * Nothing is matched or counted under the lock: a tenant may have a million series, and a writer
+ * that waits keeps everybody out. So pointers are copied, some thousands at a time, and looked at
+ * afterwards: whoever does that is inside, so that none of them is freed.
+ */
+enum { COPIED_LOCKED = 2048 };
+
+struct walk {
+    struct catalog *catalog;
+    const struct catalog_tenant *tenant;
+    uint32_t next; /* number of the series to go on with */
+    uint32_t end;  /* those that come meanwhile have this number or a greater one */
+    uint32_t n;
+    struct catalog_series *series[COPIED_LOCKED];
+};
+
+/* The first place whose series has this number or a greater one. Series stand in the order of their
+ * numbers, with gaps where some have left. */
+static uint32_t first_place(const struct shelf *shelf, uint32_t number)
+{
+    uint32_t low = 0, high = shelf->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2, at = middle;
+
+        while (at < high && shelf->places[at].item == NULL)
+            at++;
+        if (at == high || ((const struct catalog_series *)shelf->places[at].item)->number >= number)
+            high = middle;
+        else
+            low = at + 1;
+    }
+    return low;
+}
+
+/* Begins a walk over the series that there are now. Returns how many these are. */
+static uint32_t walk_begin(struct walk *walk, struct catalog *catalog,
+                           const struct catalog_tenant *tenant)
+{
+    uint32_t items;
+
+    walk->catalog = catalog;
+    walk->tenant = tenant;
+    walk->next = 0;
+    fg_rwlock_read(&catalog->lock);
+    walk->end = tenant->next_series;
+    items = shelf_items(&tenant->series);
+    fg_rwlock_unlock(&catalog->lock);
+    return items;
+}
+
+/* Sets series[n] to the next ones. Returns false if there are none. */
+static bool walk_more(struct walk *walk)
+{
+    const struct shelf *shelf = &walk->tenant->series;
+
+    walk->n = 0;
+    fg_rwlock_read(&walk->catalog->lock);
+    for (uint32_t i = first_place(shelf, walk->next); i < shelf->count && walk->n < COPIED_LOCKED;
+         i++)
+        if (shelf->places[i].item != NULL)
+            walk->series[walk->n++] = shelf->places[i].item;
+    fg_rwlock_unlock(&walk->catalog->lock);
+    while (walk->n > 0 && walk->series[walk->n - 1]->number >= walk->end)
+        walk->n--;
+    if (walk->n == 0)
+        return false;
+    walk->next = walk->series[walk->n - 1]->number + 1;
+    return true;
+}
+
+/* ---- selecting ---- */
+
+static bool select_one(const struct catalog_series *series, const struct catalog_filter *filter,
                        struct fg_arena *arena, struct match_list *list)
 {
+    for (uint32_t t = 0; t < series->n_types; t++)
+        if ((atomic_load(&series->seen) >> t & 1) != 0 &&
+            fg_selector_matches(filter->selector, &series->by_type[t]) &&
+            !match_add(list, arena, series, t))
+            return false;
+    return true;
+}
+
+static bool select_all(struct catalog *catalog, const struct catalog_tenant *tenant,
+                       const struct catalog_filter *filter, struct fg_arena *arena,
+                       struct match_list *list)
+{
     struct fg_slice service = only_service(filter->selector);
+    struct walk walk;
 
-    for (uint32_t s = 0; s < tenant->series.count; s++) {
-        const struct catalog_series *series = tenant->series.places[s].item;
-
-        if (!passes(series, filter, service))
-            continue;
-        for (uint32_t t = 0; t < series->n_types; t++)
-            if ((atomic_load(&series->seen) >> t & 1) != 0 &&
-                fg_selector_matches(filter->selector, &series->by_type[t]) &&
-                !match_add(list, arena, series, t))
+    (void)walk_begin(&walk, catalog, tenant);
+    while (walk_more(&walk))
+        for (uint32_t i = 0; i < walk.n; i++)
+            if (passes(walk.series[i], filter, service) &&
+                !select_one(walk.series[i], filter, arena, list))
                 return false;
-    }
     return true;
 }
 
@@ -86,14 +169,8 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
                             struct fg_err *err)
 {
     struct match_list list = {0};
-    bool fits = true;
 
-    if (tenant != NULL) {
-        (void)pthread_rwlock_rdlock(&catalog->lock);
-        fits = select_all(tenant, filter, arena, &list);
-        (void)pthread_rwlock_unlock(&catalog->lock);
-    }
-    if (!fits)
+    if (tenant != NULL && !select_all(catalog, tenant, filter, arena, &list))
         return fg_fail(err, FG_E_LIMIT, "selector matches more than %zu series", list.count);
     if (list.count > 1)
         qsort(list.items, list.count, sizeof *list.items, match_order);
@@ -102,81 +179,61 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
     return FG_OK;
 }
 
-static bool is_stored(const struct catalog_series *series)
-{
-    return series != NULL && atomic_load(&series->durable);
-}
-
 enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_tenant *tenant,
                                  struct fg_arena *arena, struct catalog_series ***ret_series,
                                  size_t *ret_count, struct fg_err *err)
 {
-    const struct shelf *shelf = &tenant->series;
-    struct catalog_series **series;
+    struct walk walk;
+    struct catalog_series **series =
+        fg_arena_alloc(arena, walk_begin(&walk, catalog, tenant) * sizeof(struct catalog_series *));
     size_t count = 0;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
-    series = fg_arena_alloc(arena, shelf_items(shelf) * sizeof(struct catalog_series *));
-    for (uint32_t s = 0; series != NULL && s < shelf->count; s++)
-        if (is_stored(shelf->places[s].item))
-            series[count++] = shelf->places[s].item;
-    (void)pthread_rwlock_unlock(&catalog->lock);
     if (series == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many series to list");
+    while (walk_more(&walk))
+        for (uint32_t i = 0; i < walk.n; i++)
+            if (atomic_load(&walk.series[i]->durable))
+                series[count++] = walk.series[i];
     *ret_series = series;
     *ret_count = count;
     return FG_OK;
 }
 
-/* Series stand in the order of their numbers, with gaps where some have left. */
-static const struct catalog_series *find_number(const struct shelf *shelf, uint32_t number)
-{
-    uint32_t low = 0, high = shelf->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2, at = middle;
-        const struct catalog_series *series;
-
-        while (at < high && shelf->places[at].item == NULL)
-            at++;
-        if (at == high) {
-            high = middle;
-            continue;
-        }
-        series = shelf->places[at].item;
-        if (series->number == number)
-            return series;
-        if (series->number < number)
-            low = at + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
 const struct catalog_series *
 catalog_find_series(struct catalog *catalog, const struct catalog_tenant *tenant, uint32_t number)
 {
-    const struct catalog_series *series;
+    const struct shelf *shelf = &tenant->series;
+    const struct catalog_series *series = NULL;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
-    series = find_number(&tenant->series, number);
-    (void)pthread_rwlock_unlock(&catalog->lock);
-    return is_stored(series) ? series : NULL;
+    fg_rwlock_read(&catalog->lock);
+    for (uint32_t i = first_place(shelf, number); i < shelf->count && series == NULL; i++)
+        series = shelf->places[i].item;
+    fg_rwlock_unlock(&catalog->lock);
+    return series != NULL && series->number == number && atomic_load(&series->durable) ? series
+                                                                                       : NULL;
+}
+
+static uint64_t count_stored(struct catalog *catalog, const struct catalog_tenant *tenant)
+{
+    struct walk walk;
+    uint64_t count = 0;
+
+    (void)walk_begin(&walk, catalog, tenant);
+    while (walk_more(&walk))
+        for (uint32_t i = 0; i < walk.n; i++)
+            count += atomic_load(&walk.series[i]->durable);
+    return count;
 }
 
 uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant)
 {
+    unsigned entered = catalog_enter(catalog);
     uint64_t count = 0;
 
-    (void)pthread_rwlock_rdlock(&catalog->lock);
-    for (uint32_t i = 0; i < catalog->n_tenants; i++) {
-        const struct shelf *shelf = &catalog->tenants[i]->series;
-
-        if (tenant == NULL || tenant == catalog->tenants[i])
-            for (uint32_t s = 0; s < shelf->count; s++)
-                count += is_stored(shelf->places[s].item);
-    }
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    if (tenant != NULL)
+        count = count_stored(catalog, tenant);
+    for (uint32_t t = 0; tenant == NULL && t < catalog_count_tenants(catalog); t++)
+        count += count_stored(catalog, catalog_tenant_at(catalog, t));
+    catalog_leave(catalog, entered);
     return count;
 }

@@ -72,10 +72,10 @@ void catalog_sweep_series(struct catalog *catalog, uint32_t least_born, struct f
 
     catalog_turn_epoch(catalog);
     while (!round && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
-        (void)pthread_rwlock_wrlock(&catalog->lock);
+        fg_rwlock_write(&catalog->lock);
         sweep_some(catalog, &sweep);
         round = catalog->hand_tenant == 0 && catalog->hand_place == 0;
-        (void)pthread_rwlock_unlock(&catalog->lock);
+        fg_rwlock_unlock(&catalog->lock);
     }
 }
 
@@ -90,7 +90,7 @@ static uint32_t take_idle(struct catalog *catalog, struct leaver ret_leavers[SWE
 {
     uint32_t n = 0, taken;
 
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     for (taken = 0; taken < FG_MIN(catalog->n_idle, SWEEP_SERVICES); taken++) {
         struct catalog_service *service = catalog->idle[taken];
 
@@ -102,7 +102,7 @@ static uint32_t take_idle(struct catalog *catalog, struct leaver ret_leavers[SWE
     if (catalog->n_idle > 0)
         memmove(catalog->idle, catalog->idle + taken,
                 catalog->n_idle * sizeof(struct catalog_service *));
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
     return n;
 }
 
@@ -141,7 +141,7 @@ void catalog_sweep_services(struct catalog *catalog,
 
     for (uint32_t i = 0; i < n; i++)
         leavers[i].leaves = leavers[i].leaves && may_leave(leavers[i].service, arg);
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     for (uint32_t i = 0; i < n; i++) {
         struct catalog_service *service = leavers[i].service;
 
@@ -157,12 +157,12 @@ void catalog_sweep_services(struct catalog *catalog,
     }
     if (any)
         catalog_put_next(NULL, catalog->next_service, out);
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
 }
 
 void catalog_assume_held(struct catalog *catalog, uint32_t cuts)
 {
-    (void)pthread_rwlock_wrlock(&catalog->lock);
+    fg_rwlock_write(&catalog->lock);
     for (uint32_t t = 0; t < catalog->n_tenants; t++)
         for (uint32_t i = 0; i < catalog->tenants[t]->series.count; i++) {
             struct catalog_series *series = catalog->tenants[t]->series.places[i].item;
@@ -170,5 +170,5 @@ void catalog_assume_held(struct catalog *catalog, uint32_t cuts)
             if (series != NULL)
                 series->held_before = cuts + 1;
         }
-    (void)pthread_rwlock_unlock(&catalog->lock);
+    fg_rwlock_unlock(&catalog->lock);
 }

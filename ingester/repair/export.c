@@ -9,6 +9,7 @@ struct run {
     const struct export_profile *profiles;
     size_t n;
     struct dict *dict;
+    struct dict_view view;
     struct record_columns columns; /* scratch */
     uint32_t *nodes;               /* all that are named, ascending, each once */
     uint32_t n_nodes;
@@ -188,19 +189,16 @@ static enum fg_code find_stacks(struct run *run, struct fg_symbols *symbols)
 {
     struct fg_batch *batch = &run->batch;
     struct fg_id *ids = NEW(run, struct fg_id, run->n_nodes);
-    enum fg_code code;
 
     batch->stacks = NEW(run, struct fg_stack, run->n_nodes);
     batch->n_stacks = run->n_nodes;
     if (ids == NULL || batch->stacks == NULL)
         return no_memory(run->err);
-    if (!dict_find_ids(run->dict, run->nodes, run->n_nodes, ids))
+    if (!dict_view_ids(&run->view, run->nodes, run->n_nodes, ids))
         return fg_fail(run->err, FG_E_CORRUPT, "stored profile: a stack that its dictionary lacks");
     for (uint32_t i = 0; i < run->n_nodes; i++)
         batch->stacks[i].id = ids[i];
-    code = make_stacks(run, dict_read_lock(run->dict), symbols);
-    dict_read_unlock(run->dict);
-    return code;
+    return make_stacks(run, &run->view.tree, symbols);
 }
 
 static void copy_functions(const struct fg_symbols *symbols, struct fg_batch *batch)
@@ -306,7 +304,9 @@ static enum fg_code export_run(struct query *query, const struct catalog_series 
     if (dict_ref(query->context->dicts, series->service->number, profiles[0].record.generation,
                  &run.dict, err) != FG_OK)
         return err->code;
+    dict_view_begin(run.dict, &run.view);
     code = make_batch(&run);
+    dict_view_end(run.dict, &run.view);
     dict_unref(query->context->dicts, run.dict);
     record_columns_done(&run.columns);
     if (code != FG_OK)

@@ -13,10 +13,11 @@ struct entry {
 /* Stacks of one generation of the service's dictionary, on their way into the part's tree. */
 struct generation {
     struct generation *next;
-    uint32_t service, number, n_nodes;
+    uint32_t service, number;
     struct dict *dict;
-    uint32_t *uses;   /* [n_nodes + 1]: in how many profiles; of the empty stack first */
-    uint32_t *stacks; /* [n_nodes + 1]: number in the part */
+    struct dict_view view;
+    uint32_t *uses;   /* [nodes of the view + 1]: in how many profiles; of the empty stack first */
+    uint32_t *stacks; /* [nodes of the view + 1]: number in the part */
 };
 
 /*
@@ -225,9 +226,9 @@ static enum fg_code add_generation(struct build *build, uint32_t service, uint32
         return build->err->code;
     generation->next = build->generations;
     build->generations = generation; /* from here on the end lets go of the dictionary */
-    generation->n_nodes = dict_read_lock(generation->dict)->n_nodes;
-    dict_read_unlock(generation->dict);
-    generation->uses = fg_arena_new(build->arena, uint32_t, (size_t)generation->n_nodes + 1);
+    dict_view_begin(generation->dict, &generation->view);
+    generation->uses =
+        fg_arena_new(build->arena, uint32_t, (size_t)generation->view.tree.n_nodes + 1);
     return generation->uses == NULL ? no_memory(build) : FG_OK;
 }
 
@@ -256,9 +257,10 @@ static enum fg_code count_uses(struct build *build, const struct entry *entry)
         return build->err->code;
     generation = find_generation(build, service, record.generation);
     /* Nodes ascend, so the last is the largest, and equal ones are neighbours. */
-    if (record.n_samples > 0 && columns->nodes[record.n_samples - 1] > generation->n_nodes)
+    if (record.n_samples > 0 &&
+        columns->nodes[record.n_samples - 1] > generation->view.tree.n_nodes)
         return fg_fail(build->err, FG_E_CORRUPT, "head: profile names node %u of %u",
-                       columns->nodes[record.n_samples - 1], generation->n_nodes);
+                       columns->nodes[record.n_samples - 1], generation->view.tree.n_nodes);
     for (uint32_t i = 0; i < record.n_samples; i++)
         generation->uses[columns->nodes[i]] += i == 0 || columns->nodes[i] != columns->nodes[i - 1];
     return FG_OK;
@@ -303,7 +305,7 @@ static enum fg_code count_member(struct build *build, struct member *member)
 /* Nodes that are stacks, and those above them; ids as in `uses`, 0 is the empty stack. */
 static void mark_needed(const struct fg_tree *tree, struct generation *generation)
 {
-    for (uint32_t i = generation->n_nodes; i-- > 0;) {
+    for (uint32_t i = generation->view.tree.n_nodes; i-- > 0;) {
         uint32_t above = tree->parents[i];
 
         generation->stacks[i + 1] |= generation->uses[i + 1] > 0;
@@ -314,16 +316,16 @@ static void mark_needed(const struct fg_tree *tree, struct generation *generatio
 
 static enum fg_code import_generation(struct build *build, struct generation *generation)
 {
+    const struct fg_tree *tree = &generation->view.tree;
     struct fg_symbols_import import;
-    const struct fg_tree *tree;
 
-    generation->stacks = fg_arena_new(build->arena, uint32_t, (size_t)generation->n_nodes + 1);
+    generation->stacks =
+        fg_arena_new(build->arena, uint32_t, (size_t)generation->view.tree.n_nodes + 1);
     if (generation->stacks == NULL)
         return no_memory(build);
-    tree = dict_read_lock(generation->dict);
     mark_needed(tree, generation);
     fg_symbols_import_init(&import, &build->tree.symbols, &tree->symbols);
-    for (uint32_t i = 0; i < generation->n_nodes; i++) {
+    for (uint32_t i = 0; i < generation->view.tree.n_nodes; i++) {
         uint32_t above = tree->parents[i];
         uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : generation->stacks[above + 1] - 1;
 
@@ -333,7 +335,6 @@ static enum fg_code import_generation(struct build *build, struct generation *ge
                                   fg_symbols_import_location(&import, tree->locations[i]));
     }
     fg_symbols_import_done(&import);
-    dict_read_unlock(generation->dict);
     return FG_OK;
 }
 
@@ -346,7 +347,7 @@ static enum fg_code make_tree(struct build *build)
     if (build->uses == NULL)
         return no_memory(build);
     for (struct generation *g = build->generations; g != NULL; g = g->next)
-        for (uint32_t i = 0; i <= g->n_nodes; i++)
+        for (uint32_t i = 0; i <= g->view.tree.n_nodes; i++)
             build->uses[g->stacks[i]] += g->uses[i];
     return FG_OK;
 }
@@ -578,8 +579,10 @@ static enum fg_code build_service(struct build *build, struct catalog_series *co
     fg_tree_init(&build->tree);
     code = build_part(build, series, n);
     fg_nodes_whole_destroy(build->whole);
-    for (struct generation *g = build->generations; g != NULL; g = g->next)
+    for (struct generation *g = build->generations; g != NULL; g = g->next) {
+        dict_view_end(g->dict, &g->view);
         dict_unref(build->head->dicts, g->dict);
+    }
     fg_tree_done(&build->tree);
     fg_arena_destroy(build->arena);
     return code;

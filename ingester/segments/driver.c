@@ -1,6 +1,7 @@
 #include "ingester/segments/driver.h"
 
 #include "common/run/log.h"
+#include "common/run/rwlock.h"
 #include "ingester/commit.h"
 #include "ingester/segments/compare.h"
 #include "ingester/segments/publish.h"
@@ -98,7 +99,7 @@ struct driver {
     int64_t swept_mono_ns; /* the committer's thread */
 
     /* Held for writing while a step is taken and what it wants written is written. */
-    pthread_rwlock_t steps;
+    struct fg_rwlock steps;
 
     pthread_t thread;
     bool started;
@@ -471,14 +472,14 @@ static void on_turn(struct commit_visit *visit)
     struct turn *turn = fg_container(visit, struct turn, visit);
     struct driver *driver = turn->driver;
 
-    (void)pthread_rwlock_wrlock(&driver->steps);
+    fg_rwlock_write(&driver->steps);
     if (turn->compare != NULL)
         apply_compare(driver, turn);
     take_steps(driver, &turn->event);
     (void)pthread_mutex_lock(&driver->lock);
     driver->status = segments_status(driver->core);
     (void)pthread_mutex_unlock(&driver->lock);
-    (void)pthread_rwlock_unlock(&driver->steps);
+    fg_rwlock_unlock(&driver->steps);
     tell_conditions(driver);
     sweep(driver);
     fg_assert(sem_post(&turn->taken) == 0);
@@ -797,13 +798,13 @@ enum fg_code driver_fence(struct driver *driver, uint64_t generation, int64_t de
         uint64_t n_steps = count_steps(driver), least;
         enum segments_fence fence;
 
-        (void)pthread_rwlock_rdlock(&driver->steps);
+        fg_rwlock_read(&driver->steps);
         (void)pthread_mutex_lock(&driver->core_lock);
         fence = segments_fence(driver->core, generation, &least);
         (void)pthread_mutex_unlock(&driver->core_lock);
         if (fence == SEGMENTS_SERVE)
             return FG_OK;
-        (void)pthread_rwlock_unlock(&driver->steps);
+        fg_rwlock_unlock(&driver->steps);
         if (fence == SEGMENTS_STALE)
             return fg_fail(err, FG_E_PRECONDITION,
                            "the head has forgotten what is in segments up to generation %llu; the "
@@ -818,7 +819,7 @@ enum fg_code driver_fence(struct driver *driver, uint64_t generation, int64_t de
 
 void driver_unfence(struct driver *driver)
 {
-    (void)pthread_rwlock_unlock(&driver->steps);
+    fg_rwlock_unlock(&driver->steps);
 }
 
 /* Its number. Locked. */
@@ -979,7 +980,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
     pthread_condattr_t monotonic;
 
     driver->config = *config;
-    (void)pthread_rwlock_init(&driver->steps, NULL);
+    fg_rwlock_init(&driver->steps);
     (void)pthread_mutex_init(&driver->core_lock, NULL);
     (void)pthread_mutex_init(&driver->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
@@ -1067,6 +1068,6 @@ void driver_destroy(struct driver *driver)
     (void)pthread_cond_destroy(&driver->moved);
     (void)pthread_mutex_destroy(&driver->core_lock);
     (void)pthread_mutex_destroy(&driver->lock);
-    (void)pthread_rwlock_destroy(&driver->steps);
+    fg_rwlock_done(&driver->steps);
     free(driver);
 }

@@ -3,13 +3,15 @@
 
 static void walk(struct dict *dict)
 {
-    const struct fg_tree *tree = dict_read_lock(dict);
+    struct dict_view view;
+    const struct fg_tree *tree = &view.tree;
 
+    dict_view_begin(dict, &view);
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         fg_assert(tree->parents[i] == FG_TREE_ROOT || tree->parents[i] < i);
         fg_assert(tree->locations[i] < tree->symbols.n_locations);
     }
-    dict_read_unlock(dict);
+    dict_view_end(dict, &view);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

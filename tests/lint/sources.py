@@ -23,6 +23,10 @@ BANNED = """strcpy strcat strncpy strncat stpcpy sprintf vsprintf strtok atoi at
 BANNED_CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(BANNED))
 BANNED_LIST = "common/base/banned.h"
 
+# There is one kind of read-write lock, since those of libraries let readers starve writers.
+RWLOCK = "common/run/rwlock.c"
+RWLOCK_CALL = re.compile(r"(?<![\w.>])((?:pthread|uv)_rwlock_init)\s*\(")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 # Comments and literals, so that prose may name what code may not call. Newlines stay, for numbering.
@@ -71,6 +75,8 @@ def banned(path, text):
     for number, line in enumerate(without_comments_and_literals(text).splitlines(), 1):
         for match in BANNED_CALL.finditer(line):
             yield "%s:%d: calls %s" % (path, number, match.group(1))
+        for match in RWLOCK_CALL.finditer(line) if path != RWLOCK else ():
+            yield "%s:%d: calls %s, use common/run/rwlock.h" % (path, number, match.group(1))
 
 
 def main():

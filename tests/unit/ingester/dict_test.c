@@ -1,8 +1,11 @@
 /* Dictionaries: what is read back from chunks is what was numbered. */
 #include "ingester/dict.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 
 #include <cmocka.h>
 
@@ -75,10 +78,12 @@ static struct dict *take(struct dict_table *table, uint32_t service, uint32_t ge
 /* The names on the way from the node up to the root, leaf first. */
 static void assert_path(struct dict *dict, uint32_t node, uint64_t what)
 {
-    const struct fg_tree *tree = dict_read_lock(dict);
+    struct dict_view view;
+    const struct fg_tree *tree = &view.tree;
     uint32_t depth = (uint32_t)(what % DEPTH_MAX);
     uint64_t digits = fg_mix64(what);
 
+    dict_view_begin(dict, &view);
     assert_true(node <= tree->n_nodes);
     for (uint32_t i = 0; i < depth; i++, digits /= NAMES) {
         const struct fg_location *location;
@@ -93,7 +98,7 @@ static void assert_path(struct dict *dict, uint32_t node, uint64_t what)
         node = tree->parents[node - 1] == FG_TREE_ROOT ? 0 : tree->parents[node - 1] + 1;
     }
     assert_int_equal(node, 0);
-    dict_read_unlock(dict);
+    dict_view_end(dict, &view);
 }
 
 static void chunks_give_the_same_numbers(void **state)
@@ -158,6 +163,7 @@ static void nobody_numbers_what_is_not_defined(void **state)
     struct dict_table *table = dict_table_create(store, 1 << 30);
     struct dict *dict = take(table, 1, 0);
     struct fg_store_batch batch;
+    struct dict_view view;
 
     (void)state;
     wire_start(&wire);
@@ -166,8 +172,9 @@ static void nobody_numbers_what_is_not_defined(void **state)
     wire_add(&wire, 6, false); /* not even the empty stack */
     resolve(dict, &wire);
     assert_int_equal(wire.n_undefined, 2);
-    assert_int_equal(dict_read_lock(dict)->n_nodes, 0);
-    dict_read_unlock(dict);
+    dict_view_begin(dict, &view);
+    assert_int_equal(view.tree.n_nodes, 0);
+    dict_view_end(dict, &view);
     fg_store_batch_init(&batch);
     dict_put_chunk(dict, &batch);
     assert_int_equal(batch.count, 0);
@@ -335,6 +342,223 @@ static void a_store_that_fails_is_reported(void **state)
     fg_store_close(inner);
 }
 
+/* ---- readers and the writer ---- */
+
+enum { MANY_STACKS = 6000, ADDED_AT_A_TIME = 100, READERS = 3, WAIT_S = 60 };
+
+/* A stack of one name that no other stack has. */
+static void add_unique(struct dict *dict, uint32_t from, uint32_t to)
+{
+    struct fg_wire_stack stacks[ADDED_AT_A_TIME];
+    uint32_t locations[ADDED_AT_A_TIME], nodes[ADDED_AT_A_TIME];
+    struct fg_wire_batch batch = {.stacks = stacks};
+
+    fg_assert(to - from <= ADDED_AT_A_TIME);
+    fg_symbols_init(&batch.symbols);
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t n = batch.n_stacks++;
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "function number %u", i);
+        locations[n] = fg_symbols_name_location(&batch.symbols, fg_cstr(name));
+        stacks[n] =
+            (struct fg_wire_stack){.id = {fg_mix64(i), i}, .depth = 1, .locations = &locations[n]};
+    }
+    fg_assert(dict_resolve(dict, &batch, nodes) == 0);
+    fg_symbols_done(&batch.symbols);
+}
+
+/* What add_unique() added, in its order. */
+static void assert_unique(const struct dict_view *view, uint32_t least)
+{
+    const struct fg_symbols *symbols = &view->tree.symbols;
+
+    fg_assert(view->n_stacks >= least && view->tree.n_nodes == view->n_stacks);
+    for (uint32_t i = 0; i < view->n_stacks; i++) {
+        struct fg_slice text;
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "function number %u", i);
+        text = fg_tree_name(&view->tree, i);
+        fg_assert(fg_slice_is(text, name));
+        fg_assert(view->tree.parents[i] == FG_TREE_ROOT);
+        fg_assert(view->stacks[i].node == i + 1 && view->stacks[i].id.hi == i);
+    }
+    fg_assert(symbols->n_locations == view->n_stacks);
+}
+
+static void *add_many(void *arg)
+{
+    for (uint32_t i = 0; i < MANY_STACKS; i += ADDED_AT_A_TIME)
+        add_unique(arg, i, i + ADDED_AT_A_TIME);
+    return NULL;
+}
+
+static void join_in_time(pthread_t thread)
+{
+    struct timespec until;
+
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
+    until.tv_sec += WAIT_S;
+    assert_int_equal(pthread_timedjoin_np(thread, NULL, &until), 0);
+}
+
+/* A query that stays in its merge for ever holds up no push, and a push changes nothing in it. */
+static void a_reader_in_its_merge_does_not_block_the_writer(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct dict_table *table = dict_table_create(store, 1 << 30);
+    struct dict *dict = take(table, 1, 0);
+    struct dict_view before, after;
+    uint64_t bytes;
+    pthread_t writer;
+
+    (void)state;
+    add_unique(dict, 0, ADDED_AT_A_TIME);
+    dict_view_begin(dict, &before);
+    assert_int_equal(pthread_create(&writer, NULL, add_many, dict), 0); /* the first are there */
+    join_in_time(writer);
+    assert_int_equal(before.n_stacks, ADDED_AT_A_TIME);
+    assert_unique(&before, ADDED_AT_A_TIME);
+    dict_view_begin(dict, &after);
+    assert_int_equal(after.n_stacks, MANY_STACKS);
+    assert_unique(&after, MANY_STACKS);
+
+    /* What only views needed counts as memory until the last of them has ended. */
+    dict_unref(table, take(table, 1, 0));
+    bytes = dict_table_bytes(table);
+    dict_view_end(dict, &before);
+    dict_view_end(dict, &after);
+    dict_unref(table, dict);
+    assert_true(dict_table_bytes(table) < bytes);
+    dict_table_destroy(table);
+    fg_store_close(store);
+}
+
+struct reading {
+    struct dict *dict;
+    atomic_bool *end;
+};
+
+static void *read_on(void *arg)
+{
+    const struct reading *reading = arg;
+    uint32_t least = 0;
+    bool last = false;
+
+    while (!last) {
+        struct dict_view view;
+
+        last = atomic_load(reading->end);
+        dict_view_begin(reading->dict, &view);
+        assert_unique(&view, last ? MANY_STACKS : least);
+        least = view.n_stacks;
+        dict_view_end(reading->dict, &view);
+    }
+    return NULL;
+}
+
+/* Each view is what the dictionary was at one moment, while the arrays grow. */
+static void views_are_consistent_while_stacks_are_added(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct dict_table *table = dict_table_create(store, 1 << 30);
+    struct dict *dict = take(table, 1, 0);
+    atomic_bool end = false;
+    struct reading reading = {dict, &end};
+    pthread_t readers[READERS];
+
+    (void)state;
+    for (size_t i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, read_on, &reading), 0);
+    (void)add_many(dict);
+    atomic_store(&end, true);
+    for (size_t i = 0; i < READERS; i++)
+        assert_int_equal(pthread_join(readers[i], NULL), 0);
+    dict_unref(table, dict);
+    dict_table_destroy(table);
+    fg_store_close(store);
+}
+
+/* A store whose iterators over the dictionary of service 1 wait at a gate. */
+struct gated_store {
+    struct fg_store store;
+    struct fg_store_ops ops;
+    struct fg_store *inner;
+    sem_t arrived, gate;
+    atomic_uint iters; /* of that dictionary */
+};
+
+static struct fg_store_iter *gated_iter(struct fg_store *store, unsigned family,
+                                        struct fg_slice from, struct fg_slice to)
+{
+    struct gated_store *gated = fg_container(store, struct gated_store, store);
+
+    if (from.len > 3 && from.ptr[3] == 1) {
+        (void)atomic_fetch_add(&gated->iters, 1);
+        fg_assert(sem_post(&gated->arrived) == 0);
+        fg_assert(sem_wait(&gated->gate) == 0);
+    }
+    return fg_store_iter_create(gated->inner, family, from, to);
+}
+
+struct taking {
+    struct dict_table *table;
+    struct dict *dict;
+};
+
+static void *take_gated(void *arg)
+{
+    struct taking *taking = arg;
+
+    taking->dict = take(taking->table, 1, 0);
+    return NULL;
+}
+
+static void *take_other(void *arg)
+{
+    struct taking *taking = arg;
+
+    taking->dict = take(taking->table, 2, 0);
+    return NULL;
+}
+
+/* An old dictionary that a query asks for is read by one thread; pushes of others go on. */
+static void reading_a_dictionary_holds_up_no_other(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct gated_store gated = {.inner = store, .ops = *store->ops};
+    struct taking first, second, other;
+    pthread_t threads[3];
+
+    (void)state;
+    put_generation(store, 1, 0);
+    put_generation(store, 2, 0);
+    gated.ops.iter = gated_iter;
+    gated.store.ops = &gated.ops;
+    assert_int_equal(sem_init(&gated.arrived, 0, 0), 0);
+    assert_int_equal(sem_init(&gated.gate, 0, 0), 0);
+    first.table = second.table = other.table = dict_table_create(&gated.store, 1 << 30);
+    assert_int_equal(pthread_create(&threads[0], NULL, take_gated, &first), 0);
+    assert_int_equal(sem_wait(&gated.arrived), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, take_other, &other), 0);
+    join_in_time(threads[1]);
+    assert_true(dict_in_use(first.table, 1, 0)); /* so nobody deletes it meanwhile */
+    assert_int_equal(pthread_create(&threads[2], NULL, take_gated, &second), 0);
+    assert_int_equal(sem_post(&gated.gate), 0);
+    join_in_time(threads[0]);
+    join_in_time(threads[2]);
+    assert_ptr_equal(first.dict, second.dict);
+    assert_int_equal(atomic_load(&gated.iters), 1);
+    dict_unref(first.table, first.dict);
+    dict_unref(first.table, second.dict);
+    dict_unref(first.table, other.dict);
+    dict_table_destroy(first.table);
+    assert_int_equal(sem_destroy(&gated.arrived), 0);
+    assert_int_equal(sem_destroy(&gated.gate), 0);
+    fg_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +568,9 @@ int main(void)
         cmocka_unit_test(dictionaries_not_in_use_are_forgotten),
         cmocka_unit_test(damaged_chunks_are_corrupt),
         cmocka_unit_test(a_store_that_fails_is_reported),
+        cmocka_unit_test(a_reader_in_its_merge_does_not_block_the_writer),
+        cmocka_unit_test(views_are_consistent_while_stacks_are_added),
+        cmocka_unit_test(reading_a_dictionary_holds_up_no_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
