@@ -157,21 +157,6 @@ static void on_committed(struct commit_item *item)
 
 /* ---- worker ---- */
 
-static enum fg_code catalog_full(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT,
-                   "too many series or groups: the catalog is full (ingester.catalog_max_bytes)");
-}
-
-static enum fg_code too_many_series(const struct push *push, uint64_t series_max,
-                                    struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT,
-                   "tenant %s has %llu series here, and no more are allowed "
-                   "(limits.max_series_per_tenant)",
-                   push->head->tenant, (unsigned long long)series_max);
-}
-
 static enum fg_code current_generation(struct push *push, struct fg_err *err)
 {
     struct catalog_service *service = push->item.service;
@@ -253,17 +238,34 @@ static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_t
 }
 
 /* Is there room for what this profile would be the first of? */
-static bool has_group(const struct push *push, const struct commit_profile *profile)
+static enum fg_code check_group(const struct push *push, const struct head_group_key *group,
+                                const struct catalog_quota *quota, struct fg_err *err)
 {
     struct rounds *rounds = push->context->rounds;
 
-    return !rounds_are_full(rounds) ||
-           rounds_of_group(rounds, &profile->key.round.group, NULL, 0) > 0;
+    if (rounds_have_room(rounds, group->tenant, quota->share) ||
+        rounds_of_group(rounds, group, NULL, 0) > 0)
+        return FG_OK;
+    return fg_fail(err, FG_E_LIMIT,
+                   "tenant %s has profiles of too many times: the catalog has no room for more "
+                   "groups of it (ingester.catalog_max_bytes, limits.tenant_catalog_share)",
+                   push->head->tenant);
+}
+
+/* For what was asked of the catalog and not given. Since then some may have left: then it is to be
+ * tried again, too. */
+static enum fg_code no_room(const struct push *push, const struct catalog_quota *quota,
+                            struct fg_err *err)
+{
+    if (catalog_check_room(push->context->catalog, push->item.tenant, quota, err) != FG_OK)
+        return err->code;
+    return fg_fail(err, FG_E_LIMIT, "the catalog was full (ingester.catalog_max_bytes)");
 }
 
 /* Where the profile belongs. */
 static enum fg_code find_place(struct push *push, const struct fg_wire_batch *batch,
-                               uint32_t number, uint64_t series_max, struct fg_err *err)
+                               uint32_t number, const struct catalog_quota *quota,
+                               struct fg_err *err)
 {
     const struct fg_profile *profile = &batch->profiles[number];
     struct commit_item *item = &push->item;
@@ -275,10 +277,9 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
         return fg_fail(err, FG_E_INVALID, "profile of another service than %s",
                        push->head->service);
     series = catalog_series(push->context->catalog, item->tenant, item->service,
-                            (uint16_t)push->head->shard, batch, &profile->labels, series_max);
+                            (uint16_t)push->head->shard, batch, &profile->labels, quota);
     if (series == NULL)
-        return catalog_is_full(push->context->catalog) ? catalog_full(err)
-                                                       : too_many_series(push, series_max, err);
+        return no_room(push, quota, err);
     out->key = (struct head_profile_key){
         .round.group = {catalog_tenant_number(item->tenant), series->shard,
                         head_window(profile->time_ns, profile->duration_ns)},
@@ -287,7 +288,7 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
         .id = profile->id,
     };
     out->series = series;
-    return has_group(push, out) ? FG_OK : catalog_full(err);
+    return check_group(push, &out->key.round.group, quota, err);
 }
 
 static void add_record(struct push *push, const struct fg_wire_batch *batch, uint32_t number,
@@ -313,14 +314,17 @@ static void add_record(struct push *push, const struct fg_wire_batch *batch, uin
     out->len = item->records.len - out->offset;
 }
 
-static uint64_t series_max_of(const struct push *push)
+static struct catalog_quota quota_of(const struct push *push)
 {
     struct fg_limits *limits =
         fg_tenants_limits(push->context->tenants, fg_cstr(push->head->tenant));
-    uint64_t max = limits->values.max_series_per_tenant;
+    const struct catalog_quota quota = {
+        .series_max = limits->values.max_series_per_tenant,
+        .share = limits->values.tenant_catalog_share,
+    };
 
     fg_limits_unref(limits);
-    return max;
+    return quota;
 }
 
 /* ---- late profiles ---- */
@@ -365,10 +369,10 @@ static void take_look(struct push *push)
 }
 
 static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
-                            struct fg_arena *arena, struct fg_err *err)
+                            const struct catalog_quota *quota, struct fg_arena *arena,
+                            struct fg_err *err)
 {
     struct commit_item *item = &push->item;
-    uint64_t series_max = series_max_of(push);
     uint32_t *nodes = fg_arena_alloc(arena, batch->n_stacks * sizeof *nodes);
     struct scratch scratch;
 
@@ -378,7 +382,7 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
     /* First whether there is room: a stack that was numbered for nothing spoils its dictionary. */
     for (uint32_t i = 0; i < batch->n_profiles; i++)
-        if (find_place(push, batch, i, series_max, err) != FG_OK)
+        if (find_place(push, batch, i, quota, err) != FG_OK)
             return err->code;
     if (must_look(push))
         return FG_OK;
@@ -398,6 +402,7 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct push *push = fg_container(job, struct push, job);
+    const struct catalog_quota quota = quota_of(push);
     struct fg_wire_batch batch;
     enum fg_code code;
 
@@ -410,13 +415,13 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
     if (push->item.tenant != NULL)
         push->item.service = catalog_service(push->context->catalog, push->item.tenant,
-                                             fg_cstr(push->head->service));
+                                             fg_cstr(push->head->service), &quota);
     if (push->item.service == NULL)
-        return catalog_full(err);
+        return no_room(push, &quota, err);
     fg_auto(fg_arena) *arena = fg_arena_create(PUSH_ARENA_MAX_BYTES);
     if (fg_batch_decode(push->batch, arena, &batch, err) != FG_OK)
         return err->code;
-    code = prepare(push, &batch, arena, err);
+    code = prepare(push, &batch, &quota, arena, err);
     fg_wire_batch_done(&batch);
     return code;
 }

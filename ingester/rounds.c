@@ -2,6 +2,7 @@
 
 #include "common/base/map.h"
 #include "common/run/rwlock.h"
+#include "common/tenant/share.h"
 
 struct place {
     struct round round;
@@ -155,6 +156,15 @@ static void close_gaps(struct tenant_rounds *tenant)
     tenant->n_gone = 0;
 }
 
+/* It has none any more: an idle tenant takes no room. */
+static void forget_tenant(struct rounds *rounds, struct tenant_rounds *tenant)
+{
+    rounds->bytes -= tenant_bytes(tenant);
+    free(tenant->places);
+    fg_map_done(&tenant->map);
+    *tenant = (struct tenant_rounds){0};
+}
+
 static void set(struct rounds *rounds, const struct round *round)
 {
     struct tenant_rounds *tenant = make_tenant(rounds, round->key.group.tenant);
@@ -196,6 +206,8 @@ void rounds_remove(struct rounds *rounds, const struct head_round_key *key)
     if (place != NULL) {
         place->gone = true;
         tenant->n_gone++;
+        if (tenant->n_gone == tenant->n_places)
+            forget_tenant(rounds, tenant);
     }
     fg_rwlock_unlock(&rounds->lock);
 }
@@ -358,9 +370,22 @@ size_t rounds_bytes(struct rounds *rounds)
     return bytes;
 }
 
-bool rounds_are_full(struct rounds *rounds)
+bool rounds_have_room(struct rounds *rounds, uint32_t tenant, double share)
 {
-    return rounds_bytes(rounds) > rounds->max_bytes;
+    const struct tenant_rounds *of;
+    uint64_t used, growth = 0;
+    bool have;
+
+    fg_rwlock_read(&rounds->lock);
+    of = tenant_of(rounds, tenant);
+    used = of == NULL ? 0 : tenant_bytes(of);
+    if (of != NULL && share < 1) /* its tables may double with the next one */
+        growth = fg_map_growth(&of->map) +
+                 (of->n_places == of->cap_places ? of->cap_places * sizeof *of->places : 0);
+    have = rounds->bytes + growth <= rounds->max_bytes &&
+           fg_share_allows(share, used + growth, rounds->max_bytes - rounds->bytes - growth);
+    fg_rwlock_unlock(&rounds->lock);
+    return have;
 }
 
 /* ---- reading back ---- */

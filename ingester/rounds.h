@@ -46,7 +46,7 @@ struct round {
 /*
  * Reads everything back. A round of a tenant that the catalog does not know, or one that cannot be
  * read, is set aside; profiles of a round without a record make one (*damage). max_bytes: memory
- * for rounds, see rounds_are_full(). FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read.
+ * for rounds, see rounds_have_room(). FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read.
  */
 enum fg_code rounds_open(struct fg_store *store, struct catalog *catalog, uint64_t max_bytes,
                          struct damage *damage, struct rounds **ret_rounds,
@@ -54,8 +54,9 @@ enum fg_code rounds_open(struct fg_store *store, struct catalog *catalog, uint64
 void rounds_close(struct rounds *rounds);
 size_t rounds_bytes(struct rounds *rounds);
 
-/* No new ones should begin: those there are go on. */
-bool rounds_are_full(struct rounds *rounds);
+/* Returns whether a tenant may begin new ones: those there are go on. share: of max_bytes, see
+ * common/tenant/share.h. */
+bool rounds_have_room(struct rounds *rounds, uint32_t tenant, double share);
 
 /* --- one round, by value --- */
 

@@ -50,6 +50,13 @@ static uint32_t slots_for(const struct fg_map *map, uint32_t count)
     return map->slots == NULL || slots > map->mask + 1 ? slots : 0;
 }
 
+size_t fg_map_growth(const struct fg_map *map)
+{
+    uint32_t slots = slots_for(map, map->count + 1);
+
+    return slots == 0 ? 0 : slots * sizeof *map->slots - fg_map_bytes(map);
+}
+
 void fg_map_reserve(struct fg_map *map, uint32_t count)
 {
     uint32_t slots = slots_for(map, count);

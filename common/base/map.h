@@ -51,6 +51,9 @@ static inline size_t fg_map_bytes(const struct fg_map *map)
     return map->slots == NULL ? 0 : ((size_t)map->mask + 1) * sizeof *map->slots;
 }
 
+/* Returns by how many bytes the table grows when one more value is added. */
+size_t fg_map_growth(const struct fg_map *map);
+
 /* Where a walk over the values of one hash is. */
 struct fg_map_walk {
     uint64_t hash;

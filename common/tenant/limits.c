@@ -14,7 +14,7 @@
 /* clang-format off */
 const struct fg_conf_field fg_limit_fields[] = {
     {"ingestion_rate_mb", FG_CONF_FLOAT, CONF(ingestion_rate_mb), .def = "0", .min = "0", .max = "1000000",
-     .doc = "MiB of decompressed profiles that a tenant may send in a second, at each distributor. 0: any number."},
+     .doc = "MiB of decompressed profiles that a tenant may send in a second, at each distributor. 0: any number; in the section limits, with multitenancy_enabled: 32."},
     {"ingestion_burst_size_mb", FG_CONF_FLOAT, CONF(ingestion_burst_size_mb), .def = "64", .min = "0.001", .max = "1000000",
      .doc = "MiB above the rate that may come at a time. A profile larger than that is refused wherever there is a rate."},
     {"max_label_names_per_series", FG_CONF_UINT, CONF(max_label_names_per_series), .def = "30", .max = "1000",
@@ -38,7 +38,9 @@ const struct fg_conf_field fg_limit_fields[] = {
     {"ingestion_body_limit_mb", FG_CONF_FLOAT, CONF(ingestion_body_limit_mb), .def = "0", .min = "0", .max = "1024",
      .doc = "MiB of one request, as received. Larger ones are refused with 413. 0: as distributor.body_max_bytes says for all."},
     {"max_series_per_tenant", FG_CONF_UINT, CONF(max_series_per_tenant), .def = "0", .max = "1000000000",
-     .doc = "Series of a tenant in one ingester. Profiles of further ones are refused. 0: any number."},
+     .doc = "Series of a tenant in one ingester. Profiles of further ones are refused with 429. 0: any number; in the section limits, with multitenancy_enabled: 100000."},
+    {"tenant_catalog_share", FG_CONF_FLOAT, CONF(tenant_catalog_share), .def = "0.5", .min = "0.001", .max = "1",
+     .doc = "Share of ingester.catalog_max_bytes that one tenant gets at most. A tenant may grow as long as it has at most share / (1 - share) times what is free, so the next one gets that share of what the first one left, and who has little finds room before who has much. Beyond it new series are refused with 429. Without multitenancy_enabled the only tenant gets all."},
     {"spread", FG_CONF_UINT, CONF(spread), .def = "0", .max = "12",
      .doc = "A service's series are divided among 2^spread shards, and so among as many groups of ingesters at most: for services that write more than the few that own one shard can take. Queries of a service ask all of them. A wider one begins a quarter of an hour later and stays: a narrower one has no effect any more. Without a ring, on one machine, there is no spread."},
     {"reject_older_than", FG_CONF_NS, CONF(reject_older_than_ns), .def = "0", .min = "0", .max = "3650d",
@@ -265,7 +267,7 @@ static enum fg_code read_values(struct table *table, const struct fg_limits *def
 static enum fg_code read_table(const struct fg_tenants *tenants, struct table *table,
                                struct fg_err *err)
 {
-    const struct reading reading = {table, tenants->config.defaults};
+    const struct reading reading = {table, &tenants->defaults->values};
     const char *file = tenants->config.file;
     struct fg_buf yaml;
     enum fg_code code;
@@ -339,6 +341,19 @@ static void *run(void *arg)
 
 /* ---- all of it ---- */
 
+/* What holds if nothing was said: one tenant's carelessness must not be another's outage. */
+static void set_defaults(struct fg_limit_settings *values, bool enabled)
+{
+    if (!enabled) {
+        values->tenant_catalog_share = 1;
+        return;
+    }
+    if (values->ingestion_rate_mb <= 0)
+        values->ingestion_rate_mb = FG_TENANT_RATE_MB;
+    if (values->max_series_per_tenant == 0)
+        values->max_series_per_tenant = FG_TENANT_SERIES_MAX;
+}
+
 static enum fg_code start(struct fg_tenants *tenants, struct fg_err *err)
 {
     int failed;
@@ -364,6 +379,7 @@ enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
 
     tenants->config = *config;
     tenants->defaults = limits_create(config->defaults);
+    set_defaults(&tenants->defaults->values, config->enabled);
     tenants->metrics =
         fg_metrics_register(config->registry, tenant_metrics, FG_COUNT(tenant_metrics));
     (void)pthread_mutex_init(&tenants->lock, NULL);

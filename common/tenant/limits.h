@@ -17,7 +17,12 @@
 #include "common/run/metrics.h"
 #include "common/tenant/id.h"
 
-/* The settings. 0 is no limit where it is not forbidden. */
+/*
+ * The settings. 0 is no limit where it is not forbidden. With tenancy the section's 0 becomes
+ * FG_TENANT_RATE_MB and FG_TENANT_SERIES_MAX, and without it tenant_catalog_share is 1:
+ * fg_tenants_create() does that to the limits it gives out.
+ */
+enum { FG_TENANT_RATE_MB = 32, FG_TENANT_SERIES_MAX = 100000 };
 struct fg_limit_settings {
     double ingestion_rate_mb, ingestion_burst_size_mb; /* MiB of decompressed profiles */
     uint64_t max_label_names_per_series, max_label_name_length, max_label_value_length;
@@ -26,7 +31,8 @@ struct fg_limit_settings {
     uint64_t max_profile_stacktrace_samples, max_profile_stacktrace_sample_labels;
     uint64_t max_profile_stacktrace_depth, max_profile_symbol_value_length;
     uint64_t max_series_per_tenant;
-    uint64_t spread; /* bits of the label hash in a shard (common/ring/shard.h) */
+    double tenant_catalog_share; /* see common/tenant/share.h */
+    uint64_t spread;             /* bits of the label hash in a shard (common/ring/shard.h) */
     double ingestion_body_limit_mb;
     int64_t reject_older_than_ns, reject_newer_than_ns;
     int64_t max_query_length_ns, max_query_lookback_ns;

@@ -1,3 +1,4 @@
+#include "common/tenant/share.h"
 #include "ingester/catalog/impl.h"
 
 /* Numbers are given one after another, and a tenant that never became durable leaves a gap. A
@@ -14,7 +15,7 @@ void *catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size)
     return fg_realloc(array, *cap * size);
 }
 
-/* The arena has no limit of its own: catalog_is_full() bounds what gets here. */
+/* The arena has no limit of its own: catalog_check_room() bounds what gets here. */
 static struct fg_slice keep_name(struct catalog *catalog, struct fg_slice name)
 {
     struct fg_slice copy = fg_arena_copy(catalog->arena, name);
@@ -24,9 +25,10 @@ static struct fg_slice keep_name(struct catalog *catalog, struct fg_slice name)
     return copy;
 }
 
-static void add_to_shelf(struct catalog *catalog, struct shelf *shelf, uint64_t hash,
-                         struct catalog_memory *memory)
+static void add_to_shelf(struct catalog *catalog, struct catalog_tenant *tenant,
+                         struct shelf *shelf, uint64_t hash, struct catalog_memory *memory)
 {
+    tenant->bytes += memory->bytes;
     catalog->bytes += memory->bytes - shelf_bytes(shelf);
     shelf_add(shelf, hash, memory);
     catalog->bytes += shelf_bytes(shelf);
@@ -72,8 +74,11 @@ bool catalog_in_use(const struct catalog *catalog, const _Atomic uint64_t *found
     return catalog->epoch < atomic_load_explicit(found, memory_order_relaxed) + 2;
 }
 
-void catalog_make_gone(struct catalog *catalog, struct catalog_memory *memory)
+void catalog_make_gone(struct catalog *catalog, struct catalog_tenant *tenant,
+                       struct catalog_memory *memory)
 {
+    fg_assert(tenant->bytes >= memory->bytes);
+    tenant->bytes -= memory->bytes;
     memory->next = catalog->gone[catalog->epoch & 1];
     catalog->gone[catalog->epoch & 1] = memory;
 }
@@ -186,7 +191,7 @@ struct catalog_service *catalog_add_service(struct catalog *catalog, struct cata
     service->number = number;
     service->name = fg_bytes(text, name.len);
     service->tenant = tenant;
-    add_to_shelf(catalog, &tenant->services, fg_hash64_table(name), &service->memory);
+    add_to_shelf(catalog, tenant, &tenant->services, fg_hash64_table(name), &service->memory);
     catalog_add_idle(catalog, service);
     catalog->next_service = FG_MAX(catalog->next_service, number + 1);
     return service;
@@ -214,14 +219,75 @@ static bool full(const struct catalog *catalog)
     return bytes_of(catalog) > catalog->max_bytes;
 }
 
-bool catalog_is_full(struct catalog *catalog)
+static uint64_t bytes_of_tenant(const struct catalog_tenant *tenant)
 {
-    bool is_full;
+    return tenant->bytes + shelf_bytes(&tenant->services) + shelf_bytes(&tenant->series);
+}
+
+/* Also if the tenant's tables double with the next one: a large tenant's are as large as all that
+ * is left for small ones. Under the lock, as the one that follows. */
+static bool has_share(const struct catalog *catalog, const struct catalog_tenant *tenant,
+                      const struct catalog_quota *quota)
+{
+    uint64_t used = bytes_of(catalog);
+    uint64_t growth = shelf_growth(&tenant->services) + shelf_growth(&tenant->series);
+
+    if (quota->share >= 1)
+        return used <= catalog->max_bytes;
+    return used + growth <= catalog->max_bytes &&
+           fg_share_allows(quota->share, bytes_of_tenant(tenant) + growth,
+                           catalog->max_bytes - used - growth);
+}
+
+/* Of series. */
+static bool has_room(const struct catalog *catalog, const struct catalog_tenant *tenant,
+                     const struct catalog_quota *quota)
+{
+    return has_share(catalog, tenant, quota) && tenant->next_series < UINT32_MAX &&
+           (quota->series_max == 0 || shelf_items(&tenant->series) < quota->series_max);
+}
+
+enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_tenant *tenant,
+                                const struct catalog_quota *quota, struct fg_err *err)
+{
+    uint64_t bytes = 0, items = 0;
+    bool is_full, is_mine = false, room;
 
     fg_rwlock_read(&catalog->lock);
     is_full = full(catalog);
+    room = tenant == NULL ? !is_full : has_room(catalog, tenant, quota);
+    if (tenant != NULL) {
+        bytes = bytes_of_tenant(tenant);
+        items = shelf_items(&tenant->series);
+        is_mine = !is_full && !has_share(catalog, tenant, quota);
+    }
     fg_rwlock_unlock(&catalog->lock);
-    return is_full;
+    if (room)
+        return FG_OK;
+    if (is_full)
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "too many series or groups: the catalog is full (ingester.catalog_max_bytes)");
+    if (is_mine)
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "tenant %.*s has %llu series of %llu bytes here, and the rest of the catalog "
+            "is for other tenants (limits.tenant_catalog_share)",
+            FG_S(tenant->name), (unsigned long long)items, (unsigned long long)bytes);
+    return fg_fail(err, FG_E_LIMIT,
+                   "tenant %.*s has %llu series here, and no more are allowed "
+                   "(limits.max_series_per_tenant)",
+                   FG_S(tenant->name), (unsigned long long)items);
+}
+
+uint64_t catalog_tenant_bytes(struct catalog *catalog, const struct catalog_tenant *tenant)
+{
+    uint64_t bytes;
+
+    fg_rwlock_read(&catalog->lock);
+    bytes = bytes_of_tenant(tenant);
+    fg_rwlock_unlock(&catalog->lock);
+    return bytes;
 }
 
 struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name)
@@ -320,7 +386,7 @@ static struct catalog_service *use_service(const struct catalog *catalog,
 }
 
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
-                                        struct fg_slice name)
+                                        struct fg_slice name, const struct catalog_quota *quota)
 {
     struct catalog_service *service;
 
@@ -331,7 +397,8 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
         return service;
     fg_rwlock_write(&catalog->lock);
     service = use_service(catalog, tenant, name);
-    if (service == NULL && !full(catalog) && catalog->next_service < UINT32_MAX) {
+    if (service == NULL && has_share(catalog, tenant, quota) &&
+        catalog->next_service < UINT32_MAX) {
         service = catalog_add_service(catalog, tenant, name, catalog->next_service);
         mark_found(catalog, &service->found);
     }
@@ -403,17 +470,9 @@ void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
 {
     series->number = number;
     series->service = service;
-    add_to_shelf(catalog, &tenant->series, fg_id_table(series->id), &series->memory);
+    add_to_shelf(catalog, tenant, &tenant->series, fg_id_table(series->id), &series->memory);
     tenant->next_series = FG_MAX(tenant->next_series, number + 1);
     service->n_series++;
-}
-
-/* Under the lock, as the two that follow. */
-static bool has_room(const struct catalog *catalog, const struct catalog_tenant *tenant,
-                     uint64_t series_max)
-{
-    return !full(catalog) && tenant->next_series < UINT32_MAX &&
-           (series_max == 0 || shelf_items(&tenant->series) < series_max);
 }
 
 static struct catalog_series *use_series(const struct catalog *catalog,
@@ -429,7 +488,8 @@ static struct catalog_series *use_series(const struct catalog *catalog,
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
                                       struct catalog_service *service, uint16_t shard,
                                       const struct fg_wire_batch *batch,
-                                      const struct fg_labels *labels, uint64_t series_max)
+                                      const struct fg_labels *labels,
+                                      const struct catalog_quota *quota)
 {
     const struct series_def def = {
         .shard = shard,
@@ -444,14 +504,14 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
 
     fg_rwlock_read(&catalog->lock);
     series = use_series(catalog, tenant, id);
-    room = has_room(catalog, tenant, series_max);
+    room = has_room(catalog, tenant, quota);
     fg_rwlock_unlock(&catalog->lock);
     if (series != NULL || !room)
         return series;
     made = series_make(&def);
     fg_rwlock_write(&catalog->lock);
     series = use_series(catalog, tenant, id); /* another may have been faster */
-    if (series == NULL && has_room(catalog, tenant, series_max)) {
+    if (series == NULL && has_room(catalog, tenant, quota)) {
         series = fg_take(made);
         catalog_add_series(catalog, tenant, service, series, tenant->next_series);
         mark_found(catalog, &series->found);

@@ -59,7 +59,7 @@ struct catalog_service {
 
 /*
  * Reads everything back. Records that do not fit together are repaired or set aside, and counted in
- * *damage. max_bytes: memory beyond which nothing new is taken in: see catalog_is_full().
+ * *damage. max_bytes: memory beyond which nothing new is taken in: see catalog_check_room().
  * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; FG_E_PRECONDITION: another version of
  * flamegrid wrote it.
  */
@@ -70,8 +70,22 @@ void catalog_close(struct catalog *catalog);
 /* With what has left and is not freed yet. */
 size_t catalog_bytes(struct catalog *catalog);
 
-/* No new tenants, services and series: what is known goes on. */
-bool catalog_is_full(struct catalog *catalog);
+/* How much of the catalog one tenant may have. */
+struct catalog_quota {
+    uint64_t series_max; /* 0: any number */
+    double share;        /* of max_bytes: see common/tenant/share.h */
+};
+
+/*
+ * Says why a tenant gets no new service or series now; what is known goes on. FG_OK: it gets one.
+ * FG_E_LIMIT names the limit. tenant NULL: no new tenant.
+ */
+enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_tenant *tenant,
+                                const struct catalog_quota *quota,
+                                struct fg_err *err) fg_must_check;
+
+/* What a tenant's services and series take. */
+uint64_t catalog_tenant_bytes(struct catalog *catalog, const struct catalog_tenant *tenant);
 
 /* Until catalog_leave() nothing that is handed out is freed. Returns what that needs. */
 unsigned catalog_enter(struct catalog *catalog);
@@ -103,20 +117,21 @@ bool catalog_reserve_tenant(struct catalog *catalog, uint32_t number);
 bool catalog_tenant_lacks(const struct catalog_tenant *tenant);
 void catalog_tenant_set_lacks(struct catalog_tenant *tenant);
 
-/* Find or add, as above. */
+/* Find or add, as above; NULL also when the tenant has its quota. */
 struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
-                                        struct fg_slice name);
+                                        struct fg_slice name, const struct catalog_quota *quota);
 
 /* Calls each() for the services that there are now, of all tenants. No lock is held meanwhile. */
 void catalog_each_service(struct catalog *catalog,
                           void (*each)(struct catalog_service *service, void *arg), void *arg);
 
-/* The series of a profile with the batch's schema that came for this shard. Find or add, as above;
- * NULL too when the tenant has series_max now (0: any number). */
+/* The series of a profile with the batch's schema that came for this shard. Find or add, as for
+ * services. */
 struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
                                       struct catalog_service *service, uint16_t shard,
                                       const struct fg_wire_batch *batch,
-                                      const struct fg_labels *labels, uint64_t series_max);
+                                      const struct fg_labels *labels,
+                                      const struct catalog_quota *quota);
 
 /* Remembers that these types have values. true: what is on disk does not say so yet, so the series
  * has to be put. */

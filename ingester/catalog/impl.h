@@ -22,6 +22,7 @@ struct catalog_tenant {
     struct shelf services; /* by the hash of the name */
     struct shelf series;   /* by fg_id_table(id) */
     uint32_t next_series;  /* number */
+    uint64_t bytes;        /* of services and series, without the shelves */
 };
 
 /* Both have struct catalog_memory first. */
@@ -76,8 +77,10 @@ void catalog_add_idle(struct catalog *catalog, struct catalog_service *service);
 
 /* May a push that found it be inside? */
 bool catalog_in_use(const struct catalog *catalog, const _Atomic uint64_t *found);
-/* It is out of reach; it is freed when nobody is inside any more who may have met it. */
-void catalog_make_gone(struct catalog *catalog, struct catalog_memory *memory);
+/* It is out of the tenant's reach; it is freed when nobody is inside any more who may have met it.
+ */
+void catalog_make_gone(struct catalog *catalog, struct catalog_tenant *tenant,
+                       struct catalog_memory *memory);
 /* The next epoch begins, if nobody is left who entered before this one did. Takes the lock. */
 void catalog_turn_epoch(struct catalog *catalog);
 

@@ -14,10 +14,20 @@ size_t shelf_bytes(const struct shelf *shelf)
     return shelf->cap * sizeof *shelf->places + fg_map_bytes(&shelf->map);
 }
 
+static uint32_t cap_after(const struct shelf *shelf)
+{
+    return shelf->count < shelf->cap ? shelf->cap : FG_MAX(PLACES_MIN, shelf->cap * 2);
+}
+
+size_t shelf_growth(const struct shelf *shelf)
+{
+    return (cap_after(shelf) - shelf->cap) * sizeof *shelf->places + fg_map_growth(&shelf->map);
+}
+
 void shelf_add(struct shelf *shelf, uint64_t hash, void *item)
 {
     if (shelf->count == shelf->cap) {
-        shelf->cap = FG_MAX(PLACES_MIN, shelf->cap * 2);
+        shelf->cap = cap_after(shelf);
         shelf->places = fg_realloc(shelf->places, shelf->cap * sizeof *shelf->places);
     }
     fg_map_add(&shelf->map, hash, shelf->count);

@@ -25,6 +25,9 @@ struct shelf {
 void shelf_done(struct shelf *shelf);
 size_t shelf_bytes(const struct shelf *shelf);
 
+/* Returns by how many bytes the shelf grows when one more thing is added. */
+size_t shelf_growth(const struct shelf *shelf);
+
 void shelf_add(struct shelf *shelf, uint64_t hash, void *item);
 
 /* The item leaves its place. */

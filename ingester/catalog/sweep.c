@@ -17,7 +17,7 @@ static void remove_series(struct catalog *catalog, struct catalog_tenant *tenant
     shelf_remove(&tenant->series, place);
     if (--series->service->n_series == 0)
         catalog_add_idle(catalog, series->service);
-    catalog_make_gone(catalog, &series->memory);
+    catalog_make_gone(catalog, tenant, &series->memory);
     catalog_series_key(tenant, series, &key);
     fg_store_delete(out, HEAD_SERIES, fg_buf_slice(&key)); /* where it never came to be, too */
     fg_buf_done(&key);
@@ -121,7 +121,7 @@ static void remove_service(struct catalog *catalog, struct catalog_service *serv
     shelf_remove(shelf, place);
     namesake = catalog_find_service(service->tenant, service->name, &place);
     catalog_tidy_shelf(catalog, shelf);
-    catalog_make_gone(catalog, &service->memory);
+    catalog_make_gone(catalog, service->tenant, &service->memory);
     if (namesake != NULL) { /* the definition of the two has one key */
         catalog_put_service(namesake, out);
         return;

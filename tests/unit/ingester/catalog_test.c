@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+static const struct catalog_quota all = {.share = 1};
+
 static struct catalog *open_catalog(struct fg_store *store)
 {
     struct damage damage = {0};
@@ -44,7 +46,7 @@ static struct catalog_series *add_at(struct catalog *catalog, struct catalog_ten
     struct fg_wire_batch batch = {
         .types = types, .n_types = 2, .period_type = {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
 
-    return catalog_series(catalog, tenant, service, shard, &batch, &labels, 0);
+    return catalog_series(catalog, tenant, service, shard, &batch, &labels, &all);
 }
 
 static struct catalog_series *add_series(struct catalog *catalog, struct catalog_tenant *tenant,
@@ -73,7 +75,7 @@ static void equal_things_have_one_number(void **state)
     struct catalog *catalog = open_catalog(store);
     struct catalog_tenant *a = catalog_tenant(catalog, FG_LIT("a")),
                           *b = catalog_tenant(catalog, FG_LIT("b"));
-    struct catalog_service *shop = catalog_service(catalog, a, FG_LIT("shop"));
+    struct catalog_service *shop = catalog_service(catalog, a, FG_LIT("shop"), &all);
 
     (void)state;
     assert_int_equal(catalog_tenant_number(a), 0);
@@ -81,8 +83,8 @@ static void equal_things_have_one_number(void **state)
     assert_ptr_equal(catalog_tenant(catalog, FG_LIT("a")), a);
     assert_ptr_equal(catalog_find_tenant(catalog, FG_LIT("b")), b);
     assert_null(catalog_find_tenant(catalog, FG_LIT("c")));
-    assert_ptr_equal(catalog_service(catalog, a, FG_LIT("shop")), shop);
-    assert_int_not_equal(catalog_service(catalog, b, FG_LIT("shop"))->number, shop->number);
+    assert_ptr_equal(catalog_service(catalog, a, FG_LIT("shop"), &all), shop);
+    assert_int_not_equal(catalog_service(catalog, b, FG_LIT("shop"), &all)->number, shop->number);
     assert_ptr_equal(add_series(catalog, a, shop, "x"), add_series(catalog, a, shop, "x"));
     assert_ptr_not_equal(add_series(catalog, a, shop, "x"), add_series(catalog, a, shop, "y"));
     assert_int_equal(add_series(catalog, a, shop, "x")->number, 0);
@@ -144,7 +146,7 @@ static void what_was_written_is_read_back(void **state)
 
         for (size_t z = 0; z < FG_COUNT(zones); z++) {
             struct catalog_service *service =
-                catalog_service(catalog, tenant, fg_cstr(z % 2 == 0 ? "shop" : "archive"));
+                catalog_service(catalog, tenant, fg_cstr(z % 2 == 0 ? "shop" : "archive"), &all);
             struct catalog_series *series =
                 add_at(catalog, tenant, service, zones[z], (uint16_t)(65531 + z));
 
@@ -162,11 +164,12 @@ static void what_was_written_is_read_back(void **state)
 
         assert_int_equal(catalog_tenant_number(one), catalog_tenant_number(two));
         assert_true(*catalog_tenant_durable(two));
-        assert_int_equal(catalog_service(catalog, one, FG_LIT("shop"))->number,
-                         catalog_service(again, two, FG_LIT("shop"))->number);
-        assert_true(catalog_service(again, two, FG_LIT("archive"))->durable);
-        assert_true(add_at(again, two, catalog_service(again, two, FG_LIT("archive")), "e", 65532)
-                        ->durable);
+        assert_int_equal(catalog_service(catalog, one, FG_LIT("shop"), &all)->number,
+                         catalog_service(again, two, FG_LIT("shop"), &all)->number);
+        assert_true(catalog_service(again, two, FG_LIT("archive"), &all)->durable);
+        assert_true(
+            add_at(again, two, catalog_service(again, two, FG_LIT("archive"), &all), "e", 65532)
+                ->durable);
         list(again, tenant, "{}", &after);
         assert_non_null(strstr((const char *)after.ptr, "zone=\"w\""));
         list(again, tenant, "{service_name=\"archive\",zone=~\"e|n\"}", &after);
@@ -177,7 +180,7 @@ static void what_was_written_is_read_back(void **state)
     /* New numbers begin after the old. */
     assert_int_equal(catalog_tenant_number(catalog_tenant(again, FG_LIT("new"))), 3);
     assert_int_equal(
-        catalog_service(again, catalog_tenant(again, FG_LIT("new")), FG_LIT("s"))->number, 6);
+        catalog_service(again, catalog_tenant(again, FG_LIT("new")), FG_LIT("s"), &all)->number, 6);
     fg_buf_done(&before);
     fg_buf_done(&after);
     catalog_close(catalog);
@@ -198,8 +201,8 @@ static void gaps_are_left_alone(void **state)
     (void)state;
     (void)catalog_tenant(catalog, FG_LIT("lost"));
     tenant = catalog_tenant(catalog, FG_LIT("kept"));
-    (void)catalog_service(catalog, tenant, FG_LIT("lost"));
-    service = catalog_service(catalog, tenant, FG_LIT("shop"));
+    (void)catalog_service(catalog, tenant, FG_LIT("lost"), &all);
+    service = catalog_service(catalog, tenant, FG_LIT("shop"), &all);
     (void)add_series(catalog, tenant, service, "lost");
     series = add_series(catalog, tenant, service, "n");
     catalog_series_saw(series, 3);
@@ -210,7 +213,7 @@ static void gaps_are_left_alone(void **state)
     assert_null(catalog_find_tenant(catalog, FG_LIT("lost")));
     tenant = catalog_find_tenant(catalog, FG_LIT("kept"));
     assert_int_equal(catalog_tenant_number(tenant), 1);
-    service = catalog_service(catalog, tenant, FG_LIT("shop"));
+    service = catalog_service(catalog, tenant, FG_LIT("shop"), &all);
     assert_int_equal(service->number, 1);
     assert_int_equal(add_series(catalog, tenant, service, "n")->number, 1);
     assert_int_equal(add_series(catalog, tenant, service, "other")->number, 2);
@@ -311,7 +314,7 @@ static void a_swept_series_of_a_tenant_that_never_was_stored_leaves_nothing(void
     struct fg_store_batch batch;
 
     (void)state;
-    (void)add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), "n");
+    (void)add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &all), "n");
     for (int i = 0; i < 4; i++) {
         fg_store_batch_init(&batch);
         catalog_sweep_series(catalog, UINT32_MAX, &batch);
@@ -333,8 +336,9 @@ static void a_next_number_of_an_unknown_tenant_leaves_a_gap(void **state)
     struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
 
     (void)state;
-    put_all(store, tenant,
-            add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), "n"));
+    put_all(
+        store, tenant,
+        add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &all), "n"));
     catalog_close(catalog);
     put_raw(store, HEAD_META, FG_LIT("n\0\0\0\3"), FG_LIT("\7"));
     catalog = open_damaged(store, 1, 0);
@@ -363,7 +367,7 @@ static struct fg_store *make_store(void)
 
     for (int i = 0; i < 4; i++) {
         struct catalog_service *service =
-            catalog_service(catalog, tenant, fg_cstr(i < 2 ? "shop" : "archive"));
+            catalog_service(catalog, tenant, fg_cstr(i < 2 ? "shop" : "archive"), &all);
         struct catalog_series *series =
             add_series(catalog, tenant, service, i % 2 == 0 ? "n" : "s");
 
@@ -387,7 +391,7 @@ static void without_its_tenant_everything_is_set_aside(void **state)
     /* The same name is another tenant now, and nothing of the old one is overwritten. */
     tenant = catalog_tenant(catalog, FG_LIT("a"));
     assert_int_equal(catalog_tenant_number(tenant), 1);
-    assert_int_equal(catalog_service(catalog, tenant, FG_LIT("shop"))->number, 2);
+    assert_int_equal(catalog_service(catalog, tenant, FG_LIT("shop"), &all)->number, 2);
     catalog_close(catalog);
     fg_store_close(store);
 }
@@ -404,7 +408,7 @@ static void a_missing_service_is_made_again_from_its_series(void **state)
     delete_raw(store, HEAD_META, FG_LIT("s\0\0\0\0shop"));
     catalog = open_damaged(store, 1, 0);
     tenant = catalog_find_tenant(catalog, FG_LIT("a"));
-    service = catalog_service(catalog, tenant, FG_LIT("shop"));
+    service = catalog_service(catalog, tenant, FG_LIT("shop"), &all);
     assert_int_equal(service->number, 0); /* its dictionary goes by the number */
     assert_int_equal(service->n_series, 2);
     assert_false(service->durable); /* so that the next push stores it */
@@ -439,7 +443,7 @@ static void two_services_of_one_name_keep_their_series(void **state)
     put_raw(store, HEAD_META, FG_LIT("s\0\0\0\0shop"), FG_LIT("\7")); /* was number 0 */
     catalog = open_damaged(store, 1, 0);
     tenant = catalog_find_tenant(catalog, FG_LIT("a"));
-    newer = catalog_service(catalog, tenant, FG_LIT("shop"));
+    newer = catalog_service(catalog, tenant, FG_LIT("shop"), &all);
     assert_int_equal(newer->number, 7);
     assert_int_equal(newer->n_series, 0);
     for (int i = 0; i < 4; i++) { /* the series go, and then both services */
@@ -451,7 +455,8 @@ static void two_services_of_one_name_keep_their_series(void **state)
     catalog_close(catalog);
     catalog = open_catalog(store);
     assert_int_equal(
-        catalog_service(catalog, catalog_tenant(catalog, FG_LIT("a")), FG_LIT("x"))->number, 8);
+        catalog_service(catalog, catalog_tenant(catalog, FG_LIT("a")), FG_LIT("x"), &all)->number,
+        8);
     catalog_close(catalog);
     fg_store_close(store);
 }
@@ -478,7 +483,7 @@ static void a_series_that_names_a_strange_service_is_set_aside(void **state)
     /* Numbers of what is set aside are not given again. */
     assert_int_equal(add_series(catalog, catalog_find_tenant(catalog, FG_LIT("a")),
                                 catalog_service(catalog, catalog_find_tenant(catalog, FG_LIT("a")),
-                                                FG_LIT("archive")),
+                                                FG_LIT("archive"), &all),
                                 "e")
                          ->number,
                      4);
@@ -493,7 +498,7 @@ static void damaged_series_are_survived(void **state)
     struct catalog *catalog = open_catalog(good);
     struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
     struct catalog_series *series =
-        add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), "n");
+        add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &all), "n");
     struct fg_store_iter *iter;
     struct fg_buf value;
 
@@ -569,7 +574,7 @@ static struct catalog_series *store_one(struct fg_store *store, struct catalog *
     unsigned entered = catalog_enter(catalog);
     struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
     struct catalog_series *series =
-        add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), zone);
+        add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &all), zone);
 
     (void)catalog_series_saw(series, 3);
     put_all(store, tenant, series);
@@ -647,6 +652,205 @@ static void series_are_found_by_their_numbers(void **state)
     fg_store_close(store);
 }
 
+/* More than are copied under the lock at a time, with gaps of all sizes between them. */
+static void many_series_are_selected_listed_and_counted(void **state)
+{
+    enum { COUNT = 9000, EVERY = 7 };
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_catalog(store);
+    fg_auto(fg_arena) *arena = fg_arena_create(64 << 20);
+    struct fg_selector selector = {0};
+    struct catalog_match *matches;
+    struct catalog_series **series;
+    size_t n_matches, n_series;
+    struct fg_err err;
+
+    (void)state;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        char zone[16];
+
+        (void)snprintf(zone, sizeof zone, "z%u", i);
+        (void)store_one(store, catalog, zone, i % EVERY == 0 || i / 3000 == 1 ? 2 : 0, 1);
+    }
+    sweep_all(store, catalog, 1);
+    for (int again = 0; again < 2; again++) {
+        struct catalog_tenant *tenant = catalog_find_tenant(catalog, FG_LIT("a"));
+        unsigned entered = catalog_enter(catalog);
+        size_t want = 3000 + (COUNT - 3000 + EVERY - 1) / EVERY;
+
+        assert_in_range(count_series(catalog), want - 2, want + 2);
+        want = count_series(catalog);
+        assert_int_equal(catalog_count_series(catalog, NULL), want);
+        assert_int_equal(catalog_list_series(catalog, tenant, arena, &series, &n_series, &err),
+                         FG_OK);
+        assert_int_equal(n_series, want);
+        assert_int_equal(catalog_select(catalog, tenant,
+                                        &(struct catalog_filter){&selector, INT64_MIN, INT64_MAX},
+                                        arena, &matches, &n_matches, &err),
+                         FG_OK);
+        assert_int_equal(n_matches, 2 * want);
+        for (size_t i = 0; i < want; i++) {
+            assert_true(i == 0 || series[i - 1]->number < series[i]->number);
+            assert_ptr_equal(matches[2 * i].series, series[i]);
+            assert_ptr_equal(catalog_find_series(catalog, tenant, series[i]->number), series[i]);
+        }
+        catalog_leave(catalog, entered);
+        catalog_close(catalog);
+        catalog = open_catalog(store);
+    }
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* ---- quotas ---- */
+
+enum { SMALL_BYTES = 1 << 20 };
+
+static struct catalog *open_small(struct fg_store *store)
+{
+    struct damage damage = {0};
+    struct catalog *catalog;
+    struct fg_err err;
+
+    assert_int_equal(catalog_open(store, SMALL_BYTES, &damage, &catalog, &err), FG_OK);
+    return catalog;
+}
+
+/* A series of service "shop" with that zone; NULL: refused. */
+static struct catalog_series *add_with(struct fg_store *store, struct catalog *catalog,
+                                       const char *name, uint32_t number,
+                                       const struct catalog_quota *quota)
+{
+    struct catalog_tenant *tenant = catalog_tenant(catalog, fg_cstr(name));
+    char zone[16] = {0};
+    int len = snprintf(zone, sizeof zone, "z%u", number);
+    struct fg_label items[] = {{FG_LIT("__name__"), FG_LIT("process_cpu")},
+                               {FG_LIT("service_name"), FG_LIT("shop")},
+                               {FG_LIT("zone"), fg_bytes(zone, (size_t)len)}};
+    struct fg_labels labels = {items, 3};
+    struct fg_value_type types[] = {{FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+    struct fg_wire_batch batch = {
+        .types = types, .n_types = 1, .period_type = {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
+    struct catalog_service *service;
+    struct catalog_series *series;
+
+    if (tenant == NULL)
+        return NULL;
+    service = catalog_service(catalog, tenant, FG_LIT("shop"), quota);
+    series = service == NULL ? NULL
+                             : catalog_series(catalog, tenant, service, 0, &batch, &labels, quota);
+    if (series != NULL) {
+        (void)catalog_series_saw(series, 1);
+        put_all(store, tenant, series);
+        atomic_store(&series->durable, true);
+    }
+    return series;
+}
+
+/* As many as there is room for. */
+static uint32_t fill(struct fg_store *store, struct catalog *catalog, const char *name,
+                     const struct catalog_quota *quota)
+{
+    uint32_t n = 0;
+
+    while (add_with(store, catalog, name, n, quota) != NULL)
+        assert_true(n++ < 100000);
+    return n;
+}
+
+static uint64_t bytes_of(struct catalog *catalog, const char *name)
+{
+    return catalog_tenant_bytes(catalog, catalog_find_tenant(catalog, fg_cstr(name)));
+}
+
+static void one_tenant_cannot_fill_the_catalog(void **state)
+{
+    static const struct catalog_quota half = {.share = 0.5};
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_small(store);
+    struct fg_err err;
+    uint32_t n;
+
+    (void)state;
+    n = fill(store, catalog, "greedy", &half);
+    assert_in_range(bytes_of(catalog, "greedy"), SMALL_BYTES / 4, SMALL_BYTES * 5 / 8);
+    assert_int_equal(
+        catalog_check_room(catalog, catalog_find_tenant(catalog, FG_LIT("greedy")), &half, &err),
+        FG_E_LIMIT);
+    assert_non_null(strstr(err.msg, "limits.tenant_catalog_share"));
+    assert_non_null(strstr(err.msg, "greedy"));
+    assert_non_null(add_with(store, catalog, "greedy", n / 2, &half)); /* known ones go on */
+    for (uint32_t i = 0; i < 20; i++)
+        assert_non_null(add_with(store, catalog, "modest", i, &half));
+
+    /* A restart finds each one's share as it was. */
+    catalog_close(catalog);
+    catalog = open_small(store);
+    assert_null(add_with(store, catalog, "greedy", n + 1000, &half));
+    assert_non_null(add_with(store, catalog, "modest", 20, &half));
+
+    /* Others that take all they get halve what is left, and somebody new finds room. */
+    for (char c = 'a'; c <= 'd'; c++)
+        (void)fill(store, catalog, (const char[]){c, '\0'}, &half);
+    assert_true(catalog_bytes(catalog) < SMALL_BYTES);
+    assert_non_null(add_with(store, catalog, "new", 1, &half));
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* Without tenancy it is all for one. */
+static void a_share_of_one_is_the_whole_catalog(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_small(store);
+    struct fg_err err;
+
+    (void)state;
+    (void)fill(store, catalog, "anonymous", &all);
+    assert_true(catalog_bytes(catalog) > SMALL_BYTES);
+    assert_int_equal(
+        catalog_check_room(catalog, catalog_find_tenant(catalog, FG_LIT("anonymous")), &all, &err),
+        FG_E_LIMIT);
+    assert_non_null(strstr(err.msg, "ingester.catalog_max_bytes"));
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+static void a_limit_of_series_is_named(void **state)
+{
+    static const struct catalog_quota three = {.series_max = 3, .share = 0.5};
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_small(store);
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fill(store, catalog, "a", &three), 3);
+    assert_int_equal(fill(store, catalog, "b", &three), 3);
+    assert_int_equal(
+        catalog_check_room(catalog, catalog_find_tenant(catalog, FG_LIT("a")), &three, &err),
+        FG_E_LIMIT);
+    assert_non_null(strstr(err.msg, "3 series here"));
+    assert_non_null(strstr(err.msg, "limits.max_series_per_tenant"));
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
+/* What left is counted for nobody any more. */
+static void what_leaves_gives_back_its_share(void **state)
+{
+    static const struct catalog_quota half = {.share = 0.5};
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct catalog *catalog = open_small(store);
+    uint32_t n = fill(store, catalog, "greedy", &half);
+
+    (void)state;
+    sweep_all(store, catalog, UINT32_MAX);
+    assert_true(bytes_of(catalog, "greedy") < 2000);
+    assert_in_range(fill(store, catalog, "greedy", &half), n - n / 8, n + n / 8);
+    catalog_close(catalog);
+    fg_store_close(store);
+}
+
 /* Also those of which nothing was ever stored, of a push that was refused. */
 static void what_was_never_stored_leaves_too(void **state)
 {
@@ -657,13 +861,13 @@ static void what_was_never_stored_leaves_too(void **state)
     size_t bytes = catalog_bytes(catalog);
 
     (void)state;
-    (void)add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), "n");
+    (void)add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &all), "n");
     assert_true(catalog_bytes(catalog) > bytes + 500);
     catalog_leave(catalog, entered);
     sweep_all(store, catalog, 0);
     /* But for the arrays. */
     assert_true(catalog_bytes(catalog) < bytes + 2000);
-    assert_int_equal(catalog_service(catalog, tenant, FG_LIT("shop"))->number, 1);
+    assert_int_equal(catalog_service(catalog, tenant, FG_LIT("shop"), &all)->number, 1);
     catalog_close(catalog);
     fg_store_close(store);
 }
@@ -717,7 +921,7 @@ static void what_a_push_has_found_stays(void **state)
         sweep_all(store, catalog, UINT32_MAX);
         assert_int_equal(count_series(catalog), 1);
         assert_int_equal(count_keys(store, HEAD_SERIES, 0), 1);
-        assert_ptr_equal(catalog_service(catalog, tenant, FG_LIT("shop")), service);
+        assert_ptr_equal(catalog_service(catalog, tenant, FG_LIT("shop"), &all), service);
         catalog_leave(catalog, entered);
     }
     sweep_all(store, catalog, UINT32_MAX);
@@ -807,7 +1011,8 @@ static void they_are_found_by_the_times_of_their_profiles(void **state)
     (void)store_one(store, catalog, "s", 0, 20);
     /* All of its profiles were in blocks already. */
     tenant = catalog_find_tenant(catalog, FG_LIT("a"));
-    empty = add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop")), "e");
+    empty =
+        add_series(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &all), "e");
     (void)catalog_series_saw(empty, 3);
     atomic_store(&empty->durable, true);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
@@ -924,7 +1129,7 @@ static void *push_many(void *arg)
         item->tenant = catalog_tenant(crowd->catalog, FG_LIT("a"));
         item->series =
             add_series(crowd->catalog, item->tenant,
-                       catalog_service(crowd->catalog, item->tenant, fg_cstr(name)), zone);
+                       catalog_service(crowd->catalog, item->tenant, fg_cstr(name), &all), zone);
         (void)catalog_series_saw(item->series, 3);
         (void)pthread_mutex_lock(&crowd->lock);
         item->next = crowd->first;
@@ -1047,6 +1252,11 @@ int main(void)
         cmocka_unit_test(damaged_series_are_survived),
         cmocka_unit_test(series_leave_after_the_rounds_that_hold_them),
         cmocka_unit_test(series_are_found_by_their_numbers),
+        cmocka_unit_test(many_series_are_selected_listed_and_counted),
+        cmocka_unit_test(one_tenant_cannot_fill_the_catalog),
+        cmocka_unit_test(a_share_of_one_is_the_whole_catalog),
+        cmocka_unit_test(a_limit_of_series_is_named),
+        cmocka_unit_test(what_leaves_gives_back_its_share),
         cmocka_unit_test(what_was_never_stored_leaves_too),
         cmocka_unit_test(numbers_are_not_given_twice),
         cmocka_unit_test(what_a_push_has_found_stays),

@@ -58,8 +58,8 @@ static int set_up(void **state)
     fg_store_faulty_init(&f->faulty, f->inner);
     f->store = &f->faulty.store;
     assert_int_equal(catalog_open(f->store, 1 << 20, &damage, &f->catalog, &err), FG_OK);
-    f->service =
-        catalog_service(f->catalog, catalog_tenant(f->catalog, FG_LIT("t")), FG_LIT("shop"));
+    f->service = catalog_service(f->catalog, catalog_tenant(f->catalog, FG_LIT("t")),
+                                 FG_LIT("shop"), &(struct catalog_quota){.share = 1});
     start(f);
     f->base = atomic_load(&f->service->generation);
     *state = f;
@@ -289,7 +289,8 @@ static void services_leave_after_their_dictionaries(void **state)
     assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 0);
     /* One that comes back has another number, and so another dictionary. */
     f->service =
-        catalog_service(f->catalog, catalog_find_tenant(f->catalog, FG_LIT("t")), FG_LIT("shop"));
+        catalog_service(f->catalog, catalog_find_tenant(f->catalog, FG_LIT("t")), FG_LIT("shop"),
+                        &(struct catalog_quota){.share = 1});
     assert_int_equal(f->service->number, 1);
     assert_int_equal(atomic_load(&f->service->generation), 0);
 }

@@ -268,12 +268,42 @@ static void too_many_are_told(void **state)
 {
     struct fixture *f = *state;
 
-    for (uint32_t i = 0; !rounds_are_full(f->rounds); i++) {
+    for (uint32_t i = 0; rounds_have_room(f->rounds, 0, 1); i++) {
         struct round round = make(0, 0, i, 0, 0);
 
         assert_true(i < 100000);
         rounds_set(f->rounds, &round);
     }
+    assert_false(rounds_have_room(f->rounds, 1, 1));
+}
+
+/* Profiles of very many times fill the share of their tenant, and no more; and once all are gone
+ * they take nothing. */
+static void one_tenant_cannot_fill_it(void **state)
+{
+    struct fixture *f = *state;
+    size_t empty = rounds_bytes(f->rounds), shares[2];
+    uint32_t n = 0;
+
+    for (; rounds_have_room(f->rounds, 0, 0.5); n++) {
+        struct round round = make(0, 0, n, 0, 0);
+
+        assert_true(n < 100000);
+        rounds_set(f->rounds, &round);
+    }
+    shares[0] = rounds_bytes(f->rounds) - empty;
+    assert_in_range(shares[0], (1 << 20) / 3, (1 << 20) * 3 / 4); /* arrays double */
+    assert_true(rounds_have_room(f->rounds, 1, 0.5));
+    for (uint32_t i = 0; rounds_have_room(f->rounds, 1, 0.5); i++) {
+        struct round round = make(1, 0, i, 0, 0);
+
+        rounds_set(f->rounds, &round);
+    }
+    assert_true(rounds_have_room(f->rounds, 2, 0.5));
+    shares[1] = rounds_bytes(f->rounds);
+    for (uint32_t i = 0; i < n; i++)
+        rounds_remove(f->rounds, &(struct round){.key = make(0, 0, i, 0, 0).key}.key);
+    assert_int_equal(rounds_bytes(f->rounds), shares[1] - shares[0]);
 }
 
 static void a_deleted_round_takes_its_profiles_along(void **state)
@@ -417,6 +447,7 @@ int main(void)
         TEST(they_are_found_by_generation),
         TEST(they_come_and_go),
         TEST(too_many_are_told),
+        TEST(one_tenant_cannot_fill_it),
         TEST(a_deleted_round_takes_its_profiles_along),
         TEST(a_record_that_cannot_be_read_does_not_stop_the_start),
         TEST(a_missing_round_is_made_again_from_its_profiles),

@@ -218,12 +218,50 @@ static void a_broken_file_stops_the_start(void **state)
     assert_int_equal(create(f, "/nonexistent/limits.yaml", &err), FG_E_NOT_FOUND);
 }
 
+/* With several tenants each has limits though nobody set any; one alone has none. */
+static void tenancy_brings_limits_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_limits *limits;
+    struct fg_err err;
+
+    write_file(f, "overrides:\n"
+                  "  large: {max_series_per_tenant: 0, ingestion_rate_mb: 0, "
+                  "tenant_catalog_share: 0.9}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("anonymous"));
+    assert_true(limits->values.ingestion_rate_mb == 0);
+    assert_int_equal(limits->values.max_series_per_tenant, 0);
+    assert_true(limits->values.tenant_catalog_share == 1);
+    fg_limits_unref(limits);
+    fg_tenants_destroy(f->tenants);
+
+    assert_int_equal(fg_tenants_create(&(struct fg_tenants_config){.enabled = true,
+                                                                   .defaults = &f->defaults,
+                                                                   .file = f->path,
+                                                                   .reload_ns = FG_HOUR_NS,
+                                                                   .registry = f->registry},
+                                       &f->tenants, &err),
+                     FG_OK);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("small"));
+    assert_true(limits->values.ingestion_rate_mb == FG_TENANT_RATE_MB);
+    assert_int_equal(limits->values.max_series_per_tenant, FG_TENANT_SERIES_MAX);
+    assert_true(limits->values.tenant_catalog_share == 0.5);
+    fg_limits_unref(limits);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("large"));
+    assert_true(limits->values.ingestion_rate_mb == 0);
+    assert_int_equal(limits->values.max_series_per_tenant, 0);
+    assert_true(limits->values.tenant_catalog_share == 0.9);
+    fg_limits_unref(limits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_a_file_all_have_the_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_override_replaces_what_it_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rules_are_read_with_the_rest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tenancy_brings_limits_of_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_changed_file_is_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_stops_the_start, set_up, tear_down),

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Measures what a server's users feel of each other. FG_BINARY says of which build.
+
+    bench_fair.py askers [--seconds N] [--askers N] [--stacks N]
+
+askers: pushes to a service of many stacks while others ask for its flame graph all the time. A push adds a few
+stacks that are new; each has its own connection, and a latency counts from when the push was due. Prints a row
+of a Markdown table.
+"""
+
+import argparse
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+
+PROFILE_TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+DEPTH = 12
+NEW_STACKS = 20  # of a push
+
+
+def stack(number):
+    """Of DEPTH frames; every one has a frame that no other stack has."""
+    frames = ["f%d" % (number >> shift) for shift in range(DEPTH - 1, 0, -1)]
+    return ";".join(frames + ["leaf%d" % number])
+
+
+def folded(first, count):
+    return "".join("%s 1\n" % stack(first + i) for i in range(count))
+
+
+def target(name="askers.cpu"):
+    now = int(time.time())
+    return "/ingest?name=%s&from=%d&until=%d" % (name, now - 10, now)
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
+
+
+class Askers:
+    def __init__(self, server, count):
+        self.server, self.stopped = server, threading.Event()
+        self.took, self.codes = [], {}
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.ask, daemon=True) for _ in range(count)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.stopped.set()
+        for thread in self.threads:
+            thread.join()
+
+    def ask(self):
+        client = flamegrid.Client(self.server.port, timeout=120)
+        while not self.stopped.is_set():
+            now = int(time.time())
+            begin = time.monotonic()
+            status = client.send("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%%7Bservice_name=%%22askers%%22%%7D&from=%d&until=%d&max-nodes=100"
+                                 % (now - 3600, now + 60))[0]
+            with self.lock:
+                self.took.append(time.monotonic() - begin)
+                self.codes[status] = self.codes.get(status, 0) + 1
+
+
+def push_for(server, seconds, per_second, first):
+    """Seconds each push took, from when it was due, and how often which status came."""
+    took, codes, threads, lock = [], {}, [], threading.Lock()
+
+    def push(due, number):
+        status = flamegrid.Client(server.port, timeout=60).send(
+            "POST", target(), folded(first + number * NEW_STACKS, NEW_STACKS))[0]
+        with lock:
+            took.append(time.monotonic() - due)
+            codes[status] = codes.get(status, 0) + 1
+
+    begin = time.monotonic()
+    for number in range(int(seconds * per_second)):
+        due = begin + number / per_second
+        time.sleep(max(0, due - time.monotonic()))
+        threads.append(threading.Thread(target=push, args=(due, number), daemon=True))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    return took, codes
+
+
+def row(*cells):
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def askers(arguments):
+    row("run", "pushes", "p50 / p99 / max ms", "questions/s", "statuses of pushes", "of questions")
+    row(*["---"] * 6)
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        for first in range(0, arguments.stacks, 5000):
+            status, body = client.send("POST", target(), folded(first, 5000))
+            if status != 200:
+                raise SystemExit("push: %d %s" % (status, body[:300]))
+        for count in (0, arguments.askers):
+            with Askers(server, count) as asking:
+                took, codes = push_for(server, arguments.seconds, arguments.rate,
+                                       arguments.stacks * (2 + (count > 0)))
+            row("%d askers" % count, len(took),
+                " / ".join("%.0f" % (1000 * percentile(took, share)) for share in (0.5, 0.99, 1)),
+                "%.1f" % (len(asking.took) / arguments.seconds), codes, asking.codes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["askers"])
+    parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--askers", type=int, default=16)
+    parser.add_argument("--stacks", type=int, default=60000)
+    parser.add_argument("--rate", type=float, default=10, help="pushes a second")
+    arguments = parser.parse_args()
+    {"askers": askers}[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    main()
