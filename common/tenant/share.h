@@ -4,8 +4,8 @@
  * A tenant may grow as long as it has at most share / (1 - share) times what is still free. So the
  * first that takes all it can get has `share` of the room, the next one `share` of what that one
  * left, and two that grow at the same time get the same, share / (1 + share). There is always some
- * room left, and who has little gets it before who has much. (Dynamic thresholds, as switches divide
- * their memory among ports: Choudhury and Hahne, 1998.)
+ * room left, and who has little gets it before who has much. (Dynamic thresholds, as switches
+ * divide their memory among ports: Choudhury and Hahne, 1998.)
  */
 #ifndef FG_COMMON_TENANT_SHARE_H
 #define FG_COMMON_TENANT_SHARE_H

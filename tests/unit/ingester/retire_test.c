@@ -288,9 +288,8 @@ static void services_leave_after_their_dictionaries(void **state)
     assert_int_equal(count_services(f), 0);
     assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 0);
     /* One that comes back has another number, and so another dictionary. */
-    f->service =
-        catalog_service(f->catalog, catalog_find_tenant(f->catalog, FG_LIT("t")), FG_LIT("shop"),
-                        &(struct catalog_quota){.share = 1});
+    f->service = catalog_service(f->catalog, catalog_find_tenant(f->catalog, FG_LIT("t")),
+                                 FG_LIT("shop"), &(struct catalog_quota){.share = 1});
     assert_int_equal(f->service->number, 1);
     assert_int_equal(atomic_load(&f->service->generation), 0);
 }
