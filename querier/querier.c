@@ -1,3 +1,4 @@
+#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/run/log.h"
 #include "querier/blocks/blocks.h"
@@ -16,7 +17,7 @@ static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
     M(COUNTER, QUERIER_QUESTIONS, "flamegrid_querier_questions_total",                             \
       "Questions answered, errors included")                                                       \
     M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_questions_refused_total",                       \
-      "Questions answered 429 because the lane was full")                                          \
+      "Questions answered 429 because the lane, or the tenant's part of it, was full")             \
     M(COUNTER, QUERIER_FAILED, "flamegrid_querier_questions_failed_total",                         \
       "Questions that ended in an error of ours (5xx)")                                            \
     M(COUNTER, QUERIER_INCOMPLETE, "flamegrid_querier_answers_incomplete_total",                   \
@@ -343,6 +344,18 @@ static enum fg_code identify(struct question *question, struct fg_err *err)
     return FG_OK;
 }
 
+/* With several tenants each is a flow, so that none waits for all questions of another one. One
+ * that reads the data of several is of the first of them. */
+static bool enqueue(struct question *question)
+{
+    const struct fg_querier *querier = question->querier;
+
+    if (!fg_tenants_are_several(querier->tenants))
+        return fg_work_submit(querier->work, FG_LANE_QUERY, &question->job);
+    return fg_work_submit_flow(querier->work, FG_LANE_QUERY,
+                               fg_hash64_table(question->tenants.ids[0]), &question->job);
+}
+
 static void question_submit(struct question *question)
 {
     struct fg_err err;
@@ -352,10 +365,12 @@ static void question_submit(struct question *question)
         question_destroy(question);
         return;
     }
-    if (fg_work_submit(question->querier->work, FG_LANE_QUERY, &question->job))
+    if (enqueue(question))
         return;
     fg_metric_add(question->querier->metrics, QUERIER_REFUSED, 1);
-    fg_fail(&err, FG_E_LIMIT, "too many queries are waiting, try again");
+    fg_fail(&err, FG_E_LIMIT,
+            "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
+            FG_S(question->tenants.ids[0]));
     fg_connect_refuse(question->req, &question->call, &err); /* 429 brings its Retry-After */
     question_destroy(question);
 }

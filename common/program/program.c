@@ -40,7 +40,7 @@ static const struct fg_conf_field program_fields[] = {
     {"ingest_queue_max", FG_CONF_UINT, CONF(ingest_queue_max), .def = "1024", .min = "1", .max = "1000000",
      .doc = "Uploads waiting to be decoded. Above it they are refused with 429."},
     {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "64", .min = "1", .max = "1000000",
-     .doc = "Queries waiting for a worker. Above it they are refused with 429."},
+     .doc = "Queries waiting for a worker. Above it they are refused with 429. With multitenancy_enabled tenants take turns: one has at most as many waiting as are free, and as many running as workers run none, so alone half of each."},
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "1GiB", .min = "64MiB",
      .doc = "Budget of the process: queues, caches and dictionaries get their shares of it unless set themselves."},
     {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "0",

@@ -3,8 +3,12 @@
  * condition of its own: a pinned job wakes exactly the one it is for, an unpinned one wakes one
  * that is idle, and nobody is woken for nothing.
  *
- * A worker takes whichever head has waited longer, its own queue's or the shared one's. So neither
- * can starve the other, and a pinned queue keeps its order because one worker alone takes from it.
+ * A worker takes whichever head has waited longest: its own queue's, the shared one's, or that of
+ * the flow whose turn it is. So none can starve another, and a pinned queue keeps its order because
+ * one worker alone takes from it.
+ *
+ * Flows that have anything waiting or running are a ring; the lane points to the one whose turn is
+ * next. There are never more than jobs, so going round the ring is short.
  */
 #include "common/run/work.h"
 
@@ -15,6 +19,13 @@ enum { THREAD_NAME_BYTES = 16 }; /* what Linux keeps of a thread's name, with th
 
 struct queue {
     struct fg_job *first, *last; /* oldest first */
+};
+
+struct fg_work_flow {
+    struct fg_work_flow *next, *prev; /* in the ring */
+    uint64_t id;
+    struct queue queue;
+    unsigned queued, running;
 };
 
 struct worker {
@@ -32,7 +43,9 @@ struct lane {
     unsigned n_workers; /* constant once all run */
     unsigned queue_max; /* constant */
     struct queue shared;
-    unsigned queued; /* in all queues */
+    struct fg_work_flow *turn; /* of the flow that is looked at first; NULL: there is none */
+    unsigned flows_running;    /* jobs of all flows */
+    unsigned queued;           /* in all queues */
     _Atomic unsigned running;
     uint64_t refused;
     bool stopping;
@@ -66,14 +79,104 @@ static struct fg_job *queue_pop(struct queue *queue)
     return job;
 }
 
+/* ---- flows; all locked ---- */
+
+static struct fg_work_flow *flow_of(struct lane *lane, uint64_t id)
+{
+    struct fg_work_flow *flow = lane->turn;
+
+    if (flow == NULL)
+        return NULL;
+    do {
+        if (flow->id == id)
+            return flow;
+        flow = flow->next;
+    } while (flow != lane->turn);
+    return NULL;
+}
+
+/* A new one is the last to have its turn. */
+static struct fg_work_flow *flow_make(struct lane *lane, uint64_t id)
+{
+    struct fg_work_flow *flow = fg_new(struct fg_work_flow);
+
+    flow->id = id;
+    if (lane->turn == NULL) {
+        flow->next = flow->prev = lane->turn = flow;
+        return flow;
+    }
+    flow->next = lane->turn;
+    flow->prev = lane->turn->prev;
+    flow->prev->next = flow->next->prev = flow;
+    return flow;
+}
+
+static void flow_drop_if_idle(struct lane *lane, struct fg_work_flow *flow)
+{
+    if (flow->queued + flow->running > 0)
+        return;
+    if (lane->turn == flow)
+        lane->turn = flow->next == flow ? NULL : flow->next;
+    flow->prev->next = flow->next;
+    flow->next->prev = flow->prev;
+    free(flow);
+}
+
+/* May it start one now? Helpers that were lent do not count: they go back. */
+static bool flow_may_run(const struct lane *lane, const struct fg_work_flow *flow)
+{
+    return flow->queued > 0 && flow->running < lane->n_workers - lane->flows_running;
+}
+
+/* The next one that may start something, or NULL. */
+static struct fg_work_flow *flow_next(const struct lane *lane)
+{
+    struct fg_work_flow *flow = lane->turn;
+
+    if (flow == NULL)
+        return NULL;
+    do {
+        if (flow_may_run(lane, flow))
+            return flow;
+        flow = flow->next;
+    } while (flow != lane->turn);
+    return NULL;
+}
+
+static struct fg_job *flow_start(struct lane *lane, struct fg_work_flow *flow)
+{
+    lane->turn = flow->next;
+    flow->queued--;
+    flow->running++;
+    lane->flows_running++;
+    return queue_pop(&flow->queue);
+}
+
+static void flow_ended(struct lane *lane, struct fg_work_flow *flow)
+{
+    fg_assert(flow->running > 0 && lane->flows_running > 0);
+    flow->running--;
+    lane->flows_running--;
+    flow_drop_if_idle(lane, flow);
+}
+
+/* ---- workers ---- */
+
 /* What the worker does next, or NULL. Locked. */
 static struct fg_job *next_job(struct worker *worker)
 {
-    struct fg_job *own = worker->pinned.first, *any = worker->lane->shared.first;
+    struct lane *lane = worker->lane;
+    struct fg_work_flow *flow = flow_next(lane);
+    const struct fg_job *own = worker->pinned.first, *any = lane->shared.first;
+    int64_t own_ns = own == NULL ? INT64_MAX : own->queued_mono_ns;
+    int64_t any_ns = any == NULL ? INT64_MAX : any->queued_mono_ns;
+    int64_t flow_ns = flow == NULL ? INT64_MAX : flow->queue.first->queued_mono_ns;
 
-    if (own != NULL && (any == NULL || own->queued_mono_ns <= any->queued_mono_ns))
+    if (own != NULL && own_ns <= any_ns && own_ns <= flow_ns)
         return queue_pop(&worker->pinned);
-    return any == NULL ? NULL : queue_pop(&worker->lane->shared);
+    if (any != NULL && any_ns <= flow_ns)
+        return queue_pop(&lane->shared);
+    return flow == NULL ? NULL : flow_start(lane, flow);
 }
 
 /* Waits for a job; NULL when the lane ends and this worker has nothing left to do. */
@@ -110,7 +213,13 @@ static void run_job(struct lane *lane, struct fg_job *job)
     job->code = job->run(job, &job->err);
     fg_assert(job->code == FG_OK || job->code == job->err.code);
 
-    /* Before done(), which may look at the lane, and after which the job is not ours. */
+    /* Before done(), which may look at the lane, and after which the job is not ours. What may run
+     * now this worker finds when it looks for its next job. */
+    if (job->flow != NULL) {
+        pthread_mutex_lock(&lane->mutex);
+        flow_ended(lane, job->flow);
+        pthread_mutex_unlock(&lane->mutex);
+    }
     atomic_fetch_sub_explicit(&lane->running, 1, memory_order_relaxed);
     if (job->home == NULL) {
         job->done(job);
@@ -148,12 +257,16 @@ static struct worker *find_idle(struct lane *lane)
 }
 
 /* pinned: NULL for whichever worker comes first. Locked. */
-static void enqueue(struct lane *lane, struct worker *pinned, struct fg_job *job)
+static void enqueue(struct lane *lane, struct worker *pinned, struct fg_work_flow *flow,
+                    struct fg_job *job)
 {
     struct worker *worker = pinned != NULL ? pinned : find_idle(lane);
 
     job->queued_mono_ns = fg_mono_ns(fg_clock_real()); /* locked: it orders the queues */
-    queue_push(pinned == NULL ? &lane->shared : &pinned->pinned, job);
+    job->flow = flow;
+    queue_push(flow != NULL ? &flow->queue : pinned != NULL ? &pinned->pinned : &lane->shared, job);
+    if (flow != NULL)
+        flow->queued++;
     lane->queued++;
     if (worker != NULL)
         wake_one(worker);
@@ -167,7 +280,7 @@ static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
     pthread_mutex_lock(&lane->mutex);
     room = lane->n_workers > 0 && lane->queued < lane->queue_max && !lane->stopping;
     if (room)
-        enqueue(lane, pinned, job);
+        enqueue(lane, pinned, NULL, job);
     else
         lane->refused++;
     pthread_mutex_unlock(&lane->mutex);
@@ -177,6 +290,28 @@ static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
 bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job)
 {
     return submit(&work->lanes[lane], NULL, job);
+}
+
+bool fg_work_submit_flow(struct fg_work *work, enum fg_lane lane_id, uint64_t id,
+                         struct fg_job *job)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    struct fg_work_flow *flow;
+    unsigned left;
+    bool room;
+
+    fg_assert(job->run != NULL && job->done != NULL);
+    pthread_mutex_lock(&lane->mutex);
+    flow = flow_of(lane, id);
+    left = lane->queue_max - FG_MIN(lane->queued, lane->queue_max);
+    room =
+        lane->n_workers > 0 && left > 0 && (flow == NULL || flow->queued < left) && !lane->stopping;
+    if (room)
+        enqueue(lane, NULL, flow != NULL ? flow : flow_make(lane, id), job);
+    else
+        lane->refused++;
+    pthread_mutex_unlock(&lane->mutex);
+    return room;
 }
 
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
@@ -194,10 +329,11 @@ bool fg_work_lend(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job
 
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
-    /* Where one is idle, what is queued is another's who has been woken for it, or is pinned to. */
+    /* Where one is idle, what is queued is another's who has been woken for it, or is pinned to, or
+     * is of a flow that has as many running as it gets. */
     idle = find_idle(lane) != NULL && !lane->stopping;
     if (idle)
-        enqueue(lane, NULL, job);
+        enqueue(lane, NULL, NULL, job);
     pthread_mutex_unlock(&lane->mutex);
     return idle;
 }
@@ -208,7 +344,9 @@ bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane_id)
     bool wanted;
 
     pthread_mutex_lock(&lane->mutex);
-    wanted = lane->queued > 0;
+    wanted = lane->shared.first != NULL || flow_next(lane) != NULL;
+    for (unsigned i = 0; i < lane->n_workers && !wanted; i++)
+        wanted = lane->workers[i].pinned.first != NULL;
     pthread_mutex_unlock(&lane->mutex);
     return wanted;
 }
@@ -248,7 +386,7 @@ static void lane_join(struct lane *lane)
         fg_assert(pthread_join(lane->workers[i].thread, NULL) == 0);
     for (unsigned i = 0; i < lane->n_workers; i++)
         (void)pthread_cond_destroy(&lane->workers[i].wake);
-    fg_assert(lane->queued == 0);
+    fg_assert(lane->queued == 0 && lane->turn == NULL);
     (void)pthread_mutex_destroy(&lane->mutex);
     free(lane->workers);
 }
@@ -293,6 +431,10 @@ static int64_t oldest_mono_ns(const struct lane *lane, int64_t now_mono_ns)
     for (unsigned i = 0; i < lane->n_workers; i++)
         if (lane->workers[i].pinned.first != NULL)
             oldest = FG_MIN(oldest, lane->workers[i].pinned.first->queued_mono_ns);
+    for (const struct fg_work_flow *flow = lane->turn; flow != NULL;
+         flow = flow->next == lane->turn ? NULL : flow->next)
+        if (flow->queue.first != NULL)
+            oldest = FG_MIN(oldest, flow->queue.first->queued_mono_ns);
     return oldest;
 }
 

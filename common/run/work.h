@@ -7,6 +7,12 @@
  * may occupy, so that a flood of one kind leaves room for the others. A full lane is an answer to
  * the client (429 or 503 with Retry-After), never a longer queue.
  *
+ * Submissions may be of flows, for instance of tenants, which share a lane fairly: flows take
+ * turns, first in first out within each. A flow has fewer jobs waiting than there is room left in
+ * the queue, and fewer running than workers that run none of a flow's. So one flow alone gets half
+ * of the queue and half of the workers, another one half of the rest, and a flow that is new finds
+ * both room and, unless very many run at the same time, a worker.
+ *
  * A pinned submission goes to one worker of the lane, the same for the same pin: what it touches
  * belongs to that worker and needs no lock.
  */
@@ -29,6 +35,7 @@ struct fg_job {
     int64_t queued_mono_ns;           /* set by submit */
     struct fg_msg msg;                /* internal */
     struct fg_job *next;              /* internal */
+    struct fg_work_flow *flow;        /* internal */
 };
 
 struct fg_lane_config {
@@ -54,7 +61,13 @@ FG_AUTO(fg_work, fg_work_destroy)
  */
 bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
 
-/* The same, always to worker pin % threads of the lane, in order of submission. */
+/* The same for a job of the flow with this id, any number. false also when the flow has too many
+ * waiting: others may find room still. */
+bool fg_work_submit_flow(struct fg_work *work, enum fg_lane lane, uint64_t flow,
+                         struct fg_job *job) fg_must_check;
+
+/* The same as fg_work_submit(), always to worker pin % threads of the lane, in order of submission.
+ */
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
                            struct fg_job *job) fg_must_check;
 
@@ -65,7 +78,8 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
  */
 bool fg_work_lend(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
 
-/* Does a job wait for a worker of the lane? Then who was lent should go back. Any thread. */
+/* Does a job wait that a worker of the lane could run? Then who was lent should go back. Any
+ * thread. */
 bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane);
 
 struct fg_lane_state {

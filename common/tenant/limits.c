@@ -413,6 +413,11 @@ void fg_tenants_destroy(struct fg_tenants *tenants)
     free(tenants);
 }
 
+bool fg_tenants_are_several(const struct fg_tenants *tenants)
+{
+    return tenants->config.enabled;
+}
+
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant)
 {
     struct fg_limits *limits;

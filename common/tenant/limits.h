@@ -78,6 +78,9 @@ enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
 /* NULL is fine. Limits that were given out stay good. */
 void fg_tenants_destroy(struct fg_tenants *tenants);
 
+/* Any thread. Returns whether there may be several: tenancy is enabled. */
+bool fg_tenants_are_several(const struct fg_tenants *tenants);
+
 /* Any thread. Whom a request with that header is for; errors of fg_tenant_ids_parse(). */
 enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
                                  struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;

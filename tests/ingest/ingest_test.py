@@ -21,6 +21,7 @@ import extremes  # noqa: E402
 import flamegrid  # noqa: E402
 import otlp  # noqa: E402
 import pprof  # noqa: E402
+import tenants  # noqa: E402
 import unsymbolised  # noqa: E402
 from flamegrid import check  # noqa: E402
 
@@ -433,6 +434,7 @@ def main():
             tally.run(name, case, server)
         if cases and server.terminate() != 0:
             tally.fail("server", server.log_tail())
+    tenants.run(tally)
     tally.finish()
 
 

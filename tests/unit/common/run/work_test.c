@@ -303,11 +303,144 @@ static void destroy_refuses_new_jobs(void **state)
     assert_int_equal(atomic_load(&endless_refusals), 1);
 }
 
+/* ---- flows ---- */
+
+static void wait_done(unsigned n)
+{
+    while (atomic_load(&n_done) != n)
+        (void)sched_yield();
+}
+
+/* One flow alone has half of the queue, and no other is refused for it. */
+static void a_full_flow_refuses_nobody_else(void **state)
+{
+    struct fg_work *work = make(1, 8);
+    unsigned taken[3] = {0}, n = 0;
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < 300; i++)
+        tasks[i].gate = &gate;
+    assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 1, &tasks[n++].job));
+    wait_running(work, 1);
+    for (uint64_t flow = 1; flow <= 3; flow++) {
+        for (int i = 0; i < 50; i++)
+            if (fg_work_submit_flow(work, FG_LANE_INGEST, flow, &tasks[n].job)) {
+                taken[flow - 1]++;
+                n++;
+            }
+    }
+    assert_int_equal(taken[0], 4); /* of 8 */
+    assert_int_equal(taken[1], 2); /* of what is left */
+    assert_int_equal(taken[2], 1);
+    assert_int_equal(state_of(work).queued, 7);
+    assert_int_equal(state_of(work).refused, 150 - 7);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work); /* runs all that is queued */
+    assert_int_equal(atomic_load(&n_done), n);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* A flow with many jobs waiting holds up a short one by no more than one job. */
+static void flows_take_turns(void **state)
+{
+    enum { MANY = 20 };
+    struct fg_work *work = make(1, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < MANY + 3; i++)
+        tasks[i].gate = &gate;
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 7, &tasks[i].job));
+    wait_running(work, 1);
+    for (size_t i = MANY; i < MANY + 3; i++)
+        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 8, &tasks[i].job));
+    for (size_t i = 0; i < MANY + 3; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    wait_done(MANY + 3);
+    for (unsigned i = 1; i < MANY; i++)
+        assert_true(tasks[i].order > tasks[i - 1].order); /* in order within a flow */
+    for (unsigned i = 0; i < 3; i++)
+        assert_in_range(tasks[MANY + i].order, 2 * i + 1, 2 * i + 2);
+    fg_work_destroy(work);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* However many of its jobs wait, one flow leaves workers for others. */
+static void a_flow_leaves_workers_for_others(void **state)
+{
+    struct fg_work *work = make(4, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < 10; i++) {
+        tasks[i].gate = &gate;
+        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 1, &tasks[i].job));
+    }
+    wait_running(work, 2); /* of 4 */
+    assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 2, &tasks[10].job));
+    wait_done(1); /* while the gate is shut for those of the first flow */
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[11].job));
+    wait_done(2);
+    assert_int_equal(state_of(work).running, 2);
+    assert_int_equal(state_of(work).queued, 8);
+    assert_false(fg_work_is_wanted(work, FG_LANE_INGEST)); /* what waits may not run yet */
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 12);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+struct submitter {
+    struct fg_work *work;
+    size_t from, to;
+};
+
+static void *submit_some(void *arg)
+{
+    const struct submitter *submitter = arg;
+
+    for (size_t i = submitter->from; i < submitter->to; i++)
+        while (i % 5 == 0
+                   ? !fg_work_submit(submitter->work, FG_LANE_INGEST, &tasks[i].job)
+                   : !fg_work_submit_flow(submitter->work, FG_LANE_INGEST, i % 7, &tasks[i].job))
+            (void)sched_yield();
+    return NULL;
+}
+
+/* No job is forgotten by idle workers, whatever the order in which they come and end. */
+static void all_jobs_of_flows_run(void **state)
+{
+    struct fg_work *work = make(5, 16);
+    struct submitter submitters[3];
+    pthread_t threads[3];
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(threads); i++) {
+        submitters[i] = (struct submitter){work, i * 1000, (i + 1) * 1000};
+        assert_int_equal(pthread_create(&threads[i], NULL, submit_some, &submitters[i]), 0);
+    }
+    for (size_t i = 0; i < FG_COUNT(threads); i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    wait_done(3000); /* without anything that wakes the workers once more */
+    fg_work_destroy(work);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(runs_and_comes_home, reset),
         cmocka_unit_test_setup(a_full_lane_refuses, reset),
+        cmocka_unit_test_setup(a_full_flow_refuses_nobody_else, reset),
+        cmocka_unit_test_setup(flows_take_turns, reset),
+        cmocka_unit_test_setup(a_flow_leaves_workers_for_others, reset),
+        cmocka_unit_test_setup(all_jobs_of_flows_run, reset),
         cmocka_unit_test_setup(room_comes_back, reset),
         cmocka_unit_test_setup(a_lane_without_threads_refuses, reset),
         cmocka_unit_test_setup(pins_keep_thread_and_order, reset),

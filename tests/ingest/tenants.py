@@ -1,0 +1,139 @@
+"""One tenant cannot take what others need, and those who read cannot keep out those who write."""
+
+import http.client
+import os
+import sys
+import threading
+import time
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+
+import flamegrid  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+SERIES_MAX = 4000  # of a loop that has to end
+STACKS, ASKERS, PUSHES = 8000, 8, 25
+HOGS, QUESTIONS = 40, 25
+
+
+def push(port, tenant, name, body="main;work 1\n"):
+    """Status, text and headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    now = int(time.time())
+    query = urllib.parse.urlencode({"name": name, "from": now - 10, "until": now})
+    connection.request("POST", "/ingest?" + query, body, {"X-Scope-OrgID": tenant})
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text, response.headers
+
+
+def stacks(first, count):
+    return "".join("%s;leaf%d 1\n" % (";".join("f%d" % ((first + i) >> shift) for shift in range(8, 0, -1)), first + i)
+                   for i in range(count))
+
+
+def one_tenant_cannot_fill_the_catalog():
+    """Its new series are refused, with the limit's name; those of others are not, after a restart too."""
+    with flamegrid.Server("--multitenancy_enabled", "true", "--ingester.catalog_max_bytes", "1MiB") as server:
+        server.start().wait_ready()
+        for number in range(SERIES_MAX):
+            status, text, headers = push(server.port, "greedy", "shop.cpu{pod=%d}" % number)
+            if status != 200:
+                break
+        check(status == 429 and "limits.tenant_catalog_share" in text, "%d %s", status, text)
+        check(int(headers["Retry-After"]) > 0, "%s", headers)
+        check(number > 50, "only %d series", number)
+        for again in range(2):
+            status, text, _ = push(server.port, "greedy", "shop.cpu{pod=0}")
+            check(status == 200, "a series that is known: %d %s", status, text)
+            status, text, _ = push(server.port, "greedy", "shop.cpu{pod=new%d}" % again)
+            check(status == 429, "a share that is used up: %d %s", status, text)
+            for tenant in ("modest", "other%d" % again):
+                status, text, _ = push(server.port, tenant, "app.cpu{pod=%d}" % again)
+                check(status == 200, "tenant %s: %d %s", tenant, status, text)
+            check(server.terminate() == 0, "end")
+            server.start().wait_ready()
+
+
+class Askers:
+    """Ask for a flame graph all the time, until the block ends; count statuses."""
+
+    def __init__(self, server, count, tenant=None):
+        self.server, self.tenant, self.codes, self.lock = server, tenant, {}, threading.Lock()
+        self.stopped = threading.Event()
+        self.threads = [threading.Thread(target=self.ask, daemon=True) for _ in range(count)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.stopped.set()
+        for thread in self.threads:
+            thread.join()
+
+    def ask(self):
+        client = flamegrid.Client(self.server.port, headers={"X-Scope-OrgID": self.tenant} if self.tenant else None)
+        while not self.stopped.is_set():
+            status = ask(client)
+            with self.lock:
+                self.codes[status] = self.codes.get(status, 0) + 1
+
+    def wait_for(self, status):
+        """Until somebody got that answer: then all are at work."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with self.lock:
+                if self.codes.get(status, 0) > 0:
+                    return
+            time.sleep(0.01)
+        raise AssertionError("nobody got %d: %s" % (status, self.codes))
+
+
+def ask(client):
+    now = int(time.time())
+    query = urllib.parse.urlencode({"query": TYPE + '{service_name="shop"}', "from": now - 3600, "until": now + 60})
+    return client.send("GET", "/pyroscope/render?" + query)[0]
+
+
+def pushes_go_on_while_many_ask():
+    """Of one service: all are taken, and each counts once."""
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        status, text, _ = push(server.port, "anonymous", "shop.cpu", stacks(0, STACKS))
+        check(status == 200, "%d %s", status, text)
+        with Askers(server, ASKERS) as askers:
+            askers.wait_for(200)
+            for number in range(PUSHES):
+                status, text, _ = push(server.port, "anonymous", "shop.cpu", stacks(STACKS + 10 * number, 10))
+                check(status == 200, "push %d: %d %s", number, status, text)
+        check(set(askers.codes) <= {200, 429}, "%s", askers.codes)
+        now = int(time.time())
+        total = flamegrid.Client(server.port).flame_total(TYPE, '{service_name="shop"}', (now - 3600) * 1000, (now + 60) * 1000)
+        samples = STACKS + 10 * PUSHES
+        check(total > 0 and total % samples == 0, "total %d of %d samples", total, samples)
+
+
+def a_tenant_with_many_questions_refuses_nobody_else():
+    """Its own are refused once its part of the queue is full; a neighbour's are all answered."""
+    with flamegrid.Server("--multitenancy_enabled", "true", "--workers", "2", "--query_queue_max", "8") as server:
+        server.start().wait_ready()
+        for tenant, count in (("greedy", STACKS), ("modest", 10)):
+            status, text, _ = push(server.port, tenant, "shop.cpu", stacks(0, count))
+            check(status == 200, "%d %s", status, text)
+        neighbour = flamegrid.Client(server.port, headers={"X-Scope-OrgID": "modest"})
+        with Askers(server, HOGS, "greedy") as askers:
+            askers.wait_for(429)
+            codes = [ask(neighbour) for _ in range(QUESTIONS)]
+        check(set(codes) == {200}, "the neighbour got %s", codes)
+        check(askers.codes.get(200, 0) > 0, "%s", askers.codes)
+
+
+def run(tally):
+    for case in (one_tenant_cannot_fill_the_catalog, pushes_go_on_while_many_ask,
+                 a_tenant_with_many_questions_refuses_nobody_else):
+        tally.run("tenants: " + case.__name__.replace("_", " "), case)
