@@ -48,7 +48,7 @@ struct distributor *distributor_create(const struct distributor_config *config)
     struct distributor *distributor = fg_new(struct distributor);
 
     distributor->config = *config;
-    distributor->rates = fg_rates_create();
+    distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->known = known_create((size_t)config->settings->known_stacks_max);
     distributor->owners = owners_create(&(struct owners_config){

@@ -206,8 +206,10 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
 {
     const struct ingester_settings *settings = config->settings;
 
-    if (catalog_open(config->store, settings->catalog_max_bytes, &ingester->damage,
-                     &ingester->catalog, err) != FG_OK ||
+    const struct catalog_bounds bounds = {settings->catalog_max_bytes,
+                                          fg_tenants_max(config->tenants)};
+
+    if (catalog_open(config->store, &bounds, &ingester->damage, &ingester->catalog, err) != FG_OK ||
         rounds_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
                     &ingester->damage, &ingester->rounds, err) != FG_OK ||
         member_find_store(config->store, &ingester->member.store, err) != FG_OK ||

@@ -73,6 +73,8 @@ static const struct fg_conf_field program_fields[] = {
      .doc = "YAML with limits of single tenants: overrides: {tenant: {limit: value}}. Read again when it changes."},
     {"tenants_reload", FG_CONF_NS, CONF(tenants_reload_ns), .def = "10s", .min = "100ms", .max = "1h",
      .doc = "How often that file is looked at."},
+    {"tenants_max", FG_CONF_UINT, CONF(tenants_max), .def = "10000", .min = "1", .max = "10000000",
+     .doc = "Tenants that send at the same time to a distributor, and that have series in an ingester. Profiles of a further one are refused with 429 until one of these is idle: at a distributor for so long that all of its ingestion_burst_size_mb is free again, at an ingester until all of its profiles are in segments."},
     {"disk_reserve_bytes", FG_CONF_BYTES, CONF(disk_reserve_bytes), .def = "0", .max = "1TiB",
      .doc = "Bytes that are kept free on each disk that data is on. Below it pushes are refused with 503 and questions are still answered; below twice as much caches on that disk give way. 0: a twentieth of the disk, at most 1GiB."},
     {"drain", FG_CONF_NS, CONF(drain_ns), .def = "30s", .min = "0", .max = "10m",
@@ -313,6 +315,7 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                       .defaults = &program->limits,
                                                       .file = settings->tenants_file,
                                                       .reload_ns = settings->tenants_reload_ns,
+                                                      .max = (uint32_t)settings->tenants_max,
                                                       .registry = program->registry},
                           &program->tenants, err) != FG_OK)
         return err->code;

@@ -52,6 +52,7 @@ struct fg_program_settings {
     bool multitenancy_enabled;
     char *tenants_file;
     int64_t tenants_reload_ns;
+    uint64_t tenants_max;
     uint64_t connections_max, connections_per_address_max, http2_streams_max;
     uint64_t disk_reserve_bytes; /* 0: fg_disk_reserve_of() */
     char *tls_cert_file, *tls_key_file, *tls_client_ca_file;

@@ -418,6 +418,11 @@ bool fg_tenants_are_several(const struct fg_tenants *tenants)
     return tenants->config.enabled;
 }
 
+uint32_t fg_tenants_max(const struct fg_tenants *tenants)
+{
+    return tenants->config.max;
+}
+
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant)
 {
     struct fg_limits *limits;

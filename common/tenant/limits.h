@@ -65,6 +65,7 @@ struct fg_tenants_config {
     const struct fg_limit_settings *defaults; /* borrowed */
     const char *file;                         /* borrowed; "" for none */
     int64_t reload_ns;                        /* between two looks at the file */
+    uint32_t max;                             /* see fg_tenants_max() */
     struct fg_registry *registry;
 };
 
@@ -80,6 +81,10 @@ void fg_tenants_destroy(struct fg_tenants *tenants);
 
 /* Any thread. Returns whether there may be several: tenancy is enabled. */
 bool fg_tenants_are_several(const struct fg_tenants *tenants);
+
+/* Any thread. Returns of how many tenants at a time this process keeps what they need; 0: any
+ * number. */
+uint32_t fg_tenants_max(const struct fg_tenants *tenants);
 
 /* Any thread. Whom a request with that header is for; errors of fg_tenant_ids_parse(). */
 enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,

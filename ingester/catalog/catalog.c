@@ -191,6 +191,7 @@ struct catalog_service *catalog_add_service(struct catalog *catalog, struct cata
     service->number = number;
     service->name = fg_bytes(text, name.len);
     service->tenant = tenant;
+    catalog->n_active += shelf_items(&tenant->services) == 0;
     add_to_shelf(catalog, tenant, &tenant->services, fg_hash64_table(name), &service->memory);
     catalog_add_idle(catalog, service);
     catalog->next_service = FG_MAX(catalog->next_service, number + 1);
@@ -217,6 +218,13 @@ static uint64_t bytes_of(const struct catalog *catalog)
 static bool full(const struct catalog *catalog)
 {
     return bytes_of(catalog) > catalog->max_bytes;
+}
+
+/* Are there as many tenants as there may be, without this one? NULL: a new one. */
+static bool are_too_many(const struct catalog *catalog, const struct catalog_tenant *tenant)
+{
+    return catalog->tenants_max > 0 && catalog->n_active >= catalog->tenants_max &&
+           (tenant == NULL || shelf_items(&tenant->services) == 0);
 }
 
 static uint64_t bytes_of_tenant(const struct catalog_tenant *tenant)
@@ -251,11 +259,12 @@ enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_te
                                 const struct catalog_quota *quota, struct fg_err *err)
 {
     uint64_t bytes = 0, items = 0;
-    bool is_full, is_mine = false, room;
+    bool is_full, is_mine = false, too_many, room;
 
     fg_rwlock_read(&catalog->lock);
     is_full = full(catalog);
-    room = tenant == NULL ? !is_full : has_room(catalog, tenant, quota);
+    too_many = are_too_many(catalog, tenant);
+    room = !too_many && (tenant == NULL ? !is_full : has_room(catalog, tenant, quota));
     if (tenant != NULL) {
         bytes = bytes_of_tenant(tenant);
         items = shelf_items(&tenant->series);
@@ -268,6 +277,10 @@ enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_te
         return fg_fail(
             err, FG_E_LIMIT,
             "too many series or groups: the catalog is full (ingester.catalog_max_bytes)");
+    if (too_many)
+        return fg_fail(err, FG_E_LIMIT,
+                       "%u other tenants have profiles here, and no more are allowed (tenants_max)",
+                       catalog->tenants_max);
     if (is_mine)
         return fg_fail(
             err, FG_E_LIMIT,
@@ -298,7 +311,7 @@ struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice n
         return tenant;
     fg_rwlock_write(&catalog->lock);
     tenant = find_tenant(catalog, name); /* another may have been faster */
-    if (tenant == NULL && !full(catalog))
+    if (tenant == NULL && !full(catalog) && !are_too_many(catalog, NULL))
         tenant = add_tenant(catalog, name);
     fg_rwlock_unlock(&catalog->lock);
     return tenant;
@@ -397,7 +410,7 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
         return service;
     fg_rwlock_write(&catalog->lock);
     service = use_service(catalog, tenant, name);
-    if (service == NULL && has_share(catalog, tenant, quota) &&
+    if (service == NULL && has_share(catalog, tenant, quota) && !are_too_many(catalog, tenant) &&
         catalog->next_service < UINT32_MAX) {
         service = catalog_add_service(catalog, tenant, name, catalog->next_service);
         mark_found(catalog, &service->found);
@@ -625,14 +638,15 @@ size_t catalog_bytes(struct catalog *catalog)
     fg_rwlock_unlock(&catalog->lock);
     return bytes;
 }
-enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct damage *damage,
-                          struct catalog **ret_catalog, struct fg_err *err)
+enum fg_code catalog_open(struct fg_store *store, const struct catalog_bounds *bounds,
+                          struct damage *damage, struct catalog **ret_catalog, struct fg_err *err)
 {
     struct catalog *catalog = fg_new(struct catalog);
 
     fg_rwlock_init(&catalog->lock);
     catalog->arena = fg_arena_create(SIZE_MAX);
-    catalog->max_bytes = max_bytes;
+    catalog->max_bytes = bounds->max_bytes;
+    catalog->tenants_max = bounds->tenants_max;
     catalog->epoch = 2;
     if (catalog_load(catalog, store, damage, err) != FG_OK) {
         catalog_close(catalog);

@@ -57,14 +57,21 @@ struct catalog_service {
     bool idle; /* it is on the list of those that may have none */
 };
 
+/* What all tenants together may have. */
+struct catalog_bounds {
+    uint64_t max_bytes;   /* memory beyond which nothing new is taken in */
+    uint32_t tenants_max; /* that have services; 0: any number */
+};
+
 /*
  * Reads everything back. Records that do not fit together are repaired or set aside, and counted in
- * *damage. max_bytes: memory beyond which nothing new is taken in: see catalog_check_room().
+ * *damage. What is beyond the bounds stays: see catalog_check_room().
  * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; FG_E_PRECONDITION: another version of
  * flamegrid wrote it.
  */
-enum fg_code catalog_open(struct fg_store *store, uint64_t max_bytes, struct damage *damage,
-                          struct catalog **ret_catalog, struct fg_err *err) fg_must_check;
+enum fg_code catalog_open(struct fg_store *store, const struct catalog_bounds *bounds,
+                          struct damage *damage, struct catalog **ret_catalog,
+                          struct fg_err *err) fg_must_check;
 void catalog_close(struct catalog *catalog);
 
 /* With what has left and is not freed yet. */

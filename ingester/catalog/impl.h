@@ -29,6 +29,8 @@ struct catalog_tenant {
 struct catalog {
     struct fg_rwlock lock;
     uint64_t max_bytes;
+    uint32_t tenants_max;
+    uint32_t n_active; /* tenants that have services */
     uint64_t bytes;
     struct fg_arena *arena;          /* names of tenants */
     struct catalog_tenant **tenants; /* by number */

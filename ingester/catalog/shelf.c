@@ -46,6 +46,10 @@ void shelf_tidy(struct shelf *shelf)
 {
     struct shelf tidy = {.cap = FG_MAX(PLACES_MIN, shelf_items(shelf))};
 
+    if (shelf_items(shelf) == 0) {
+        shelf_done(shelf); /* an idle tenant's takes nothing */
+        return;
+    }
     if (shelf->n_gone <= GONE_KEPT_MIN || shelf->n_gone <= shelf->count / 2)
         return;
     tidy.places = fg_malloc(tidy.cap * sizeof *tidy.places);

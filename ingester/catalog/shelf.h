@@ -33,7 +33,8 @@ void shelf_add(struct shelf *shelf, uint64_t hash, void *item);
 /* The item leaves its place. */
 void shelf_remove(struct shelf *shelf, uint32_t place);
 
-/* Closes the gaps once most places are such, and returns memory: all the others change places. */
+/* Closes the gaps once most places are such, and returns memory: all the others change places. An
+ * empty shelf gives back all of it. */
 void shelf_tidy(struct shelf *shelf);
 
 static inline uint32_t shelf_items(const struct shelf *shelf)

@@ -119,6 +119,7 @@ static void remove_service(struct catalog *catalog, struct catalog_service *serv
         place = shelf_next(shelf, &walk);
     fg_assert(place != FG_MAP_NONE);
     shelf_remove(shelf, place);
+    catalog->n_active -= shelf_items(shelf) == 0;
     namesake = catalog_find_service(service->tenant, service->name, &place);
     catalog_tidy_shelf(catalog, shelf);
     catalog_make_gone(catalog, service->tenant, &service->memory);

@@ -58,6 +58,21 @@ def one_tenant_cannot_fill_the_catalog():
             server.start().wait_ready()
 
 
+def tenants_are_bounded():
+    """One too many is refused, with the limit's name; those that are there go on."""
+    with flamegrid.Server("--multitenancy_enabled", "true", "--tenants_max", "3") as server:
+        server.start().wait_ready()
+        for tenant in ("a", "b", "c"):
+            status, text, _ = push(server.port, tenant, "app.cpu")
+            check(status == 200, "%s: %d %s", tenant, status, text)
+        time.sleep(0.1)  # the distributor has forgotten them, as they are far below their rate
+        status, text, headers = push(server.port, "d", "app.cpu")
+        check(status == 429 and "tenants_max" in text, "%d %s", status, text)
+        check(int(headers["Retry-After"]) > 0, "%s", headers)
+        status, text, _ = push(server.port, "b", "other.cpu{pod=1}")
+        check(status == 200, "%d %s", status, text)
+
+
 class Askers:
     """Ask for a flame graph all the time, until the block ends; count statuses."""
 
@@ -134,6 +149,6 @@ def a_tenant_with_many_questions_refuses_nobody_else():
 
 
 def run(tally):
-    for case in (one_tenant_cannot_fill_the_catalog, pushes_go_on_while_many_ask,
+    for case in (one_tenant_cannot_fill_the_catalog, tenants_are_bounded, pushes_go_on_while_many_ask,
                  a_tenant_with_many_questions_refuses_nobody_else):
         tally.run("tenants: " + case.__name__.replace("_", " "), case)

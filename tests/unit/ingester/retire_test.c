@@ -57,7 +57,9 @@ static int set_up(void **state)
     f->inner = fg_store_memory(HEAD_FAMILIES);
     fg_store_faulty_init(&f->faulty, f->inner);
     f->store = &f->faulty.store;
-    assert_int_equal(catalog_open(f->store, 1 << 20, &damage, &f->catalog, &err), FG_OK);
+    assert_int_equal(
+        catalog_open(f->store, &(struct catalog_bounds){1 << 20, 0}, &damage, &f->catalog, &err),
+        FG_OK);
     f->service = catalog_service(f->catalog, catalog_tenant(f->catalog, FG_LIT("t")),
                                  FG_LIT("shop"), &(struct catalog_quota){.share = 1});
     start(f);
