@@ -23,14 +23,15 @@ struct points {
 };
 
 /* The labels of group_by that the series has, in that order. */
-static struct fg_labels group_labels(const struct points *points, const struct fg_labels *labels)
+static struct fg_labels group_labels(const struct points *points, const struct catalog_match *match)
 {
     const Fg__Inner__PointsHead *head = points->head;
     struct fg_labels out = {fg_arena_new(points->query->arena, struct fg_label, head->n_group_by),
                             0};
 
     for (size_t i = 0; out.items != NULL && i < head->n_group_by; i++) {
-        struct fg_slice value = fg_labels_get(labels, head->group_by[i]);
+        struct fg_slice value =
+            series_label(match->series, match->type, fg_cstr(head->group_by[i]));
 
         if (value.len > 0)
             out.items[out.count++] = (struct fg_label){fg_cstr(head->group_by[i]), value};
@@ -41,7 +42,7 @@ static struct fg_labels group_labels(const struct points *points, const struct f
 static enum fg_code find_set(struct points *points, const struct catalog_match *match,
                              uint32_t *ret_set, struct fg_err *err)
 {
-    struct fg_labels labels = group_labels(points, &match->series->by_type[match->type]);
+    struct fg_labels labels = group_labels(points, match);
     uint64_t hash = fg_id_table(fg_labels_hash(&labels));
     struct fg_map_walk walk;
     uint32_t i;

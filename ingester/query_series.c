@@ -113,13 +113,15 @@ static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *hea
     query_scope_done(&scope); /* no profile is read */
     for (size_t i = 0; i < scope.n_matches; i++) {
         const struct catalog_match *match = &scope.matches[i];
-        struct fg_labels labels;
+        struct fg_labels all, labels;
 
         if (!query_shards_data(&scope.shards, match->series->shard) ||
             !shard_has_data(&scope, match->series->shard))
             continue;
-        labels = restrict_labels(&match->series->by_type[match->type], head->label_names,
-                                 head->n_label_names, query->arena);
+        all = series_type_labels(match->series, match->type, query->arena);
+        if (all.items == NULL)
+            return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
+        labels = restrict_labels(&all, head->label_names, head->n_label_names, query->arena);
         if ((labels.items == NULL && labels.count > 0) || !sets_add(sets, &labels))
             return fg_fail(err, FG_E_LIMIT, "more than %zu label sets", sets->count);
     }

@@ -229,7 +229,8 @@ static bool are_too_many(const struct catalog *catalog, const struct catalog_ten
 
 static uint64_t bytes_of_tenant(const struct catalog_tenant *tenant)
 {
-    return tenant->bytes + shelf_bytes(&tenant->services) + shelf_bytes(&tenant->series);
+    return tenant->bytes + shelf_bytes(&tenant->services) + shelf_bytes(&tenant->series) +
+           shelf_bytes(&tenant->kinds);
 }
 
 /* Also if the tenant's tables double with the next one: a large tenant's are as large as all that
@@ -477,10 +478,51 @@ static struct catalog_series *find_series(const struct catalog_tenant *tenant, s
     return found;
 }
 
-void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                        struct catalog_service *service, struct catalog_series *series,
-                        uint32_t number)
+static struct series_kind *find_kind(const struct catalog_tenant *tenant, struct fg_id id,
+                                     uint32_t *ret_place)
 {
+    struct fg_map_walk walk;
+
+    for (uint32_t i = shelf_first(&tenant->kinds, fg_id_table(id), &walk); i != FG_MAP_NONE;
+         i = shelf_next(&tenant->kinds, &walk)) {
+        struct series_kind *kind = tenant->kinds.places[i].item;
+
+        if (fg_id_eq(kind->id, id)) {
+            *ret_place = i;
+            return kind;
+        }
+    }
+    return NULL;
+}
+
+void catalog_drop_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                         struct catalog_series *series)
+{
+    struct series_kind *kind = series->kind;
+    uint32_t place;
+
+    catalog_make_gone(catalog, tenant, &series->memory);
+    if (--kind->n_series > 0)
+        return;
+    fg_assert(find_kind(tenant, kind->id, &place) == kind);
+    shelf_remove(&tenant->kinds, place);
+    catalog_tidy_shelf(catalog, &tenant->kinds);
+    catalog_make_gone(catalog, tenant, &kind->memory); /* in the epoch of its last series */
+}
+
+void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                        struct catalog_service *service, const struct series_def *def,
+                        struct fg_id kind_id, struct catalog_series *series, uint32_t number)
+{
+    uint32_t place;
+    struct series_kind *kind = find_kind(tenant, kind_id, &place);
+
+    if (kind == NULL) {
+        kind = series_kind_make(def);
+        add_to_shelf(catalog, tenant, &tenant->kinds, fg_id_table(kind->id), &kind->memory);
+    }
+    kind->n_series++;
+    series_bind(series, kind);
     series->number = number;
     series->service = service;
     add_to_shelf(catalog, tenant, &tenant->series, fg_id_table(series->id), &series->memory);
@@ -511,7 +553,7 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
         .types = batch->types,
         .n_types = batch->n_types,
     };
-    struct fg_id id = series_id(&def);
+    struct fg_id id = series_id(&def), kind_id;
     struct catalog_series *series, *made;
     bool room;
 
@@ -521,12 +563,13 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
     fg_rwlock_unlock(&catalog->lock);
     if (series != NULL || !room)
         return series;
-    made = series_make(&def);
+    made = series_make(&def, service->name);
+    kind_id = series_kind_id(&def);
     fg_rwlock_write(&catalog->lock);
     series = use_series(catalog, tenant, id); /* another may have been faster */
     if (series == NULL && has_room(catalog, tenant, quota)) {
         series = fg_take(made);
-        catalog_add_series(catalog, tenant, service, series, tenant->next_series);
+        catalog_add_series(catalog, tenant, service, &def, kind_id, series, tenant->next_series);
         mark_found(catalog, &series->found);
     }
     fg_rwlock_unlock(&catalog->lock);
@@ -666,6 +709,7 @@ static void free_shelf(struct shelf *shelf)
 static void tenant_free(struct catalog_tenant *tenant)
 {
     free_shelf(&tenant->series);
+    free_shelf(&tenant->kinds);
     free_shelf(&tenant->services);
     free(tenant);
 }

@@ -21,8 +21,9 @@ struct catalog_tenant {
 
     struct shelf services; /* by the hash of the name */
     struct shelf series;   /* by fg_id_table(id) */
+    struct shelf kinds;    /* of these series, likewise */
     uint32_t next_series;  /* number */
-    uint64_t bytes;        /* of services and series, without the shelves */
+    uint64_t bytes;        /* of services, series and kinds, without the shelves */
 };
 
 /* Both have struct catalog_memory first. */
@@ -70,10 +71,14 @@ struct catalog_service *catalog_find_service(const struct catalog_tenant *tenant
                                              struct fg_slice name, uint32_t *ret_place);
 struct catalog_service *catalog_add_service(struct catalog *catalog, struct catalog_tenant *tenant,
                                             struct fg_slice name, uint32_t number);
-/* Takes the series over. */
+/* Takes the series over, which was made of the definition for this service. kind_id:
+ * series_kind_id(). */
 void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                        struct catalog_service *service, struct catalog_series *series,
-                        uint32_t number);
+                        struct catalog_service *service, const struct series_def *def,
+                        struct fg_id kind_id, struct catalog_series *series, uint32_t number);
+/* It is out of reach: its kind has one series less, and goes as well if it was the last. */
+void catalog_drop_series(struct catalog *catalog, struct catalog_tenant *tenant,
+                         struct catalog_series *series);
 /* It is looked at some day whether it has series. */
 void catalog_add_idle(struct catalog *catalog, struct catalog_service *service);
 

@@ -12,6 +12,7 @@ struct loading {
     struct catalog_service **services; /* as they came */
     uint32_t n_services, cap_services;
     struct fg_map by_number;
+    struct fg_arena *arena; /* of the series at hand */
 };
 
 /* Calls entry() for every key of the family that begins with `first`. */
@@ -173,7 +174,6 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
     struct fg_cur key_cur = fg_cur(key);
     struct catalog *catalog = loading->catalog;
     uint32_t tenant_number = fg_cur_be32(&key_cur), number = fg_cur_be32(&key_cur);
-    fg_auto(fg_arena) *arena = fg_arena_create(SERIES_ARENA_MAX_BYTES);
     struct catalog_service *service;
     struct catalog_series *series;
     struct catalog_tenant *tenant;
@@ -192,7 +192,8 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
                          tenant_number);
         return;
     }
-    if (series_decode(value, arena, &stored, &err) != FG_OK) {
+    fg_arena_reset(loading->arena);
+    if (series_decode(value, loading->arena, &stored, &err) != FG_OK) {
         damage_set_aside(loading->damage, "series %u of tenant %.*s: %s", number,
                          FG_S(tenant->name), err.msg);
         atomic_store(&tenant->lacks, true);
@@ -205,8 +206,9 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
         atomic_store(&tenant->lacks, true);
         return;
     }
-    series = series_make(&stored.def);
-    catalog_add_series(catalog, tenant, service, series, number);
+    series = series_make(&stored.def, service->name);
+    catalog_add_series(catalog, tenant, service, &stored.def, series_kind_id(&stored.def), series,
+                       number);
     series->least_ns = INT64_MIN;
     series->greatest_ns = INT64_MAX;
     series->held_before = UINT32_MAX;
@@ -254,11 +256,13 @@ static enum fg_code load_all(struct loading *loading, struct fg_store *store, st
 enum fg_code catalog_load(struct catalog *catalog, struct fg_store *store, struct damage *damage,
                           struct fg_err *err)
 {
-    struct loading loading = {.catalog = catalog, .damage = damage};
+    struct loading loading = {
+        .catalog = catalog, .damage = damage, .arena = fg_arena_create(SERIES_ARENA_MAX_BYTES)};
     enum fg_code code = check_format(store, err);
 
     if (code == FG_OK)
         code = load_all(&loading, store, err);
+    fg_arena_destroy(loading.arena);
     free(loading.services);
     fg_map_done(&loading.by_number);
     return code;

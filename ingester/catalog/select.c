@@ -136,12 +136,24 @@ static bool walk_more(struct walk *walk)
 
 /* ---- selecting ---- */
 
+/* As fg_selector_matches() of series_type_labels(), which need not be made for that. */
+static bool matches(const struct catalog_series *series, uint32_t type,
+                    const struct fg_selector *selector)
+{
+    for (size_t i = 0; i < selector->n_matchers; i++) {
+        const struct fg_matcher *matcher = &selector->matchers[i];
+
+        if (!fg_matcher_matches(matcher, series_label(series, type, matcher->name)))
+            return false;
+    }
+    return true;
+}
+
 static bool select_one(const struct catalog_series *series, const struct catalog_filter *filter,
                        struct fg_arena *arena, struct match_list *list)
 {
-    for (uint32_t t = 0; t < series->n_types; t++)
-        if ((atomic_load(&series->seen) >> t & 1) != 0 &&
-            fg_selector_matches(filter->selector, &series->by_type[t]) &&
+    for (uint32_t t = 0; t < series->kind->n_types; t++)
+        if ((atomic_load(&series->seen) >> t & 1) != 0 && matches(series, t, filter->selector) &&
             !match_add(list, arena, series, t))
             return false;
     return true;

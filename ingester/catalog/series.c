@@ -43,122 +43,184 @@ static struct fg_slice keep_text(struct room *room, struct fg_slice text)
     return kept;
 }
 
-static struct fg_profile_type type_of(const struct series_def *def, uint32_t t)
+/* ---- kinds ---- */
+
+struct fg_id series_kind_id(const struct series_def *def)
 {
-    return (struct fg_profile_type){
-        .name = fg_labels_get(&def->labels, FG_LABEL_NAME),
-        .type = def->types[t].type,
-        .unit = def->types[t].unit,
-        .period_type = def->period.type,
-        .period_unit = def->period.unit,
-    };
+    struct fg_buf content;
+    struct fg_id id;
+
+    fg_buf_init(&content, SIZE_MAX);
+    fg_buf_varint(&content, def->labels.count);
+    for (size_t i = 0; i < def->labels.count; i++)
+        fg_buf_lenbytes(&content, def->labels.items[i].name);
+    fg_buf_lenbytes(&content, fg_labels_get(&def->labels, FG_LABEL_NAME));
+    fg_buf_lenbytes(&content, def->period.type);
+    fg_buf_lenbytes(&content, def->period.unit);
+    for (uint32_t t = 0; t < def->n_types; t++) {
+        fg_buf_lenbytes(&content, def->types[t].type);
+        fg_buf_lenbytes(&content, def->types[t].unit);
+    }
+    id = fg_hash128(fg_buf_slice(&content));
+    fg_buf_done(&content);
+    return id;
 }
 
-/* scratch has no limit: what gets here was checked before. */
-static struct fg_labels with_type(const struct fg_labels *labels,
-                                  const struct fg_profile_type *type, struct fg_arena *scratch)
+/* Of all texts of types, without the parts that are the same for all. */
+static void write_types(const struct series_def *def, struct fg_buf *out)
 {
-    struct fg_labels all = fg_labels_with_type(labels, type, scratch);
-
-    fg_assert(all.items != NULL);
-    return all;
+    for (uint32_t t = 0; t < def->n_types; t++)
+        fg_profile_type_write(&(struct fg_profile_type){fg_labels_get(&def->labels, FG_LABEL_NAME),
+                                                        def->types[t].type, def->types[t].unit,
+                                                        def->period.type, def->period.unit},
+                              out);
 }
 
-struct sizes {
-    size_t arrays, texts;
-};
-
-static struct sizes measure(const struct series_def *def, struct fg_arena *scratch)
+struct series_kind *series_kind_make(const struct series_def *def)
 {
     const struct fg_labels *labels = &def->labels;
-    struct sizes sizes = {
-        .arrays = sizeof(struct catalog_series) + labels->count * sizeof(struct fg_label) +
-                  def->n_types * (sizeof(struct fg_profile_type) + sizeof(struct fg_labels)),
-        .texts = def->period.type.len + def->period.unit.len,
-    };
+    struct fg_slice name = fg_labels_get(labels, FG_LABEL_NAME);
+    size_t arrays = sizeof(struct series_kind) + labels->count * sizeof(struct fg_slice) +
+                    def->n_types * sizeof(struct series_type);
+    size_t texts = name.len + def->period.type.len + def->period.unit.len;
+    struct series_kind *kind;
+    struct fg_buf of_types;
+    struct room room;
+
+    fg_buf_init(&of_types, SIZE_MAX);
+    write_types(def, &of_types);
+    texts += of_types.len;
+    for (size_t i = 0; i < labels->count; i++)
+        texts += labels->items[i].name.len;
+    for (uint32_t t = 0; t < def->n_types; t++)
+        texts += def->types[t].type.len + def->types[t].unit.len;
+    kind = fg_calloc(1, arrays + texts);
+    room = (struct room){(uint8_t *)(kind + 1), (uint8_t *)kind + arrays};
+    kind->memory.bytes = arrays + texts;
+    kind->id = series_kind_id(def);
+    kind->n_names = labels->count;
+    kind->names = take(&room, labels->count * sizeof *kind->names);
+    kind->n_types = def->n_types;
+    kind->types = take(&room, def->n_types * sizeof *kind->types);
+    for (size_t i = 0; i < labels->count; i++)
+        kind->names[i] = keep_text(&room, labels->items[i].name);
+    name = keep_text(&room, name);
+    const struct fg_value_type period = {keep_text(&room, def->period.type),
+                                         keep_text(&room, def->period.unit)};
+    for (uint32_t t = 0; t < def->n_types; t++) {
+        struct series_type *type = &kind->types[t];
+
+        type->parts = (struct fg_profile_type){name, keep_text(&room, def->types[t].type),
+                                               keep_text(&room, def->types[t].unit), period.type,
+                                               period.unit};
+        fg_buf_clear(&of_types);
+        fg_profile_type_write(&type->parts, &of_types);
+        type->text = keep_text(&room, fg_buf_slice(&of_types));
+    }
+    fg_buf_done(&of_types);
+    fg_assert(room.texts == (uint8_t *)kind + arrays + texts);
+    return kind;
+}
+
+/* ---- series ---- */
+
+/* Does the kind have this label's value? */
+static bool is_of_kind(const struct fg_label *label)
+{
+    return fg_slice_is(label->name, FG_LABEL_NAME);
+}
+
+static bool is_of_service(const struct fg_label *label, struct fg_slice service)
+{
+    return fg_slice_is(label->name, FG_LABEL_SERVICE) && fg_slice_eq(label->value, service);
+}
+
+struct catalog_series *series_make(const struct series_def *def, struct fg_slice service)
+{
+    const struct fg_labels *labels = &def->labels;
+    size_t arrays = sizeof(struct catalog_series) + labels->count * sizeof(struct fg_label);
+    size_t texts = 0;
+    struct catalog_series *series;
+    struct room room;
 
     for (size_t i = 0; i < labels->count; i++)
-        sizes.texts += labels->items[i].name.len + labels->items[i].value.len;
-    for (uint32_t t = 0; t < def->n_types; t++) {
-        const struct fg_profile_type type = type_of(def, t);
-        struct fg_labels all = with_type(labels, &type, scratch);
+        if (!is_of_kind(&labels->items[i]) && !is_of_service(&labels->items[i], service))
+            texts += labels->items[i].value.len;
+    series = fg_calloc(1, arrays + texts);
+    room = (struct room){(uint8_t *)(series + 1), (uint8_t *)series + arrays};
+    series->memory.bytes = arrays + texts;
+    series->labels =
+        (struct fg_labels){take(&room, labels->count * sizeof *labels->items), labels->count};
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct fg_label *label = &labels->items[i];
 
-        sizes.arrays += all.count * sizeof(struct fg_label);
-        sizes.texts +=
-            type.type.len + type.unit.len + fg_labels_get(&all, FG_LABEL_PROFILE_TYPE).len;
+        if (is_of_service(label, service))
+            series->labels.items[i].value = service;
+        else if (!is_of_kind(label))
+            series->labels.items[i].value = keep_text(&room, label->value);
     }
-    return sizes;
-}
-
-static struct fg_labels keep_labels(struct room *room, const struct fg_labels *labels)
-{
-    struct fg_labels kept = {take(room, labels->count * sizeof *kept.items), labels->count};
-
-    for (size_t i = 0; i < labels->count; i++)
-        kept.items[i] = (struct fg_label){keep_text(room, labels->items[i].name),
-                                          keep_text(room, labels->items[i].value)};
-    return kept;
-}
-
-/* All texts are those of the series but that of the profile type. */
-static struct fg_labels keep_all(struct room *room, const struct fg_labels *all)
-{
-    struct fg_labels kept = {take(room, all->count * sizeof *kept.items), all->count};
-    size_t at;
-
-    memcpy(kept.items, all->items, all->count * sizeof *kept.items);
-    if (fg_labels_find(&kept, FG_LIT(FG_LABEL_PROFILE_TYPE), &at))
-        kept.items[at].value = keep_text(room, kept.items[at].value);
-    return kept;
-}
-
-static void set_types(struct catalog_series *series, const struct series_def *def,
-                      struct room *room, struct fg_arena *scratch)
-{
-    const struct series_def kept = {
-        .labels = series->labels,
-        .period = {keep_text(room, def->period.type), keep_text(room, def->period.unit)},
-        .types = def->types,
-    };
-
-    series->n_types = def->n_types;
-    series->types = take(room, def->n_types * sizeof *series->types);
-    series->by_type = take(room, def->n_types * sizeof *series->by_type);
-    for (uint32_t t = 0; t < def->n_types; t++) {
-        struct fg_profile_type type = type_of(&kept, t);
-        struct fg_labels all;
-
-        type.type = keep_text(room, type.type);
-        type.unit = keep_text(room, type.unit);
-        series->types[t] = type;
-        all = with_type(&series->labels, &type, scratch);
-        series->by_type[t] = keep_all(room, &all);
-    }
-}
-
-struct catalog_series *series_make(const struct series_def *def)
-{
-    fg_auto(fg_arena) *scratch = fg_arena_create(SIZE_MAX);
-    struct sizes sizes = measure(def, scratch);
-    struct catalog_series *series = fg_calloc(1, sizes.arrays + sizes.texts);
-    uint8_t *bytes = (uint8_t *)series;
-    struct room room = {bytes + sizeof *series, bytes + sizes.arrays};
-
-    series->memory.bytes = sizes.arrays + sizes.texts;
-    series->labels = keep_labels(&room, &def->labels);
+    fg_assert(room.texts == (uint8_t *)series + arrays + texts);
     series->shard = def->shard;
     series->id = series_id(def);
     series->least_ns = INT64_MAX;
     series->greatest_ns = INT64_MIN;
-    set_types(series, def, &room, scratch);
-    fg_assert(room.arrays == bytes + sizes.arrays && room.texts == bytes + series->memory.bytes);
     return series;
+}
+
+void series_bind(struct catalog_series *series, struct series_kind *kind)
+{
+    fg_assert(series->kind == NULL && series->labels.count == kind->n_names);
+    series->kind = kind;
+    for (size_t i = 0; i < kind->n_names; i++) {
+        struct fg_label *label = &series->labels.items[i];
+
+        label->name = kind->names[i];
+        if (is_of_kind(label))
+            label->value = kind->types[0].parts.name;
+    }
+}
+
+struct fg_slice series_label(const struct catalog_series *series, uint32_t number,
+                             struct fg_slice name)
+{
+    const struct series_type *type = &series->kind->types[number];
+
+    if (fg_slice_starts(name, "__")) {
+        const struct {
+            const char *name;
+            struct fg_slice value;
+        } made[] = {
+            {FG_LABEL_PROFILE_TYPE, type->text},
+            {FG_LABEL_NAME, type->parts.name},
+            {FG_LABEL_TYPE, type->parts.type},
+            {FG_LABEL_UNIT, type->parts.unit},
+            {FG_LABEL_PERIOD_TYPE, type->parts.period_type},
+            {FG_LABEL_PERIOD_UNIT, type->parts.period_unit},
+        };
+
+        for (size_t i = 0; i < FG_COUNT(made); i++)
+            if (fg_slice_is(name, made[i].name))
+                return made[i].value;
+        if (fg_slice_is(name, FG_LABEL_SERVICE_COPY))
+            return fg_labels_get(&series->labels, FG_LABEL_SERVICE);
+    }
+    for (size_t i = 0; i < series->labels.count; i++)
+        if (fg_slice_eq(series->labels.items[i].name, name))
+            return series->labels.items[i].value;
+    return fg_bytes(NULL, 0);
+}
+
+struct fg_labels series_type_labels(const struct catalog_series *series, uint32_t type,
+                                    struct fg_arena *arena)
+{
+    return fg_labels_with_type(&series->labels, &series->kind->types[type].parts, arena);
 }
 
 /* ---- definitions ---- */
 
 void series_encode(const struct catalog_series *series, uint32_t service, struct fg_buf *out)
 {
+    const struct series_kind *kind = series->kind;
     struct fg_buf labels;
 
     fg_buf_init(&labels, SIZE_MAX);
@@ -166,12 +228,12 @@ void series_encode(const struct catalog_series *series, uint32_t service, struct
     fg_buf_varint(out, service);
     fg_buf_varint(out, series->shard);
     fg_buf_lenbytes(out, fg_buf_slice(&labels));
-    fg_buf_lenbytes(out, series->types[0].period_type);
-    fg_buf_lenbytes(out, series->types[0].period_unit);
-    fg_buf_varint(out, series->n_types);
-    for (uint32_t t = 0; t < series->n_types; t++) {
-        fg_buf_lenbytes(out, series->types[t].type);
-        fg_buf_lenbytes(out, series->types[t].unit);
+    fg_buf_lenbytes(out, kind->types[0].parts.period_type);
+    fg_buf_lenbytes(out, kind->types[0].parts.period_unit);
+    fg_buf_varint(out, kind->n_types);
+    for (uint32_t t = 0; t < kind->n_types; t++) {
+        fg_buf_lenbytes(out, kind->types[t].parts.type);
+        fg_buf_lenbytes(out, kind->types[t].parts.unit);
     }
     fg_buf_varint(out, atomic_load(&series->seen));
     fg_buf_done(&labels);

@@ -17,7 +17,7 @@ static void remove_series(struct catalog *catalog, struct catalog_tenant *tenant
     shelf_remove(&tenant->series, place);
     if (--series->service->n_series == 0)
         catalog_add_idle(catalog, series->service);
-    catalog_make_gone(catalog, tenant, &series->memory);
+    catalog_drop_series(catalog, tenant, series);
     catalog_series_key(tenant, series, &key);
     fg_store_delete(out, HEAD_SERIES, fg_buf_slice(&key)); /* where it never came to be, too */
     fg_buf_done(&key);

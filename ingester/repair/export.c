@@ -89,9 +89,9 @@ static enum fg_code make_profile(struct run *run, const struct export_profile *f
     const struct record *record = &from->record;
     uint32_t n = record->n_samples;
 
-    if (record->n_types != run->series->n_types)
+    if (record->n_types != run->series->kind->n_types)
         return fg_fail(run->err, FG_E_CORRUPT, "stored profile: %u types, its series has %u",
-                       record->n_types, run->series->n_types);
+                       record->n_types, run->series->kind->n_types);
     *profile = (struct fg_profile){
         .id = from->key.id,
         .labels = run->series->labels,
@@ -130,17 +130,18 @@ static enum fg_code make_profiles(struct run *run)
 
 static enum fg_code make_schema(struct run *run)
 {
-    const struct catalog_series *series = run->series;
+    const struct series_kind *kind = run->series->kind;
     struct fg_batch *batch = &run->batch;
 
-    batch->types = NEW(run, struct fg_value_type, series->n_types);
+    batch->types = NEW(run, struct fg_value_type, kind->n_types);
     if (batch->types == NULL)
         return no_memory(run->err);
-    for (uint32_t t = 0; t < series->n_types; t++)
-        batch->types[t] = (struct fg_value_type){series->types[t].type, series->types[t].unit};
-    batch->n_types = series->n_types;
+    for (uint32_t t = 0; t < kind->n_types; t++)
+        batch->types[t] =
+            (struct fg_value_type){kind->types[t].parts.type, kind->types[t].parts.unit};
+    batch->n_types = kind->n_types;
     batch->period_type =
-        (struct fg_value_type){series->types[0].period_type, series->types[0].period_unit};
+        (struct fg_value_type){kind->types[0].parts.period_type, kind->types[0].parts.period_unit};
     return FG_OK;
 }
 

@@ -475,15 +475,16 @@ static enum fg_code write_part(struct build *build, struct fg_slice service)
 static bool make_header(struct member *member, struct fg_arena *arena)
 {
     const struct catalog_series *series = member->series;
-    struct fg_value_type *types = fg_arena_new(arena, struct fg_value_type, series->n_types);
+    const struct series_kind *kind = series->kind;
+    struct fg_value_type *types = fg_arena_new(arena, struct fg_value_type, kind->n_types);
 
-    for (uint32_t t = 0; types != NULL && t < series->n_types; t++)
-        types[t] = (struct fg_value_type){series->types[t].type, series->types[t].unit};
+    for (uint32_t t = 0; types != NULL && t < kind->n_types; t++)
+        types[t] = (struct fg_value_type){kind->types[t].parts.type, kind->types[t].parts.unit};
     member->header = (struct fg_block_series){
         .labels = series->labels,
         .types = types,
-        .n_types = series->n_types,
-        .period_type = {series->types[0].period_type, series->types[0].period_unit},
+        .n_types = kind->n_types,
+        .period_type = {kind->types[0].parts.period_type, kind->types[0].parts.period_unit},
     };
     return types != NULL;
 }

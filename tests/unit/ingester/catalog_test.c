@@ -115,6 +115,7 @@ static void list(struct catalog *catalog, const char *tenant, const char *select
     fg_buf_clear(out);
     for (size_t i = 0; i < count; i++) {
         const struct catalog_series *series = matches[i].series;
+        struct fg_labels labels;
 
         if (i > 0)
             assert_true(matches[i - 1].series->shard < series->shard ||
@@ -123,7 +124,11 @@ static void list(struct catalog *catalog, const char *tenant, const char *select
                           (matches[i - 1].series->number == series->number &&
                            matches[i - 1].type < matches[i].type))));
         fg_buf_printf(out, "%u/%u/%u ", series->shard, series->number, matches[i].type);
-        fg_labels_write(&series->by_type[matches[i].type], out);
+        labels = series_type_labels(series, matches[i].type, arena);
+        for (size_t l = 0; l < labels.count; l++)
+            assert_true(fg_slice_eq(series_label(series, matches[i].type, labels.items[l].name),
+                                    labels.items[l].value));
+        fg_labels_write(&labels, out);
         fg_buf_putc(out, '\n');
     }
     fg_buf_putc(out, 0);
@@ -990,7 +995,7 @@ static void who_is_inside_may_look_at_what_left(void **state)
     sweep_all(store, catalog, UINT32_MAX);
     assert_int_equal(count_series(catalog), 0);
     assert_int_equal(count_keys(store, HEAD_SERIES, 0), 0);
-    assert_true(fg_slice_is(fg_labels_get(&series->by_type[1], "zone"), "n"));
+    assert_true(fg_slice_is(series_label(series, 1, FG_LIT("zone")), "n"));
     assert_true(fg_slice_is(series->service->name, "shop"));
     bytes = catalog_bytes(catalog);
     catalog_leave(catalog, entered);
@@ -1203,9 +1208,11 @@ static void *read_many(void *arg)
                                         arena, &matches, &count, &err),
                          FG_OK);
         (void)sched_yield();
-        for (size_t i = 0; i < count; i++)
-            hash ^= fg_labels_hash(&matches[i].series->by_type[matches[i].type]).lo ^
-                    fg_hash64(matches[i].series->service->name);
+        for (size_t i = 0; i < count; i++) {
+            struct fg_labels labels = series_type_labels(matches[i].series, matches[i].type, arena);
+
+            hash ^= fg_labels_hash(&labels).lo ^ fg_hash64(matches[i].series->service->name);
+        }
         catalog_leave(crowd->catalog, entered);
         fg_arena_destroy(arena);
     }
