@@ -39,6 +39,7 @@ static void on_scrape(void *arg)
     struct distributor *distributor = arg;
 
     fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES, (int64_t)known_bytes(distributor->known));
+    fg_metric_set(distributor->metrics, DIST_TENANTS, fg_rates_count(distributor->rates));
     fg_metric_set(distributor->metrics, DIST_STRAGGLER_BYTES,
                   (int64_t)atomic_load(&distributor->deliveries.straggler_bytes));
 }

@@ -35,6 +35,7 @@
     M(COUNTER, DIST_OTLP_1_9, "flamegrid_otlp_dialect_total{version=\"1.9\"}", "OTLP requests by the release of opentelemetry-proto that they are written in (JSON of 1.9 counts as 1.10: they are the same)") \
     M(COUNTER, DIST_OTLP_1_10, "flamegrid_otlp_dialect_total{version=\"1.10\"}", "OTLP requests by the release of opentelemetry-proto that they are written in (JSON of 1.9 counts as 1.10: they are the same)") \
     M(GAUGE, DIST_STRAGGLER_BYTES, "flamegrid_distributor_straggler_bytes", "Memory of copies that go on after their upload was answered") \
+    M(GAUGE, DIST_TENANTS, "flamegrid_distributor_tenants", "Tenants that have sent so much lately that their rate is watched") \
     M(GAUGE, DIST_KNOWN_BYTES, "flamegrid_distributor_known_stacks_bytes", "Memory of the ids of stacks that need no definition") \
     M(HISTOGRAM, DIST_DECODE_SECONDS, "flamegrid_distributor_decode_duration_seconds", "Decompressing and decoding one upload")
 /* clang-format on */

@@ -49,6 +49,11 @@ const size_t ingester_n_fields = FG_COUNT(ingester_fields);
 /* clang-format off */
 #define INGESTER_METRICS(M)                                                                              \
     M(GAUGE, INGESTER_SERIES, "flamegrid_ingester_series", "Series in the head")                         \
+    M(GAUGE, INGESTER_TENANTS, "flamegrid_ingester_tenants", "Tenants that have services in the head")   \
+    M(GAUGE, INGESTER_NEW_FULL, "flamegrid_ingester_refused_growth{reason=\"catalog_full\"}", "Pushes refused since the start because what they would add has no room") \
+    M(GAUGE, INGESTER_NEW_TENANTS, "flamegrid_ingester_refused_growth{reason=\"tenants_max\"}", "Pushes refused since the start because what they would add has no room") \
+    M(GAUGE, INGESTER_NEW_SHARE, "flamegrid_ingester_refused_growth{reason=\"tenant_catalog_share\"}", "Pushes refused since the start because what they would add has no room") \
+    M(GAUGE, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth{reason=\"max_series_per_tenant\"}", "Pushes refused since the start because what they would add has no room") \
     M(GAUGE, INGESTER_CATALOG_BYTES, "flamegrid_ingester_catalog_bytes", "Memory of the catalog")        \
     M(GAUGE, INGESTER_DICT_BYTES, "flamegrid_ingester_dictionary_bytes", "Memory of the dictionaries")   \
     M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the store")      \
@@ -112,6 +117,13 @@ struct fg_store_config ingester_store_config(const struct ingester_settings *set
     };
 }
 
+static const enum ingester_metric refusals[CATALOG_REFUSALS] = {
+    [CATALOG_FULL] = INGESTER_NEW_FULL,
+    [CATALOG_TENANTS_MAX] = INGESTER_NEW_TENANTS,
+    [CATALOG_TENANT_SHARE] = INGESTER_NEW_SHARE,
+    [CATALOG_SERIES_MAX] = INGESTER_NEW_SERIES,
+};
+
 static void on_scrape(void *arg)
 {
     struct ingester *ingester = arg;
@@ -121,6 +133,10 @@ static void on_scrape(void *arg)
     fg_work_state(ingester->work, FG_LANE_INGEST, &pushes);
     fg_work_state(ingester->work, FG_LANE_QUERY, &queries);
     fg_metric_set(metrics, INGESTER_SERIES, (int64_t)catalog_count_series(ingester->catalog, NULL));
+    fg_metric_set(metrics, INGESTER_TENANTS, catalog_count_active(ingester->catalog));
+    for (unsigned why = 0; why < CATALOG_REFUSALS; why++)
+        fg_metric_set(metrics, refusals[why],
+                      (int64_t)catalog_count_refused(ingester->catalog, why));
     fg_metric_set(metrics, INGESTER_CATALOG_BYTES,
                   (int64_t)(catalog_bytes(ingester->catalog) + rounds_bytes(ingester->rounds)));
     fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)dict_table_bytes(ingester->dicts));

@@ -260,48 +260,64 @@ enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_te
                                 const struct catalog_quota *quota, struct fg_err *err)
 {
     uint64_t bytes = 0, items = 0;
-    bool is_full, is_mine = false, too_many, room;
+    enum catalog_refusal why;
+    bool room = false;
 
     fg_rwlock_read(&catalog->lock);
-    is_full = full(catalog);
-    too_many = are_too_many(catalog, tenant);
-    room = !too_many && (tenant == NULL ? !is_full : has_room(catalog, tenant, quota));
     if (tenant != NULL) {
         bytes = bytes_of_tenant(tenant);
         items = shelf_items(&tenant->series);
-        is_mine = !is_full && !has_share(catalog, tenant, quota);
     }
+    if (full(catalog))
+        why = CATALOG_FULL;
+    else if (are_too_many(catalog, tenant))
+        why = CATALOG_TENANTS_MAX;
+    else if (tenant != NULL && !has_share(catalog, tenant, quota))
+        why = CATALOG_TENANT_SHARE;
+    else if (tenant != NULL && !has_room(catalog, tenant, quota))
+        why = CATALOG_SERIES_MAX;
+    else
+        room = true;
     fg_rwlock_unlock(&catalog->lock);
     if (room)
         return FG_OK;
-    if (is_full)
-        return fg_fail(
-            err, FG_E_LIMIT,
-            "too many series or groups: the catalog is full (ingester.catalog_max_bytes)");
-    if (too_many)
+    (void)atomic_fetch_add(&catalog->refused[why], 1);
+    switch (why) {
+    case CATALOG_TENANTS_MAX:
         return fg_fail(err, FG_E_LIMIT,
                        "%u other tenants have profiles here, and no more are allowed (tenants_max)",
                        catalog->tenants_max);
-    if (is_mine)
+    case CATALOG_TENANT_SHARE:
         return fg_fail(
             err, FG_E_LIMIT,
             "tenant %.*s has %llu series of %llu bytes here, and the rest of the catalog "
             "is for other tenants (limits.tenant_catalog_share)",
             FG_S(tenant->name), (unsigned long long)items, (unsigned long long)bytes);
-    return fg_fail(err, FG_E_LIMIT,
-                   "tenant %.*s has %llu series here, and no more are allowed "
-                   "(limits.max_series_per_tenant)",
-                   FG_S(tenant->name), (unsigned long long)items);
+    case CATALOG_SERIES_MAX:
+        return fg_fail(err, FG_E_LIMIT,
+                       "tenant %.*s has %llu series here, and no more are allowed "
+                       "(limits.max_series_per_tenant)",
+                       FG_S(tenant->name), (unsigned long long)items);
+    default:
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "too many series or groups: the catalog is full (ingester.catalog_max_bytes)");
+    }
 }
 
-uint64_t catalog_tenant_bytes(struct catalog *catalog, const struct catalog_tenant *tenant)
+uint64_t catalog_count_refused(struct catalog *catalog, enum catalog_refusal why)
 {
-    uint64_t bytes;
+    return atomic_load(&catalog->refused[why]);
+}
+
+uint32_t catalog_count_active(struct catalog *catalog)
+{
+    uint32_t n_active;
 
     fg_rwlock_read(&catalog->lock);
-    bytes = bytes_of_tenant(tenant);
+    n_active = catalog->n_active;
     fg_rwlock_unlock(&catalog->lock);
-    return bytes;
+    return n_active;
 }
 
 struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name)

@@ -84,15 +84,27 @@ struct catalog_quota {
 };
 
 /*
- * Says why a tenant gets no new service or series now; what is known goes on. FG_OK: it gets one.
- * FG_E_LIMIT names the limit. tenant NULL: no new tenant.
+ * Says why a tenant gets no new service or series now, and counts it; what is known goes on. FG_OK:
+ * it gets one. FG_E_LIMIT names the limit. tenant NULL: no new tenant.
  */
 enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_tenant *tenant,
                                 const struct catalog_quota *quota,
                                 struct fg_err *err) fg_must_check;
 
-/* What a tenant's services and series take. */
-uint64_t catalog_tenant_bytes(struct catalog *catalog, const struct catalog_tenant *tenant);
+/* Why something new was refused. */
+enum catalog_refusal {
+    CATALOG_FULL,
+    CATALOG_TENANTS_MAX,
+    CATALOG_TENANT_SHARE,
+    CATALOG_SERIES_MAX,
+    CATALOG_REFUSALS,
+};
+
+/* Returns how often catalog_check_room() refused for this reason. Any thread. */
+uint64_t catalog_count_refused(struct catalog *catalog, enum catalog_refusal why);
+
+/* Returns how many tenants have services. */
+uint32_t catalog_count_active(struct catalog *catalog);
 
 /* Until catalog_leave() nothing that is handed out is freed. Returns what that needs. */
 unsigned catalog_enter(struct catalog *catalog);

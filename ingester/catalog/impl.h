@@ -32,6 +32,7 @@ struct catalog {
     uint64_t max_bytes;
     uint32_t tenants_max;
     uint32_t n_active; /* tenants that have services */
+    _Atomic uint64_t refused[CATALOG_REFUSALS];
     uint64_t bytes;
     struct fg_arena *arena;          /* names of tenants */
     struct catalog_tenant **tenants; /* by number */

@@ -771,11 +771,6 @@ static uint32_t fill(struct fg_store *store, struct catalog *catalog, const char
     return n;
 }
 
-static uint64_t bytes_of(struct catalog *catalog, const char *name)
-{
-    return catalog_tenant_bytes(catalog, catalog_find_tenant(catalog, fg_cstr(name)));
-}
-
 static void one_tenant_cannot_fill_the_catalog(void **state)
 {
     static const struct catalog_quota half = {.share = 0.5};
@@ -786,11 +781,12 @@ static void one_tenant_cannot_fill_the_catalog(void **state)
 
     (void)state;
     n = fill(store, catalog, "greedy", &half);
-    assert_in_range(bytes_of(catalog, "greedy"), SMALL_BYTES / 4, SMALL_BYTES * 5 / 8);
+    assert_in_range(catalog_bytes(catalog), SMALL_BYTES / 4, SMALL_BYTES * 5 / 8);
     assert_int_equal(
         catalog_check_room(catalog, catalog_find_tenant(catalog, FG_LIT("greedy")), &half, &err),
         FG_E_LIMIT);
     assert_non_null(strstr(err.msg, "limits.tenant_catalog_share"));
+    assert_int_equal(catalog_count_refused(catalog, CATALOG_TENANT_SHARE), 1);
     assert_non_null(strstr(err.msg, "greedy"));
     assert_non_null(add_with(store, catalog, "greedy", n / 2, &half)); /* known ones go on */
     for (uint32_t i = 0; i < 20; i++)
@@ -874,6 +870,7 @@ static void idle_tenants_make_room_for_others(void **state)
         assert_null(add_with(store, catalog, "one more", 0, &all));
         assert_int_equal(catalog_check_room(catalog, NULL, &all, &err), FG_E_LIMIT);
         assert_non_null(strstr(err.msg, "tenants_max"));
+        assert_int_equal(catalog_count_active(catalog), MAX);
         assert_null(catalog_find_tenant(catalog, FG_LIT("one more")));
         assert_non_null(add_with(store, catalog, name, 1, &all)); /* who is there goes on */
         if (i > MAX) /* one that was there, and is idle, is one more, too */
@@ -894,7 +891,7 @@ static void what_leaves_gives_back_its_share(void **state)
 
     (void)state;
     sweep_all(store, catalog, UINT32_MAX);
-    assert_true(bytes_of(catalog, "greedy") < 2000);
+    assert_true(catalog_bytes(catalog) < 2000);
     assert_in_range(fill(store, catalog, "greedy", &half), n - n / 8, n + n / 8);
     catalog_close(catalog);
     fg_store_close(store);
