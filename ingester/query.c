@@ -532,7 +532,7 @@ enum fg_code query_scan(struct query *query, const struct query_scope *scope, qu
 
 void query_stats_fill(struct query *query, Fg__Inner__Stats *stats)
 {
-    *stats = (Fg__Inner__Stats)FG__INNER__STATS__INIT;
+    fg__inner__stats__init(stats);
     stats->profiles = query->profiles;
     stats->bytes = query->bytes;
     stats->series = query->series;
