@@ -67,8 +67,11 @@ static void behaves_as_the_slow_map(void **state)
         for (uint32_t i = 0; i < 100 * seed; i++) {
             uint64_t hash = some_hash(&random, seed % 2 == 0);
 
+            size_t will = fg_map_bytes(&map) + fg_map_growth(&map);
+
             slow.hashes[slow.count] = hash;
             fg_map_add(&map, hash, slow.count++);
+            assert_int_equal(fg_map_bytes(&map), will);
         }
         assert_int_equal(map.count, slow.count);
         for (uint32_t i = 0; i < 200; i++) {
