@@ -9,9 +9,9 @@
  *
  * Submissions may be of flows, for instance of tenants, which share a lane fairly: flows take
  * turns, first in first out within each. A flow has fewer jobs waiting than there is room left in
- * the queue, and fewer running than there are workers without a job of any flow. So one flow alone gets half
- * of the queue and half of the workers, another one half of the rest, and a flow that is new finds
- * both room and, unless very many run at the same time, a worker.
+ * the queue, and fewer running than there are workers without a job of any flow. So one flow alone
+ * gets half of the queue and half of the workers, another one half of the rest, and a flow that is
+ * new finds both room and, unless very many run at the same time, a worker.
  *
  * A pinned submission goes to one worker of the lane, the same for the same pin: what it touches
  * belongs to that worker and needs no lock.

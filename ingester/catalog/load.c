@@ -106,9 +106,11 @@ static struct catalog_service *service_at(const struct loading *loading, uint64_
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&loading->by_number, fg_mix64(number), &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&loading->by_number, &walk))
+         i = fg_map_next(&loading->by_number, &walk)) {
+        fg_assert(loading->services != NULL && i < loading->n_services);
         if (loading->services[i]->number == number)
             return loading->services[i];
+    }
     return NULL;
 }
 

@@ -799,8 +799,8 @@ static void one_tenant_cannot_fill_the_catalog(void **state)
     assert_non_null(add_with(store, catalog, "modest", 20, &half));
 
     /* Others that take all they get halve what is left, and somebody new finds room. */
-    for (char c = 'a'; c <= 'd'; c++)
-        (void)fill(store, catalog, (const char[]){c, '\0'}, &half);
+    for (int c = 'a'; c <= 'd'; c++)
+        (void)fill(store, catalog, (const char[]){(char)c, '\0'}, &half);
     assert_true(catalog_bytes(catalog) < SMALL_BYTES);
     assert_non_null(add_with(store, catalog, "new", 1, &half));
     catalog_close(catalog);
