@@ -144,7 +144,9 @@ static enum fg_code swap_step(struct editing *editing, struct edit *edit, struct
     if (old->etag.len > 0)
         memcpy(request.if_etag.text, old->etag.ptr, old->etag.len);
     request.deadline_mono_ns = env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
-    edit_swapped(edit, fg_bucket_call(env->bucket, &request) == FG_OK, fg_mono_ns(env->clock));
+    if (fg_bucket_call(env->bucket, &request) == FG_OK)
+        fg_kept_offer(env->bucket->kept, name, request.content);
+    edit_swapped(edit, request.code == FG_OK, fg_mono_ns(env->clock));
     fg_bucket_clear(&request);
     fg_buf_done(&out);
     return FG_OK;

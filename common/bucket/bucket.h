@@ -29,6 +29,7 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/bucket/damage.h"
+#include "common/bucket/kept.h"
 #include "common/run/loop.h"
 
 #include <stdatomic.h>
@@ -150,6 +151,7 @@ struct fg_bucket_request {
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
     struct fg_damage *damage; /* where it is told of; closed with the bucket; NULL: nowhere */
+    struct fg_kept *kept;     /* copies of what is swapped; closed with the bucket; NULL: none */
     bool is_local;      /* conditions are kept by us, and a disk that is full proves nothing */
     bool plain_deletes; /* found by the proof: a delete's condition would be passed over, so it is
                          * FG_E_UNIMPLEMENTED */
@@ -176,8 +178,10 @@ static inline void fg_bucket_close(struct fg_bucket *bucket)
 {
     struct fg_damage *damage = bucket == NULL ? NULL : bucket->damage;
 
-    if (bucket != NULL)
+    if (bucket != NULL) {
+        fg_kept_destroy(bucket->kept);
         bucket->ops->close(bucket);
+    }
     fg_damage_destroy(damage);
 }
 FG_AUTO(fg_bucket, fg_bucket_close)

@@ -224,7 +224,9 @@ enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
                             ? open_s3(settings, s3, host, ret_bucket, err)
                             : open_directory(settings, host, ret_bucket, err);
 
-    if (code == FG_OK && host->registry != NULL)
+    if (code == FG_OK && host->registry != NULL) {
         (*ret_bucket)->damage = fg_damage_create(host->conditions, host->registry, fg_clock_real());
+        (*ret_bucket)->kept = fg_kept_create(*ret_bucket, host->registry, fg_clock_real());
+    }
     return code;
 }

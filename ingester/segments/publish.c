@@ -163,6 +163,8 @@ static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes,
     code = fg_bucket_call(publish->config.bucket, &put);
     if (code != FG_OK)
         *err = put.err;
+    else
+        fg_kept_offer(publish->config.bucket->kept, FG_NAME_L0, bytes);
     fg_bucket_clear(&put);
     return code;
 }
