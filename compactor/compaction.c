@@ -388,6 +388,7 @@ static void count_all(struct compaction *compaction)
         sum.bytes += counts->bytes;
         sum.uncovered += counts->uncovered;
         sum.deletions += counts->deletions;
+        sum.aside += counts->aside;
         sum.oldest_entered_wall_ns =
             FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
         failing += compaction->tenants[i]->failures > 0;
@@ -402,6 +403,7 @@ static void count_all(struct compaction *compaction)
     fg_metric_set(metrics, COMPACTOR_BLOCK_BYTES, (int64_t)sum.bytes);
     fg_metric_set(metrics, COMPACTOR_UNCOVERED, sum.uncovered);
     fg_metric_set(metrics, COMPACTOR_DELETIONS, sum.deletions);
+    fg_metric_set(metrics, COMPACTOR_ASIDE, sum.aside);
     fg_metric_set(metrics, COMPACTOR_LAG,
                   sum.oldest_entered_wall_ns == INT64_MAX
                       ? 0
@@ -625,12 +627,12 @@ static void put_tenant(const struct shown *shown, int64_t now_ns, struct fg_buf 
         out,
         ",\"blocks\":{\"hour\":%u,\"day\":%u,\"other\":%u},\"bytes\":%llu,"
         "\"profiles\":%llu,\"uncovered_segments\":%u,\"lag_seconds\":%lld,"
-        "\"deletions_pending\":%u,\"failures\":%u,",
+        "\"deletions_pending\":%u,\"set_aside\":%u,\"failures\":%u,",
         counts->hours, counts->days, counts->others, (unsigned long long)counts->bytes,
         (unsigned long long)counts->profiles, counts->uncovered,
         covered ? 0LL
                 : (long long)(FG_MAX(now_ns - counts->oldest_entered_wall_ns, 0) / FG_SECOND_NS),
-        counts->deletions, shown->failures);
+        counts->deletions, counts->aside, shown->failures);
     put_text(out, "deletions_wait_for", fg_cstr(shown->waits_for));
     fg_buf_puts(out, ",");
     put_text(out, "error", fg_cstr(shown->err.code == FG_OK ? "" : shown->err.msg));

@@ -1,6 +1,7 @@
 #include "compactor/job.h"
 
 #include "common/block/file.h"
+#include "common/block/verify.h"
 #include "common/run/log.h"
 #include "compactor/above.h"
 #include "compactor/fetch.h"
@@ -670,4 +671,71 @@ enum fg_code job_run(struct job *job, struct job_result *ret_result, struct fg_e
         return fg_wrap(err, "%s", job->plan->why);
     *ret_result = running.result;
     return FG_OK;
+}
+
+/* ---- what was wrong ---- */
+
+/* Is the object there, right, and where the manifest says? */
+static enum fg_code probe(const struct job *job, const struct fetch_place *place,
+                          struct fg_err *err)
+{
+    struct fg_block_verified verified;
+    struct fetched fetched;
+    uint64_t offset = 0;
+    enum fg_code code = fetch_mapped(job->env, place->name,
+                                     (struct fg_block_range){0, place->bytes}, &fetched, err);
+
+    if (code == FG_E_INVALID) /* the range begins beyond its end */
+        return fg_fail(err, FG_E_CORRUPT, "%s: it is empty", place->name);
+    if (code != FG_OK)
+        return code;
+    code = fg_block_verify(fetched.source.bytes, job->env->memory_max_bytes, &verified, err);
+    if (code == FG_OK)
+        code = fg_block_directory_offset(fetched.source.bytes, place->bytes, &offset, err);
+    if (code == FG_OK && offset != place->directory_offset)
+        code = fg_fail(err, FG_E_CORRUPT, "its directory is not where the manifest says");
+    fetched_done(&fetched);
+    return code;
+}
+
+/* true: the search ends. */
+static bool is_culprit(const struct job *job, const struct fetch_place *place,
+                       struct job_culprit *culprit)
+{
+    enum fg_code code = probe(job, place, &culprit->why);
+
+    culprit->found = fg_damage_is(code);
+    return culprit->found || env_stopping(job->env);
+}
+
+void job_find_culprit(const struct job *job, struct job_culprit *ret_culprit)
+{
+    const struct plan_job *plan = job->plan;
+    struct fg_err err;
+
+    *ret_culprit = (struct job_culprit){.found = false};
+    for (uint32_t i = 0; i < plan->n_segments; i++) {
+        const struct fg_l0_segment *segment = fg_l0_segment(job->l0, plan->segments[i]);
+
+        fg_name_segment(ret_culprit->name, &segment->id);
+        ret_culprit->generation = segment->generation;
+        if (is_culprit(job,
+                       &(struct fetch_place){ret_culprit->name, segment->bytes,
+                                             segment->directory_offset, segment->directory_bytes},
+                       ret_culprit))
+            return;
+    }
+    ret_culprit->generation = 0;
+    for (uint32_t i = 0; i < plan->n_blocks; i++) {
+        const struct fg_blocks_entry *block = fg_blocks_find(job->blocks, plan->blocks[i]);
+
+        if (fg_name_block(ret_culprit->name, job->blocks->tenant, block->id, &err) != FG_OK)
+            return;
+        ret_culprit->block = block->id;
+        if (is_culprit(job,
+                       &(struct fetch_place){ret_culprit->name, block->bytes,
+                                             block->directory_offset, block->directory_bytes},
+                       ret_culprit))
+            return;
+    }
 }

@@ -14,6 +14,15 @@
 #include "compactor/manifests.h"
 #include "compactor/plan.h"
 
+/* The source that a job failed with. */
+struct job_culprit {
+    bool found;
+    uint64_t generation; /* of a segment; 0: a block */
+    struct fg_id block;
+    char name[FG_NAME_MAX_BYTES]; /* of the object */
+    struct fg_err why;
+};
+
 struct job {
     struct env *env;
     const struct plan_config *config;
@@ -38,5 +47,12 @@ struct job_result {
  */
 enum fg_code job_run(struct job *job, struct job_result *ret_result,
                      struct fg_err *err) fg_must_check;
+
+/*
+ * After a job failed with FG_E_CORRUPT or FG_E_NOT_FOUND: reads its sources, whole, one after the
+ * other, and finds the first that is missing or damaged. Nothing is found if each is right by
+ * itself (two of them have the same profile), or if the bucket is away.
+ */
+void job_find_culprit(const struct job *job, struct job_culprit *ret_culprit);
 
 #endif

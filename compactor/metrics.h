@@ -26,6 +26,7 @@
     M(GAUGE, COMPACTOR_TENANTS, "flamegrid_compactor_tenants", "Tenants that are this compactor's") \
     M(GAUGE, COMPACTOR_MATES, "flamegrid_compactor_compactors", "Compactors that share the bucket's tenants, this one among them") \
     M(GAUGE, COMPACTOR_FAILING, "flamegrid_compactor_tenants_failing", "Tenants whose last job failed") \
+    M(GAUGE, COMPACTOR_ASIDE, "flamegrid_compactor_objects_aside", "Damaged or missing segments and blocks that compaction goes on without") \
     M(GAUGE, COMPACTOR_UNHEARD, "flamegrid_compactor_unheard_segments", "Segments older than a day of cuts that the L0 manifest has not heard of; they are not deleted") \
     M(GAUGE, COMPACTOR_HOUR_BLOCKS, "flamegrid_compactor_blocks{level=\"hour\"}", "Blocks in the manifests of tenants, when they were last looked at") \
     M(GAUGE, COMPACTOR_DAY_BLOCKS, "flamegrid_compactor_blocks{level=\"day\"}", "Blocks in the manifests of tenants, when they were last looked at") \

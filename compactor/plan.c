@@ -315,7 +315,8 @@ static enum fg_code plan_segments(struct planning *planning, struct fg_err *err)
 
         if (part == NULL || fg_blocks_covers(planning->input->blocks, segment->generation))
             continue;
-        if (!is_ready(planning, segment, part))
+        if (!is_ready(planning, segment, part) ||
+            (planning->input->segments_aside != NULL && planning->input->segments_aside[i]))
             planning->plan.n_waiting++;
         else if (take_segment(planning, segment, part, &job, err) != FG_OK)
             return err->code;
@@ -842,6 +843,15 @@ static enum fg_code plan_keeps(struct planning *planning, bool months, struct fg
     return FG_OK;
 }
 
+/* What follows does not take them. Retention, which does, comes before. */
+static void leave_aside(struct planning *planning)
+{
+    const struct plan_input *input = planning->input;
+
+    for (uint32_t i = 0; input->blocks_aside != NULL && i < input->blocks->n_blocks; i++)
+        planning->taken[i] = planning->taken[i] || input->blocks_aside[i];
+}
+
 enum fg_code plan_make(const struct plan_config *config, const struct plan_input *input,
                        struct fg_arena *arena, struct plan *ret_plan, struct fg_err *err)
 {
@@ -858,8 +868,10 @@ enum fg_code plan_make(const struct plan_config *config, const struct plan_input
     if (planning.taken == NULL || planning.late_from_ns == NULL || planning.late_to_ns == NULL)
         return no_memory(err);
     if (plan_drops(&planning, err) != FG_OK || plan_segments(&planning, err) != FG_OK ||
-        plan_keeps(&planning, false, err) != FG_OK || plan_keeps(&planning, true, err) != FG_OK ||
-        plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
+        plan_keeps(&planning, false, err) != FG_OK || plan_keeps(&planning, true, err) != FG_OK)
+        return err->code;
+    leave_aside(&planning);
+    if (plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
         plan_deletions(&planning, err) != FG_OK || plan_all_nodes(&planning, err) != FG_OK)
         return err->code;
     *ret_plan = planning.plan;

@@ -83,6 +83,9 @@ struct plan_input {
     const bool *deleted; /* [blocks->n_blocks]: holds something that a deletion names; NULL: none */
     const enum plan_trouble *troubles; /* [blocks->n_blocks]; NULL: none */
     int64_t wall_ns;
+    /* Damaged or missing objects: no job but one of retention (DROP, KEEP) has them. NULL: none. */
+    const bool *blocks_aside;   /* [blocks->n_blocks] */
+    const bool *segments_aside; /* [l0->n_segments] */
 };
 
 enum plan_kind {

@@ -11,6 +11,7 @@ enum {
     ARENA_BYTES = 256 * 1024 * 1024,
     BACKOFF_SHIFT_MAX = 6,
     BROKEN_MINUTES = 24 * 60, /* so long a block is tried before it is given up */
+    ASIDE_MINUTES = 60,       /* then a damaged object is tried again: it may have been put back */
 };
 
 static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
@@ -44,6 +45,7 @@ struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
     tenant->job_max_bytes = job_max_bytes;
     fg_map_init(&tenant->clean);
     fg_map_init(&tenant->troubles);
+    fg_map_init(&tenant->aside);
     tenant_disown(tenant);
     return tenant;
 }
@@ -57,6 +59,7 @@ void tenant_disown(struct tenant *tenant)
     tenant->waits_for[0] = '\0';
     fg_map_clear(&tenant->clean);
     fg_map_clear(&tenant->troubles);
+    fg_map_clear(&tenant->aside);
 }
 
 void tenant_destroy(struct tenant *tenant)
@@ -66,6 +69,7 @@ void tenant_destroy(struct tenant *tenant)
     fg_manifest_unref(tenant->blocks);
     fg_map_done(&tenant->clean);
     fg_map_done(&tenant->troubles);
+    fg_map_done(&tenant->aside);
     free((void *)(uintptr_t)tenant->name.ptr);
     free(tenant);
 }
@@ -146,6 +150,99 @@ static enum fg_code prepare_troubles(const struct looking *looking,
         troubles[i] = trouble_of(looking, blocks->blocks[i].id);
     *ret_troubles = troubles;
     return FG_OK;
+}
+
+/* ---- damaged sources ---- */
+
+static uint64_t block_hash(struct fg_id id)
+{
+    return fg_mix64(id.lo ^ fg_mix64(id.hi));
+}
+
+static uint64_t segment_hash(uint64_t generation)
+{
+    return fg_mix64(~generation);
+}
+
+/* Is it left to itself for now? */
+static bool is_aside(const struct looking *looking, uint64_t hash)
+{
+    const struct fg_map *aside = &looking->tenant->aside;
+    uint32_t now = minute_now(looking);
+    struct fg_map_walk walk;
+
+    for (uint32_t until = fg_map_first(aside, hash, &walk); until != FG_MAP_NONE;
+         until = fg_map_next(aside, &walk))
+        if (now < until)
+            return true;
+    return false;
+}
+
+/* What the planner leaves out; NULL: nothing. Counts it. */
+static enum fg_code prepare_aside(struct looking *looking, struct plan_input *input,
+                                  struct fg_err *err)
+{
+    const struct fg_blocks *blocks = looking->blocks;
+    const struct fg_l0 *l0 = looking->l0;
+    bool *blocks_aside, *segments_aside;
+    uint32_t n = 0;
+
+    if (looking->tenant->aside.count == 0)
+        return FG_OK;
+    blocks_aside = fg_arena_new(looking->arena, bool, blocks->n_blocks);
+    segments_aside = fg_arena_new(looking->arena, bool, l0->n_segments);
+    if (blocks_aside == NULL || segments_aside == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        n += blocks_aside[i] = is_aside(looking, block_hash(blocks->blocks[i].id));
+    for (uint32_t i = 0; i < l0->n_segments; i++)
+        n += segments_aside[i] = is_aside(looking, segment_hash(l0->segments[i].generation));
+    looking->tenant->counts.aside = n;
+    if (n == 0)
+        fg_map_clear(&looking->tenant->aside);
+    input->blocks_aside = blocks_aside;
+    input->segments_aside = segments_aside;
+    return FG_OK;
+}
+
+/* Does the manifest of this moment still need it? Another compactor may have replaced it. */
+static bool is_needed(const struct looking *looking, const struct job_culprit *culprit)
+{
+    struct fg_manifest *now = fg_manifest_ref(looking->tenant->blocks);
+    struct fg_err err;
+    bool needed = false;
+
+    if (manifests_blocks(looking->env, looking->tenant->name, &now, &err) == FG_OK)
+        needed = culprit->generation != 0 ? !fg_blocks_covers(&now->blocks, culprit->generation)
+                                          : fg_blocks_find(&now->blocks, culprit->block) != NULL;
+    fg_manifest_unref(now);
+    return needed;
+}
+
+/*
+ * After a job failed: if one of its sources is damaged or missing, no job takes that for a while,
+ * and others go on. Retention has its own way with such blocks (suspect()).
+ */
+static bool set_aside(struct looking *looking, const struct job *job)
+{
+    struct job_culprit culprit;
+    uint64_t hash;
+
+    if (job->plan->kind != PLAN_SEGMENTS && job->plan->kind != PLAN_MERGE &&
+        job->plan->kind != PLAN_NODES)
+        return false;
+    job_find_culprit(job, &culprit);
+    if (!culprit.found || !is_needed(looking, &culprit))
+        return false;
+    hash = culprit.generation != 0 ? segment_hash(culprit.generation) : block_hash(culprit.block);
+    fg_map_add(&looking->tenant->aside, hash, minute_now(looking) + ASIDE_MINUTES);
+    fg_damage_met(looking->env->bucket->damage, culprit.name, culprit.why.msg);
+    fg_log_error("compaction goes on without a damaged or missing object",
+                 fg_lb("tenant", looking->tenant->name), fg_ls("object", culprit.name),
+                 fg_ls("err", culprit.why.msg));
+    looking->tenant->err = culprit.why;
+    (void)fg_wrap(&looking->tenant->err, "%s", culprit.name);
+    return true;
 }
 
 /* ---- deletions ---- */
@@ -384,7 +481,7 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
 
     looking->rules->on_job(looking->rules->arg, looking->tenant, plan);
     if (job_run(&job, &result, err) != FG_OK)
-        return err->code;
+        return fg_damage_is(err->code) && set_aside(looking, &job) ? FG_OK : err->code;
     if (plan->lost)
         fg_log_error("dropped what could not be made merged nodes of",
                      fg_lb("tenant", looking->blocks->tenant), fg_lu("blocks", plan->n_blocks),
@@ -452,7 +549,8 @@ static enum fg_code one_round(struct looking *looking, bool *ret_more, struct fg
     if (env_check(looking->env, err) != FG_OK || know(looking, err) != FG_OK)
         return err->code;
     if (prepare_deletions(looking, err) != FG_OK ||
-        prepare_troubles(looking, &input.troubles, err) != FG_OK)
+        prepare_troubles(looking, &input.troubles, err) != FG_OK ||
+        prepare_aside(looking, &input, err) != FG_OK)
         return err->code;
     input.blocks = looking->blocks;
     input.deleted = looking->deleted;
@@ -532,7 +630,7 @@ enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct te
     enum fg_code code;
 
     /* One broken segment is not to keep the others back. */
-    looking.config.segments_apart = tenant->err.code == FG_E_CORRUPT;
+    looking.config.segments_apart = tenant->failures > 0 && tenant->err.code == FG_E_CORRUPT;
     looking.config.job_max_bytes = FG_MIN(rules->plan.job_max_bytes, tenant->job_max_bytes);
     code = rounds(&looking, err);
     if (code == FG_E_CANCELED)
@@ -543,8 +641,10 @@ enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct te
     }
     if (code == FG_OK) {
         tenant->failures = 0;
-        fg_map_clear(&tenant->troubles);
-        tenant->err = (struct fg_err){.code = FG_OK};
+        if (tenant->aside.count == 0) { /* else it is shown */
+            fg_map_clear(&tenant->troubles);
+            tenant->err = (struct fg_err){.code = FG_OK};
+        }
     } else {
         tenant->failures = 1; /* the second time in a row it is not a race */
     }

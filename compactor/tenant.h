@@ -17,6 +17,7 @@ struct tenant_counts {
     uint32_t uncovered;             /* segments */
     int64_t oldest_entered_wall_ns; /* of these; INT64_MAX: none */
     uint32_t deletions;             /* pending */
+    uint32_t aside;                 /* damaged or missing sources that no job takes */
     uint64_t awaits;                /* the least number that one of them waits for; 0: none does */
 };
 
@@ -30,6 +31,8 @@ struct tenant {
     uint64_t job_max_bytes;     /* less than the setting after a job was too large */
     struct fg_map clean;        /* (block, deletion) of which is known that they do not meet */
     struct fg_map troubles;     /* blocks that jobs failed with, and since when */
+    struct fg_map
+        aside; /* damaged or missing segments and blocks, and until when none takes them */
     struct tenant_counts counts;
     char waits_for[ENDING_TEXT_MAX_BYTES]; /* whom deletions wait for; "": for nobody */
 };

@@ -160,12 +160,113 @@ static void broken_segment(void **state)
     free(world);
 }
 
+static void delete_object(struct world *world, const char *name)
+{
+    struct fg_bucket_request request = {.verb = FG_BUCKET_DELETE, .name = name};
+
+    assert_int_equal(fg_bucket_call(world->memory, &request), FG_OK);
+    fg_bucket_clear(&request);
+}
+
+/* One of several segments is gone: the others go into blocks in the same round, the tenant does not
+ * count as failing, and the one goes in when it is there again. */
+static void lost_segment(void **state)
+{
+    struct world *world = fg_new(struct world);
+    struct fg_manifest *l0 = NULL;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf object;
+    struct env env;
+    struct fg_err err;
+
+    (void)state;
+    world_open(world, 12);
+    for (int i = 0; i < 4; i++)
+        world_arrive(world, 30, WORLD_NOW, FG_HOUR_NS);
+    env = world_env(world);
+    world_must(manifests_l0(&env, &l0, &err), &err);
+    fg_name_segment(name, &l0->l0.segments[1].id);
+    fg_manifest_unref(l0);
+    world_get(world, name, &object);
+    delete_object(world, name);
+    world_pass_time(world, 2 * FG_HOUR_NS);
+    world_must(compaction_round(world->compaction, &err), &err);
+    world_must(compaction_round(world->compaction, &err), &err);
+    world_expect_status(world, "\"uncovered_segments\":1,");
+    world_expect_status(world, "\"set_aside\":1,\"failures\":0,");
+    world_expect_status(world, name);
+    world_put(world, name, fg_buf_slice(&object));
+    world_pass_time(world, 2 * FG_HOUR_NS);
+    world_turn(world);
+    world_pass_time(world, 2 * PLAN_DAY_NS);
+    world_turn(world);
+    world_expect_status(world, "\"set_aside\":0,\"failures\":0,");
+    assert_int_equal(world_shape_of(world).segments, 0);
+    fg_buf_done(&object);
+    world_close(world);
+    free(world);
+}
+
+/* A block of an hour is gone, or has a byte that is not right: the others become the day all the
+ * same. */
+static void lost_block(void **state)
+{
+    (void)state;
+    for (int missing = 0; missing < 2; missing++) {
+        struct world *world = fg_new(struct world);
+        struct fg_manifest *blocks = NULL;
+        char name[FG_NAME_MAX_BYTES];
+        struct fg_buf object;
+        struct env env;
+        struct fg_err err;
+
+        world_open(world, 13);
+        for (int64_t hour = 1; hour <= 5; hour++) {
+            world_pass_time(world, FG_HOUR_NS);
+            world_arrive(world, 20, world->clock.wall_ns, FG_HOUR_NS / 2);
+        }
+        world_pass_time(world, 2 * FG_HOUR_NS);
+        world_turn(world);
+        assert_int_equal(world_shape_of(world).hours, 2 * 5); /* of two tenants */
+        env = world_env(world);
+        world_must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+        world_must(fg_name_block(name, FG_LIT("acme"), blocks->blocks.blocks[1].id, &err), &err);
+        world_get(world, name, &object);
+        object.ptr[object.len / 3] ^= 1;
+        if (missing == 1)
+            delete_object(world, name);
+        else
+            world_put(world, name, fg_buf_slice(&object));
+        world_pass_time(world, PLAN_DAY_NS);
+        for (int i = 0; i < 3; i++)
+            world_must(compaction_round(world->compaction, &err), &err);
+        assert_int_equal(world_shape_of(world).hours, 1);
+        assert_int_equal(world_shape_of(world).days, 2);
+        world_expect_status(world, "\"set_aside\":1,\"failures\":0,");
+        object.ptr[object.len / 3] ^= 1;
+        world_put(world, name, fg_buf_slice(&object));
+        for (int i = 0; i < 3; i++) {
+            world_pass_time(world, PLAN_DAY_NS);
+            world_turn(world);
+        }
+        assert_int_equal(world_shape_of(world).hours, 0);
+        fg_buf_done(&object);
+        fg_manifest_unref(blocks);
+        world_close(world);
+        free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_weather),           cmocka_unit_test(survives_refusals),
-        cmocka_unit_test(survives_lost_answers), cmocka_unit_test(survives_kills),
+        cmocka_unit_test(any_weather),
+        cmocka_unit_test(survives_refusals),
+        cmocka_unit_test(survives_lost_answers),
+        cmocka_unit_test(survives_kills),
         cmocka_unit_test(broken_segment),
+        cmocka_unit_test(lost_segment),
+        cmocka_unit_test(lost_block),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

@@ -375,7 +375,8 @@ static void check_world(const struct world *world)
 /* Plans and carries out, all jobs of a plan or only the first few: as if stopped. */
 static uint32_t turn(struct world *world, uint32_t jobs_max)
 {
-    const struct plan_input input = {&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
+    const struct plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
+                                     world->wall_ns, NULL,           NULL};
     struct plan plan;
     struct fg_err err;
 
@@ -542,7 +543,8 @@ static void nodes_over_spans(void **state)
     /* What retention has begun to take gets none any more. */
     config.retention_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
     for (int i = 0; i < 2; i++) {
-        const struct plan_input input = {&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
+        const struct plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
+                                         world->wall_ns, NULL,           NULL};
         struct plan plan;
         struct fg_err err;
 
@@ -573,7 +575,7 @@ static void retention(void **state)
     assert_true(world->blocks.n_blocks > 0);
     config.retention_ns = 40 * PLAN_DAY_NS;
     world->wall_ns += 30 * PLAN_DAY_NS;
-    input = (struct plan_input){&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
+    input = (struct plan_input){&world->l0, &world->blocks, NULL, NULL, world->wall_ns, NULL, NULL};
     must(plan_make(&config, &input, world->arena, &plan, &err), &err);
     for (uint32_t i = 0; i < plan.n_jobs; i++) {
         assert_int_equal(plan.jobs[i].kind, PLAN_DROP);
@@ -637,7 +639,8 @@ static void nodes_outlive_profiles(void **state)
     settle(world);
     world->wall_ns += FG_HOUR_NS;
     bool *deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
-    const struct plan_input input = {&world->l0, &world->blocks, deleted, NULL, world->wall_ns};
+    const struct plan_input input = {&world->l0,     &world->blocks, deleted, NULL,
+                                     world->wall_ns, NULL,           NULL};
     struct plan plan;
     struct fg_err err;
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
@@ -658,7 +661,8 @@ static void nodes_outlive_profiles(void **state)
     settle(world);
     assert_int_equal(count_alone(world), world->blocks.n_blocks);
     config.nodes_retention_ns = 7 * PLAN_DAY_NS;
-    const struct plan_input later = {&world->l0, &world->blocks, NULL, NULL, world->wall_ns};
+    const struct plan_input later = {&world->l0,     &world->blocks, NULL, NULL,
+                                     world->wall_ns, NULL,           NULL};
     must(plan_make(&config, &later, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     drop(world, &plan.jobs[0]);
@@ -698,7 +702,8 @@ static void broken_blocks_are_apart(void **state)
     config.retention_ns = 10 * PLAN_DAY_NS;
     config.nodes_retention_ns = 0;
     world->wall_ns = first + week + config.retention_ns;
-    input = (struct plan_input){&world->l0, &world->blocks, NULL, troubles, world->wall_ns};
+    input =
+        (struct plan_input){&world->l0, &world->blocks, NULL, troubles, world->wall_ns, NULL, NULL};
     must(plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(world->blocks.n_blocks, 7);
     for (uint32_t i = 0; i < 7; i++) {
@@ -738,7 +743,8 @@ static void rewrites_what_a_deletion_names(void **state)
     settle(world);
     deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
     deleted[1] = true;
-    input = (struct plan_input){&world->l0, &world->blocks, deleted, NULL, world->wall_ns};
+    input =
+        (struct plan_input){&world->l0, &world->blocks, deleted, NULL, world->wall_ns, NULL, NULL};
     must(plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     assert_string_equal(plan.jobs[0].why, "deletion");
