@@ -302,6 +302,34 @@ static enum fg_code check_limits(const struct fg_l0 *l0, struct fg_err *err)
     return FG_OK;
 }
 
+static int compare_gone(const void *left, const void *right)
+{
+    const struct fg_l0_gone *a = left, *b = right;
+
+    return fg_segment_id_cmp(&a->id, &b->id);
+}
+
+/* An object that is listed is not to be deleted: one that a rebuild gave up may enter after all. */
+static bool leave_gone(struct fg_l0 *l0, const struct fg_segment_id *id, struct fg_arena *arena)
+{
+    const struct fg_l0_gone key = {.id = *id};
+    const struct fg_l0_gone *found =
+        l0->n_gone == 0 ? NULL
+                        : bsearch(&key, l0->gone, l0->n_gone, sizeof *l0->gone, compare_gone);
+    struct fg_l0_gone *gone;
+
+    if (found == NULL)
+        return true;
+    gone = copy_list(arena, l0->gone, l0->n_gone, sizeof *l0->gone);
+    if (gone == NULL)
+        return false;
+    memmove(&gone[found - l0->gone], &gone[found - l0->gone + 1],
+            (size_t)(&l0->gone[l0->n_gone] - found - 1) * sizeof *gone);
+    l0->gone = gone;
+    l0->n_gone--;
+    return true;
+}
+
 enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segment, int64_t wall_ns,
                           uint32_t window_now, struct fg_arena *arena, struct fg_l0 *ret_l0,
                           struct fg_err *err)
@@ -319,7 +347,8 @@ enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segmen
                        (unsigned long long)segment->id.cut, (unsigned long long)writer->generation);
     next.revision++;
     next.generation++;
-    if (!add_segment(&next, segment, parts, wall_ns, arena) || !set_writer(&next, segment, arena) ||
+    if (!leave_gone(&next, &segment->id, arena) ||
+        !add_segment(&next, segment, parts, wall_ns, arena) || !set_writer(&next, segment, arena) ||
         !fg_ever_join(&l0->ever, &segment->groups, exact_from(&segment->groups, window_now),
                       window_now, arena, &next.ever))
         return no_memory(err);
@@ -366,13 +395,6 @@ static int compare_u64(const void *left, const void *right)
     const uint64_t *a = left, *b = right;
 
     return (*a > *b) - (*a < *b);
-}
-
-static int compare_gone(const void *left, const void *right)
-{
-    const struct fg_l0_gone *a = left, *b = right;
-
-    return fg_segment_id_cmp(&a->id, &b->id);
 }
 
 /* Does something live come from the writer? */

@@ -147,10 +147,10 @@ struct fg_l0_new {
 };
 
 /*
- * The segment enters, at the next generation. window_now: that of the writer's clock. What the
- * writer is clean of never gets less.
- * FG_E_EXISTS: this cut, or a later one of the writer, is committed already. FG_E_LIMIT: the
- * manifest would be too large; older segments have to be compacted first.
+ * The segment enters, at the next generation; it is not gone then, if it was. window_now: that of
+ * the writer's clock. What the writer is clean of never gets less. FG_E_EXISTS: this cut, or a
+ * later one of the writer, is committed already. FG_E_LIMIT: the manifest would be too large; older
+ * segments have to be compacted first.
  */
 enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segment, int64_t wall_ns,
                           uint32_t window_now, struct fg_arena *arena, struct fg_l0 *ret_l0,

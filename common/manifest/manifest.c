@@ -18,7 +18,8 @@ enum fg_code fg_manifest_l0(struct fg_slice bytes, struct fg_slice etag,
     struct fg_manifest *manifest = manifest_create(etag);
 
     manifest->l0 = fg_l0_none();
-    if (bytes.len > 0 && fg_l0_decode(bytes, manifest->arena, &manifest->l0, err) != FG_OK) {
+    if ((bytes.len > 0 || etag.len > 0) &&
+        fg_l0_decode(bytes, manifest->arena, &manifest->l0, err) != FG_OK) {
         fg_manifest_unref(manifest);
         return err->code;
     }
@@ -32,7 +33,7 @@ enum fg_code fg_manifest_blocks(struct fg_slice bytes, struct fg_slice etag, str
     struct fg_manifest *manifest = manifest_create(etag);
 
     manifest->blocks = fg_blocks_none(fg_arena_copy(manifest->arena, tenant));
-    if (bytes.len > 0 &&
+    if ((bytes.len > 0 || etag.len > 0) &&
         fg_blocks_decode(bytes, tenant, manifest->arena, &manifest->blocks, err) != FG_OK) {
         fg_manifest_unref(manifest);
         return err->code;

@@ -30,7 +30,8 @@ static inline enum fg_code fg_manifest_l0_missing(struct fg_err *err)
                    "lost (flamegrid bucket verify, bucket rebuild)");
 }
 
-/* bytes and etag empty: there is no object. The caller's reference. */
+/* Bytes and etag empty: there is no object. An object of no bytes is FG_E_CORRUPT: it was cut. The
+ * caller's reference. */
 enum fg_code fg_manifest_l0(struct fg_slice bytes, struct fg_slice etag,
                             struct fg_manifest **ret_manifest, struct fg_err *err) fg_must_check;
 enum fg_code fg_manifest_blocks(struct fg_slice bytes, struct fg_slice etag, struct fg_slice tenant,

@@ -44,9 +44,21 @@ bool merge_chosen_any(const struct merge_choice *choice, uint32_t first, uint32_
     return false;
 }
 
+static int by_id(const void *left, const void *right)
+{
+    return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
+}
+
+bool merge_is_without(const struct merge_without *without, struct fg_id id)
+{
+    return without->count > 0 &&
+           bsearch(&id, without->ids, without->count, sizeof id, by_id) != NULL;
+}
+
 struct choosing {
     const struct merge_part *part;
     const struct merge_span *span;
+    const struct merge_without *without;
     struct merge_naming naming;
     struct merge_choice choice;
 };
@@ -61,6 +73,7 @@ static enum fg_code choose_rows(void *arg, const struct merge_rows *page, struct
         uint32_t profile = rows->first + i;
 
         if (!merge_span_has(choosing->span, rows->times_ns[i], rows->shards[i]) ||
+            (page->ids != NULL && merge_is_without(choosing->without, page->ids[i])) ||
             merge_naming_find(&choosing->naming, choosing->part, rows->series[i],
                               rows->times_ns[i]) != NULL)
             continue;
@@ -71,13 +84,14 @@ static enum fg_code choose_rows(void *arg, const struct merge_rows *page, struct
 }
 
 enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
-                          const struct fg_deletions *deletions, struct fg_arena *arena,
-                          struct fg_arena *scratch, struct merge_choice *ret_choice,
-                          struct fg_err *err)
+                          const struct fg_deletions *deletions, const struct merge_without *without,
+                          struct fg_arena *arena, struct fg_arena *scratch,
+                          struct merge_choice *ret_choice, struct fg_err *err)
 {
-    struct choosing choosing = {.part = part, .span = span};
+    struct choosing choosing = {.part = part, .span = span, .without = without};
     const struct merge_scan scan = {.start_ns = merge_span_from_ns(span),
                                     .end_ns = span->end_ns,
+                                    .ids = without->count > 0,
                                     .each = choose_rows,
                                     .arg = &choosing};
 

@@ -1,6 +1,6 @@
 /*
  * Which profiles go into a block: those of a span of time and a range of shards that no deletion
- * names.
+ * names, and no list of ids.
  */
 #ifndef FG_COMPACTOR_MERGE_CHOOSE_H
 #define FG_COMPACTOR_MERGE_CHOOSE_H
@@ -63,10 +63,18 @@ static inline bool merge_chosen(const struct merge_choice *choice, uint32_t prof
 /* Is any of [first, first + count) chosen? */
 bool merge_chosen_any(const struct merge_choice *choice, uint32_t first, uint32_t count);
 
+/* Profiles to leave out, by their ids, ascending. Borrowed. */
+struct merge_without {
+    const struct fg_id *ids;
+    size_t count;
+};
+
+bool merge_is_without(const struct merge_without *without, struct fg_id id);
+
 /* Looks at the rows of the part; scratch is reset. */
 enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
-                          const struct fg_deletions *deletions, struct fg_arena *arena,
-                          struct fg_arena *scratch, struct merge_choice *ret_choice,
-                          struct fg_err *err) fg_must_check;
+                          const struct fg_deletions *deletions, const struct merge_without *without,
+                          struct fg_arena *arena, struct fg_arena *scratch,
+                          struct merge_choice *ret_choice, struct fg_err *err) fg_must_check;
 
 #endif

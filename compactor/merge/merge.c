@@ -102,8 +102,9 @@ static enum fg_code open_part(struct writing *writing, uint32_t source, uint32_t
     *cursor = (struct merge_cursor){.series = 0};
     if (merge_part_open(&writing->merge->sources[source], number, writing->arena, &cursor->part,
                         err) != FG_OK ||
-        merge_choose(&cursor->part, writing->span, &writing->merge->deletions, writing->arena,
-                     writing->scratch, &cursor->choice, err) != FG_OK)
+        merge_choose(&cursor->part, writing->span, &writing->merge->deletions,
+                     &writing->merge->without, writing->arena, writing->scratch, &cursor->choice,
+                     err) != FG_OK)
         return err->code;
     if (cursor->choice.count == 0) { /* so that what is halved by shards needs less memory */
         fg_arena_release(writing->arena, mark);

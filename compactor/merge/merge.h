@@ -27,6 +27,7 @@ struct merge {
     const struct merge_source *sources;
     uint32_t n_sources;
     struct fg_deletions deletions;
+    struct merge_without without; /* but for tools that mend a bucket: none */
     size_t memory_max_bytes;
     uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as
                                 one request is worth */

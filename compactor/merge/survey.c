@@ -80,6 +80,8 @@ static enum fg_code survey_rows(void *arg, const struct merge_rows *page, struct
                                                          rows->series[i], rows->times_ns[i]);
         struct merge_bin *bin;
 
+        if (merge_is_without(&surveying->merge->without, page->ids[i]))
+            continue;
         if (deletion != NULL) {
             deletion->profiles++;
             surveying->result.deleted++;

@@ -13,7 +13,8 @@
 enum cli_exit {
     CLI_OK = 0,
     CLI_FAILED = 1,
-    CLI_USAGE = 2, /* the command line makes no sense; nothing was done */
+    CLI_USAGE = 2,   /* the command line makes no sense; nothing was done */
+    CLI_UNKNOWN = 2, /* of what checks something: it could not be checked */
 };
 
 int cli_push(int argc, char **argv);

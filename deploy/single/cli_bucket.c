@@ -5,6 +5,8 @@
 #include "common/base/str.h"
 #include "deploy/single/bucket_export.h"
 #include "deploy/single/bucket_look.h"
+#include "deploy/single/bucket_rebuild.h"
+#include "deploy/single/bucket_verify.h"
 #include "deploy/single/cli.h"
 #include "deploy/single/server.h"
 #include "deploy/single/show.h"
@@ -19,6 +21,8 @@ struct command {
     struct fg_bucket *bucket;
     const char *name; /* or prefix */
     bool recursive;
+    const char *tenant; /* rebuild tenant; "": none */
+    struct rebuild_options rebuild;
     struct fg_err err;
 };
 
@@ -34,6 +38,7 @@ static const char help[] =
     "       flamegrid bucket rm NAME [settings]\n"
     "       flamegrid bucket inspect NAME [settings]\n"
     "       flamegrid bucket verify [settings]\n"
+    "       flamegrid bucket rebuild l0|ring|tenant TENANT [options] [settings]\n"
     "       flamegrid bucket export SELECTOR [options] [settings]\n"
     "\n"
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -46,8 +51,19 @@ static const char help[] =
     "  inspect\n"
     "        shows a manifest or the ring as JSON, or what is in a segment or block\n"
     "  verify\n"
-    "        reads all live segments and blocks: every checksum, sum and digest, and whether each\n"
-    "        profile is there once\n"
+    "        compares the manifests, the ring and the list of objects with one another, and reads\n"
+    "        all live segments and blocks: every checksum, sum and digest, and whether each "
+    "profile\n"
+    "        is there once; one line for each fault, with its cure. Status 0: no fault, 1: there\n"
+    "        are some, 2: the bucket could not be read\n"
+    "  rebuild\n"
+    "        makes the L0 manifest, the ring or a tenant's manifest again from what is in the "
+    "bucket;\n"
+    "        says what it would write. --apply writes it, if the object did not change meanwhile, "
+    "and\n"
+    "        keeps the old one below manifests/kept/. --accept-loss goes on without what is lost "
+    "or in\n"
+    "        doubt. --generation N: the least one of the new L0 manifest\n"
     "  export\n"
     "        writes profiles as pprof or stacks; flamegrid bucket export --help says more\n"
     "\n"
@@ -55,7 +71,9 @@ static const char help[] =
     "  flamegrid bucket ls --data /var/lib/flamegrid\n"
     "  flamegrid bucket ls segments/ -r --config flamegrid.yaml\n"
     "  flamegrid bucket inspect manifests/l0\n"
-    "  flamegrid bucket verify\n";
+    "  flamegrid bucket verify\n"
+    "  flamegrid bucket rebuild l0\n"
+    "  flamegrid bucket rebuild tenant acme --apply\n";
 
 static int64_t deadline(void)
 {
@@ -153,12 +171,35 @@ static enum fg_code verify(struct command *command)
     return bucket_verify(command->bucket, stdout, &command->err);
 }
 
+/* ---- rebuild ---- */
+
+static enum fg_code rebuild(struct command *command)
+{
+    const struct rebuild_options *options = &command->rebuild;
+
+    if (strcmp(command->name, "tenant") == 0) {
+        if (fg_tenant_check(fg_cstr(command->tenant), &command->err) != FG_OK)
+            return command->err.code;
+        return rebuild_tenant(command->bucket, fg_cstr(command->tenant), options, stdout,
+                              &command->err);
+    }
+    if (command->tenant[0] != '\0')
+        return fg_fail(&command->err, FG_E_INVALID, "unexpected argument \"%.100s\"",
+                       command->tenant);
+    if (strcmp(command->name, "l0") == 0)
+        return rebuild_l0(command->bucket, options, stdout, &command->err);
+    if (strcmp(command->name, "ring") == 0)
+        return rebuild_ring(command->bucket, options, stdout, &command->err);
+    return fg_fail(&command->err, FG_E_INVALID, "\"%.100s\" is none of l0, ring and tenant",
+                   command->name);
+}
+
 /* ---- the command ---- */
 
 static const struct verb verbs[] = {
     {"ls", NAME_TAKEN, ls},        {"cat", NAME_NEEDED, cat},
     {"rm", NAME_NEEDED, rm},       {"inspect", NAME_NEEDED, inspect},
-    {"verify", NAME_NONE, verify},
+    {"verify", NAME_NONE, verify}, {"rebuild", NAME_NEEDED, rebuild},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -184,22 +225,36 @@ static int run(const struct verb *verb, struct command *command)
     fg_bucket_close(command->bucket);
     if (code == FG_OK && fflush(stdout) != 0)
         code = fg_fail_errno(&command->err, errno, "standard output");
-    return code == FG_OK ? CLI_OK : fail(verb, command, CLI_FAILED);
+    if (code == FG_OK)
+        return CLI_OK;
+    return fail(verb, command,
+                verb->run == verify && code != FG_E_CORRUPT ? CLI_UNKNOWN : CLI_FAILED);
 }
 
 /* Takes the command's own words out of argv; what remains are settings. */
-static int take_words(struct command *command, int argc, char **argv, int *ret_argc)
+static int take_words(struct command *command, bool rebuilds, int argc, char **argv, int *ret_argc)
 {
     int kept = 0, from = 0;
 
-    command->name = "";
+    command->name = command->tenant = "";
     if (argc > 0 && argv[0][0] != '-') {
         command->name = argv[0];
         from = 1;
     }
+    if (rebuilds && argc > 1 && from == 1 && argv[1][0] != '-') {
+        command->tenant = argv[1];
+        from = 2;
+    }
     for (int i = from; i < argc; i++) {
         if (strcmp(argv[i], "--recursive") == 0 || strcmp(argv[i], "-r") == 0)
             command->recursive = true;
+        else if (rebuilds && strcmp(argv[i], "--apply") == 0)
+            command->rebuild.apply = true;
+        else if (rebuilds && strcmp(argv[i], "--accept-loss") == 0)
+            command->rebuild.accept_loss = true;
+        else if (rebuilds && strcmp(argv[i], "--generation") == 0 && i + 1 < argc &&
+                 fg_parse_u64(fg_cstr(argv[i + 1]), &command->rebuild.generation))
+            i++;
         else
             argv[kept++] = argv[i];
     }
@@ -222,7 +277,7 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
     struct fg_program program;
     int n_flags, code, words;
 
-    words = take_words(&command, argc - 1, argv + 1, &n_flags);
+    words = take_words(&command, verb->run == rebuild, argc - 1, argv + 1, &n_flags);
     if (verb->word == NAME_NEEDED && words == 0) {
         (void)fg_fail(&command.err, FG_E_INVALID, "a name has to follow; see --help");
         return fail(verb, &command, CLI_USAGE);

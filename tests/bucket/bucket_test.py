@@ -18,6 +18,7 @@ import caching  # noqa: E402
 import exporting  # noqa: E402
 import flamegrid  # noqa: E402
 import keeping  # noqa: E402
+import mending  # noqa: E402
 import skew  # noqa: E402
 import stores  # noqa: E402
 from stores import NAME, Versitygw, signed_put  # noqa: E402
@@ -157,6 +158,10 @@ def nodes_outlive_profiles(folder):
     keeping.nodes_outlive_profiles(Bucket([], {}), [], tempfile.mkdtemp(dir=folder))
 
 
+def lost_objects_are_made_again(folder):
+    mending.lost_and_found(Bucket([], {}), tempfile.mkdtemp(dir=folder))
+
+
 def server_settings_of(store, prefix):
     return stores.settings(store, prefix) + stores.keys()
 
@@ -191,6 +196,7 @@ def main():
         tally.run("command without a verb", command_without_a_verb, folder)
         tally.run("export from a directory", export_from_a_directory, folder)
         tally.run("nodes outlive profiles", nodes_outlive_profiles, folder)
+        tally.run("lost objects are made again", lost_objects_are_made_again, folder)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
                  "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store,

@@ -308,8 +308,14 @@ def case_bucket_verify(cli):
                 byte = file.read(1)[0]
                 file.seek(-1, os.SEEK_CUR)
                 file.write(bytes([byte ^ 4]))
-        code, _, err = cli.run("bucket", "verify", "--data", server.data)
-        check(code == 1 and any(name in err for name in held), "%d %s", code, err)
+        code, out, err = cli.run("bucket", "verify", "--data", server.data)
+        faults = [line for line in out.decode().splitlines() if line.startswith("fault: ")]
+        check(code == 1 and "faults" in err and len(faults) == len(held), "%d %s %s", code, out, err)
+        check(all(any(line.startswith("fault: %s: damaged" % name) for line in faults) for name in held), "%s", faults)
+        os.remove(os.path.join(server.data, "bucket", "objects", "manifests", "l0"))
+        code, out, err = cli.run("bucket", "verify", "--data", server.data)
+        check(code == 1 and b"fault: manifests/l0: missing" in out and b"flamegrid bucket rebuild l0" in out, "%d %s", code, out)
+    cli.bad(2, "no bucket at", "bucket", "verify", "--data", server.data + "-not-there")
 
 
 def case_ring(cli):

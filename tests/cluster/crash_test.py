@@ -64,7 +64,7 @@ def everything_is_committed(server, ledger):
         flamegrid.check(server.terminate() == 0, "%s", server.log_tail())
         done = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", server.data], capture_output=True,
                               text=True, check=False)
-        flamegrid.check(done.returncode == 0, "bucket verify: %s", done.stderr)
+        flamegrid.check(done.returncode == 0, "bucket verify: %s%s", done.stdout, done.stderr)
         # Whoever was killed while it built a segment has left a file, and who came after removed it.
         flamegrid.check(os.listdir(os.path.join(server.data, "scratch")) == [], "something is left in the scratch folder")
         # A push that was never answered may be there as well.

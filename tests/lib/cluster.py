@@ -216,5 +216,5 @@ class Cluster:
         """`flamegrid bucket verify` once nobody runs: checksums, and no profile twice."""
         done = subprocess.run([flamegrid.binary(), "bucket", "verify", *self.bucket], capture_output=True, text=True,
                               check=False)
-        flamegrid.check(done.returncode == 0, "bucket verify: %s", done.stderr)
+        flamegrid.check(done.returncode == 0, "bucket verify: %s%s", done.stdout, done.stderr)
         return int(done.stdout.split()[1])

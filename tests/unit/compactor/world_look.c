@@ -1,5 +1,5 @@
 #include "common/block/nodes/reader.h"
-#include "deploy/single/bucket_look.h"
+#include "deploy/single/bucket_verify.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>

@@ -265,6 +265,25 @@ static void leaves(void **state)
 }
 
 /* When there are too many writers the longest silent of those go of whom nothing is live. */
+/* A rebuilt manifest has uploads among what is gone that somebody commits after all. */
+static void what_enters_is_not_gone(void **state)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
+    struct fg_l0_gone gone[] = {{.id = {ann, 1, 0xabd}}, {.id = {ann, 2, 0xabe}}};
+    struct fg_l0 l0 = fg_l0_none();
+
+    (void)state;
+    l0.gone = gone;
+    l0.n_gone = 2;
+    l0 = commit(&l0, ann, 1, one, 1, 5, arena);
+    assert_int_equal(l0.n_gone, 1);
+    assert_int_equal(l0.gone[0].id.cut, 2);
+    assert_int_equal(gone[0].id.cut, 1); /* values are never changed */
+    l0 = commit(&l0, bob, 2, one, 1, 5, arena);
+    assert_int_equal(l0.n_gone, 1);
+    assert_round_trip(&l0, arena);
+}
+
 static void writers(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
@@ -444,6 +463,7 @@ int main(void)
         cmocka_unit_test(clocks),
         cmocka_unit_test(refused),
         cmocka_unit_test(leaves),
+        cmocka_unit_test(what_enters_is_not_gone),
         cmocka_unit_test(writers),
         cmocka_unit_test(clean),
         cmocka_unit_test(later_fields),

@@ -1,0 +1,56 @@
+/*
+ * Ids of profiles: sets of them, and which ones an object holds.
+ *
+ * Thread: one that may wait.
+ */
+#ifndef FG_DEPLOY_SINGLE_BUCKET_IDS_H
+#define FG_DEPLOY_SINGLE_BUCKET_IDS_H
+
+#include "common/block/reader.h"
+#include "common/bucket/bucket.h"
+
+/* A set. Zeroed: empty. 32 bytes for each id at most. */
+struct id_set {
+    struct fg_id *slots; /* zero: free */
+    size_t cap, n;
+    bool has_zero;
+};
+
+/* Returns true if the id was not in the set. */
+bool id_set_add(struct id_set *set, struct fg_id id);
+bool id_set_has(const struct id_set *set, struct fg_id id);
+void id_set_done(struct id_set *set);
+
+struct id_list {
+    struct fg_id *ids;
+    size_t n, cap;
+};
+
+void id_list_add(struct id_list *list, struct fg_id id);
+/* Sorts it, as struct merge_without wants it. */
+void id_list_sort(struct id_list *list);
+void id_list_done(struct id_list *list);
+
+/* An object that is read by ranges. */
+struct ids_object {
+    struct fg_bucket *bucket;
+    const char *name;
+    uint64_t bytes, directory_offset;
+};
+
+/* Reads the directory into the arena. FG_E_NOT_FOUND, FG_E_CORRUPT, or the bucket cannot be read.
+ */
+enum fg_code ids_directory(const struct ids_object *object, struct fg_arena *arena,
+                           struct fg_block_directory *ret_directory,
+                           struct fg_err *err) fg_must_check;
+
+/* Appends the ids of the part's profiles, in no order. As above. */
+enum fg_code ids_part(const struct ids_object *object, const struct fg_block_part *part,
+                      struct id_list *list, struct fg_err *err) fg_must_check;
+
+/* The groups of the part; in the arena. As above. */
+enum fg_code ids_groups(const struct ids_object *object, const struct fg_block_part *part,
+                        struct fg_arena *arena, struct fg_block_group **ret_groups,
+                        struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * What is in a bucket, as the tools for lost, stale and damaged objects see it: a list of all
+ * segments and blocks, the ring, the L0 manifest and the manifest of every tenant that the L0
+ * manifest or an object names. A manifest that is missing or cannot be decoded is a state here and
+ * no error.
+ *
+ * Read in this order: the list, the ring, the L0 manifest, the tenants' manifests. So an object in
+ * the list that no manifest knows was not committed when the list was read, and whatever left the
+ * L0 manifest meanwhile is covered by the tenant's manifest.
+ *
+ * Thread: one that may wait.
+ */
+#ifndef FG_DEPLOY_SINGLE_BUCKET_SURVEY_H
+#define FG_DEPLOY_SINGLE_BUCKET_SURVEY_H
+
+#include "common/bucket/bucket.h"
+#include "common/manifest/manifest.h"
+
+/* A manifest or the ring, as an object. */
+struct survey_object {
+    enum fg_code code;           /* FG_OK, FG_E_NOT_FOUND, or why it cannot be decoded */
+    struct fg_err err;           /* unless FG_OK */
+    struct fg_buf bytes;         /* as they are in the bucket */
+    struct fg_bucket_etag etag;  /* "": there is no object */
+    struct fg_manifest *content; /* FG_OK, of manifests */
+};
+
+/* A segment or block in the list. */
+struct survey_entry {
+    struct fg_name name;
+    uint64_t bytes;
+    int64_t modified_wall_ns;
+};
+
+struct survey_tenant {
+    char name[FG_TENANT_MAX_BYTES + 1];
+    struct survey_object manifest;
+    const struct survey_entry *blocks; /* [n_blocks], by id */
+    size_t n_blocks;
+};
+
+struct survey {
+    struct fg_bucket *bucket;
+    struct survey_entry *segments; /* by writer and cut */
+    size_t n_segments;
+    struct survey_entry *blocks; /* of all tenants */
+    size_t n_blocks;
+    struct survey_object l0, ring_object;
+    struct fg_arena *ring_arena;
+    struct fg_ring ring;           /* empty unless ring_object.code is FG_OK */
+    bool ring_was_kept;            /* there is a copy of a ring: the bucket is of a cluster */
+    struct survey_tenant *tenants; /* by name */
+    size_t n_tenants;
+};
+
+/* Reads it all. FG_E_UNAVAILABLE and others: the bucket cannot be read. */
+enum fg_code survey_read(struct fg_bucket *bucket, struct survey *ret_survey,
+                         struct fg_err *err) fg_must_check;
+void survey_done(struct survey *survey); /* zeroed is fine */
+
+/* Reads one object again: name is that of a manifest; tenant empty for the L0 manifest. What was in
+ * *object is freed. */
+enum fg_code survey_read_l0(struct fg_bucket *bucket, struct survey_object *object,
+                            struct fg_err *err) fg_must_check;
+enum fg_code survey_read_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
+                                struct survey_object *object, struct fg_err *err) fg_must_check;
+void survey_object_done(struct survey_object *object);
+
+/* By name, or NULL. */
+struct survey_tenant *survey_tenant(const struct survey *survey, struct fg_slice name);
+
+/* The whole object, FG_E_NOT_FOUND included. body is initialised by this in any case. */
+enum fg_code survey_get(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
+                        struct fg_err *err) fg_must_check;
+
+/* Of one request. */
+int64_t survey_deadline(void);
+
+#endif

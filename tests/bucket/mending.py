@@ -1,0 +1,310 @@
+"""Lost, damaged and older objects in the bucket of a server: `bucket verify` finds each, `bucket rebuild` makes
+it again, and after a restart every profile is in the answers exactly once."""
+
+import json
+import os
+import shutil
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+
+import exporting  # noqa: E402
+import flamegrid  # noqa: E402
+from exporting import CPU  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+DAY_S = 86400
+WAIT_S = 60
+TENANTS = ("acme", "zeta")
+QUICK = ["--multitenancy_enabled", "true", "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s",
+         "--compactor.fold_quiet", "0s", "--compactor.deletion_wait", "0s", "--compactor.retire_after", "0s",
+         "--querier.manifest_age", "1s", "--ingester.segments.forget_after", "0s", "--ingester.segments.poll", "1s"]
+BUSY, IDLE = ["--compactor.interval", "1s"], ["--compactor.interval", "1h"]
+
+
+class World:
+    """A server's folder in which two tenants have blocks, segments in no block, and profiles in the head."""
+
+    def __init__(self, bucket, folder):
+        self.bucket, self.folder = bucket, folder
+        self.data = os.path.join(folder, "data")
+        self.start_s = int(time.time()) // DAY_S * DAY_S - 5 * DAY_S
+        self.sent = {tenant: [] for tenant in TENANTS}
+        self.number = 0
+
+    def client(self, server, tenant):
+        return flamegrid.Client(server.port, headers={"X-Scope-OrgID": tenant})
+
+    def push(self, server, count):
+        for tenant in TENANTS:
+            client = self.client(server, tenant)
+            for _ in range(count):
+                self.number += 1
+                value = 1000 + self.number
+                at_ns = (self.start_s + 1800 * self.number) * 10**9
+                labels = {"__name__": "process_cpu", "service_name": "shop-%d" % (self.number % 3)}
+                request = {"series": [exporting.series(labels, at_ns, {("main", "work"): (1, value)},
+                                                       (("samples", "count"), ("cpu", "nanoseconds")))]}
+                status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps(request),
+                                           {"Content-Type": "application/json"})
+                check(status == 200, "push: %d %s", status, body)
+                self.sent[tenant].append(value)
+
+    def flush(self, server):
+        status, body = self.client(server, TENANTS[0]).send("POST", "/ingester/flush")
+        check(status == 200, "flush: %d %s", status, body)
+
+    def totals(self, server, tenant):
+        client = self.client(server, tenant)
+        return [client.flame_total("process_cpu:%s:cpu:nanoseconds" % kind, "{}", self.start_s * 1000,
+                                   (self.start_s + 6 * DAY_S) * 1000) for kind in ("samples:count", "cpu:nanoseconds")]
+
+    def check_totals(self, server, what, lost=None):
+        """Each profile once: their number, and a sum that tells which. lost: values, by tenant."""
+        for tenant in TENANTS:
+            values = [value for value in self.sent[tenant] if value not in (lost or {}).get(tenant, [])]
+            want = [len(values), sum(values)]
+            deadline = time.monotonic() + WAIT_S
+            while True:
+                try:
+                    found = self.totals(server, tenant)
+                except AssertionError as fault:
+                    found = str(fault)
+                if found == want:
+                    break
+                check(time.monotonic() < deadline, "%s: tenant %s has %s instead of %s", what, tenant, found, want)
+                time.sleep(0.5)
+
+    def manifest(self, name, data=None):
+        return json.loads(self.bucket.good("inspect", name, "--data", data or self.data))
+
+    def wait_compacted(self):
+        """Until no tenant has data in segments only, and these have left the manifest."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            if not self.manifest("manifests/l0")["segments"]:
+                return
+            check(time.monotonic() < deadline, "segments are not retired: %s", self.manifest("manifests/l0"))
+            time.sleep(0.5)
+
+    def delete(self, server):
+        """What acme has of one service so far, until that is carried out. The segments it was in are still there."""
+        client, service = self.client(server, "acme"), "shop-1"
+        status, body = client.send("POST", "/compactor/delete?selector=%%7Bservice_name=%%22%s%%22%%7D&start=%d&end=%d"
+                                   % (service, self.start_s, self.start_s + 6 * DAY_S))
+        check(status == 200, "delete: %d %s", status, body)
+        self.sent["acme"] = [value for value in self.sent["acme"] if (value - 1000) % 3 != 1]
+        deadline = time.monotonic() + WAIT_S
+        while b'"ended_ms":' not in client.send("GET", "/compactor/deletions")[1]:
+            check(time.monotonic() < deadline, "the deletion is not carried out: %s", server.log_tail())
+            time.sleep(0.5)
+
+    def upload_again(self):
+        """As an ingester leaves it that ends between an upload and the commit: the same profiles in two objects."""
+        segment = self.manifest("manifests/l0")["segments"][0]
+        name = next(name for name in self.names("segments/", self.data)
+                    if os.path.getsize(self.path(name)) == segment["bytes"])
+        shutil.copyfile(self.path(name), self.path(name[:-1] + ("0" if name[-1] != "0" else "1")))
+
+    def server(self, *more, data=None):
+        return flamegrid.Server(*QUICK, *more, data=data or self.data)
+
+    def path(self, name, data=None):
+        return os.path.join(data or self.data, "bucket", "objects", name)
+
+    def names(self, prefix, data):
+        return self.bucket.names(prefix, "-r", "--data", data)
+
+    def make(self):
+        with self.server(*BUSY) as server:
+            server.start().wait_ready()
+            self.push(server, 6)
+            self.flush(server)
+            self.wait_compacted()
+            self.delete(server)
+            check(server.terminate() == 0, "%s", server.log_tail())
+        shutil.copytree(self.path("manifests"), os.path.join(self.folder, "older", "manifests"))
+        shutil.copytree(self.path("tenants"), os.path.join(self.folder, "older", "tenants"))
+        with self.server(*BUSY) as server:
+            server.start().wait_ready()
+            self.push(server, 3)
+            self.flush(server)
+            self.wait_compacted()
+            check(server.terminate() == 0, "%s", server.log_tail())
+        with self.server(*IDLE) as server:
+            server.start().wait_ready()
+            self.push(server, 4)
+            self.flush(server)
+            self.push(server, 2)  # these stay in the head
+            self.check_totals(server, "before anything is lost")
+            check(server.terminate() == 0, "%s", server.log_tail())
+        self.upload_again()
+
+    def copy(self, name):
+        data = os.path.join(self.folder, name.replace(" ", "-"))
+        shutil.copytree(self.data, data, symlinks=True)
+        return data
+
+
+def remove(world, data, name):
+    os.remove(world.path(name, data))
+
+
+def cut(world, data, name):
+    with open(world.path(name, data), "r+b") as file:
+        file.truncate(0)
+
+
+def flip(world, data, name):
+    with open(world.path(name, data), "r+b") as file:
+        file.seek(os.path.getsize(world.path(name, data)) // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 16]))
+
+
+def age(world, data, name):
+    """As a backup of some time ago has it."""
+    shutil.copyfile(os.path.join(world.folder, "older", name), world.path(name, data))
+    os.utime(world.path(name, data))
+
+
+def forget_kept(world, data, name):
+    """As of a version that kept none."""
+    shutil.rmtree(world.path("manifests/kept", data), ignore_errors=True)
+
+
+def faults(world, data):
+    code, out, err = world.bucket.run("verify", "--data", data)
+    check(code in (0, 1), "verify: %d %s %s", code, out, err)
+    return [line for line in out.decode().splitlines() if line.startswith("fault: ")]
+
+
+def files_of(data):
+    """What the bucket holds, to see that a dry run changes nothing."""
+    found = {}
+    for folder, _, names in os.walk(os.path.join(data, "bucket", "objects")):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                found[os.path.join(folder, name)] = file.read()
+    return found
+
+
+def rebuild(world, data, *words):
+    before = files_of(data)
+    code, out, err = world.bucket.run("rebuild", *words, "--data", data)
+    check(code == 0 and b"nothing was written" in out, "dry run of %s: %d %s %s", words, code, out, err)
+    check(files_of(data) == before, "a dry run of %s changed the bucket", words)
+    said = world.bucket.good("rebuild", *words, "--apply", "--data", data).decode()
+    check("wrote " in said, "%s", said)
+    return said
+
+
+def comes_back(world, data, what, lost=None):
+    """verify agrees, and a server that compacts everything counts each profile once."""
+    found = faults(world, data)
+    check(not found, "%s: after the rebuild: %s", what, found)
+    for arguments in (IDLE, BUSY):
+        with world.server(*arguments, data=data) as server:
+            server.start().wait_ready()
+            world.check_totals(server, what, lost)
+            if arguments is BUSY:
+                world.flush(server)
+                world.check_totals(server, what + ", flushed", lost)
+                deadline = time.monotonic() + WAIT_S
+                while world.manifest("manifests/l0", data)["segments"]:
+                    check(time.monotonic() < deadline, "%s: segments are not retired: %s", what, server.log_tail())
+                    time.sleep(0.5)
+                world.check_totals(server, what + ", compacted", lost)
+            check(server.terminate() == 0, "%s", server.log_tail())
+    found = faults(world, data)
+    check(not found, "%s: in the end: %s", what, found)
+
+
+def objects_are_made_again(world):
+    """Each kind of damage to each manifest."""
+    l0, acme = "manifests/l0", "tenants/acme/manifest"
+    cases = [
+        ("l0 is missing", [(remove, l0)], l0, [("l0",)]),
+        ("l0 is cut", [(cut, l0)], l0, [("l0",)]),
+        ("l0 has a flipped bit", [(flip, l0)], l0, [("l0",)]),
+        ("l0 is older", [(age, l0)], l0, [("l0",)]),
+        ("l0 is missing and nothing was kept", [(remove, l0), (forget_kept, "")], l0, [("l0",)]),
+        ("manifest is missing", [(remove, acme)], acme, [("tenant", "acme")]),
+        ("manifest is damaged", [(flip, acme)], acme, [("tenant", "acme")]),
+        ("manifest is older", [(age, acme)], acme, [("tenant", "acme")]),
+        ("manifest is missing and nothing was kept", [(remove, acme), (forget_kept, "")], acme,
+         [("tenant", "acme", "--accept-loss")]),  # nobody knows of the deletion any more
+        ("both are missing and nothing was kept", [(remove, l0), (remove, acme), (forget_kept, "")], acme,
+         [("tenant", "acme", "--accept-loss"), ("l0", "--accept-loss")]),
+    ]
+    for what, damages, named, cures in cases:
+        data = world.copy(what)
+        for damage, name in damages:
+            damage(world, data, name)
+        found = faults(world, data)
+        check(any(line.startswith("fault: %s: " % named) and "flamegrid bucket rebuild" in line for line in found),
+              "%s: %s", what, found)
+        for words in cures:
+            if "--accept-loss" in words:
+                refused(world, data, *[word for word in words if word != "--accept-loss"])
+            rebuild(world, data, *words)
+        comes_back(world, data, what)
+        shutil.rmtree(data)
+        print("     %s" % what, flush=True)
+
+
+def live_segment(world, data):
+    """The one that is in no block, and what it holds."""
+    segments = world.manifest("manifests/l0", data)["segments"]
+    check(len(segments) == 1, "%s", segments)
+    known = {name for name in world.names("segments/", data) if os.path.getsize(world.path(name, data)) == segments[0]["bytes"]}
+    return sorted(known)
+
+
+def refused(world, data, *words):
+    before = files_of(data)
+    code, out, err = world.bucket.run("rebuild", *words, "--apply", "--data", data)
+    check(code == 1 and "--accept-loss" in err and (b"lost: " in out or b"in doubt: " in out), "%s: %d %s %s", words,
+          code, out, err)
+    check(files_of(data) == before, "a refused %s changed the bucket", words)
+
+
+def losses_are_said_first(world):
+    """A segment or block that is gone: nothing is given up before an operator says so, and then no more than that."""
+    for what, damage in (("segment is missing", remove), ("segment is cut", cut), ("segment has a flipped bit", flip)):
+        data = world.copy(what)
+        for name in live_segment(world, data):  # both objects of the same profiles
+            damage(world, data, name)
+        found = faults(world, data)
+        check(len(found) == 1 and "segments/" in found[0], "%s: %s", what, found)
+        refused(world, data, "l0")
+        rebuild(world, data, "l0", "--accept-loss")
+        comes_back(world, data, what, {tenant: values[-6:-2] for tenant, values in world.sent.items()})
+        shutil.rmtree(data)
+        print("     %s" % what, flush=True)
+    for what, damage in (("block is missing", remove), ("block is cut", cut)):
+        data = world.copy(what)
+        blocks = world.manifest("tenants/zeta/manifest", data)["blocks"]
+        name = blocks[0]["object"]
+        damage(world, data, name)
+        found = faults(world, data)
+        check(len(found) == 1 and found[0].startswith("fault: %s: " % name), "%s: %s", what, found)
+        refused(world, data, "tenant", "zeta")
+        rebuild(world, data, "tenant", "zeta", "--accept-loss")
+        with world.server(*IDLE, data=data) as server:
+            server.start().wait_ready()
+            count = world.totals(server, "zeta")[0]
+            check(count == len(world.sent["zeta"]) - blocks[0]["profiles"], "%s: %d left", what, count)
+        check(faults(world, data) == [], "%s: %s", what, faults(world, data))
+        shutil.rmtree(data)
+        print("     %s" % what, flush=True)
+
+
+def lost_and_found(bucket, folder):
+    world = World(bucket, folder)
+    world.make()
+    check(faults(world, world.data) == [], "before anything is lost: %s", faults(world, world.data))
+    objects_are_made_again(world)
+    losses_are_said_first(world)
