@@ -147,6 +147,27 @@ static enum fg_code begin(struct question *question, bool fresh, struct fg_err *
     return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
 }
 
+/* What operators gave up of that time is in no answer, and the answer says so. */
+static void tell_lost(struct question *question, int64_t start_ns, int64_t end_ns)
+{
+    for (size_t t = 0; t < question->tenants.n; t++) {
+        const struct fg_blocks *blocks = blocks_manifest(question, t);
+
+        for (uint32_t i = 0; blocks != NULL && i < blocks->n_lost; i++) {
+            const struct fg_blocks_lost *lost = &blocks->lost[i];
+            struct fg_buf why;
+
+            if (lost->t_min_ns > end_ns || lost->t_max_ns < start_ns)
+                continue;
+            fg_buf_init(&why, MISSING_MAX_BYTES);
+            fg_buf_printf(&why, "%.*s: given up, %llu profiles", FG_S(lost->object),
+                          (unsigned long long)lost->profiles);
+            question_lacks(question, fg_buf_slice(&why));
+            fg_buf_done(&why);
+        }
+    }
+}
+
 enum fg_code errand_begin(struct question *question, struct fg_err *err)
 {
     return begin(question, false, err);
@@ -196,5 +217,6 @@ enum fg_code errand_run(struct question *question, struct errand *errand, struct
         }
         errand->restart(errand);
     }
+    tell_lost(question, errand->head.start_ns, errand->head.end_ns);
     return FG_OK;
 }

@@ -30,6 +30,8 @@ enum {
     FG_BLOCKS_SELECTOR_MAX_BYTES = 64 * 1024,
     FG_BLOCKS_ENDED_MAX = 64, /* deletions that were carried out: people look for the last ones */
     FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES = 1024,
+    FG_BLOCKS_LOST_MAX = 4096,
+    FG_BLOCKS_WHY_MAX_BYTES = 512,
 };
 
 struct fg_blocks_entry {
@@ -79,6 +81,17 @@ struct fg_blocks_tombstone {
     struct fg_slice later;
 };
 
+/* An object that an operator gave up: what it held of the tenant is in no answer any more, and
+ * answers about its time say so. */
+struct fg_blocks_lost {
+    struct fg_slice object;     /* its name; that of a segment or block */
+    int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive */
+    uint64_t profiles, bytes;   /* of the tenant's; of the object */
+    int64_t since_wall_ns;
+    struct fg_slice why; /* what was wrong with it */
+    struct fg_slice later;
+};
+
 struct fg_blocks {
     struct fg_slice tenant;
     uint64_t revision; /* counts swaps */
@@ -95,6 +108,8 @@ struct fg_blocks {
     struct fg_blocks_tombstone
         *ended; /* the last that were carried out, oldest first; selectors cut */
     uint32_t n_ended;
+    struct fg_blocks_lost *lost; /* in the order in which they were given up */
+    uint32_t n_lost;
     struct fg_slice later;
 };
 
@@ -171,6 +186,17 @@ enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 
                              const struct fg_blocks_change *change, int64_t wall_ns,
                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
                              bool *ret_changed, struct fg_err *err) fg_must_check;
+
+/*
+ * An object is given up: the change, which adds no blocks, takes its reference away, and the record
+ * stays. Twice with the same name is once. As fg_blocks_apply(); FG_E_LIMIT also if there are
+ * FG_BLOCKS_LOST_MAX records. What the record points to is borrowed.
+ */
+enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l0 *l0,
+                               const struct fg_blocks_change *change,
+                               const struct fg_blocks_lost *lost, struct fg_arena *arena,
+                               struct fg_blocks *ret_blocks, bool *ret_changed,
+                               struct fg_err *err) fg_must_check;
 
 /* The objects of these were deleted: they leave gone[]. */
 enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_id *ids,

@@ -15,8 +15,11 @@
  *                 span, zigzag asked / ns, varint profiles, varint rewrites, zigzag ended / ns,
  *                 varint awaits, profiles before that, quiet
  *   ended       as tombstones, in the order in which they ended
- * Of tombstones' fields those from profiles on, or from awaits on, and of the whole the list of
- * those that ended, may be missing: what was written before they were invented.
+ *   lost        list of records: varint length, object's name, span of its profiles, varint
+ *                 profiles, varint bytes, zigzag since / ns, varint length, why
+ * Of tombstones' fields those from profiles on, or from awaits on, and of the whole the lists of
+ * those that ended and of what was lost, may be missing: what was written before they were
+ * invented, and where nothing was lost.
  */
 #include "common/manifest/blocks.h"
 #include "common/manifest/codec.h"
@@ -28,6 +31,7 @@ enum {
     BLOCK_MIN_BYTES = 1 + 48,
     GONE_MIN_BYTES = 1 + 17,
     TOMBSTONE_MIN_BYTES = 1 + 20,
+    LOST_MIN_BYTES = 1 + 7,
 };
 
 /* ---- writing ---- */
@@ -111,6 +115,26 @@ static void put_tombstones(struct fg_buf *out, const struct fg_blocks_tombstone 
     }
 }
 
+static void put_lost(struct fg_buf *out, const struct fg_blocks *blocks, struct fg_buf *record)
+{
+    if (blocks->n_lost == 0 && blocks->later.len == 0)
+        return;
+    fg_buf_varint(out, blocks->n_lost);
+    for (uint32_t i = 0; i < blocks->n_lost; i++) {
+        const struct fg_blocks_lost *lost = &blocks->lost[i];
+
+        fg_buf_clear(record);
+        fg_buf_lenbytes(record, lost->object);
+        manifest_put_span(record, lost->t_min_ns, lost->t_max_ns);
+        fg_buf_varint(record, lost->profiles);
+        fg_buf_varint(record, lost->bytes);
+        fg_buf_zigzag(record, lost->since_wall_ns);
+        fg_buf_lenbytes(record, lost->why);
+        fg_buf_put(record, lost->later);
+        fg_buf_lenbytes(out, fg_buf_slice(record));
+    }
+}
+
 enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out,
                               struct fg_err *err)
 {
@@ -128,6 +152,7 @@ enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out
     put_gone(out, blocks, &record);
     put_tombstones(out, blocks->tombstones, blocks->n_tombstones, &record);
     put_tombstones(out, blocks->ended, blocks->n_ended, &record);
+    put_lost(out, blocks, &record);
     fg_buf_put(out, blocks->later);
     out->full |= record.full;
     fg_buf_done(&record);
@@ -358,6 +383,35 @@ static void get_head(struct reader *reader, struct fg_blocks *blocks)
         fail(reader, "the newest segment");
 }
 
+static void get_lost(struct reader *reader, struct fg_blocks *blocks)
+{
+    if (!fg_cur_more(&reader->cur))
+        return;
+    blocks->lost = fg_envelope_list(&reader->cur, reader->arena, LOST_MIN_BYTES, FG_BLOCKS_LOST_MAX,
+                                    sizeof *blocks->lost, &blocks->n_lost);
+    for (uint32_t i = 0; i < blocks->n_lost && !reader->cur.bad; i++) {
+        struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
+        struct fg_blocks_lost *lost = &blocks->lost[i];
+        struct fg_slice object = fg_cur_lenbytes(&cur), why;
+
+        manifest_get_span(&cur, &lost->t_min_ns, &lost->t_max_ns);
+        lost->profiles = fg_cur_varint(&cur);
+        lost->bytes = fg_cur_varint(&cur);
+        lost->since_wall_ns = fg_cur_zigzag(&cur);
+        why = fg_cur_lenbytes(&cur);
+        lost->later = fg_envelope_later(&cur, reader->arena);
+        if (cur.bad)
+            fg_cur_fail(&reader->cur);
+        if (object.len > FG_NAME_MAX_BYTES || why.len > FG_BLOCKS_WHY_MAX_BYTES ||
+            lost->t_max_ns < lost->t_min_ns)
+            fail(reader, "what was lost");
+        lost->object = fg_arena_copy(reader->arena, object);
+        lost->why = fg_arena_copy(reader->arena, why);
+        if (lost->object.ptr == NULL || lost->why.ptr == NULL)
+            fg_cur_fail(&reader->cur);
+    }
+}
+
 enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct fg_arena *arena,
                               struct fg_blocks *ret_blocks, struct fg_err *err)
 {
@@ -375,6 +429,7 @@ enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct
     get_gone(&reader, &blocks);
     get_tombstones(&reader, &blocks);
     get_ended(&reader, &blocks);
+    get_lost(&reader, &blocks);
     blocks.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "tenant %.*s: manifest of %zu bytes is broken in %s",

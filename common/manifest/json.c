@@ -258,5 +258,20 @@ void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out)
     begin_list(out, "ended");
     for (uint32_t i = 0; i < blocks->n_ended; i++)
         put_tombstone(out, &blocks->ended[i]);
+    end(out, "],\n");
+    begin_list(out, "lost");
+    for (uint32_t i = 0; i < blocks->n_lost; i++) {
+        const struct fg_blocks_lost *lost = &blocks->lost[i];
+
+        begin_line(out);
+        put_text(out, "object", lost->object);
+        put_i64(out, "t_min_ns", lost->t_min_ns);
+        put_i64(out, "t_max_ns", lost->t_max_ns);
+        put_u64(out, "profiles", lost->profiles);
+        put_u64(out, "bytes", lost->bytes);
+        put_i64(out, "since_ns", lost->since_wall_ns);
+        put_text(out, "why", lost->why);
+        end(out, "},");
+    }
     end(out, "]}\n");
 }

@@ -31,8 +31,7 @@ enum fg_code rebuild_replace(struct fg_bucket *bucket, const char *name,
         .name = copy, .content = fg_buf_slice(&was->bytes), .condition = FG_BUCKET_IF_ABSENT};
     enum fg_code code;
 
-    (void)snprintf(place, sizeof place, "replaced-%lld",
-                   (long long)(fg_wall_ns(fg_clock_real()) / FG_SECOND_NS));
+    (void)snprintf(place, sizeof place, "replaced-%lld", (long long)fg_wall_ns(fg_clock_real()));
     fg_kept_name(copy, name, place);
     if (was->etag.text[0] != '\0') {
         if (put(bucket, &request, err) != FG_OK)

@@ -6,6 +6,8 @@
 
 #include <stdarg.h>
 
+enum { FAULT_MAX_BYTES = 1024 }; /* an error's message and a sentence */
+
 static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not committed */
 
@@ -13,8 +15,7 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not
 #define CURE_RING    "flamegrid bucket rebuild ring"
 #define CURE_TENANT  "flamegrid bucket rebuild tenant "
 #define CURE_REBUILD "flamegrid bucket rebuild l0, or rebuild tenant"
-#define CURE_SEGMENT "put it back from a backup, or flamegrid bucket rebuild l0 --accept-loss"
-#define CURE_BLOCK   "put it back from a backup, or flamegrid bucket rebuild tenant --accept-loss"
+#define CURE_OBJECT  "put it back from a backup, or give it up: flamegrid bucket quarantine "
 
 /* What a block has of a service, for merged nodes that are made of it. */
 struct held {
@@ -65,14 +66,14 @@ struct listed {
 static void fg_printf(4, 5)
     report(struct verifying *v, const char *object, const char *cure, const char *format, ...)
 {
+    char what[FAULT_MAX_BYTES];
     va_list args;
 
-    v->n_faults++;
-    (void)fprintf(v->out, "fault: %s: ", object);
     va_start(args, format);
-    (void)vfprintf(v->out, format, args);
+    (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    (void)fprintf(v->out, "; cure: %s\n", cure);
+    v->n_faults++;
+    (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
 }
 
 static enum fg_code differs(const struct verifying *v, const struct listed *listed,
@@ -317,36 +318,60 @@ static enum fg_code is_still_listed(struct verifying *v, const struct listed *li
     return code;
 }
 
+/* A segment that all of its tenants cover is read by nobody, and leaves soon. */
+static bool is_unneeded(const struct verifying *v, const struct listed *listed)
+{
+    const struct fg_l0_segment *segment =
+        listed->block != NULL ? NULL : fg_l0_segment(v->l0, listed->generation);
+
+    for (uint32_t p = 0; segment != NULL && p < segment->n_parts; p++)
+        if (owner_of(v, listed, v->l0->tenants[segment->parts[p].tenant].name) != NULL)
+            return false;
+    return segment != NULL;
+}
+
+/* Errors of an object begin with its name, or with the request that had it. */
+static const char *without_name(const char *why, const char *name)
+{
+    size_t len = strlen(name);
+
+    return strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why;
+}
+
+static void note_broken(const struct listed *listed)
+{
+    struct owner *owner = listed->owner;
+
+    owner->broken = fg_realloc(owner->broken, (owner->n_broken + 1) * sizeof *owner->broken);
+    owner->broken[owner->n_broken++] = listed->block->id;
+}
+
 /* FG_OK also for an object with a fault, which is reported. */
 static enum fg_code verify_listed(struct verifying *v, const struct listed *listed,
                                   const struct fg_segment_id *segment)
 {
+    char cure[sizeof CURE_OBJECT + FG_NAME_MAX_BYTES];
     enum fg_code code = verify_object(v, listed);
-    const char *cure = listed->block != NULL ? CURE_BLOCK : CURE_SEGMENT;
     bool there = true;
 
-    if (code == FG_E_NOT_FOUND) {
-        if (is_still_listed(v, listed, segment, &there) != FG_OK)
-            return v->err->code;
-        if (!there)
-            v->moved = true;
-        else
-            report(v, listed->name, cure,
-                   "the object is missing; its %llu profiles are lost unless "
-                   "it is put back",
-                   (unsigned long long)listed->profiles);
-    } else if (code == FG_E_CORRUPT || code == FG_E_LIMIT || code == FG_E_UNIMPLEMENTED) {
-        report(v, listed->name, cure, "damaged: %s; answers that need the damaged part lack it",
-               v->err->msg);
-    } else if (code != FG_OK) {
+    if (code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_CORRUPT && code != FG_E_LIMIT &&
+        code != FG_E_UNIMPLEMENTED)
         return code;
-    }
-    if (code != FG_OK && there && listed->block != NULL) {
-        struct owner *owner = listed->owner;
-
-        owner->broken = fg_realloc(owner->broken, (owner->n_broken + 1) * sizeof *owner->broken);
-        owner->broken[owner->n_broken++] = listed->block->id;
-    }
+    if (code == FG_OK || is_unneeded(v, listed))
+        return FG_OK;
+    (void)snprintf(cure, sizeof cure, "%s%s", CURE_OBJECT, listed->name);
+    if (code != FG_E_NOT_FOUND)
+        report(v, listed->name, cure, "damaged: %s; answers that need the damaged part lack it",
+               without_name(v->err->msg, listed->name));
+    else if (is_still_listed(v, listed, segment, &there) != FG_OK)
+        return v->err->code;
+    else if (there)
+        report(v, listed->name, cure,
+               "the object is missing; its %llu profiles are lost unless it is put back",
+               (unsigned long long)listed->profiles);
+    v->moved |= !there;
+    if (there && listed->block != NULL)
+        note_broken(listed);
     return FG_OK;
 }
 
@@ -660,13 +685,11 @@ static void meet_owners(struct verifying *v)
         struct owner *owner = &v->owners[i];
 
         owner->tenant = tenant;
-        if (tenant->manifest.code == FG_OK) {
+        if (tenant->manifest.code == FG_E_NOT_FOUND && !needs_manifest(v, tenant))
+            fg_assert(fg_manifest_blocks(FG_LIT(""), FG_LIT(""), fg_cstr(tenant->name),
+                                         &tenant->manifest.content, v->err) == FG_OK);
+        if (tenant->manifest.content != NULL)
             owner->blocks = &tenant->manifest.content->blocks;
-        } else if (tenant->manifest.code == FG_E_NOT_FOUND && !needs_manifest(v, tenant) &&
-                   fg_manifest_blocks(FG_LIT(""), FG_LIT(""), fg_cstr(tenant->name),
-                                      &tenant->manifest.content, v->err) == FG_OK) {
-            owner->blocks = &tenant->manifest.content->blocks;
-        }
     }
 }
 

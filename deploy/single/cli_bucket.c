@@ -5,6 +5,7 @@
 #include "common/base/str.h"
 #include "deploy/single/bucket_export.h"
 #include "deploy/single/bucket_look.h"
+#include "deploy/single/bucket_quarantine.h"
 #include "deploy/single/bucket_rebuild.h"
 #include "deploy/single/bucket_verify.h"
 #include "deploy/single/cli.h"
@@ -39,6 +40,7 @@ static const char help[] =
     "       flamegrid bucket inspect NAME [settings]\n"
     "       flamegrid bucket verify [settings]\n"
     "       flamegrid bucket rebuild l0|ring|tenant TENANT [options] [settings]\n"
+    "       flamegrid bucket quarantine OBJECT [--apply] [settings]\n"
     "       flamegrid bucket export SELECTOR [options] [settings]\n"
     "\n"
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -64,6 +66,10 @@ static const char help[] =
     "        keeps the old one below manifests/kept/. --accept-loss goes on without what is lost "
     "or in\n"
     "        doubt. --generation N: the least one of the new L0 manifest\n"
+    "  quarantine\n"
+    "        gives one damaged or lost segment or block up: no manifest refers to it any more, "
+    "its\n"
+    "        bytes are copied below quarantine/, and answers about its time say that they lack it\n"
     "  export\n"
     "        writes profiles as pprof or stacks; flamegrid bucket export --help says more\n"
     "\n"
@@ -171,7 +177,7 @@ static enum fg_code verify(struct command *command)
     return bucket_verify(command->bucket, stdout, &command->err);
 }
 
-/* ---- rebuild ---- */
+/* ---- rebuild and quarantine ---- */
 
 static enum fg_code rebuild(struct command *command)
 {
@@ -194,12 +200,22 @@ static enum fg_code rebuild(struct command *command)
                    command->name);
 }
 
+static enum fg_code quarantine(struct command *command)
+{
+    return bucket_quarantine(command->bucket, command->name, command->rebuild.apply, stdout,
+                             &command->err);
+}
+
 /* ---- the command ---- */
 
 static const struct verb verbs[] = {
-    {"ls", NAME_TAKEN, ls},        {"cat", NAME_NEEDED, cat},
-    {"rm", NAME_NEEDED, rm},       {"inspect", NAME_NEEDED, inspect},
-    {"verify", NAME_NONE, verify}, {"rebuild", NAME_NEEDED, rebuild},
+    {"ls", NAME_TAKEN, ls},
+    {"cat", NAME_NEEDED, cat},
+    {"rm", NAME_NEEDED, rm},
+    {"inspect", NAME_NEEDED, inspect},
+    {"verify", NAME_NONE, verify},
+    {"rebuild", NAME_NEEDED, rebuild},
+    {"quarantine", NAME_NEEDED, quarantine},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -232,8 +248,10 @@ static int run(const struct verb *verb, struct command *command)
 }
 
 /* Takes the command's own words out of argv; what remains are settings. */
-static int take_words(struct command *command, bool rebuilds, int argc, char **argv, int *ret_argc)
+static int take_words(struct command *command, const struct verb *verb, int argc, char **argv,
+                      int *ret_argc)
 {
+    bool rebuilds = verb->run == rebuild, quarantines = verb->run == quarantine;
     int kept = 0, from = 0;
 
     command->name = command->tenant = "";
@@ -248,7 +266,7 @@ static int take_words(struct command *command, bool rebuilds, int argc, char **a
     for (int i = from; i < argc; i++) {
         if (strcmp(argv[i], "--recursive") == 0 || strcmp(argv[i], "-r") == 0)
             command->recursive = true;
-        else if (rebuilds && strcmp(argv[i], "--apply") == 0)
+        else if ((rebuilds || quarantines) && strcmp(argv[i], "--apply") == 0)
             command->rebuild.apply = true;
         else if (rebuilds && strcmp(argv[i], "--accept-loss") == 0)
             command->rebuild.accept_loss = true;
@@ -277,7 +295,7 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
     struct fg_program program;
     int n_flags, code, words;
 
-    words = take_words(&command, verb->run == rebuild, argc - 1, argv + 1, &n_flags);
+    words = take_words(&command, verb, argc - 1, argv + 1, &n_flags);
     if (verb->word == NAME_NEEDED && words == 0) {
         (void)fg_fail(&command.err, FG_E_INVALID, "a name has to follow; see --help");
         return fail(verb, &command, CLI_USAGE);

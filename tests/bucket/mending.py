@@ -302,9 +302,76 @@ def losses_are_said_first(world):
         print("     %s" % what, flush=True)
 
 
+def headers_of(world, server, tenant, start_s, end_s):
+    client = world.client(server, tenant)
+    body = json.dumps({"profileTypeID": CPU, "labelSelector": "{}", "start": start_s * 1000, "end": end_s * 1000})
+    client.connection.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", body,
+                              {"Content-Type": "application/json", "X-Scope-OrgID": tenant})
+    response = client.connection.getresponse()
+    response.read()
+    check(response.status == 200, "%d", response.status)
+    return response.headers
+
+
+def give_up(world, data, name):
+    before = files_of(data)
+    said = world.bucket.good("quarantine", name, "--data", data).decode()
+    check("nothing was written" in said and files_of(data) == before, "a dry run changed something: %s", said)
+    world.bucket.good("quarantine", name, "--apply", "--data", data)
+    code, _, err = world.bucket.run("quarantine", name, "--apply", "--data", data)
+    check(code == 1 and "no manifest refers to" in err, "twice: %d %s", code, err)
+
+
+def objects_are_given_up(world):
+    """A damaged segment and a lost block: answers say what they lack, all else goes on, and what is sent again is kept."""
+    data = world.copy("given up")
+    segments = world.manifest("manifests/l0", data)["segments"]
+    segment, block = segments[0]["object"], world.manifest("tenants/zeta/manifest", data)["blocks"][0]
+    flip(world, data, segment)
+    remove(world, data, block["object"])
+    found = faults(world, data)
+    check(len(found) == 2 and all("flamegrid bucket quarantine" in line for line in found), "%s", found)
+    for name in (segment, block["object"]):
+        give_up(world, data, name)
+    check(faults(world, data) == [], "%s", faults(world, data))
+    check(os.path.exists(world.path("quarantine/" + segment, data)), "the segment's bytes are not kept")
+    lost = {tenant: values[-6:-2] for tenant, values in world.sent.items()}
+    left = {tenant: [value for value in values if value not in lost[tenant]] for tenant, values in world.sent.items()}
+    with world.server(*BUSY, data=data) as server:
+        server.start().wait_ready()
+        deadline = time.monotonic() + WAIT_S
+        while world.manifest("manifests/l0", data)["segments"]:
+            check(time.monotonic() < deadline, "segments are not retired: %s", server.log_tail())
+            time.sleep(0.5)
+        check(world.totals(server, "acme") == [len(left["acme"]), sum(left["acme"])], "%s", world.totals(server, "acme"))
+        check(world.totals(server, "zeta")[0] == len(left["zeta"]) - block["profiles"], "%s", world.totals(server, "zeta"))
+        start_s, end_s = world.start_s, world.start_s + 6 * DAY_S
+        said = headers_of(world, server, "acme", start_s, end_s)
+        check(said["X-Flamegrid-Complete"] == "false" and segment in said["X-Flamegrid-Missing"], "%s", said)
+        said = headers_of(world, server, "zeta", start_s, end_s)
+        check(block["object"] in said["X-Flamegrid-Missing"] and segment in said["X-Flamegrid-Missing"], "%s", said)
+        said = headers_of(world, server, "acme", start_s - 2 * DAY_S, start_s - DAY_S)
+        check(said["X-Flamegrid-Complete"] == "true", "another time: %s", said)
+        at_ns = segments[0]["t_min_ns"] + 1  # late, of a time that is given up
+        labels = {"__name__": "process_cpu", "service_name": "shop-0"}
+        request = {"series": [exporting.series(labels, at_ns, {("main", "work"): (1, 77)},
+                                               (("samples", "count"), ("cpu", "nanoseconds")))]}
+        status, body = world.client(server, "acme").send("POST", "/push.v1.PusherService/Push", json.dumps(request),
+                                                         {"Content-Type": "application/json"})
+        check(status == 200, "a late push: %d %s", status, body)
+        world.flush(server)
+        check(world.totals(server, "acme") == [len(left["acme"]) + 1, sum(left["acme"]) + 77], "%s",
+              world.totals(server, "acme"))
+        check(server.terminate() == 0, "%s", server.log_tail())
+    check(faults(world, data) == [], "in the end: %s", faults(world, data))
+    shutil.rmtree(data)
+    print("     objects are given up", flush=True)
+
+
 def lost_and_found(bucket, folder):
     world = World(bucket, folder)
     world.make()
     check(faults(world, world.data) == [], "before anything is lost: %s", faults(world, world.data))
     objects_are_made_again(world)
     losses_are_said_first(world)
+    objects_are_given_up(world)

@@ -477,6 +477,70 @@ static void a_broken_deletion(void **state)
     fg_arena_destroy(arena);
 }
 
+static enum fg_code lose(struct fg_blocks *blocks, const struct fg_l0 *l0, const char *object,
+                         const uint64_t *generation, const struct fg_id *block,
+                         struct fg_arena *arena, bool *ret_changed)
+{
+    const struct fg_blocks_change change = {.cover = generation,
+                                            .n_cover = generation != NULL,
+                                            .replace = block,
+                                            .n_replace = block != NULL};
+    const struct fg_blocks_lost lost = {.object = fg_cstr(object),
+                                        .t_min_ns = -5,
+                                        .t_max_ns = 80,
+                                        .profiles = 7,
+                                        .bytes = 1000,
+                                        .since_wall_ns = 60,
+                                        .why = FG_LIT("it is missing"),
+                                        .later = FG_LIT("more")};
+    struct fg_err err;
+
+    return fg_blocks_give_up(blocks, l0, &change, &lost, arena, blocks, ret_changed, &err);
+}
+
+/* A segment counts as covered and a block goes; what each held is remembered, once. */
+static void objects_that_are_given_up(void **state)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(16 << 20);
+    struct fg_l0 l0 = segments(arena);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    const uint64_t one = 1, two = 2, three = 3;
+    const struct fg_id block = {100, 0}, other = {101, 0};
+    struct fg_buf text;
+    json_t *root, *lost;
+    bool changed;
+
+    (void)state;
+    assert_int_equal(apply(&blocks, &l0, 100, &two, 1, NULL, 0, arena, &changed), FG_OK);
+    assert_int_equal(lose(&blocks, &l0, "segments/1", &one, NULL, arena, &changed), FG_OK);
+    assert_true(changed && fg_blocks_covers(&blocks, 1));
+    assert_int_equal(blocks.covered_floor, 3); /* 4 is to come */
+    assert_int_equal(lose(&blocks, &l0, "segments/1", &one, NULL, arena, &changed), FG_OK);
+    assert_false(changed);
+    assert_int_equal(lose(&blocks, &l0, "tenants/t/blocks/100", NULL, &block, arena, &changed),
+                     FG_OK);
+    assert_true(changed && fg_blocks_find(&blocks, block) == NULL);
+    assert_int_equal(blocks.n_gone, 1); /* its object is deleted in time */
+    assert_int_equal(blocks.n_lost, 2);
+    assert_int_equal(blocks.revision, 3);
+    assert_round_trip(&blocks, arena);
+
+    assert_int_equal(lose(&blocks, &l0, "segments/3", &three, NULL, arena, &changed),
+                     FG_E_ABORTED); /* of another tenant */
+    assert_int_equal(lose(&blocks, &l0, "tenants/t/blocks/101", NULL, &other, arena, &changed),
+                     FG_E_ABORTED);
+    assert_int_equal(blocks.n_lost, 2);
+
+    fg_buf_init(&text, 1 << 20);
+    fg_blocks_json(&blocks, &text);
+    root = json_loadb((const char *)text.ptr, text.len, 0, NULL);
+    lost = json_array_get(json_object_get(root, "lost"), 1);
+    assert_string_equal(json_string_value(json_object_get(lost, "object")), "tenants/t/blocks/100");
+    assert_int_equal(json_integer_value(json_object_get(lost, "profiles")), 7);
+    json_decref(root);
+    fg_buf_done(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,7 +548,7 @@ int main(void)
         cmocka_unit_test(nodes_only),        cmocka_unit_test(alone),
         cmocka_unit_test(tombstones),        cmocka_unit_test(counts_of_deletions),
         cmocka_unit_test(waiting_deletions), cmocka_unit_test(too_many_deletions),
-        cmocka_unit_test(a_broken_deletion),
+        cmocka_unit_test(a_broken_deletion), cmocka_unit_test(objects_that_are_given_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
