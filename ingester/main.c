@@ -64,6 +64,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->routes.work = program->work;
     ingester_routes(&service->routes, program->admin);
     ingester_ring_routes(&service->routes, program->admin);
+    fg_rpc_share(&rpc, program->settings.memory_max_bytes);
     if (fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK)
         return err->code;
     service->peers = fg_peers_create(&(struct fg_peers_config){.rpc = service->rpc,

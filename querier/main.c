@@ -79,6 +79,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     struct service *service = fg_new(struct service);
 
     program->service = service;
+    fg_rpc_share(&rpc, program->settings.memory_max_bytes);
     if (fg_bucket_open(
             &bucket, &bucket_s3,
             &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,

@@ -1,12 +1,12 @@
 #include "common/rpc/call.h"
 
 #include "common/base/time.h"
+#include "common/rpc/kinds.h"
 #include "common/rpc/record.h"
 
 #include <semaphore.h>
+#include <stdio.h>
 #include <time.h>
-
-enum { DEADLINE_MAX_MS = 24 * 3600 * 1000 }; /* keeps a stranger's number from overflowing */
 
 uint64_t fg_rpc_left_ms(int64_t deadline_mono_ns)
 {
@@ -17,7 +17,7 @@ uint64_t fg_rpc_left_ms(int64_t deadline_mono_ns)
 
 int64_t fg_rpc_deadline_from(uint64_t left_ms)
 {
-    left_ms = FG_MIN(left_ms, (uint64_t)DEADLINE_MAX_MS);
+    left_ms = FG_MIN(left_ms, (uint64_t)FG_RPC_DEADLINE_MAX_MS);
     return fg_mono_ns(fg_clock_real()) + (int64_t)left_ms * FG_MS_NS;
 }
 
@@ -26,7 +26,7 @@ struct fg_rpc_frame fg_call_frame(const struct fg_call *call, uint64_t cluster)
     return (struct fg_rpc_frame){
         .kind = (uint8_t)call->method,
         .key = cluster,
-        .left = fg_rpc_left_ms(call->deadline_mono_ns),
+        .left = FG_MIN(fg_rpc_left_ms(call->deadline_mono_ns), (uint64_t)FG_RPC_DEADLINE_MAX_MS),
         .head = call->head,
         .payload = call->payload,
     };
@@ -82,21 +82,43 @@ bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns)
 
 /* --- there --- */
 
+static void refuse_size(struct fg_call *call, size_t size, uint64_t max)
+{
+    char text[100];
+
+    (void)snprintf(text, sizeof text, "%s of %zu bytes, at most %llu",
+                   fg_rpc_kind_of(call->method)->name, size, (unsigned long long)max);
+    fg_call_refuse(call, FG_E_TOO_LARGE, text);
+}
+
+/* The parts have the cluster and the deadline: the frame that they make has neither. */
 void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
 {
+    const struct fg_rpc_frame frame = {
+        .kind = (uint8_t)call->method, .head = call->head, .payload = call->payload};
+    uint64_t max = fg_rpc_kind_of(call->method)->request_max_bytes;
+    size_t size = fg_rpc_frame_size(&frame);
+
     call->peer = peer;
     call->transport = NULL;
     call->gather = NULL;
+    call->split = NULL;
     call->rest_bytes = 0;
     call->begun_mono_ns = fg_mono_ns(fg_clock_real());
     atomic_fetch_add(&peer->calls, 1);
-    peer->ops->send(peer, call);
+    if (size == 0 || size > max)
+        refuse_size(call, call->head.len + call->payload.len, max);
+    else if (size > FG_RPC_WHOLE_MAX_BYTES)
+        fg_split_send(call, &frame);
+    else
+        peer->ops->send(peer, call);
 }
 
 void fg_call_done(struct fg_peer *peer, struct fg_call *call)
 {
     peer->ops->release(call);
     fg_gather_free(fg_take(call->gather));
+    fg_split_free(fg_take(call->split));
     atomic_fetch_sub(&peer->calls, 1); /* last: who waits for the last call may destroy the peer */
 }
 
@@ -122,13 +144,18 @@ void fg_call_end(struct fg_call *call)
     fg_loop_post(call->home, &call->msg); /* from here the call is not ours */
 }
 
-void fg_call_finish(struct fg_call *call)
+void fg_call_deliver(struct fg_call *call)
 {
-    note_answer(call);
     if (call->code == FG_OK && !call->single)
         fg_gather_start(call);
     else
         fg_call_end(call);
+}
+
+void fg_call_finish(struct fg_call *call)
+{
+    note_answer(call);
+    fg_call_deliver(call);
 }
 
 static void fill_failure(struct fg_call *call, enum fg_code code, const char *text)

@@ -1,7 +1,9 @@
 #include "common/rpc/context.h"
 
+#include "common/rpc/held.h"
 #include "common/rpc/message.h"
 #include "common/rpc/record.h"
+#include "common/rpc/request.h"
 #include "common/rpc/secure.h"
 
 #include <pthread.h>
@@ -24,6 +26,12 @@ const struct fg_conf_field fg_rpc_fields[] = {
      .doc = "Threads of the transport for calls between services."},
     {"answers_max_bytes", FG_CONF_BYTES, CONF(answers_max_bytes), .def = "256MiB", .min = "1MiB",
      .doc = "Memory for large answers whose parts wait to be fetched, all together. Above it callers are refused with resource_exhausted."},
+    {"requests_max_bytes", FG_CONF_BYTES, CONF(requests_max_bytes), .def = "0", .min = "0", .max = "1TiB",
+     .doc = "Memory for requests of other services: half of it for requests that come in parts, which are those above 2 MiB, half for all others. Above it callers are told that this service is busy, and try again. 0: an eighth of memory_max_bytes."},
+    {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "0", .min = "0", .max = "65536",
+     .doc = "Connections that other services may have to this one. Each can make it buffer 2 MiB. Above it new connections are closed. 0: so many that they buffer an eighth of memory_max_bytes, from 32 to 4096."},
+    {"connections_per_address_max", FG_CONF_UINT, CONF(connections_per_address_max), .def = "0", .min = "0", .max = "65536",
+     .doc = "Connections from one address. 0: half of connections_max."},
     {"ping_after", FG_CONF_NS, CONF(ping_after_ns), .def = "5s", .min = "10ms", .max = "1h",
      .doc = "After so long without any answer, though there are calls, another service is asked whether it is there at all."},
     {"ping_timeout", FG_CONF_NS, CONF(ping_timeout_ns), .def = "5s", .min = "10ms", .max = "1h",
@@ -32,12 +40,35 @@ const struct fg_conf_field fg_rpc_fields[] = {
 /* clang-format on */
 const size_t fg_rpc_n_fields = FG_COUNT(fg_rpc_fields);
 
-enum { ANSWERS_MAX_BYTES = 256 * 1024 * 1024 }; /* as the default above */
+/* Of a process without settings, and the bounds of shares of memory_max_bytes. */
+enum {
+    ANSWERS_MAX_BYTES = 256 * 1024 * 1024,  /* as the default above */
+    REQUESTS_MAX_BYTES = 512 * 1024 * 1024, /* a single server, which calls only itself */
+    REQUESTS_LEAST_BYTES = 16 * 1024 * 1024,
+    CONNECTIONS_MAX = 256,
+    CONNECTIONS_LEAST = 32,
+    CONNECTIONS_MOST = 4096, /* descriptors are counted, too */
+    SHARE = 8,               /* of memory_max_bytes: an eighth for each of both */
+};
 
 /* clang-format off */
 #define RPC_METRICS(M)                                                                                      \
-    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Large answers whose parts wait to be fetched")
+    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Large answers whose parts wait to be fetched") \
+    M(GAUGE, RPC_REQUESTS, "flamegrid_rpc_requests_held_bytes", "Requests of other services that are received in parts or worked on") \
+    M(GAUGE, RPC_CONNECTIONS, "flamegrid_rpc_connections", "Connections that other services have to this one") \
+    M(COUNTER, RPC_REFUSED_FIRST, RPC_REFUSED("protocol"), RPC_REFUSED_HELP)                                  \
+    M(COUNTER, RPC_REFUSED_CLUSTER, RPC_REFUSED("cluster"), RPC_REFUSED_HELP)                                 \
+    M(COUNTER, RPC_REFUSED_METHOD, RPC_REFUSED("method"), RPC_REFUSED_HELP)                                   \
+    M(COUNTER, RPC_REFUSED_ROLE, RPC_REFUSED("role"), RPC_REFUSED_HELP)                                       \
+    M(COUNTER, RPC_REFUSED_LATE, RPC_REFUSED("late"), RPC_REFUSED_HELP)                                       \
+    M(COUNTER, RPC_REFUSED_TOO_LARGE, RPC_REFUSED("too_large"), RPC_REFUSED_HELP)                             \
+    M(COUNTER, RPC_REFUSED_BUSY, RPC_REFUSED("busy"), RPC_REFUSED_HELP)                                       \
+    M(COUNTER, RPC_REFUSED_CONNECTIONS, RPC_REFUSED("connections"), RPC_REFUSED_HELP)                         \
+    M(COUNTER, RPC_REFUSED_ADDRESS, RPC_REFUSED("address"), RPC_REFUSED_HELP)                                 \
+    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)
 /* clang-format on */
+#define RPC_REFUSED(reason) "flamegrid_rpc_refused_total{reason=\"" reason "\"}"
+#define RPC_REFUSED_HELP    "Calls and connections of other services that were refused"
 FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
 static const struct fg_metric_def rpc_metrics[] = FG_METRICS_DEFS(RPC_METRICS);
 
@@ -53,7 +84,7 @@ struct fg_rpc {
     pthread_mutex_t lock; /* of all below */
     struct fg_peer *peers;
     size_t n_peers;
-    struct fg_held *held;
+    struct fg_rpc_server *server; /* whose load is shown; NULL: none */
 };
 
 static void on_scrape(void *arg)
@@ -63,8 +94,13 @@ static void on_scrape(void *arg)
     (void)pthread_mutex_lock(&rpc->lock);
     for (struct fg_peer *peer = rpc->peers; peer != NULL; peer = peer->next_counted)
         fg_record_scrape(peer->record, peer);
-    fg_metric_set(rpc->metrics, RPC_ANSWERS,
-                  rpc->held == NULL ? 0 : (int64_t)fg_held_bytes(rpc->held));
+    if (rpc->server != NULL) {
+        fg_metric_set(rpc->metrics, RPC_ANSWERS,
+                      (int64_t)fg_held_bytes(fg_rpc_server_held(rpc->server)));
+        fg_metric_set(rpc->metrics, RPC_REQUESTS,
+                      (int64_t)fg_rpc_server_request_bytes(rpc->server));
+        fg_metric_set(rpc->metrics, RPC_CONNECTIONS, fg_rpc_server_connections(rpc->server));
+    }
     (void)pthread_mutex_unlock(&rpc->lock);
 }
 
@@ -116,7 +152,7 @@ void fg_rpc_destroy(struct fg_rpc *rpc)
 {
     if (rpc == NULL)
         return;
-    fg_assert(rpc->peers == NULL && rpc->held == NULL);
+    fg_assert(rpc->peers == NULL && rpc->server == NULL);
     fg_secure_destroy(rpc->secure);
     (void)pthread_mutex_destroy(&rpc->lock);
     free(rpc);
@@ -155,6 +191,38 @@ const char *fg_rpc_cluster_name(const struct fg_rpc *rpc)
 uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc)
 {
     return rpc == NULL ? ANSWERS_MAX_BYTES : rpc->settings->answers_max_bytes;
+}
+
+uint64_t fg_rpc_requests_max(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->requests_max_bytes == 0
+               ? REQUESTS_MAX_BYTES
+               : rpc->settings->requests_max_bytes;
+}
+
+unsigned fg_rpc_connections_max(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->connections_max == 0
+               ? CONNECTIONS_MAX
+               : (unsigned)rpc->settings->connections_max;
+}
+
+unsigned fg_rpc_connections_per_address_max(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->connections_per_address_max == 0
+               ? FG_MAX(fg_rpc_connections_max(rpc) / 2, 1u)
+               : (unsigned)rpc->settings->connections_per_address_max;
+}
+
+void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes)
+{
+    uint64_t share = memory_max_bytes / SHARE, connections = share / FG_RPC_WHOLE_MAX_BYTES;
+
+    if (settings->requests_max_bytes == 0)
+        settings->requests_max_bytes = FG_MAX(share, (uint64_t)REQUESTS_LEAST_BYTES);
+    if (settings->connections_max == 0)
+        settings->connections_max =
+            FG_MIN(FG_MAX(connections, (uint64_t)CONNECTIONS_LEAST), (uint64_t)CONNECTIONS_MOST);
 }
 
 /* --- peers --- */
@@ -197,11 +265,17 @@ void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer)
     fg_record_destroy(fg_take(peer->record));
 }
 
-void fg_rpc_show_held(struct fg_rpc *rpc, struct fg_held *held)
+void fg_rpc_show_server(struct fg_rpc *rpc, struct fg_rpc_server *server)
 {
     if (rpc == NULL)
         return;
     (void)pthread_mutex_lock(&rpc->lock);
-    rpc->held = held;
+    rpc->server = server;
     (void)pthread_mutex_unlock(&rpc->lock);
+}
+
+void fg_rpc_count_refusal(struct fg_rpc *rpc, enum fg_rpc_refusal why)
+{
+    if (rpc != NULL && rpc->metrics != NULL)
+        fg_metric_add(rpc->metrics, RPC_REFUSED_FIRST + why, 1);
 }

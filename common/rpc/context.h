@@ -2,7 +2,6 @@
 #ifndef FG_COMMON_RPC_CONTEXT_H
 #define FG_COMMON_RPC_CONTEXT_H
 
-#include "common/rpc/held.h"
 #include "common/rpc/rpc.h"
 
 static inline bool fg_rpc_is_set(const char *text)
@@ -14,6 +13,9 @@ static inline bool fg_rpc_is_set(const char *text)
 uint64_t fg_rpc_cluster(const struct fg_rpc *rpc);         /* fg_rpc_cluster_key() of its name */
 const char *fg_rpc_cluster_name(const struct fg_rpc *rpc); /* "" for none */
 uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc);
+uint64_t fg_rpc_requests_max(const struct fg_rpc *rpc); /* bytes */
+unsigned fg_rpc_connections_max(const struct fg_rpc *rpc);
+unsigned fg_rpc_connections_per_address_max(const struct fg_rpc *rpc);
 int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc); /* 0: never */
 int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc);
 struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
@@ -22,7 +24,22 @@ struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
 void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url);
 void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer);
 
-/* A server's answers that wait are shown from now on; NULL: no more. */
-void fg_rpc_show_held(struct fg_rpc *rpc, struct fg_held *held);
+/* What a server holds is shown from now on; NULL: no more. */
+void fg_rpc_show_server(struct fg_rpc *rpc, struct fg_rpc_server *server);
+
+/* Why a server refuses a call or a connection; the label "reason" of its counter. */
+enum fg_rpc_refusal {
+    FG_RPC_REFUSED_PROTOCOL,    /* not a request that this release understands */
+    FG_RPC_REFUSED_CLUSTER,     /* of another cluster */
+    FG_RPC_REFUSED_METHOD,      /* not served here */
+    FG_RPC_REFUSED_ROLE,        /* not for the service that the certificate names */
+    FG_RPC_REFUSED_LATE,        /* after its deadline */
+    FG_RPC_REFUSED_TOO_LARGE,   /* larger than its kind may be */
+    FG_RPC_REFUSED_BUSY,        /* requests hold rpc.requests_max_bytes */
+    FG_RPC_REFUSED_CONNECTIONS, /* rpc.connections_max */
+    FG_RPC_REFUSED_ADDRESS,     /* rpc.connections_per_address_max */
+    FG_RPC_REFUSED_CERTIFICATE, /* names no service */
+};
+void fg_rpc_count_refusal(struct fg_rpc *rpc, enum fg_rpc_refusal why);
 
 #endif

@@ -30,7 +30,8 @@ static void direct_reply(struct fg_rpc_request *base, const struct fg_rpc_frame 
     struct fg_call *call = req->call;
 
     call->transport = encode(frame);
-    free(req); /* after the copy: the reply may be made of the request */
+    fg_rpc_request_done(base); /* after the copy: the reply may be made of the request */
+    free(req);
     fg_call_read_reply(call, fg_bytes(call->transport, fg_rpc_frame_size(frame)));
     fg_call_finish(call);
 }

@@ -6,7 +6,10 @@
 
 #include "common/rpc/rpc.h"
 
-enum { FG_RPC_FRAME_BYTES = 28 }; /* before the head */
+enum {
+    FG_RPC_FRAME_BYTES = 28,    /* before the head */
+    FG_RPC_FRAME_METHOD_AT = 4, /* where a request has its method */
+};
 
 struct fg_rpc_frame {
     uint8_t kind; /* method of a request, gRPC number of a reply */

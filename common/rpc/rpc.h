@@ -8,8 +8,8 @@
  * peers by address.
  *
  * Requests are idempotent: a caller that does not know whether a request arrived sends it again.
- * nng's own resending is switched off. Every request carries its deadline, and a server does not
- * begin what is too late.
+ * nng's own resending is switched off. Every request carries its deadline, at most
+ * FG_RPC_DEADLINE_MAX_MS away, and a server does not begin what is too late.
  *
  * A message: "FGR1", u8 method (request) or fg code as gRPC number (reply), u8 0, u16 0,
  *   request: u64 cluster, u64 milliseconds left to the deadline,
@@ -24,6 +24,12 @@
  * wanted. The rest belongs to the connection it was made for. It is gone once its end was sent,
  * when the connection ends, at the call's deadline, and when nobody asked for half a minute; who
  * asks then is told FG_E_UNAVAILABLE.
+ *
+ * Large requests: a request of more than FG_RPC_WHOLE_MAX_BYTES comes in parts, one after another
+ * on one connection: method PART, head: u64 key that the caller chooses, u64 offset, u64 bytes in
+ * all, payload: FG_RPC_PART_BYTES of the request's frame, or what is left. The frame's cluster and
+ * deadline are 0: those of the parts count. Replies are empty; the last part's is that of the
+ * request. FG_E_UNAVAILABLE: no room now, or the earlier parts are gone.
  *
  * Versions: every message says its own, so there is no greeting, which a reconnect to another
  * process would make worthless anyway. Methods and fields of heads are only added: an unknown
@@ -57,13 +63,16 @@ enum fg_rpc_method {
     FG_RPC_GROUPS = 8, /* ingester -> ingester: sums of what is in no segment */
     FG_RPC_FETCH = 9,  /* ingester -> ingester: profiles of a group */
     FG_RPC_READ = 10,  /* querier -> querier: bytes of a segment or block */
+    FG_RPC_PART = 11,  /* a part of a large request; made and answered by this module */
     FG_RPC_METHODS
 };
 
 enum {
-    FG_RPC_MESSAGE_MAX_BYTES = 256 * 1024 * 1024, /* a request, or a reply's head and part */
+    FG_RPC_MESSAGE_MAX_BYTES = 256 * 1024 * 1024, /* a frame, in one message or in parts */
+    FG_RPC_WHOLE_MAX_BYTES = 2 * 1024 * 1024, /* a request in one message; nng buffers no more */
     FG_RPC_PART_BYTES = 1024 * 1024, /* 2.5 GB/s with one under way; pushes wait for no more */
     FG_RPC_REPLY_MAX_BYTES = 256 * 1024 * 1024, /* of payload, unless the caller says otherwise */
+    FG_RPC_DEADLINE_MAX_MS = 5 * 60 * 1000,     /* no server works longer for a caller */
 };
 
 /* --- what the calls of a process have in common --- */
@@ -72,13 +81,18 @@ struct fg_rpc_settings {
     char *cluster;
     char *tls_cert_file, *tls_key_file, *tls_ca_file, *tls_server_name;
     uint64_t threads;
-    uint64_t answers_max_bytes;
+    uint64_t answers_max_bytes, requests_max_bytes;
+    uint64_t connections_max, connections_per_address_max;
     int64_t ping_after_ns, ping_timeout_ns; /* silence.h; ping_after_ns 0: nobody looks */
 };
 
 /* The section "rpc". */
 extern const struct fg_conf_field fg_rpc_fields[];
 extern const size_t fg_rpc_n_fields;
+
+/* Replaces zeros of requests_max_bytes and connections_max by shares of the process's memory.
+ * Before fg_rpc_create(). */
+void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes);
 
 /* Where functions take one, NULL is a process without a cluster's name, with the defaults. */
 struct fg_rpc;
@@ -136,6 +150,7 @@ struct fg_call {
     struct fg_peer *peer;
     void *transport; /* what the reply's bytes belong to */
     struct fg_gather *gather;
+    struct fg_split *split;
     uint64_t rest_key, rest_bytes; /* of the payload, where the first reply had not all of it */
     bool single;                   /* somebody else asks for the rest */
     int64_t begun_mono_ns;
@@ -241,6 +256,10 @@ enum fg_rpc_method fg_rpc_method(const struct fg_rpc_request *req);
 struct fg_slice fg_rpc_head(const struct fg_rpc_request *req);
 struct fg_slice fg_rpc_payload(const struct fg_rpc_request *req);
 int64_t fg_rpc_deadline_mono_ns(const struct fg_rpc_request *req);
+
+/* Returns true once the connection that the request came by has ended: nobody gets the reply, which
+ * is still owed. Long work looks now and then. Any thread. */
+bool fg_rpc_is_abandoned(const struct fg_rpc_request *req);
 
 /*
  * Any thread, exactly one of them once; copied. The request is gone afterwards. A payload may be as

@@ -5,9 +5,12 @@
 
 #include <stdatomic.h>
 
+/* nng buffers a message whole, of whoever may connect, before anybody sees it: so requests are
+ * small, and large ones come in parts. It counts its own request id (and those of devices on the
+ * way) to the size. */
 enum {
-    /* nng counts its own request id (and those of devices on the way) to the size. */
-    RECV_MAX_BYTES = FG_RPC_MESSAGE_MAX_BYTES + 64,
+    REQUEST_MAX_BYTES = FG_RPC_WHOLE_MAX_BYTES + 64,
+    REPLY_MAX_BYTES = FG_RPC_MESSAGE_MAX_BYTES + 64, /* heads of answers come whole */
 };
 
 static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
@@ -21,7 +24,7 @@ static int unless_unsupported(int rv)
 
 int fg_wire_tune_dialer(nng_dialer dialer)
 {
-    int rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, RECV_MAX_BYTES);
+    int rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, REPLY_MAX_BYTES);
 
     if (rv == 0)
         rv = nng_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true);
@@ -30,7 +33,7 @@ int fg_wire_tune_dialer(nng_dialer dialer)
 
 int fg_wire_tune_listener(nng_listener listener)
 {
-    int rv = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, RECV_MAX_BYTES);
+    int rv = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, REQUEST_MAX_BYTES);
 
     if (rv == 0)
         rv = nng_listener_set_bool(listener, NNG_OPT_TCP_KEEPALIVE, true);
@@ -52,6 +55,22 @@ nng_msg *fg_wire_msg(const struct fg_rpc_frame *frame)
 struct fg_slice fg_wire_bytes(nng_msg *msg)
 {
     return fg_bytes(nng_msg_body(msg), nng_msg_len(msg));
+}
+
+struct fg_connection_address fg_wire_address(nng_pipe pipe)
+{
+    struct fg_connection_address address = {.bytes = {0}};
+    nng_sockaddr from;
+
+    if (nng_pipe_get_addr(pipe, NNG_OPT_REMADDR, &from) != 0)
+        return address;
+    if (from.s_family == NNG_AF_INET6) {
+        memcpy(address.bytes, from.s_in6.sa_addr, sizeof address.bytes);
+    } else if (from.s_family == NNG_AF_INET) {
+        memset(address.bytes + 10, 0xff, 2); /* RFC 4291 2.5.5.2 */
+        memcpy(address.bytes + 12, &from.s_in.sa_addr, 4);
+    }
+    return address;
 }
 
 enum fg_code fg_wire_code(int rv)
@@ -77,8 +96,7 @@ enum fg_code fg_wire_check(int rv, struct fg_err *err)
     return rv == 0 ? FG_OK : fg_fail(err, fg_wire_code(rv), "%s", nng_strerror(rv));
 }
 
-/* true at most once in LOG_EVERY_NS. */
-static bool may_say(_Atomic int64_t *quiet_until_mono_ns)
+bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns)
 {
     int64_t now_ns = fg_mono_ns(fg_clock_real()), until_ns = atomic_load(quiet_until_mono_ns);
 
@@ -100,10 +118,10 @@ static void on_log(nng_log_level level, nng_log_facility facility, const char *i
 
     (void)level;
     (void)facility;
-    if (fg_slice_starts(kind, "NNG-TLS") && may_say(&tls_quiet_until_mono_ns))
+    if (fg_slice_starts(kind, "NNG-TLS") && fg_wire_may_say(&tls_quiet_until_mono_ns))
         fg_log_warn("TLS between services failed, said at most every ten seconds",
                     fg_ls("err", message));
-    if (fg_slice_is(kind, "NNG-CONN-FAIL") && may_say(&dial_quiet_until_mono_ns))
+    if (fg_slice_is(kind, "NNG-CONN-FAIL") && fg_wire_may_say(&dial_quiet_until_mono_ns))
         fg_log_warn("cannot connect to another service, said at most every ten seconds",
                     fg_ls("err", message));
 }

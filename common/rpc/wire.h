@@ -5,6 +5,7 @@
 #define FG_COMMON_RPC_WIRE_H
 
 #include "common/rpc/call.h"
+#include "common/rpc/connections.h"
 
 #include <nng/nng.h>
 
@@ -18,6 +19,12 @@ nng_msg *fg_wire_msg(const struct fg_rpc_frame *frame);
 struct fg_slice fg_wire_bytes(nng_msg *msg);
 
 enum fg_code fg_wire_code(int rv);
+
+/* Returns true at most once every ten seconds, for warnings that strangers can cause. */
+bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns);
+
+/* Returns where a connection comes from; zeros if it is inside the process. */
+struct fg_connection_address fg_wire_address(nng_pipe pipe);
 
 /* FG_OK for 0, else the code and nng's own words. */
 enum fg_code fg_wire_check(int rv, struct fg_err *err) fg_must_check;

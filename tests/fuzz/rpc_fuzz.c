@@ -45,6 +45,7 @@ struct asked {
 static void count_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
 {
     fg_assert(fg_rpc_frame_size(frame) != 0);
+    fg_rpc_request_done(req);
     fg_container(req, struct asked, req)->replies++;
 }
 

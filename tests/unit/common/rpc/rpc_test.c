@@ -70,6 +70,7 @@ static int set_up_url(void **state, const char *url)
 
     f->server = fg_rpc_server_create(NULL, 8);
     fg_rpc_server_handle(f->server, FG_RPC_PING, rpc_run_echo, NULL);
+    fg_rpc_server_handle(f->server, FG_RPC_SERIES, rpc_run_echo, NULL);
     fg_rpc_server_handle(f->server, FG_RPC_PUSH, refuse, NULL);
     fg_rpc_server_handle(f->server, FG_RPC_SELECT, keep, &f->shelf);
     if (fg_rpc_server_start(f->server, url, &f->err) != FG_OK)
@@ -145,7 +146,7 @@ static void answers_errors(void **state)
 static void carries_megabytes(void **state)
 {
     struct fixture *f = *state;
-    struct fg_call call = rpc_run_call(FG_RPC_PING, 20 * FG_SECOND_NS);
+    struct fg_call call = rpc_run_call(FG_RPC_SERIES, 20 * FG_SECOND_NS);
     size_t len = (4 << 20) + 1;
     uint8_t *bytes = fg_malloc(len);
 

@@ -1,0 +1,55 @@
+/*
+ * The connections of a server. There is a limit to their number, in all and from one address: what
+ * nng buffers for a connection, at most one message of FG_RPC_WHOLE_MAX_BYTES, is bounded by it.
+ * Each connection has the roles that its certificate names. Whoever works on a request holds a
+ * reference and learns from it that the caller is gone.
+ *
+ * Thread: any.
+ */
+#ifndef FG_COMMON_RPC_CONNECTIONS_H
+#define FG_COMMON_RPC_CONNECTIONS_H
+
+#include "common/base/def.h"
+
+#include <stdint.h>
+
+struct fg_connections;
+struct fg_connection;
+
+/* Where a connection comes from; all zeros: inside the process, which has no limit per address. */
+struct fg_connection_address {
+    uint8_t bytes[16]; /* an IPv6 address, or an IPv4 one mapped into it */
+};
+
+enum fg_connection_verdict {
+    FG_CONNECTION_TAKEN,
+    FG_CONNECTION_TOO_MANY,              /* in all */
+    FG_CONNECTION_TOO_MANY_FROM_ADDRESS, /* from this address */
+};
+
+/* Creates an empty table. Both limits > 0. Never fails. */
+struct fg_connections *fg_connections_create(unsigned max, unsigned per_address_max);
+void fg_connections_destroy(struct fg_connections *connections); /* NULL is fine */
+
+/* Adds a connection under its id, which no other has, or says which limit it exceeds. */
+enum fg_connection_verdict fg_connections_add(struct fg_connections *connections, uint32_t id,
+                                              const struct fg_connection_address *address,
+                                              unsigned roles);
+
+/* Removes a connection that has ended. Does nothing if it was not added. */
+void fg_connections_remove(struct fg_connections *connections, uint32_t id);
+
+/* Returns a reference to the connection; NULL: it has ended. */
+struct fg_connection *fg_connections_ref(struct fg_connections *connections, uint32_t id);
+void fg_connection_unref(struct fg_connection *connection); /* NULL is fine */
+
+/* Returns how many connections there are. */
+unsigned fg_connections_count(struct fg_connections *connections);
+
+/* Returns true once the connection has ended. */
+bool fg_connection_is_gone(const struct fg_connection *connection);
+
+/* Returns the roles it was added with. */
+unsigned fg_connection_roles(const struct fg_connection *connection);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * The kinds of calls: which services may make them, and how large a request gets. The largest size
+ * is that of the whole frame. It is checked by the caller, and by the server at the first part of a
+ * request, before memory for the rest is asked for.
+ */
+#ifndef FG_COMMON_RPC_KINDS_H
+#define FG_COMMON_RPC_KINDS_H
+
+#include "common/base/def.h"
+
+#include <stdint.h>
+
+/* A service, as certificates name it ("ingester.flamegrid"). Bits. */
+enum fg_rpc_role {
+    FG_RPC_DISTRIBUTOR = 1,
+    FG_RPC_INGESTER = 2,
+    FG_RPC_QUERIER = 4,
+    FG_RPC_COMPACTOR = 8,
+    FG_RPC_ANY_ROLE = 15,
+};
+
+struct fg_rpc_kind {
+    const char *name;
+    unsigned callers; /* roles that may make it */
+    uint64_t request_max_bytes;
+};
+
+/* Returns the kind of a method; NULL: there is no such method. Any thread. */
+const struct fg_rpc_kind *fg_rpc_kind_of(unsigned method);
+
+/* Returns the role of that name, as "ingester"; 0: there is none. Any thread. */
+unsigned fg_rpc_role_of(const char *name, size_t len);
+
+#endif
