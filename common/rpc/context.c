@@ -6,6 +6,8 @@
 #include "common/rpc/request.h"
 #include "common/rpc/secure.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 
 #define CONF(field) FG_CONF_AT(struct fg_rpc_settings, field)
@@ -22,6 +24,12 @@ const struct fg_conf_field fg_rpc_fields[] = {
      .doc = "Certificates in PEM form of the authorities that the other side's certificate has to be from."},
     {"tls_server_name", FG_CONF_STRING, CONF(tls_server_name), .def = "", .max = "250",
      .doc = "Name that has to be in the certificate of who is called; none: the host of the address."},
+    {"tls_role_domain", FG_CONF_STRING, CONF(tls_role_domain), .def = "flamegrid", .max = "200",
+     .doc = "The other side's certificate has to name its service as a DNS name, distributor.DOMAIN, ingester.DOMAIN, querier.DOMAIN or compactor.DOMAIN, and may make only the calls of that service. Empty: any certificate of the authorities may make all calls."},
+    {"secret_file", FG_CONF_STRING, CONF(secret_file), .def = "", .max = "4000",
+     .doc = "File with a secret that all services of the cluster have, instead of certificates: at least 32 characters, for example from openssl rand -hex 32. With it addresses are tls+tcp://HOST:PORT. It does not travel: both sides prove that they know it (TLS 1.3). Up to 4, a line each: calls are made with the first, and answered with any. Changes are taken over within seconds, for new connections."},
+    {"insecure", FG_CONF_BOOL, CONF(insecure), .def = "false",
+     .doc = "Lets this service listen to calls in the clear, from anybody, at an address that is not loopback. Where neither a secret nor certificates are set it does not start otherwise."},
     {"threads", FG_CONF_UINT, CONF(threads), .def = "2", .min = "2", .max = "64",
      .doc = "Threads of the transport for calls between services."},
     {"answers_max_bytes", FG_CONF_BYTES, CONF(answers_max_bytes), .def = "256MiB", .min = "1MiB",
@@ -117,10 +125,17 @@ static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, 
 {
     const struct fg_rpc_settings *settings = rpc->settings;
     bool cert = fg_rpc_is_set(settings->tls_cert_file), key = fg_rpc_is_set(settings->tls_key_file),
-         ca = fg_rpc_is_set(settings->tls_ca_file);
+         ca = fg_rpc_is_set(settings->tls_ca_file), secret = fg_rpc_is_set(settings->secret_file);
+    bool any = cert || key || ca || fg_rpc_is_set(settings->tls_server_name);
 
-    if (!cert && !key && !ca && !fg_rpc_is_set(settings->tls_server_name))
+    if (!any && !secret)
         return FG_OK;
+    if (any && secret)
+        return fg_fail(err, FG_E_INVALID,
+                       "rpc.secret_file and rpc.tls_cert_file, rpc.tls_key_file, rpc.tls_ca_file, "
+                       "rpc.tls_server_name are two ways: set one");
+    if (secret)
+        return fg_secure_create(settings, registry, &rpc->secure, err);
     if (!cert || !key || !ca)
         return fg_fail(err, FG_E_INVALID,
                        "TLS between services needs all of rpc.tls_cert_file, rpc.tls_key_file and "
@@ -223,6 +238,44 @@ void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes)
     if (settings->connections_max == 0)
         settings->connections_max =
             FG_MIN(FG_MAX(connections, (uint64_t)CONNECTIONS_LEAST), (uint64_t)CONNECTIONS_MOST);
+}
+
+/* Of "HOST:PORT". A name other than localhost may be any address. */
+static bool is_loopback(struct fg_slice address)
+{
+    const uint8_t *colon = memrchr(address.ptr, ':', address.len);
+    size_t len = colon == NULL ? address.len : (size_t)(colon - address.ptr);
+    char host[INET6_ADDRSTRLEN + 2];
+    struct in6_addr six;
+    struct in_addr four;
+
+    if (len >= sizeof host)
+        return false;
+    memcpy(host, address.ptr, len);
+    host[len] = '\0';
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (len > 2 && host[0] == '[') {
+        host[len - 1] = '\0';
+        return inet_pton(AF_INET6, host + 1, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+    }
+    return strcmp(host, "localhost") == 0;
+}
+
+enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url, struct fg_err *err)
+{
+    static const char scheme[] = "tcp";
+    struct fg_slice address = fg_cstr(url);
+    size_t at = fg_slice_search(address, "://");
+
+    if (!fg_slice_starts(address, scheme) || at == SIZE_MAX ||
+        is_loopback(fg_slice_sub(address, at + strlen("://"), SIZE_MAX)) ||
+        (rpc != NULL && rpc->settings->insecure))
+        return FG_OK;
+    return fg_fail(err, FG_E_INVALID,
+                   "anybody could call this service there: set rpc.secret_file, or "
+                   "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file; rpc.insecure: true if "
+                   "the network keeps strangers out");
 }
 
 /* --- peers --- */

@@ -18,6 +18,10 @@ unsigned fg_rpc_connections_max(const struct fg_rpc *rpc);
 unsigned fg_rpc_connections_per_address_max(const struct fg_rpc *rpc);
 int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc); /* 0: never */
 int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc);
+/* FG_E_INVALID: strangers could call a server at this address, and nobody has said that they may.
+ */
+enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url,
+                                 struct fg_err *err) fg_must_check;
 struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
 
 /* The peer is counted from now on, under its address, until remove, before it is destroyed. */

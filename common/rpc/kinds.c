@@ -2,6 +2,8 @@
 
 #include "common/rpc/rpc.h"
 
+#include <strings.h>
+
 enum {
     SMALL_MAX_BYTES = 64 * 1024,        /* heads with a few numbers and names */
     QUERY_MAX_BYTES = 16 * 1024 * 1024, /* deletions, ids and groups at their most are 5 MB */
@@ -44,7 +46,7 @@ unsigned fg_rpc_role_of(const char *name, size_t len)
     };
 
     for (size_t i = 0; i < FG_COUNT(roles); i++)
-        if (fg_slice_is(fg_bytes(name, len), roles[i].name))
+        if (len == strlen(roles[i].name) && strncasecmp(name, roles[i].name, len) == 0)
             return roles[i].role;
     return 0;
 }

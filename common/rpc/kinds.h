@@ -28,7 +28,8 @@ struct fg_rpc_kind {
 /* Returns the kind of a method; NULL: there is no such method. Any thread. */
 const struct fg_rpc_kind *fg_rpc_kind_of(unsigned method);
 
-/* Returns the role of that name, as "ingester"; 0: there is none. Any thread. */
+/* Returns the role of that name, "ingester" in upper or lower case; 0: there is none. Any thread.
+ */
 unsigned fg_rpc_role_of(const char *name, size_t len);
 
 #endif

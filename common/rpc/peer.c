@@ -15,6 +15,7 @@
 #include "common/base/time.h"
 #include "common/rpc/context.h"
 #include "common/rpc/dialing.h"
+#include "common/rpc/kinds.h"
 #include "common/rpc/record.h"
 #include "common/rpc/secure.h"
 #include "common/rpc/silence.h"
@@ -47,6 +48,7 @@ struct nng_peer {
     nng_socket socket;
     struct fg_dialing *dialing;
     struct fg_silence *silence; /* NULL: nobody looks */
+    atomic_uint refused;        /* connections that end before they were counted */
     pthread_mutex_t lock;       /* of free */
     struct slot *free;
     unsigned n_slots;
@@ -219,11 +221,32 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
         atomic_fetch_add(&base->connections, 1);
         if (peer->rpc != NULL)
             fg_log_info("connected to another service", fg_ls("peer", peer->url));
+    } else if (atomic_load(&peer->refused) > 0) {
+        atomic_fetch_sub(&peer->refused, 1);
     } else if (atomic_fetch_sub(&base->connections, 1) == 1) {
         atomic_store(&base->connected_wall_ns, 0);
         if (peer->rpc != NULL)
             fg_log_info("connection to another service has ended", fg_ls("peer", peer->url));
     }
+}
+
+/* On an nng thread. Who answers calls is an ingester or a querier: another service with a name that
+ * fits the address must not pass for one. */
+static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    static _Atomic int64_t quiet_until_mono_ns;
+    struct nng_peer *peer = arg;
+
+    (void)event;
+    if ((fg_secure_roles(fg_rpc_secure(peer->rpc), pipe) & (FG_RPC_INGESTER | FG_RPC_QUERIER)) != 0)
+        return;
+    atomic_fetch_add(&peer->refused, 1);
+    (void)nng_pipe_close(pipe);
+    if (fg_wire_may_say(&quiet_until_mono_ns))
+        fg_log_warn(
+            "another service's certificate names neither an ingester nor a querier, said at "
+            "most every ten seconds",
+            fg_ls("peer", peer->url));
 }
 
 static int open_slots(struct nng_peer *peer, unsigned calls_max)
@@ -274,6 +297,9 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
     /* Before the contexts, which take it over. */
     int rv = nng_socket_set_ms(peer->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
 
+    if (rv == 0 && fg_slice_starts(fg_cstr(peer->url), "tls+tcp") &&
+        fg_secure_demands_roles(fg_rpc_secure(peer->rpc)))
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_PRE, on_pipe_new, peer);
     if (rv == 0)
         rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe, peer);
     if (rv == 0)

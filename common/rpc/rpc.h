@@ -38,6 +38,11 @@
  * FGR1. A later release speaks FGR1 too for one minor version, answers in what it was asked in, and
  * asks again in FGR1 when told UNIMPLEMENTED. What does not begin with "FGR" is FG_E_INVALID.
  *
+ * Strangers: TLS proves who is at either end before the first message, by certificates that name a
+ * service or by a secret that all have (secure.h, secret.h), against what both sides made up for
+ * this connection; so messages carry no proof of their own, and cannot be recorded and sent again.
+ * A server in the clear has to be on loopback, or told that it is meant so.
+ *
  * Clusters: a request for another cluster than the server's is FG_E_UNAVAILABLE. The one that was
  * meant is not at this address any more; later, or elsewhere, it may be.
  */
@@ -79,7 +84,9 @@ enum {
 
 struct fg_rpc_settings {
     char *cluster;
-    char *tls_cert_file, *tls_key_file, *tls_ca_file, *tls_server_name;
+    char *tls_cert_file, *tls_key_file, *tls_ca_file, *tls_server_name, *tls_role_domain;
+    char *secret_file; /* instead of certificates */
+    bool insecure;     /* a server may be where strangers can call it */
     uint64_t threads;
     uint64_t answers_max_bytes, requests_max_bytes;
     uint64_t connections_max, connections_per_address_max;
@@ -100,7 +107,7 @@ struct fg_rpc;
 /*
  * Before anything else of this module. settings and registry (NULL: nothing is counted) are
  * borrowed; nobody scrapes once it was destroyed. FG_E_INVALID: certificate files that cannot be
- * used, with the setting, the file and the reason.
+ * used, or a secret's file, with the setting, the file and the reason.
  */
 enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
                            struct fg_rpc **ret_rpc, struct fg_err *err) fg_must_check;
@@ -213,13 +220,12 @@ void fg_call_is_late(const struct fg_call *call);
 bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns);
 
 /*
- * url: "inproc://name", "tcp://host:port" or, with certificates in the settings and only then,
- * "tls+tcp://host:port". calls_max: contexts, calls under way at one time; one
- * more is FG_E_LIMIT at once. Connecting goes on in the background: a call made without a
- * connection waits a quarter of a second for one and is FG_E_UNAVAILABLE then. A call under way
- * when the connection breaks is FG_E_UNAVAILABLE at once; one that nothing comes over any more is
- * closed and made anew (silence.h). Destroying waits for callbacks: not from
- * a done() without a home.
+ * url: "inproc://name", "tcp://host:port" or, with certificates or a secret in the settings and
+ * only then, "tls+tcp://host:port". calls_max: contexts, calls under way at one time; one more is
+ * FG_E_LIMIT at once. Connecting goes on in the background: a call made without a connection waits
+ * a quarter of a second for one and is FG_E_UNAVAILABLE then. A call under way when the connection
+ * breaks is FG_E_UNAVAILABLE at once; one that nothing comes over any more is closed and made anew
+ * (silence.h). Destroying waits for callbacks: not from a done() without a home.
  */
 enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_max,
                           struct fg_peer **ret_peer, struct fg_err *err) fg_must_check;
@@ -239,7 +245,8 @@ typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
 struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,
                           fg_rpc_handler handler, void *arg);
-/* url as in fg_peer_dial(); "tls+tcp" demands a certificate of whoever connects. */
+/* url as in fg_peer_dial(); "tls+tcp" demands a certificate of whoever connects, or the secret.
+ * FG_E_INVALID: "tcp" at an address that is not loopback, without rpc.insecure. */
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url,
                                  struct fg_err *err) fg_must_check;
 

@@ -4,31 +4,35 @@
 #include "common/base/time.h"
 #include "common/net/pem.h"
 #include "common/rpc/context.h"
+#include "common/rpc/kinds.h"
+#include "common/rpc/secret.h"
 #include "common/rpc/tls_engine.h"
 #include "common/rpc/wire.h"
 #include "common/run/log.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <strings.h>
 #include <time.h>
 
 static const int64_t CHECK_NS = 5 * FG_SECOND_NS; /* as the HTTP server's */
 
 /* clang-format off */
 #define SECURE_METRICS(M)                                                                                        \
-    M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Changed certificate files of calls between services that were taken over") \
-    M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Changed certificate files of calls between services that were broken") \
+    M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Changed certificate or secret files of calls between services that were taken over") \
+    M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Changed certificate or secret files of calls between services that were broken") \
     M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "When the certificate for calls between services ends, in seconds since 1970")
 /* clang-format on */
 FG_METRICS_ENUM(secure_metric, SECURE_METRICS)
 static const struct fg_metric_def secure_metrics[] = FG_METRICS_DEFS(SECURE_METRICS);
 
-enum { CERT, KEY, CA, FILES };
+enum { CERT, KEY, CA, SECRET, FILES }; /* the first three, or the last */
 
 /* The files as they were at one moment, whole and fitting. */
 struct set {
     struct fg_pem_file files[FILES];
-    int64_t end_s;
+    int64_t end_s; /* of the certificate */
+    struct fg_secret secret;
 };
 
 struct fg_secure {
@@ -49,6 +53,7 @@ static void set_done(struct set *set)
 {
     for (size_t i = 0; i < FILES; i++)
         fg_pem_done(&set->files[i]);
+    fg_secret_done(&set->secret);
 }
 
 static const char *text_of(const struct set *set, size_t file)
@@ -56,39 +61,74 @@ static const char *text_of(const struct set *set, size_t file)
     return (const char *)set->files[file].content.ptr;
 }
 
-/* server_name NULL: for a listener. */
-static enum fg_code make_config(const struct set *set, const char *server_name,
-                                nng_tls_config **ret_config, struct fg_err *err)
+static bool has_secret(const struct set *set)
 {
-    nng_tls_config *config = NULL;
-    int rv = nng_tls_config_alloc(&config,
-                                  server_name == NULL ? NNG_TLS_MODE_SERVER : NNG_TLS_MODE_CLIENT);
+    return set->files[SECRET].path != NULL;
+}
 
-    if (rv == 0)
-        rv = nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED);
+static int give_certificates(const struct set *set, const char *server_name, nng_tls_config *config)
+{
+    int rv = nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED);
+
     if (rv == 0)
         rv = nng_tls_config_ca_chain(config, text_of(set, CA), NULL);
     if (rv == 0)
         rv = nng_tls_config_own_cert(config, text_of(set, CERT), text_of(set, KEY), NULL);
     if (rv == 0 && server_name != NULL)
         rv = nng_tls_config_server_name(config, server_name);
-    if (rv != 0) {
-        if (config != NULL)
-            nng_tls_config_free(config);
-        return fg_fail(err, FG_E_INVALID,
-                       "rpc.tls_cert_file \"%s\", rpc.tls_key_file, rpc.tls_ca_file: %s: %s",
-                       set->files[CERT].path, nng_strerror(rv), fg_pem_why());
+    return rv;
+}
+
+/* A caller uses the first of them. */
+static int give_secrets(const struct set *set, bool listens, nng_tls_config *config)
+{
+    size_t n = listens ? set->secret.n : 1;
+    int rv = 0;
+
+    for (size_t i = 0; i < n && rv == 0; i++)
+        rv = nng_tls_config_psk(config, set->secret.keys[i].identity, set->secret.keys[i].key,
+                                FG_SECRET_KEY_BYTES);
+    return rv;
+}
+
+/* server_name NULL: for a listener. */
+static enum fg_code make_config(const struct set *set, const char *server_name,
+                                nng_tls_config **ret_config, struct fg_err *err)
+{
+    nng_tls_config *config = NULL;
+    bool listens = server_name == NULL;
+    int rv = nng_tls_config_alloc(&config, listens ? NNG_TLS_MODE_SERVER : NNG_TLS_MODE_CLIENT);
+
+    if (rv == 0)
+        rv = has_secret(set) ? give_secrets(set, listens, config)
+                             : give_certificates(set, server_name, config);
+    if (rv == 0) {
+        *ret_config = config;
+        return FG_OK;
     }
-    *ret_config = config;
-    return FG_OK;
+    if (config != NULL)
+        nng_tls_config_free(config);
+    if (has_secret(set))
+        return fg_fail(err, FG_E_INVALID, "rpc.secret_file \"%s\": %s", set->files[SECRET].path,
+                       nng_strerror(rv));
+    return fg_fail(err, FG_E_INVALID,
+                   "rpc.tls_cert_file \"%s\", rpc.tls_key_file, rpc.tls_ca_file: %s: %s",
+                   set->files[CERT].path, nng_strerror(rv), fg_pem_why());
+}
+
+static enum fg_code check_certificates(struct set *set, struct fg_err *err)
+{
+    if (fg_pem_check_pair(&set->files[CERT], &set->files[KEY], &set->end_s, err) != FG_OK)
+        return err->code;
+    return fg_pem_check_certs(&set->files[CA], err);
 }
 
 static enum fg_code check(struct set *set, struct fg_err *err)
 {
     nng_tls_config *config = NULL;
 
-    if (fg_pem_check_pair(&set->files[CERT], &set->files[KEY], &set->end_s, err) != FG_OK ||
-        fg_pem_check_certs(&set->files[CA], err) != FG_OK ||
+    if ((has_secret(set) ? fg_secret_read(&set->files[SECRET], &set->secret, err)
+                         : check_certificates(set, err)) != FG_OK ||
         make_config(set, NULL, &config, err) != FG_OK)
         return err->code;
     nng_tls_config_free(config);
@@ -99,15 +139,24 @@ static enum fg_code check(struct set *set, struct fg_err *err)
 static enum fg_code read_set(const struct fg_rpc_settings *settings, struct set *ret_set,
                              struct fg_err *err)
 {
-    *ret_set =
-        (struct set){.files = {
-                         [CERT] = {.setting = "rpc.tls_cert_file", .path = settings->tls_cert_file},
-                         [KEY] = {.setting = "rpc.tls_key_file", .path = settings->tls_key_file},
-                         [CA] = {.setting = "rpc.tls_ca_file", .path = settings->tls_ca_file},
-                     }};
-    for (size_t i = 0; i < FILES; i++)
+    const struct {
+        const char *setting, *path;
+    } files[FILES] = {
+        [CERT] = {"rpc.tls_cert_file", settings->tls_cert_file},
+        [KEY] = {"rpc.tls_key_file", settings->tls_key_file},
+        [CA] = {"rpc.tls_ca_file", settings->tls_ca_file},
+        [SECRET] = {"rpc.secret_file", settings->secret_file},
+    };
+
+    *ret_set = (struct set){0};
+    for (size_t i = 0; i < FILES; i++) {
+        if (!fg_rpc_is_set(files[i].path))
+            continue;
+        ret_set->files[i].setting = files[i].setting;
+        ret_set->files[i].path = files[i].path;
         if (fg_pem_read(&ret_set->files[i], err) != FG_OK)
             return err->code;
+    }
     return FG_OK;
 }
 
@@ -155,11 +204,44 @@ enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url
 {
     if (is_tls(url) && secure == NULL)
         return fg_fail(err, FG_E_INVALID,
-                       "needs rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file");
+                       "needs rpc.secret_file, or rpc.tls_cert_file, rpc.tls_key_file and "
+                       "rpc.tls_ca_file");
     if (secure != NULL && fg_slice_starts(fg_cstr(url), "tcp"))
         return fg_fail(err, FG_E_INVALID,
-                       "would be in the clear while rpc.tls_cert_file is set; tls+%s is not", url);
+                       "would be in the clear while rpc.%s_file is set; tls+%s is not",
+                       fg_rpc_is_set(secure->settings->secret_file) ? "secret" : "tls_cert", url);
     return FG_OK;
+}
+
+bool fg_secure_demands_roles(const struct fg_secure *secure)
+{
+    return secure != NULL && !fg_rpc_is_set(secure->settings->secret_file) &&
+           fg_rpc_is_set(secure->settings->tls_role_domain);
+}
+
+/* "ingester.DOMAIN"; names of certificates have no case. */
+static unsigned role_of(const char *name, const char *domain)
+{
+    const char *dot = strchr(name, '.');
+
+    return dot != NULL && strcasecmp(dot + 1, domain) == 0
+               ? fg_rpc_role_of(name, (size_t)(dot - name))
+               : 0;
+}
+
+unsigned fg_secure_roles(const struct fg_secure *secure, nng_pipe pipe)
+{
+    unsigned roles = 0;
+    void *found = NULL;
+
+    if (nng_pipe_get_ptr(pipe, NNG_OPT_TLS_PEER_ALT_NAMES, &found) != 0 || found == NULL)
+        return 0;
+    for (char **name = found; *name != NULL; name++) {
+        roles |= role_of(*name, secure->settings->tls_role_domain);
+        free(*name);
+    }
+    free(found);
+    return roles;
 }
 
 static enum fg_code add(struct fg_secure *secure, struct fg_secure_end *end, struct fg_err *err)
@@ -240,6 +322,8 @@ static void count(const struct fg_secure *secure, enum secure_metric metric)
 
 static void say_end(const struct fg_secure *secure)
 {
+    if (has_secret(&secure->set))
+        return;
     if (secure->metrics != NULL)
         fg_metric_set(secure->metrics, SECURE_EXPIRY, secure->set.end_s);
     if (secure->set.end_s < time(NULL))
@@ -259,8 +343,14 @@ static void take_over(struct fg_secure *secure, struct set *set)
     for (struct fg_secure_end *end = secure->ends; end != NULL; end = end->next)
         (void)give_config(secure, end, &ignored);
     count(secure, SECURE_RELOADS);
-    fg_log_info("new certificate for calls between services",
-                fg_ls("file", secure->settings->tls_cert_file), fg_li("end_s", secure->set.end_s));
+    if (has_secret(&secure->set))
+        fg_log_info("new secrets for calls between services",
+                    fg_ls("file", secure->settings->secret_file),
+                    fg_lu("secrets", secure->set.secret.n));
+    else
+        fg_log_info("new certificate for calls between services",
+                    fg_ls("file", secure->settings->tls_cert_file),
+                    fg_li("end_s", secure->set.end_s));
     say_end(secure);
 }
 
@@ -283,8 +373,8 @@ bool fg_secure_reload(struct fg_secure *secure)
         } else {
             count(secure, SECURE_RELOADS_FAILED);
             fg_log_error(
-                "new certificate files for calls between services are broken, the old ones "
-                "stay",
+                "new certificate or secret files for calls between services are broken, the old "
+                "ones stay",
                 fg_ls("err", err.msg));
         }
     }

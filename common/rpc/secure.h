@@ -1,7 +1,12 @@
 /*
- * TLS between services ("tls+tcp://"): one certificate with its key for what a process listens to
- * and dials, and the authorities that the other side's certificate has to be from. Both sides show
- * one. A dialer also wants the name in it that the settings say, or the host of its address.
+ * TLS between services ("tls+tcp://"), in one of two ways.
+ *
+ * Certificates: one with its key for what a process listens to and dials, and the authorities that
+ * the other side's certificate has to be from. Both sides show one. A dialer also wants the name in
+ * it that the settings say, or the host of its address. Either side wants the name of a service in
+ * it, "ingester.flamegrid" (rpc.tls_role_domain), which decides what calls it may make (kinds.h).
+ *
+ * A secret: a file that all services have (secret.h). Whoever knows it may make any call.
  *
  * tls_engine.h has OpenSSL do it, by the rules of HTTPS (common/net/tls_rules.h).
  *
@@ -34,7 +39,8 @@ struct fg_secure_end {
     nng_tls_config *current, *previous;
 };
 
-/* settings are borrowed and name all three files. registry: NULL: nothing is counted. */
+/* settings are borrowed and name the secret's file, or all three others. registry: NULL: nothing is
+ * counted. */
 enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
                               struct fg_secure **ret_secure, struct fg_err *err) fg_must_check;
 void fg_secure_destroy(struct fg_secure *secure); /* after its ends; NULL is fine */
@@ -48,6 +54,13 @@ bool fg_secure_reload(struct fg_secure *secure);
  */
 enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url,
                                  struct fg_err *err) fg_must_check;
+
+/* Returns true if connections must have certificates that name a service. NULL: false. */
+bool fg_secure_demands_roles(const struct fg_secure *secure);
+
+/* Returns the roles (kinds.h) that the certificate at the other end names; 0: none. Only if they
+ * are demanded. */
+unsigned fg_secure_roles(const struct fg_secure *secure, nng_pipe pipe);
 
 /* Before the dialer or listener is started. Nothing to do for other addresses than tls+tcp. */
 enum fg_code fg_secure_add_dialer(struct fg_secure *secure, struct fg_secure_end *end,

@@ -168,7 +168,9 @@ static enum fg_code refuse(struct fg_rpc_server *server, enum fg_rpc_refusal why
     return code;
 }
 
-/* May the caller make this kind of call here, with so large a request? */
+/* May the caller make this kind of call here, with so large a request? A role that does not fit is
+ * a fault of the cluster's settings: outside it must not become a 403, for which agents drop
+ * profiles. */
 static enum fg_code check_kind(struct fg_rpc_server *server, const struct fg_rpc_request *req,
                                unsigned method, uint64_t size, struct fg_err *err)
 {
@@ -179,7 +181,7 @@ static enum fg_code check_kind(struct fg_rpc_server *server, const struct fg_rpc
                       fg_fail(err, FG_E_UNIMPLEMENTED, "method %u is not served here", method));
     if (req->connection != NULL && (fg_connection_roles(req->connection) & kind->callers) == 0)
         return refuse(server, FG_RPC_REFUSED_ROLE,
-                      fg_fail(err, FG_E_DENIED,
+                      fg_fail(err, FG_E_UNAVAILABLE,
                               "the service that the caller's certificate names may not make a %s "
                               "call",
                               kind->name));
@@ -566,10 +568,18 @@ static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct fg_rpc_server *server = arg;
     struct fg_connection_address address = fg_wire_address(pipe);
+    const struct fg_secure *secure = fg_rpc_secure(server->rpc);
+    unsigned roles = FG_RPC_ANY_ROLE;
 
     (void)event;
-    switch (fg_connections_add(server->connections, (uint32_t)nng_pipe_id(pipe), &address,
-                               FG_RPC_ANY_ROLE)) {
+    if (server->end.listens && fg_secure_demands_roles(secure))
+        roles = fg_secure_roles(secure, pipe);
+    if (roles == 0) {
+        refuse_connection(server, pipe, FG_RPC_REFUSED_CERTIFICATE,
+                          "the certificate names no service (rpc.tls_role_domain)");
+        return;
+    }
+    switch (fg_connections_add(server->connections, (uint32_t)nng_pipe_id(pipe), &address, roles)) {
     case FG_CONNECTION_TAKEN:
         return;
     case FG_CONNECTION_TOO_MANY:
@@ -626,6 +636,7 @@ enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url, 
 {
     fg_assert(!server->started);
     if (fg_secure_check_url(fg_rpc_secure(server->rpc), url, err) != FG_OK ||
+        fg_rpc_check_listen(server->rpc, url, err) != FG_OK ||
         fg_wire_check(nng_rep0_open(&server->socket), err) != FG_OK)
         return fg_wrap(err, "rpc server %s", url);
     server->started = true;

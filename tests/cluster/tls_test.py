@@ -48,13 +48,13 @@ class Papers(certs.Certificates):
             file.write("rpc:\n  cluster: prod\n" + "".join("  %s: %s\n" % item for item in rpc.items()))
         return path
 
-    def issue(self, name, issuer="ca", trusted=("ca",), days=certs.DAYS):
-        """Another set in the place of the one it has."""
+    def issue(self, name, issuer="ca", trusted=("ca",), days=certs.DAYS, role=None):
+        """Another set in the place of the one it has. role: another one than its name's."""
         self.sets += 1
         number = "set-%d" % self.sets
         folder = self.path(number)
         os.mkdir(folder)
-        self.make(number, issuer, days)
+        self.make(number, issuer, days, ["%s.flamegrid" % (role or name.split("-")[0])])
         os.rename(folder + ".pem", os.path.join(folder, "cert.pem"))
         os.rename(folder + ".key", os.path.join(folder, "key.pem"))
         with open(os.path.join(folder, "ca.pem"), "w", encoding="ascii") as file:
@@ -66,8 +66,8 @@ class Papers(certs.Certificates):
 
 
 class Run(watched.Run):
-    def __init__(self, rng, keep, folder, **shape):
-        super().__init__(rng, keep, papers=Papers(folder), **shape)
+    def __init__(self, rng, keep, folder, papers=None, **shape):
+        super().__init__(rng, keep, papers=papers or Papers(folder), **shape)
 
     @property
     def papers(self):
@@ -136,9 +136,9 @@ def client_context(papers, name):
 def callers(run):
     """By hand, so that nothing on the caller's side is in the way."""
     port = run.draw("ingester").link.port
-    for name, issuer, days in (("right", "ca", certs.DAYS), ("foreign", "other", certs.DAYS), ("old", "ca", certs.EXPIRED)):
+    for name, issuer, days in (("distributor", "ca", certs.DAYS), ("foreign", "other", certs.DAYS), ("old", "ca", certs.EXPIRED)):
         run.papers.issue(name, issuer, days=days)
-    check(hello(port, client_context(run.papers, "right")) == HELLO_BACK, "a right certificate is refused")
+    check(hello(port, client_context(run.papers, "distributor")) == HELLO_BACK, "a right certificate is refused")
     for name in (None, "foreign", "old"):
         check(hello(port, client_context(run.papers, name)) == b"", "let in with certificate: %s", name)
     check(hello(port, None) == b"", "let in in the clear")
@@ -165,7 +165,7 @@ def refused(run, member):
     """A distributor that reads the ring as all do, and gets nothing in."""
     member.start().wait_ready()
     status, body = push(member)
-    check(status == 503, "%s: %d %s", member.name, status, body)
+    check(status == 503, "%s: %d %s, ended: %s\n%s", member.name, status, body, member.process.poll(), member.log_tail())
     check(not any(value for name, value in member.metrics().items() if name.startswith("flamegrid_rpc_peer_connected{")),
           "%s is connected: %s", member.name, member.metrics())
     run.wait("a word of %s" % member.name, lambda: says_why(member))
@@ -178,6 +178,24 @@ def strange_distributor(run, number, **papers):
     run.papers.issue(member.name, **papers)
     refused(run, member)
     check(any(says_why(other) for other in run.cluster.of("ingester")), "ingesters say nothing about %s", member.name)
+
+
+def refusals(run, reason):
+    name = 'flamegrid_rpc_refused_total{reason="%s"}' % reason
+    return sum(member.metrics().get(name, 0) for member in run.cluster.of("ingester"))
+
+
+def distributor_of_another_role(run, number, role, reason):
+    """One whose certificate is another service's, or no service's: none of its pushes are taken."""
+    member = run.cluster.add("distributor", number)
+    run.papers.issue(member.name, role=role)
+    before = refusals(run, reason)
+    member.start().wait_ready()
+    status, body = push(member)
+    check(status == 503, "%s: %d %s", member.name, status, body)
+    check(refusals(run, reason) > before, "nothing was counted as %s", reason)
+    member.terminate()
+    del run.cluster.members[member.name]
 
 
 def distributor_in_the_clear(run, number):
@@ -209,6 +227,8 @@ def strangers(rng, keep, folder):
         strange_distributor(run, 8, issuer="other")
         strange_distributor(run, 9, trusted=("other",))
         strange_distributor(run, 7, days=certs.EXPIRED)
+        distributor_of_another_role(run, 4, "querier", "role")
+        distributor_of_another_role(run, 5, "somebody", "certificate")
         distributor_in_the_clear(run, 6)
         strange_ingester(run, issuer="other")
         strange_ingester(run, days=certs.EXPIRED)

@@ -22,6 +22,7 @@ static struct cert make(const char *name, const struct cert *issuer, int days, b
     static long serial;
     struct cert cert = {.x509 = X509_new(), .key = EVP_EC_gen("P-256")};
     X509_NAME *subject;
+    char names[200];
 
     fg_assert(cert.x509 != NULL && cert.key != NULL);
     if (issuer == NULL)
@@ -36,7 +37,9 @@ static struct cert make(const char *name, const struct cert *issuer, int days, b
                                          0) == 1);
     fg_assert(X509_set_issuer_name(cert.x509, X509_get_subject_name(issuer->x509)) == 1);
     add_extension(&cert, NID_basic_constraints, signs ? "CA:TRUE" : "CA:FALSE");
-    add_extension(&cert, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
+    (void)snprintf(names, sizeof names, "DNS:localhost,IP:127.0.0.1%s%s",
+                   strchr(name, '.') == NULL ? "" : ",DNS:", strchr(name, '.') == NULL ? "" : name);
+    add_extension(&cert, NID_subject_alt_name, names);
     fg_assert(X509_sign(cert.x509, issuer->key, EVP_sha256()) > 0);
     return cert;
 }

@@ -9,7 +9,8 @@ struct cert {
     EVP_PKEY *key;
 };
 
-/* issuer NULL: signs itself, and may sign others. days: from now on; negative: over already. */
+/* It is for localhost and 127.0.0.1, and for its name if that has a dot.
+ * issuer NULL: signs itself, and may sign others. days: from now on; negative: over already. */
 struct cert cert_make(const char *name, const struct cert *issuer, int days);
 /* One that may sign others, though another has signed it. */
 struct cert cert_make_authority(const char *name, const struct cert *issuer, int days);

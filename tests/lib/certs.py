@@ -21,14 +21,14 @@ class Certificates:
     def openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=TIMEOUT_S)
 
-    def make(self, name, issuer=None, days=DAYS):
-        """Without an issuer signed by itself: an authority."""
+    def make(self, name, issuer=None, days=DAYS, names=()):
+        """Without an issuer signed by itself: an authority. names: DNS names beside localhost."""
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name + ".key")]
         if issuer is None:
             self.openssl("req", "-x509", *key, "-days", str(days), "-subj", "/CN=" + name, "-out", self.path(name + ".pem"))
             return
-        with open(self.path("names"), "w", encoding="ascii") as names:
-            names.write(NAMES + "\n")
+        with open(self.path("names"), "w", encoding="ascii") as file:
+            file.write(NAMES + "".join(",DNS:" + each for each in names) + "\n")
         self.openssl("req", *key, "-subj", "/CN=" + name, "-out", self.path(name + ".csr"))
         self.openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(issuer + ".pem"),
                      "-CAkey", self.path(issuer + ".key"), "-CAcreateserial", "-days", str(days),

@@ -277,8 +277,8 @@ static void addresses_go_with_the_settings(void **state)
     assert_string_equal(f->err.msg, "peer tcp://h:1: would be in the clear while rpc.tls_cert_file "
                                     "is set; tls+tcp://h:1 is not");
     assert_int_equal(fg_peer_dial(NULL, "tls+tcp://h:1", 1, &peer, &f->err), FG_E_INVALID);
-    assert_string_equal(f->err.msg, "peer tls+tcp://h:1: needs rpc.tls_cert_file, rpc.tls_key_file "
-                                    "and rpc.tls_ca_file");
+    assert_string_equal(f->err.msg, "peer tls+tcp://h:1: needs rpc.secret_file, or "
+                                    "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file");
     server = fg_rpc_server_create(f->client_side.rpc, 1);
     assert_int_equal(fg_rpc_server_start(server, "tcp://127.0.0.1:1", &f->err), FG_E_INVALID);
     fg_rpc_server_destroy(server);
