@@ -1,10 +1,12 @@
 #include "common/rpc/dialing.h"
 
+#include "common/base/time.h"
 #include "common/rpc/context.h"
 #include "common/rpc/secure.h"
 #include "common/rpc/wire.h"
 
 #include <pthread.h>
+#include <time.h>
 
 enum {
     LOOK_MS = 250,
@@ -24,12 +26,28 @@ struct dialer {
 
 struct fg_dialing {
     struct fg_dialing_config config;
-    nng_aio *look_aio;
     atomic_int winner; /* nng's number of the dialer with the newest connection; 0: none */
-    pthread_mutex_t lock;
-    bool stopping; /* locked, as is the rest */
+    /* The caller's until it is started and after it was stopped, else the looker's. */
     struct dialer dialers[2];
     unsigned patient; /* which of them; the other one is the quick one */
+    struct fg_dialing *next;
+};
+
+/*
+ * Looks at every dialing, one after another: a thread that lives as long as the process, as nng's
+ * do. It cannot be one of nng's: closing a dialer waits for a callback of the dialer, which needs a
+ * thread of nng's tasks, of which there are two. With two dialings that closed a dialer at the same
+ * moment nng stood still for ever.
+ */
+static struct {
+    pthread_once_t once;
+    pthread_mutex_t lock; /* of first; held during a look, so that stop waits for its end */
+    pthread_cond_t wake;  /* first is not NULL any more */
+    struct fg_dialing *first;
+} looker = {
+    .once = PTHREAD_ONCE_INIT,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .wake = PTHREAD_COND_INITIALIZER,
 };
 
 static struct dialer *patient_of(struct fg_dialing *dialing)
@@ -53,7 +71,6 @@ static int tune(nng_dialer dialer)
     return rv;
 }
 
-/* Locked. */
 static void close_dialer(struct fg_dialing *dialing, struct dialer *dialer)
 {
     if (!dialer->open)
@@ -63,7 +80,6 @@ static void close_dialer(struct fg_dialing *dialing, struct dialer *dialer)
     *dialer = (struct dialer){0};
 }
 
-/* Locked. */
 static enum fg_code open_dialer(struct fg_dialing *dialing, struct dialer *dialer,
                                 struct fg_err *err)
 {
@@ -82,7 +98,7 @@ static enum fg_code open_dialer(struct fg_dialing *dialing, struct dialer *diale
     return fg_wire_check(rv, err);
 }
 
-/* Locked. What fails now is tried again at a later look. */
+/* What fails now is tried again at a later look. */
 static void begin_anew(struct fg_dialing *dialing, struct dialer *dialer)
 {
     struct fg_err err;
@@ -92,7 +108,7 @@ static void begin_anew(struct fg_dialing *dialing, struct dialer *dialer)
         close_dialer(dialing, dialer);
 }
 
-/* Locked. The winner connects again by itself when it loses its connection: it is the patient one
+/* The winner connects again by itself when it loses its connection: it is the patient one
  * from now on. */
 static void keep_winner(struct fg_dialing *dialing)
 {
@@ -104,7 +120,6 @@ static void keep_winner(struct fg_dialing *dialing)
     patient_of(dialing)->looks = 0;
 }
 
-/* Locked. */
 static void try_on(struct fg_dialing *dialing)
 {
     struct dialer *patient = patient_of(dialing);
@@ -115,47 +130,59 @@ static void try_on(struct fg_dialing *dialing)
         begin_anew(dialing, quick_of(dialing));
 }
 
-/* On an nng thread. */
-static void look(void *arg)
+static void look(struct fg_dialing *dialing)
 {
-    struct fg_dialing *dialing = arg;
-
-    if (nng_aio_result(dialing->look_aio) != 0)
-        return; /* stopped */
-    (void)pthread_mutex_lock(&dialing->lock);
-    if (!dialing->stopping && atomic_load(dialing->config.connections) > 0)
+    if (atomic_load(dialing->config.connections) > 0)
         keep_winner(dialing);
-    else if (!dialing->stopping)
+    else
         try_on(dialing);
-    (void)pthread_mutex_unlock(&dialing->lock);
-    nng_sleep_aio(LOOK_MS, dialing->look_aio);
 }
 
-int fg_dialing_create(const struct fg_dialing_config *config, struct fg_dialing **ret_dialing)
+static void *look_at_all(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_MS * FG_MS_NS};
+
+    (void)arg;
+    (void)pthread_setname_np(pthread_self(), "rpc-dialing");
+    for (;;) {
+        (void)nanosleep(&pause, NULL);
+        (void)pthread_mutex_lock(&looker.lock);
+        while (looker.first == NULL)
+            (void)pthread_cond_wait(&looker.wake, &looker.lock);
+        for (struct fg_dialing *at = looker.first; at != NULL; at = at->next)
+            look(at);
+        (void)pthread_mutex_unlock(&looker.lock);
+    }
+    return NULL;
+}
+
+static void start_looker(void)
+{
+    pthread_t thread;
+
+    fg_assert(pthread_create(&thread, NULL, look_at_all, NULL) == 0);
+    fg_assert(pthread_detach(thread) == 0);
+}
+
+struct fg_dialing *fg_dialing_create(const struct fg_dialing_config *config)
 {
     struct fg_dialing *dialing = fg_new(struct fg_dialing);
-    int rv;
 
     dialing->config = *config;
-    (void)pthread_mutex_init(&dialing->lock, NULL);
-    rv = nng_aio_alloc(&dialing->look_aio, look, dialing);
-    if (rv == 0)
-        *ret_dialing = dialing;
-    else
-        fg_dialing_destroy(dialing);
-    return rv;
+    return dialing;
 }
 
 enum fg_code fg_dialing_start(struct fg_dialing *dialing, struct fg_err *err)
 {
-    enum fg_code code;
-
-    (void)pthread_mutex_lock(&dialing->lock);
-    code = open_dialer(dialing, patient_of(dialing), err);
-    (void)pthread_mutex_unlock(&dialing->lock);
-    if (code == FG_OK)
-        nng_sleep_aio(LOOK_MS, dialing->look_aio);
-    return code;
+    (void)pthread_once(&looker.once, start_looker);
+    if (open_dialer(dialing, patient_of(dialing), err) != FG_OK)
+        return err->code;
+    (void)pthread_mutex_lock(&looker.lock);
+    dialing->next = looker.first;
+    looker.first = dialing;
+    (void)pthread_cond_signal(&looker.wake);
+    (void)pthread_mutex_unlock(&looker.lock);
+    return FG_OK;
 }
 
 void fg_dialing_connected(struct fg_dialing *dialing, nng_pipe pipe)
@@ -167,11 +194,13 @@ void fg_dialing_stop(struct fg_dialing *dialing)
 {
     if (dialing == NULL)
         return;
-    (void)pthread_mutex_lock(&dialing->lock);
-    dialing->stopping = true;
-    (void)pthread_mutex_unlock(&dialing->lock);
-    nng_aio_stop(dialing->look_aio);
-    nng_aio_free(dialing->look_aio); /* waits for a callback that began before */
+    (void)pthread_mutex_lock(&looker.lock);
+    for (struct fg_dialing **at = &looker.first; *at != NULL; at = &(*at)->next)
+        if (*at == dialing) {
+            *at = dialing->next;
+            break;
+        }
+    (void)pthread_mutex_unlock(&looker.lock);
 }
 
 void fg_dialing_destroy(struct fg_dialing *dialing)
@@ -180,6 +209,5 @@ void fg_dialing_destroy(struct fg_dialing *dialing)
         return;
     for (unsigned i = 0; i < FG_COUNT(dialing->dialers); i++)
         fg_secure_remove(fg_rpc_secure(dialing->config.rpc), &dialing->dialers[i].end);
-    (void)pthread_mutex_destroy(&dialing->lock);
     free(dialing);
 }

@@ -26,8 +26,8 @@ struct fg_dialing_config {
     const atomic_uint *connections; /* how many the socket has */
 };
 
-/* Does nothing yet. An errno of nng's. */
-int fg_dialing_create(const struct fg_dialing_config *config, struct fg_dialing **ret_dialing);
+/* Does nothing yet. Never fails. */
+struct fg_dialing *fg_dialing_create(const struct fg_dialing_config *config);
 
 /* Begins to connect in the background. Fails where the address or the certificates cannot be used
  * at all. */
@@ -36,8 +36,8 @@ enum fg_code fg_dialing_start(struct fg_dialing *dialing, struct fg_err *err) fg
 /* Notes to whom the newest connection belongs. From nng's notification, before it is counted. */
 void fg_dialing_connected(struct fg_dialing *dialing, nng_pipe pipe);
 
-/* Ends connecting, before the socket is closed. Waits for a callback: not on an nng thread. NULL is
- * fine. */
+/* Ends connecting, before the socket is closed. May wait for nng: not on an nng thread. NULL, and
+ * one that was not started, are fine. */
 void fg_dialing_stop(struct fg_dialing *dialing);
 /* Frees it, after the socket was closed. NULL is fine. */
 void fg_dialing_destroy(struct fg_dialing *dialing);

@@ -266,16 +266,14 @@ static int open_slots(struct nng_peer *peer, unsigned calls_max)
     return 0;
 }
 
-static int create_dialing(struct nng_peer *peer)
+static void create_dialing(struct nng_peer *peer)
 {
-    return fg_dialing_create(
-        &(struct fg_dialing_config){
-            .rpc = peer->rpc,
-            .url = peer->url,
-            .socket = peer->socket,
-            .connections = &peer->peer.connections,
-        },
-        &peer->dialing);
+    peer->dialing = fg_dialing_create(&(struct fg_dialing_config){
+        .rpc = peer->rpc,
+        .url = peer->url,
+        .socket = peer->socket,
+        .connections = &peer->peer.connections,
+    });
 }
 
 static int watch(struct nng_peer *peer)
@@ -309,7 +307,7 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
     if (rv == 0)
         rv = watch(peer);
     if (rv == 0)
-        rv = create_dialing(peer);
+        create_dialing(peer);
     return rv;
 }
 

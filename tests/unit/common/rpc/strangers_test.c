@@ -203,6 +203,35 @@ static void secrets_and_certificates_do_not_mix(void **state)
     assert_int_equal(f->served, 0);
 }
 
+/* Each of many peers begins to connect again and again at the same moments: nng must not stand
+ * still while it ends what was begun before. */
+static void many_that_are_refused_all_hear_it(void **state)
+{
+    enum { PEERS = 6, ROUNDS = 12 };
+    struct fixture *f = *state;
+    struct fg_peer *peers[PEERS];
+    struct fg_call calls[PEERS];
+    int64_t begin_ns = fg_mono_ns(fg_clock_real());
+
+    use_secret(&f->server_side, OLD_SECRET "\n");
+    use_secret(&f->client_side, NEW_SECRET "\n");
+    start_server(f);
+    open_side(&f->client_side, NULL);
+    for (unsigned i = 0; i < PEERS; i++)
+        assert_int_equal(fg_peer_dial(f->client_side.rpc, f->url, 4, &peers[i], &f->err), FG_OK);
+    for (unsigned n = 0; n < ROUNDS; n++)
+        for (unsigned i = 0; i < PEERS; i++) {
+            calls[i] = rpc_run_call(FG_RPC_PUSH, 5 * FG_SECOND_NS);
+            (void)alarm(30); /* it would be for ever */
+            assert_int_equal(fg_peer_call(peers[i], &calls[i]), FG_E_UNAVAILABLE);
+            fg_call_done(peers[i], &calls[i]);
+        }
+    for (unsigned i = 0; i < PEERS; i++)
+        fg_peer_destroy(peers[i]);
+    (void)alarm(0);
+    assert_true(fg_mono_ns(fg_clock_real()) - begin_ns < 25 * FG_SECOND_NS);
+}
+
 static void secrets_change_one_side_after_another(void **state)
 {
     struct fixture *f = *state;
@@ -345,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_secret_gets_through, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_secret_gets_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(secrets_and_certificates_do_not_mix, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_that_are_refused_all_hear_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(secrets_change_one_side_after_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(secret_files_are_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(certificates_name_who_may_call, set_up, tear_down),
