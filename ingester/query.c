@@ -3,7 +3,7 @@
 #include "common/base/time.h"
 
 enum {
-    CHECK_DEADLINE_EVERY = 1024,    /* records: about a millisecond */
+    CHECK_WANTED_EVERY = 1024,      /* records: about a millisecond */
     QUERY_HEAD_MAX_BYTES = 8 << 20, /* deletions, ids and groups at their most are 5 MB */
 };
 
@@ -12,8 +12,34 @@ enum {
 struct query_job {
     struct fg_job job;
     struct query query;
+    struct driver_waiter waiter; /* between two runs */
     enum fg_code (*kind)(struct query *query, struct fg_err *err);
 };
+
+static enum fg_code check_wanted(const struct query *query, struct fg_err *err)
+{
+    if (fg_rpc_is_abandoned(query->req))
+        return fg_fail(err, FG_E_CANCELED, "the caller is gone");
+    if (fg_rpc_deadline_mono_ns(query->req) <= fg_mono_ns(fg_clock_real()))
+        return fg_fail(err, FG_E_DEADLINE, "query took too long: %llu profiles read",
+                       (unsigned long long)query->keys);
+    return FG_OK;
+}
+
+/* As it is before a run. */
+static void begin(struct query *query, struct query_context *context, struct fg_rpc_request *req)
+{
+    *query = (struct query){.context = context, .req = req};
+    fg_buf_init(&query->head, FG_RPC_MESSAGE_MAX_BYTES / 2);
+    fg_buf_init(&query->payload, FG_RPC_REPLY_MAX_BYTES);
+}
+
+static void end(struct query *query)
+{
+    fg_buf_done(&query->head);
+    fg_buf_done(&query->payload);
+    fg_arena_destroy(fg_take(query->arena));
+}
 
 static enum fg_code run(struct fg_job *base, struct fg_err *err)
 {
@@ -23,8 +49,8 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
     unsigned entered;
 
     job->query.arena = fg_arena_create(job->query.context->memory_max_bytes);
-    if (fg_rpc_deadline_mono_ns(job->query.req) <= fg_mono_ns(fg_clock_real()))
-        return fg_fail(err, FG_E_DEADLINE, "query waited too long");
+    if (check_wanted(&job->query, err) != FG_OK)
+        return err->code;
     if (fg_rpc_head(job->query.req).len > QUERY_HEAD_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "query of %zu bytes, at most %d",
                        fg_rpc_head(job->query.req).len, QUERY_HEAD_MAX_BYTES);
@@ -34,12 +60,59 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
     return code;
 }
 
+static void refuse(struct query_job *job, const struct fg_err *err)
+{
+    fg_rpc_reply_error(job->query.req, err);
+    end(&job->query);
+    free(job);
+}
+
+static void submit(struct query_job *job)
+{
+    struct fg_err err;
+
+    if (fg_work_submit(job->query.context->work, FG_LANE_QUERY, &job->job))
+        return;
+    (void)fg_fail(&err, FG_E_LIMIT, "ingester has too many queries waiting");
+    refuse(job, &err);
+}
+
+static void caught_up(struct driver_waiter *waiter, const struct fg_err *err)
+{
+    struct query_job *job = fg_container(waiter, struct query_job, waiter);
+
+    if (err->code == FG_OK)
+        submit(job);
+    else
+        refuse(job, err);
+}
+
+/* No worker waits for the manifest: the query begins again when it was read. */
+static void wait_for_manifest(struct query_job *job)
+{
+    struct query_context *context = job->query.context;
+    struct fg_rpc_request *req = job->query.req;
+    struct fg_err err;
+
+    job->waiter = (struct driver_waiter){.generation = job->query.generation,
+                                         .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
+                                         .on_end = caught_up};
+    end(&job->query);
+    begin(&job->query, context, req);
+    if (driver_wait(context->driver, &job->waiter, &err) != FG_OK)
+        refuse(job, &err);
+}
+
 static void done(struct fg_job *base)
 {
     struct query_job *job = fg_container(base, struct query_job, job);
     struct query *query = &job->query;
     struct fg_err full;
 
+    if (job->job.code == FG_E_ABORTED && query->behind) {
+        wait_for_manifest(job); /* from here the job is not ours */
+        return;
+    }
     if (job->job.code == FG_OK && (query->head.full || query->payload.full)) {
         (void)fg_fail(&full, FG_E_LIMIT, "answer is larger than %u bytes", FG_RPC_REPLY_MAX_BYTES);
         fg_rpc_reply_error(query->req, &full);
@@ -48,9 +121,7 @@ static void done(struct fg_job *base)
     } else {
         fg_rpc_reply_error(query->req, &job->job.err);
     }
-    fg_buf_done(&query->head);
-    fg_buf_done(&query->payload);
-    fg_arena_destroy(query->arena);
+    end(query);
     free(job);
 }
 
@@ -58,20 +129,12 @@ void query_submit(struct fg_rpc_request *req, struct query_context *context,
                   enum fg_code (*kind)(struct query *query, struct fg_err *err))
 {
     struct query_job *job = fg_new(struct query_job);
-    struct fg_err err;
 
     job->job.run = run;
     job->job.done = done;
     job->kind = kind;
-    job->query.context = context;
-    job->query.req = req;
-    fg_buf_init(&job->query.head, FG_RPC_MESSAGE_MAX_BYTES / 2);
-    fg_buf_init(&job->query.payload, FG_RPC_REPLY_MAX_BYTES);
-    if (fg_work_submit(context->work, FG_LANE_QUERY, &job->job))
-        return;
-    free(job);
-    (void)fg_fail(&err, FG_E_LIMIT, "ingester has too many queries waiting");
-    fg_rpc_reply_error(req, &err);
+    begin(&job->query, context, req);
+    submit(job);
 }
 
 void query_handle_select(struct fg_rpc_request *req, void *context)
@@ -274,8 +337,11 @@ static enum fg_code choose_rounds(struct query *query, uint64_t generation,
     struct driver *driver = query->context->driver;
     enum fg_code code;
 
-    if (driver_fence(driver, generation, fg_rpc_deadline_mono_ns(query->req), err) != FG_OK)
-        return err->code;
+    code = driver_fence(driver, generation, err);
+    query->behind = code == FG_E_ABORTED;
+    query->generation = generation;
+    if (code != FG_OK)
+        return code;
     code = rounds_select(query->context->rounds,
                          &(struct rounds_filter){
                              .tenant = catalog_tenant_number(scope->tenant),
@@ -414,10 +480,8 @@ static enum fg_code visit_record(struct scan *scan, const struct catalog_match *
 {
     struct query *query = scan->query;
 
-    if (++query->keys % CHECK_DEADLINE_EVERY == 0 &&
-        fg_rpc_deadline_mono_ns(query->req) <= fg_mono_ns(fg_clock_real()))
-        return fg_fail(err, FG_E_DEADLINE, "query took too long: %llu profiles read",
-                       (unsigned long long)query->keys);
+    if (++query->keys % CHECK_WANTED_EVERY == 0 && check_wanted(query, err) != FG_OK)
+        return err->code;
     if (!query_ids_have(&scan->scope->ids, key->id))
         return FG_OK;
     if (scan->data && visit_data(scan, matches, n, key, err) != FG_OK) {

@@ -40,6 +40,8 @@ struct query {
     uint64_t profiles, bytes;    /* read so far */
     uint64_t keys;               /* likewise; more than profiles where only sums are asked for */
     uint64_t series;
+    bool behind;         /* this ingester has to catch up first, with: */
+    uint64_t generation; /* of the manifest; 0 while it has not read any */
     bool lenient;        /* profiles that cannot be read are left out: */
     uint64_t unreadable; /* so many, the first of them because of this */
     char why_unreadable[FG_ERR_MSG_MAX_BYTES];

@@ -114,6 +114,8 @@ struct driver {
      * last read of the manifest. */
     uint64_t wanted, wanted_known;
     uint64_t n_steps;
+    struct driver_waiter *waiters;
+    unsigned n_waiters;
     /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
      * which they are done. */
     uint64_t drain_asked, drain_known, drained, tried; /* tried: as of struct segments_status */
@@ -493,8 +495,11 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
 
     (void)pthread_mutex_lock(&driver->lock);
     driver->n_steps++;
-    if (kind == SEGMENTS_MANIFEST) /* as in the core: who still waits says so again */
+    if (kind == SEGMENTS_MANIFEST) { /* as in the core: who still waits says so again */
         driver->wanted = driver->wanted_known = 0;
+        for (struct driver_waiter *at = driver->waiters; at != NULL; at = at->next)
+            at->reads++;
+    }
     driver->drained = driver->status.drained;
     driver->tried = driver->status.tried;
     gen = driver->status.gen;
@@ -507,6 +512,63 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
     (void)pthread_mutex_unlock(&driver->lock);
     if (done.revision > 0)
         fg_ring_watch_drained(driver->config.member->watch, done.revision, gen);
+}
+
+/* What has become of a wait. FG_E_ABORTED: it goes on. A read of the manifest may have begun before
+ * the wait did; the one after it has not. Locked. */
+static enum fg_code judge_wait(struct driver *driver, const struct driver_waiter *waiter,
+                               struct fg_err *err)
+{
+    enum { READS = 2 };
+    enum segments_fence fence;
+    uint64_t least, seen;
+
+    (void)pthread_mutex_lock(&driver->core_lock);
+    fence = segments_fence(driver->core, waiter->generation, &least);
+    seen = segments_seen(driver->core);
+    (void)pthread_mutex_unlock(&driver->core_lock);
+    if (fence != SEGMENTS_BEHIND)
+        return err->code = FG_OK;
+    if (driver->hurry || driver->stop)
+        return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+    if (waiter->reads >= READS && waiter->generation > seen)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "the query knows segments up to generation %llu, the manifest that was just "
+                       "read has %llu",
+                       (unsigned long long)waiter->generation, (unsigned long long)seen);
+    if (fg_mono_ns(fg_clock_real()) >= waiter->deadline_mono_ns)
+        return fg_fail(err, FG_E_DEADLINE,
+                       "the ingester did not catch up with the manifest in time");
+    return FG_E_ABORTED;
+}
+
+/* Takes out one wait that is over; NULL: all others go on, and want the manifest read. */
+static struct driver_waiter *take_waiter(struct driver *driver, struct fg_err *err)
+{
+    struct driver_waiter **at = &driver->waiters, *taken = NULL;
+
+    (void)pthread_mutex_lock(&driver->lock);
+    while (*at != NULL && judge_wait(driver, *at, err) == FG_E_ABORTED) {
+        driver->wanted = FG_MAX(driver->wanted, (*at)->generation);
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        taken = *at;
+        *at = taken->next;
+        driver->n_waiters--;
+    }
+    (void)pthread_mutex_unlock(&driver->lock);
+    return taken;
+}
+
+/* Any thread, without locks: the callbacks may take some. */
+static void end_waits(struct driver *driver)
+{
+    struct driver_waiter *waiter;
+    struct fg_err err;
+
+    while ((waiter = take_waiter(driver, &err)) != NULL)
+        waiter->on_end(waiter, &err);
 }
 
 /* Hands an event to the core and waits for the step. Driver's thread. */
@@ -522,6 +584,7 @@ static void hand_in(struct driver *driver, const struct segments_event *event,
         continue;
     (void)sem_destroy(&turn.taken);
     on_stepped(driver, event->kind);
+    end_waits(driver);
 }
 
 /* ---- effects of the bucket: driver's thread ---- */
@@ -623,18 +686,30 @@ static struct timespec timespec_of(int64_t mono_ns)
     return (struct timespec){mono_ns / FG_SECOND_NS, mono_ns % FG_SECOND_NS};
 }
 
+/* Locked. When the thread has to do something at the latest. */
+static int64_t wake_at(const struct driver *driver)
+{
+    int64_t at_mono_ns = driver->wake_mono_ns;
+
+    for (const struct driver_waiter *at = driver->waiters; at != NULL; at = at->next)
+        at_mono_ns = FG_MIN(at_mono_ns, at->deadline_mono_ns);
+    return at_mono_ns;
+}
+
 /* What is asked for becomes an event, when there is none a tick; false: it is time to end. */
 static bool next_event(struct driver *driver, struct segments_event *ret_event)
 {
-    const struct timespec until = timespec_of(driver->wake_mono_ns);
     struct segments_event event = {.kind = SEGMENTS_TICK};
     bool stop;
 
     (void)pthread_mutex_lock(&driver->lock);
     while (!driver->stop && !driver->salvage && driver->drain_known == driver->drain_asked &&
-           driver->wanted == driver->wanted_known)
+           driver->wanted == driver->wanted_known) {
+        const struct timespec until = timespec_of(wake_at(driver));
+
         if (pthread_cond_timedwait(&driver->wake, &driver->lock, &until) != 0)
             break;
+    }
     stop = driver->stop;
     if (driver->salvage) {
         driver->salvage = false;
@@ -756,14 +831,6 @@ bool driver_is_late(struct driver *driver, const struct head_group_key *group, u
     return late;
 }
 
-static void ask_for(struct driver *driver, uint64_t generation)
-{
-    (void)pthread_mutex_lock(&driver->lock);
-    driver->wanted = FG_MAX(driver->wanted, generation);
-    (void)pthread_cond_signal(&driver->wake);
-    (void)pthread_mutex_unlock(&driver->lock);
-}
-
 /* Until a step was taken since n_steps were. FG_E_DEADLINE, FG_E_CANCELED. */
 static enum fg_code wait_for_step(struct driver *driver, uint64_t n_steps, int64_t deadline_mono_ns,
                                   const char *what, struct fg_err *err)
@@ -791,30 +858,48 @@ static uint64_t count_steps(struct driver *driver)
     return n_steps;
 }
 
-enum fg_code driver_fence(struct driver *driver, uint64_t generation, int64_t deadline_mono_ns,
-                          struct fg_err *err)
+enum fg_code driver_fence(struct driver *driver, uint64_t generation, struct fg_err *err)
 {
-    for (;;) {
-        uint64_t n_steps = count_steps(driver), least;
-        enum segments_fence fence;
+    enum segments_fence fence;
+    uint64_t least;
 
-        fg_rwlock_read(&driver->steps);
-        (void)pthread_mutex_lock(&driver->core_lock);
-        fence = segments_fence(driver->core, generation, &least);
-        (void)pthread_mutex_unlock(&driver->core_lock);
-        if (fence == SEGMENTS_SERVE)
-            return FG_OK;
-        fg_rwlock_unlock(&driver->steps);
-        if (fence == SEGMENTS_STALE)
-            return fg_fail(err, FG_E_PRECONDITION,
-                           "the head has forgotten what is in segments up to generation %llu; the "
-                           "query knows them up to %llu",
-                           (unsigned long long)least, (unsigned long long)generation);
-        ask_for(driver, generation);
-        if (wait_for_step(driver, n_steps, deadline_mono_ns,
-                          "the ingester did not catch up with the manifest in time", err) != FG_OK)
-            return err->code;
+    fg_rwlock_read(&driver->steps);
+    (void)pthread_mutex_lock(&driver->core_lock);
+    fence = segments_fence(driver->core, generation, &least);
+    (void)pthread_mutex_unlock(&driver->core_lock);
+    if (fence == SEGMENTS_SERVE)
+        return FG_OK;
+    fg_rwlock_unlock(&driver->steps);
+    if (fence == SEGMENTS_STALE)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "the head has forgotten what is in segments up to generation %llu; the "
+                       "query knows them up to %llu",
+                       (unsigned long long)least, (unsigned long long)generation);
+    return fg_fail(err, FG_E_ABORTED, "the ingester is behind generation %llu of the manifest",
+                   (unsigned long long)generation);
+}
+
+enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter, struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+
+    waiter->reads = 0;
+    (void)pthread_mutex_lock(&driver->lock);
+    if (driver->hurry || driver->stop) {
+        code = fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+    } else if (driver->n_waiters == DRIVER_WAITERS_MAX) {
+        code = fg_fail(err, FG_E_UNAVAILABLE,
+                       "%u queries wait already for a newer generation of the manifest",
+                       driver->n_waiters);
+    } else {
+        waiter->next = driver->waiters;
+        driver->waiters = waiter;
+        driver->n_waiters++;
+        driver->wanted = FG_MAX(driver->wanted, waiter->generation);
+        (void)pthread_cond_signal(&driver->wake);
     }
+    (void)pthread_mutex_unlock(&driver->lock);
+    return code;
 }
 
 void driver_unfence(struct driver *driver)
@@ -1037,6 +1122,7 @@ void driver_hurry(struct driver *driver)
     driver->hurry = true;
     (void)pthread_cond_broadcast(&driver->moved);
     (void)pthread_mutex_unlock(&driver->lock);
+    end_waits(driver);
 }
 
 void driver_stop(struct driver *driver)
@@ -1049,12 +1135,14 @@ void driver_stop(struct driver *driver)
     (void)pthread_mutex_unlock(&driver->lock);
     (void)pthread_join(driver->thread, NULL);
     driver->started = false;
+    end_waits(driver);
 }
 
 void driver_destroy(struct driver *driver)
 {
     if (driver == NULL)
         return;
+    fg_assert(driver->waiters == NULL);
     for (uint32_t i = 0; i < driver->n_tasks; i++)
         free(driver->tasks[i].rounds);
     fg_condition_destroy(driver->aside);

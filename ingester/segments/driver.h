@@ -76,7 +76,7 @@ bool driver_is_late(struct driver *driver, const struct head_group_key *group, u
 enum fg_code driver_start(struct driver *driver, struct commit *commit,
                           struct fg_err *err) fg_must_check;
 
-/* Those who wait in driver_fence() and driver_flush() get FG_E_CANCELED, from now on. */
+/* Those who wait by driver_wait() and in driver_flush() get FG_E_CANCELED, from now on. */
 void driver_hurry(struct driver *driver);
 
 /* Ends the thread; what was begun is found again at the next start. */
@@ -88,11 +88,33 @@ void driver_destroy(struct driver *driver);
 /*
  * May a reader whose snapshot is of this generation be served? FG_OK: yes; until driver_unfence()
  * no round changes its state, so rounds are chosen and an iterator is made in between, and nothing
- * else is done. FG_E_PRECONDITION: it needs a newer snapshot. FG_E_DEADLINE: this ingester is
- * behind and did not catch up in time. Any thread that may wait.
+ * else is done. FG_E_PRECONDITION: it needs a newer snapshot. FG_E_ABORTED: this ingester is behind
+ * that generation, which driver_wait() waits for. Any thread that may wait for a step.
  */
-enum fg_code driver_fence(struct driver *driver, uint64_t generation, int64_t deadline_mono_ns,
+enum fg_code driver_fence(struct driver *driver, uint64_t generation,
                           struct fg_err *err) fg_must_check;
+
+enum { DRIVER_WAITERS_MAX = 64 }; /* queries that have seen a manifest which is a moment old */
+
+/* A reader that is ahead of this ingester. Its owner's, and the driver's until on_end() is called.
+ */
+struct driver_waiter {
+    uint64_t generation;
+    int64_t deadline_mono_ns;
+    /* err->code FG_OK: driver_fence() has another answer by now. FG_E_UNAVAILABLE: a manifest that
+     * was read since then does not have the generation. FG_E_DEADLINE, FG_E_CANCELED. On a thread
+     * of the driver's or of driver_hurry(); must not block. */
+    void (*on_end)(struct driver_waiter *waiter, const struct fg_err *err);
+
+    /* The driver's own. */
+    unsigned reads; /* of the manifest that have ended since it began to wait */
+    struct driver_waiter *next;
+};
+
+/* Waits without a thread, and has the manifest read. FG_E_UNAVAILABLE: DRIVER_WAITERS_MAX wait;
+ * FG_E_CANCELED; on_end() is not called then. Any thread. */
+enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter,
+                         struct fg_err *err) fg_must_check;
 void driver_unfence(struct driver *driver);
 
 /*

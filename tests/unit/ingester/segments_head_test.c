@@ -5,6 +5,7 @@
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -258,6 +259,57 @@ static void what_is_forgotten_is_found_in_segments(void **state)
     head_close(&f->head);
 }
 
+enum { AHEAD = 6 }; /* more than the head has workers for queries */
+
+struct ahead {
+    struct head *head;
+    uint64_t generation;
+    pthread_t thread;
+    enum fg_code code;
+};
+
+static void *ask_ahead(void *arg)
+{
+    struct ahead *ahead = arg;
+    struct head_query query = everything;
+    struct fg_buf out;
+
+    query.generation = ahead->generation;
+    fg_buf_init(&out, SIZE_MAX);
+    ahead->code = head_select(ahead->head, &query, &out);
+    fg_buf_done(&out);
+    return NULL;
+}
+
+/* Queries that say they have seen a manifest that there is not. They end after it was read again,
+ * and hold no worker until then. */
+static void a_generation_that_there_is_not_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct ahead ahead[AHEAD];
+    struct committed committed;
+    int64_t begin_ns;
+
+    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES, 0);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    begin_ns = fg_mono_ns(fg_clock_real());
+    for (unsigned i = 0; i < AHEAD; i++) {
+        ahead[i] = (struct ahead){.head = &f->head,
+                                  .generation = i == 0 ? UINT64_MAX : committed.generation + i};
+        assert_int_equal(pthread_create(&ahead[i].thread, NULL, ask_ahead, &ahead[i]), 0);
+    }
+    select_head(f, committed.generation, &f->head_lines);
+    for (unsigned i = 0; i < AHEAD; i++) {
+        assert_int_equal(pthread_join(ahead[i].thread, NULL), 0);
+        assert_int_equal(ahead[i].code, FG_E_UNAVAILABLE);
+    }
+    assert_true(fg_mono_ns(fg_clock_real()) - begin_ns < 5 * FG_SECOND_NS);
+    select_head(f, committed.generation, &f->head_lines);
+    head_close(&f->head);
+}
+
 static void a_restart_goes_on(void **state)
 {
     struct fixture *f = *state;
@@ -343,6 +395,7 @@ int main(void)
         TEST(a_large_service_has_a_merged_node),
         TEST(what_comes_later_goes_into_the_next),
         TEST(what_is_forgotten_is_found_in_segments),
+        TEST(a_generation_that_there_is_not_is_refused),
         TEST(a_restart_goes_on),
         TEST(an_older_head_compares_itself),
         TEST(faults_of_the_bucket_are_survived),
