@@ -22,6 +22,7 @@ struct dialer {
     nng_dialer dialer;
     struct fg_secure_end end;
     unsigned looks; /* for so long there was no connection since it began */
+    uint64_t ended; /* attempts, at the last look at them */
 };
 
 struct fg_dialing {
@@ -120,14 +121,51 @@ static void keep_winner(struct fg_dialing *dialing)
     patient_of(dialing)->looks = 0;
 }
 
+/* How many attempts of the dialer have ended, whatever came of them. */
+static uint64_t count_ended(const struct dialer *dialer)
+{
+    uint64_t n = 0;
+    nng_stat *all, *of_dialer;
+
+    if (nng_stats_get(&all) != 0)
+        return 0;
+    of_dialer = nng_stat_find_dialer(all, dialer->dialer);
+    for (nng_stat *at = of_dialer == NULL ? NULL : nng_stat_child(of_dialer); at != NULL;
+         at = nng_stat_next(at))
+        if (nng_stat_type(at) == NNG_STAT_COUNTER)
+            n += nng_stat_value(at);
+    nng_stats_free(all);
+    return n;
+}
+
+/* Has no attempt ended since this was asked last? One that ends by itself, since the other side
+ * refuses, is left alone: nng begins the next one, and closing a dialer in the middle of a TLS
+ * handshake leaves memory behind (README.md). */
+static bool is_stuck(struct dialer *dialer)
+{
+    uint64_t ended = count_ended(dialer);
+    bool stuck = ended == dialer->ended;
+
+    dialer->ended = ended;
+    return stuck;
+}
+
 static void try_on(struct fg_dialing *dialing)
 {
-    struct dialer *patient = patient_of(dialing);
+    struct dialer *patient = patient_of(dialing), *quick = quick_of(dialing);
+    bool stuck;
 
-    if (!patient->open || ++patient->looks % PATIENT_LOOKS == 0)
+    if (!patient->open) {
         begin_anew(dialing, patient);
-    else if (patient->looks % QUICK_LOOKS == 0)
-        begin_anew(dialing, quick_of(dialing));
+        return;
+    }
+    if (++patient->looks % QUICK_LOOKS != 0)
+        return;
+    stuck = is_stuck(patient);
+    if (stuck && patient->looks % PATIENT_LOOKS == 0)
+        begin_anew(dialing, patient);
+    else if (stuck && (!quick->open || is_stuck(quick)))
+        begin_anew(dialing, quick);
 }
 
 static void look(struct fg_dialing *dialing)

@@ -5,8 +5,8 @@
  * (a dead machine, a partition) makes the kernel repeat its SYN after 1, 3, 7, 15 ... seconds; a
  * stopped process accepts and does not greet, which nng bears for 10 s. Whoever comes back
  * meanwhile is found only then. So two dialers try while there is no connection: a patient one, for
- * slow name servers and handshakes, and a quick one that begins anew every second. The first
- * connection wins, and the other dialer is closed.
+ * slow name servers and handshakes, and a quick one that begins anew every second if no attempt
+ * ends by itself. The first connection wins, and the other dialer is closed.
  *
  * Thread: any, but see stop.
  */

@@ -26,11 +26,13 @@ static void make_key(struct fg_slice secret, struct fg_secret_key *ret_key)
 
 static struct fg_slice trim(struct fg_slice line)
 {
-    while (line.len > 0 && line.ptr[0] <= ' ')
-        line = fg_slice_sub(line, 1, SIZE_MAX);
-    while (line.len > 0 && line.ptr[line.len - 1] <= ' ')
-        line.len--;
-    return line;
+    size_t from = 0, to = line.ptr == NULL ? 0 : line.len;
+
+    while (from < to && line.ptr[from] <= ' ')
+        from++;
+    while (to > from && line.ptr[to - 1] <= ' ')
+        to--;
+    return fg_slice_sub(line, from, to - from);
 }
 
 /* The next line of *rest that has a secret; none: empty. */
