@@ -1,6 +1,7 @@
 /*
- * What calls between services cost, in the clear and in TLS: a caller and a server in this process,
- * one call at a time, each with a payload of that size that comes back.
+ * What calls between services cost, in the clear, in TLS with certificates and with a secret: a
+ * caller and a server in this process, one call at a time, each with a payload of that size that
+ * comes back.
  *
  *     bench_calls BYTES...
  *
@@ -19,7 +20,7 @@
 
 enum { PATH_BYTES = 128 };
 
-static char cert_file[PATH_BYTES], key_file[PATH_BYTES];
+static char cert_file[PATH_BYTES], key_file[PATH_BYTES], secret_file[PATH_BYTES];
 
 static const int64_t RUN_NS = 2 * FG_SECOND_NS;
 
@@ -61,6 +62,22 @@ static struct fg_rpc *open_tls(const char *folder)
     (void)snprintf(key_file, sizeof key_file, "%s/key.pem", folder);
     cert_write(&cert, cert_file, key_file);
     cert_free(&cert);
+    must(fg_rpc_create(&settings, NULL, &rpc, &err), &err);
+    return rpc;
+}
+
+static struct fg_rpc *open_secret(const char *folder)
+{
+    static struct fg_rpc_settings settings = {
+        .secret_file = secret_file, .threads = 2, .answers_max_bytes = 64 << 20};
+    struct fg_rpc *rpc;
+    struct fg_err err;
+    FILE *file;
+
+    (void)snprintf(secret_file, sizeof secret_file, "%s/secret", folder);
+    file = fopen(secret_file, "we");
+    fg_assert(file != NULL && fputs("a secret of the benchmark, 32 characters\n", file) >= 0 &&
+              fclose(file) == 0);
     must(fg_rpc_create(&settings, NULL, &rpc, &err), &err);
     return rpc;
 }
@@ -112,8 +129,8 @@ static void measure(const struct pair *pair, const char *name, struct fg_slice p
 int main(int argc, char **argv)
 {
     char folder[] = "/tmp/fg_bench_calls.XXXXXX";
-    struct fg_rpc *rpc;
-    struct pair clear, tls;
+    struct fg_rpc *rpc, *with_secret;
+    struct pair clear, tls, secret;
 
     if (argc < 2) {
         (void)fprintf(stderr, "bench_calls BYTES...\n");
@@ -121,8 +138,10 @@ int main(int argc, char **argv)
     }
     fg_assert(mkdtemp(folder) != NULL);
     rpc = open_tls(folder);
+    with_secret = open_secret(folder);
     clear = open_pair(NULL, "tcp");
     tls = open_pair(rpc, "tls+tcp");
+    secret = open_pair(with_secret, "tls+tcp");
     printf("| bytes | | calls/s | CPU ms a call | CPU ms a MB |\n|---|---|---|---|---|\n");
     for (int i = 1; i < argc; i++) {
         size_t len = strtoul(argv[i], NULL, 10);
@@ -132,13 +151,18 @@ int main(int argc, char **argv)
             bytes[j] = (uint8_t)(j * 31 >> 3);
         measure(&clear, "tcp", fg_bytes(bytes, len));
         measure(&tls, "tls+tcp", fg_bytes(bytes, len));
+        measure(&secret, "tls+tcp, secret", fg_bytes(bytes, len));
         free(bytes);
     }
     fg_peer_destroy(clear.peer);
     fg_peer_destroy(tls.peer);
+    fg_peer_destroy(secret.peer);
     fg_rpc_server_destroy(clear.server);
     fg_rpc_server_destroy(tls.server);
+    fg_rpc_server_destroy(secret.server);
+    fg_rpc_destroy(with_secret);
     fg_rpc_destroy(rpc);
-    fg_assert(unlink(cert_file) == 0 && unlink(key_file) == 0 && rmdir(folder) == 0);
+    fg_assert(unlink(cert_file) == 0 && unlink(key_file) == 0 && unlink(secret_file) == 0 &&
+              rmdir(folder) == 0);
     return 0;
 }
