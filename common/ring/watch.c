@@ -27,7 +27,6 @@ static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
     M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Members of the ring")          \
     M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older revisions whose owners are still asked by queries") \
     M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the ring was last read")              \
-    M(GAUGE, WATCH_AHEAD, "flamegrid_ring_clock_ahead_seconds", "How far this machine's clock was ahead of the bucket's when the ring was last read; 0 where the bucket has none of its own") \
     M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "Whether the bucket did not let the ring be changed when that was tried last") \
     M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "Own seat in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
     M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Times that the ring was read")          \
@@ -288,15 +287,6 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
     return taken;
 }
 
-static void show_clock(struct fg_ring_watch *watch)
-{
-    int64_t ahead_ns = watch->answered_wall_ns == 0
-                           ? 0
-                           : fg_wall_ns(watch->config.clock) - watch->answered_wall_ns;
-
-    fg_metric_set(watch->metrics, WATCH_AHEAD, ahead_ns / FG_SECOND_NS);
-}
-
 /* The ring in the bucket is lost, or from a backup: the copy takes its place. Whoever has a newer
  * one does the same with that. */
 static void put_back(struct fg_ring_watch *watch, const struct fg_ring_view *found)
@@ -339,8 +329,6 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
     enum fg_code code =
         fg_ring_object_read(&watch->object, &watch->copy, &watch->answered_wall_ns, &err);
 
-    if (code == FG_OK)
-        show_clock(watch);
     if (end_read(watch, code, &err, effects, &found)) {
         fg_metric_add(watch->metrics, WATCH_READS, 1);
         fg_condition_clear(watch->unread);

@@ -1,9 +1,12 @@
 #include "common/rpc/wire.h"
 
+#include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/run/log.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 /* nng buffers a message whole, of whoever may connect, before anybody sees it: so requests are
  * small, and large ones come in parts. It counts its own request id (and those of devices on the
@@ -13,7 +16,7 @@ enum {
     REPLY_MAX_BYTES = FG_RPC_MESSAGE_MAX_BYTES + 64, /* heads of answers come whole */
 };
 
-static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
+static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS, UNREACHED_PAUSE_MAX_NS = FG_HOUR_NS;
 
 /* Callers whose machine vanished are collected by TCP, after hours (README.md); a caller itself
  * notices sooner (silence.h). inproc does not know the option. */
@@ -104,6 +107,43 @@ bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns)
            atomic_compare_exchange_strong(quiet_until_mono_ns, &until_ns, now_ns + LOG_EVERY_NS);
 }
 
+/* Addresses that could not be connected to, and when that may be said of them again. */
+struct unreached {
+    uint64_t hash; /* 0: none */
+    int64_t quiet_until_mono_ns, pause_ns;
+};
+
+/*
+ * Of each address at once, then after ten seconds, and then half as often each time, up to once an
+ * hour: one that has left, or is away for long, does not fill the log. Those that are not tried any
+ * more give way to others.
+ */
+static bool may_say_unreached(const char *message)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct unreached unreached[64];
+    const char *address = strstr(message, " to ");
+    uint64_t hash = fg_hash64_table(fg_cstr(address == NULL ? message : address)) | 1;
+    int64_t now_ns = fg_mono_ns(fg_clock_real());
+    struct unreached *at = &unreached[0];
+    bool may;
+
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < FG_COUNT(unreached) && at->hash != hash; i++)
+        if (unreached[i].hash == hash || unreached[i].quiet_until_mono_ns < at->quiet_until_mono_ns)
+            at = &unreached[i];
+    if (at->hash != hash || now_ns - at->quiet_until_mono_ns > UNREACHED_PAUSE_MAX_NS)
+        *at = (struct unreached){.hash = hash};
+    may = now_ns >= at->quiet_until_mono_ns;
+    if (may) {
+        at->pause_ns =
+            at->pause_ns == 0 ? LOG_EVERY_NS : FG_MIN(at->pause_ns * 2, UNREACHED_PAUSE_MAX_NS);
+        at->quiet_until_mono_ns = now_ns + at->pause_ns;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return may;
+}
+
 /*
  * Why there is no connection nng tells nobody but its log, and callers hear only that there is
  * none. Of a handshake that failed the first line says why; those after it are what followed from
@@ -113,7 +153,7 @@ bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns)
 static void on_log(nng_log_level level, nng_log_facility facility, const char *id,
                    const char *message)
 {
-    static _Atomic int64_t tls_quiet_until_mono_ns, dial_quiet_until_mono_ns;
+    static _Atomic int64_t tls_quiet_until_mono_ns;
     struct fg_slice kind = fg_cstr(id == NULL ? "" : id);
 
     (void)level;
@@ -121,8 +161,8 @@ static void on_log(nng_log_level level, nng_log_facility facility, const char *i
     if (fg_slice_starts(kind, "NNG-TLS") && fg_wire_may_say(&tls_quiet_until_mono_ns))
         fg_log_warn("TLS between services failed, said at most every ten seconds",
                     fg_ls("err", message));
-    if (fg_slice_is(kind, "NNG-CONN-FAIL") && fg_wire_may_say(&dial_quiet_until_mono_ns))
-        fg_log_warn("cannot connect to another service, said at most every ten seconds",
+    if (fg_slice_is(kind, "NNG-CONN-FAIL") && may_say_unreached(message))
+        fg_log_warn("cannot connect to another service, said less often the longer it lasts",
                     fg_ls("err", message));
 }
 
