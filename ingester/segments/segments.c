@@ -302,8 +302,9 @@ static void on_ranks(struct segments *segments, const uint8_t *ranks)
 
 /*
  * Committed rounds go after a while in which others could read the manifest that has them: while
- * the bucket is away queries go on with what they know of it. Those of a window that is still open later: as long as they
- * are here an id of its ordinary data is known to be new without asking the blocks.
+ * the bucket is away queries go on with what they know of it. Those of a window that is still open
+ * later: as long as they are here an id of its ordinary data is known to be new without asking the
+ * blocks.
  */
 static bool was_shown(const struct segments *segments, const struct segments_round *round)
 {
