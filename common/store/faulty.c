@@ -113,5 +113,5 @@ void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner
         faulty_iter,  faulty_disk_bytes, faulty_memory_bytes, faulty_close,
     };
 
-    *faulty = (struct fg_store_faulty){.store = {&ops}, .inner = inner};
+    *faulty = (struct fg_store_faulty){.store = {.ops = &ops}, .inner = inner};
 }

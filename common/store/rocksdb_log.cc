@@ -41,7 +41,10 @@ class line_logger : public rocksdb::Logger
 
         if (level < rocksdb::InfoLogLevel::WARN_LEVEL || level > rocksdb::InfoLogLevel::FATAL_LEVEL)
             return;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* RocksDB's own */
         (void)std::vsnprintf(line, sizeof line, format, args);
+#pragma GCC diagnostic pop
         on_line_(line);
     }
 

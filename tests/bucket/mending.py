@@ -52,7 +52,7 @@ class World:
                 self.sent[tenant].append(value)
 
     def flush(self, server):
-        status, body = self.client(server, TENANTS[0]).send("POST", "/ingester/flush")
+        status, body = server.operate("POST", "/ingester/flush")
         check(status == 200, "flush: %d %s", status, body)
 
     def totals(self, server, tenant):
@@ -90,13 +90,13 @@ class World:
 
     def delete(self, server):
         """What acme has of one service so far, until that is carried out. The segments it was in are still there."""
-        client, service = self.client(server, "acme"), "shop-1"
-        status, body = client.send("POST", "/compactor/delete?selector=%%7Bservice_name=%%22%s%%22%%7D&start=%d&end=%d"
-                                   % (service, self.start_s, self.start_s + 6 * DAY_S))
+        target = "/compactor/delete?selector=%%7Bservice_name=%%22shop-1%%22%%7D&start=%d&end=%d"
+        tenant = {"X-Scope-OrgID": "acme"}
+        status, body = server.operate("POST", target % (self.start_s, self.start_s + 6 * DAY_S), headers=tenant)
         check(status == 200, "delete: %d %s", status, body)
         self.sent["acme"] = [value for value in self.sent["acme"] if (value - 1000) % 3 != 1]
         deadline = time.monotonic() + WAIT_S
-        while b'"ended_ms":' not in client.send("GET", "/compactor/deletions")[1]:
+        while b'"ended_ms":' not in server.operate("GET", "/compactor/deletions", headers=tenant)[1]:
             check(time.monotonic() < deadline, "the deletion is not carried out: %s", server.log_tail())
             time.sleep(0.5)
 

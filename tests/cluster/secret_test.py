@@ -63,7 +63,7 @@ def change(run, secrets):
 def nothing_tells(run):
     """No secret is in a log, in metrics or among the settings that a process shows."""
     for member in run.cluster.members.values():
-        said = [member.log()] + [member.send("GET", target)[1].decode() for target in ("/metrics", "/config")]
+        said = [member.log()] + [member.operate("GET", target)[1].decode() for target in ("/metrics", "/config")]
         for secret in run.papers.all:
             check(not any(secret in text for text in said), "%s tells a secret", member.name)
 

@@ -46,7 +46,7 @@ def one_tenant_cannot_fill_the_catalog():
         check(status == 429 and "limits.tenant_catalog_share" in text, "%d %s", status, text)
         check(int(headers["Retry-After"]) > 0, "%s", headers)
         check(number > 50, "only %d series", number)
-        metrics = flamegrid.Client(server.port).send("GET", "/metrics")[1].decode()
+        metrics = server.metrics()
         check('flamegrid_ingester_refused_growth{reason="tenant_catalog_share"} 1' in metrics, "%s", metrics)
         for again in range(2):
             status, text, _ = push(server.port, "greedy", "shop.cpu{pod=0}")

@@ -27,7 +27,7 @@ static struct rounds *open_damaged(struct fg_store *store, uint64_t repaired, ui
         catalog_open(tenants, &(struct catalog_bounds){1 << 20, 0}, &damage, &catalog, &err),
         FG_OK);
     for (int i = 0; i < TENANTS; i++)
-        (void)catalog_tenant(catalog, fg_bytes("abc" + i, 1));
+        (void)catalog_tenant(catalog, fg_bytes(&"abc"[i], 1));
     assert_int_equal(rounds_open(store, catalog, 1 << 20, &damage, &rounds, &err), FG_OK);
     assert_int_equal(damage.repaired, repaired);
     assert_int_equal(damage.set_aside, set_aside);
