@@ -240,7 +240,7 @@ static enum fg_code find_profile(struct commit *commit, const struct touched *to
 static void add_profile(struct commit *commit, struct commit_item *item,
                         const struct commit_profile *profile, struct fg_buf *scratch)
 {
-    struct touched *touched = touch(commit, &profile->key.round, profile->unchecked);
+    struct touched *touched;
 
     if (profile->held) /* before it is said that it is stored */
         driver_found(commit->driver, item->looked.generation);
@@ -248,6 +248,7 @@ static void add_profile(struct commit *commit, struct commit_item *item,
         item->duplicates++;
         return;
     }
+    touched = touch(commit, &profile->key.round, profile->unchecked);
     item->stored++;
     /* A write that fails may be done all the same. */
     catalog_series_holds(profile->series, touched->before.born, profile->key.time_ns);
@@ -278,9 +279,11 @@ static enum fg_code choose_rounds(struct commit *commit, struct commit_item *ite
         struct head_round_key *round = &profile->key.round;
         const struct segments_looked looked =
             profile->unsure ? (struct segments_looked){.cannot = true} : item->looked;
-        enum segments_admission admission =
-            driver_admit(commit->driver, &round->group, looked, &round->number);
+        enum segments_admission admission;
 
+        if (profile->held) /* a round for nothing would be in the way of those who wait for it */
+            continue;
+        admission = driver_admit(commit->driver, &round->group, looked, &round->number);
         if (admission == SEGMENTS_LOOK)
             return cannot_look(item, looked);
         if (admission == SEGMENTS_FULL)
