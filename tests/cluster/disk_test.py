@@ -25,6 +25,7 @@ from flamegrid import check  # noqa: E402
 from ledger import CPU, REQUEST_TIMEOUT_S, START_S, Clients, Ledger, send, send_again, verify  # noqa: E402
 
 NOTICE_S = 5  # until a full disk refuses, and until one with room does not
+CHECKED_S = 60  # late profiles are looked for again
 TMPFS_MIB = 64
 PAUSE_S = 0.01  # of each client after a push: verifying takes its time, too
 WHILE_S = 1.5  # that calls go on failing
@@ -188,6 +189,8 @@ def broken(seed, points):
                 disk.fail()
                 back_s = wait("ready again after %s %s" % (calls, error), lambda: server.ready() == 200)
                 taken(server, ledger)
+                # Late profiles that could not be looked for meanwhile are in answers once they have been.
+                wait("all is looked for", lambda: metrics(server)["flamegrid_ingester_profiles_unchecked"] == 0, CHECKED_S)
                 readers.may_fail = False
                 failed = len(disk.hits()) - before
                 print("     %s %s: %d failed; ready after %.1f s" % (calls, error, failed, back_s), flush=True)
