@@ -36,7 +36,7 @@ static void replace(struct fg_manifest **manifest, struct fg_manifest *with)
 enum fg_code manifests_l0(struct env *env, struct fg_manifest **manifest, struct fg_err *err)
 {
     struct fg_bucket_request request;
-    struct fg_manifest *read;
+    struct fg_manifest *read = NULL;
     enum fg_code code;
 
     if (get(env, FG_NAME_L0, *manifest, &request, err) != FG_OK)

@@ -361,7 +361,7 @@ enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l
                                const struct fg_blocks_lost *lost, struct fg_arena *arena,
                                struct fg_blocks *ret_blocks, bool *ret_changed, struct fg_err *err)
 {
-    struct fg_blocks next;
+    struct fg_blocks next = *blocks;
 
     fg_assert(change->n_add == 0 && change->n_cover + change->n_replace == 1);
     for (uint32_t i = 0; i < blocks->n_lost; i++)

@@ -94,7 +94,7 @@ static void say_change(const struct fg_disk *disk, enum fg_disk_state before,
 enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes, const char *what,
                            struct fg_err *err)
 {
-    struct fg_disk_room room;
+    struct fg_disk_room room = {0};
 
     if (fg_disk_measure(path, &room, err) != FG_OK)
         return err->code;
@@ -125,7 +125,7 @@ static void look(void *arg)
 {
     struct fg_disk *disk = arg;
     enum fg_disk_state before = fg_disk_state(disk), state;
-    struct fg_disk_room room;
+    struct fg_disk_room room = {0};
     struct fg_err err;
 
     if (fg_disk_measure(disk->path, &room, &err) != FG_OK) {
@@ -156,7 +156,7 @@ static void register_metrics(struct fg_disk *disk, const struct fg_disk_config *
 enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk **ret_disk,
                            struct fg_err *err)
 {
-    struct fg_disk_room room;
+    struct fg_disk_room room = {0};
     struct fg_disk *disk;
 
     if (strlen(config->path) >= PATH_MAX_BYTES)
@@ -214,7 +214,7 @@ enum fg_code fg_disk_fits(const struct fg_disk *disk, uint64_t bytes, uint64_t k
 
 uint64_t fg_disk_lacks(const struct fg_disk *disk)
 {
-    struct fg_disk_room room;
+    struct fg_disk_room room = {0};
     struct fg_err err;
     uint64_t enough;
 

@@ -137,8 +137,8 @@ static enum fg_code list(int folder, struct listing *ret_listing, struct fg_err 
             (void)close(fd);
         return err->code;
     }
-    while ((entry = readdir(stream)) !=
-           NULL) { /* NOLINT(concurrency-mt-unsafe): a stream of ours */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of ours */
+    while ((entry = readdir(stream)) != NULL) {
         struct stat info;
         uint64_t number;
 
@@ -193,7 +193,7 @@ static enum fg_code read_current(int folder, uint64_t *ret_number, struct fg_err
     int fd = openat(folder, "CURRENT", O_RDONLY | O_CLOEXEC);
     enum fg_code code;
     uint64_t number;
-    size_t len;
+    size_t len = 0;
 
     if (fd < 0 && errno == ENOENT) {
         *ret_number = 0;
@@ -394,7 +394,7 @@ static enum fg_code cut_torn(const struct check *check, struct fg_err *err)
 
 static enum fg_code check_folder(struct check *check, struct fg_err *err)
 {
-    uint64_t current;
+    uint64_t current = 0;
 
     if (read_mark(check->folder, &check->mark, err) != FG_OK ||
         list(check->folder, &check->listing, err) != FG_OK ||
@@ -458,7 +458,7 @@ static enum fg_code sync_manifest(struct fg_marker *marker, int folder, bool *re
 {
     char name[NAME_MAX_BYTES];
     struct fg_log_scan scan;
-    uint64_t number;
+    uint64_t number = 0;
     enum fg_code code;
     int fd;
 

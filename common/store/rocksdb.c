@@ -483,7 +483,7 @@ static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
 {
     struct rocks *rocks = rocks_of(store);
     bool closed = reap(rocks);
-    struct opening *fresh;
+    struct opening *fresh = NULL;
 
     if (!rocks->current->read_only && !rocks->failing)
         return FG_OK;
@@ -503,6 +503,7 @@ static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
         rocks->why = *err;
         return fg_wrap(err, "opening anew");
     }
+    fg_assert(fresh != NULL);
     replace(rocks, fresh);
     rocks->failing = false;
     rocks->acknowledged = rocksdb_get_latest_sequence_number(fresh->db);

@@ -111,12 +111,11 @@ static enum fg_code get_range(const struct ids_object *object, struct fg_block_r
     if (range.len == 0)
         return FG_OK;
     code = fg_bucket_call(object->bucket, &get);
-    if (code == FG_E_INVALID) /* it ends before the range begins */
+    /* Where it ends before the range begins the request is invalid. */
+    if (code == FG_E_INVALID || (code == FG_OK && get.body.len != range.len))
         code = fg_fail(err, FG_E_CORRUPT, "%s is cut short", object->name);
     else if (code != FG_OK)
         *err = get.err;
-    else if (get.body.len != range.len)
-        code = fg_fail(err, FG_E_CORRUPT, "%s is cut short", object->name);
     if (code == FG_OK) {
         *body = get.body;
         fg_buf_init(&get.body, 0); /* it is the caller's now */

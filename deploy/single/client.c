@@ -172,7 +172,7 @@ static void read_missing(struct client *client)
         CURLHE_OK)
         return;
     for (const char *c = missing->value; *c != '\0' && n < sizeof client->missing - 1; c++)
-        client->missing[n++] = *c >= ' ' && *c <= '~' ? *c : '?';
+        client->missing[n++] = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
     client->missing[n] = '\0';
 }
 

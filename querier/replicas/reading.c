@@ -74,8 +74,9 @@ enum fg_code reading_start(struct reading *reading, struct fg_err *err)
 
 static struct fg_slice name_of(const struct reading *reading, uint32_t member)
 {
-    return member == FG_RING_NO_MEMBER ? FG_LIT("ingester")
-                                       : reading->question->ring->ring.members[member].name;
+    return reading->question->ring == NULL || member == FG_RING_NO_MEMBER
+               ? FG_LIT("ingester")
+               : reading->question->ring->ring.members[member].name;
 }
 
 /* Would other replicas say the same? Then it is about the question. */

@@ -525,25 +525,25 @@ static int judge_open(int folder, const char *path, int flags, char whole[PATH_M
 
 int open(const char *path, int flags, ...)
 {
-    mode_t mode = OPEN_MODE(flags, flags);
+    mode_t mode = OPEN_MODE(flags, flags); /* NOLINT(clang-analyzer-valist.Uninitialized) */
     OPEN_BODY(AT_FDCWD, path, flags, NEXT(open)(path, flags, mode));
 }
 
 int open64(const char *path, int flags, ...)
 {
-    mode_t mode = OPEN_MODE(flags, flags);
+    mode_t mode = OPEN_MODE(flags, flags); /* NOLINT(clang-analyzer-valist.Uninitialized) */
     OPEN_BODY(AT_FDCWD, path, flags, NEXT(open64)(path, flags, mode));
 }
 
 int openat(int folder, const char *path, int flags, ...)
 {
-    mode_t mode = OPEN_MODE(flags, flags);
+    mode_t mode = OPEN_MODE(flags, flags); /* NOLINT(clang-analyzer-valist.Uninitialized) */
     OPEN_BODY(folder, path, flags, NEXT(openat)(folder, path, flags, mode));
 }
 
 int openat64(int folder, const char *path, int flags, ...)
 {
-    mode_t mode = OPEN_MODE(flags, flags);
+    mode_t mode = OPEN_MODE(flags, flags); /* NOLINT(clang-analyzer-valist.Uninitialized) */
     OPEN_BODY(folder, path, flags, NEXT(openat64)(folder, path, flags, mode));
 }
 

@@ -171,7 +171,7 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
 
     /* Open ones last: leftovers of the others go into them. */
     for (uint32_t i = 0; i < 2 * n_rounds; i++) {
-        const struct segments_round *round = rounds[i % n_rounds];
+        const struct segments_round *round = rounds[i < n_rounds ? i : i - n_rounds];
         uint32_t n_held;
 
         if ((round->state == ROUND_OPEN) != (i >= n_rounds))
