@@ -4,6 +4,8 @@
 #include "ingester/record.h"
 #include "proto/inner.pb-c.h"
 
+#include <time.h>
+
 /*
  * A message brings batches of several services, each a push of its own:
  *
@@ -47,7 +49,12 @@ struct message {
 
 enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024, TRIES_MAX = 3 };
 
-/* How long the bucket is not asked again after it could not be. */
+/*
+ * A look that fails is tried again for a second, with a pause before each try, so that a short
+ * fault leaves nothing unchecked. After that the bucket counts as away: nobody asks it for five
+ * seconds, or until a comparison of what is unchecked has succeeded.
+ */
+static const int64_t LOOK_TRIES_NS = FG_SECOND_NS, LOOK_PAUSE_NS = 100 * FG_MS_NS;
 static const int64_t LOOK_AGAIN_NS = 5 * FG_SECOND_NS;
 
 static void look_free(struct look *look)
@@ -485,6 +492,8 @@ static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, str
     struct fg_id *ids = fg_calloc(look->n, sizeof *ids);
     enum fg_code code;
 
+    memset(look->found, 0, look->n * sizeof *look->found); /* by a try that failed */
+    memset(look->unsure, 0, look->n * sizeof *look->unsure);
     for (uint32_t i = 0; i < look->n; i++) {
         ids[i] = look->keys[i].id;
         questions[i] = (struct held_question){
@@ -506,36 +515,52 @@ static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, str
     return code;
 }
 
+/* Asks until the bucket answers, for LOOK_TRIES_NS at most. */
+static enum fg_code ask_until(struct push *push, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    int64_t last_ns = FG_MIN(
+        deadline_mono_ns, fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_TRIES_NS) - LOOK_PAUSE_NS);
+    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+
+    while (ask_for_all(push, deadline_mono_ns, err) != FG_OK) {
+        if (err->code == FG_E_LIMIT || fg_mono_ns(fg_clock_real()) >= last_ns)
+            return err->code;
+        (void)nanosleep(&pause, NULL);
+    }
+    return FG_OK;
+}
+
 /*
  * BACKGROUND worker. A bucket that cannot be asked does not stop late profiles: they are taken
- * without a look, and compared later. Nobody waits for it all the time either: who has just waited
- * in vain has done so for all.
+ * without a look, and compared later. The first push that waits in vain does so for the others.
  */
 static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
 {
     struct push *push = fg_container(job, struct push, job);
+    struct push_context *context = push->context;
     int64_t now_ns = fg_mono_ns(fg_clock_real());
     int64_t left_ns = fg_rpc_deadline_mono_ns(push->message->req) - now_ns;
-    int64_t *no_look_before_mono_ns = &push->context->no_look_before_mono_ns;
     struct look *look = push->look;
 
     look->ended = true;
     if (left_ns <= 0)
         return fg_fail(err, FG_E_DEADLINE, "the push waited too long to be looked for");
-    if (now_ns < *no_look_before_mono_ns) {
+    if (now_ns < context->no_look_before_mono_ns &&
+        held_count_found(context->held) == context->found_before) {
         look->looked = (struct segments_looked){.cannot = true};
         return FG_OK;
     }
-    if (ask_for_all(push, fg_time_add(now_ns, left_ns / 2), err) == FG_OK) {
-        *no_look_before_mono_ns = 0;
+    if (ask_until(push, fg_time_add(now_ns, left_ns / 2), err) == FG_OK) {
+        context->no_look_before_mono_ns = 0;
         return FG_OK;
     }
     if (err->code == FG_E_LIMIT)
         return err->code;
-    if (*no_look_before_mono_ns == 0)
+    if (context->no_look_before_mono_ns == 0)
         fg_log_warn("late profiles cannot be looked for in the bucket, they are taken all the same",
                     fg_ls("err", err->msg));
-    *no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
+    context->no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
+    context->found_before = held_count_found(context->held);
     memset(look->found, 0, look->n * sizeof *look->found);
     look->looked = (struct segments_looked){.cannot = true};
     return FG_OK;

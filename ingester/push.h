@@ -29,9 +29,11 @@ struct push_context {
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */
-    /* The BACKGROUND worker's, of which there is one: the bucket is not asked for late profiles
-     * before then; 0: it answered when it was asked last. */
+    /* The BACKGROUND worker's, of which there is one. After a look that failed the worker does not
+     * ask the bucket before no_look_before_mono_ns, unless held_count_found() has grown from
+     * found_before: then the bucket has answered somebody else. 0: the last look succeeded. */
     int64_t no_look_before_mono_ns;
+    uint64_t found_before;
 };
 
 /* A handler for fg_rpc_server_handle(); arg is the context, which outlives the server. */

@@ -33,6 +33,7 @@ struct held {
     struct fg_cache *cache;
     pthread_mutex_t lock; /* of manifests */
     struct fg_manifests *manifests;
+    _Atomic uint64_t n_found; /* calls of held_find() that succeeded */
 };
 
 struct held *held_create(const struct held_config *config)
@@ -828,6 +829,13 @@ enum fg_code held_find(struct held *held, const struct held_question *questions,
         code = find_in_segment(&search, questions, n, only);
     if (code == FG_OK && only != 0)
         *ret_generation = only;
+    if (code == FG_OK)
+        (void)atomic_fetch_add_explicit(&held->n_found, 1, memory_order_relaxed);
     free(search.questions);
     return code;
+}
+
+uint64_t held_count_found(const struct held *held)
+{
+    return atomic_load_explicit(&held->n_found, memory_order_relaxed);
 }

@@ -61,4 +61,7 @@ enum fg_code held_find(struct held *held, const struct held_question *questions,
                        uint64_t only, uint64_t least, int64_t deadline_mono_ns,
                        uint64_t *ret_generation, struct fg_err *err) fg_must_check;
 
+/* Returns how many calls of held_find() have succeeded. Any thread. */
+uint64_t held_count_found(const struct held *held);
+
 #endif

@@ -25,9 +25,11 @@ from flamegrid import check  # noqa: E402
 from ledger import CPU, REQUEST_TIMEOUT_S, START_S, Clients, Ledger, send, send_again, verify  # noqa: E402
 
 NOTICE_S = 5  # until a full disk refuses, and until one with room does not
-CHECKED_S = 60  # late profiles are looked for again
-# Until then they are taken and not shown: the bucket, which is on the same disk, could not be asked whether it has them.
+CHECKED_S = 60  # until late profiles, taken while the bucket could not be asked whether it has them, are in answers
+STEADY_S = 1.5  # questions are answered for so long when a fault is over
+# A question is refused with this text while profiles of its time are unchecked: the bucket is on the same disk.
 UNCHECKED = "late profiles of this time that the bucket cannot be asked about now"
+ANY = ""  # a text that each refusal has
 TMPFS_MIB = 64
 PAUSE_S = 0.01  # of each client after a push: verifying takes its time, too
 WHILE_S = 1.5  # that calls go on failing
@@ -48,7 +50,8 @@ class Readers:
     def __init__(self, server, ledger):
         self.port, self.ledger = server.port, ledger
         self.faults, self.answers = [], 0
-        self.may_fail = False  # for now
+        self.expected = None  # a text: refusals that have it are right, while a fault lasts
+        self.refused_at = 0.0  # when a question was last refused so
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self.loop)
 
@@ -67,8 +70,9 @@ class Readers:
             try:
                 total = client.flame_total(CPU, '{service_name=~"crash-.*"}', START_S * 1000, (START_S + 10**6) * 1000)
             except (AssertionError, OSError, http.client.HTTPException) as fault:
-                if not self.may_fail and UNCHECKED not in str(fault):
+                if self.expected is None or self.expected not in str(fault):
                     self.faults.append(str(fault))
+                self.refused_at = time.monotonic()
                 time.sleep(0.05)
                 continue
             _, most = self.ledger.totals(CPU)
@@ -76,6 +80,15 @@ class Readers:
                 self.faults.append("the total is %d after %d; acknowledged were %d, sent %d" % (total, last, least, most))
             last = total
             self.answers += 1
+
+    @contextlib.contextmanager
+    def refused(self, expected):
+        """Questions may be refused with this text in here; it ends when they have been answered for a while."""
+        self.expected, self.refused_at = expected, time.monotonic()
+        yield
+        ended = time.monotonic()
+        wait("questions are answered", lambda: time.monotonic() - max(self.refused_at, ended) > STEADY_S, CHECKED_S)
+        self.expected = None
 
     def check(self, server):
         check(self.answers > 0 and not self.faults, "%d answers, and %s\n%s", self.answers, self.faults[:3],
@@ -181,19 +194,16 @@ def broken(seed, points):
             time.sleep(1)
             for calls, error in BROKEN:
                 before = len(disk.hits())
-                readers.may_fail = calls in ("read", "open")
-                for _ in range(points):
-                    disk.fail("%s %s from=%d count=1" % (calls, error, rng.randrange(1, 60)))
-                    time.sleep(rng.uniform(0.2, 0.6))
-                disk.fail("%s %s" % (calls, error))
-                time.sleep(WHILE_S)
-                wait("a call of %s" % calls, lambda: len(disk.hits()) > before)
-                disk.fail()
-                back_s = wait("ready again after %s %s" % (calls, error), lambda: server.ready() == 200)
-                taken(server, ledger)
-                # Late profiles that could not be looked for meanwhile are in answers once they have been.
-                wait("all is looked for", lambda: metrics(server)["flamegrid_ingester_profiles_unchecked"] == 0, CHECKED_S)
-                readers.may_fail = False
+                with readers.refused(ANY if calls in ("read", "open") else UNCHECKED):
+                    for _ in range(points):
+                        disk.fail("%s %s from=%d count=1" % (calls, error, rng.randrange(1, 60)))
+                        time.sleep(rng.uniform(0.2, 0.6))
+                    disk.fail("%s %s" % (calls, error))
+                    time.sleep(WHILE_S)
+                    wait("a call of %s" % calls, lambda: len(disk.hits()) > before)
+                    disk.fail()
+                    back_s = wait("ready again after %s %s" % (calls, error), lambda: server.ready() == 200)
+                    taken(server, ledger)
                 failed = len(disk.hits()) - before
                 print("     %s %s: %d failed; ready after %.1f s" % (calls, error, failed, back_s), flush=True)
         verify(server.port, ledger)

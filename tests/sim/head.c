@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOOKS_MAX = 6, WAITS_MAX = 40 };
+/* A head that cannot look for a late profile takes it unchecked after LOOK_FAILURES tries. */
+enum { LOOKS_MAX = 6, LOOK_FAILURES = 3, WAITS_MAX = 40 };
 
 int64_t head_wall_ns(const struct head *head)
 {
@@ -399,6 +400,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
     struct world *world = head->world;
     struct owner owner = head_self(head);
     struct segments_looked looked = {0};
+    unsigned failures = 0;
 
     if (!head->up || head_is_cut_off(head))
         return HEAD_DIED;
@@ -436,7 +438,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             segments_found(head->core, looked.generation);
             return HEAD_STORED;
         }
-        looked.cannot = io != IO_OK;
+        looked.cannot = io != IO_OK && ++failures == LOOK_FAILURES;
         if (io != IO_OK)
             looked.generation = 0;
     }
