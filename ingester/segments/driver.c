@@ -965,8 +965,8 @@ static enum fg_code flush(struct driver *driver, bool salvage, int64_t deadline_
     if (code == FG_OK && aside)
         return fg_fail(
             err, FG_E_CORRUPT,
-            "everything is committed but what could not become a segment: GET /ready says "
-            "what and why");
+            "everything is committed but what could not become a segment, or could not be "
+            "compared with a damaged object: GET /ready says what and why");
     return code;
 }
 

@@ -289,6 +289,7 @@ static void list_checked(struct segments *segments, const struct segments_event 
             !is_unsure(event, &round->group))
             round_list_add(&segments->checked, round);
     }
+    segments->checked_drain = segments->checks_drain;
     segments->check_mono_ns =
         event->n_unsure == 0 ? 0 : fg_time_add(segments->mono_ns, segments->config.check_retry_ns);
 }
@@ -296,6 +297,7 @@ static void list_checked(struct segments *segments, const struct segments_event 
 /* The COMPARE tells of what is in these rounds now. */
 static void begin_checking(struct segments *segments)
 {
+    segments->checks_drain = true;
     for (uint32_t i = 0; i < segments->table.n_rounds; i++)
         segments->table.rounds[i]->checking = true;
 }
@@ -309,6 +311,7 @@ static void drop_unchecked_again(struct segments *segments)
     for (uint32_t i = 0; i < list->n; i++)
         if (list->rounds[i]->checking)
             list->rounds[kept++] = list->rounds[i];
+    segments->checked_drain = segments->checked_drain && kept == list->n;
     list->n = kept;
 }
 

@@ -326,7 +326,7 @@ struct segments_status {
     /* DRAINs up to this number are done: what they found is committed, with all marks written.
      * They come to an end however much is pushed meanwhile. */
     uint64_t drained;
-    /* The same, but for rounds that are set aside and were tried since. */
+    /* The same, but for rounds that were tried since, in vain: set aside, or unchecked. */
     uint64_t tried;
 };
 struct segments_status segments_status(const struct segments *segments);
