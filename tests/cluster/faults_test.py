@@ -8,6 +8,8 @@ an answer lacks or has twice. Two distributors and two queriers are behind one a
 case runs for as long as one likes; --keep leaves the folder with logs and data of a case that failed.
 """
 
+import contextlib
+import glob
 import http.client
 import os
 import random
@@ -58,7 +60,7 @@ def restarted(run):
 
 
 def partitioned(run):
-    member, mode = run.draw("ingester"), run.rng.choice([link.CUT, link.HELD, link.ANSWERS_HELD])
+    member, mode = run.draw("ingester"), run.rng.choice([link.CUT, link.HELD, link.ANSWERS_HELD, link.SILENT])
     member.link.set(mode)
     time.sleep(run.span())
     member.link.set(link.OPEN)
@@ -102,6 +104,42 @@ def two_at_once(run):
     return "%s held up, %s killed" % (held.name, other.name)
 
 
+def spread_changed(run):
+    """Each distributor has other limits from now on; what is wider begins a quarter of an hour later, and stays."""
+    spread = run.rng.randrange(4)
+    for member in run.cluster.of("distributor"):
+        member.terminate()
+        member.start("--limits.spread", str(spread)).wait_ready()
+    return "2^%d shards" % spread
+
+
+def new_tenant(run):
+    """Its first profiles are of two hours ago and of now, and one of those who have just taken them is killed."""
+    tenant = "new-%d" % run.others
+    for until_s in (int(time.time()) - 7200, int(time.time())):
+        target = "/ingest?name=new.cpu&format=folded&from=%d&until=%d" % (until_s - 10, until_s)
+        client = flamegrid.Client(run.cluster.push.port, 20, {"X-Scope-OrgID": tenant})
+        run.wait("a profile of a new tenant", lambda: client.send("POST", target, "main;work %d\n" % until_s)[0] == 200)
+        run.others += 1
+    member = run.draw("ingester")
+    member.kill()
+    member.start().wait_ready()
+    return "%s, %s killed" % (tenant, member.name)
+
+
+def bad_disk(run):
+    """Calls of one ingester on its disk are slow or fail, for a while."""
+    member = run.draw("ingester")
+    rule = run.rng.choice(["sync slow ms=700", "sync hold name=.log", "write EIO", "sync EIO", "read EIO", "open EIO"])
+    member.terminate()
+    disk = faulty_disk.FaultyDisk(member)
+    member.start().wait_ready()
+    disk.fail(rule)
+    time.sleep(run.span())
+    disk.fail()
+    return "%s, %s" % (member.name, rule)
+
+
 def flushed(run):
     """All of an ingester's goes into segments, whatever it has: what others have besides is still to be found."""
     member = run.draw("ingester")
@@ -128,8 +166,8 @@ def manifest_lost(run):
     """Gone for a while: nobody begins a new one in its place; but members put their ring back."""
     flushed(run)  # a bucket without segments is like one that was never used
     name = run.rng.choice(["l0", "ring"])
-    path = os.path.join(run.store.home, stores.NAME, "cluster", "manifests", name)
-    aside = os.path.join(run.store.folder, name)
+    path = os.path.join(run.bucket_folder(), "manifests", name)
+    aside = os.path.join(run.cluster.folder, name)
     os.rename(path, aside)
     time.sleep(run.span())
     if name == "l0":
@@ -141,9 +179,65 @@ def manifest_lost(run):
     return name
 
 
+def harmed(run):
+    """A segment or block is flipped, cut or lost for a while, in which somebody starts; then it is put back."""
+    flushed(run)
+    root, how = run.bucket_folder(), run.rng.choice(["flipped", "cut", "lost"])
+    paths = sorted(glob.glob(os.path.join(root, "segments", "*", "*")) +
+                   glob.glob(os.path.join(root, "tenants", "*", "blocks", "*")))
+    path = run.rng.choice(paths)
+    with contextlib.suppress(FileNotFoundError):  # it was replaced by another one, and is deleted
+        with open(path, "rb") as file:
+            content = file.read()
+        harm(path, content, how, run.rng)
+        member = run.draw("ingester", "querier", "compactor")
+        member.kill()
+        member.start().wait_ready()
+        time.sleep(run.span())
+        put_back(path, content, how)
+    for member in run.cluster.of("ingester"):  # they compare themselves with it at once, and not in five minutes
+        run.wait("%s is flushed" % member.name, lambda: member.operate("POST", "/ingester/flush", 20)[0] == 200)
+    return "%s %s" % (os.path.relpath(path, root), how)
+
+
+def harm(path, content, how, rng):
+    """In place, with its extended attributes: a store may keep what it knows of an object there."""
+    if how == "lost":
+        os.rename(path, path + ".aside")
+    elif how == "cut":
+        os.truncate(path, rng.randrange(len(content)))
+    else:
+        with open(path, "r+b") as file:
+            for _ in range(10):
+                place = rng.randrange(len(content))
+                file.seek(place)
+                file.write(bytes([content[place] ^ 1 << rng.randrange(8)]))
+
+
+def put_back(path, content, how):
+    if how == "lost":
+        os.rename(path + ".aside", path)
+        return
+    with open(path, "r+b") as file:
+        file.write(content)
+
+
+def store_away(run):
+    """For minutes, with restarts in between that do not need it."""
+    run.store.stop()
+    until = time.monotonic() + run.rng.uniform(60, 150)
+    while time.monotonic() < until:
+        time.sleep(5 * run.span())
+        member = run.draw("distributor", "querier")
+        member.kill()
+        member.start()
+    run.store.spawn()
+    return "for minutes"
+
+
 def skewed(run):
     """The clock of a machine is a day off: the object store's counts."""
-    member, shift_s = run.draw("distributor", "querier", "compactor"), run.rng.choice([-86400, 86400])
+    member, shift_s = run.draw("ingester", "distributor", "querier", "compactor"), run.rng.choice([-86400, 86400])
     member.terminate()
     member.start(environment={**flamegrid.preload("shifted_clock"), "SHIFTED_CLOCK_S": str(shift_s)}).wait_ready()
     time.sleep(run.span())
@@ -152,19 +246,20 @@ def skewed(run):
     return "%s by %d s" % (member.name, shift_s)
 
 
-FAULTS = [killed, killed, flushed, flushed, paused, restarted, partitioned, partitioned, wiped, damaged, two_at_once]
-
-
-FAULTS_OF_STORE = [killed, flushed, store_paused, store_gone, manifest_lost, manifest_lost, skewed]
+FAULTS = [killed, killed, flushed, flushed, paused, restarted, partitioned, partitioned, wiped, damaged, two_at_once,
+          spread_changed, new_tenant, bad_disk, manifest_lost, harmed]
+FAULTS_OF_STORE = [store_paused, store_gone, skewed]
+FAULTS_OF_MINUTES = [store_away]
+MANY_ROUNDS = 100  # with FAULTS_OF_MINUTES
 
 
 def faults_in_any_order(rng, rounds, keep, store=None):
     """store: an object store, which has faults of its own; None: the bucket is a directory."""
-    bucket = store and stores.settings(store, "cluster") + stores.keys()
-    with watched.Run(rng, keep, bucket=bucket) as run:
-        run.store = store
+    faults = FAULTS + (FAULTS_OF_STORE * 2 if store else [])
+    faults += FAULTS_OF_MINUTES if store and rounds >= MANY_ROUNDS else []
+    with watched.Run(rng, keep, store=store, tenants=("one", "two")) as run:
         for number in range(1, rounds + 1):
-            fault, before, began = rng.choice(FAULTS_OF_STORE if store else FAULTS), run.failures(), time.monotonic()
+            fault, before, began = rng.choice(faults), run.failures(), time.monotonic()
             what = "%s (%s)" % (fault.__name__, fault(run))
             run.cluster.wait_ready()
             run.progress(what)
@@ -187,7 +282,7 @@ def rolling_restart(rng, keep):
             time.sleep(1)  # as a rollout waits
         refused, unanswered, unavailable = run.failures()
         check(refused == unanswered == 0, "%d pushes were refused, %d had no answer:\n%s", refused, unanswered,
-              run.bird.log()[-3000:])
+              run.log()[-3000:])
         print("     questions without an answer: %d; %s" % (unavailable, run.finish()))
 
 
@@ -215,7 +310,7 @@ def scale_up_and_down(rng, keep):
         check(names == sorted(member.name for member in run.cluster.of("ingester")), "%s", ring)
         refused, unanswered, _ = run.failures()
         check(refused == unanswered == 0, "%d pushes were refused, %d had no answer:\n%s", refused, unanswered,
-              run.bird.log()[-3000:])
+              run.log()[-3000:])
         print("     %s" % run.finish())
 
 
@@ -313,14 +408,14 @@ def answers_say_how_old_they_are(run):
 def bucket_away(rng, keep, store):
     """An object store that does not answer for a while, and one that is gone and comes back: pushes go on."""
     settings = {**clusters.QUICK, "ingester": clusters.QUICK["ingester"] + ["--ingester.segments.forget_after", "2m"]}
-    with watched.Run(rng, keep, bucket=stores.settings(store, "cluster") + stores.keys(), settings=settings) as run:
+    with watched.Run(rng, keep, store=store, settings=settings) as run:
         for away, back in ((store.pause, store.resume), (store.stop, store.spawn)):
             before = run.counts()
             away()
             time.sleep(2 * watched.SPAN_S[1])
             now = run.counts()
             check(now["profiles_acknowledged_total"] > before["profiles_acknowledged_total"] + 20,
-                  "without a bucket no push is taken: %s", run.bird.log()[-2000:])
+                  "without a bucket no push is taken: %s", run.log()[-2000:])
             late_push_is_taken(run)
             answers_say_how_old_they_are(run)
             back()

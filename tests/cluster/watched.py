@@ -1,5 +1,6 @@
 """A cluster with `flamegrid canary` on it, which pushes and asks all the time: what every test of a cluster looks at."""
 
+import collections
 import os
 import shutil
 import sys
@@ -7,9 +8,10 @@ import time
 
 import canary
 import cluster as clusters
+import stores
 from flamegrid import check
 
-RATE = ["--rate", "40/s", "--reads", "10/s", "--services", "3", "--settle", "60s"]
+PUSHES, READS = 40, 10  # a second, of all canaries
 SPAN_S = (0.5, 4)  # of a fault
 PROGRESS_S = 30  # after a fault pushes and answers are there again
 DRAIN_S = 90
@@ -19,19 +21,29 @@ WAIT_S = 60
 class Run:
     """A cluster with a canary on it, from start to the last look at what is in the bucket."""
 
-    def __init__(self, rng, keep, **shape):
+    def __init__(self, rng, keep, tenants=(), store=None, **shape):
+        """tenants: each has a canary; none: one canary on a cluster without multitenancy. store: the object store that has
+        the bucket; None: it is a folder."""
         self.rng, self.keep = rng, keep
-        self.cluster = clusters.Cluster(**shape)
-        self.bird = None
-        self.n_lines = 0
-        self.others = 0  # profiles that were pushed beside the canary's
+        self.tenants = tenants
+        self.store = store
+        self.cluster = clusters.Cluster(multitenancy=bool(tenants), bucket=store and stores.settings(store, "cluster") + stores.keys(),
+                                        **shape)
+        self.birds = []
+        self.n_lines = [0] * max(len(tenants), 1)
+        self.others = 0  # profiles that were pushed beside the canaries'
 
     def __enter__(self):
         try:
             self.cluster.start()
-            self.bird = canary.Canary("http://127.0.0.1:%d" % self.cluster.push.port, *RATE,
-                                      query_url="http://127.0.0.1:%d" % self.cluster.query.port)
-            self.bird.wait_started()
+            options = [["--tenant", tenant] for tenant in self.tenants] or [[]]
+            for of_tenant in options:
+                self.birds.append(canary.Canary(
+                    "http://127.0.0.1:%d" % self.cluster.push.port, "--rate", "%d/s" % (PUSHES / len(options)), "--reads",
+                    "%d/s" % (READS / len(options)), "--services", "3", "--settle", "60s", *of_tenant,
+                    query_url="http://127.0.0.1:%d" % self.cluster.query.port))
+            for bird in self.birds:
+                bird.wait_started()
             self.progress("the start")
         except BaseException:
             self.__exit__(*sys.exc_info())
@@ -40,11 +52,17 @@ class Run:
 
     def __exit__(self, kind, fault, trace):
         self.cluster.keep = self.keep and kind is not None
-        if self.bird and self.cluster.keep:
-            shutil.copy(self.bird.log_path, os.path.join(self.cluster.folder, "canary.log"))
-        if self.bird:
-            self.bird.__exit__()
+        for number, bird in enumerate(self.birds):
+            if self.cluster.keep:
+                shutil.copy(bird.log_path, os.path.join(self.cluster.folder, "canary-%d.log" % number))
+            bird.__exit__()
         self.cluster.__exit__()
+
+    def bucket_folder(self):
+        """Where the objects of the bucket are as files."""
+        if self.store:
+            return os.path.join(self.store.home, stores.NAME, "cluster")
+        return os.path.join(self.cluster.folder, "bucket", "objects")
 
     def draw(self, *kinds):
         return self.rng.choice(self.cluster.of(*kinds))
@@ -52,21 +70,34 @@ class Run:
     def span(self):
         return self.rng.uniform(*SPAN_S)
 
-    def counts(self):
-        counts = self.bird.counts()
-        wrong = {name: counts["profiles_%s_total" % name] for name in ("lost", "double", "foreign")}
-        check(not any(wrong.values()), "%s\n%s", wrong, self.bird.errors())
-        return counts
+    def log(self):
+        """What the canaries have said."""
+        return "".join(bird.log() for bird in self.birds)
 
-    def progress(self, after):
+    def errors(self):
+        return "\n".join(bird.errors() for bird in self.birds)
+
+    def each_counts(self):
+        """The counts of each canary; no answer that it got was wrong."""
+        each = [bird.counts() for bird in self.birds]
+        for counts in each:
+            wrong = {name: counts["profiles_%s_total" % name] for name in ("lost", "double", "foreign")}
+            check(not any(wrong.values()), "%s\n%s", wrong, self.errors())
+        return each
+
+    def counts(self):
+        """The sums of all canaries."""
+        return collections.Counter(sum(map(collections.Counter, self.each_counts()), collections.Counter()))
+
+    def progress(self, after, within_s=PROGRESS_S):
         """Pushes are acknowledged and questions answered again, and nothing is wrong with the answers."""
-        first, deadline = self.counts(), time.monotonic() + PROGRESS_S
+        first, deadline = self.each_counts(), time.monotonic() + within_s
         while True:
-            now = self.counts()
-            if all(now[name] > first[name] + 3 for name in ("profiles_acknowledged_total", "reads_total")):
+            if all(now[name] > then[name] + 3 for then, now in zip(first, self.each_counts())
+                   for name in ("profiles_acknowledged_total", "reads_total")):
                 return
-            check(time.monotonic() < deadline, "%d s after %s: %s, then %s\n%s", PROGRESS_S, after, first, now,
-                  self.bird.log()[-2000:])
+            check(time.monotonic() < deadline, "%d s after %s: %s, then %s\n%s", within_s, after, first,
+                  self.each_counts(), self.log()[-2000:])
             time.sleep(0.1)
 
     def wait(self, what, reached):
@@ -93,19 +124,23 @@ class Run:
         """No push was refused or unanswered, and each question had an answer."""
         refused, unanswered, unavailable = self.failures()
         check(refused == unanswered == unavailable == 0, "%d pushes were refused, %d had no answer; %d questions:\n%s",
-              refused, unanswered, unavailable, self.bird.log()[-3000:])
+              refused, unanswered, unavailable, self.log()[-3000:])
 
     def complaints(self):
-        """What the canary has said since the last call about pushes and questions that failed."""
-        lines = self.bird.log().splitlines()[1:]
-        new, self.n_lines = lines[self.n_lines:], len(lines)
+        """What the canaries have said since the last call about pushes and questions that failed."""
+        new = []
+        for number, bird in enumerate(self.birds):
+            lines = bird.log().splitlines()[1:]
+            new += lines[self.n_lines[number]:]
+            self.n_lines[number] = len(lines)
         return new
 
     def finish(self):
-        """The canary's own last check; then all of it is in the bucket, once."""
-        code, sums = self.bird.stop()
-        check(code == 0, "canary: exit code %d, %s\n%s", code, sums, self.bird.errors())
-        check(sums["unknown"] == 0, "never acknowledged: %s\n%s", sums, self.bird.log()[-2000:])
+        """The canaries' own last check; then all of it is in the bucket, once."""
+        ends = [bird.stop() for bird in self.birds]
+        check(all(code == 0 for code, _ in ends), "canaries: %s\n%s", ends, self.errors())
+        sums = {name: sum(of_bird[name] for _, of_bird in ends) for name in ends[0][1]}
+        check(sums["unknown"] == 0, "never acknowledged: %s\n%s", sums, self.log()[-2000:])
         for member in self.cluster.of("ingester"):
             status, body = member.operate("POST", "/ingester/flush", DRAIN_S)
             check(status == 200, "flush of %s: %d %s", member.name, status, body)

@@ -6,6 +6,7 @@ one for questions, behind which are all distributors and queriers.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,12 +35,14 @@ class Member:
 
     def __init__(self, cluster, kind, number, *more):
         self.kind, self.name = kind, "%s-%d" % (kind, number)
-        self.folder = os.path.join(cluster.folder, self.name)
+        self.folder = self.data = os.path.join(cluster.folder, self.name)
+        self.environment = {}  # variables beside those of the test's own process
         self.log_path = self.folder + ".log"
         self.port, self.admin_port = link.quiet_port(), link.quiet_port()
         self.link = None
         self.process = None
         self.arguments = ["--listen", "127.0.0.1:%d" % self.port, "--admin_listen", "127.0.0.1:%d" % self.admin_port,
+                          "--multitenancy_enabled", "true" if cluster.multitenancy else "false",
                           *cluster.bucket, *cluster.settings[kind]]
         if cluster.papers:
             self.arguments += ["--config", cluster.papers.settings(self.name)]
@@ -59,7 +62,7 @@ class Member:
         """more, environment: settings and variables for this time."""
         program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
         variables = {name: value for name, value in os.environ.items() if not name.startswith("FG_")}
-        variables.update(environment or {})
+        variables.update({**self.environment, **(environment or {})})
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([program, *self.arguments, *more], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, env=variables)
@@ -136,11 +139,11 @@ class Cluster:
     papers.settings(name) is a file of settings with those of one. zones: ingesters are in one after the other."""
 
     def __init__(self, ingesters=3, distributors=2, queriers=2, compactors=2, settings=None, bucket=None, papers=None,
-                 zones=()):
+                 zones=(), multitenancy=False):
         self.folder = tempfile.mkdtemp(prefix="flamegrid-cluster.")
         self.bucket = bucket or ["--bucket.path", os.path.join(self.folder, "bucket")]
         self.settings = settings or QUICK
-        self.papers, self.zones = papers, zones
+        self.papers, self.zones, self.multitenancy = papers, zones, multitenancy
         self.members = {}
         self.sharing = [self.address(link.quiet_port()) for _ in range(queriers)]
         self.keep = False
@@ -213,8 +216,8 @@ class Cluster:
             time.sleep(0.2)
 
     def verify(self):
-        """`flamegrid bucket verify` once nobody runs: checksums, and no profile twice."""
+        """`flamegrid bucket verify` once nobody runs: checksums, and no profile twice. Returns how many there are."""
         done = subprocess.run([flamegrid.binary(), "bucket", "verify", *self.bucket], capture_output=True, text=True,
                               check=False)
         flamegrid.check(done.returncode == 0, "bucket verify: %s%s", done.stdout, done.stderr)
-        return int(done.stdout.split()[1])
+        return sum(int(count) for count in re.findall(r"^\S+: (\d+) profiles", done.stdout, re.MULTILINE))

@@ -25,10 +25,10 @@ def number_of_damage(log):
 
 
 class FaultyDisk:
-    """The data folder of a server that has not started yet."""
+    """The data folder of a server, or of a member of a cluster, that has not started yet."""
 
     def __init__(self, server):
-        self.control = os.path.join(server.folder, "faults")
+        self.control = server.data + ".faults"
         server.environment.update({
             **flamegrid.preload("faulty_disk"), "FAULTY_DISK_PATH": server.data, "FAULTY_DISK_CONTROL": self.control})
 

@@ -9,7 +9,7 @@ CHUNK_BYTES = 1 << 16
 CONNECT_TIMEOUT_S = 5
 LOOK_S = 0.05
 
-OPEN, CUT, HELD, ANSWERS_HELD = "open", "cut", "held", "answers held"
+OPEN, CUT, HELD, ANSWERS_HELD, SILENT = "open", "cut", "held", "answers held", "silent"
 
 
 def quiet_port():
@@ -34,7 +34,8 @@ quiet_port.given = set()
 
 class Link:
     """Hands on what comes to `port`. set(CUT): connections end and none begins. set(HELD): bytes wait, as they do when
-    packets are lost, and arrive once it is open again; ANSWERS_HELD: only those from the target."""
+    packets are lost, and arrive once it is open again; ANSWERS_HELD: only those from the target. set(SILENT): connections
+    end, and those that begin get no byte until they end at the next set()."""
 
     def __init__(self, *targets):
         self.targets = list(targets)
@@ -57,7 +58,7 @@ class Link:
     def set(self, mode):
         with self.lock:
             self.mode = mode
-            if mode == CUT:
+            if mode in (CUT, SILENT):
                 for pair in self.pairs:
                     for end in pair:
                         shut(end)
@@ -79,7 +80,16 @@ class Link:
                 pass
         return None
 
+    def keep_silent(self, client):
+        """The connection lasts as long as the mode does."""
+        with client:
+            while self.mode == SILENT:
+                select.select([], [], [], LOOK_S)
+
     def serve(self, client):
+        if self.mode == SILENT:
+            self.keep_silent(client)
+            return
         server = None if self.mode == CUT else self.connect()
         if server is None:
             client.close()
@@ -87,7 +97,7 @@ class Link:
         server.settimeout(None)
         with self.lock:
             self.pairs.add((client, server))
-            if self.mode == CUT:
+            if self.mode in (CUT, SILENT):
                 shut(client)
         back = threading.Thread(target=self.pump, args=(server, client, (HELD, ANSWERS_HELD)), daemon=True)
         back.start()
