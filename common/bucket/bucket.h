@@ -82,6 +82,7 @@ struct fg_bucket_request {
 
     uint64_t offset, length;  /* get: a range; length 0: to the end. Beyond the end there is less */
     size_t content_max_bytes; /* get: of what is read; more is FG_E_TOO_LARGE */
+    bool fresh; /* get: what a cache on the way has was found damaged; the store is to be asked */
 
     struct fg_slice content; /* put */
     const char *path;        /* put: a local file that nobody changes, any size; NULL: `content` */

@@ -273,6 +273,22 @@ void fg_cache_fail(struct fg_cache_entry *entry)
     (void)pthread_mutex_unlock(&cache->lock);
 }
 
+void fg_cache_drop(struct fg_cache *cache, const struct fg_cache_key *key)
+{
+    struct fg_cache_entry *gone = NULL, *entry;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    entry = find(cache, key, key_hash(key));
+    if (entry != NULL && entry->state == FG_CACHE_READY) {
+        if (entry->refs == 0)
+            take_out(entry, &gone);
+        else
+            hide(entry); /* the last one who holds it frees it */
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    free_gone(gone);
+}
+
 /* When a wait on the condition ends, which counts on the same clock as the rest. */
 static struct timespec after(int64_t timeout_ns)
 {

@@ -133,7 +133,13 @@ enum fg_code fetch_fail(const struct fetch_item *item, struct fg_err *err)
     return err->code;
 }
 
-/* What is wrong with bytes that the bucket did not bring is nobody's fault: it has them as well. */
+/* Did the bytes come from the bucket itself, and from no cache? */
+static bool is_fresh(const struct fetch_item *item)
+{
+    return item->load != NULL && item->load->request.fresh;
+}
+
+/* Damage of what is in a cache is no damage of the object: the bucket is asked. */
 static enum fg_code make(struct fetch_item *item, struct fg_err *err)
 {
     size_t max_bytes = item->fetch->blocks->memory_max_bytes, size;
@@ -143,7 +149,7 @@ static enum fg_code make(struct fetch_item *item, struct fg_err *err)
         fg_cache_fill(item->entry, value, size, item->thing->destroy);
         return FG_OK;
     }
-    item->again = item->load == NULL;
+    item->again = !is_fresh(item);
     return item->again ? FG_OK : fetch_fail(item, err);
 }
 
@@ -323,7 +329,8 @@ static void load_send(struct fetch *fetch, struct load *load)
     request->content_max_bytes = request->length;
     request->deadline_mono_ns = fetch->question->stale ? fetch->question->stale_until_mono_ns
                                                        : fetch->question->deadline_mono_ns;
-    load->tail = brings_tail(first) ? first->object->tail : NULL;
+    /* Others may use the tail that there is. */
+    load->tail = brings_tail(first) && !request->fresh ? first->object->tail : NULL;
     load->other_bytes = request->length - FG_MIN(request->length, load->items_bytes);
     fetch->bytes += load->other_bytes;
     load->next = fetch->loads;
@@ -355,11 +362,14 @@ static void send_next(struct fetch *fetch)
     load_send(fetch, load);
 }
 
-/* What was at hand was not what it should be. */
+/* What came of it was not what it should be. */
 static void send_again(struct fetch *fetch, struct fetch_item *item)
 {
+    struct load *load = load_create(item);
+
     item->of_disk = false;
-    load_send(fetch, load_create(item));
+    load->request.fresh = true;
+    load_send(fetch, load);
 }
 
 static void load_destroy(struct fetch *fetch, struct load *load)
@@ -409,6 +419,10 @@ static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fet
         put_making(fetch, item, bytes);
         return FG_OK;
     }
+    if (!is_fresh(item)) {
+        send_again(fetch, item);
+        return FG_OK;
+    }
     fail_item(item);
     (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
                   (unsigned long long)item->range.len);
@@ -434,8 +448,15 @@ static void pass_over(struct fetch *fetch, struct load *load, const struct fg_er
 static enum fg_code take_failure(struct fetch *fetch, struct load *load, struct fg_err *err)
 {
     const struct fetch_item *first = load->items.first;
+    struct fetch_item *item;
 
     (void)blocks_fail(&load->request, err);
+    if (err->code == FG_E_CORRUPT && !load->request.fresh) {
+        while ((item = queue_take(&load->items)) != NULL)
+            send_again(fetch, item);
+        load_destroy(fetch, load);
+        return FG_OK;
+    }
     if (fetch->question->stale && (err->code == FG_E_UNAVAILABLE || err->code == FG_E_DEADLINE) &&
         question_check(fetch->question, err) == FG_OK) {
         pass_over(fetch, load, err);
@@ -457,9 +478,11 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
     if (load->request.code != FG_OK)
         return take_failure(fetch, load, err);
     fg_metric_add(fetch->blocks->metrics, BLOCKS_FETCHED_BYTES, load->request.body.len);
+    load->n_making++; /* it stays until the last item is taken */
     while ((item = queue_take(&load->items)) != NULL)
         if (take_item(fetch, load, item, err) != FG_OK)
             return err->code;
+    load_unuse(fetch, load);
     return FG_OK;
 }
 

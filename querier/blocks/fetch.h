@@ -48,7 +48,7 @@ struct fetch_item {
     struct fg_buf read;    /* ...what the disk had */
     struct load *load;     /* NULL: none brought it */
     bool of_disk;
-    bool again; /* what was at hand will not do, so the bucket is asked */
+    bool again; /* what was at hand, or in a cache on the way, will not do: the bucket is asked */
 };
 
 struct fetch_list {

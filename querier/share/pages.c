@@ -117,6 +117,13 @@ static void open_slot(struct pages_read *read, size_t number)
     enum fg_cache_state state;
     struct page *found;
 
+    if (read->fresh) {
+        struct fg_disk_key on_disk = disk_key_of(read, number);
+
+        fg_cache_drop(pages->cache, &key);
+        if (pages->disk != NULL)
+            fg_disk_cache_drop(pages->disk, &on_disk);
+    }
     slot->entry = fg_cache_open(pages->cache, &key, &state, &slot->mine);
     if (state == FG_CACHE_READY)
         slot->page = fg_cache_value(slot->entry);

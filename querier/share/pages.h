@@ -3,7 +3,9 @@
  * memory and, where there is one, on a disk below it. Ranges of any kind are put together from
  * pages, so that it does not matter how somebody's question cut them.
  *
- * Objects never change, so pages do not; what they hold is checked by whoever asked.
+ * Objects never change, so pages do not; what they hold is checked by whoever asked. An object may
+ * have been damaged or cut when a page was read, and be put back since: who finds damage asks again
+ * for fresh pages.
  *
  * Thread: any. Reading a page from the disk waits for it: not from a loop.
  */
@@ -39,6 +41,7 @@ struct pages_stats pages_stats(struct pages *pages);
 struct pages_read {
     const char *name;        /* of the object; borrowed */
     uint64_t offset, length; /* 0 < length <= PAGES_READ_MAX_BYTES */
+    bool fresh; /* what is in memory and on the disk of it is thrown away, and read again */
     int64_t deadline_mono_ns;
     /* Within pages_read(), or on a thread of the bucket's; must not block. */
     void (*done)(struct pages_read *read);

@@ -145,6 +145,7 @@ static void read_own(struct passage *passage)
         .name = outer->name,
         .offset = outer->offset,
         .length = outer->length,
+        .fresh = outer->fresh,
         .deadline_mono_ns = outer->deadline_mono_ns,
         .done = on_own,
     };
@@ -201,6 +202,7 @@ static void ask_mate(struct passage *passage)
     head.name = name;
     head.offset = outer->offset;
     head.length = outer->length;
+    head.fresh = outer->fresh;
     fg_buf_init(&bytes, SIZE_MAX);
     fg_buf_reserve(&bytes, fg__inner__read_head__get_packed_size(&head));
     bytes.len = fg__inner__read_head__pack(&head, bytes.ptr);
@@ -363,6 +365,7 @@ static void handle_read(struct fg_rpc_request *req, void *arg)
         .name = head->name,
         .offset = head->offset,
         .length = head->length,
+        .fresh = head->fresh,
         .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
         .done = on_served,
     };

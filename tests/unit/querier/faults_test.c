@@ -18,10 +18,10 @@ static bool is_honest(enum fg_code code)
 static void a_bucket_that_fails(void **state)
 {
     static const struct fg_bucket_faults faults[] = {
-        {.seed = 1, .spoil_permille = 100},
+        {.seed = 1, .spoil_permille = 400}, /* what is spoilt is read a second time */
         {.seed = 2, .lose_answer_permille = 60, .lose_request_permille = 60},
         {.seed = 3, .tear_permille = 100},
-        {.seed = 4, .refuse_permille = 50, .spoil_permille = 50},
+        {.seed = 4, .refuse_permille = 50, .spoil_permille = 200},
     };
     const struct fg_bucket_faults none = {0};
     struct fg_err err;

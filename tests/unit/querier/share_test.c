@@ -347,6 +347,70 @@ static void the_disk_is_below(void **state)
     (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* What is there under the name from now on: the content without its last bytes. */
+static void cut_object(struct fixture *f, size_t i, size_t by)
+{
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = f->names[i]};
+
+    put.content = fg_slice_sub(fg_buf_slice(&f->contents[i]), 0, f->contents[i].len - by);
+    assert_int_equal(fg_bucket_call(f->memory, &put), FG_OK);
+    fg_bucket_clear(&put);
+}
+
+static uint64_t read_bytes(struct fixture *f, size_t querier, size_t object, bool fresh)
+{
+    struct fg_bucket_request request = get(f->names[object], 0, OBJECT_MAX_BYTES);
+    uint64_t len;
+
+    request.fresh = fresh;
+    assert_int_equal(fg_bucket_call(share_bucket(f->queriers[querier].share), &request), FG_OK);
+    len = request.body.len;
+    fg_bucket_clear(&request);
+    return len;
+}
+
+/* An object is cut, read and put back. The pages of then are kept until somebody asks for fresh
+ * ones, whoever's they are; from then on everybody gets these. */
+static void what_is_damaged_is_read_again(void **state)
+{
+    struct fixture *f = *state;
+    char folder[] = "/tmp/share_test_XXXXXX";
+
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 1; i < OBJECTS; i++) { /* the first page of each was read */
+        uint64_t whole = f->contents[i].len;
+
+        cut_object(f, i, 1);
+        assert_int_equal(read_bytes(f, i % QUERIERS, i, true), whole - 1);
+        cut_object(f, i, 0);
+        for (size_t q = 0; q < QUERIERS; q++)
+            assert_int_equal(read_bytes(f, q, i, false), whole - 1);
+        assert_int_equal(read_bytes(f, (i + 1) % QUERIERS, i, true), whole);
+        for (size_t q = 0; q < QUERIERS; q++)
+            assert_int_equal(read_bytes(f, q, i, false), whole);
+    }
+    /* On a disk, too, and over a restart. */
+    for (size_t i = 0; i < QUERIERS; i++)
+        stop(&f->queriers[i]);
+    (void)snprintf(f->addresses, sizeof f->addresses, "%s", f->queriers[0].url);
+    cut_object(f, 0, 1);
+    for (int round = 0; round < 2; round++) {
+        start(f, &f->queriers[0], folder);
+        fg_disk_cache_settle(f->queriers[0].disk);
+        assert_int_equal(read_bytes(f, 0, 0, false), f->contents[0].len - 1);
+        cut_object(f, 0, 0);
+        if (round == 1)
+            assert_int_equal(read_bytes(f, 0, 0, true), f->contents[0].len);
+        fg_disk_cache_settle(f->queriers[0].disk);
+        stop(&f->queriers[0]);
+    }
+    start(f, &f->queriers[0], folder);
+    fg_disk_cache_settle(f->queriers[0].disk);
+    assert_int_equal(read_bytes(f, 0, 0, false), f->contents[0].len);
+    stop(&f->queriers[0]);
+    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static enum fg_code ask_read(struct fixture *f, const char *name, uint64_t offset, uint64_t length)
 {
     struct fg_peer *peer = fg_peer_direct(f->queriers[0].server);
@@ -420,6 +484,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_may_be_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failures_are_not_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_disk_is_below, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_damaged_is_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_ranges_of_blocks_are_served, set_up, tear_down),
         cmocka_unit_test_setup_teardown(addresses_are_checked, set_up, tear_down),
     };
