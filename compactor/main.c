@@ -41,18 +41,13 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = fg_new(struct service);
     const struct fg_disk *disk;
+    const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
 
     program->service = service;
     compactor_share(&settings, program->settings.memory_max_bytes);
     if (fg_conf_default_host(&place.name, "name", err) != FG_OK ||
         open_scratch(program, &disk, err) != FG_OK ||
-        fg_bucket_open(
-            &bucket, &s3,
-            &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
-                                     .registry = program->registry,
-                                     .clock = program->cluster_clock,
-                                     .conditions = program->conditions},
-            &service->bucket, err) != FG_OK ||
+        fg_bucket_open(&bucket, &s3, &host, &service->bucket, err) != FG_OK ||
         compactor_create(
             &(struct compactor_config){.settings = &settings,
                                        .bucket = service->bucket,

@@ -53,13 +53,9 @@ static enum fg_code make_scraper(struct service *service, struct fg_program *pro
 static enum fg_code open_ring(struct service *service, struct fg_program *program,
                               struct fg_err *err)
 {
-    if (fg_bucket_open(
-            &bucket, &bucket_s3,
-            &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
-                                     .registry = program->registry,
-                                     .clock = program->cluster_clock,
-                                     .conditions = program->conditions},
-            &service->bucket, err) != FG_OK)
+    const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
+
+    if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK)
         return err->code;
     return fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = service->bucket,
                                                                .clock = program->clock,

@@ -77,18 +77,13 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 static enum fg_code open_bucket(struct service *service, struct fg_program *program,
                                 struct fg_err *err)
 {
+    const struct fg_bucket_host host = fg_program_bucket_host(program, place.data);
+
     (void)snprintf(service->scratch, sizeof service->scratch, "%s/scratch", place.data);
     if (mkdir(service->scratch, 0750) != 0 && errno != EEXIST)
         return fg_fail_errno(err, errno, "%s", service->scratch);
     if (fg_program_disk(program, place.data, "data", &service->disk, err) != FG_OK ||
-        fg_bucket_open(
-            &bucket, &bucket_s3,
-            &(struct fg_bucket_host){.data = place.data,
-                                     .disk_reserve_bytes = program->settings.disk_reserve_bytes,
-                                     .registry = program->registry,
-                                     .clock = program->cluster_clock,
-                                     .conditions = program->conditions},
-            &service->bucket, err) != FG_OK)
+        fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK)
         return err->code;
     return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
 }

@@ -77,16 +77,11 @@ static enum fg_code open_share(struct service *service, struct fg_program *progr
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = fg_new(struct service);
+    const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
 
     program->service = service;
     fg_rpc_share(&rpc, program->settings.memory_max_bytes);
-    if (fg_bucket_open(
-            &bucket, &bucket_s3,
-            &(struct fg_bucket_host){.disk_reserve_bytes = program->settings.disk_reserve_bytes,
-                                     .registry = program->registry,
-                                     .clock = program->cluster_clock,
-                                     .conditions = program->conditions},
-            &service->bucket, err) != FG_OK ||
+    if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
         fg_querier_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||
         fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
         open_ring(service, program, err) != FG_OK || open_share(service, program, err) != FG_OK)

@@ -392,6 +392,15 @@ enum fg_code fg_program_disk(struct fg_program *program, const char *path, const
     return FG_OK;
 }
 
+struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, const char *data)
+{
+    return (struct fg_bucket_host){.data = data,
+                                   .disk_reserve_bytes = program->settings.disk_reserve_bytes,
+                                   .registry = program->registry,
+                                   .clock = program->cluster_clock,
+                                   .conditions = program->conditions};
+}
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     if (start_base(program, err) != FG_OK || program->def->start(program, err) != FG_OK)

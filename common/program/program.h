@@ -25,6 +25,7 @@
 
 #include "common/base/budget.h"
 #include "common/base/time.h"
+#include "common/bucket/settings.h"
 #include "common/config/config.h"
 #include "common/net/http.h"
 #include "common/net/metrics_page.h"
@@ -135,6 +136,13 @@ void fg_program_forget(struct fg_program *program);
  */
 enum fg_code fg_program_disk(struct fg_program *program, const char *path, const char *role,
                              const struct fg_disk **ret_disk, struct fg_err *err) fg_must_check;
+
+/*
+ * Returns what fg_bucket_open() takes from a program: its metrics, conditions, clock and disk
+ * reserve. They live until the program ends, after stop(). data: the folder of a bucket directory
+ * without a path of its own, borrowed; NULL: there is none. From start() and ready().
+ */
+struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, const char *data);
 
 /* "0.1.0", "a1b2c3d" or "". */
 const char *fg_program_version(void);

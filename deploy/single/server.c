@@ -256,6 +256,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct server *server = fg_new(struct server);
+    const struct fg_bucket_host host = fg_program_bucket_host(program, server_settings.data);
 
     server->lock_fd = -1;
     program->service = server;
@@ -265,14 +266,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     server->ingester_routes.work = program->work;
     ingester_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, program, err) != FG_OK ||
-        fg_bucket_open(
-            &server_bucket, &server_bucket_s3,
-            &(struct fg_bucket_host){.data = server_settings.data,
-                                     .disk_reserve_bytes = program->settings.disk_reserve_bytes,
-                                     .registry = program->registry,
-                                     .clock = program->cluster_clock,
-                                     .conditions = program->conditions},
-            &server->bucket, err) != FG_OK ||
+        fg_bucket_open(&server_bucket, &server_bucket_s3, &host, &server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
