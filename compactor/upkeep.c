@@ -102,25 +102,6 @@ enum fg_code upkeep_deletable_segments(const struct upkeep_config *config, const
     return FG_OK;
 }
 
-static bool knows_segment(const struct fg_l0 *l0, const struct fg_segment_id *id)
-{
-    for (uint32_t i = 0; i < l0->n_segments; i++)
-        if (fg_segment_id_cmp(&l0->segments[i].id, id) == 0)
-            return true;
-    for (uint32_t i = 0; i < l0->n_gone; i++)
-        if (fg_segment_id_cmp(&l0->gone[i].id, id) == 0)
-            return true;
-    return false;
-}
-
-static bool knows_block(const struct fg_blocks *blocks, struct fg_id id)
-{
-    for (uint32_t i = 0; i < blocks->n_gone; i++)
-        if (fg_id_eq(blocks->gone[i].id, id))
-            return true;
-    return fg_blocks_find(blocks, id) != NULL;
-}
-
 /* Is the cut, or a later one of the same store, in the manifest or was it once? */
 static bool has_heard(const struct fg_l0 *l0, const struct fg_segment_id *segment)
 {
@@ -134,7 +115,7 @@ bool upkeep_is_unheard(const struct upkeep_config *config, const struct fg_name 
 {
     return name->kind == FG_NAME_IS_SEGMENT &&
            is_older(modified_wall_ns, config->orphan_after_ns, wall_ns) &&
-           !knows_segment(l0, &name->segment) && !has_heard(l0, &name->segment);
+           !fg_l0_knows(l0, &name->segment) && !has_heard(l0, &name->segment);
 }
 
 bool upkeep_is_orphan(const struct upkeep_config *config, const struct fg_name *name,
@@ -145,9 +126,9 @@ bool upkeep_is_orphan(const struct upkeep_config *config, const struct fg_name *
         return false;
     switch (name->kind) {
     case FG_NAME_IS_SEGMENT:
-        return !knows_segment(l0, &name->segment) && has_heard(l0, &name->segment);
+        return !fg_l0_knows(l0, &name->segment) && has_heard(l0, &name->segment);
     case FG_NAME_IS_BLOCK:
-        return !knows_block(blocks, name->block);
+        return !fg_blocks_knows(blocks, name->block);
     case FG_NAME_IS_L0:
     case FG_NAME_IS_RING:
     case FG_NAME_IS_COMPACTORS:

@@ -65,6 +65,11 @@ static bool is_gone(const struct fg_blocks *blocks, struct fg_id id)
     return find(id, blocks->gone, blocks->n_gone, sizeof *blocks->gone) != NULL;
 }
 
+bool fg_blocks_knows(const struct fg_blocks *blocks, struct fg_id id)
+{
+    return fg_blocks_find(blocks, id) != NULL || is_gone(blocks, id);
+}
+
 /* ---- changes ---- */
 
 static enum fg_code no_memory(struct fg_err *err)
@@ -76,8 +81,7 @@ static enum fg_code no_memory(struct fg_err *err)
 static bool is_done(const struct fg_blocks *blocks, const struct fg_blocks_change *change)
 {
     for (uint32_t i = 0; i < change->n_add; i++)
-        if (fg_blocks_find(blocks, change->add[i].id) == NULL &&
-            !is_gone(blocks, change->add[i].id))
+        if (!fg_blocks_knows(blocks, change->add[i].id))
             return false;
     for (uint32_t i = 0; i < change->n_cover; i++)
         if (!fg_blocks_covers(blocks, change->cover[i]))
@@ -178,7 +182,7 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
         if (fg_blocks_find(blocks, change->replace[i]) == NULL)
             return fg_fail(err, FG_E_ABORTED, "a block to be replaced is not there any more");
     for (uint32_t i = 0; i < change->n_add; i++)
-        if (fg_blocks_find(blocks, change->add[i].id) != NULL || is_gone(blocks, change->add[i].id))
+        if (fg_blocks_knows(blocks, change->add[i].id))
             return fg_fail(err, FG_E_ABORTED, "a block to be added is there already");
     for (uint32_t i = 0; i < change->n_add; i++)
         if (check_add(blocks, change, &change->add[i], err) != FG_OK)

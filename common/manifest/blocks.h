@@ -138,6 +138,9 @@ enum fg_code fg_blocks_check(const struct fg_blocks *blocks, const struct fg_l0 
 /* By id, or NULL. */
 const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id);
 
+/* Returns true if the manifest lists the block, as live or as gone. */
+bool fg_blocks_knows(const struct fg_blocks *blocks, struct fg_id id);
+
 /*
  * The tombstones as deletions, in their order; borrows from blocks and the arena. FG_E_LIMIT: the
  * arena is full. FG_E_CORRUPT.

@@ -86,6 +86,17 @@ const struct fg_l0_part *fg_l0_part(const struct fg_l0_segment *segment, uint32_
                                                                           : NULL;
 }
 
+bool fg_l0_knows(const struct fg_l0 *l0, const struct fg_segment_id *id)
+{
+    for (uint32_t i = 0; i < l0->n_segments; i++)
+        if (fg_segment_id_cmp(&l0->segments[i].id, id) == 0)
+            return true;
+    for (uint32_t i = 0; i < l0->n_gone; i++)
+        if (fg_segment_id_cmp(&l0->gone[i].id, id) == 0)
+            return true;
+    return false;
+}
+
 /* ---- changes ---- */
 
 static enum fg_code no_memory(struct fg_err *err)

@@ -124,6 +124,9 @@ const struct fg_l0_segment *fg_l0_segment(const struct fg_l0 *l0, uint64_t gener
 /* Of a tenant by number; NULL: it has nothing in the segment. */
 const struct fg_l0_part *fg_l0_part(const struct fg_l0_segment *segment, uint32_t tenant);
 
+/* Returns true if the manifest lists the segment, as live or as gone. */
+bool fg_l0_knows(const struct fg_l0 *l0, const struct fg_segment_id *id);
+
 /* ---- changes ---- */
 
 struct fg_l0_new_part {

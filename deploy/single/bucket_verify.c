@@ -583,25 +583,6 @@ static enum fg_code check_tenant(struct verifying *v, struct owner *owner)
 
 /* ---- objects that nobody refers to ---- */
 
-static bool refers_to_segment(const struct fg_l0 *l0, const struct fg_segment_id *id)
-{
-    for (uint32_t i = 0; i < l0->n_segments; i++)
-        if (fg_segment_id_cmp(&l0->segments[i].id, id) == 0)
-            return true;
-    for (uint32_t i = 0; i < l0->n_gone; i++)
-        if (fg_segment_id_cmp(&l0->gone[i].id, id) == 0)
-            return true;
-    return false;
-}
-
-static bool refers_to_block(const struct fg_blocks *blocks, struct fg_id id)
-{
-    for (uint32_t i = 0; i < blocks->n_gone; i++)
-        if (fg_id_eq(blocks->gone[i].id, id))
-            return true;
-    return fg_blocks_find(blocks, id) != NULL;
-}
-
 static void count_orphan(struct verifying *v, const struct survey_entry *entry)
 {
     v->n_orphans++;
@@ -624,7 +605,7 @@ static void find_orphans(struct verifying *v)
         const struct survey_entry *entry = &v->survey.segments[i];
         char name[FG_NAME_MAX_BYTES];
 
-        if (refers_to_segment(v->l0, &entry->name.segment))
+        if (fg_l0_knows(v->l0, &entry->name.segment))
             continue;
         if (!is_unheard(v, entry)) {
             count_orphan(v, entry);
@@ -637,7 +618,7 @@ static void find_orphans(struct verifying *v)
     }
     for (size_t t = 0; t < v->survey.n_tenants; t++)
         for (size_t i = 0; v->owners[t].blocks != NULL && i < v->survey.tenants[t].n_blocks; i++)
-            if (!refers_to_block(v->owners[t].blocks, v->survey.tenants[t].blocks[i].name.block))
+            if (!fg_blocks_knows(v->owners[t].blocks, v->survey.tenants[t].blocks[i].name.block))
                 count_orphan(v, &v->survey.tenants[t].blocks[i]);
 }
 
