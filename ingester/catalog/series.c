@@ -1,22 +1,29 @@
 #include "ingester/catalog/series.h"
 
+/* Appends the types to the content, and returns the hash of all of it. Frees the content. */
+static struct fg_id id_with_types(const struct series_def *def, struct fg_buf *content)
+{
+    struct fg_id id;
+
+    fg_buf_lenbytes(content, def->period.type);
+    fg_buf_lenbytes(content, def->period.unit);
+    for (uint32_t t = 0; t < def->n_types; t++) {
+        fg_buf_lenbytes(content, def->types[t].type);
+        fg_buf_lenbytes(content, def->types[t].unit);
+    }
+    id = fg_hash128(fg_buf_slice(content));
+    fg_buf_done(content);
+    return id;
+}
+
 struct fg_id series_id(const struct series_def *def)
 {
     struct fg_buf content;
-    struct fg_id id;
 
     fg_buf_init(&content, SIZE_MAX);
     fg_buf_varint(&content, def->shard);
     fg_labels_encode(&def->labels, &content);
-    fg_buf_lenbytes(&content, def->period.type);
-    fg_buf_lenbytes(&content, def->period.unit);
-    for (uint32_t t = 0; t < def->n_types; t++) {
-        fg_buf_lenbytes(&content, def->types[t].type);
-        fg_buf_lenbytes(&content, def->types[t].unit);
-    }
-    id = fg_hash128(fg_buf_slice(&content));
-    fg_buf_done(&content);
-    return id;
+    return id_with_types(def, &content);
 }
 
 /* ---- one piece of memory: arrays first, then texts ---- */
@@ -48,22 +55,13 @@ static struct fg_slice keep_text(struct room *room, struct fg_slice text)
 struct fg_id series_kind_id(const struct series_def *def)
 {
     struct fg_buf content;
-    struct fg_id id;
 
     fg_buf_init(&content, SIZE_MAX);
     fg_buf_varint(&content, def->labels.count);
     for (size_t i = 0; i < def->labels.count; i++)
         fg_buf_lenbytes(&content, def->labels.items[i].name);
     fg_buf_lenbytes(&content, fg_labels_get(&def->labels, FG_LABEL_NAME));
-    fg_buf_lenbytes(&content, def->period.type);
-    fg_buf_lenbytes(&content, def->period.unit);
-    for (uint32_t t = 0; t < def->n_types; t++) {
-        fg_buf_lenbytes(&content, def->types[t].type);
-        fg_buf_lenbytes(&content, def->types[t].unit);
-    }
-    id = fg_hash128(fg_buf_slice(&content));
-    fg_buf_done(&content);
-    return id;
+    return id_with_types(def, &content);
 }
 
 /* Of all texts of types, without the parts that are the same for all. */
