@@ -1,9 +1,8 @@
-#include "ingester/segments/driver.h"
-
 #include "common/run/log.h"
 #include "common/run/rwlock.h"
 #include "ingester/commit.h"
 #include "ingester/segments/compare.h"
+#include "ingester/segments/driver_impl.h"
 #include "ingester/segments/publish.h"
 
 #include <pthread.h>
@@ -76,66 +75,6 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
 /* clang-format on */
 FG_METRICS_ENUM(driver_metric, DRIVER_METRICS)
 static const struct fg_metric_def driver_metrics[] = FG_METRICS_DEFS(DRIVER_METRICS);
-
-/* An effect that the driver's thread carries out; rounds are its own. */
-struct task {
-    struct segments_effect effect;
-    struct segments_round *rounds; /* UPLOAD */
-    uint32_t n_rounds;
-};
-
-/* What the ring waits for, and the drain that it is done with. */
-struct ring_drain {
-    uint64_t revision, drain;
-};
-
-struct driver {
-    struct driver_config config;
-    /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
-    pthread_mutex_t core_lock;
-    struct segments *core;
-    struct commit *commit;
-    struct fg_metrics *metrics;
-    int64_t swept_mono_ns; /* the committer's thread */
-
-    /* Held for writing while a step is taken and what it wants written is written. */
-    struct fg_rwlock steps;
-
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;       /* the thread: something is asked for */
-    pthread_cond_t moved;      /* those who wait: a step was taken */
-    bool stop, hurry, salvage; /* salvage: asked for, and the core was not told yet */
-    /* After the last step. Under `lock`, not under `steps`: that one is held while the store
-     * writes, and a scrape would wait for the disk. */
-    struct segments_status status;
-    /* The greatest generation that somebody waits for, and that the core was told of: since the
-     * last read of the manifest. */
-    uint64_t wanted, wanted_known;
-    uint64_t n_steps;
-    struct driver_waiter *waiters;
-    unsigned n_waiters;
-    /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
-     * which they are done. */
-    uint64_t drain_asked, drain_known, drained, tried; /* tried: as of struct segments_status */
-    /* The first that is not done, and the newest: those in between end with it. */
-    struct ring_drain ring_drains[2];
-    unsigned n_ring_drains;
-
-    /* The thread's own. */
-    struct task tasks[SEGMENTS_EFFECTS_MAX];
-    uint32_t n_tasks;
-    char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
-    int64_t wake_mono_ns;
-    struct publish *publish;
-    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
-    /* Of each kind of effect: since when it has failed, each time; 0: the last one went well. Both
-     * threads', one at a time: one waits while the other works. */
-    int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];
-    uint64_t ranked; /* revision of the ring that the core has the ranks of */
-    uint8_t ranks[SEGMENTS_SHARDS];
-};
 
 /* ---- effects of the head: committer's thread ---- */
 
@@ -514,63 +453,6 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
         fg_ring_watch_drained(driver->config.member->watch, done.revision, gen);
 }
 
-/* What has become of a wait. FG_E_ABORTED: it goes on. A read of the manifest may have begun before
- * the wait did; the one after it has not. Locked. */
-static enum fg_code judge_wait(struct driver *driver, const struct driver_waiter *waiter,
-                               struct fg_err *err)
-{
-    enum { READS = 2 };
-    enum segments_fence fence;
-    uint64_t least, seen;
-
-    (void)pthread_mutex_lock(&driver->core_lock);
-    fence = segments_fence(driver->core, waiter->generation, &least);
-    seen = segments_seen(driver->core);
-    (void)pthread_mutex_unlock(&driver->core_lock);
-    if (fence != SEGMENTS_BEHIND)
-        return err->code = FG_OK;
-    if (driver->hurry || driver->stop)
-        return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
-    if (waiter->reads >= READS && waiter->generation > seen)
-        return fg_fail(err, FG_E_UNAVAILABLE,
-                       "the query knows segments up to generation %llu, the manifest that was just "
-                       "read has %llu",
-                       (unsigned long long)waiter->generation, (unsigned long long)seen);
-    if (fg_mono_ns(fg_clock_real()) >= waiter->deadline_mono_ns)
-        return fg_fail(err, FG_E_DEADLINE,
-                       "the ingester did not catch up with the manifest in time");
-    return FG_E_ABORTED;
-}
-
-/* Takes out one wait that is over; NULL: all others go on, and want the manifest read. */
-static struct driver_waiter *take_waiter(struct driver *driver, struct fg_err *err)
-{
-    struct driver_waiter **at = &driver->waiters, *taken = NULL;
-
-    (void)pthread_mutex_lock(&driver->lock);
-    while (*at != NULL && judge_wait(driver, *at, err) == FG_E_ABORTED) {
-        driver->wanted = FG_MAX(driver->wanted, (*at)->generation);
-        at = &(*at)->next;
-    }
-    if (*at != NULL) {
-        taken = *at;
-        *at = taken->next;
-        driver->n_waiters--;
-    }
-    (void)pthread_mutex_unlock(&driver->lock);
-    return taken;
-}
-
-/* Any thread, without locks: the callbacks may take some. */
-static void end_waits(struct driver *driver)
-{
-    struct driver_waiter *waiter;
-    struct fg_err err;
-
-    while ((waiter = take_waiter(driver, &err)) != NULL)
-        waiter->on_end(waiter, &err);
-}
-
 /* Hands an event to the core and waits for the step. Driver's thread. */
 static void hand_in(struct driver *driver, const struct segments_event *event,
                     struct compare *compare)
@@ -584,7 +466,7 @@ static void hand_in(struct driver *driver, const struct segments_event *event,
         continue;
     (void)sem_destroy(&turn.taken);
     on_stepped(driver, event->kind);
-    end_waits(driver);
+    driver_end_waits(driver);
 }
 
 /* ---- effects of the bucket: driver's thread ---- */
@@ -831,110 +713,6 @@ bool driver_is_late(struct driver *driver, const struct head_group_key *group, u
     return late;
 }
 
-/* Until a step was taken since n_steps were. FG_E_DEADLINE, FG_E_CANCELED. */
-static enum fg_code wait_for_step(struct driver *driver, uint64_t n_steps, int64_t deadline_mono_ns,
-                                  const char *what, struct fg_err *err)
-{
-    const struct timespec until = timespec_of(deadline_mono_ns);
-    bool in_time = true, hurry;
-
-    (void)pthread_mutex_lock(&driver->lock);
-    while (in_time && !driver->hurry && driver->n_steps == n_steps)
-        in_time = pthread_cond_timedwait(&driver->moved, &driver->lock, &until) == 0;
-    hurry = driver->hurry;
-    (void)pthread_mutex_unlock(&driver->lock);
-    if (hurry)
-        return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
-    return in_time ? FG_OK : fg_fail(err, FG_E_DEADLINE, "%s", what);
-}
-
-static uint64_t count_steps(struct driver *driver)
-{
-    uint64_t n_steps;
-
-    (void)pthread_mutex_lock(&driver->lock);
-    n_steps = driver->n_steps;
-    (void)pthread_mutex_unlock(&driver->lock);
-    return n_steps;
-}
-
-enum fg_code driver_fence(struct driver *driver, uint64_t generation, struct fg_err *err)
-{
-    enum segments_fence fence;
-    uint64_t least;
-
-    fg_rwlock_read(&driver->steps);
-    (void)pthread_mutex_lock(&driver->core_lock);
-    fence = segments_fence(driver->core, generation, &least);
-    (void)pthread_mutex_unlock(&driver->core_lock);
-    if (fence == SEGMENTS_SERVE)
-        return FG_OK;
-    fg_rwlock_unlock(&driver->steps);
-    if (fence == SEGMENTS_STALE)
-        return fg_fail(err, FG_E_PRECONDITION,
-                       "the head has forgotten what is in segments up to generation %llu; the "
-                       "query knows them up to %llu",
-                       (unsigned long long)least, (unsigned long long)generation);
-    return fg_fail(err, FG_E_ABORTED, "the ingester is behind generation %llu of the manifest",
-                   (unsigned long long)generation);
-}
-
-enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter, struct fg_err *err)
-{
-    enum fg_code code = FG_OK;
-
-    waiter->reads = 0;
-    (void)pthread_mutex_lock(&driver->lock);
-    if (driver->hurry || driver->stop) {
-        code = fg_fail(err, FG_E_CANCELED, "the ingester is ending");
-    } else if (driver->n_waiters == DRIVER_WAITERS_MAX) {
-        code = fg_fail(err, FG_E_UNAVAILABLE,
-                       "%u queries wait already for a newer generation of the manifest",
-                       driver->n_waiters);
-    } else {
-        waiter->next = driver->waiters;
-        driver->waiters = waiter;
-        driver->n_waiters++;
-        driver->wanted = FG_MAX(driver->wanted, waiter->generation);
-        (void)pthread_cond_signal(&driver->wake);
-    }
-    (void)pthread_mutex_unlock(&driver->lock);
-    return code;
-}
-
-void driver_unfence(struct driver *driver)
-{
-    fg_rwlock_unlock(&driver->steps);
-}
-
-/* Its number. Locked. */
-static uint64_t ask_to_drain(struct driver *driver)
-{
-    (void)pthread_cond_signal(&driver->wake);
-    return ++driver->drain_asked;
-}
-
-/* Is everything committed that can be? *ret_aside: something cannot. */
-static bool is_tried(struct driver *driver, uint64_t drain, bool *ret_aside)
-{
-    bool tried;
-
-    (void)pthread_mutex_lock(&driver->lock);
-    tried = driver->tried >= drain;
-    *ret_aside = driver->drained < drain;
-    (void)pthread_mutex_unlock(&driver->lock);
-    return tried;
-}
-
-void driver_drain(struct driver *driver, uint64_t revision)
-{
-    (void)pthread_mutex_lock(&driver->lock);
-    driver->n_ring_drains = FG_MIN(driver->n_ring_drains + 1, FG_COUNT(driver->ring_drains));
-    driver->ring_drains[driver->n_ring_drains - 1] =
-        (struct ring_drain){revision, ask_to_drain(driver)};
-    (void)pthread_mutex_unlock(&driver->lock);
-}
-
 static struct segments_status status_of(struct driver *driver)
 {
     struct segments_status status;
@@ -943,41 +721,6 @@ static struct segments_status status_of(struct driver *driver)
     status = driver->status;
     (void)pthread_mutex_unlock(&driver->lock);
     return status;
-}
-
-static enum fg_code flush(struct driver *driver, bool salvage, int64_t deadline_mono_ns,
-                          struct fg_err *err)
-{
-    enum fg_code code = FG_OK;
-    uint64_t n_steps, drain;
-    bool aside = false;
-
-    (void)pthread_mutex_lock(&driver->lock);
-    driver->salvage |= salvage; /* before the drain, which tries what is set aside */
-    n_steps = driver->n_steps;
-    drain = ask_to_drain(driver);
-    (void)pthread_mutex_unlock(&driver->lock);
-    while (code == FG_OK && !is_tried(driver, drain, &aside)) {
-        code =
-            wait_for_step(driver, n_steps, deadline_mono_ns, "the head is not committed yet", err);
-        n_steps = count_steps(driver);
-    }
-    if (code == FG_OK && aside)
-        return fg_fail(
-            err, FG_E_CORRUPT,
-            "everything is committed but what could not become a segment, or could not be "
-            "compared with a damaged object: GET /ready says what and why");
-    return code;
-}
-
-enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
-{
-    return flush(driver, false, deadline_mono_ns, err);
-}
-
-enum fg_code driver_salvage(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
-{
-    return flush(driver, true, deadline_mono_ns, err);
 }
 
 /* ---- life ---- */
@@ -1122,7 +865,7 @@ void driver_hurry(struct driver *driver)
     driver->hurry = true;
     (void)pthread_cond_broadcast(&driver->moved);
     (void)pthread_mutex_unlock(&driver->lock);
-    end_waits(driver);
+    driver_end_waits(driver);
 }
 
 void driver_stop(struct driver *driver)
@@ -1135,7 +878,7 @@ void driver_stop(struct driver *driver)
     (void)pthread_mutex_unlock(&driver->lock);
     (void)pthread_join(driver->thread, NULL);
     driver->started = false;
-    end_waits(driver);
+    driver_end_waits(driver);
 }
 
 void driver_destroy(struct driver *driver)

@@ -1,0 +1,79 @@
+/*
+ * What the files of the driver (driver.h) share; nobody else includes it.
+ *
+ *     driver.c        its thread, steps on the committer's thread, and the effects of both
+ *     driver_wait.c   callers that wait for a step: readers, flushes, drains of the ring
+ */
+#ifndef FG_INGESTER_SEGMENTS_DRIVER_IMPL_H
+#define FG_INGESTER_SEGMENTS_DRIVER_IMPL_H
+
+#include "common/run/rwlock.h"
+#include "ingester/segments/driver.h"
+
+#include <pthread.h>
+
+/* An effect that the driver's thread carries out; rounds are its own. */
+struct task {
+    struct segments_effect effect;
+    struct segments_round *rounds; /* UPLOAD */
+    uint32_t n_rounds;
+};
+
+/* What the ring waits for, and the drain that it is done with. */
+struct ring_drain {
+    uint64_t revision, drain;
+};
+
+struct driver {
+    struct driver_config config;
+    /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
+    pthread_mutex_t core_lock;
+    struct segments *core;
+    struct commit *commit;
+    struct fg_metrics *metrics;
+    int64_t swept_mono_ns; /* the committer's thread */
+
+    /* Held for writing while a step is taken and what it wants written is written. */
+    struct fg_rwlock steps;
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;       /* the thread: something is asked for */
+    pthread_cond_t moved;      /* those who wait: a step was taken */
+    bool stop, hurry, salvage; /* salvage: asked for, and the core was not told yet */
+    /* After the last step. Under `lock`, not under `steps`: that one is held while the store
+     * writes, and a scrape would wait for the disk. */
+    struct segments_status status;
+    /* The greatest generation that somebody waits for, and that the core was told of: since the
+     * last read of the manifest. */
+    uint64_t wanted, wanted_known;
+    uint64_t n_steps;
+    struct driver_waiter *waiters;
+    unsigned n_waiters;
+    /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
+     * which they are done. */
+    uint64_t drain_asked, drain_known, drained, tried; /* tried: as of struct segments_status */
+    /* The first that is not done, and the newest: those in between end with it. */
+    struct ring_drain ring_drains[2];
+    unsigned n_ring_drains;
+
+    /* The thread's own. */
+    struct task tasks[SEGMENTS_EFFECTS_MAX];
+    uint32_t n_tasks;
+    char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
+    int64_t wake_mono_ns;
+    struct publish *publish;
+    struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
+    /* Of each kind of effect: since when it has failed, each time; 0: the last one went well. Both
+     * threads', one at a time: one waits while the other works. */
+    int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];
+    uint64_t ranked; /* revision of the ring that the core has the ranks of */
+    uint8_t ranks[SEGMENTS_SHARDS];
+};
+
+/* Calls on_end() of every wait that is over. Any thread, without locks: the callbacks may take
+ * some. */
+void driver_end_waits(struct driver *driver);
+
+#endif
