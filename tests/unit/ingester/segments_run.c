@@ -1,0 +1,160 @@
+#include "tests/unit/ingester/segments_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+const struct segments_config run_config = {
+    .writer = {7, 7},
+    .seed = 1,
+    .cut_bytes = 1000,
+    .grace_ns = FG_MINUTE_NS,
+    .linger_ns = 10 * FG_MINUTE_NS,
+    .open_max_ns = 2 * FG_HOUR_NS,
+    .forget_after_ns = 5 * FG_MINUTE_NS,
+    .turn_ns = 3 * FG_MINUTE_NS,
+    .poll_ns = 15 * FG_SECOND_NS,
+    .upload_max_age_ns = FG_HOUR_NS,
+    .aside_retry_ns = FG_HOUR_NS,
+    .check_retry_ns = 5 * FG_MINUTE_NS,
+    .unchecked_max_bytes = 100,
+    .backoff_min_ns = FG_SECOND_NS,
+    .backoff_max_ns = FG_MINUTE_NS,
+    .rounds_max = 4,
+    .rules = FG_RULES_ALL,
+};
+
+struct run run_create(uint32_t n_cuts)
+{
+    return (struct run){.segments = segments_create(&run_config, n_cuts, 0),
+                        .arena = fg_arena_create(1 << 20),
+                        .l0 = fg_l0_none()};
+}
+
+void run_step(struct run *run, struct segments_event event)
+{
+    event.mono_ns = run->now_ns;
+    event.wall_ns = RUN_START_WALL_NS + run->now_ns;
+    segments_step(run->segments, &event, &run->effects);
+}
+
+void run_tick(struct run *run, int64_t after_ns)
+{
+    run->now_ns += after_ns;
+    run_step(run, (struct segments_event){.kind = SEGMENTS_TICK});
+}
+
+void run_event(struct run *run, enum segments_event_kind kind)
+{
+    run_step(run, (struct segments_event){.kind = kind, .l0 = &run->l0});
+}
+
+void run_failed(struct run *run, enum segments_effect_kind kind)
+{
+    run_step(run, (struct segments_event){.kind = SEGMENTS_FAILED, .failed = kind});
+}
+
+const struct segments_effect *run_wants(const struct run *run, enum segments_effect_kind kind)
+{
+    for (uint32_t i = 0; i < run->effects.n; i++)
+        if (run->effects.effects[i].kind == kind)
+            return &run->effects.effects[i];
+    return NULL;
+}
+
+struct run run_begin(void)
+{
+    struct run run = run_create(0);
+
+    run_tick(&run, 0);
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_event(&run, SEGMENTS_MANIFEST);
+    return run;
+}
+
+void run_end(struct run *run)
+{
+    segments_destroy(run->segments);
+    fg_arena_destroy(run->arena);
+}
+
+struct head_group_key group_of(uint32_t window)
+{
+    return (struct head_group_key){.tenant = 1, .shard = 2, .window = window};
+}
+
+enum segments_admission run_admit(struct segments *segments, const struct head_group_key *key,
+                                  uint64_t generation, uint32_t *ret_round)
+{
+    return segments_admit(segments, key, (struct segments_looked){.generation = generation},
+                          ret_round);
+}
+
+enum segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes)
+{
+    struct head_group_key key = group_of(window);
+    uint32_t round;
+    enum segments_admission admission = run_admit(run->segments, &key, 0, &round);
+
+    if (admission == SEGMENTS_ADMIT)
+        segments_added(run->segments, &key, round, false, 1, bytes,
+                       RUN_START_WALL_NS + run->now_ns);
+    return admission;
+}
+
+void run_enter(struct run *run, const struct fg_segment_id *id, uint32_t window)
+{
+    struct fg_l0_new_part part = {.tenant = FG_LIT("t"), .profiles = 1};
+    struct fg_ever_run shard = {window, 2, 2};
+    struct fg_l0_new new = {.id = *id,
+                            .profiles = 1,
+                            .parts = &part,
+                            .n_parts = 1,
+                            .groups = {.above = FG_EVER_ABOVE_NONE, .runs = &shard, .n_runs = 1}};
+    struct fg_err err;
+
+    assert_int_equal(fg_l0_commit(&run->l0, &new, 0, window, run->arena, &run->l0, &err), FG_OK);
+}
+
+void run_commit_upload(struct run *run, uint32_t window)
+{
+    struct fg_segment_id id;
+
+    assert_non_null(run_wants(run, SEGMENTS_UPLOAD));
+    id = run_wants(run, SEGMENTS_UPLOAD)->id;
+    run_event(run, SEGMENTS_UPLOADED);
+    assert_non_null(run_wants(run, SEGMENTS_READ)); /* before the swap */
+    run_event(run, SEGMENTS_MANIFEST);
+    assert_non_null(run_wants(run, SEGMENTS_SWAP));
+    assert_int_equal(fg_segment_id_cmp(&run_wants(run, SEGMENTS_SWAP)->id, &id), 0);
+    run_enter(run, &id, window);
+    run_event(run, SEGMENTS_SWAPPED);
+    assert_non_null(
+        run_wants(run, SEGMENTS_READ)); /* and after it: only the manifest is believed */
+    run_event(run, SEGMENTS_MANIFEST);
+    assert_non_null(run_wants(run, SEGMENTS_MARK));
+    run_event(run, SEGMENTS_MARKED);
+}
+
+void run_commit(struct run *run, uint32_t window)
+{
+    assert_non_null(run_wants(run, SEGMENTS_SEAL));
+    run_event(run, SEGMENTS_SEALED);
+    run_commit_upload(run, window);
+}
+
+void run_wait(struct run *run, int64_t ns)
+{
+    struct segments_effects before;
+
+    run_tick(run, ns);
+    if (run_wants(run, SEGMENTS_READ) == NULL)
+        return;
+    before = run->effects;
+    run_event(run, SEGMENTS_MANIFEST);
+    for (uint32_t i = 0; i < before.n; i++)
+        if (before.effects[i].kind != SEGMENTS_READ)
+            run->effects.effects[run->effects.n++] = before.effects[i];
+    assert_true(run->effects.n <= SEGMENTS_EFFECTS_MAX);
+}
