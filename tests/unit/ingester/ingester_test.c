@@ -5,8 +5,8 @@
 #include "ingester/ingester.h"
 #include "proto/inner.pb-c.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/remove_tree.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -367,14 +367,6 @@ static void push_one(struct head *head, struct slow *slow, uint64_t *random)
 
 /* ---- stores ---- */
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
 static struct fg_store *open_rocks(const char *dir)
 {
     const struct ingester_settings settings = {
@@ -421,7 +413,7 @@ static void run(uint64_t seed, bool rocks)
     head_close(&head);
     fg_store_close(store);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else changes the folder */
-    (void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(dir);
 }
 
 static void answers_equal_the_slow_ones_in_memory(void **state)

@@ -19,6 +19,34 @@ enum { PATIENCE_MS = 20 * 1000 };
 
 static const int64_t start_ns = INT64_C(1700000000) * FG_SECOND_NS;
 
+/* A head over a store that a test can make fail. */
+struct fixture {
+    struct fg_store *inner;
+    struct fg_store_faulty faulty;
+    struct head head;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    f->inner = fg_store_memory(HEAD_FAMILIES);
+    fg_store_faulty_init(&f->faulty, f->inner);
+    head_open(&f->head, &f->faulty.store);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    head_close(&f->head);
+    fg_store_close(f->inner);
+    free(f);
+    return 0;
+}
+
 static struct head_profile profile_of(unsigned n)
 {
     static const struct head_sample samples[] = {{"a;b", {1, 10}, 0}};
@@ -90,81 +118,63 @@ static void wait_until_taken(struct head *head)
 
 static void a_store_that_fails_refuses_until_it_was_healed(void **state)
 {
-    struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
-    struct fg_store_faulty faulty;
-    struct head head;
+    struct fixture *f = *state;
+    struct head *head = &f->head;
 
-    (void)state;
-    fg_store_faulty_init(&faulty, inner);
-    head_open(&head, &faulty.store);
-    assert_int_equal(push(&head, 0), FG_OK);
-    expect_ready(&head, "");
-    assert_int_equal(metric(&head, "\nflamegrid_ingester_takes_pushes "), 1);
+    assert_int_equal(push(head, 0), FG_OK);
+    expect_ready(head, "");
+    assert_int_equal(metric(head, "\nflamegrid_ingester_takes_pushes "), 1);
 
-    atomic_store(&faulty.full, true);
+    atomic_store(&f->faulty.full, true);
     for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(push(&head, 1), FG_E_UNAVAILABLE);
-    assert_int_equal(stored(&head), 1); /* questions are answered */
-    expect_ready(&head, "a write failed: write: no room");
-    assert_int_equal(metric(&head, "\nflamegrid_ingester_takes_pushes "), 0);
+        assert_int_equal(push(head, 1), FG_E_UNAVAILABLE);
+    assert_int_equal(stored(head), 1); /* questions are answered */
+    expect_ready(head, "a write failed: write: no room");
+    assert_int_equal(metric(head, "\nflamegrid_ingester_takes_pushes "), 0);
     /* The first was found out by writing. */
-    assert_int_equal(metric(&head, "pushes_refused_total{reason=\"write_failed\"} "), 4);
+    assert_int_equal(metric(head, "pushes_refused_total{reason=\"write_failed\"} "), 4);
 
-    atomic_store(&faulty.full, false); /* and nobody pushes */
-    wait_until_taken(&head);
-    expect_ready(&head, "");
-    assert_int_equal(atomic_load(&faulty.healed), 2); /* once at the start */
-    assert_int_equal(push(&head, 1), FG_OK);
-    assert_int_equal(stored(&head), 2);
-    head_close(&head);
-    head_open(&head, inner);
-    assert_int_equal(stored(&head), 2);
-    head_close(&head);
-    fg_store_close(inner);
+    atomic_store(&f->faulty.full, false); /* and nobody pushes */
+    wait_until_taken(head);
+    expect_ready(head, "");
+    assert_int_equal(atomic_load(&f->faulty.healed), 2); /* once at the start */
+    assert_int_equal(push(head, 1), FG_OK);
+    assert_int_equal(stored(head), 2);
+    head_close(head);
+    head_open(head, f->inner);
+    assert_int_equal(stored(head), 2);
 }
 
 /* One write fails and the next would not: nobody but that push hears of it. */
 static void a_fault_that_has_passed_refuses_one_push(void **state)
 {
-    struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
-    struct fg_store_faulty faulty;
-    struct head head;
+    struct fixture *f = *state;
+    struct head *head = &f->head;
 
-    (void)state;
-    fg_store_faulty_init(&faulty, inner);
-    head_open(&head, &faulty.store);
-    faulty.writes = 0;
-    faulty.fail_at = 1;
-    assert_int_equal(push(&head, 0), FG_E_UNAVAILABLE);
-    assert_int_equal(push(&head, 0), FG_OK);
-    assert_int_equal(stored(&head), 1);
-    head_close(&head);
-    fg_store_close(inner);
+    f->faulty.writes = 0;
+    f->faulty.fail_at = 1;
+    assert_int_equal(push(head, 0), FG_E_UNAVAILABLE);
+    assert_int_equal(push(head, 0), FG_OK);
+    assert_int_equal(stored(head), 1);
 }
 
 static void a_start_that_cannot_write_answers_questions(void **state)
 {
-    struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
-    struct fg_store_faulty faulty;
-    struct head head;
+    struct fixture *f = *state;
+    struct head *head = &f->head;
 
-    (void)state;
-    fg_store_faulty_init(&faulty, inner);
-    head_open(&head, &faulty.store);
-    assert_int_equal(push(&head, 0), FG_OK);
-    head_close(&head);
+    assert_int_equal(push(head, 0), FG_OK);
+    head_close(head);
 
-    atomic_store(&faulty.full, true);
-    head_open(&head, &faulty.store);
-    assert_int_equal(stored(&head), 1);
-    assert_int_equal(push(&head, 1), FG_E_UNAVAILABLE);
-    expect_ready(&head, "pushes are refused, questions are answered");
-    atomic_store(&faulty.full, false);
-    wait_until_taken(&head);
-    assert_int_equal(push(&head, 1), FG_OK);
-    assert_int_equal(stored(&head), 2);
-    head_close(&head);
-    fg_store_close(inner);
+    atomic_store(&f->faulty.full, true);
+    head_open(head, &f->faulty.store);
+    assert_int_equal(stored(head), 1);
+    assert_int_equal(push(head, 1), FG_E_UNAVAILABLE);
+    expect_ready(head, "pushes are refused, questions are answered");
+    atomic_store(&f->faulty.full, false);
+    wait_until_taken(head);
+    assert_int_equal(push(head, 1), FG_OK);
+    assert_int_equal(stored(head), 2);
 }
 
 /* The store could still be written to; the room is for what is under way. */
@@ -286,9 +296,12 @@ static void what_cannot_be_marked_is_shown_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_store_that_fails_refuses_until_it_was_healed),
-        cmocka_unit_test(a_fault_that_has_passed_refuses_one_push),
-        cmocka_unit_test(a_start_that_cannot_write_answers_questions),
+        cmocka_unit_test_setup_teardown(a_store_that_fails_refuses_until_it_was_healed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_fault_that_has_passed_refuses_one_push, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_start_that_cannot_write_answers_questions, set_up,
+                                        tear_down),
         cmocka_unit_test(a_disk_below_its_reserve_refuses),
         cmocka_unit_test(what_cannot_be_marked_is_shown_once),
     };

@@ -1,9 +1,9 @@
 /* What was read is kept in memory and on a disk, both of which have an end. */
 #include "common/cache/disk_files.h"
 #include "querier/blocks/impl.h"
+#include "tests/lib/remove_tree.h"
 #include "tests/unit/querier/asker.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -61,12 +61,6 @@ static void put_other_bytes(struct fg_disk_cache *disk)
     fg_disk_cache_settle(disk);
 }
 
-static int remove_one(const char *path, const struct stat *stat_buf, int kind, struct FTW *at)
-{
-    (void)stat_buf, (void)kind, (void)at;
-    return remove(path);
-}
-
 static uint64_t fetched_bytes(const struct asker *asker)
 {
     return fg_metric_get(asker_blocks(asker)->metrics, BLOCKS_FETCHED_BYTES);
@@ -110,7 +104,7 @@ static void a_disk_below_the_cache(void **state)
     asker_done(&asker);
     fg_disk_cache_close(asker.disk);
     fg_registry_destroy(registry);
-    (void)nftw(disk_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(disk_folder);
 }
 
 /* --- memory --- */

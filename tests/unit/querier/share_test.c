@@ -3,9 +3,9 @@
 #include "common/manifest/name.h"
 #include "proto/inner.pb-c.h"
 #include "querier/share/share.h"
+#include "tests/lib/remove_tree.h"
 #include "tests/lib/rpc_run.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -315,14 +315,6 @@ static void failures_are_not_kept(void **state)
         check_any(f, (size_t)draw(f, QUERIERS));
 }
 
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
-{
-    (void)stat;
-    (void)kind;
-    (void)ftw;
-    return remove(path);
-}
-
 /* A second start finds on the disk what the first one read. */
 static void the_disk_is_below(void **state)
 {
@@ -344,7 +336,7 @@ static void the_disk_is_below(void **state)
         stop(&f->queriers[0]);
     }
     assert_int_equal(fg_bucket_faulty_count(f->faulty), before);
-    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(folder);
 }
 
 /* What is there under the name from now on: the content without its last bytes. */

@@ -6,8 +6,8 @@
 #include "common/bucket/bucket.h"
 #include "common/bucket/directory.h"
 #include "common/bucket/s3.h"
+#include "tests/lib/remove_tree.h"
 
-#include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,12 +27,6 @@ struct fixture {
 };
 
 /* --- the buckets --- */
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info, (void)kind, (void)walk;
-    return remove(path);
-}
 
 static struct fg_bucket *open_directory(const struct fixture *f)
 {
@@ -114,7 +108,7 @@ static int tear_down(void **state)
     fg_bucket_clear(&f->request);
     fg_bucket_close(f->bucket);
     fg_bucket_close(f->inner);
-    (void)nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(f->dir);
     free(f);
     return 0;
 }

@@ -1,10 +1,10 @@
 /* What is a directory's own: several processes, kill -9, links, leftovers. */
 #include "common/bucket/directory.h"
 #include "common/bucket/meter.h"
+#include "tests/lib/remove_tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,12 +22,6 @@ struct fixture {
     char dir[64];
 };
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info, (void)kind, (void)walk;
-    return remove(path);
-}
-
 static int set_up(void **state)
 {
     struct fixture *f = fg_new(struct fixture);
@@ -42,7 +36,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    (void)nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(f->dir);
     free(f);
     return 0;
 }

@@ -1,9 +1,9 @@
 /* A directory bucket on a disk that is full or broken for a while. */
 #include "common/bucket/directory.h"
 #include "tests/lib/faulty_disk.h"
+#include "tests/lib/remove_tree.h"
 
 #include <dirent.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -16,14 +16,6 @@ static const char full_disk[] = "write,create,mkdir,truncate,space ENOSPC\n";
 
 static char dir[64];
 static uint8_t *large;
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
 
 static int set_up(void **state)
 {
@@ -41,7 +33,7 @@ static int tear_down(void **state)
     (void)state;
     faulty_disk_rules("");
     free(large);
-    return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return remove_tree(dir);
 }
 
 /* ---- words ---- */

@@ -1,6 +1,7 @@
 /* The disk cache may forget; what it gives is what was put, whatever became of its files. */
 #include "common/base/str.h"
 #include "common/cache/disk_files.h"
+#include "tests/lib/remove_tree.h"
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -62,18 +63,12 @@ static int set_up(void **state)
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *stat_buf, int kind, struct FTW *at)
-{
-    (void)stat_buf, (void)kind, (void)at;
-    return remove(path);
-}
-
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
     close_cache(f);
-    (void)nftw(f->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(f->folder);
     free(f);
     return 0;
 }
@@ -325,7 +320,7 @@ static void a_folder_that_is_taken_away(void **state)
     struct fixture *f = *state;
 
     put_all(f, 0, 5);
-    (void)nftw(f->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(f->folder);
     assert_int_equal(count_there(f->cache, 0, 5), 5); /* it is open */
     put_all(f, 100, 1000);
     assert_true(fg_disk_cache_stats(f->cache).dropped > 0);

@@ -2,11 +2,10 @@
  * A store whose files were damaged between two starts: what was acknowledged is there, or the start
  * says that it is not. Nothing is dropped without a word, and a damaged folder stays as it is.
  */
-#include "common/store/store.h"
+#include "tests/unit/common/store/numbered_store.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -15,95 +14,13 @@
 
 #include <cmocka.h>
 
-enum { FAMILIES = 2, WRITES = 60, PADDING_BYTES = 20000, PATH_BYTES = 256 };
-static const char *const family_names[FAMILIES] = {"default", "index"};
-
-static struct fg_store_config config = {
-    .cache_bytes = 8 << 20,
-    .write_buffer_bytes = 256 << 10, /* flushed after some dozen writes */
-    .wal_max_bytes = 1 << 20,
-    .sync = true,
-    .accept_loss_setting = "a.setting",
-};
-
-static char dir[64];
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
+enum { WRITES = 60, PADDING_BYTES = NUMBERED_PADDING_BYTES, PATH_BYTES = 256 };
 
 static int set_up(void **state)
 {
-    (void)state;
-    config.accept_loss = "";
-    (void)snprintf(dir, sizeof dir, "/tmp/fg_damage_XXXXXX");
-    return mkdtemp(dir) == NULL;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* ---- the store ---- */
-
-static enum fg_code try_open(struct fg_store **ret_store, struct fg_err *err)
-{
-    return fg_store_open(dir, family_names, FAMILIES, &config, ret_store, err);
-}
-
-static struct fg_store *open_store(void)
-{
-    struct fg_store *store = NULL;
-    struct fg_err err;
-
-    if (try_open(&store, &err) != FG_OK)
-        fail_msg("%s", err.msg);
-    return store;
-}
-
-static struct fg_slice key_of(uint32_t nr, char key[16])
-{
-    return fg_bytes(key, (size_t)snprintf(key, 16, "%08u", nr));
-}
-
-static enum fg_code write_nr(struct fg_store *store, uint32_t nr, struct fg_err *err)
-{
-    static uint8_t padding[PADDING_BYTES];
-    struct fg_store_batch batch;
-    enum fg_code code;
-    uint32_t random = nr + 1;
-    char key[16];
-
-    for (size_t i = 0; i < sizeof padding; i++) {
-        random = random * 1103515245 + 12345;
-        padding[i] = (uint8_t)(random >> 16);
-    }
-    fg_store_batch_init(&batch);
-    fg_store_put(&batch, 0, key_of(nr, key), fg_bytes(padding, sizeof padding));
-    fg_store_put(&batch, 1, key_of(nr, key), FG_LIT("x"));
-    code = fg_store_write(store, &batch, err);
-    fg_store_batch_done(&batch);
-    return code;
-}
-
-static void expect_nrs(struct fg_store *store, uint32_t n)
-{
-    for (unsigned family = 0; family < FAMILIES; family++) {
-        fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, family, FG_LIT(""), FG_LIT(""));
-        uint32_t there = 0;
-        char key[16];
-
-        for (; iter->valid; fg_store_iter_next(iter))
-            assert_true(fg_slice_eq(iter->key, key_of(there++, key)));
-        assert_int_equal(iter->err.code, FG_OK);
-        assert_int_equal(there, n);
-    }
+    numbered_config.accept_loss = "";
+    numbered_config.accept_loss_setting = "a.setting";
+    return numbered_set_up(state);
 }
 
 /*
@@ -120,7 +37,8 @@ static void write_and_die(uint32_t n)
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)snprintf(count, sizeof count, "%u", n);
-        (void)execl("/proc/self/exe", "test_store_damage", "writer", dir, count, (char *)NULL);
+        (void)execl("/proc/self/exe", "test_store_damage", "writer", numbered_dir, count,
+                    (char *)NULL);
         _exit(1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -132,12 +50,12 @@ static int write_all(const char *in_dir, uint32_t n)
     struct fg_store *store;
     struct fg_err err;
 
-    (void)snprintf(dir, sizeof dir, "%s", in_dir);
-    store = open_store();
+    (void)snprintf(numbered_dir, sizeof numbered_dir, "%s", in_dir);
+    store = numbered_open();
     for (uint32_t nr = 0; nr < n; nr++) {
         if (nr == n - 1)
             (void)usleep(1100 * 1000);
-        if (write_nr(store, nr, &err) != FG_OK)
+        if (numbered_write(store, nr, PADDING_BYTES, &err) != FG_OK)
             return 1;
     }
     _exit(0);
@@ -149,7 +67,7 @@ static int write_all(const char *in_dir, uint32_t n)
 static void find_file(const char *prefix, const char *suffix, bool last, char path[PATH_BYTES])
 {
     char found[64] = "";
-    DIR *folder = opendir(dir);
+    DIR *folder = opendir(numbered_dir);
     const struct dirent *entry;
 
     assert_non_null(folder);
@@ -163,7 +81,7 @@ static void find_file(const char *prefix, const char *suffix, bool last, char pa
     }
     (void)closedir(folder);
     assert_string_not_equal(found, "");
-    (void)snprintf(path, PATH_BYTES, "%s/%s", dir, found);
+    (void)snprintf(path, PATH_BYTES, "%s/%s", numbered_dir, found);
 }
 
 static off_t size_of(const char *path)
@@ -197,7 +115,7 @@ static void flip(const char *path, off_t at, unsigned n)
 /* Names and sizes of all, to see that nothing changed. */
 static uint64_t digest(void)
 {
-    DIR *folder = opendir(dir);
+    DIR *folder = opendir(numbered_dir);
     const struct dirent *entry;
     uint64_t sum = 0;
 
@@ -208,7 +126,7 @@ static uint64_t digest(void)
 
         if (entry->d_name[0] == '.')
             continue;
-        (void)snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+        (void)snprintf(path, sizeof path, "%s/%s", numbered_dir, entry->d_name);
         for (const char *c = entry->d_name; *c != '\0'; c++)
             hash = (hash ^ (uint8_t)*c) * 1099511628211U;
         sum += hash * (uint64_t)(size_of(path) + 1);
@@ -229,7 +147,7 @@ static const char *expect_corrupt(const char *said)
     for (unsigned i = 0; i < 2; i++) {
         const char *at;
 
-        assert_int_equal(try_open(&store, &err), FG_E_CORRUPT);
+        assert_int_equal(numbered_try_open(&store, &err), FG_E_CORRUPT);
         assert_null(store);
         if (strstr(err.msg, said) == NULL)
             fail_msg("\"%s\" is not in: %s", said, err.msg);
@@ -251,7 +169,7 @@ static void a_manifest_that_was_cut_is_found(void **state)
     for (size_t i = 0; i < FG_COUNT(cuts); i++) {
         char path[PATH_BYTES];
 
-        tear_down(state);
+        numbered_tear_down(state);
         set_up(state);
         write_and_die(WRITES);
         find_file("MANIFEST-", "", true, path);
@@ -278,11 +196,11 @@ static void an_older_current_is_found(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    fg_store_close(open_store()); /* each start begins a new MANIFEST */
+    fg_store_close(numbered_open()); /* each start begins a new MANIFEST */
     find_file("MANIFEST-", "", true, manifest);
-    (void)snprintf(old, sizeof old, "%s/MANIFEST-000001", dir);
+    (void)snprintf(old, sizeof old, "%s/MANIFEST-000001", numbered_dir);
     assert_int_equal(rename(manifest, old), 0);
-    (void)snprintf(current, sizeof current, "%s/CURRENT", dir);
+    (void)snprintf(current, sizeof current, "%s/CURRENT", numbered_dir);
     fd = open(current, O_WRONLY | O_TRUNC | O_CLOEXEC);
     assert_int_equal(write(fd, "MANIFEST-000001\n", 16), 16);
     (void)close(fd);
@@ -362,19 +280,19 @@ static void a_torn_end_is_no_damage(void **state)
         char path[PATH_BYTES];
         struct fg_err err;
 
-        tear_down(state);
+        numbered_tear_down(state);
         set_up(state);
         write_and_die(5);
         find_file("MARK", "", true, path); /* which knows that it was synced */
         assert_int_equal(unlink(path), 0);
         find_file("", ".log", true, path);
         cut(path, cuts[i]);
-        store = open_store();
-        expect_nrs(store, 4);
-        assert_int_equal(write_nr(store, 4, &err), FG_OK);
+        store = numbered_open();
+        assert_int_equal(numbered_expect(store, 4), 4);
+        assert_int_equal(numbered_write(store, 4, PADDING_BYTES, &err), FG_OK);
         fg_store_close(store);
-        store = open_store();
-        expect_nrs(store, 5);
+        store = numbered_open();
+        assert_int_equal(numbered_expect(store, 5), 5);
         fg_store_close(store);
     }
 }
@@ -387,7 +305,7 @@ static void a_table_that_is_missing_is_found(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    fg_store_close(open_store());
+    fg_store_close(numbered_open());
     find_file("", ".sst", false, path);
     assert_int_equal(unlink(path), 0);
     (void)expect_corrupt("Corruption");
@@ -399,7 +317,7 @@ static void a_table_that_was_cut_is_found(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    fg_store_close(open_store());
+    fg_store_close(numbered_open());
     find_file("", ".sst", false, path);
     cut(path, 100);
     (void)expect_corrupt("Corruption");
@@ -415,17 +333,17 @@ static void a_rotten_block_is_an_error_of_what_it_holds(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    fg_store_close(open_store());
+    fg_store_close(numbered_open());
     find_file("", ".sst", false, path);
     flip(path, 1000, 1);
-    store = open_store();
+    store = numbered_open();
     for (uint32_t nr = 0; nr < WRITES; nr++) {
         struct fg_buf value;
         bool found = false;
         char key[16];
 
         fg_buf_init(&value, 1 << 20);
-        if (fg_store_get(store, 0, key_of(nr, key), &value, &found, &err) == FG_OK) {
+        if (fg_store_get(store, 0, numbered_key(nr, key), &value, &found, &err) == FG_OK) {
             assert_true(found);
             assert_int_equal(value.len, PADDING_BYTES);
             readable++;
@@ -437,7 +355,7 @@ static void a_rotten_block_is_an_error_of_what_it_holds(void **state)
     }
     assert_int_equal(broken, 1);
     assert_int_equal(readable, WRITES - 1);
-    assert_int_equal(write_nr(store, WRITES, &err), FG_OK);
+    assert_int_equal(numbered_write(store, WRITES, PADDING_BYTES, &err), FG_OK);
     fg_store_close(store);
 }
 
@@ -451,18 +369,18 @@ static void a_rotten_table_does_not_stop_writes_for_good(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    fg_store_close(open_store());
+    fg_store_close(numbered_open());
     find_file("", ".sst", false, path);
     flip(path, 1000, 1);
-    store = open_store();
+    store = numbered_open();
     for (uint32_t nr = WRITES; nr < 6 * WRITES; nr++) {
         /* What is there already, so that tables overlap. */
-        if (write_nr(store, nr % WRITES, &err) == FG_OK)
+        if (numbered_write(store, nr % WRITES, PADDING_BYTES, &err) == FG_OK)
             continue;
         assert_int_equal(err.code, FG_E_CORRUPT);
         failed++;
         assert_int_equal(fg_store_heal(store, &err), FG_OK);
-        assert_int_equal(write_nr(store, nr % WRITES, &err), FG_OK);
+        assert_int_equal(numbered_write(store, nr % WRITES, PADDING_BYTES, &err), FG_OK);
     }
     assert_true(failed > 0);
     assert_true(failed <= 2); /* one that was under way already */
@@ -479,10 +397,10 @@ static void a_store_that_never_was_begins(void **state)
     char path[PATH_BYTES];
 
     (void)state;
-    (void)snprintf(path, sizeof path, "%s/MANIFEST-000001", dir);
+    (void)snprintf(path, sizeof path, "%s/MANIFEST-000001", numbered_dir);
     (void)close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    store = open_store();
-    expect_nrs(store, 0);
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, 0), 0);
     fg_store_close(store);
 }
 
@@ -497,12 +415,12 @@ static void a_store_without_a_mark_opens(void **state)
     write_and_die(WRITES);
     find_file("MARK", "", true, path);
     flip(path, 20, 1);
-    store = open_store();
-    expect_nrs(store, WRITES);
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, WRITES), WRITES);
     fg_store_close(store);
     assert_int_equal(unlink(path), 0);
-    store = open_store();
-    expect_nrs(store, WRITES);
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, WRITES), WRITES);
     fg_store_close(store);
 }
 
@@ -519,20 +437,20 @@ static void an_accepted_loss_sets_the_store_aside(void **state)
     find_file("CURRENT", "", true, path);
     assert_int_equal(unlink(path), 0);
     (void)snprintf(number, sizeof number, "%s", expect_corrupt("CURRENT is missing"));
-    config.accept_loss = "00000000"; /* of another damage */
+    numbered_config.accept_loss = "00000000"; /* of another damage */
     (void)expect_corrupt("CURRENT is missing");
-    config.accept_loss = number;
-    store = open_store();
-    expect_nrs(store, 0);
-    assert_int_equal(write_nr(store, 0, &err), FG_OK);
+    numbered_config.accept_loss = number;
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, 0), 0);
+    assert_int_equal(numbered_write(store, 0, PADDING_BYTES, &err), FG_OK);
     fg_store_close(store);
     find_file("lost-", "", true, path);
     (void)snprintf(path + strlen(path), sizeof path - strlen(path), "/MARK");
     assert_true(size_of(path) > 0);
 
     /* The setting is still there, and so is what came since. */
-    store = open_store();
-    expect_nrs(store, 1);
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, 1), 1);
     fg_store_close(store);
 }
 
@@ -544,10 +462,10 @@ static void setting_aside_is_taken_up_again(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    (void)snprintf(path, sizeof path, "%s/lost.moving", dir);
+    (void)snprintf(path, sizeof path, "%s/lost.moving", numbered_dir);
     assert_int_equal(mkdir(path, 0700), 0);
-    store = open_store();
-    expect_nrs(store, 0);
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, 0), 0);
     fg_store_close(store);
     find_file("lost-", "", true, path);
 }
@@ -557,7 +475,7 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "writer") == 0)
         return write_all(argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, numbered_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_manifest_that_was_cut_is_found),
         TEST(a_manifest_with_flipped_bytes_is_found),

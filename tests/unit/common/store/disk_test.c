@@ -1,134 +1,42 @@
 /* RocksDB on a disk that is full, broken or read-only for a while: reading goes on, nothing
  * acknowledged is lost, and writing comes back. */
-#include "common/store/store.h"
 #include "tests/lib/faulty_disk.h"
+#include "tests/unit/common/store/numbered_store.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-enum { FAMILIES = 2, WRITES = 40, PADDING_BYTES = 20000 };
-static const char *const family_names[FAMILIES] = {"default", "index"};
-
-static const struct fg_store_config config = {
-    .cache_bytes = 8 << 20,
-    .write_buffer_bytes = 256 << 10, /* flushed after some dozen writes */
-    .wal_max_bytes = 1 << 20,
-    .sync = true,
-};
+enum { WRITES = 40 };
 
 static const char full_disk[] = "write,create,mkdir,truncate,space ENOSPC\n";
 
-static char dir[64];
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
 static int set_up(void **state)
 {
-    (void)state;
-    (void)snprintf(dir, sizeof dir, "/tmp/fg_disk_XXXXXX");
-    if (mkdtemp(dir) == NULL)
+    if (numbered_set_up(state) != 0)
         return 1;
-    faulty_disk_set(dir);
+    faulty_disk_set(numbered_dir);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     faulty_disk_rules("");
-    return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return numbered_tear_down(state);
 }
 
 /* ---- words ---- */
-
-static enum fg_code try_open(struct fg_store **ret_store, struct fg_err *err)
-{
-    return fg_store_open(dir, family_names, FAMILIES, &config, ret_store, err);
-}
-
-static struct fg_store *open_store(void)
-{
-    struct fg_store *store = NULL;
-    struct fg_err err;
-
-    if (try_open(&store, &err) != FG_OK)
-        fail_msg("%s", err.msg);
-    return store;
-}
-
-static struct fg_slice key_of(uint32_t nr, char key[16])
-{
-    return fg_bytes(key, (size_t)snprintf(key, 16, "%08u", nr));
-}
-
-/* A batch puts its number into both families. */
-static enum fg_code write_nr(struct fg_store *store, uint32_t nr, struct fg_err *err)
-{
-    static uint8_t padding[PADDING_BYTES];
-    struct fg_store_batch batch;
-    enum fg_code code;
-    char key[16];
-
-    for (size_t i = 0; i < sizeof padding; i++)
-        padding[i] = (uint8_t)(nr * 2654435761U >> (i % 24)) ^ (uint8_t)i;
-    fg_store_batch_init(&batch);
-    fg_store_put(&batch, 0, key_of(nr, key), fg_bytes(padding, sizeof padding));
-    fg_store_put(&batch, 1, key_of(nr, key), FG_LIT("x"));
-    code = fg_store_write(store, &batch, err);
-    fg_store_batch_done(&batch);
-    return code;
-}
 
 static uint32_t write_many(struct fg_store *store, uint32_t from, uint32_t n)
 {
     struct fg_err err;
 
     for (uint32_t nr = from; nr < from + n; nr++)
-        if (write_nr(store, nr, &err) != FG_OK)
+        if (numbered_write(store, nr, NUMBERED_PADDING_BYTES, &err) != FG_OK)
             fail_msg("write %u: %s", nr, err.msg);
     return from + n;
-}
-
-static bool has(struct fg_store *store, unsigned family, uint32_t nr)
-{
-    bool found = false;
-    struct fg_err err;
-    char key[16];
-
-    if (fg_store_contains(store, family, key_of(nr, key), &found, &err) != FG_OK)
-        fail_msg("read %u: %s", nr, err.msg);
-    return found;
-}
-
-/* 0 … n-1 are there, in both families alike, by key and by iterator; and after a start n may be,
- * whose write failed. How many. */
-static uint32_t expect_nrs(struct fg_store *store, uint32_t n)
-{
-    uint32_t there[FAMILIES] = {0};
-
-    for (unsigned family = 0; family < FAMILIES; family++) {
-        fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, family, FG_LIT(""), FG_LIT(""));
-        char key[16];
-
-        for (; iter->valid; fg_store_iter_next(iter))
-            assert_true(fg_slice_eq(iter->key, key_of(there[family]++, key)));
-        assert_int_equal(iter->err.code, FG_OK);
-        assert_in_range(there[family], n, n + 1);
-        for (uint32_t nr = 0; nr < n; nr++)
-            assert_true(has(store, family, nr));
-    }
-    assert_int_equal(there[0], there[1]);
-    return there[0];
 }
 
 /* As whoever writes does it: heal, then the write again; an earlier fault of a flush may show then.
@@ -138,7 +46,8 @@ static uint32_t write_healing(struct fg_store *store, uint32_t nr)
     struct fg_err err;
 
     for (unsigned tries = 0; tries < 3; tries++)
-        if (fg_store_heal(store, &err) == FG_OK && write_nr(store, nr, &err) == FG_OK)
+        if (fg_store_heal(store, &err) == FG_OK &&
+            numbered_write(store, nr, NUMBERED_PADDING_BYTES, &err) == FG_OK)
             return nr + 1;
     fail_msg("write %u: %s", nr, err.msg);
     return nr;
@@ -148,24 +57,24 @@ static uint32_t write_healing(struct fg_store *store, uint32_t nr)
 
 static void a_full_disk_refuses_and_reads_go_on(void **state)
 {
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     uint32_t n = write_many(store, 0, WRITES);
     struct fg_err err;
 
     (void)state;
     faulty_disk_rules(full_disk);
     for (unsigned i = 0; i < 20; i++) {
-        assert_int_equal(write_nr(store, n, &err), FG_E_NO_SPACE);
+        assert_int_equal(numbered_write(store, n, NUMBERED_PADDING_BYTES, &err), FG_E_NO_SPACE);
         assert_int_not_equal(fg_store_heal(store, &err), FG_OK);
-        assert_int_equal(expect_nrs(store, n), n);
+        assert_int_equal(numbered_expect(store, n), n);
     }
     assert_true(faulty_disk_hits() > 0);
     faulty_disk_rules("");
     n = write_healing(store, n);
-    assert_int_equal(expect_nrs(store, n), n);
+    assert_int_equal(numbered_expect(store, n), n);
     fg_store_close(store);
-    store = open_store();
-    assert_int_equal(expect_nrs(store, n), n);
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, n), n);
     fg_store_close(store);
 }
 
@@ -173,7 +82,7 @@ static void a_full_disk_refuses_and_reads_go_on(void **state)
  */
 static void a_disk_that_fills_up_again_is_healed_later(void **state)
 {
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     uint32_t n = write_many(store, 0, WRITES);
     struct fg_err err;
 
@@ -182,37 +91,37 @@ static void a_disk_that_fills_up_again_is_healed_later(void **state)
         char rules[128];
 
         faulty_disk_rules(full_disk);
-        assert_int_not_equal(write_nr(store, n, &err), FG_OK);
+        assert_int_not_equal(numbered_write(store, n, NUMBERED_PADDING_BYTES, &err), FG_OK);
         (void)snprintf(rules, sizeof rules, "write,create,truncate ENOSPC from=%u\n", call);
         faulty_disk_rules(rules);
         (void)fg_store_heal(store, &err);
-        assert_int_equal(expect_nrs(store, n), n);
+        assert_int_equal(numbered_expect(store, n), n);
         faulty_disk_rules("");
         n = write_healing(store, n);
-        assert_int_equal(expect_nrs(store, n), n);
+        assert_int_equal(numbered_expect(store, n), n);
     }
     fg_store_close(store);
 }
 
 static void a_start_on_a_full_disk_can_be_read(void **state)
 {
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     uint32_t n = write_many(store, 0, WRITES);
     struct fg_err err;
 
     (void)state;
     fg_store_close(store);
     faulty_disk_rules(full_disk);
-    store = open_store();
-    assert_int_equal(expect_nrs(store, n), n);
-    assert_int_equal(write_nr(store, n, &err), FG_E_NO_SPACE);
+    store = numbered_open();
+    assert_int_equal(numbered_expect(store, n), n);
+    assert_int_equal(numbered_write(store, n, NUMBERED_PADDING_BYTES, &err), FG_E_NO_SPACE);
     assert_non_null(strstr(err.msg, "store is read-only"));
     assert_non_null(strstr(err.msg, "No space left on device"));
     assert_int_equal(fg_store_heal(store, &err), FG_E_NO_SPACE);
-    assert_int_equal(expect_nrs(store, n), n);
+    assert_int_equal(numbered_expect(store, n), n);
     faulty_disk_rules("");
     n = write_healing(store, n);
-    assert_int_equal(expect_nrs(store, n), n);
+    assert_int_equal(numbered_expect(store, n), n);
     fg_store_close(store);
 }
 
@@ -224,7 +133,7 @@ static void a_new_store_on_a_full_disk_is_an_error(void **state)
 
     (void)state;
     faulty_disk_rules(full_disk);
-    assert_int_equal(try_open(&store, &err), FG_E_NO_SPACE);
+    assert_int_equal(numbered_try_open(&store, &err), FG_E_NO_SPACE);
     assert_null(store);
 }
 
@@ -232,7 +141,7 @@ static void a_new_store_on_a_full_disk_is_an_error(void **state)
 
 static void an_iterator_holds_what_it_reads_while_the_store_is_opened_anew(void **state)
 {
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     uint32_t n = write_many(store, 0, WRITES), seen = 0;
     struct fg_store_iter *iter;
     struct fg_err err;
@@ -240,10 +149,10 @@ static void an_iterator_holds_what_it_reads_while_the_store_is_opened_anew(void 
     (void)state;
     faulty_disk_rules("sync EIO name=.log count=1\n");
     iter = fg_store_iter_create(store, 0, FG_LIT(""), FG_LIT(""));
-    assert_int_equal(write_nr(store, n, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(numbered_write(store, n, NUMBERED_PADDING_BYTES, &err), FG_E_UNAVAILABLE);
     assert_int_equal(fg_store_heal(store, &err), FG_E_UNAVAILABLE); /* for the iterator */
     assert_non_null(strstr(err.msg, "waits for questions"));
-    assert_int_equal(write_nr(store, n, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(numbered_write(store, n, NUMBERED_PADDING_BYTES, &err), FG_E_UNAVAILABLE);
     for (; iter->valid; fg_store_iter_next(iter))
         seen++;
     assert_int_equal(iter->err.code, FG_OK);
@@ -257,7 +166,7 @@ static void an_iterator_holds_what_it_reads_while_the_store_is_opened_anew(void 
     fg_store_iter_next(iter);
     assert_true(iter->valid);
     fg_store_iter_destroy(iter);
-    assert_int_equal(expect_nrs(store, n), n);
+    assert_int_equal(numbered_expect(store, n), n);
     fg_store_close(store);
 }
 
@@ -281,7 +190,7 @@ static void a_call_that_fails_loses_nothing(void **state)
 
         tear_down(NULL);
         set_up(NULL);
-        struct fg_store *store = open_store();
+        struct fg_store *store = numbered_open();
         do {
             struct fg_err err = {.code = FG_OK};
             char rules[128];
@@ -290,7 +199,7 @@ static void a_call_that_fails_loses_nothing(void **state)
             before = faulty_disk_hits();
             faulty_disk_rules(rules);
             for (uint32_t i_write = 0; i_write < WRITES / 2; i_write++) {
-                if (write_nr(store, n, &err) == FG_OK) {
+                if (numbered_write(store, n, NUMBERED_PADDING_BYTES, &err) == FG_OK) {
                     n++;
                     continue;
                 }
@@ -301,12 +210,12 @@ static void a_call_that_fails_loses_nothing(void **state)
             hit += faulty_disk_hits() > before;
             faulty_disk_rules("");
             n = write_healing(store, n);
-            assert_int_equal(expect_nrs(store, n), n);
+            assert_int_equal(numbered_expect(store, n), n);
             from += 1 + from / 2;
         } while (from < 40);
         fg_store_close(store);
-        store = open_store();
-        assert_int_equal(expect_nrs(store, n), n);
+        store = numbered_open();
+        assert_int_equal(numbered_expect(store, n), n);
         fg_store_close(store);
         print_message("  %s %s: %u points hit, %u writes\n", kind, fault, hit, n);
         assert_true(hit > 0);
@@ -318,7 +227,7 @@ static void a_start_on_a_broken_disk_does_not_abort(void **state)
 {
     static const char *const kinds[] = {"open",   "read",   "write",    "sync",
                                         "create", "rename", "truncate", "any"};
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     uint32_t n = write_many(store, 0, WRITES);
 
     (void)state;
@@ -331,16 +240,16 @@ static void a_start_on_a_broken_disk_does_not_abort(void **state)
             (void)snprintf(rules, sizeof rules, "%s EIO from=%u\n", kinds[i], from);
             faulty_disk_rules(rules);
             store = NULL;
-            if (try_open(&store, &err) == FG_OK) {
-                (void)write_nr(store, n, &err);
+            if (numbered_try_open(&store, &err) == FG_OK) {
+                (void)numbered_write(store, n, NUMBERED_PADDING_BYTES, &err);
                 (void)fg_store_heal(store, &err);
                 fg_store_close(store);
             } else {
                 assert_true(err.msg[0] != '\0');
             }
             faulty_disk_rules("");
-            store = open_store();
-            n = write_many(store, expect_nrs(store, n), 1);
+            store = numbered_open();
+            n = write_many(store, numbered_expect(store, n), 1);
             fg_store_close(store);
         }
 }

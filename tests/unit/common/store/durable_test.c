@@ -1,110 +1,35 @@
 /* What RocksDB keeps through the ends of a process: closed, killed, out of disk. */
-#include "common/store/store.h"
+#include "tests/unit/common/store/numbered_store.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static const char *const family_names[] = {"default", "index"};
-
-static const struct fg_store_config config = {
-    .cache_bytes = 8 << 20,
-    .write_buffer_bytes = 1 << 20,
-    .wal_max_bytes = 4 << 20,
-    .sync = true,
-};
-
-static char dir[64];
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    (void)snprintf(dir, sizeof dir, "/tmp/fg_durable_XXXXXX");
-    return mkdtemp(dir) == NULL;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static struct fg_store *open_store(void)
-{
-    struct fg_store *store = NULL;
-    struct fg_err err = {0};
-
-    if (fg_store_open(dir, family_names, 2, &config, &store, &err) != FG_OK)
-        fail_msg("%s", err.msg);
-    return store;
-}
-
-/* Batch nr puts its number into both families; atomic means both or neither. */
-static enum fg_code write_nr(struct fg_store *store, uint32_t nr, size_t padding,
-                             struct fg_err *err)
-{
-    struct fg_store_batch batch;
-    struct fg_buf value;
-    enum fg_code code;
-    char key[16];
-
-    fg_store_batch_init(&batch);
-    fg_buf_init(&value, padding + 1);
-    while (value.len < padding)
-        fg_buf_putc(&value, (uint8_t)(nr + value.len * 31));
-    (void)snprintf(key, sizeof key, "%08u", nr);
-    fg_store_put(&batch, 0, fg_cstr(key), fg_buf_slice(&value));
-    fg_store_put(&batch, 1, fg_cstr(key), fg_buf_slice(&value));
-    code = fg_store_write(store, &batch, err);
-    fg_buf_done(&value);
-    fg_store_batch_done(&batch);
-    return code;
-}
-
-static bool has_nr(struct fg_store *store, unsigned family, uint32_t nr)
-{
-    struct fg_err err;
-    bool found = false;
-    char key[16];
-
-    (void)snprintf(key, sizeof key, "%08u", nr);
-    assert_int_equal(fg_store_contains(store, family, fg_cstr(key), &found, &err), FG_OK);
-    return found;
-}
-
 static void expect_nrs(struct fg_store *store, uint32_t n)
 {
     for (uint32_t nr = 0; nr < n; nr++) {
-        assert_true(has_nr(store, 0, nr));
-        assert_true(has_nr(store, 1, nr));
+        assert_true(numbered_has(store, 0, nr));
+        assert_true(numbered_has(store, 1, nr));
     }
 }
 
 static void survives_reopening(void **state)
 {
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     struct fg_err err;
 
     (void)state;
     for (uint32_t nr = 0; nr < 10; nr++)
-        assert_int_equal(write_nr(store, nr, 100, &err), FG_OK);
+        assert_int_equal(numbered_write(store, nr, 100, &err), FG_OK);
     fg_store_close(store);
-    store = open_store();
+    store = numbered_open();
     expect_nrs(store, 10);
     assert_true(fg_store_disk_bytes(store) > 0);
     fg_store_close(store);
@@ -112,26 +37,26 @@ static void survives_reopening(void **state)
 
 static void is_opened_once_at_a_time(void **state)
 {
-    struct fg_store *store = open_store(), *second = NULL;
+    struct fg_store *store = numbered_open(), *second = NULL;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(fg_store_open(dir, family_names, 2, &config, &second, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(numbered_try_open(&second, &err), FG_E_UNAVAILABLE);
     assert_null(second);
     fg_store_close(store);
 }
 
 static void opens_with_another_family(void **state)
 {
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     const char *const more[] = {"default", "index", "new"};
     struct fg_err err;
     bool found = true;
 
     (void)state;
-    assert_int_equal(write_nr(store, 0, 100, &err), FG_OK);
+    assert_int_equal(numbered_write(store, 0, 100, &err), FG_OK);
     fg_store_close(store);
-    assert_int_equal(fg_store_open(dir, more, 3, &config, &store, &err), FG_OK);
+    assert_int_equal(fg_store_open(numbered_dir, more, 3, &numbered_config, &store, &err), FG_OK);
     expect_nrs(store, 1);
     assert_int_equal(fg_store_contains(store, 2, FG_LIT("00000000"), &found, &err), FG_OK);
     assert_false(found);
@@ -144,10 +69,11 @@ static int write_for_ever(const char *in_dir, int out)
     struct fg_store *store;
     struct fg_err err;
 
-    (void)snprintf(dir, sizeof dir, "%s", in_dir);
-    store = open_store();
+    (void)snprintf(numbered_dir, sizeof numbered_dir, "%s", in_dir);
+    store = numbered_open();
     for (uint32_t nr = 0;; nr++)
-        if (write_nr(store, nr, 5000, &err) != FG_OK || write(out, &nr, sizeof nr) != sizeof nr)
+        if (numbered_write(store, nr, 5000, &err) != FG_OK ||
+            write(out, &nr, sizeof nr) != sizeof nr)
             return 1;
 }
 
@@ -164,7 +90,7 @@ static pid_t start_writer(int *ret_acks)
         (void)dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
-        (void)execl("/proc/self/exe", "test_store_durable", "writer", dir, (char *)NULL);
+        (void)execl("/proc/self/exe", "test_store_durable", "writer", numbered_dir, (char *)NULL);
         _exit(1);
     }
     close(ends[1]);
@@ -195,14 +121,14 @@ static void survives_kill(void **state)
     (void)state;
     for (uint32_t round = 1; round <= 3; round++) {
         uint32_t acknowledged = run_and_kill(round * 200), beyond;
-        struct fg_store *store = open_store();
+        struct fg_store *store = numbered_open();
 
         assert_true(acknowledged >= round * 200);
         expect_nrs(store, acknowledged);
         /* The one that was under way is there in both families or in none. Later ones may be older
          * rounds' leftovers. */
         beyond = acknowledged;
-        assert_int_equal(has_nr(store, 0, beyond), has_nr(store, 1, beyond));
+        assert_int_equal(numbered_has(store, 0, beyond), numbered_has(store, 1, beyond));
         fg_store_close(store);
     }
 }
@@ -213,7 +139,7 @@ static off_t cut_newest_log(off_t by)
     struct stat info;
     FILE *list;
 
-    (void)snprintf(command, sizeof command, "ls -t %s/*.log | head -n 1", dir);
+    (void)snprintf(command, sizeof command, "ls -t %s/*.log | head -n 1", numbered_dir);
     list = popen(command, "r");
     assert_non_null(list);
     assert_int_equal(fscanf(list, "%127s", path), 1);
@@ -231,7 +157,7 @@ static void survives_a_torn_log(void **state)
 
     (void)state;
     assert_true(cut_newest_log(3000) > 3000);
-    store = open_store();
+    store = numbered_open();
     expect_nrs(store, acknowledged - 1);
     fg_store_close(store);
 }
@@ -251,7 +177,7 @@ static bool write_comes_back(struct fg_store *store, uint32_t nr)
     struct fg_err err;
 
     for (unsigned tries = 0; tries < 10; tries++) {
-        if (fg_store_heal(store, &err) == FG_OK && write_nr(store, nr, 50000, &err) == FG_OK)
+        if (fg_store_heal(store, &err) == FG_OK && numbered_write(store, nr, 50000, &err) == FG_OK)
             return true;
         usleep(10000);
     }
@@ -263,22 +189,23 @@ static bool write_comes_back(struct fg_store *store, uint32_t nr)
  */
 static void comes_back_after_a_broken_disk(void **state)
 {
-    struct fg_store *store = open_store();
+    struct fg_store *store = numbered_open();
     struct fg_err err = {0};
     uint32_t nr = 0;
 
     (void)state;
     (void)signal(SIGXFSZ, SIG_IGN);
     limit_file_size(300000);
-    while (write_nr(store, nr, 50000, &err) == FG_OK)
+    while (numbered_write(store, nr, 50000, &err) == FG_OK)
         nr++;
     assert_int_equal(err.code, FG_E_UNAVAILABLE);
     expect_nrs(store, nr); /* reading goes on */
-    assert_false(has_nr(store, 0, nr));
+    assert_false(numbered_has(store, 0, nr));
     limit_file_size(RLIM_INFINITY);
 
     struct fg_store_iter *iter = fg_store_iter_create(store, 0, FG_LIT(""), FG_LIT(""));
-    assert_int_equal(write_nr(store, nr, 50000, &err), FG_E_UNAVAILABLE); /* RocksDB remembers */
+    assert_int_equal(numbered_write(store, nr, 50000, &err),
+                     FG_E_UNAVAILABLE); /* RocksDB remembers */
     assert_true(iter->valid);
     fg_store_iter_destroy(iter);
 
@@ -293,12 +220,15 @@ int main(int argc, char **argv)
         return write_for_ever(argv[2], STDOUT_FILENO);
 
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(survives_reopening, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(is_opened_once_at_a_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(opens_with_another_family, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(survives_kill, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(survives_a_torn_log, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(comes_back_after_a_broken_disk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(survives_reopening, numbered_set_up, numbered_tear_down),
+        cmocka_unit_test_setup_teardown(is_opened_once_at_a_time, numbered_set_up,
+                                        numbered_tear_down),
+        cmocka_unit_test_setup_teardown(opens_with_another_family, numbered_set_up,
+                                        numbered_tear_down),
+        cmocka_unit_test_setup_teardown(survives_kill, numbered_set_up, numbered_tear_down),
+        cmocka_unit_test_setup_teardown(survives_a_torn_log, numbered_set_up, numbered_tear_down),
+        cmocka_unit_test_setup_teardown(comes_back_after_a_broken_disk, numbered_set_up,
+                                        numbered_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* One suite for every store: what is written once here holds for memory, RocksDB and the faulty
  * wrapper that passes on. */
 #include "common/store/store.h"
+#include "tests/lib/remove_tree.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -29,14 +29,6 @@ struct fixture {
 };
 
 /* --- the stores --- */
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
 
 static int set_up(void **state, bool durable, bool faulty)
 {
@@ -83,7 +75,7 @@ static int tear_down(void **state)
     fg_store_close(f->store);
     fg_store_close(f->inner);
     if (f->dir[0] != '\0')
-        (void)nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        (void)remove_tree(f->dir);
     free(f);
     return 0;
 }

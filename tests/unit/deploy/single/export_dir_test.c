@@ -2,6 +2,7 @@
 #include "common/base/str.h"
 #include "deploy/single/export_dir.h"
 #include "deploy/single/series_file.h"
+#include "tests/lib/remove_tree.h"
 
 #include <ftw.h>
 #include <setjmp.h>
@@ -22,15 +23,9 @@ static char *make_folder(char path[64])
     return path;
 }
 
-static int remove_one(const char *path, const struct stat *stat_buf, int kind, struct FTW *at)
-{
-    (void)stat_buf, (void)kind, (void)at;
-    return remove(path);
-}
-
 static void remove_folder(const char *path)
 {
-    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(path);
 }
 
 static void must(enum fg_code code, const struct fg_err *err)
