@@ -1,8 +1,8 @@
 /* Who may call: secrets, services that certificates name, addresses in the clear. */
 #include "common/base/time.h"
-#include "common/rpc/rpc.h"
-#include "tests/lib/certs.h"
+#include "tests/lib/remove_tree.h"
 #include "tests/lib/rpc_run.h"
+#include "tests/unit/common/rpc/side.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,25 +12,8 @@
 
 #include <cmocka.h>
 
-/* nng 1.11 forgets a connection when its dialer is closed in the middle of the handshake: see
- * tls_test.c. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:pynng";
-}
-
 #define OLD_SECRET "0123456789abcdef0123456789abcdef"
 #define NEW_SECRET "fedcba9876543210fedcba9876543210"
-
-enum { PATH_BYTES = 128, FILES = 4, CERT = 0, KEY, CA, SECRET };
-
-/* One process: its files and what is made of them. */
-struct side {
-    char files[FILES][PATH_BYTES];
-    struct fg_rpc_settings settings;
-    struct fg_rpc *rpc;
-};
 
 struct fixture {
     char folder[64];
@@ -43,56 +26,21 @@ struct fixture {
     struct fg_err err;
 };
 
-static void name_files(struct fixture *f, struct side *side, const char *name)
-{
-    static const char *const names[FILES] = {"cert.pem", "key.pem", "ca.pem", "secret"};
-
-    for (size_t i = 0; i < FILES; i++)
-        (void)snprintf(side->files[i], PATH_BYTES, "%s/%s-%s", f->folder, name, names[i]);
-}
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-
-    fg_assert(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
-static struct fg_rpc_settings base_settings(void)
-{
-    return (struct fg_rpc_settings){.threads = 2, .answers_max_bytes = 64 << 20};
-}
-
 /* text NULL: the file stays as it is. */
 static void use_secret(struct side *side, const char *text)
 {
     if (text != NULL)
-        write_text(side->files[SECRET], text);
-    side->settings = base_settings();
-    side->settings.secret_file = side->files[SECRET];
+        side_write_text(side->files[SIDE_SECRET], text);
+    side_use_secret(side);
 }
 
 static void use_cert(struct fixture *f, struct side *side, const char *name)
 {
     static char domain[] = "flamegrid";
-    struct cert cert = cert_make(name, &f->ca, 10);
 
-    cert_write(&cert, side->files[CERT], side->files[KEY]);
-    cert_write(&f->ca, side->files[CA], NULL);
-    cert_free(&cert);
-    side->settings = base_settings();
-    side->settings.tls_cert_file = side->files[CERT];
-    side->settings.tls_key_file = side->files[KEY];
-    side->settings.tls_ca_file = side->files[CA];
+    side_write_cert(side, name, &f->ca, &f->ca, 10);
+    side_use_cert(side);
     side->settings.tls_role_domain = domain;
-}
-
-static void open_side(struct side *side, struct fg_registry *registry)
-{
-    struct fg_err err;
-
-    if (fg_rpc_create(&side->settings, registry, &side->rpc, &err) != FG_OK)
-        fail_msg("%s", err.msg);
 }
 
 static int set_up(void **state)
@@ -103,8 +51,8 @@ static int set_up(void **state)
     assert_non_null(mkdtemp(f->folder));
     f->ca = cert_make("authority", NULL, 10);
     f->registry = fg_registry_create();
-    name_files(f, &f->server_side, "server");
-    name_files(f, &f->client_side, "client");
+    side_init(&f->server_side, f->folder, "server");
+    side_init(&f->client_side, f->folder, "client");
     *state = f;
     return 0;
 }
@@ -118,18 +66,14 @@ static int tear_down(void **state)
     fg_rpc_destroy(f->client_side.rpc);
     fg_registry_destroy(f->registry);
     cert_free(&f->ca);
-    for (size_t i = 0; i < FILES; i++) {
-        (void)unlink(f->server_side.files[i]);
-        (void)unlink(f->client_side.files[i]);
-    }
-    assert_int_equal(rmdir(f->folder), 0);
+    assert_int_equal(remove_tree(f->folder), 0);
     free(f);
     return 0;
 }
 
 static void start_server(struct fixture *f)
 {
-    open_side(&f->server_side, f->registry);
+    side_open(&f->server_side, f->registry);
     f->server = fg_rpc_server_create(f->server_side.rpc, 4);
     fg_rpc_server_handle(f->server, FG_RPC_PUSH, rpc_run_echo, &f->served);
     fg_rpc_server_handle(f->server, FG_RPC_SELECT, rpc_run_echo, &f->served);
@@ -145,7 +89,7 @@ static enum fg_code call_as_client(struct fixture *f, enum fg_rpc_method method)
     enum fg_code code = FG_E_UNAVAILABLE;
     struct fg_peer *peer;
 
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     if (fg_peer_dial(f->client_side.rpc, f->url, 4, &peer, &f->err) != FG_OK)
         fail_msg("%s", f->err.msg);
     for (unsigned i = 0; i < 4 && code == FG_E_UNAVAILABLE; i++) {
@@ -216,7 +160,7 @@ static void many_that_are_refused_all_hear_it(void **state)
     use_secret(&f->server_side, OLD_SECRET "\n");
     use_secret(&f->client_side, NEW_SECRET "\n");
     start_server(f);
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     for (unsigned i = 0; i < PEERS; i++)
         assert_int_equal(fg_peer_dial(f->client_side.rpc, f->url, 4, &peers[i], &f->err), FG_OK);
     for (unsigned n = 0; n < ROUNDS; n++)
@@ -239,15 +183,15 @@ static void secrets_change_one_side_after_another(void **state)
     use_secret(&f->server_side, OLD_SECRET "\n");
     use_secret(&f->client_side, OLD_SECRET "\n");
     start_server(f);
-    write_text(f->server_side.files[SECRET], OLD_SECRET "\n" NEW_SECRET "\n");
+    side_write_text(f->server_side.files[SIDE_SECRET], OLD_SECRET "\n" NEW_SECRET "\n");
     assert_true(fg_rpc_tls_reload(f->server_side.rpc));
     assert_int_equal(call_as_client(f, FG_RPC_PUSH), FG_OK);
     use_secret(&f->client_side, NEW_SECRET "\n" OLD_SECRET "\n");
     assert_int_equal(call_as_client(f, FG_RPC_PUSH), FG_OK);
-    write_text(f->server_side.files[SECRET], "short\n");
+    side_write_text(f->server_side.files[SIDE_SECRET], "short\n");
     assert_false(fg_rpc_tls_reload(f->server_side.rpc)); /* the ones before stay */
     assert_int_equal(call_as_client(f, FG_RPC_PUSH), FG_OK);
-    write_text(f->server_side.files[SECRET], NEW_SECRET "\n");
+    side_write_text(f->server_side.files[SIDE_SECRET], NEW_SECRET "\n");
     assert_true(fg_rpc_tls_reload(f->server_side.rpc));
     assert_int_equal(call_as_client(f, FG_RPC_PUSH), FG_OK); /* or nng's prepared connection */
     use_secret(&f->client_side, OLD_SECRET "\n");
@@ -280,7 +224,7 @@ static void secret_files_are_checked(void **state)
         assert_null(strstr(f->err.msg, "hunter2"));
     }
     use_secret(&f->client_side, OLD_SECRET "\n");
-    f->client_side.settings.tls_cert_file = f->client_side.files[CERT];
+    f->client_side.settings.tls_cert_file = f->client_side.files[SIDE_CERT];
     assert_int_equal(fg_rpc_create(&f->client_side.settings, NULL, &rpc, &f->err), FG_E_INVALID);
     assert_non_null(strstr(f->err.msg, "are two ways: set one"));
 }
@@ -351,8 +295,7 @@ static void cleartext_off_loopback_needs_a_word(void **state)
     };
     struct fixture *f = *state;
 
-    f->server_side.settings = base_settings();
-    open_side(&f->server_side, NULL);
+    side_open(&f->server_side, NULL);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         struct fg_rpc_server *server = fg_rpc_server_create(f->server_side.rpc, 1);
         enum fg_code code = fg_rpc_server_start(server, cases[i].url, &f->err);

@@ -1,8 +1,8 @@
 /* Calls in TLS: who is let in, and certificates that change. */
 #include "common/base/time.h"
-#include "common/rpc/rpc.h"
-#include "tests/lib/certs.h"
+#include "tests/lib/remove_tree.h"
 #include "tests/lib/rpc_run.h"
+#include "tests/unit/common/rpc/side.h"
 
 #include <arpa/inet.h>
 #include <nng/nng.h>
@@ -18,26 +18,6 @@
 
 #include <cmocka.h>
 
-/*
- * nng 1.11 forgets a connection when its dialer is closed in the middle of the handshake: a
- * callback starts the next step on an operation that was closed meanwhile, and nobody hears of it
- * again. These tests close dialers that never get through. By the folder nng was built from.
- */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:pynng";
-}
-
-enum { PATH_BYTES = 128, FILES = 3 };
-
-/* One process: its certificate files and what is made of them. */
-struct side {
-    char files[FILES][PATH_BYTES]; /* cert, key, ca */
-    struct fg_rpc_settings settings;
-    struct fg_rpc *rpc;
-};
-
 struct fixture {
     char folder[64];
     struct cert ca, other_ca;
@@ -48,38 +28,6 @@ struct fixture {
     struct fg_err err;
 };
 
-static const char *const file_names[FILES] = {"cert.pem", "key.pem", "ca.pem"};
-
-static void name_files(struct fixture *f, struct side *side, const char *name)
-{
-    for (size_t i = 0; i < FILES; i++)
-        (void)snprintf(side->files[i], PATH_BYTES, "%s/%s-%s", f->folder, name, file_names[i]);
-    side->settings = (struct fg_rpc_settings){.tls_cert_file = side->files[0],
-                                              .tls_key_file = side->files[1],
-                                              .tls_ca_file = side->files[2],
-                                              .threads = 2,
-                                              .answers_max_bytes = 64 << 20};
-}
-
-/* Of one authority, trusting another. */
-static void write_files(const struct side *side, const struct cert *issuer,
-                        const struct cert *trusted, int days)
-{
-    struct cert cert = cert_make("flamegrid", issuer, days);
-
-    cert_write(&cert, side->files[0], side->files[1]);
-    cert_write(trusted, side->files[2], NULL);
-    cert_free(&cert);
-}
-
-static void open_side(struct side *side, struct fg_registry *registry)
-{
-    struct fg_err err;
-
-    if (fg_rpc_create(&side->settings, registry, &side->rpc, &err) != FG_OK)
-        fail_msg("%s", err.msg);
-}
-
 static int set_up(void **state)
 {
     struct fixture *f = fg_new(struct fixture);
@@ -89,12 +37,14 @@ static int set_up(void **state)
     f->ca = cert_make("authority", NULL, 10);
     f->other_ca = cert_make("another authority", NULL, 10);
     f->registry = fg_registry_create();
-    name_files(f, &f->server_side, "server");
-    name_files(f, &f->client_side, "client");
-    write_files(&f->server_side, &f->ca, &f->ca, 10);
-    write_files(&f->client_side, &f->ca, &f->ca, 10);
+    side_init(&f->server_side, f->folder, "server");
+    side_init(&f->client_side, f->folder, "client");
+    side_use_cert(&f->server_side);
+    side_use_cert(&f->client_side);
+    side_write_cert(&f->server_side, "flamegrid", &f->ca, &f->ca, 10);
+    side_write_cert(&f->client_side, "flamegrid", &f->ca, &f->ca, 10);
     rpc_run_url("tls+tcp", f->url);
-    open_side(&f->server_side, f->registry);
+    side_open(&f->server_side, f->registry);
     f->server = fg_rpc_server_create(f->server_side.rpc, 4);
     fg_rpc_server_handle(f->server, FG_RPC_PUSH, rpc_run_echo, NULL);
     if (fg_rpc_server_start(f->server, f->url, &f->err) != FG_OK)
@@ -113,11 +63,7 @@ static int tear_down(void **state)
     fg_registry_destroy(f->registry);
     cert_free(&f->ca);
     cert_free(&f->other_ca);
-    for (size_t i = 0; i < FILES; i++) {
-        (void)unlink(f->server_side.files[i]);
-        (void)unlink(f->client_side.files[i]);
-    }
-    assert_int_equal(rmdir(f->folder), 0);
+    assert_int_equal(remove_tree(f->folder), 0);
     free(f);
     return 0;
 }
@@ -166,7 +112,7 @@ static void calls_get_through(void **state)
     uint8_t *bytes = fg_malloc(len);
     struct fg_peer *peer;
 
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     peer = dial(f);
     rpc_run_connected(peer);
     assert_int_equal(call_once(peer), FG_OK);
@@ -184,8 +130,8 @@ static void client_of_another_authority(void **state)
 {
     struct fixture *f = *state;
 
-    write_files(&f->client_side, &f->other_ca, &f->ca, 10);
-    open_side(&f->client_side, NULL);
+    side_write_cert(&f->client_side, "flamegrid", &f->other_ca, &f->ca, 10);
+    side_open(&f->client_side, NULL);
     assert_false(gets_through(f));
 }
 
@@ -193,8 +139,8 @@ static void server_of_another_authority(void **state)
 {
     struct fixture *f = *state;
 
-    write_files(&f->client_side, &f->ca, &f->other_ca, 10);
-    open_side(&f->client_side, NULL);
+    side_write_cert(&f->client_side, "flamegrid", &f->ca, &f->other_ca, 10);
+    side_open(&f->client_side, NULL);
     assert_false(gets_through(f));
 }
 
@@ -202,8 +148,8 @@ static void client_that_has_expired(void **state)
 {
     struct fixture *f = *state;
 
-    write_files(&f->client_side, &f->ca, &f->ca, -3);
-    open_side(&f->client_side, NULL);
+    side_write_cert(&f->client_side, "flamegrid", &f->ca, &f->ca, -3);
+    side_open(&f->client_side, NULL);
     assert_false(gets_through(f));
 }
 
@@ -215,12 +161,12 @@ static void server_of_another_name(void **state)
 
     for (size_t i = 0; i < FG_COUNT(wrong); i++) {
         f->client_side.settings.tls_server_name = wrong[i];
-        open_side(&f->client_side, NULL);
+        side_open(&f->client_side, NULL);
         assert_false(gets_through(f));
         fg_rpc_destroy(f->client_side.rpc);
     }
     f->client_side.settings.tls_server_name = right; /* which is not the address's */
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     assert_true(gets_through(f));
 }
 
@@ -233,8 +179,8 @@ static void client_without_a_certificate(void **state)
 
     assert_int_equal(nng_req0_open(&socket), 0);
     assert_int_equal(nng_dialer_create(&dialer, socket, f->url), 0);
-    assert_int_equal(nng_dialer_set_string(dialer, NNG_OPT_TLS_CA_FILE, f->client_side.files[2]),
-                     0);
+    assert_int_equal(
+        nng_dialer_set_string(dialer, NNG_OPT_TLS_CA_FILE, f->client_side.files[SIDE_CA]), 0);
     assert_int_not_equal(nng_dialer_start(dialer, 0), 0);
     assert_int_equal(nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, 300), 0);
     assert_int_equal(nng_msg_alloc(&msg, 1), 0);
@@ -257,7 +203,7 @@ static void cleartext_and_tls_do_not_mix(void **state)
 
     rpc_run_url("tls+tcp", url);
     assert_int_equal(fg_rpc_server_start(plain, url + strlen("tls+"), &f->err), FG_OK);
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     assert_int_equal(fg_peer_dial(f->client_side.rpc, url, 1, &peer, &f->err), FG_OK);
     assert_int_equal(call_once(peer), FG_E_UNAVAILABLE);
     fg_peer_destroy(peer);
@@ -271,7 +217,7 @@ static void addresses_go_with_the_settings(void **state)
     struct fg_rpc_server *server;
     struct fg_peer *peer;
 
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     assert_int_equal(fg_peer_dial(f->client_side.rpc, "tcp://h:1", 1, &peer, &f->err),
                      FG_E_INVALID);
     assert_string_equal(f->err.msg, "peer tcp://h:1: would be in the clear while rpc.tls_cert_file "
@@ -298,13 +244,6 @@ static void expect_refused(struct fixture *f, const char *text)
         fail_msg("\"%s\" does not say \"%s\"", f->err.msg, text);
 }
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-
-    fg_assert(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 static void broken_files_stop_the_start(void **state)
 {
     struct fixture *f = *state;
@@ -314,18 +253,19 @@ static void broken_files_stop_the_start(void **state)
 
     side->settings.tls_key_file = none;
     expect_refused(f, "needs all of rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file");
-    side->settings.tls_key_file = f->server_side.files[1];
+    side->settings.tls_key_file = f->server_side.files[SIDE_KEY];
     expect_refused(f, "key values mismatch");
-    side->settings.tls_key_file = side->files[2];
+    side->settings.tls_key_file = side->files[SIDE_CA];
     expect_refused(f, "rpc.tls_key_file \"");
     side->settings.tls_key_file = key_file;
-    write_text(side->files[2], "");
+    side_write_text(side->files[SIDE_CA], "");
     expect_refused(f, "ca.pem\": nothing in it in PEM form that would do");
-    write_text(side->files[2], "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    side_write_text(side->files[SIDE_CA],
+                    "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     expect_refused(f, "rpc.tls_ca_file \"");
-    write_text(side->files[0], "hello");
+    side_write_text(side->files[SIDE_CERT], "hello");
     expect_refused(f, "rpc.tls_cert_file \"");
-    (void)unlink(side->files[0]);
+    (void)unlink(side->files[SIDE_CERT]);
     expect_refused(f, "No such file");
 }
 
@@ -339,7 +279,7 @@ static void write_client_of_key(struct fixture *f, EVP_PKEY *key)
     cert.key = key;
     assert_int_equal(X509_set_pubkey(cert.x509, cert.key), 1);
     assert_true(X509_sign(cert.x509, f->ca.key, EVP_sha256()) > 0);
-    cert_write(&cert, f->client_side.files[0], f->client_side.files[1]);
+    cert_write(&cert, f->client_side.files[SIDE_CERT], f->client_side.files[SIDE_KEY]);
     cert_free(&cert);
 }
 
@@ -351,7 +291,7 @@ static void keys_of_all_kinds(void **state)
 
     for (size_t i = 0; i < FG_COUNT(keys); i++) {
         write_client_of_key(f, keys[i]);
-        open_side(&f->client_side, NULL);
+        side_open(&f->client_side, NULL);
         assert_true(gets_through(f));
         fg_rpc_destroy(f->client_side.rpc);
         f->client_side.rpc = NULL;
@@ -382,19 +322,19 @@ static void authorities_in_between(void **state)
     struct cert between = cert_make_authority("in between", &f->ca, 10);
     struct cert cert = cert_make("flamegrid", &between, 10);
 
-    cert_write(&cert, f->server_side.files[0], f->server_side.files[1]);
+    cert_write(&cert, f->server_side.files[SIDE_CERT], f->server_side.files[SIDE_KEY]);
     assert_true(fg_rpc_tls_reload(f->server_side.rpc));
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     (void)gets_through(f); /* the one connection that nng has prepared with the old set */
     assert_false(gets_through(f));
-    append_cert(f->server_side.files[0], &between);
+    append_cert(f->server_side.files[SIDE_CERT], &between);
     assert_true(fg_rpc_tls_reload(f->server_side.rpc));
     (void)gets_through(f);
     assert_true(gets_through(f));
 
-    cert_write(&cert, f->server_side.files[0], f->server_side.files[1]);
+    cert_write(&cert, f->server_side.files[SIDE_CERT], f->server_side.files[SIDE_KEY]);
     assert_true(fg_rpc_tls_reload(f->server_side.rpc));
-    cert_write(&between, f->client_side.files[2], NULL);
+    cert_write(&between, f->client_side.files[SIDE_CA], NULL);
     assert_true(fg_rpc_tls_reload(f->client_side.rpc));
     (void)gets_through(f);
     assert_true(gets_through(f));
@@ -425,10 +365,11 @@ static bool greets(struct fixture *f, int version)
     SSL *ssl;
 
     SSL_CTX_set_security_level(ctx, 0); /* else it would not even ask for TLS 1.1 */
-    fg_assert(SSL_CTX_set_min_proto_version(ctx, version) == 1 &&
-              SSL_CTX_set_max_proto_version(ctx, version) == 1 &&
-              SSL_CTX_use_certificate_file(ctx, f->client_side.files[0], SSL_FILETYPE_PEM) == 1 &&
-              SSL_CTX_use_PrivateKey_file(ctx, f->client_side.files[1], SSL_FILETYPE_PEM) == 1);
+    fg_assert(
+        SSL_CTX_set_min_proto_version(ctx, version) == 1 &&
+        SSL_CTX_set_max_proto_version(ctx, version) == 1 &&
+        SSL_CTX_use_certificate_file(ctx, f->client_side.files[SIDE_CERT], SSL_FILETYPE_PEM) == 1 &&
+        SSL_CTX_use_PrivateKey_file(ctx, f->client_side.files[SIDE_KEY], SSL_FILETYPE_PEM) == 1);
     ssl = SSL_new(ctx);
     fg_assert(ssl != NULL && SSL_set_fd(ssl, fd) == 1);
     greeted = SSL_connect(ssl) == 1 && SSL_write(ssl, hello, sizeof hello) == sizeof hello &&
@@ -458,17 +399,17 @@ static void takes_over_new_files(void **state)
     struct fixture *f = *state;
     struct fg_peer *before;
 
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     assert_false(fg_rpc_tls_reload(f->server_side.rpc));
     before = dial(f);
     rpc_run_connected(before);
-    write_files(&f->server_side, &f->other_ca, &f->other_ca, 10);
+    side_write_cert(&f->server_side, "flamegrid", &f->other_ca, &f->other_ca, 10);
     assert_true(fg_rpc_tls_reload(f->server_side.rpc));
     assert_false(fg_rpc_tls_reload(f->server_side.rpc));
     assert_int_equal(call_once(before), FG_OK); /* that connection stands */
     (void)gets_through(f); /* the one connection that nng has prepared with the old set */
     assert_false(gets_through(f));
-    write_files(&f->client_side, &f->other_ca, &f->other_ca, 10);
+    side_write_cert(&f->client_side, "flamegrid", &f->other_ca, &f->other_ca, 10);
     assert_true(fg_rpc_tls_reload(f->client_side.rpc));
     assert_true(gets_through(f));
     fg_peer_destroy(before);
@@ -480,11 +421,11 @@ static void takes_over_new_files_while_dialling(void **state)
     struct fixture *f = *state;
     struct fg_peer *peer;
 
-    write_files(&f->client_side, &f->other_ca, &f->ca, 10);
-    open_side(&f->client_side, NULL);
+    side_write_cert(&f->client_side, "flamegrid", &f->other_ca, &f->ca, 10);
+    side_open(&f->client_side, NULL);
     peer = dial(f);
     assert_int_equal(call_once(peer), FG_E_UNAVAILABLE);
-    write_files(&f->client_side, &f->ca, &f->ca, 10);
+    side_write_cert(&f->client_side, "flamegrid", &f->ca, &f->ca, 10);
     assert_true(fg_rpc_tls_reload(f->client_side.rpc));
     rpc_run_connected(peer);
     fg_peer_destroy(peer);
@@ -495,12 +436,12 @@ static void broken_new_files_change_nothing(void **state)
     struct fixture *f = *state;
     struct fg_buf text;
 
-    write_text(f->server_side.files[1], "half a ke");
+    side_write_text(f->server_side.files[SIDE_KEY], "half a ke");
     assert_false(fg_rpc_tls_reload(f->server_side.rpc));
-    (void)unlink(f->server_side.files[1]);
+    (void)unlink(f->server_side.files[SIDE_KEY]);
     assert_false(fg_rpc_tls_reload(f->server_side.rpc));
     assert_false(fg_rpc_tls_reload(f->server_side.rpc)); /* not counted again */
-    open_side(&f->client_side, NULL);
+    side_open(&f->client_side, NULL);
     assert_true(gets_through(f));
 
     fg_buf_init(&text, 64 * 1024);

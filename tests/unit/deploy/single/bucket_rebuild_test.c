@@ -3,6 +3,7 @@
 #include "deploy/single/bucket_rebuild.h"
 #include "deploy/single/bucket_verify.h"
 #include "tests/lib/head_run.h"
+#include "tests/unit/deploy/single/bucket_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,87 +12,11 @@
 
 enum { OBJECT_MAX_BYTES = 1 << 20 };
 
-struct fixture {
-    struct fg_store *store;
-    struct fg_bucket *bucket;
-    FILE *out;
-    char *said;
-    size_t said_len;
-    int64_t pushed; /* profiles, a second each */
-};
-
-static void must(enum fg_code code, const struct fg_err *err)
-{
-    if (code != FG_OK)
-        fail_msg("%s", err->msg);
-}
-
-/* One more segment, of n profiles. */
-static void commit(struct fixture *f, struct fg_store *store, int n)
-{
-    const struct head_sample sample = {"a;b", {1, 10}, 0};
-    struct head head;
-    struct fg_err err;
-
-    head_open_on(&head, store, f->bucket);
-    for (int i = 0; i < n; i++) {
-        const struct head_profile profile = {.tenant = "tenant",
-                                             .service = "shop",
-                                             .time_ns = (1700000000 + f->pushed++) * FG_SECOND_NS,
-                                             .samples = &sample,
-                                             .n_samples = 1};
-
-        assert_int_equal(head_push(&head, &profile, true).stored, 1);
-    }
-    must(ingester_flush(head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err), &err);
-    head_close(&head);
-}
-
-static int set_up(void **state)
-{
-    struct fixture *f = fg_new(struct fixture);
-
-    f->store = fg_store_memory(HEAD_FAMILIES);
-    f->bucket = fg_bucket_memory();
-    f->out = open_memstream(&f->said, &f->said_len);
-    commit(f, f->store, 4);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-
-    (void)fclose(f->out);
-    free(f->said);
-    fg_bucket_close(f->bucket);
-    fg_store_close(f->store);
-    free(f);
-    return 0;
-}
-
-static void put(struct fixture *f, const char *name, struct fg_slice content)
-{
-    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = name, .content = content};
-
-    must(fg_bucket_call(f->bucket, &put), &put.err);
-    fg_bucket_clear(&put);
-}
-
 static bool is_there(struct fixture *f, const char *name)
 {
     struct fg_bucket_request head = {.verb = FG_BUCKET_HEAD, .name = name};
 
     return fg_bucket_call(f->bucket, &head) == FG_OK;
-}
-
-static void lose(struct fixture *f, const char *name)
-{
-    struct fg_bucket_request gone = {.verb = FG_BUCKET_DELETE, .name = name};
-
-    must(fg_bucket_call(f->bucket, &gone), &gone.err);
-    fg_bucket_clear(&gone);
 }
 
 static void expect_said(struct fixture *f, const char *text)
@@ -114,7 +39,7 @@ static struct survey_object read_l0(struct fixture *f)
     struct survey_object l0 = {.code = FG_OK};
     struct fg_err err;
 
-    must(survey_read_l0(f->bucket, &l0, &err), &err);
+    fixture_must(survey_read_l0(f->bucket, &l0, &err), &err);
     assert_int_equal(l0.code, FG_OK);
     return l0;
 }
@@ -127,8 +52,8 @@ static void generations_only_grow(void **state)
     struct fg_err err;
     uint64_t generation;
 
-    lose(f, FG_NAME_L0);
-    must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
+    fixture_delete(f, FG_NAME_L0);
+    fixture_must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
     l0 = read_l0(f);
     generation = l0.content->l0.generation;
     assert_int_equal(l0.content->l0.floor, options.generation);
@@ -137,7 +62,7 @@ static void generations_only_grow(void **state)
     options.generation--;
     expect_refused(rebuild_l0(f->bucket, &options, f->out, &err), FG_E_INVALID, &err,
                    "is too small");
-    must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
 }
 
 /* What two objects have in part is taken once: as two ingesters leave it that hold the same. */
@@ -150,7 +75,7 @@ static void profiles_of_two_uploads_are_taken_once(void **state)
     struct fg_err err;
 
     f->pushed -= 2; /* it holds two of these four as well, and its bucket does not say so */
-    lose(f, FG_NAME_L0);
+    fixture_delete(f, FG_NAME_L0);
     {
         struct fg_bucket *bucket = f->bucket;
         struct survey survey;
@@ -158,21 +83,21 @@ static void profiles_of_two_uploads_are_taken_once(void **state)
         char name[FG_NAME_MAX_BYTES];
 
         f->bucket = fg_bucket_memory();
-        commit(f, other, 4);
-        must(survey_read(f->bucket, &survey, &err), &err);
+        fixture_commit(f, other, 4);
+        fixture_must(survey_read(f->bucket, &survey, &err), &err);
         assert_int_equal(survey.n_segments, 1);
         fg_name_segment(name, &survey.segments[0].name.segment);
-        must(survey_get(f->bucket, name, &segment, &err), &err);
+        fixture_must(survey_get(f->bucket, name, &segment, &err), &err);
         survey_done(&survey);
         fg_bucket_close(f->bucket);
         f->bucket = bucket;
-        put(f, name, fg_buf_slice(&segment));
+        fixture_put(f, name, fg_buf_slice(&segment));
         fg_buf_done(&segment);
     }
-    must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
+    fixture_must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
     expect_said(f, ": 2 of 4 profiles of tenant tenant");
     expect_said(f, "6 profiles in 2 segments");
-    must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
     expect_said(f, "tenant: 6 profiles, each once, in 2 segments");
     l0 = read_l0(f);
     assert_int_equal(l0.content->l0.n_gone, 2); /* they are deleted in time */
@@ -187,13 +112,13 @@ static void damaged_manifest_is_kept(void **state)
     struct fg_err err;
     char *kept, name[FG_KEPT_NAME_MAX_BYTES];
 
-    put(f, FG_NAME_L0, FG_LIT("rubbish"));
-    must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
+    fixture_put(f, FG_NAME_L0, FG_LIT("rubbish"));
+    fixture_must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
     expect_said(f, "kept what was there as manifests/kept/l0/replaced-");
     kept = strstr(f->said, "manifests/kept/");
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(kept, "\n"), kept);
     assert_true(is_there(f, name));
-    must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
 }
 
 static void blocks_without_a_manifest_come_first(void **state)
@@ -202,8 +127,8 @@ static void blocks_without_a_manifest_come_first(void **state)
     const struct rebuild_options options = {.apply = true, .accept_loss = true};
     struct fg_err err;
 
-    lose(f, FG_NAME_L0);
-    put(f, "tenants/other/blocks/00000000000000010000000000000002", FG_LIT("a block"));
+    fixture_delete(f, FG_NAME_L0);
+    fixture_put(f, "tenants/other/blocks/00000000000000010000000000000002", FG_LIT("a block"));
     expect_refused(rebuild_l0(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
                    "bucket rebuild tenant other comes first");
     assert_false(is_there(f, FG_NAME_L0));
@@ -223,27 +148,27 @@ static void rings_are_not_guessed(void **state)
     for (uint64_t swaps = 5; swaps <= 6; swaps++) {
         ring.swaps = swaps;
         bytes.len = 0;
-        must(fg_ring_encode(&ring, &bytes, &err), &err);
-        put(f, swaps == 5 ? "manifests/kept/ring/1" : "manifests/kept/ring/0",
-            fg_buf_slice(&bytes));
+        fixture_must(fg_ring_encode(&ring, &bytes, &err), &err);
+        fixture_put(f, swaps == 5 ? "manifests/kept/ring/1" : "manifests/kept/ring/0",
+                    fg_buf_slice(&bytes));
     }
-    must(rebuild_ring(f->bucket, &options, f->out, &err), &err);
+    fixture_must(rebuild_ring(f->bucket, &options, f->out, &err), &err);
     expect_said(f, "the kept version manifests/kept/ring/0, of 6 swaps");
     assert_true(is_there(f, FG_RING_NAME));
     expect_refused(rebuild_ring(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
                    "no copy is newer");
-    lose(f, FG_RING_NAME);
-    lose(f, "manifests/kept/ring/0");
-    lose(f, "manifests/kept/ring/1");
+    fixture_delete(f, FG_RING_NAME);
+    fixture_delete(f, "manifests/kept/ring/0");
+    fixture_delete(f, "manifests/kept/ring/1");
     options.accept_loss = true;
-    must(rebuild_ring(f->bucket, &options, f->out, &err), &err);
+    fixture_must(rebuild_ring(f->bucket, &options, f->out, &err), &err);
     expect_said(f, "a ring without members");
     fg_buf_done(&bytes);
 }
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(generations_only_grow),    TEST(profiles_of_two_uploads_are_taken_once),
         TEST(damaged_manifest_is_kept), TEST(blocks_without_a_manifest_come_first),

@@ -2,41 +2,20 @@
 #include "common/manifest/manifest.h"
 #include "deploy/single/bucket_verify.h"
 #include "tests/lib/head_run.h"
+#include "tests/unit/deploy/single/bucket_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-enum { OBJECT_MAX_BYTES = 1 << 20, PROFILES = 4 };
-
-struct fixture {
-    struct fg_store *store;
-    struct fg_bucket *bucket;
-    FILE *out;
-    char *said;
-    size_t said_len;
-};
-
-static void must(enum fg_code code, const struct fg_err *err)
-{
-    if (code != FG_OK)
-        fail_msg("%s", err->msg);
-}
+enum { OBJECT_MAX_BYTES = 1 << 20 };
 
 static void get(struct fixture *f, const char *name, struct fg_bucket_request *ret_get)
 {
     *ret_get = (struct fg_bucket_request){
         .verb = FG_BUCKET_GET, .name = name, .content_max_bytes = OBJECT_MAX_BYTES};
-    must(fg_bucket_call(f->bucket, ret_get), &ret_get->err);
-}
-
-static void put(struct fixture *f, const char *name, struct fg_slice content)
-{
-    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = name, .content = content};
-
-    must(fg_bucket_call(f->bucket, &put), &put.err);
-    fg_bucket_clear(&put);
+    fixture_must(fg_bucket_call(f->bucket, ret_get), &ret_get->err);
 }
 
 /* The ring of whoever wrote it. */
@@ -48,49 +27,18 @@ static void put_ring(struct fixture *f)
 
     ring.swaps = 1;
     fg_buf_init(&bytes, OBJECT_MAX_BYTES);
-    must(fg_ring_encode(&ring, &bytes, &err), &err);
-    put(f, FG_RING_NAME, fg_buf_slice(&bytes));
+    fixture_must(fg_ring_encode(&ring, &bytes, &err), &err);
+    fixture_put(f, FG_RING_NAME, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
 }
 
-/* A bucket with one segment. */
-static int set_up(void **state)
+static int set_up_with_ring(void **state)
 {
-    const struct head_sample sample = {"a;b", {1, 10}, 0};
-    struct fixture *f = fg_new(struct fixture);
-    struct head head;
-    struct fg_err err;
+    int failed = fixture_set_up(state);
 
-    f->store = fg_store_memory(HEAD_FAMILIES);
-    f->bucket = fg_bucket_memory();
-    f->out = open_memstream(&f->said, &f->said_len);
-    head_open_on(&head, f->store, f->bucket);
-    for (int i = 0; i < PROFILES; i++) {
-        const struct head_profile profile = {.tenant = "tenant",
-                                             .service = "shop",
-                                             .time_ns = (1700000000 + i) * FG_SECOND_NS,
-                                             .samples = &sample,
-                                             .n_samples = 1};
-
-        assert_int_equal(head_push(&head, &profile, true).stored, 1);
-    }
-    must(ingester_flush(head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err), &err);
-    head_close(&head);
-    put_ring(f);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-
-    (void)fclose(f->out);
-    free(f->said);
-    fg_bucket_close(f->bucket);
-    fg_store_close(f->store);
-    free(f);
-    return 0;
+    if (failed == 0)
+        put_ring(*state);
+    return failed;
 }
 
 static struct fg_manifest *read_l0(struct fixture *f)
@@ -100,7 +48,8 @@ static struct fg_manifest *read_l0(struct fixture *f)
     struct fg_err err;
 
     get(f, FG_NAME_L0, &l0);
-    must(fg_manifest_l0(fg_buf_slice(&l0.body), fg_cstr(l0.etag.text), &manifest, &err), &err);
+    fixture_must(fg_manifest_l0(fg_buf_slice(&l0.body), fg_cstr(l0.etag.text), &manifest, &err),
+                 &err);
     fg_bucket_clear(&l0);
     return manifest;
 }
@@ -111,8 +60,8 @@ static void write_l0(struct fixture *f, const struct fg_l0 *l0)
     struct fg_err err;
 
     fg_buf_init(&bytes, OBJECT_MAX_BYTES);
-    must(fg_l0_encode(l0, &bytes, &err), &err);
-    put(f, FG_NAME_L0, fg_buf_slice(&bytes));
+    fixture_must(fg_l0_encode(l0, &bytes, &err), &err);
+    fixture_put(f, FG_NAME_L0, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
 }
 
@@ -133,20 +82,12 @@ static void expect_fault(struct fixture *f, const char *object, const char *text
     assert_null(strstr(f->said, "\nok: "));
 }
 
-static void delete_object(struct fixture *f, const char *name)
-{
-    struct fg_bucket_request gone = {.verb = FG_BUCKET_DELETE, .name = name};
-
-    must(fg_bucket_call(f->bucket, &gone), &gone.err);
-    fg_bucket_clear(&gone);
-}
-
 static void what_is_right_is_counted(void **state)
 {
     struct fixture *f = *state;
     struct fg_err err;
 
-    must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
     (void)fflush(f->out);
     assert_non_null(strstr(f->said, "tenant: 4 profiles, each once, in 1 segments and 0 blocks\n"));
     assert_non_null(strstr(f->said, "ok: 1 objects"));
@@ -158,7 +99,7 @@ static void an_empty_bucket_is_right(void **state)
     fg_auto(fg_bucket) *empty = fg_bucket_memory();
     struct fg_err err;
 
-    must(bucket_verify(empty, f->out, &err), &err);
+    fixture_must(bucket_verify(empty, f->out, &err), &err);
 }
 
 /* The same segment once more, under another name and generation. */
@@ -191,9 +132,9 @@ static void profiles_that_are_there_twice(void **state)
     fg_name_segment(name, &segment->id);
     get(f, name, &object);
     fg_name_segment(name, &again.id);
-    put(f, name, fg_buf_slice(&object.body));
+    fixture_put(f, name, fg_buf_slice(&object.body));
     fg_bucket_clear(&object);
-    must(fg_l0_commit(&manifest->l0, &again, 0, 0, arena, &l0, &err), &err);
+    fixture_must(fg_l0_commit(&manifest->l0, &again, 0, 0, arena, &l0, &err), &err);
     write_l0(f, &l0);
     expect_fault(f, "tenants/tenant/manifest", "is there more than once");
     fg_arena_destroy(arena);
@@ -226,7 +167,7 @@ static void objects_that_are_not_there(void **state)
     char name[FG_NAME_MAX_BYTES];
 
     fg_name_segment(name, &manifest->l0.segments[0].id);
-    delete_object(f, name);
+    fixture_delete(f, name);
     expect_fault(f, name, "its 4 profiles are lost");
     fg_manifest_unref(manifest);
 }
@@ -236,9 +177,9 @@ static void manifests_that_are_missing_or_cut(void **state)
 {
     struct fixture *f = *state;
 
-    delete_object(f, FG_NAME_L0);
+    fixture_delete(f, FG_NAME_L0);
     expect_fault(f, FG_NAME_L0, "missing, and there are 1 segments");
-    put(f, FG_NAME_L0, FG_LIT(""));
+    fixture_put(f, FG_NAME_L0, FG_LIT(""));
     expect_fault(f, FG_NAME_L0, "damaged");
 }
 
@@ -247,9 +188,9 @@ static void a_ring_that_is_missing(void **state)
     struct fixture *f = *state;
     struct fg_err err;
 
-    delete_object(f, FG_RING_NAME);
-    must(bucket_verify(f->bucket, f->out, &err), &err); /* of a single server */
-    put(f, "manifests/kept/ring/0", FG_LIT("a copy"));
+    fixture_delete(f, FG_RING_NAME);
+    fixture_must(bucket_verify(f->bucket, f->out, &err), &err); /* of a single server */
+    fixture_put(f, "manifests/kept/ring/0", FG_LIT("a copy"));
     expect_fault(f, FG_RING_NAME, "missing, and there was one");
 }
 
@@ -269,18 +210,18 @@ static void manifests_of_different_times(void **state)
     blocks.revision = 7;
     blocks.covered_floor = blocks.newest = l0.generation + 1;
     fg_buf_init(&bytes, OBJECT_MAX_BYTES);
-    must(fg_blocks_encode(&blocks, &bytes, &err), &err);
-    put(f, "tenants/tenant/manifest", fg_buf_slice(&bytes));
+    fixture_must(fg_blocks_encode(&blocks, &bytes, &err), &err);
+    fixture_put(f, "tenants/tenant/manifest", fg_buf_slice(&bytes));
     expect_fault(f, FG_NAME_L0, "it is from a backup");
 
     bytes.len = 0;
     blocks.covered_floor = blocks.newest = 0;
-    must(fg_blocks_encode(&blocks, &bytes, &err), &err);
-    put(f, "tenants/tenant/manifest", fg_buf_slice(&bytes));
-    must(fg_l0_retire(&l0, &one, 1, 0, arena, &l0, &changed, &err), &err);
+    fixture_must(fg_blocks_encode(&blocks, &bytes, &err), &err);
+    fixture_put(f, "tenants/tenant/manifest", fg_buf_slice(&bytes));
+    fixture_must(fg_l0_retire(&l0, &one, 1, 0, arena, &l0, &changed, &err), &err);
     write_l0(f, &l0);
     expect_fault(f, "tenants/tenant/manifest", "from a backup");
-    delete_object(f, "tenants/tenant/manifest");
+    fixture_delete(f, "tenants/tenant/manifest");
     expect_fault(f, "tenants/tenant/manifest", "missing");
     fg_buf_done(&bytes);
     fg_manifest_unref(manifest);
@@ -294,9 +235,9 @@ static void faults_behind_the_first(void **state)
     char name[FG_NAME_MAX_BYTES];
 
     fg_name_segment(name, &manifest->l0.segments[0].id);
-    put(f, FG_RING_NAME, FG_LIT("no ring"));
-    put(f, "tenants/other/manifest", FG_LIT("no manifest"));
-    put(f, name, FG_LIT("no segment"));
+    fixture_put(f, FG_RING_NAME, FG_LIT("no ring"));
+    fixture_put(f, "tenants/other/manifest", FG_LIT("no manifest"));
+    fixture_put(f, name, FG_LIT("no segment"));
     expect_fault(f, FG_RING_NAME, "damaged");
     expect_fault(f, "tenants/other/manifest", "cure: flamegrid bucket rebuild tenant other");
     expect_fault(f, name, "damaged");
@@ -313,8 +254,8 @@ static void objects_that_nobody_refers_to_are_counted(void **state)
 
     id.nonce++;
     fg_name_segment(name, &id);
-    put(f, name, FG_LIT("12345"));
-    must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_put(f, name, FG_LIT("12345"));
+    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
     (void)fflush(f->out);
     assert_non_null(strstr(f->said, "orphans: 1 objects, 5 bytes"));
     fg_manifest_unref(manifest);
@@ -322,7 +263,7 @@ static void objects_that_nobody_refers_to_are_counted(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up_with_ring, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(what_is_right_is_counted),      TEST(an_empty_bucket_is_right),
         TEST(profiles_that_are_there_twice), TEST(manifests_that_say_something_else),
