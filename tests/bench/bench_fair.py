@@ -19,6 +19,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
+from askers import Askers  # noqa: E402
 
 DEPTH = 12
 NEW_STACKS = 20  # of a push
@@ -67,35 +68,6 @@ def ask(client):
                        "%%7Bservice_name=%%22askers%%22%%7D&from=%d&until=%d&max-nodes=100" % (now - 3600, now + 60))[0]
 
 
-class Askers:
-    """Threads that ask all the time while the block runs."""
-
-    def __init__(self, server, count, tenant=None):
-        self.server, self.tenant, self.stopped = server, tenant, threading.Event()
-        self.took, self.codes = [], {}
-        self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.ask, daemon=True) for _ in range(count)]
-
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exception):
-        self.stopped.set()
-        for thread in self.threads:
-            thread.join()
-
-    def ask(self):
-        client = flamegrid.Client(self.server.port, timeout=120, headers=of(self.tenant))
-        while not self.stopped.is_set():
-            begin = time.monotonic()
-            status = ask(client)
-            with self.lock:
-                self.took.append(time.monotonic() - begin)
-                self.codes[status] = self.codes.get(status, 0) + 1
-
-
 def push_for(server, seconds, per_second, first):
     """Seconds each push took, from when it was due, and how often which status came."""
     took, codes, threads, lock = [], {}, [], threading.Lock()
@@ -129,7 +101,7 @@ def askers(arguments):
         server.start().wait_ready()
         fill(server, arguments.stacks)
         for count in (0, arguments.askers):
-            with Askers(server, count) as asking:
+            with Askers(server, count, ask) as asking:
                 took, codes = push_for(server, arguments.seconds, arguments.rate,
                                        arguments.stacks * (2 + (count > 0)))
             row("%d askers" % count, len(took), millis(took), "%.1f" % (len(asking.took) / arguments.seconds), codes,
@@ -144,7 +116,7 @@ def neighbours(arguments):
         fill(server, arguments.stacks, "greedy")
         fill(server, 100, "modest")
         for count in (0, arguments.hogs):
-            with Askers(server, count, "greedy") as hogs:
+            with Askers(server, count, ask, "greedy") as hogs:
                 if count > 0:
                     time.sleep(1)
                 client, took, codes = flamegrid.Client(server.port, timeout=120, headers=of("modest")), [], {}

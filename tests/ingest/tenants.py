@@ -3,7 +3,6 @@
 import http.client
 import os
 import sys
-import threading
 import time
 import urllib.parse
 
@@ -11,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 
 import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
+from askers import Askers  # noqa: E402
 
 TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 SERIES_MAX = 4000  # of a loop that has to end
@@ -75,42 +75,6 @@ def tenants_are_bounded():
         check(status == 200, "%d %s", status, text)
 
 
-class Askers:
-    """Ask for a flame graph all the time, until the block ends; count statuses."""
-
-    def __init__(self, server, count, tenant=None):
-        self.server, self.tenant, self.codes, self.lock = server, tenant, {}, threading.Lock()
-        self.stopped = threading.Event()
-        self.threads = [threading.Thread(target=self.ask, daemon=True) for _ in range(count)]
-
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exception):
-        self.stopped.set()
-        for thread in self.threads:
-            thread.join()
-
-    def ask(self):
-        client = flamegrid.Client(self.server.port, headers={"X-Scope-OrgID": self.tenant} if self.tenant else None)
-        while not self.stopped.is_set():
-            status = ask(client)
-            with self.lock:
-                self.codes[status] = self.codes.get(status, 0) + 1
-
-    def wait_for(self, status):
-        """Until somebody got that answer: then all are at work."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with self.lock:
-                if self.codes.get(status, 0) > 0:
-                    return
-            time.sleep(0.01)
-        raise AssertionError("nobody got %d: %s" % (status, self.codes))
-
-
 def ask(client):
     now = int(time.time())
     query = urllib.parse.urlencode({"query": TYPE + '{service_name="shop"}', "from": now - 3600, "until": now + 60})
@@ -123,7 +87,7 @@ def pushes_go_on_while_many_ask():
         server.start().wait_ready()
         status, text, _ = push(server.port, "anonymous", "shop.cpu", stacks(0, STACKS))
         check(status == 200, "%d %s", status, text)
-        with Askers(server, ASKERS) as askers:
+        with Askers(server, ASKERS, ask) as askers:
             askers.wait_for(200)
             for number in range(PUSHES):
                 status, text, _ = push(server.port, "anonymous", "shop.cpu", stacks(STACKS + 10 * number, 10))
@@ -143,7 +107,7 @@ def a_tenant_with_many_questions_refuses_nobody_else():
             status, text, _ = push(server.port, tenant, "shop.cpu", stacks(0, count))
             check(status == 200, "%d %s", status, text)
         neighbour = flamegrid.Client(server.port, headers={"X-Scope-OrgID": "modest"})
-        with Askers(server, HOGS, "greedy") as askers:
+        with Askers(server, HOGS, ask, "greedy") as askers:
             askers.wait_for(429)
             codes = [ask(neighbour) for _ in range(QUESTIONS)]
         check(set(codes) == {200}, "the neighbour got %s", codes)
