@@ -7,22 +7,21 @@
  *       +--> ask --> part --> ask --> part ... --> last part -----------+
  *                      \--> too large, not wanted: ask to drop it ------+
  *
- * It runs where replies arrive. A peer may answer from within send: asking again from there would
- * nest as deep as there are parts, so whoever comes second, send's return or the answer, goes on.
+ * It runs where replies arrive (chain.h).
  */
 #include "common/base/cursor.h"
 #include "common/rpc/call.h"
+#include "common/rpc/chain.h"
 
 static const uint64_t DROP = UINT64_MAX; /* as an offset: the rest is not wanted */
 
 struct fg_gather {
-    struct fg_call more;
+    struct fg_chain chain; /* of the calls for more */
     struct fg_call *call;  /* the one that the payload is for */
     struct fg_buf payload; /* empty when the caller takes parts */
     struct fg_buf ask;     /* the head of a MORE */
     uint64_t key, offset, left;
     bool dropping;
-    atomic_bool one_came; /* of the two that meet: send's return and its answer */
 };
 
 static void fail(struct fg_call *call, enum fg_code code, const char *text)
@@ -48,7 +47,7 @@ static enum fg_code hand_over(struct fg_gather *gather, struct fg_slice part, st
  */
 static enum fg_code take_part(struct fg_gather *gather, struct fg_err *err)
 {
-    const struct fg_call *more = &gather->more;
+    const struct fg_call *more = &gather->chain.call;
 
     if (more->code != FG_OK) {
         *err = more->err;
@@ -72,18 +71,18 @@ static void end(struct fg_gather *gather)
     fg_call_end(call);
 }
 
-/* What came of the last MORE. false: the call has ended, and nothing here is ours any more. */
-static bool go_on(struct fg_gather *gather)
+static bool go_on(struct fg_chain *chain)
 {
+    struct fg_gather *gather = fg_container(chain, struct fg_gather, chain);
     struct fg_call *call = gather->call;
     bool dropped = gather->dropping;
     struct fg_err err;
 
     if (!dropped && take_part(gather, &err) != FG_OK) {
-        gather->dropping = gather->more.code == FG_OK; /* else there is nothing to be dropped */
+        gather->dropping = chain->call.code == FG_OK; /* else there is nothing to be dropped */
         fail(call, err.code, err.msg);
     }
-    fg_call_done(call->peer, &gather->more);
+    fg_call_done(call->peer, &chain->call);
     if (dropped || (call->code != FG_OK && !gather->dropping) || gather->left == 0) {
         end(gather);
         return false;
@@ -91,47 +90,26 @@ static bool go_on(struct fg_gather *gather)
     return true;
 }
 
-static void on_more(struct fg_call *more);
-
-static void prepare(struct fg_gather *gather)
+static void prepare(struct fg_chain *chain)
 {
+    struct fg_gather *gather = fg_container(chain, struct fg_gather, chain);
+
     fg_buf_clear(&gather->ask);
     fg_buf_le64(&gather->ask, gather->key);
     fg_buf_le64(&gather->ask, gather->dropping ? DROP : gather->offset);
-    gather->more = (struct fg_call){
+    chain->call = (struct fg_call){
         .method = FG_RPC_MORE,
         .head = fg_buf_slice(&gather->ask),
         .deadline_mono_ns = gather->call->deadline_mono_ns,
         .single = true,
-        .done = on_more,
     };
-}
-
-static void ask(struct fg_gather *gather)
-{
-    do {
-        prepare(gather);
-        atomic_store(&gather->one_came, false);
-        fg_peer_send(gather->call->peer, &gather->more);
-        if (!atomic_exchange(&gather->one_came, true))
-            return; /* on_more() goes on; nothing here is ours */
-    } while (go_on(gather));
-}
-
-static void on_more(struct fg_call *more)
-{
-    struct fg_gather *gather = fg_container(more, struct fg_gather, more);
-
-    if (!atomic_exchange(&gather->one_came, true))
-        return; /* ask() goes on */
-    if (go_on(gather))
-        ask(gather);
 }
 
 static struct fg_gather *create(struct fg_call *call)
 {
     struct fg_gather *gather = fg_new(struct fg_gather);
 
+    gather->chain = (struct fg_chain){.peer = call->peer, .prepare = prepare, .go_on = go_on};
     gather->call = call;
     gather->key = call->rest_key;
     gather->left = call->rest_bytes;
@@ -172,7 +150,7 @@ void fg_gather_start(struct fg_call *call)
         fail(call, err.code, err.msg);
     }
     if (gather->left > 0)
-        ask(gather);
+        fg_chain_run(&gather->chain);
     else
         end(gather);
 }

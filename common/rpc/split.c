@@ -5,23 +5,22 @@
  *   part --> part --> ... --> last part --> the answer, which may have a rest of its own (gather.c)
  *     \--------\--> refused, lost, not wanted: the call fails
  *
- * It runs where replies arrive. As in gather.c a peer may answer from within send, so whoever comes
- * second, send's return or the answer, goes on.
+ * It runs where replies arrive (chain.h).
  */
 #include "common/base/buf.h"
 #include "common/rpc/call.h"
+#include "common/rpc/chain.h"
 #include "common/rpc/kinds.h"
 
 enum { PART_HEAD_BYTES = 24 }; /* key, offset, total */
 
 struct fg_split {
-    struct fg_call part;
-    struct fg_call *call; /* the one that is sent */
-    struct fg_buf frame;  /* all of it */
-    struct fg_buf head;   /* of the part under way */
+    struct fg_chain chain; /* of the parts */
+    struct fg_call *call;  /* the one that is sent */
+    struct fg_buf frame;   /* all of it */
+    struct fg_buf head;    /* of the part under way */
     uint64_t key;
     size_t offset, len; /* of the part under way */
-    atomic_bool one_came;
 };
 
 static bool is_last(const struct fg_split *split)
@@ -32,7 +31,7 @@ static bool is_last(const struct fg_split *split)
 /* The last part's answer, or the failure of any part, becomes the call's. */
 static void end(struct fg_split *split)
 {
-    struct fg_call *call = split->call, *part = &split->part;
+    struct fg_call *call = split->call, *part = &split->chain.call;
 
     call->code = part->code;
     call->err = part->err;
@@ -46,58 +45,38 @@ static void end(struct fg_split *split)
     fg_call_deliver(call);
 }
 
-/* What came of the part. false: the call has ended, and nothing here is ours any more. */
-static bool go_on(struct fg_split *split)
+static bool go_on(struct fg_chain *chain)
 {
-    if (split->part.code == FG_OK && !is_last(split) && atomic_load(&split->call->unwanted))
-        split->part.code = fg_fail(&split->part.err, FG_E_CANCELED, "the answer is not wanted");
-    if (split->part.code != FG_OK || is_last(split)) {
+    struct fg_split *split = fg_container(chain, struct fg_split, chain);
+    struct fg_call *part = &chain->call;
+
+    if (part->code == FG_OK && !is_last(split) && atomic_load(&split->call->unwanted))
+        part->code = fg_fail(&part->err, FG_E_CANCELED, "the answer is not wanted");
+    if (part->code != FG_OK || is_last(split)) {
         end(split);
         return false;
     }
-    fg_call_done(split->call->peer, &split->part);
+    fg_call_done(split->call->peer, part);
     split->offset += split->len;
     return true;
 }
 
-static void on_part_done(struct fg_call *part);
-
-static void prepare(struct fg_split *split)
+static void prepare(struct fg_chain *chain)
 {
-    split->len = FG_MIN(split->frame.len - split->offset, (size_t)FG_RPC_PART_BYTES);
+    struct fg_split *split = fg_container(chain, struct fg_split, chain);
+    const uint64_t head[] = {split->key, split->offset, split->frame.len};
+
     fg_buf_clear(&split->head);
-    fg_buf_le64(&split->head, split->key);
-    fg_buf_le64(&split->head, split->offset);
-    fg_buf_le64(&split->head, split->frame.len);
-    split->part = (struct fg_call){
+    for (size_t i = 0; i < FG_COUNT(head); i++)
+        fg_buf_le64(&split->head, head[i]);
+    split->len = FG_MIN(split->frame.len - split->offset, (size_t)FG_RPC_PART_BYTES);
+    chain->call = (struct fg_call){
         .method = FG_RPC_PART,
         .head = fg_buf_slice(&split->head),
         .payload = fg_slice_sub(fg_buf_slice(&split->frame), split->offset, split->len),
         .deadline_mono_ns = split->call->deadline_mono_ns,
         .single = true,
-        .done = on_part_done,
     };
-}
-
-static void send_parts(struct fg_split *split)
-{
-    do {
-        prepare(split);
-        atomic_store(&split->one_came, false);
-        fg_peer_send(split->call->peer, &split->part);
-        if (!atomic_exchange(&split->one_came, true))
-            return; /* on_part_done() goes on; nothing here is ours */
-    } while (go_on(split));
-}
-
-static void on_part_done(struct fg_call *part)
-{
-    struct fg_split *split = fg_container(part, struct fg_split, part);
-
-    if (!atomic_exchange(&split->one_came, true))
-        return; /* send_parts() goes on */
-    if (go_on(split))
-        send_parts(split);
 }
 
 void fg_split_send(struct fg_call *call, const struct fg_rpc_frame *frame)
@@ -115,7 +94,8 @@ void fg_split_send(struct fg_call *call, const struct fg_rpc_frame *frame)
     fg_rpc_frame_encode(frame, split->frame.ptr);
     split->frame.len = size;
     call->split = split;
-    send_parts(split);
+    split->chain = (struct fg_chain){.peer = call->peer, .prepare = prepare, .go_on = go_on};
+    fg_chain_run(&split->chain);
 }
 
 void fg_split_free(struct fg_split *split)
