@@ -164,7 +164,8 @@ static uint64_t segment_hash(uint64_t generation)
     return fg_mix64(~generation);
 }
 
-/* Is it left to itself for now? */
+/* Returns true while the object is set aside: a job failed because of it, and the retry is not due
+ * yet. */
 static bool is_aside(const struct looking *looking, uint64_t hash)
 {
     const struct fg_map *aside = &looking->tenant->aside;

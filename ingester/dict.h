@@ -14,11 +14,11 @@
  * numbered stays consistent with itself and nothing else uses these numbers. Cutting the head into
  * segments begins a new generation too, so that old ones can go, and so does a start (retire.h).
  *
- * Thread: the newest generation of a service is changed by the worker the service is pinned to, and
- * no reader holds that up: queries and segments in the making read a view, which is what the
- * dictionary was at one moment. All that a view points to is append-only, and an array that becomes
- * too short is copied and kept for as long as a view may point to it (common/base/outgrown.h). A
- * lock is held only to copy a view, never while a tree is merged.
+ * Thread: only the worker that a service is pinned to changes the service's newest generation, and
+ * readers never block it: queries and segment builds read a view, a snapshot of the dictionary. All
+ * memory that a view points to is append-only. When an array must grow, the writer continues in a
+ * copy, and the old array is kept while a view may point to it (common/base/outgrown.h). A lock is
+ * held only to copy a view, never while a tree is merged.
  *
  *   worker    append ... append  publish           append ...
  *                                   | counts and addresses, under the lock
@@ -42,9 +42,9 @@ struct dict_stack {
 };
 
 /*
- * A dictionary as it was at one moment. Only arrays and counts of the tree are set: nothing can be
- * looked up or added, and self is NULL, since whoever merges it brings values of their own. The
- * numbers of later views continue those of this one.
+ * A snapshot of a dictionary. Of the tree only arrays and counts are set: nothing can be looked up
+ * or added, and self is NULL, because callers merge the tree with their own values. Later views
+ * keep the numbers of this one and continue them.
  */
 struct dict_view {
     struct fg_tree tree;
@@ -100,8 +100,8 @@ bool dict_outgrown(struct dict_table *table, const struct dict *dict);
 
 /*
  * Sets nodes[batch->n_stacks] to node + 1 of every stack of the batch, and adds those that the
- * batch defines. Returns how many are neither known nor defined: then none is added, and nothing of
- * the batch may be stored.
+ * batch defines. Returns the number of stacks that are neither known nor defined. If it is not 0,
+ * none was added, and nothing of the batch may be stored.
  */
 uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch,
                       uint32_t *nodes) fg_must_check;
@@ -111,15 +111,15 @@ void dict_put_chunk(struct dict *dict, struct fg_store_batch *out);
 
 /* --- readers: any thread that has a reference --- */
 
-/* Copies what the dictionary is now: all that was resolved before. It does not change, and is valid
- * until dict_view_end(), which comes before dict_unref(). Waits for nobody's work. */
+/* Takes a snapshot with all stacks resolved so far. It is valid until dict_view_end(), which the
+ * caller calls before dict_unref(). Never waits for the writer. */
 void dict_view_begin(struct dict *dict, struct dict_view *ret_view);
 
-/* Ends the view, which may free what only it pointed to. */
+/* Ends the view; frees outgrown arrays that no other view may point to. */
 void dict_view_end(struct dict *dict, struct dict_view *view);
 
-/* Sets ids to those of the stacks with these numbers (node + 1), which ascend, each once. Returns
- * false if the view lacks one of them. */
+/* Sets ids[i] to the id of the stack numbered nodes[i] (node + 1); nodes ascend without repetition.
+ * Returns false if the view lacks one of them. */
 bool dict_view_ids(const struct dict_view *view, const uint32_t *nodes, uint32_t n,
                    struct fg_id *ids) fg_must_check;
 

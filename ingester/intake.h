@@ -1,15 +1,15 @@
 /*
- * Whether pushes are taken. They are refused, each with 503, while
+ * Decides whether the ingester takes pushes. Each push gets 503 while one of these is true; queries
+ * are answered all the time.
  *
- *   disk_full      the disk has less than its reserve free (common/run/disk.h): so that the store
- * does not find it full, and what is under way has room write_failed   a write of the store failed,
- * until it was healed and a write has succeeded. That is tried once a second while the disk has
- * room, whether anybody pushes or not
+ *   disk_full      the disk has less than its reserve free (common/run/disk.h). Writes under way
+ *                  still find room
+ *   write_failed   a write to the store failed. Once a second, if the disk has room, the committer
+ *                  tries to heal the store; this ends when that and a write have succeeded
  *
- * Questions are answered meanwhile. The first refusal and the end are logged, and every 30 seconds
- * how many there were.
+ * The log has the first refusal, the end, and every 30 seconds the number of refusals.
  *
- * Thread: any, but as said.
+ * Thread: any, unless a function says otherwise.
  */
 #ifndef FG_INGESTER_INTAKE_H
 #define FG_INGESTER_INTAKE_H
@@ -22,35 +22,34 @@ struct intake;
 
 struct intake_config {
     struct fg_store *store;     /* borrowed, as are those below */
-    const struct fg_disk *disk; /* the store is on; NULL: it is not watched */
+    const struct fg_disk *disk; /* of the store; NULL: not watched */
     struct fg_registry *registry;
 };
 
-/* Finds out whether the store can be written to; that it cannot is no error. Nobody else writes
- * yet.
- */
+/* Tests with a write whether the store takes writes. A failure is no error, it only refuses pushes.
+ * Call it before anything else writes. */
 struct intake *intake_create(const struct intake_config *config);
 
-/* From now on the committer is woken while there is something to heal. FG_E_UNAVAILABLE: no thread.
- */
+/* Starts the thread that wakes the committer while the store needs healing. FG_E_UNAVAILABLE: the
+ * thread could not be started. */
 enum fg_code intake_start(struct intake *intake, struct commit *commit,
                           struct fg_err *err) fg_must_check;
 
-/* Before the committer ends. NULL is fine. */
+/* Stops the thread. Call it before the committer ends. Accepts NULL. */
 void intake_stop(struct intake *intake);
 void intake_destroy(struct intake *intake); /* NULL is fine */
 
-/* May a push be worked on? Counts the refusal. FG_E_UNAVAILABLE. */
+/* Returns FG_OK if a push may be processed; else counts a refusal and returns FG_E_UNAVAILABLE. */
 enum fg_code intake_admits(struct intake *intake, struct fg_err *err) fg_must_check;
 
-/* A write has failed so. The committer's thread. */
+/* Notes that a write failed with this error. The committer's thread. */
 void intake_failed(struct intake *intake, const struct fg_err *err);
 
-/* Tries to heal a store that failed, where there is one, and the last try is not too near. The
- * committer's thread, with nothing half done. */
+/* Tries to heal the store if a write failed and the last attempt is at least a second ago. The
+ * committer's thread, between two batches. */
 void intake_heal(struct intake *intake);
 
-/* Appends why pushes are refused. false: they are taken. */
+/* Appends why pushes are refused and returns true, or returns false if they are taken. */
 bool intake_refuses(struct intake *intake, struct fg_buf *why) fg_must_check;
 
 #endif

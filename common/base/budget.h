@@ -43,8 +43,8 @@ static inline bool fg_budget_take(struct fg_budget *budget, uint64_t bytes)
 }
 
 /*
- * Takes like fg_budget_take(); if nothing is taken yet, takes any number of bytes. For things that
- * may be larger than the whole budget and must succeed at some time.
+ * Takes like fg_budget_take(), but any number of bytes if nothing is taken yet. For items that may
+ * exceed the whole budget and must succeed eventually.
  */
 static inline bool fg_budget_take_any(struct fg_budget *budget, uint64_t bytes)
 {
@@ -81,8 +81,8 @@ static inline uint64_t fg_budget_used(struct fg_budget *budget)
     return atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);
 }
 
-/* Returns how often something did not fit since the start. Holders of memory can watch it to learn
- * that others need some. */
+/* Returns how many takes have failed since the start. Holders of memory can watch it to learn that
+ * others need some. */
 static inline uint64_t fg_budget_refusals(struct fg_budget *budget)
 {
     return atomic_load_explicit(&budget->refusals, memory_order_relaxed);

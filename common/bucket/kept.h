@@ -5,13 +5,13 @@
  *
  *   manifests/kept/l0/0, .../1     manifests/kept/ring/0     manifests/kept/tenants/acme/manifest/1
  *
- * Whoever swapped an object offers the new bytes. A copy is written at most every FG_KEPT_EVERY_NS
- * for each object and process, in the background: an offer copies the bytes and returns. A copy
- * that fails is not tried again; the next offer is a newer version anyway. So a commit never waits
- * for one, and never fails because of one.
+ * A process that swapped an object offers the new bytes. It writes a copy in the background, at
+ * most every FG_KEPT_EVERY_NS per object: an offer copies the bytes and returns. A failed copy is
+ * not repeated, because the next offer is newer anyway. So commits neither wait for copies nor fail
+ * because of them.
  *
- * A copy is written without a condition, so one that arrives late may take the place of a newer
- * one: both are right versions of their time, and their own counters tell which is newer.
+ * Copies are written unconditionally, so a late one may overwrite a newer one. Both are valid
+ * versions, and the counters inside tell which is newer.
  *
  * Thread: any.
  */
@@ -36,15 +36,15 @@ enum {
 /* All borrowed. */
 struct fg_kept *fg_kept_create(struct fg_bucket *bucket, struct fg_registry *registry,
                                struct fg_clock *clock);
-/* Cancels copies that are under way and waits for their end. NULL is fine. */
+/* Cancels copies under way, waits for them, and frees it. Accepts NULL. */
 void fg_kept_destroy(struct fg_kept *kept);
 
-/* Offers the bytes that the object of that name has since a moment ago; they are copied if they are
- * written at all. Never waits. kept NULL (tests and tools): nothing. */
+/* Offers the new bytes of an object; copies them if a copy is due. Never waits. kept NULL (tests
+ * and tools): does nothing. */
 void fg_kept_offer(struct fg_kept *kept, const char *object, struct fg_slice bytes);
 
-/* Writes the name of a copy of the object to out, NUL-terminated. place: "0", "1", or what else
- * tells it apart. FG_KEPT_PREFIX and the object's name without its own "manifests/". */
+/* Writes the name of a copy to out, NUL-terminated: FG_KEPT_PREFIX, the object's name without its
+ * "manifests/", and place ("0", "1", or another distinct suffix). */
 void fg_kept_name(char out[FG_KEPT_NAME_MAX_BYTES], const char *object, const char *place);
 
 #endif

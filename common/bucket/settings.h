@@ -28,13 +28,13 @@ struct fg_bucket_s3_settings {
     uint64_t tries_max, part_bytes, parts_at_once;
 };
 
-/* What the process that opens a bucket has for it. */
+/* What the process provides to a bucket. */
 struct fg_bucket_host {
-    const char *data;                 /* folder of all that is kept; NULL: there is none */
+    const char *data;                 /* folder of the process's data; NULL: none */
     uint64_t disk_reserve_bytes;      /* of a directory's disk (directory.h) */
-    struct fg_registry *registry;     /* as in s3.h; NULL: no metrics, and damage is not told of */
+    struct fg_registry *registry;     /* as in s3.h; NULL: no metrics, damage is not recorded */
     struct fg_cluster_clock *clock;   /* as in s3.h; NULL: none */
-    struct fg_conditions *conditions; /* where damaged objects are told of; NULL: nowhere */
+    struct fg_conditions *conditions; /* reports damaged objects; NULL: not reported */
 };
 
 extern const struct fg_conf_field fg_bucket_fields[];

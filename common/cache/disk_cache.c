@@ -273,7 +273,8 @@ static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep
     unlock(cache);
 }
 
-/* The oldest goes; with keep, what was used of it is kept, as far as the newest has room. */
+/* Deletes the oldest file. keep: first copies the entries that were used since they were written to
+ * the newest file, until that is full. */
 static void retire_oldest(struct fg_disk_cache *cache, bool keep)
 {
     struct disk_file *oldest = cache->files[0];

@@ -31,8 +31,8 @@ struct fg_tree {
 };
 
 /*
- * Thread: one at a time. If symbols.outgrown is set, others may read a copy of the struct that was
- * made before, with values of their own, while one thread adds nodes: all but the maps.
+ * Thread: one at a time. If symbols.outgrown is set, other threads may read all arrays except the
+ * maps through an older copy of the struct, with values of their own, while one thread adds nodes.
  */
 
 void fg_tree_init(struct fg_tree *tree);

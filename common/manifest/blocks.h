@@ -81,8 +81,8 @@ struct fg_blocks_tombstone {
     struct fg_slice later;
 };
 
-/* An object that an operator gave up: what it held of the tenant is in no answer any more, and
- * answers about its time say so. */
+/* The record of an object that an operator quarantined. Its profiles are lost, and answers about
+ * their time say so. */
 struct fg_blocks_lost {
     struct fg_slice object;     /* its name; that of a segment or block */
     int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive */
@@ -191,9 +191,9 @@ enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 
                              bool *ret_changed, struct fg_err *err) fg_must_check;
 
 /*
- * An object is given up: the change, which adds no blocks, takes its reference away, and the record
- * stays. Twice with the same name is once. As fg_blocks_apply(); FG_E_LIMIT also if there are
- * FG_BLOCKS_LOST_MAX records. What the record points to is borrowed.
+ * Quarantines an object: applies the change, which removes its reference and adds no blocks, and
+ * adds the record. Does nothing if there is a record of that name. Errors as of fg_blocks_apply();
+ * FG_E_LIMIT also if there are FG_BLOCKS_LOST_MAX records. Borrows what the record points to.
  */
 enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                                const struct fg_blocks_change *change,

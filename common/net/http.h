@@ -31,14 +31,15 @@
  * address. If none is idle, the new connection gets 503. A connection that has not sent the head of
  * its first request within head_timeout_ns is closed.
  *
- * What is refused before a handler sees it: 404 and 405 (unknown path, wrong method), 403 and 421
- * (who may not call the route, see enum fg_http_kind), 413 (over the route's limit), 429 (over the
- * budget), 431 (head too large), 408 (too slow), 417 (unknown expectation), 501 (transfer coding
- * other than chunked), 505 (version), 400 (X-Scope-OrgID or Authorization twice, and everything
- * else that is malformed; no leniency, because what two parsers read differently can be used to
- * smuggle requests). In HTTP/2 the connection goes on after each of these; malformed requests are
- * reset instead (PROTOCOL_ERROR), as are those beyond streams_max (REFUSED_STREAM), and a client
- * that keeps us busy for nothing loses its connection (ENHANCE_YOUR_CALM).
+ * The server itself refuses these requests, and no handler sees them: 404 and 405 (unknown path,
+ * wrong method), 403 and 421 (the client may not call the route, see enum fg_http_kind), 413 (over
+ * the route's limit), 429 (over the budget), 431 (head too large), 408 (too slow), 417 (unknown
+ * expectation), 501 (transfer coding other than chunked), 505 (version), 400 (two headers
+ * X-Scope-OrgID or Authorization, and all malformed requests: if two parsers read a request
+ * differently, an attacker can hide another one in it). In HTTP/2 the connection goes on after each
+ * of these; malformed requests are reset instead (PROTOCOL_ERROR), as are those beyond streams_max
+ * (REFUSED_STREAM), and a client that keeps us busy for nothing loses its connection
+ * (ENHANCE_YOUR_CALM).
  *
  * Thread: one listener per loop (SO_REUSEPORT); connections never move. start and stop from the
  * owner's thread, everything else on the request's loop.

@@ -5,9 +5,9 @@
  * A location is what pprof calls so: an address in a mapping with the source lines it stands for,
  * innermost inlined function first. Equality is equality of content, compared in full.
  *
- * Thread: one writer at a time and no reader beside it, the caller sees to that. If `outgrown` is
- * set, others may read a copy of the struct that was made before, while the writer goes on: every
- * array but the maps (common/base/outgrown.h).
+ * Thread: one at a time; the caller serialises writers and readers. If `outgrown` is set, other
+ * threads may read all arrays except the maps through an older copy of the struct while one thread
+ * adds symbols (common/base/outgrown.h).
  * Memory: fg_symbols_bytes(); bounded by whoever feeds it.
  */
 #ifndef FG_COMMON_PROFILE_SYMBOLS_H
@@ -65,7 +65,7 @@ struct fg_symbols {
     uint32_t n_strings, n_functions, n_mappings, n_locations, n_lines;
     uint32_t cap_strings, cap_functions, cap_mappings, cap_locations, cap_lines;
     struct fg_map string_map, function_map, mapping_map, location_map;
-    struct fg_outgrown *outgrown; /* where arrays go that became too short; NULL: they are freed */
+    struct fg_outgrown *outgrown; /* keeps arrays that became too small; NULL: they are freed */
 };
 
 void fg_symbols_init(struct fg_symbols *symbols);

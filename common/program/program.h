@@ -74,8 +74,8 @@ struct fg_program_def {
     /* What has to be done before the service can do its work and may take long: requests come in
      * meanwhile. NULL: nothing. */
     enum fg_code (*ready)(struct fg_program *program, struct fg_err *err);
-    /* Appends why the service cannot do its work, or not all of it, although ready() is done
-     * ("joins the ring"); false: it can. Any thread. NULL: it always can then. */
+    /* Appends why the service cannot do all of its work although ready() has returned ("joins the
+     * ring"), and returns true; returns false if it can. Any thread. NULL: it always can. */
     bool (*unready)(struct fg_program *program, struct fg_buf *why);
     /* Takes down what these two made, all of it or the part they got to. */
     void (*stop)(struct fg_program *program);
@@ -88,16 +88,16 @@ struct fg_program {
     struct fg_program_settings settings;
     struct fg_limit_settings limits; /* of tenants without their own */
     struct fg_conf conf;
-    struct fg_cluster_clock *cluster_clock; /* which the bucket sets right */
-    struct fg_clock *clock;                 /* of the cluster */
+    struct fg_cluster_clock *cluster_clock; /* corrected by the bucket's time */
+    struct fg_clock *clock;                 /* that of cluster_clock */
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* that GET /ready lists */
     struct fg_metrics *metrics;
-    struct fg_budget budget;  /* of request bodies */
-    struct fg_budget heads;   /* of requests: what they need beside them */
-    struct fg_budget answers; /* that were not read yet */
-    struct fg_work *work;     /* INGEST and QUERY lanes of what listens to HTTP; one BACKGROUND
-                               * worker for /metrics and the like, which wait for nothing else */
+    struct fg_budget budget;  /* memory of request bodies */
+    struct fg_budget heads;   /* memory of requests without their bodies */
+    struct fg_budget answers; /* memory of answers that clients have not read yet */
+    struct fg_work *work;     /* lanes INGEST and QUERY run requests of clients; one BACKGROUND
+                               * worker makes /metrics and the like, so these never queue */
     struct fg_loop **loops;
     size_t n_loops;
     struct fg_tls_context *tls;                  /* NULL: cleartext */
@@ -131,8 +131,9 @@ enum fg_code fg_program_configure(const struct fg_program_def *def, int argc, ch
 void fg_program_forget(struct fg_program *program);
 
 /*
- * The disk that a folder is on, which is there: watched until the program ends, after stop(). role:
- * what it is for, if nobody has asked for that disk before. From start() and ready().
+ * Watches the disk of a folder, which exists, until the program ends, after stop(). Several folders
+ * of one disk share a watch. role: the label of its metrics, if the disk is not watched yet. From
+ * start() and ready().
  */
 enum fg_code fg_program_disk(struct fg_program *program, const char *path, const char *role,
                              const struct fg_disk **ret_disk, struct fg_err *err) fg_must_check;

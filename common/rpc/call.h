@@ -28,12 +28,12 @@ void fg_call_refuse(struct fg_call *call, enum fg_code code, const char *text);
 /* done() at its home, or here. */
 void fg_call_end(struct fg_call *call);
 
-/* Goes on with a call whose reply is filled in: asks for the rest of the answer, or ends it. */
+/* Continues a call whose reply is filled in: requests the rest of the answer, or ends the call. */
 void fg_call_deliver(struct fg_call *call);
 
 /* --- split.c --- */
 
-/* Sends a frame that is too large for one message, in parts. It is copied. */
+/* Sends a frame that is too large for one message, in parts. Copies the frame. */
 void fg_split_send(struct fg_call *call, const struct fg_rpc_frame *frame);
 void fg_split_free(struct fg_split *split); /* NULL is fine */
 

@@ -1,8 +1,8 @@
 /*
- * The connections of a server. There is a limit to their number, in all and from one address: what
- * nng buffers for a connection, at most one message of FG_RPC_WHOLE_MAX_BYTES, is bounded by it.
- * Each connection has the roles that its certificate names. Whoever works on a request holds a
- * reference and learns from it that the caller is gone.
+ * The table of a server's connections. It limits their number, in total and per address, and with
+ * it the memory of nng, which buffers at most one message of FG_RPC_WHOLE_MAX_BYTES per connection.
+ * Each connection has the roles that its certificate names. A request holds a reference to its
+ * connection, so its handler can tell that the caller has disconnected.
  *
  * Thread: any.
  */
@@ -16,7 +16,8 @@
 struct fg_connections;
 struct fg_connection;
 
-/* Where a connection comes from; all zeros: inside the process, which has no limit per address. */
+/* The remote address of a connection. All zeros: the same process, to which no limit per address
+ * applies. */
 struct fg_connection_address {
     uint8_t bytes[16]; /* an IPv6 address, or an IPv4 one mapped into it */
 };
@@ -31,7 +32,7 @@ enum fg_connection_verdict {
 struct fg_connections *fg_connections_create(unsigned max, unsigned per_address_max);
 void fg_connections_destroy(struct fg_connections *connections); /* NULL is fine */
 
-/* Adds a connection under its id, which no other has, or says which limit it exceeds. */
+/* Adds a connection under its id, which no other has, or returns the limit that it exceeds. */
 enum fg_connection_verdict fg_connections_add(struct fg_connections *connections, uint32_t id,
                                               const struct fg_connection_address *address,
                                               unsigned roles);

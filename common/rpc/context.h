@@ -18,8 +18,8 @@ unsigned fg_rpc_connections_max(const struct fg_rpc *rpc);
 unsigned fg_rpc_connections_per_address_max(const struct fg_rpc *rpc);
 int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc); /* 0: never */
 int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc);
-/* FG_E_INVALID: strangers could call a server at this address, and nobody has said that they may.
- */
+/* Checks that a server may listen at this address. FG_E_INVALID: it is in the clear and not on
+ * loopback, and rpc.insecure is false. */
 enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url,
                                  struct fg_err *err) fg_must_check;
 struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
@@ -28,7 +28,7 @@ struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
 void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url);
 void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer);
 
-/* What a server holds is shown from now on; NULL: no more. */
+/* Exports the server's connections and memory as metrics from now on; NULL: stops that. */
 void fg_rpc_show_server(struct fg_rpc *rpc, struct fg_rpc_server *server);
 
 /* Why a server refuses a call or a connection; the label "reason" of its counter. */

@@ -1,14 +1,15 @@
 /*
- * Connects a socket to an address, and again whenever it has no connection.
+ * Connects a socket to an address, and reconnects whenever the connection is lost.
  *
- * nng's dialer does that too, but knows no time limit of its own. An address that swallows packets
- * (a dead machine, a partition) makes the kernel repeat its SYN after 1, 3, 7, 15 ... seconds; a
- * stopped process accepts and does not greet, which nng bears for 10 s. Whoever comes back
- * meanwhile is found only then. So two dialers try while there is no connection: a patient one, for
- * slow name servers and handshakes, and a quick one that begins anew every second if no attempt
- * ends by itself. The first connection wins, and the other dialer is closed.
+ * nng's dialer does that too, but an attempt has no time limit of its own. If the address drops
+ * packets (a dead machine, a partition), the kernel repeats its SYN after 1, 3, 7, 15 ... seconds;
+ * if the process there is stopped, its kernel accepts and nng waits 10 s for the greeting. A peer
+ * that comes back is noticed only after that. So two dialers try in parallel while there is no
+ * connection: a patient one, for slow name servers and handshakes, and a quick one that abandons an
+ * attempt after a second and starts the next. The first connection wins, and the other dialer is
+ * closed.
  *
- * Thread: any, but see stop.
+ * Thread: any, except as said at fg_dialing_stop().
  */
 #ifndef FG_COMMON_RPC_DIALING_H
 #define FG_COMMON_RPC_DIALING_H
@@ -20,26 +21,26 @@
 struct fg_dialing;
 
 struct fg_dialing_config {
-    struct fg_rpc *rpc; /* borrowed; NULL */
+    struct fg_rpc *rpc; /* borrowed; may be NULL */
     const char *url;    /* borrowed */
     nng_socket socket;
-    const atomic_uint *connections; /* how many the socket has */
+    const atomic_uint *connections; /* number of connections of the socket; borrowed */
 };
 
-/* Does nothing yet. Never fails. */
+/* Creates it; fg_dialing_start() begins to connect. Never fails. */
 struct fg_dialing *fg_dialing_create(const struct fg_dialing_config *config);
 
-/* Begins to connect in the background. Fails where the address or the certificates cannot be used
- * at all. */
+/* Begins to connect in the background. Fails if the address or the certificates are invalid. */
 enum fg_code fg_dialing_start(struct fg_dialing *dialing, struct fg_err *err) fg_must_check;
 
-/* Notes to whom the newest connection belongs. From nng's notification, before it is counted. */
+/* Notes which of the two dialers made a new connection. Call it from nng's notification, before the
+ * connection is counted. */
 void fg_dialing_connected(struct fg_dialing *dialing, nng_pipe pipe);
 
-/* Ends connecting, before the socket is closed. May wait for nng: not on an nng thread. NULL, and
- * one that was not started, are fine. */
+/* Stops connecting. Call it before the socket is closed, and not from an nng thread: it may wait
+ * for nng's callbacks. Accepts NULL, and one that was not started. */
 void fg_dialing_stop(struct fg_dialing *dialing);
-/* Frees it, after the socket was closed. NULL is fine. */
+/* Frees it. Call it after the socket was closed. Accepts NULL. */
 void fg_dialing_destroy(struct fg_dialing *dialing);
 
 #endif

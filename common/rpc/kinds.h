@@ -1,7 +1,7 @@
 /*
- * The kinds of calls: which services may make them, and how large a request gets. The largest size
- * is that of the whole frame. It is checked by the caller, and by the server at the first part of a
- * request, before memory for the rest is asked for.
+ * The kinds of calls: which services may make them, and how large a request may be. The size is
+ * that of the whole frame. The caller checks it before sending, and the server at the first part of
+ * a request, before it allocates memory for the rest.
  */
 #ifndef FG_COMMON_RPC_KINDS_H
 #define FG_COMMON_RPC_KINDS_H
@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* A service, as certificates name it ("ingester.flamegrid"). Bits. */
+/* The services, as certificates name them ("ingester.flamegrid"). Bits. */
 enum fg_rpc_role {
     FG_RPC_DISTRIBUTOR = 1,
     FG_RPC_INGESTER = 2,
@@ -21,7 +21,7 @@ enum fg_rpc_role {
 
 struct fg_rpc_kind {
     const char *name;
-    unsigned callers; /* roles that may make it */
+    unsigned callers; /* bits of enum fg_rpc_role */
     uint64_t request_max_bytes;
 };
 

@@ -15,7 +15,7 @@ struct fg_rpc_request {
     enum fg_rpc_method method;
     uint32_t owner;                   /* the connection it came by; 0: none */
     struct fg_connection *connection; /* likewise, a reference; NULL: none */
-    struct fg_parts_whole *whole;     /* the bytes of one that came in parts; else NULL */
+    struct fg_parts_whole *whole;     /* owns the bytes if it arrived in parts; else NULL */
     uint64_t charged_bytes;           /* taken from the server's budget */
     /* Takes the reply where it belongs, and the request with it. The frame's slices may be the
      * request's own: copy first. The frame fits a message. */
@@ -27,13 +27,14 @@ struct fg_rpc_request {
 void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
                      struct fg_slice bytes);
 
-/* Gives back what a request holds of its server. From req->reply, after the reply was copied. */
+/* Returns the request's memory to the server's budgets. Call it from req->reply, after the reply
+ * was copied. */
 void fg_rpc_request_done(struct fg_rpc_request *req);
 
 /* Large answers that wait for their callers. */
 struct fg_held *fg_rpc_server_held(struct fg_rpc_server *server);
 
-/* Bytes of requests that are received in parts or worked on. */
+/* Returns the bytes of requests that are being assembled from parts or handled. */
 uint64_t fg_rpc_server_request_bytes(struct fg_rpc_server *server);
 unsigned fg_rpc_server_connections(struct fg_rpc_server *server);
 

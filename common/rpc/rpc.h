@@ -25,11 +25,12 @@
  * when the connection ends, at the call's deadline, and when nobody asked for half a minute; who
  * asks then is told FG_E_UNAVAILABLE.
  *
- * Large requests: a request of more than FG_RPC_WHOLE_MAX_BYTES comes in parts, one after another
- * on one connection: method PART, head: u64 key that the caller chooses, u64 offset, u64 bytes in
- * all, payload: FG_RPC_PART_BYTES of the request's frame, or what is left. The frame's cluster and
- * deadline are 0: those of the parts count. Replies are empty; the last part's is that of the
- * request. FG_E_UNAVAILABLE: no room now, or the earlier parts are gone.
+ * Large requests: a request of more than FG_RPC_WHOLE_MAX_BYTES is sent in parts, one after another
+ * on one connection: method PART, head: u64 key that the caller chooses, u64 offset, u64 total
+ * bytes, payload: FG_RPC_PART_BYTES of the request's frame, or the rest. The frame's cluster and
+ * deadline are 0: those of the parts apply. The replies to parts are empty, except the last, which
+ * is the reply to the request. FG_E_UNAVAILABLE: no memory now, or the server has dropped earlier
+ * parts.
  *
  * Versions: every message says its own, so there is no greeting, which a reconnect to another
  * process would make worthless anyway. Methods and fields of heads are only added: an unknown
@@ -38,10 +39,10 @@
  * FGR1. A later release speaks FGR1 too for one minor version, answers in what it was asked in, and
  * asks again in FGR1 when told UNIMPLEMENTED. What does not begin with "FGR" is FG_E_INVALID.
  *
- * Strangers: TLS proves who is at either end before the first message, by certificates that name a
- * service or by a secret that all have (secure.h, secret.h), against what both sides made up for
- * this connection; so messages carry no proof of their own, and cannot be recorded and sent again.
- * A server in the clear has to be on loopback, or told that it is meant so.
+ * Authentication: TLS authenticates both sides before the first message, by certificates that name
+ * a service or by a secret that all services share (secure.h, secret.h). Messages carry no proof of
+ * their own, and recorded ones cannot be replayed. A server without TLS must listen on loopback,
+ * unless rpc.insecure is set.
  *
  * Clusters: a request for another cluster than the server's is FG_E_UNAVAILABLE. The one that was
  * meant is not at this address any more; later, or elsewhere, it may be.
@@ -86,7 +87,7 @@ struct fg_rpc_settings {
     char *cluster;
     char *tls_cert_file, *tls_key_file, *tls_ca_file, *tls_server_name, *tls_role_domain;
     char *secret_file; /* instead of certificates */
-    bool insecure;     /* a server may be where strangers can call it */
+    bool insecure;     /* a server without TLS may listen on any address */
     uint64_t threads;
     uint64_t answers_max_bytes, requests_max_bytes;
     uint64_t connections_max, connections_per_address_max;
@@ -245,8 +246,8 @@ typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
 struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,
                           fg_rpc_handler handler, void *arg);
-/* url as in fg_peer_dial(); "tls+tcp" demands a certificate of whoever connects, or the secret.
- * FG_E_INVALID: "tcp" at an address that is not loopback, without rpc.insecure. */
+/* Listens. url: as in fg_peer_dial(); with "tls+tcp" callers must show a certificate or know the
+ * secret. FG_E_INVALID: "tcp" on an address that is not loopback, without rpc.insecure. */
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url,
                                  struct fg_err *err) fg_must_check;
 
@@ -264,8 +265,8 @@ struct fg_slice fg_rpc_head(const struct fg_rpc_request *req);
 struct fg_slice fg_rpc_payload(const struct fg_rpc_request *req);
 int64_t fg_rpc_deadline_mono_ns(const struct fg_rpc_request *req);
 
-/* Returns true once the connection that the request came by has ended: nobody gets the reply, which
- * is still owed. Long work looks now and then. Any thread. */
+/* Returns true once the request's connection has ended. The reply will reach nobody, but the
+ * handler must still make it. Long-running handlers check this now and then. Any thread. */
 bool fg_rpc_is_abandoned(const struct fg_rpc_request *req);
 
 /*

@@ -1,17 +1,19 @@
 /*
- * The secret that all services of a cluster share, as keys for TLS 1.3 (RFC 8446 2.2, pre-shared
- * keys). Both sides prove that they know a key before any message is sent, against what the other
- * side made up for this connection: nothing that was recorded is of use later. With it comes a
- * Diffie-Hellman exchange, so the secret does not open recorded connections either.
+ * Turns the secret that all services of a cluster share into keys for TLS 1.3 (RFC 8446 2.2,
+ * pre-shared keys). In the handshake each side proves that it knows a key. The proof covers random
+ * bytes that the other side chose for this connection, so a recorded handshake cannot be replayed.
+ * The handshake also does a Diffie-Hellman exchange, so someone who learns the secret later cannot
+ * decrypt recorded connections.
  *
- * A file has a secret on each line, up to FG_SECRETS_MAX; lines that are empty or begin with '#'
- * are passed over. A caller uses the first one, a server takes any: to change the secret, add the
- * new one as the second line everywhere, then make it the first, then remove the old one.
+ * The file has one secret per line, at most FG_SECRETS_MAX; empty lines and lines that begin with
+ * '#' are ignored. A caller uses the first secret, a server accepts any of them. To change the
+ * secret, add the new one as the second line everywhere, then make it the first, then remove the
+ * old one.
  *
- * A secret never travels, and neither does its key. Its identity does; as with any secret of TLS,
- * whoever sees a handshake can try guesses at leisure, so short secrets are refused. A key is
- * HMAC-SHA256(secret, "flamegrid rpc key 1"), its identity the first 8 bytes of HMAC-SHA256(secret,
- * "flamegrid rpc identity 1") in hexadecimal.
+ * Neither the secret nor its key is ever sent; the key's identity is. Whoever records a handshake
+ * can test guesses offline, as with any pre-shared key of TLS, so short secrets are refused. A key
+ * is HMAC-SHA256(secret, "flamegrid rpc key 1"), its identity the first 8 bytes of
+ * HMAC-SHA256(secret, "flamegrid rpc identity 1") in hexadecimal.
  */
 #ifndef FG_COMMON_RPC_SECRET_H
 #define FG_COMMON_RPC_SECRET_H
@@ -35,8 +37,8 @@ struct fg_secret {
     struct fg_secret_key keys[FG_SECRETS_MAX];
 };
 
-/* Derives the keys of a file's secrets. FG_E_INVALID: it has none, too many, or one that is too
- * short; the error names the setting and the file, and nothing of the content. */
+/* Derives the keys of a file's secrets. FG_E_INVALID: the file has no secret, too many, or one that
+ * is too short; the error names the setting and the file, and never quotes the content. */
 enum fg_code fg_secret_read(const struct fg_pem_file *file, struct fg_secret *ret_secret,
                             struct fg_err *err) fg_must_check;
 

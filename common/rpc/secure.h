@@ -1,10 +1,10 @@
 /*
  * TLS between services ("tls+tcp://"), in one of two ways.
  *
- * Certificates: one with its key for what a process listens to and dials, and the authorities that
- * the other side's certificate has to be from. Both sides show one. A dialer also wants the name in
- * it that the settings say, or the host of its address. Either side wants the name of a service in
- * it, "ingester.flamegrid" (rpc.tls_role_domain), which decides what calls it may make (kinds.h).
+ * Certificates: a process has one certificate with its key for listening and dialing, and the
+ * authorities that must have signed the other side's. Both sides show one. The listener's must have
+ * the server name of the settings, or else the host of the address. Each must name a service,
+ * "ingester.flamegrid" (rpc.tls_role_domain), which decides what calls it may make (kinds.h).
  *
  * A secret: a file that all services have (secret.h). Whoever knows it may make any call.
  *
@@ -58,8 +58,8 @@ enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url
 /* Returns true if connections must have certificates that name a service. NULL: false. */
 bool fg_secure_demands_roles(const struct fg_secure *secure);
 
-/* Returns the roles (kinds.h) that the certificate at the other end names; 0: none. Only if they
- * are demanded. */
+/* Returns the roles (kinds.h) that the other side's certificate names; 0: none. Only if
+ * fg_secure_demands_roles(). */
 unsigned fg_secure_roles(const struct fg_secure *secure, nng_pipe pipe);
 
 /* Before the dialer or listener is started. Nothing to do for other addresses than tls+tcp. */

@@ -1,17 +1,17 @@
 /*
- * Is a peer that says nothing still there? A machine that vanishes, without a word from TCP, leaves
- * a connection behind that the kernel gives up after a quarter of an hour. Until then the dialer
- * neither connects again nor asks for the name's address, though the peer may long be elsewhere.
+ * Keep-alive of a peer's connection. If a machine vanishes without closing its connections, the
+ * kernel gives a connection up only after a quarter of an hour. Until then the dialer neither
+ * reconnects nor resolves the name again, although the peer may run elsewhere by now.
  *
- * So who has been asked and gives no answer at all, to nobody, for a while (rpc.ping_after) gets a
- * PING, which a server answers beside its slowest calls; and if nothing comes in rpc.ping_timeout
- * either, the connection is closed. What is under way on it fails with FG_E_UNAVAILABLE, and the
- * dialer goes on. A server with all its requests at work for as long looks the same.
+ * So if calls are under way and none of them was answered for rpc.ping_after, this sends a PING,
+ * which a server answers even while slow calls run. If no reply arrives within rpc.ping_timeout,
+ * the connection is closed: calls under way fail with FG_E_UNAVAILABLE, and the dialer reconnects.
+ * A server that has all its request slots busy for that long is treated the same.
  *
- * What was asked and answered it takes from the peer's health: nothing is counted twice, and a PING
- * changes nothing there, since it says nothing about how calls go.
+ * Calls and answers are counted in the peer's health, so nothing is counted twice. A PING does not
+ * change the health, because it says nothing about how calls do.
  *
- * Thread: any; the looking is done on nng's.
+ * Thread: any; checks run on nng's threads.
  */
 #ifndef FG_COMMON_RPC_SILENCE_H
 #define FG_COMMON_RPC_SILENCE_H
@@ -28,21 +28,22 @@ struct fg_silence_config {
     const char *url; /* for the log */
     nng_socket socket;
     uint64_t cluster;
-    int64_t after_ns;   /* of silence; > 0. Found out within half as much again */
+    int64_t after_ns;   /* without an answer; > 0. Detected after at most 1.5 times this */
     int64_t timeout_ns; /* of the PING; > 0 */
 };
 
-/* nng's number; 0: *ret_silence is set. Where functions below take one NULL is fine. */
+/* Returns 0 and sets *ret_silence, or returns nng's error. The functions below accept NULL. */
 int fg_silence_create(const struct fg_silence_config *config, struct fg_silence **ret_silence);
 
-/* The connection that there is from now on. */
+/* Tells which connection to watch from now on. */
 void fg_silence_connected(struct fg_silence *silence, nng_pipe pipe);
 
-/* Begins to look; once. */
+/* Starts the checks; once. */
 void fg_silence_start(struct fg_silence *silence);
-/* Waits for its callback: not on an nng thread, and before the socket is closed. */
+/* Stops the checks and waits for a callback under way: call it before the socket is closed, and not
+ * from an nng thread. */
 void fg_silence_stop(struct fg_silence *silence);
-/* After stop, and after the socket was closed. */
+/* Frees it. Call it after fg_silence_stop(), when the socket was closed. */
 void fg_silence_destroy(struct fg_silence *silence);
 
 #endif

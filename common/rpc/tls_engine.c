@@ -384,10 +384,11 @@ static bool conn_verified(nng_tls_engine_conn *conn)
 static char *common_name(nng_tls_engine_conn *conn)
 {
     (void)conn;
-    return NULL; /* nobody asks: names are those of the extension */
+    return NULL; /* unused: services are named in the certificate's extension */
 }
 
-/* The DNS names; freed by who asks. NULL: there is no certificate. */
+/* Returns the DNS names of the other side's certificate, a list that ends with NULL; the caller
+ * frees it and each name. NULL: the other side has shown no certificate. */
 static char **alt_names(nng_tls_engine_conn *conn)
 {
     X509 *cert = SSL_get0_peer_certificate(conn->ssl);

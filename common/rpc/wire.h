@@ -23,7 +23,7 @@ enum fg_code fg_wire_code(int rv);
 /* Returns true at most once every ten seconds, for warnings that strangers can cause. */
 bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns);
 
-/* Returns where a connection comes from; zeros if it is inside the process. */
+/* Returns the remote address of a connection; zeros if it is in the same process. */
 struct fg_connection_address fg_wire_address(nng_pipe pipe);
 
 /* FG_OK for 0, else the code and nng's own words. */

@@ -15,12 +15,12 @@ static const uint64_t RESERVE_MAX_BYTES = UINT64_C(1) << 30; /* flushes and segm
 
 enum disk_metric { DISK_FREE, DISK_SIZE, DISK_RESERVE, DISK_STATE, DISK_METRICS };
 static const struct fg_metric_def metric_defs[DISK_METRICS] = {
-    {FG_METRIC_GAUGE, "flamegrid_disk_free_bytes", "What is free of the disk"},
+    {FG_METRIC_GAUGE, "flamegrid_disk_free_bytes", "Free bytes of the disk"},
     {FG_METRIC_GAUGE, "flamegrid_disk_size_bytes", "Size of the disk"},
     {FG_METRIC_GAUGE, "flamegrid_disk_reserve_bytes",
-     "With less than this free new data is refused"},
+     "The service refuses new data while fewer bytes are free"},
     {FG_METRIC_GAUGE, "flamegrid_disk_state",
-     "0: there is room; 1: it is low; 2: new data is refused"},
+     "0: ok; 1: low, caches shrink; 2: full, new data is refused"},
 };
 
 struct fg_disk {

@@ -1,23 +1,18 @@
 /*
- * How much room a disk has left, and who may still write to it.
+ * Watches the free space of a disk, and decides who may still write to it.
  *
- *     free                                state
- *     ---------- 2 * reserve ----------
- *                                         OK     everybody
- *     ---------- reserve --------------
- *                                         LOW    caches give way, merges wait
- *                                         FULL   new data is refused; what is there is read,
- * deleted
- *     ---------- 0 --------------------          and noted in the reserve
+ *     free bytes              state
+ *     2 * reserve or more     OK     every caller may write
+ *     reserve or more         LOW    caches shrink, merges wait
+ *     less                    FULL   new data is refused; reads and deletions work
  *
- * A state is left a quarter of the reserve later than it is entered, so that a disk at the edge
- * does not go to and fro.
+ * The state improves only when a quarter of the reserve more than its threshold is free, so a disk
+ * near a threshold does not switch between two states.
  *
- * The reserve exists so that those who cannot do without a disk (the head's log, manifests, flushes
- * under way) never see it full because of us. Other programs may fill it all the same, in less time
- * than there is between two looks: whoever writes has to stand ENOSPC as well.
+ * The reserve keeps room for writes that must not fail: the head's log, manifests, flushes under
+ * way. Other programs may use it up between two checks, so every writer must still handle ENOSPC.
  *
- * Thread: any; it is looked at once a second by a thread of its own, since a disk may hang.
+ * Thread: any. A thread of its own checks the disk once a second, because statvfs() may hang.
  */
 #ifndef FG_COMMON_RUN_DISK_H
 #define FG_COMMON_RUN_DISK_H
@@ -33,20 +28,20 @@ struct fg_disk_room {
     uint64_t size_bytes;
 };
 
-/* The state that follows `before`. Pure. */
+/* Returns the state that follows `before`. Pure. */
 enum fg_disk_state fg_disk_next(enum fg_disk_state before, uint64_t free_bytes,
                                 uint64_t reserve_bytes);
 
-/* The reserve of a disk of that size: a twentieth of it, at most 1 GiB. */
+/* Returns the default reserve of a disk of that size: a twentieth of it, at most 1 GiB. */
 uint64_t fg_disk_reserve_of(uint64_t size_bytes);
 
-/* Asks the system. Whatever statvfs() says of the path. */
+/* Reads the free and total bytes of the disk that holds the path. Errors are those of statvfs(). */
 enum fg_code fg_disk_measure(const char *path, struct fg_disk_room *ret_room,
                              struct fg_err *err) fg_must_check;
 
 /*
- * Is there room for so many bytes more, so that keep_bytes are left free? Asks the system.
- * FG_E_NO_SPACE; `what` names it in the error.
+ * Checks that writing so many bytes leaves keep_bytes free. FG_E_NO_SPACE: it does not, and the
+ * error names `what`; errors of fg_disk_measure().
  */
 enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes, const char *what,
                            struct fg_err *err) fg_must_check;
@@ -54,8 +49,8 @@ enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes
 struct fg_disk;
 
 struct fg_disk_config {
-    const char *path;             /* a folder on the disk, which is there; copied */
-    const char *role;             /* what it is for ("data"): a label of its metrics; copied */
+    const char *path;             /* an existing folder on the disk; copied */
+    const char *role;             /* value of the metrics' label "disk" ("data"); copied */
     uint64_t reserve_bytes;       /* 0: fg_disk_reserve_of() */
     struct fg_registry *registry; /* borrowed; NULL: nothing is counted */
 };

@@ -57,10 +57,10 @@ struct catalog_service {
     bool idle; /* it is on the list of those that may have none */
 };
 
-/* What all tenants together may have. */
+/* Limits for all tenants together. */
 struct catalog_bounds {
-    uint64_t max_bytes;   /* memory beyond which nothing new is taken in */
-    uint32_t tenants_max; /* that have services; 0: any number */
+    uint64_t max_bytes;   /* memory above which new series and services are refused */
+    uint32_t tenants_max; /* tenants that have services; 0: unlimited */
 };
 
 /*
@@ -77,21 +77,22 @@ void catalog_close(struct catalog *catalog);
 /* With what has left and is not freed yet. */
 size_t catalog_bytes(struct catalog *catalog);
 
-/* How much of the catalog one tenant may have. */
+/* How much of the catalog one tenant may use. */
 struct catalog_quota {
     uint64_t series_max; /* 0: any number */
     double share;        /* of max_bytes: see common/tenant/share.h */
 };
 
 /*
- * Says why a tenant gets no new service or series now, and counts it; what is known goes on. FG_OK:
- * it gets one. FG_E_LIMIT names the limit. tenant NULL: no new tenant.
+ * Checks whether a tenant may add a service or series now. FG_E_LIMIT: it may not; the error names
+ * the limit, and the refusal is counted. Existing ones are not affected. tenant NULL: checks
+ * whether a new tenant may be added.
  */
 enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_tenant *tenant,
                                 const struct catalog_quota *quota,
                                 struct fg_err *err) fg_must_check;
 
-/* Why something new was refused. */
+/* Why a new tenant, service or series was refused. */
 enum catalog_refusal {
     CATALOG_FULL,
     CATALOG_TENANTS_MAX,

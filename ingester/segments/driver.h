@@ -41,7 +41,7 @@ struct driver_config {
     const struct driver_settings *settings;
     struct fg_bucket *bucket;
     const char *scratch;        /* a folder for segments on their way; what is in it may go */
-    const struct fg_disk *disk; /* it is on; NULL: it is not watched */
+    const struct fg_disk *disk; /* the disk of scratch; NULL: not watched */
     struct build_head head;
     struct rounds *rounds;
     struct retire *retire;
@@ -76,7 +76,7 @@ bool driver_is_late(struct driver *driver, const struct head_group_key *group, u
 enum fg_code driver_start(struct driver *driver, struct commit *commit,
                           struct fg_err *err) fg_must_check;
 
-/* Those who wait by driver_wait() and in driver_flush() get FG_E_CANCELED, from now on. */
+/* Ends all waits of driver_wait() and driver_flush() with FG_E_CANCELED, also future ones. */
 void driver_hurry(struct driver *driver);
 
 /* Ends the thread; what was begun is found again at the next start. */
@@ -94,27 +94,30 @@ void driver_destroy(struct driver *driver);
 enum fg_code driver_fence(struct driver *driver, uint64_t generation,
                           struct fg_err *err) fg_must_check;
 
-enum { DRIVER_WAITERS_MAX = 64 }; /* queries that have seen a manifest which is a moment old */
+enum { DRIVER_WAITERS_MAX = 64 }; /* queries whose manifest is newer than the driver's, at a time */
 
-/* A reader that is ahead of this ingester. Its owner's, and the driver's until on_end() is called.
- */
+/* The wait of a reader whose snapshot is newer than the manifest that the driver has read. The
+ * caller owns it; the driver uses it until it calls on_end(). */
 struct driver_waiter {
     uint64_t generation;
     int64_t deadline_mono_ns;
-    /* err->code FG_OK: driver_fence() has another answer by now. FG_E_UNAVAILABLE: a manifest that
-     * was read since then does not have the generation. FG_E_DEADLINE, FG_E_CANCELED. On a thread
-     * of the driver's or of driver_hurry(); must not block. */
+    /* err->code FG_OK: driver_fence() no longer returns FG_E_ABORTED. FG_E_UNAVAILABLE: a manifest
+     * read since then is older than the generation. FG_E_DEADLINE, FG_E_CANCELED. Runs on a thread
+     * of the driver, or in driver_hurry(); must not block. */
     void (*on_end)(struct driver_waiter *waiter, const struct fg_err *err);
 
     /* The driver's own. */
-    unsigned reads; /* of the manifest that have ended since it began to wait */
+    unsigned reads; /* reads of the manifest that ended during the wait */
     struct driver_waiter *next;
 };
 
-/* Waits without a thread, and has the manifest read. FG_E_UNAVAILABLE: DRIVER_WAITERS_MAX wait;
- * FG_E_CANCELED; on_end() is not called then. Any thread. */
+/* Starts a wait and returns; the driver reads the manifest soon. FG_E_UNAVAILABLE: there are
+ * DRIVER_WAITERS_MAX waits; FG_E_CANCELED: driver_hurry() was called. After an error on_end() is
+ * not called. Any thread. */
 enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter,
                          struct fg_err *err) fg_must_check;
+
+/* Ends what driver_fence() began with FG_OK. */
 void driver_unfence(struct driver *driver);
 
 /*

@@ -46,10 +46,10 @@ static enum http_refusal admit_body(struct fg_http_request *req, uint64_t body_l
 }
 
 /*
- * Returns whether a header that says who asks is there twice. A gateway in front of us may have
- * checked one of them while we look at the other.
+ * Returns true if the request has two headers X-Scope-OrgID or Authorization. A gateway in front of
+ * us may have checked one of them, and we would use the other.
  */
-static bool is_ambiguous(const struct fg_http_request *req)
+static bool names_two_callers(const struct fg_http_request *req)
 {
     static const char *const names[] = {"X-Scope-OrgID", "Authorization"};
 
@@ -63,7 +63,7 @@ enum http_refusal http_request_admit(struct fg_http_request *req, uint64_t body_
 {
     enum http_refusal found = http_server_match(req->conn->owner->server, req), why;
 
-    if (is_ambiguous(req))
+    if (names_two_callers(req))
         return HTTP_AMBIGUOUS;
     /* A client that may not call a route must not learn which routes exist either. */
     why = http_doors_check(req, req->route == NULL ? FG_HTTP_READS : req->route->kind);

@@ -5,13 +5,13 @@
  * private network. Three checks stop that:
  *
  *  - The browser sends Origin and Sec-Fetch-Site, which the page can neither omit nor forge. A
- * request that changes something is refused if they name another site. Agents and commands send
- * neither.
+ *    request that changes something is refused if they name another site. Agents and commands send
+ *    neither.
  *  - The page cannot add a header of its own to a request for another site unless that site allows
- * it (CORS), and we never do. So requests that act for an operator need one, X-Flamegrid-Action.
+ *    it (CORS), and we never do. So requests that act for an operator need one, X-Flamegrid-Action.
  *  - The page's own name may point to 127.0.0.1 (DNS rebinding), and then the browser takes us for
  *    the page's own site. But Host still has the page's name, so a server that only this machine
- * can reach allows only names of this machine.
+ *    can reach allows only names of this machine.
  */
 #include "common/net/http/impl.h"
 

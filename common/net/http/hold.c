@@ -8,14 +8,13 @@
 #include "common/net/http/impl.h"
 
 enum {
-    /* Of an answer under TLS, what may be in memory twice: records encrypted ahead of the socket.
-     */
+    /* Bytes of an answer that TLS keeps a second time: records encrypted ahead of the socket. */
     CIPHER_BYTES = 80 * 1024,
 };
 
-#define MOMENT_NS                                                                                  \
-    FG_SECOND_NS /* longer than any round trip, so that a peer that reads shows it                 \
-                  */
+/* The short window of struct http_reader. Longer than any round trip, so a peer that reads at all
+ * acknowledges something within it. */
+#define MOMENT_NS FG_SECOND_NS
 
 /* --- requests --- */
 

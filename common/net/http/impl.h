@@ -69,7 +69,7 @@ enum http_refusal {
     HTTP_BAD_TRANSFER_CODING,
     HTTP_BAD_VERSION,
     HTTP_CLEARTEXT, /* where TLS is spoken */
-    HTTP_AMBIGUOUS, /* a header that says who asks is there twice */
+    HTTP_AMBIGUOUS, /* two headers X-Scope-OrgID or Authorization */
     HTTP_NO_CERTIFICATE,
     HTTP_FORBIDDEN_HOST,
     HTTP_CROSS_SITE,
