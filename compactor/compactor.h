@@ -3,10 +3,10 @@
  * blocks of a day; it drops what retention says, takes out what users delete, and removes objects
  * that nobody needs any more. It works on the bucket alone, and knows nothing that is not there.
  *
- *   GET  /compactor/status      how it stands, as JSON
- *   POST /compactor/delete      selector, start, end: deletes profiles (deletion.h); needs the
- * header X-Flamegrid-Action GET  /compactor/deletions   those that are not carried out yet and the
- * last that were, with counts
+ *   GET  /compactor/status      the state, as JSON
+ *   POST /compactor/delete      deletes profiles (deletion.h): selector, start, end. Needs the
+ *                               header X-Flamegrid-Action
+ *   GET  /compactor/deletions   pending deletions and the last completed ones, with counts
  *
  * Thread: one of its own, which waits for the bucket most of the time. Handlers run on the loops of
  * the server and hand over to the pool's QUERY lane.

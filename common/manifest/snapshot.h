@@ -93,10 +93,10 @@ void fg_snapshot_done(struct fg_snapshot *snapshot);
 void fg_snapshot_begin(struct fg_snapshot *snapshot, uint64_t least, bool fresh, int64_t mono_ns);
 
 /*
- * Takes what the cache has, as old as it is: for when the bucket cannot be read. What it lists was
- * there once, and each profile in it is once; what came since is missing. *ret_age_ns: the age of
- * the oldest manifest of it. FG_E_UNAVAILABLE: the cache lacks a manifest, or has them of moments
- * that do not fit together. Nothing is being read for this snapshot.
+ * Completes the snapshot from cached manifests of any age, because the bucket cannot be read. The
+ * result lists each profile of its time once, and lacks newer ones. *ret_age_ns: the age of its
+ * oldest manifest. FG_E_UNAVAILABLE: a manifest is not cached, or the cached versions contradict
+ * each other. No read may be under way for this snapshot.
  */
 enum fg_code fg_snapshot_take_known(struct fg_snapshot *snapshot, int64_t mono_ns,
                                     int64_t *ret_age_ns, struct fg_err *err) fg_must_check;
@@ -109,7 +109,8 @@ void fg_snapshot_answer(struct fg_snapshot *snapshot, int object, struct fg_mani
                         int64_t mono_ns);
 void fg_snapshot_failed(struct fg_snapshot *snapshot, const struct fg_err *err);
 
-/* Tells of a snapshot that FAILED whether the L0 manifest is there: what fails is a tenant's. */
+/* Returns true if a FAILED snapshot has the L0 manifest: then a tenant's manifest is the one that
+ * failed. */
 static inline bool fg_snapshot_has_l0(const struct fg_snapshot *snapshot)
 {
     return snapshot->have_l0;

@@ -55,28 +55,28 @@ struct fg_disk_config {
     struct fg_registry *registry; /* borrowed; NULL: nothing is counted */
 };
 
-/* Looks once, then starts the thread. Whatever statvfs() says of the path. */
+/* Checks the disk once, then starts the thread. Errors are those of statvfs(). */
 enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk **ret_disk,
                            struct fg_err *err) fg_must_check;
 
-/* Ends the thread. NULL is fine. */
+/* Stops the thread and frees the disk. Accepts NULL. */
 void fg_disk_unwatch(struct fg_disk *disk);
 
-/* As of the last look. NULL for a disk: OK, and a reserve of 0, for whoever writes to none that is
- * watched. */
+/* Return the state, the room and the reserve as of the last check. disk NULL (not watched): OK, and
+ * a reserve of 0. */
 enum fg_disk_state fg_disk_state(const struct fg_disk *disk);
 struct fg_disk_room fg_disk_room(const struct fg_disk *disk);
 uint64_t fg_disk_reserve(const struct fg_disk *disk);
 
-/* fg_disk_check() of this disk. NULL for a disk: FG_OK. */
+/* Does fg_disk_check() on this disk. disk NULL: FG_OK. */
 enum fg_code fg_disk_fits(const struct fg_disk *disk, uint64_t bytes, uint64_t keep_bytes,
                           const char *what, struct fg_err *err) fg_must_check;
 
-/* How many bytes have to become free until the state is OK again; 0: it is, or will be at the next
- * look. Asks the system; NULL for a disk: 0. */
+/* Returns how many bytes must become free until the state is OK; 0: it is, or will be at the next
+ * check. Calls statvfs(). disk NULL: 0. */
 uint64_t fg_disk_lacks(const struct fg_disk *disk);
 
-/* "12 MiB of 50 GiB are free, 1024 MiB are kept in reserve" */
+/* Appends "12 MiB of 50 GiB are free, 1024 MiB are kept in reserve". */
 void fg_disk_describe(const struct fg_disk *disk, struct fg_buf *out);
 
 #endif

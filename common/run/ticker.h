@@ -1,6 +1,6 @@
 /*
- * A ticker calls a function again and again, on a thread of its own: for what has to be looked at
- * every second and may wait for a disk or a peer.
+ * A ticker calls a function periodically on a thread of its own, for checks that may block on a
+ * disk or a peer.
  */
 #ifndef FG_COMMON_RUN_TICKER_H
 #define FG_COMMON_RUN_TICKER_H
@@ -20,10 +20,11 @@ struct fg_ticker_config {
 enum fg_code fg_ticker_create(const struct fg_ticker_config *config, struct fg_ticker **ret_ticker,
                               struct fg_err *err) fg_must_check;
 
-/* Asks for a call at once: one that begins after this. Any thread. */
+/* Makes the next call start at once. A call under way does not count. Any thread. */
 void fg_ticker_wake(struct fg_ticker *ticker);
 
-/* Waits for the call that is under way; none comes after it. Not from tick(). NULL is fine. */
+/* Stops it: waits for a call under way, and makes no further ones. Not from tick(). Accepts NULL.
+ */
 void fg_ticker_destroy(struct fg_ticker *ticker);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Sets a damaged store aside, so that a new one can begin in its folder: all of RocksDB's files go
- * into DIR/lost-<time>, where they can be looked at, or deleted. Other files stay.
+ * Sets a damaged store aside, so that a new one can be created in its folder: moves RocksDB's files
+ * to DIR/lost-<time>, where an operator can examine or delete them. Other files stay.
  *
- * While they move they are in DIR/lost.moving; a start that finds it goes on where a crash came
- * between.
+ * The files go to DIR/lost.moving first, which is renamed at the end. A start that finds
+ * DIR/lost.moving was interrupted by a crash, and completes the move.
  */
 #ifndef FG_COMMON_STORE_ASIDE_H
 #define FG_COMMON_STORE_ASIDE_H
@@ -13,7 +13,7 @@
 /* Sets the store in `dir` aside. FG_E_NO_SPACE, FG_E_DENIED, FG_E_UNAVAILABLE: the disk. */
 enum fg_code fg_aside_move(const char *dir, struct fg_err *err) fg_must_check;
 
-/* Ends what a crash has interrupted; nothing to do is FG_OK. */
+/* Completes a move that a crash interrupted. FG_OK also if there is none. */
 enum fg_code fg_aside_finish(const char *dir, struct fg_err *err) fg_must_check;
 
 #endif

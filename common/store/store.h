@@ -18,7 +18,7 @@ enum { FG_STORE_FAMILIES_MAX = 8 };
 
 struct fg_store {
     const struct fg_store_ops *ops;
-    atomic_bool damaged; /* a table could not be read when tables were merged: none are any more */
+    atomic_bool damaged; /* a compaction met an unreadable table; compactions are off */
 };
 
 /* A batch collects puts and deletes; it may be used again after the write. */
@@ -56,11 +56,12 @@ struct fg_store_ops {
 };
 
 /*
- * Makes a batch durable (fsync); after an error nothing of it is there. FG_E_NO_SPACE: the disk is
- * full; FG_E_UNAVAILABLE: it is broken, or took no write when the store was opened: reading goes
- * on, and later writes succeed once the disk does and fg_store_heal() was called. FG_E_CORRUPT.
- * FG_E_LIMIT: larger than a batch may be. After an fsync that failed and a crash nobody knows: the
- * batch may be there, whole. Write it again; batches are made so that twice is the same as once.
+ * Makes a batch durable (fsync). After an error nothing of it is visible. FG_E_NO_SPACE: the disk
+ * is full; FG_E_UNAVAILABLE: the disk failed, or took no write when the store was opened. Reads
+ * continue, and writes succeed again once the disk works and fg_store_heal() was called.
+ * FG_E_CORRUPT. FG_E_LIMIT: the batch is too large. If the process crashes after a failed fsync,
+ * the whole batch may be there after the restart: callers write it again, and batches are
+ * idempotent.
  */
 static inline enum fg_code fg_store_write(struct fg_store *store, struct fg_store_batch *batch,
                                           struct fg_err *err)
@@ -69,10 +70,9 @@ static inline enum fg_code fg_store_write(struct fg_store *store, struct fg_stor
 }
 
 /*
- * Tries to make a store take writes again after one failed. FG_OK: it does, as far as can be told
- * without a write. Else reading goes on, and it is to be called again after a while: a second is
- * fine. The writer's thread;
- * takes as long as reading the log again, and readers do not wait for it.
+ * Tries to make the store writable again after a failed write. FG_OK: the next write will probably
+ * succeed. After an error reads continue; call it again, for example a second later. The writer's
+ * thread. Takes as long as reading the log, and readers do not wait for it.
  */
 static inline enum fg_code fg_store_heal(struct fg_store *store, struct fg_err *err)
 {

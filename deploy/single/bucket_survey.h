@@ -1,14 +1,13 @@
 /*
- * What is in a bucket, as the tools for lost, stale and damaged objects see it: a list of all
- * segments and blocks, the ring, the L0 manifest and the manifest of every tenant that the L0
- * manifest or an object names. A manifest that is missing or cannot be decoded is a state here and
- * no error.
+ * Reads the state of a bucket for the tools that repair it: a list of all segments and blocks, the
+ * ring, the L0 manifest, and the manifest of every tenant that the L0 manifest or an object names.
+ * A missing or undecodable manifest is a state here, not an error.
  *
- * Read in this order: the list, the ring, the L0 manifest, the tenants' manifests. So an object in
- * the list that no manifest knows was not committed when the list was read, and whatever left the
- * L0 manifest meanwhile is covered by the tenant's manifest.
+ * The order of reads is the list, the ring, the L0 manifest, the tenants' manifests. So a listed
+ * object that no manifest knows was not committed when the list was read, and a segment that left
+ * the L0 manifest in between is covered by the tenant's manifest.
  *
- * Thread: one that may wait.
+ * Thread: one that may block.
  */
 #ifndef FG_DEPLOY_SINGLE_BUCKET_SURVEY_H
 #define FG_DEPLOY_SINGLE_BUCKET_SURVEY_H
@@ -16,13 +15,13 @@
 #include "common/bucket/bucket.h"
 #include "common/manifest/manifest.h"
 
-/* A manifest or the ring, as an object. */
+/* The object of a manifest or of the ring. */
 struct survey_object {
     enum fg_code code;           /* FG_OK, FG_E_NOT_FOUND, or why it cannot be decoded */
     struct fg_err err;           /* unless FG_OK */
-    struct fg_buf bytes;         /* as they are in the bucket */
+    struct fg_buf bytes;         /* of the object */
     struct fg_bucket_etag etag;  /* "": there is no object */
-    struct fg_manifest *content; /* FG_OK, of manifests */
+    struct fg_manifest *content; /* decoded; of manifests only, if code is FG_OK */
 };
 
 /* A segment or block in the list. */
@@ -53,27 +52,27 @@ struct survey {
     size_t n_tenants;
 };
 
-/* Reads it all. FG_E_UNAVAILABLE and others: the bucket cannot be read. */
+/* Reads everything; free it with survey_done(). Any error: the bucket could not be read. */
 enum fg_code survey_read(struct fg_bucket *bucket, struct survey *ret_survey,
                          struct fg_err *err) fg_must_check;
 void survey_done(struct survey *survey); /* zeroed is fine */
 
-/* Reads one object again: name is that of a manifest; tenant empty for the L0 manifest. What was in
- * *object is freed. */
+/* Read the L0 manifest, or the manifest of a tenant, into *object, whose old content is freed. */
 enum fg_code survey_read_l0(struct fg_bucket *bucket, struct survey_object *object,
                             struct fg_err *err) fg_must_check;
 enum fg_code survey_read_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
                                 struct survey_object *object, struct fg_err *err) fg_must_check;
 void survey_object_done(struct survey_object *object);
 
-/* By name, or NULL. */
+/* Returns the tenant of that name, or NULL. */
 struct survey_tenant *survey_tenant(const struct survey *survey, struct fg_slice name);
 
-/* The whole object, FG_E_NOT_FOUND included. body is initialised by this in any case. */
+/* Reads a whole object into body, which it initialises also if it fails. FG_E_NOT_FOUND: there is
+ * no such object. */
 enum fg_code survey_get(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
                         struct fg_err *err) fg_must_check;
 
-/* Of one request. */
+/* Returns the deadline for one request that is sent now. */
 int64_t survey_deadline(void);
 
 #endif

@@ -2,9 +2,9 @@
  * A series of the catalog, in one piece of memory that is returned when it leaves; and its
  * definition as it stands in the store (keys.h, SERIES).
  *
- * There may be a million of them, and most differ in nothing but some values of labels. What they
- * have in common is in a kind, once for each tenant: names of labels, __name__, types. A series has
- * the values, except those that are its kind's and the name of its service.
+ * There may be a million series, and most differ only in a few label values. A kind, shared by the
+ * series of a tenant, has what they have in common: label names, __name__, types. The series itself
+ * has the remaining label values, except the name of its service.
  *
  *   series -> kind       names of labels, __name__, types and period
  *          -> service    service_name
@@ -31,7 +31,7 @@ struct series_type {
     struct fg_slice text;
 };
 
-/* What series have in common. Immutable but for n_series, in one piece of memory. */
+/* What series have in common. One allocation; immutable except n_series. */
 struct series_kind {
     struct catalog_memory memory;
     uint64_t n_series;
@@ -47,7 +47,7 @@ struct catalog_series {
     uint32_t number; /* in its tenant */
     uint16_t shard;
     struct catalog_service *service;
-    struct series_kind *kind; /* its own is set by series_bind() */
+    struct series_kind *kind; /* set by series_bind() */
     struct fg_labels labels;  /* with __name__, without those made from the type */
     struct fg_id id;          /* series_id() */
     /* Types that ever had a value: bit t. The others are not listed and answer nothing. */
@@ -70,26 +70,25 @@ struct series_def {
 };
 struct fg_id series_id(const struct series_def *def);
 
-/* Returns the kind of such series. Released with free(). */
+/* Makes the kind of such series. The caller frees it with free(). */
 struct series_kind *series_kind_make(const struct series_def *def);
 struct fg_id series_kind_id(const struct series_def *def);
 
-/* Returns a series without number and kind, of which nothing was stored. A value that equals
- * `service`, the name of its service, is borrowed from there, and whoever uses the service may free
- * it no earlier than the series. Released with free(). */
+/* Makes a series without number and kind, which is not stored yet. Borrows a label value that
+ * equals `service`, the name of its service: the service must outlive the series. The caller frees
+ * it with free(). */
 struct catalog_series *series_make(const struct series_def *def, struct fg_slice service);
 
-/* Sets the kind, which has to be that of the definition and is freed no earlier than the series.
- * Until then its labels have no names. */
+/* Sets the kind, which must be that of the definition and outlive the series. Before, the labels
+ * have no names. */
 void series_bind(struct catalog_series *series, struct series_kind *kind);
 
-/* Returns the value of a label that queries see of one of its types, as of series_type_labels().
- * Empty: it has no such label. */
+/* Returns the value of one label of series_type_labels(), or an empty slice. */
 struct fg_slice series_label(const struct catalog_series *series, uint32_t type,
                              struct fg_slice name);
 
-/* Returns what queries see of one of its types, see fg_labels_with_type(). Array and some values in
- * the arena; items NULL at its limit. */
+/* Returns the labels with which queries see one of the series' types (fg_labels_with_type()). The
+ * array and some values are in the arena; items is NULL if the arena is full. */
 struct fg_labels series_type_labels(const struct catalog_series *series, uint32_t type,
                                     struct fg_arena *arena);
 

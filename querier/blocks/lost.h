@@ -1,36 +1,37 @@
 /*
- * What a question leaves out, since it cannot be read: damaged and lost objects, and, where the
- * bucket is away, those that are in no cache. The first try of an errand finds out (lost_add()) and
- * fails; blocks_leave_out() says whether the next one does without, and what is asked below says
- * of what.
+ * The objects that a query skips because it cannot read them: damaged and missing objects and,
+ * while the bucket is unavailable, objects that no cache has. The first attempt calls lost_add()
+ * and fails; blocks_leave_out() decides whether to repeat it, and the repetition asks the functions
+ * below what to skip.
  *
- * Merged nodes cost nothing: what they are made of is read in their place, and the answer is
- * complete. Profiles do: without partial=true the question fails with 503, and with it the answer
- * says what it lacks. Damage is as large as what is left out: a part (of a service) where the
- * object's directory is whole, else the object.
+ * Skipping merged nodes costs nothing: the query reads what they were made of, and the answer is
+ * complete. Skipping profiles makes it incomplete: with partial=true the answer names what it
+ * lacks, else the query fails with 503. If the object's directory is readable, only a part (one
+ * service) is skipped, else the whole object.
  *
- * Thread: the question's, but as said.
+ * Thread: the query's, unless a function says otherwise.
  */
 #ifndef FG_QUERIER_BLOCKS_LOST_H
 #define FG_QUERIER_BLOCKS_LOST_H
 
 #include "querier/blocks/impl.h"
 
-/* Makes an empty list, unless there is one. */
+/* Creates the query's list if it has none. */
 void lost_open(struct question *question);
 
-/* Adds what this try could not read. part NULL: the object as a whole. nodes: it is merged nodes,
- * of the part, or those that come with the directory. err: why, naming the object. Any thread. */
+/* Adds something that this attempt could not read. part NULL: the whole object. nodes: only merged
+ * nodes, of the part or, if part is NULL, those beside the directory. err: the reason, which names
+ * the object. Any thread. */
 void lost_add(struct question *question, const struct object *object, const struct part *part,
               bool nodes, const struct fg_err *err);
 
-/* Is all of the object left out; are merged nodes not to be read with its directory; those of a
- * part not at all? */
+/* Return true if the query skips the whole object, the merged nodes beside its directory, or the
+ * merged nodes of a part. */
 bool lost_object(const struct question *question, const struct object *object);
 bool lost_head(const struct question *question, const struct object *object);
 bool lost_nodes(const struct question *question, const struct part *part);
 
-/* Is the object, or a part of it, left out? Then the answer says that it lacks it. */
+/* Return true if the query skips the object or the part, and note that the answer lacks it. */
 bool lost_lacks_object(struct question *question, const struct object *object);
 bool lost_lacks_part(struct question *question, const struct object *object, uint32_t part);
 
