@@ -107,8 +107,8 @@ void commit_spoil(struct catalog_service *service, uint32_t generation)
     raise_to(&service->valid_from, generation + 1);
 }
 
-/* What is wrong with our disk is in the log; an agent needs to know that it may try again, which it
- * does after FG_E_UNAVAILABLE and FG_E_LIMIT only. */
+/* The log has the fault of the disk. The agent only needs to know that it may retry, and it does so
+ * after FG_E_UNAVAILABLE and FG_E_LIMIT only. */
 static enum fg_code not_durable(struct commit_item *item, enum fg_code code)
 {
     return fg_fail(&item->err, code == FG_E_LIMIT ? FG_E_LIMIT : FG_E_UNAVAILABLE,
@@ -304,7 +304,7 @@ static enum fg_code admit_item(struct commit *commit, struct commit_item *item)
     return member_admits(commit->member, item->revision, &item->err);
 }
 
-/* An item that cannot be read about fails alone, before anything of it is in the batch. */
+/* If the head cannot be read for an item, only that item fails, and adds nothing to the batch. */
 static enum fg_code find_profiles(struct commit *commit, struct commit_item *item,
                                   struct fg_buf *scratch)
 {
@@ -490,7 +490,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
     if (code == FG_OK)
         code = write_batch(commit, &err);
     settle_rounds(commit, code == FG_OK);
-    /* A fault that has passed is over before anybody hears of it. */
+    /* First, so that a fault that has passed refuses no push. */
     intake_heal(commit->intake);
     while (added != NULL) {
         struct commit_item *item = added;

@@ -33,7 +33,7 @@ struct ingester_settings {
     uint64_t commit_queue_max_bytes;
     int64_t commit_delay_ns;
     uint64_t store_cache_bytes, store_write_buffer_bytes, store_wal_max_bytes;
-    char *accept_loss;        /* number of a damage of the store */
+    char *accept_loss;        /* number of the damage to accept, see fg_store_open() */
     uint64_t workers;         /* that resolve pushes; 0: one for each processor */
     uint64_t query_workers;   /* 0: one for each processor */
     uint64_t queue_max;       /* pushes waiting for a worker */
@@ -55,7 +55,7 @@ struct ingester_config {
     const struct ingester_settings *settings;
     const struct driver_settings *segments;
     struct fg_store *store;     /* borrowed, with the families of keys.h */
-    const struct fg_disk *disk; /* the store is on; borrowed. NULL: it is not watched */
+    const struct fg_disk *disk; /* of the store; borrowed; NULL: not watched */
     struct fg_bucket *bucket;   /* borrowed; what is committed goes there */
     const char *scratch;        /* a folder for files on their way to the bucket; borrowed */
     struct fg_tenants *tenants; /* borrowed */
@@ -70,9 +70,10 @@ struct ingester_config {
     struct fg_clock *clock;
 };
 
-/* Reads the head back. Damaged records are repaired or set aside, which the conditions tell. A head
- * that takes no writes, because the disk is full, say, answers questions and refuses pushes until
- * it does (intake.h). FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be read. */
+/* Loads the head. Repairs damaged records or sets them aside, and raises conditions for them. If
+ * the store takes no writes, for example because the disk is full, the ingester answers queries and
+ * refuses pushes until it does (intake.h). FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be
+ * read. */
 enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
                              struct fg_err *err) fg_must_check;
 
@@ -90,8 +91,8 @@ enum fg_code ingester_salvage(struct ingester *ingester, int64_t deadline_mono_n
  * not wait; any thread. */
 void ingester_drain(struct ingester *ingester, uint64_t revision);
 
-/* Appends why pushes are refused, as a sentence for operators. false: they are taken. Any thread;
- * NULL is fine. */
+/* Appends why pushes are refused, as a sentence for operators, and returns true; returns false if
+ * they are taken. Any thread. Accepts NULL. */
 bool ingester_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
 
 /* Nobody waits any more for what the bucket has to be asked for: the end is near. NULL is fine. */

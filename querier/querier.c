@@ -9,8 +9,8 @@ enum {
     QUESTION_ANSWER_MAX_BYTES = 256 * 1024 * 1024,
 };
 
-/* Reads of the ring and of manifests take milliseconds; an answer with what was known before is
- * better than none, and not as good as one that comes some seconds later. */
+/* Reads of the ring and of manifests take milliseconds. Waiting a few seconds for a complete answer
+ * is better than an answer from old copies, which is better than none. */
 static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
 
 #define QUERIER_METRICS(M)                                                                         \

@@ -55,7 +55,7 @@ struct fg_querier_config {
     struct fg_work *work; /* its QUERY lane */
     struct fg_tenants *tenants;
     struct fg_registry *registry;     /* of metrics */
-    struct fg_conditions *conditions; /* where it is said that the bucket is away; NULL: nowhere */
+    struct fg_conditions *conditions; /* reports an unavailable bucket; NULL: not reported */
     struct fg_clock *clock;           /* what "now" is in requests, and deadlines */
     int64_t timeout_ns;               /* of a question that brings no earlier deadline; 0: 60 s */
     uint64_t answer_max_bytes;        /* 0: 256 MiB */

@@ -448,7 +448,8 @@ static enum fg_code make_folder(int parent, const char *name, int *ret_fd, struc
     return *ret_fd >= 0 ? FG_OK : directory_fail(err, errno, "folder %s", name);
 }
 
-/* Whether the file system is one for us. A full one cannot be asked; what it has can be read. */
+/* Tests whether the file system supports what this bucket needs. A full file system passes without
+ * the test, because its objects can still be read. */
 static enum fg_code try_temp(struct directory *directory, struct fg_err *err)
 {
     struct temp temp = {.fd = -1};

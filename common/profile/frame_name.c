@@ -4,7 +4,7 @@ static uint64_t file_offset(const struct fg_mapping *mapping, uint64_t address)
 {
     bool inside = address >= mapping->start && (mapping->limit == 0 || address < mapping->limit);
 
-    /* Numbers of strangers: what is beyond 64 bits goes around. */
+    /* Untrusted numbers: the sum wraps around at 64 bits. */
     return inside ? address - mapping->start + mapping->offset : address;
 }
 

@@ -114,7 +114,7 @@ enum fg_connection_verdict fg_connections_add(struct fg_connections *connections
     return verdict;
 }
 
-/* Locked. What points to the connection; to NULL: there is none. */
+/* Returns the link that points to the connection, or to NULL if there is none. Locked. */
 static struct fg_connection **find(struct fg_connections *connections, uint32_t id)
 {
     struct fg_connection **at = bucket_of(connections, id);

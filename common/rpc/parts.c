@@ -108,7 +108,7 @@ static enum fg_code begin(struct fg_parts *parts, const struct fg_part *part, st
     return FG_OK;
 }
 
-/* Locked. parts->n: there is none. */
+/* Returns the index of the part's request, or parts->n. Locked. */
 static size_t find(const struct fg_parts *parts, const struct fg_part *part)
 {
     size_t i = 0;

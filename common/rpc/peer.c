@@ -230,8 +230,8 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     }
 }
 
-/* On an nng thread. Who answers calls is an ingester or a querier: another service with a name that
- * fits the address must not pass for one. */
+/* On an nng thread. Closes the connection unless the peer is an ingester or a querier: no other
+ * service may pass for one, even if its certificate has the host of the address. */
 static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     static _Atomic int64_t quiet_until_mono_ns;

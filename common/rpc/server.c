@@ -563,7 +563,7 @@ static void refuse_connection(struct fg_rpc_server *server, nng_pipe pipe, enum 
                     fg_ls("err", text));
 }
 
-/* On an nng thread: nothing was read of the connection yet, but for TLS and nng's greeting. */
+/* On an nng thread, after TLS and nng's greeting, and before a message is read. */
 static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct fg_rpc_server *server = arg;

@@ -310,7 +310,7 @@ static const char *why(const nng_tls_engine_conn *conn)
     return verified == X509_V_OK ? fg_pem_why() : X509_verify_cert_error_string(verified);
 }
 
-/* An nng number for an operation that did not do what it should. */
+/* Returns nng's error for an operation of OpenSSL that failed or must wait. */
 static int result_of(nng_tls_engine_conn *conn, int result)
 {
     int error = SSL_get_error(conn->ssl, result);

@@ -6,9 +6,10 @@
 
 /* Clocks that are kept in step differ by less, and no limit on times of profiles is as narrow. */
 static const int64_t OFF_NS = 30 * FG_SECOND_NS;
-/* Two answers that say the same; an answer has whole seconds and may be on its way for a while. */
+/* Largest difference of two responses that agree: their times are whole seconds, and both took a
+ * while to arrive. */
 static const int64_t AGREE_NS = 15 * FG_SECOND_NS;
-/* An answer that took longer does not say what time it is now. */
+/* A response that took longer is ignored: its time is too old. */
 static const int64_t TRIP_MAX_NS = 10 * FG_SECOND_NS;
 
 #define CLOCK_METRICS(M)                                                                           \

@@ -107,7 +107,7 @@ enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes
                    (unsigned long long)keep_bytes);
 }
 
-/* Takes over what was measured. */
+/* Publishes a measurement and the state that follows from it. */
 static void take(struct fg_disk *disk, const struct fg_disk_room *room, enum fg_disk_state state)
 {
     atomic_store(&disk->free_bytes, room->free_bytes);

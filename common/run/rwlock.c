@@ -4,7 +4,8 @@
 
 enum { HELD_MAX = 8 }; /* locks that one thread holds at a time; the deepest nesting is 3 */
 
-/* What this thread holds, so that taking a lock twice is found even when nobody waits for it. */
+/* The locks that this thread holds, to detect a second acquisition even if no other thread waits.
+ */
 static _Thread_local const struct fg_rwlock *held[HELD_MAX];
 static _Thread_local unsigned n_held;
 

@@ -329,8 +329,8 @@ bool fg_work_lend(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job
 
     fg_assert(job->run != NULL && job->done != NULL);
     pthread_mutex_lock(&lane->mutex);
-    /* Where one is idle, what is queued is another's who has been woken for it, or is pinned to, or
-     * is of a flow that has as many running as it gets. */
+    /* If a worker is idle, every queued job has a worker that was woken for it or is pinned to it,
+     * or its flow has as many running jobs as it may have. */
     idle = find_idle(lane) != NULL && !lane->stopping;
     if (idle)
         enqueue(lane, NULL, NULL, job);

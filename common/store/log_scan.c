@@ -14,7 +14,7 @@ static uint32_t unmask(uint32_t masked)
     return rotated >> 17 | rotated << 15;
 }
 
-/* Was the record that begins with these bytes acknowledged, as far as we know? */
+/* Returns true if the record that begins with these bytes may have been acknowledged. */
 static bool is_known(const struct fg_log_scan *scan, struct fg_slice bytes)
 {
     struct fg_cur cur = fg_cur(bytes);
@@ -28,7 +28,7 @@ static void take_fragment(struct fg_log_scan *scan, uint8_t type, struct fg_slic
     bool starts = type == TYPE_FULL || type == TYPE_FIRST;
     bool ends = type == TYPE_FULL || type == TYPE_LAST;
 
-    /* Behind what cannot be read nothing but the rest of its record may come. */
+    /* After unreadable bytes only the rest of the same record may follow. */
     if (scan->bad && (starts || scan->bad_record_over))
         scan->damaged = true;
     if (scan->bad) {

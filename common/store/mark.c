@@ -95,7 +95,7 @@ static bool number_of(const char *name, const char *prefix, const char *suffix,
            fg_parse_u64(fg_slice_sub(text, strlen(prefix), text.len - around), ret_number);
 }
 
-/* What is in the folder, as far as it is looked at. */
+/* The files of the folder that the check uses. */
 struct listing {
     struct fg_mark_log *logs; /* ascending */
     size_t n_logs, cap_logs;

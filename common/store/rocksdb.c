@@ -132,7 +132,7 @@ static enum fg_code code_of(const char *text)
     return says(text, full, FG_COUNT(full)) ? FG_E_NO_SPACE : FG_E_UNAVAILABLE;
 }
 
-/* A disk that takes no write now, and may again. What is there can be read. */
+/* Returns true if the disk refused a write but its data can be read. */
 static bool is_of_a_disk(const struct fg_err *err)
 {
     static const char *const faults[] = {"Input/output error", "Read-only file system"};
@@ -272,7 +272,7 @@ static void close_db(const struct rocks *rocks, struct opening *opening)
     free(opening);
 }
 
-/* To be let go of. */
+/* Returns a reference to the opening that readers use now. */
 static struct opening *use(struct rocks *rocks)
 {
     struct opening *opening;
@@ -301,7 +301,7 @@ static void replace(struct rocks *rocks, struct opening *fresh)
     rocks->replaced = before;
 }
 
-/* Closes what was replaced and has no readers any more. false: one that could be written to has. */
+/* Closes replaced openings without readers. Returns false if a writable one still has readers. */
 static bool reap(struct rocks *rocks)
 {
     struct opening **link = &rocks->replaced;
@@ -323,7 +323,7 @@ static bool reap(struct rocks *rocks)
 
 /* ---- marks ---- */
 
-/* All of the log is synced: nobody writes. */
+/* Writes a mark. No write is under way, so all of the log is synced. */
 static void note_mark(struct rocks *rocks)
 {
     struct fg_err err;
@@ -750,7 +750,7 @@ static enum fg_code lock_dir(struct rocks *rocks, struct fg_err *err)
     return FG_OK;
 }
 
-/* For writing; on a disk that takes no write, for reading what is there. */
+/* Opens the database for writing, or read-only if the disk takes no writes. */
 static enum fg_code open_first(struct rocks *rocks, struct fg_err *err)
 {
     struct fg_err later;
@@ -763,8 +763,8 @@ static enum fg_code open_first(struct rocks *rocks, struct fg_err *err)
     return FG_OK;
 }
 
-/* Damage is for somebody to decide about: by its number, so that a setting that was left as it is
- * does not decide about the next one. */
+/* An operator decides what happens to a damaged store. The setting names one damage by its number,
+ * so a setting that was left in place does not accept the next one. */
 static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_config *config,
                                 struct fg_err *err)
 {

@@ -19,7 +19,8 @@ struct giving_up {
     uint32_t n; /* manifests that refer to it */
 };
 
-/* What is wrong with it. An object that is right is given up as well: the operator says so. */
+/* Finds out what is wrong with the object. An intact object is quarantined, too, because the
+ * operator asked for it. */
 static enum fg_code examine(struct giving_up *giving_up, struct fg_err *err)
 {
     struct fg_block_verified verified;

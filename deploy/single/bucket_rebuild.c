@@ -96,7 +96,7 @@ static void print_members(const struct fg_ring *ring, FILE *out)
                       fg_ring_state_name(fg_ring_state(ring, i)));
 }
 
-/* One that nobody is in yet. What heads hold is asked for only once they have joined. */
+/* Makes a ring without members. Queriers ask ingesters only after these have joined. */
 static enum fg_code make_empty(const struct survey *survey, struct ring_choice *choice,
                                struct fg_err *err)
 {

@@ -102,7 +102,7 @@ static const struct fg_l0 *version_of(const struct making *making, size_t number
 
 enum known { UNKNOWN, LIVE, GONE };
 
-/* What some version says of the segment; *ret_entry where it is LIVE. */
+/* Returns what the manifest versions say about the segment; sets *ret_entry if it is LIVE. */
 static enum known find_known(const struct making *making, const struct fg_segment_id *id,
                              const struct fg_l0 **ret_l0, const struct fg_l0_segment **ret_entry)
 {
@@ -372,7 +372,7 @@ static enum fg_code enter(struct making *making, struct fg_slice file,
 
 /* ---- a segment that there is ---- */
 
-/* One on its way. */
+/* The segment under examination. */
 struct looking {
     const char *name;
     int64_t modified_wall_ns;
@@ -384,7 +384,7 @@ struct looking {
     struct fg_arena *arena;
 };
 
-/* A tenant's part of it. */
+/* A tenant's part of a segment. */
 struct share {
     struct owner *owner;
     struct fg_deletions deletions;
@@ -399,7 +399,7 @@ static bool is_covered(const struct looking *looking, const struct owner *owner)
                                       fg_blocks_covers(owner->blocks, looking->entry->generation));
 }
 
-/* LIVE, and covered by all of its tenants: nobody needs it. */
+/* Returns true if the segment is LIVE and the blocks of all its tenants cover it. */
 static bool is_done_with(struct making *making, const struct looking *looking)
 {
     for (uint32_t i = 0; looking->known == LIVE && i < looking->entry->n_parts; i++)
@@ -441,7 +441,7 @@ static enum fg_code look_at_share(struct making *making, struct looking *looking
     return code;
 }
 
-/* What is left of a tenant's share becomes a segment of its own. */
+/* Writes the uncovered profiles of a tenant's part as a segment of their own. */
 static enum fg_code enter_share(struct making *making, const struct looking *looking,
                                 const struct share *share, struct fg_err *err)
 {
@@ -678,7 +678,8 @@ static enum fg_code set_ever(struct making *making, struct fg_err *err)
     return FG_OK;
 }
 
-/* All that there were go once nobody swaps one of them in any more. */
+/* Lists all old segments as gone; the compactor deletes them when no writer can swap them in any
+ * more. */
 static enum fg_code set_gone(struct making *making, struct fg_err *err)
 {
     const struct survey *survey = making->survey;

@@ -245,7 +245,7 @@ static const struct candidate *find_candidate(const struct making *making, struc
 
 /* ---- segments ---- */
 
-/* The tenant's ids in a live segment; none if nothing of it is there. */
+/* Reads the ids of the tenant's profiles in a live segment; none if it has no part there. */
 static enum fg_code segment_ids(const struct making *making, const struct fg_l0_segment *segment,
                                 struct id_list *ids, struct fg_err *err)
 {
@@ -268,7 +268,7 @@ static enum fg_code segment_ids(const struct making *making, const struct fg_l0_
     return FG_OK;
 }
 
-/* Is it to be looked at: of the tenant, and not covered by what is known? */
+/* Returns true if the segment has profiles of the tenant that its known blocks may not cover. */
 static bool may_be_uncovered(const struct making *making, const struct fg_l0 *l0,
                              const struct fg_l0_segment *segment)
 {
@@ -349,8 +349,8 @@ static void decide(struct making *making, struct candidate *candidate)
         (void)id_set_add(&making->in_blocks, candidate->ids.ids[i]);
 }
 
-/* Merged nodes of blocks that are all live are kept if a version knows them; what it does not know
- * the compactor makes again. */
+/* Keeps merged nodes if a version knows them and all their blocks are live. The compactor makes the
+ * others again. */
 static void decide_nodes(struct making *making, struct candidate *candidate)
 {
     const struct fg_blocks_entry *known = candidate->known;
@@ -406,7 +406,8 @@ static int by_gone_id(const void *left, const void *right)
                      ((const struct fg_blocks_gone *)right)->id);
 }
 
-/* What was replaced is deleted in time; what was in doubt stays where it is. */
+/* Lists the live blocks, and as gone those that were gone already. Other blocks are not listed and
+ * stay in the bucket. */
 static enum fg_code set_blocks(struct making *making, struct fg_err *err)
 {
     struct fg_blocks *blocks = &making->blocks;

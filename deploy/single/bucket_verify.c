@@ -149,7 +149,7 @@ static bool is_broken(const struct owner *owner, struct fg_id block)
     return false;
 }
 
-/* What it sums up is what the blocks it is made of have of the service. */
+/* Compares merged nodes with the blocks that they were made of. */
 static enum fg_code verify_made_of(const struct verifying *v, const struct listed *listed,
                                    struct fg_slice file, const struct fg_block_part *part)
 {
@@ -240,8 +240,8 @@ static struct owner *find_owner(const struct verifying *v, struct fg_slice tenan
     return found == NULL ? NULL : &v->owners[found - v->survey.tenants];
 }
 
-/* Whose part is it, and is it live for them? NULL: a block has what is in it by now, or nobody
- * knows whether one has. */
+/* Returns the owner for whom the part is live. NULL: a block covers the part, or it is unknown
+ * whether one does. */
 static struct owner *owner_of(const struct verifying *v, const struct listed *listed,
                               struct fg_slice tenant)
 {

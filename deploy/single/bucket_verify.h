@@ -1,4 +1,4 @@
-/* What `flamegrid bucket verify` does: it compares everything in the bucket with one another. */
+/* Implements `flamegrid bucket verify`: checks all objects of the bucket against each other. */
 #ifndef FG_DEPLOY_SINGLE_BUCKET_VERIFY_H
 #define FG_DEPLOY_SINGLE_BUCKET_VERIFY_H
 

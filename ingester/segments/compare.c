@@ -278,7 +278,7 @@ static enum fg_code apply_round(struct applying *applying, const struct round *r
     return FG_OK;
 }
 
-/* What is not committed is neither shown nor committed until it can be compared. */
+/* Marks uncommitted rounds: they are neither shown nor committed until a comparison succeeds. */
 static void mark_unchecked(struct applying *applying, const struct round *rounds, size_t n)
 {
     struct compare *compare = applying->compare;

@@ -302,7 +302,7 @@ static void begin_checking(struct segments *segments)
         segments->table.rounds[i]->checking = true;
 }
 
-/* After a write that failed: some have got profiles since that nobody has looked for. */
+/* After a failed write, drops rounds that have meanwhile received profiles without a check. */
 static void drop_unchecked_again(struct segments *segments)
 {
     struct round_list *list = &segments->checked;

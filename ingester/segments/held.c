@@ -494,8 +494,8 @@ static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
 
 /* ---- damage ---- */
 
-/* Is it the object's fault that it could not be searched? Then that is told, and the search goes on
- * without it. */
+/* Returns true if the search failed because the object is damaged or missing. Reports the object
+ * then, and the search continues without it. */
 static bool is_damaged(const struct search *search, const char *object)
 {
     enum fg_code code = search->err->code;
@@ -506,7 +506,7 @@ static bool is_damaged(const struct search *search, const char *object)
     return true;
 }
 
-/* What is asked about these times may be in the object or not. */
+/* Marks the questions about these times as unsure. */
 static void make_unsure(const struct search *search, int64_t t_min_ns, int64_t t_max_ns)
 {
     for (size_t q = 0; q < search->n_questions; q++)

@@ -241,11 +241,10 @@ enum segments_admission {
     SEGMENTS_FULL, /* too many rounds: FG_E_LIMIT */
 };
 
-/* What is known of a profile that is to be written. */
+/* What is known about a profile before it is written. */
 struct segments_looked {
-    uint64_t generation; /* of the snapshot in whose blocks its id was looked for and not found; 0:
-                            it was not */
-    bool cannot;         /* the bucket cannot be asked, or does not tell */
+    uint64_t generation; /* of the snapshot whose blocks do not have its id; 0: not looked for */
+    bool cannot;         /* the bucket is unavailable, or an object is damaged */
 };
 
 /*
@@ -262,10 +261,10 @@ enum segments_admission segments_admit(struct segments *segments,
 bool segments_is_late(const struct segments *segments, const struct head_group_key *group);
 
 /*
- * So much was written into a round that segments_admit() gave, or may have been; unchecked: for
- * SEGMENTS_ADMIT_UNCHECKED. A write that
- * failed may be there all the same, also only after the next start, when its round is long uploaded
- * without it and committed: so what it was to put is deleted with the next batch that is written.
+ * Counts profiles that were, or may have been, written into a round of segments_admit(). unchecked:
+ * the admission was SEGMENTS_ADMIT_UNCHECKED. A failed write may become visible later, even after a
+ * restart, when the round was uploaded without it and committed. So the next batch that is written
+ * deletes what the failed one was to put.
  */
 void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
                     bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns);

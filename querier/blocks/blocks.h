@@ -10,11 +10,10 @@
  * Thread: a question is straight-line code on one worker; the cache and the manifests are shared
  * and locked.
  *
- * Failures: FG_E_NOT_FOUND: an object of the snapshot is gone, take a fresh one and begin again.
- * FG_E_CORRUPT: what was read is not what was written; object and place are in the text. After
- * both blocks_leave_out() says whether to begin again without it.
- * FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CANCELED, FG_E_LIMIT. What is left out is never so without
- * a word: question_lacks().
+ * Errors: FG_E_NOT_FOUND: an object of the snapshot was deleted; take a fresh snapshot and repeat.
+ * FG_E_CORRUPT: an object is damaged; the error names the object and the place. After both,
+ * blocks_leave_out() says whether to repeat without the object. FG_E_UNAVAILABLE, FG_E_DEADLINE,
+ * FG_E_CANCELED, FG_E_LIMIT. Whatever a query skips is reported with question_lacks().
  */
 #ifndef FG_QUERIER_BLOCKS_BLOCKS_H
 #define FG_QUERIER_BLOCKS_BLOCKS_H
@@ -44,10 +43,10 @@ void blocks_destroy(struct blocks *blocks); /* no question is left; NULL is fine
 void blocks_refresh(struct blocks *blocks);
 
 /*
- * Takes a snapshot for the question's tenants, or keeps the one it has; fresh: another one, read
- * anew. Without a bucket there is nothing to take. Where the bucket cannot be read, or a manifest
- * is damaged and the question takes a partial answer, the manifests that were read last serve: then
- * question->stale is set, and the answer says that it lacks what came since.
+ * Takes a snapshot for the question's tenants, or keeps the one it has; fresh: reads the manifests
+ * and takes a new one. Does nothing without a bucket. If the bucket cannot be read, or a manifest
+ * is damaged and the question accepts a partial answer, uses the manifests that were read last:
+ * sets question->stale, and the answer says that it lacks newer profiles.
  */
 enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *err) fg_must_check;
 
@@ -60,12 +59,12 @@ const struct fg_blocks *blocks_manifest(const struct question *question, size_t 
 
 void blocks_end(struct question *question);
 
-/* After a failure: is something new known that the next try is to leave out, on the same snapshot?
- * fresh: the snapshot was taken by this question as a fresh one. If not, *err may have become what
- * the client is told. */
+/* Returns true after a failed attempt if the question should repeat it on the same snapshot and
+ * skip something that this attempt could not read. fresh: this question took the snapshot with
+ * `fresh`. If it returns false, *err may have been replaced by the error for the client. */
 bool blocks_leave_out(struct question *question, bool fresh, struct fg_err *err);
 
-/* Lets go of what was left out; the question ends. */
+/* Frees the question's list of skipped objects, at its end. */
 void blocks_forget(struct question *question);
 
 /*

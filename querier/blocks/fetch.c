@@ -429,7 +429,7 @@ static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fet
     return fetch_fail(item, err);
 }
 
-/* The bucket is away: all that it cannot bring is found out, not only the first of it. */
+/* The bucket is unavailable: notes all objects that could not be fetched, not only the first. */
 static void pass_over(struct fetch *fetch, struct load *load, const struct fg_err *err)
 {
     struct fetch_item *item;

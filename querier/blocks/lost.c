@@ -11,7 +11,7 @@ enum {
 
 #define WHOLE UINT32_MAX /* in place of the number of a part */
 
-/* What cannot be read: an object, a part of it, or merged nodes of either. */
+/* Something unreadable: an object, a part of it, or merged nodes of either. */
 struct entry {
     struct fg_id object;
     uint32_t part;

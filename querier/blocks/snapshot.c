@@ -208,7 +208,8 @@ static bool is_away(enum fg_code code)
     return code == FG_E_UNAVAILABLE || code == FG_E_DEADLINE;
 }
 
-/* What is written out one by one cannot say that it is not complete. */
+/* Returns true if the answer can say that it is incomplete. An export, which is written profile by
+ * profile, cannot. */
 static bool may_be_stale(const struct question *question)
 {
     return question->req != NULL;
@@ -258,8 +259,8 @@ static int64_t wait_until(struct question *question)
                : question->deadline_mono_ns;
 }
 
-/* Is it known that the bucket is away? If so it is some other question's turn to try, or nobody's
- * yet. */
+/* Returns true if the bucket is known to be unavailable, and this query need not try it: another
+ * one does, or the next attempt is not due. */
 static bool is_known_away(struct question *question, struct fg_err *ret_why)
 {
     struct blocks *blocks = question->querier->blocks;

@@ -10,9 +10,10 @@ struct cert {
 };
 
 /* It is for localhost and 127.0.0.1, and for its name if that has a dot.
- * issuer NULL: signs itself, and may sign others. days: from now on; negative: over already. */
+ * issuer NULL: it is self-signed and may sign others. days: validity from now; negative: expired.
+ */
 struct cert cert_make(const char *name, const struct cert *issuer, int days);
-/* One that may sign others, though another has signed it. */
+/* Makes an intermediate authority: signed by the issuer, and may sign others. */
 struct cert cert_make_authority(const char *name, const struct cert *issuer, int days);
 void cert_free(struct cert *cert);
 

@@ -1,18 +1,18 @@
 /*
- * The faulty disk inside of a test that is linked with faulty_disk.c, in place of a preloaded one:
- * rules come by a call, not by a file. What rules are is in faulty_disk.c.
+ * A faulty disk for a test that links faulty_disk.c: the test sets rules with a call instead of a
+ * file. faulty_disk.c describes the rules.
  */
 #ifndef FG_TESTS_LIB_FAULTY_DISK_H
 #define FG_TESTS_LIB_FAULTY_DISK_H
 
-/* From now on what is at `path` (whole, without links) and below it goes by the rules. Descriptors
- * that are open already stay as they are. */
+/* Applies the rules to `path` (absolute, without links) and everything below it. Descriptors that
+ * are already open are not affected. */
 void faulty_disk_set(const char *path);
 
-/* In place of those of before; "": nothing fails. They count calls from now. */
+/* Replaces the rules, which count calls from now on; "": nothing fails. */
 void faulty_disk_rules(const char *rules);
 
-/* Calls that have failed or waited since faulty_disk_set(). */
+/* Returns the number of calls that failed or waited since faulty_disk_set(). */
 unsigned long faulty_disk_hits(void);
 
 #endif
