@@ -22,8 +22,6 @@ static const struct fg_conf_field place_fields[] = {
             "by it. Empty: the host's name."},
 };
 
-static const int64_t PROOF_TIMEOUT_NS = FG_MINUTE_NS;
-
 struct service {
     struct fg_bucket *bucket;
     struct compactor *compactor;
@@ -65,13 +63,20 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
+static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
+                                 struct fg_err *err)
+{
+    const struct service *service = program->service;
+
+    return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
+}
+
 /* The bucket may be slow to answer. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = program->service;
 
-    if (fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err) !=
-        FG_OK)
+    if (fg_program_await_bucket(program, prove_bucket, err) != FG_OK)
         return err->code;
     return compactor_start(service->compactor, err);
 }

@@ -10,7 +10,6 @@ enum {
     PEER_OWNERS = 2, /* an address may have another store: two senders share its peer then */
 };
 
-static const int64_t RING_TIMEOUT_NS = 30 * FG_SECOND_NS;
 static const int64_t PEER_IDLE_NS = FG_MINUTE_NS;
 
 static struct distributor_settings settings;
@@ -93,19 +92,25 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return make_scraper(service, program, err);
 }
 
+static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,
+                              struct fg_err *err)
+{
+    const struct service *service = program->service;
+    fg_auto(fg_ring_view) *view = NULL;
+
+    return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
+}
+
 /* Until the ring was read nobody knows where a profile goes. The bucket is not proved: all that is
  * written to it here is a wider spread in the ring, and who may only read goes on with the narrow
  * one. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = program->service;
-    struct fg_ring_view *view;
 
     if (fg_ring_watch_start(service->watch, err) != FG_OK ||
-        fg_ring_watch_fresh(service->watch, fg_mono_ns(program->clock) + RING_TIMEOUT_NS, &view,
-                            err) != FG_OK)
+        fg_program_await_bucket(program, read_ring, err) != FG_OK)
         return err->code;
-    fg_ring_view_unref(view);
     return scraper_start(service->scraper, err);
 }
 

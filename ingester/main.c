@@ -40,7 +40,6 @@ static const struct fg_conf_field place_fields[] = {
 
 enum { PATH_MAX_BYTES = 4096 };
 
-static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
 struct service {
@@ -74,6 +73,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
+static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
+                                 struct fg_err *err)
+{
+    const struct service *service = program->service;
+
+    return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
+}
+
 static enum fg_code open_bucket(struct service *service, struct fg_program *program,
                                 struct fg_err *err)
 {
@@ -85,7 +92,7 @@ static enum fg_code open_bucket(struct service *service, struct fg_program *prog
     if (fg_program_disk(program, place.data, "data", &service->disk, err) != FG_OK ||
         fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK)
         return err->code;
-    return fg_bucket_prove(service->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err);
+    return fg_program_await_bucket(program, prove_bucket, err);
 }
 
 static enum fg_code check_unused(void *arg, struct fg_err *err)

@@ -16,7 +16,6 @@ static struct fg_bucket_s3_settings bucket_s3;
 enum { PEERS_MAX = FG_RING_MEMBERS_MAX };
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
-static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
 
 struct service {
     struct fg_bucket *bucket;
@@ -108,16 +107,31 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return FG_OK;
 }
 
+static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
+                                 struct fg_err *err)
+{
+    const struct service *service = program->service;
+
+    return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
+}
+
+static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,
+                              struct fg_err *err)
+{
+    const struct service *service = program->service;
+    fg_auto(fg_ring_view) *view = NULL;
+
+    return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
+}
+
 /* The bucket may be slow to answer. Without a ring that was read once no question has an answer. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct service *service = program->service;
-    int64_t deadline_mono_ns = fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS;
-    fg_auto(fg_ring_view) *view = NULL;
 
-    if (fg_bucket_prove(service->bucket, deadline_mono_ns, err) != FG_OK ||
+    if (fg_program_await_bucket(program, prove_bucket, err) != FG_OK ||
         fg_ring_watch_start(service->watch, err) != FG_OK ||
-        fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err) != FG_OK)
+        fg_program_await_bucket(program, read_ring, err) != FG_OK)
         return err->code;
     return service->server == NULL ? FG_OK
                                    : fg_rpc_server_start(service->server, share.listen, err);

@@ -401,6 +401,40 @@ struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, c
                                    .conditions = program->conditions};
 }
 
+/* ---- a bucket that is away ---- */
+
+static const int64_t AWAIT_ATTEMPT_NS = 30 * FG_SECOND_NS;
+static const int64_t AWAIT_PAUSE_MIN_NS = FG_SECOND_NS / 4, AWAIT_PAUSE_MAX_NS = 10 * FG_SECOND_NS;
+
+enum fg_code fg_program_await_bucket(struct fg_program *program,
+                                     enum fg_code (*attempt)(struct fg_program *program,
+                                                             int64_t deadline_mono_ns,
+                                                             struct fg_err *err),
+                                     struct fg_err *err)
+{
+    struct fg_condition *away = fg_condition_create(program->conditions, "bucket_away");
+    int64_t pause_ns = AWAIT_PAUSE_MIN_NS;
+    enum fg_code code;
+
+    for (;;) {
+        code = attempt(program, fg_mono_ns(program->clock) + AWAIT_ATTEMPT_NS, err);
+        if (code != FG_E_UNAVAILABLE && code != FG_E_DEADLINE)
+            break;
+        fg_condition_raise(away, "the service starts when the bucket answers: %s", err->msg);
+        program->stop_signal = fg_stop_wait_for(pause_ns);
+        if (program->stop_signal != 0) {
+            code = fg_fail(err, FG_E_CANCELED, "the bucket did not answer before the end");
+            break;
+        }
+        pause_ns = FG_MIN(2 * pause_ns, AWAIT_PAUSE_MAX_NS);
+    }
+    fg_condition_clear(away);
+    fg_condition_destroy(away);
+    return code;
+}
+
+/* ---- start and stop ---- */
+
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     if (start_base(program, err) != FG_OK || program->def->start(program, err) != FG_OK)
@@ -451,13 +485,13 @@ static int run(struct fg_program *program)
     int signal;
 
     fg_log_set_level((enum fg_log_level)program->settings.log_level);
-    if (start(program, &err) != FG_OK) {
+    if (start(program, &err) != FG_OK && program->stop_signal == 0) {
         fg_log_error("could not start", fg_ls("program", program->def->name),
                      fg_ls("err", err.msg));
         stop(program);
         return 1;
     }
-    signal = fg_stop_wait();
+    signal = program->stop_signal != 0 ? program->stop_signal : fg_stop_wait();
     fg_log_info("stopping", fg_li("signal", signal));
     stop(program);
     fg_log_info("stopped", fg_ls("program", program->def->name));

@@ -111,7 +111,8 @@ struct fg_program {
     dev_t devices[FG_PROGRAM_DISKS_MAX];
     unsigned n_disks;
     _Atomic bool ready;
-    void *service; /* the def's own */
+    int stop_signal; /* that came during ready(); 0: none */
+    void *service;   /* the def's own */
 };
 
 /*
@@ -144,6 +145,18 @@ enum fg_code fg_program_disk(struct fg_program *program, const char *path, const
  * without a path of its own, borrowed; NULL: there is none. From start() and ready().
  */
 struct fg_bucket_host fg_program_bucket_host(const struct fg_program *program, const char *data);
+
+/*
+ * Calls attempt() until it succeeds, which needs the bucket. While it fails with FG_E_UNAVAILABLE
+ * or FG_E_DEADLINE the program stays up and is not ready, the condition bucket_away has the reason,
+ * and the pause between two calls doubles up to ten seconds. Returns any other error at once. From
+ * ready() only. FG_E_CANCELED: the program was told to stop.
+ */
+enum fg_code fg_program_await_bucket(struct fg_program *program,
+                                     enum fg_code (*attempt)(struct fg_program *program,
+                                                             int64_t deadline_mono_ns,
+                                                             struct fg_err *err),
+                                     struct fg_err *err) fg_must_check;
 
 /* "0.1.0", "a1b2c3d" or "". */
 const char *fg_program_version(void);

@@ -25,8 +25,6 @@ enum {
 /* Inside one process: whoever is not connected by then never will be. */
 static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
-static const int64_t PROOF_TIMEOUT_NS = 30 * FG_SECOND_NS;
-
 static const char url[] = "inproc://ingester";
 
 struct server_settings server_settings;
@@ -273,6 +271,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     return make_compactor(server, program, err);
 }
 
+static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
+                                 struct fg_err *err)
+{
+    const struct server *server = program->service;
+
+    return fg_bucket_prove(server->bucket, deadline_mono_ns, err);
+}
+
 /* Reading what the last run left may take a while; until then uploads and queries get 503. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
@@ -280,8 +286,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 
     /* A bucket that cannot do what our promises stand on is not used. */
     if (open_store(server, err) != FG_OK ||
-        fg_bucket_prove(server->bucket, fg_mono_ns(program->clock) + PROOF_TIMEOUT_NS, err) !=
-            FG_OK ||
+        fg_program_await_bucket(program, prove_bucket, err) != FG_OK ||
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||

@@ -223,14 +223,17 @@ def put_back(path, content, how):
 
 
 def store_away(run):
-    """For minutes, with restarts in between that do not need it."""
+    """For minutes, with starts in between, which wait for it."""
     run.store.stop()
     until = time.monotonic() + run.rng.uniform(60, 150)
+    kinds = ["distributor", "querier", "compactor", "ingester"]
     while time.monotonic() < until:
         time.sleep(5 * run.span())
-        member = run.draw("distributor", "querier")
+        member = run.draw(*kinds)
         member.kill()
         member.start()
+        if member.kind == "ingester":
+            kinds.remove("ingester")  # two of three are needed
     run.store.spawn()
     return "for minutes"
 
@@ -382,6 +385,10 @@ def can_mount(folder="/tmp"):
 
 # ---- the bucket ----
 
+LATE = "/pyroscope/render?from=now-5m&until=now&query=" + urllib.parse.quote(
+    'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="late"}')
+
+
 def late_push_is_taken(run):
     """A profile of an hour ago, which may be in the bucket already: whether it is, is found out when the bucket is back."""
     until_s = int(time.time()) - 3600
@@ -393,11 +400,9 @@ def late_push_is_taken(run):
 
 def answers_say_how_old_they_are(run):
     """From what is known and from the ingesters; the second one at the latest does not wait for the bucket."""
-    query = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="late"}'
-    target = "/pyroscope/render?from=now-5m&until=now&query=" + urllib.parse.quote(query)
     for member in run.cluster.of("querier"):
         connection = http.client.HTTPConnection("127.0.0.1", member.port, timeout=20)
-        connection.request("GET", target)
+        connection.request("GET", LATE)
         response = connection.getresponse()
         body, missing = response.read(), response.headers["X-Flamegrid-Missing"]
         connection.close()
@@ -405,11 +410,23 @@ def answers_say_how_old_they_are(run):
         check(response.headers["X-Flamegrid-Complete"] == "false" and "s ago" in missing, "%s: %s", member.name, missing)
 
 
+def starts_wait_for_it(run):
+    """A process that starts stays, is not ready, and says why."""
+    for kind in ("ingester", "distributor", "querier", "compactor"):
+        member = run.draw(kind)
+        member.kill()
+        member.start()
+        run.wait("%s says that it waits" % member.name, lambda: b"bucket_away" in member.send("GET", "/ready")[1])
+        check(member.alive() and member.send("GET", "/ready")[0] == 503, "%s:\n%s", member.name, member.log_tail())
+
+
 def bucket_away(rng, keep, store):
     """An object store that does not answer for a while, and one that is gone and comes back: pushes go on."""
     settings = {**clusters.QUICK, "ingester": clusters.QUICK["ingester"] + ["--ingester.segments.forget_after", "2m"]}
     with watched.Run(rng, keep, store=store, settings=settings) as run:
         for away, back in ((store.pause, store.resume), (store.stop, store.spawn)):
+            for member in run.cluster.of("querier"):  # each knows the manifests
+                run.wait("an answer of %s" % member.name, lambda: member.send("GET", LATE)[0] == 200)
             before = run.counts()
             away()
             time.sleep(2 * watched.SPAN_S[1])
@@ -418,6 +435,7 @@ def bucket_away(rng, keep, store):
                   "without a bucket no push is taken: %s", run.log()[-2000:])
             late_push_is_taken(run)
             answers_say_how_old_they_are(run)
+            starts_wait_for_it(run)
             back()
             run.cluster.wait_ready()
             run.progress("the bucket is back")

@@ -400,7 +400,7 @@ static void what_is_damaged_is_read_again(void **state)
     fg_disk_cache_settle(f->queriers[0].disk);
     assert_int_equal(read_bytes(f, 0, 0, false), f->contents[0].len);
     stop(&f->queriers[0]);
-    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(folder);
 }
 
 static enum fg_code ask_read(struct fixture *f, const char *name, uint64_t offset, uint64_t length)
