@@ -38,6 +38,7 @@ struct fetch {
     struct queue ready[FETCH_PHASES]; /* there, not visited */
     uint32_t to_visit[FETCH_PHASES];  /* there or not */
     struct queue others;              /* being made by other questions */
+    struct queue again;               /* to be asked of the bucket itself, one by one */
     struct load *loads;               /* under way, or here and needed */
     uint32_t n_loads;                 /* under way */
     uint64_t bytes; /* of what was opened and not visited, and besides of what is under way */
@@ -175,7 +176,6 @@ static void fail_item(struct fetch_item *item)
     fg_cache_unref(item->entry);
 }
 
-static void send_again(struct fetch *fetch, struct fetch_item *item);
 static void load_unuse(struct fetch *fetch, struct load *load);
 
 /* It waits for its visit, or for another load. */
@@ -193,7 +193,7 @@ static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *er
     if (!ran || (item->again && fetch->over))
         fail_item(item);
     else if (item->again)
-        send_again(fetch, item);
+        queue_add(&fetch->again, item);
     else
         queue_add(&fetch->ready[item->phase], item);
     return FG_OK;
@@ -362,9 +362,10 @@ static void send_next(struct fetch *fetch)
     load_send(fetch, load);
 }
 
-/* What came of it was not what it should be. */
-static void send_again(struct fetch *fetch, struct fetch_item *item)
+/* What there was of the item was not what it should be. */
+static void send_again(struct fetch *fetch)
 {
+    struct fetch_item *item = queue_take(&fetch->again);
     struct load *load = load_create(item);
 
     item->of_disk = false;
@@ -420,7 +421,7 @@ static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fet
         return FG_OK;
     }
     if (!is_fresh(item)) {
-        send_again(fetch, item);
+        queue_add(&fetch->again, item);
         return FG_OK;
     }
     fail_item(item);
@@ -453,7 +454,7 @@ static enum fg_code take_failure(struct fetch *fetch, struct load *load, struct 
     (void)blocks_fail(&load->request, err);
     if (err->code == FG_E_CORRUPT && !load->request.fresh) {
         while ((item = queue_take(&load->items)) != NULL)
-            send_again(fetch, item);
+            queue_add(&fetch->again, item);
         load_destroy(fetch, load);
         return FG_OK;
     }
@@ -549,6 +550,10 @@ static enum fg_code step(struct fetch *fetch, struct fg_err *err)
     struct fg_bucket_request *request;
     struct fetch_item *item;
 
+    if (fetch->again.first != NULL && fetch->n_loads < FETCH_LOADS_MAX) {
+        send_again(fetch);
+        return FG_OK;
+    }
     if (may_send(fetch)) {
         send_next(fetch);
         return FG_OK;
@@ -610,6 +615,8 @@ static void fetch_done(struct fetch *fetch)
             fg_cache_unref(item->entry);
     while ((item = queue_take(&fetch->others)) != NULL)
         fg_cache_unref(item->entry);
+    while ((item = queue_take(&fetch->again)) != NULL)
+        fail_item(item);
 }
 
 /* Tasks were put before whatever else failed: a failure of theirs comes first. */
