@@ -378,8 +378,8 @@ static void load_destroy(struct fetch *fetch, struct load *load)
     struct load **link = &fetch->loads;
     struct fetch_item *item;
 
-    while (*link != load)
-        link = &(*link)->next;
+    for (; *link != load; link = &(*link)->next)
+        fg_assert(*link != NULL);
     *link = load->next;
     while ((item = queue_take(&load->items)) != NULL)
         fail_item(item);
