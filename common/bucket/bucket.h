@@ -196,6 +196,22 @@ const char *fg_bucket_name_fault(const char *name) fg_must_check;
 enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request);
 
 /*
+ * Ends the calls of one thread from another one: for who is told to end while it waits for a bucket
+ * that is slow, or hangs.
+ */
+struct fg_bucket_stop;
+struct fg_bucket_stop *fg_bucket_stop_create(void);
+/* Nobody calls with it any more. NULL is fine. */
+void fg_bucket_stop_destroy(struct fg_bucket_stop *stop);
+/* Cancels the call that is under way, and each one from now on: they return FG_E_CANCELED, or what
+ * was reached before. Does not wait for them. Any thread. */
+void fg_bucket_stop_all(struct fg_bucket_stop *stop);
+
+/* As fg_bucket_call(), for one thread at a time; NULL: it cannot be stopped. */
+enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_request *request,
+                                  struct fg_bucket_stop *stop);
+
+/*
  * A wave: many requests under way at once, and taken as they end.
  *
  *     fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();

@@ -187,10 +187,63 @@ void fg_bucket_wave_destroy(struct fg_bucket_wave *wave)
 
 enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
+    return fg_bucket_call_until(bucket, request, NULL);
+}
+
+/* ---- calls that can be stopped ---- */
+
+struct fg_bucket_stop {
+    pthread_mutex_t lock; /* of what is below; the wave of a call lives as long as it is here */
+    struct fg_bucket_wave *wave;
+    bool stopped;
+};
+
+struct fg_bucket_stop *fg_bucket_stop_create(void)
+{
+    struct fg_bucket_stop *stop = fg_new(struct fg_bucket_stop);
+
+    (void)pthread_mutex_init(&stop->lock, NULL);
+    return stop;
+}
+
+void fg_bucket_stop_destroy(struct fg_bucket_stop *stop)
+{
+    if (stop == NULL)
+        return;
+    fg_assert(stop->wave == NULL);
+    (void)pthread_mutex_destroy(&stop->lock);
+    free(stop);
+}
+
+void fg_bucket_stop_all(struct fg_bucket_stop *stop)
+{
+    (void)pthread_mutex_lock(&stop->lock);
+    stop->stopped = true;
+    if (stop->wave != NULL)
+        fg_bucket_wave_cancel(stop->wave);
+    (void)pthread_mutex_unlock(&stop->lock);
+}
+
+enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_request *request,
+                                  struct fg_bucket_stop *stop)
+{
     fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();
 
+    if (stop != NULL) {
+        (void)pthread_mutex_lock(&stop->lock);
+        fg_assert(stop->wave == NULL);
+        stop->wave = wave;
+        if (stop->stopped)
+            fg_bucket_wave_cancel(wave); /* before it sends: nothing is sent then */
+        (void)pthread_mutex_unlock(&stop->lock);
+    }
     fg_bucket_wave_send(wave, bucket, request);
     (void)fg_bucket_wave_next(wave);
+    if (stop != NULL) {
+        (void)pthread_mutex_lock(&stop->lock);
+        stop->wave = NULL;
+        (void)pthread_mutex_unlock(&stop->lock);
+    }
     return request->code;
 }
 

@@ -9,6 +9,7 @@
 #include "tests/lib/remove_tree.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -631,6 +632,64 @@ static void a_wave(void **state)
     assert_int_equal(atomic_load(&ends.count), 82);
 }
 
+/* A bucket that does not answer. */
+struct hanging {
+    struct fg_bucket bucket;
+    _Atomic(struct fg_bucket_request *) request; /* that waits */
+};
+
+static void hanging_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    atomic_store(&fg_container(bucket, struct hanging, bucket)->request, request);
+}
+
+static void hanging_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    (void)bucket;
+    request->code = fg_fail(&request->err, FG_E_CANCELED, "cancelled");
+    request->done(request);
+}
+
+struct caller {
+    struct fg_bucket *bucket;
+    struct fg_bucket_stop *stop;
+    struct fg_bucket_request request;
+};
+
+static void *call_until(void *arg)
+{
+    struct caller *caller = arg;
+
+    (void)fg_bucket_call_until(caller->bucket, &caller->request, caller->stop);
+    return NULL;
+}
+
+static void calls_are_stopped(void **state)
+{
+    static const struct fg_bucket_ops ops = {hanging_send, hanging_cancel, NULL};
+    struct fixture *f = *state;
+    struct hanging hanging = {.bucket.ops = &ops};
+    struct caller caller = {.bucket = &hanging.bucket,
+                            .stop = fg_bucket_stop_create(),
+                            .request = {.verb = FG_BUCKET_HEAD, .name = "a"}};
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = "a", .content = fg_cstr("a")};
+    pthread_t thread;
+
+    assert_int_equal(fg_bucket_call_until(f->bucket, &put, caller.stop), FG_OK);
+    assert_int_equal(pthread_create(&thread, NULL, call_until, &caller), 0);
+    while (atomic_load(&hanging.request) == NULL)
+        (void)sched_yield();
+    fg_bucket_stop_all(caller.stop);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(caller.request.code, FG_E_CANCELED);
+    atomic_store(&hanging.request, NULL);
+    assert_int_equal(fg_bucket_call_until(&hanging.bucket, &caller.request, caller.stop),
+                     FG_E_CANCELED);
+    assert_null(atomic_load(&hanging.request)); /* nothing is sent any more */
+    fg_bucket_clear(&put);
+    fg_bucket_stop_destroy(caller.stop);
+}
+
 struct writer {
     struct fixture *f;
     pthread_t thread;
@@ -769,8 +828,9 @@ static void tidies(void **state)
         TEST(puts_if_match, kind), TEST(refuses_a_condition_without_etag, kind),                   \
         TEST(gets_if, kind), TEST(deletes, kind), TEST(lists, kind), TEST(lists_by_folder, kind),  \
         TEST(forgets_empty_folders, kind), TEST(gives_each, kind), TEST(a_wave, kind),             \
-        TEST(one_winner_if_absent, kind), TEST(no_lost_update_if_match, kind),                     \
-        TEST(ends_what_comes_too_late, kind), TEST(is_proven, kind), TEST(tidies, kind)
+        TEST(calls_are_stopped, kind), TEST(one_winner_if_absent, kind),                           \
+        TEST(no_lost_update_if_match, kind), TEST(ends_what_comes_too_late, kind),                 \
+        TEST(is_proven, kind), TEST(tidies, kind)
 
 int main(void)
 {
