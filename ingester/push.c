@@ -506,7 +506,8 @@ static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, str
             .unsure = &look->unsure[i],
         };
     }
-    code = held_find(push->context->held, questions, look->n, 0, look->least, deadline_mono_ns,
+    code = held_find(push->context->held, questions, look->n, 0, look->least,
+                     (struct held_until){.deadline_mono_ns = deadline_mono_ns},
                      &look->looked.generation, err);
     /* Generation 0 has no segments, and so no late profiles either. */
     look->looked.generation = FG_MAX(look->looked.generation, 1);

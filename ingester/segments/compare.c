@@ -72,7 +72,7 @@ static enum fg_code ask(const struct compare_head *head, const struct compare_as
         };
     }
     return held_find(head->held, questions, compare->n_groups, asking->only, asking->least,
-                     asking->deadline_mono_ns, &compare->generation, err);
+                     asking->until, &compare->generation, err);
 }
 
 /* Those of which nothing is held, or may be, go; ids are put in order. */

@@ -59,11 +59,11 @@ struct compare_asking {
     void *arg;
     uint64_t only;  /* the segment of this generation, or 0: */
     uint64_t least; /* everything that is live at this one or later */
-    int64_t deadline_mono_ns;
+    struct held_until until;
 };
 
-/* FG_E_NOT_FOUND: that segment is not live any more. FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CORRUPT,
- * FG_E_LIMIT. */
+/* FG_E_NOT_FOUND: that segment is not live any more. FG_E_UNAVAILABLE, FG_E_DEADLINE,
+ * FG_E_CANCELED, FG_E_CORRUPT, FG_E_LIMIT. */
 enum fg_code compare_find(const struct compare_head *head, const struct compare_asking *asking,
                           struct compare *ret_compare, struct fg_err *err) fg_must_check;
 

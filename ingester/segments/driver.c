@@ -92,6 +92,8 @@ static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
     int64_t now_ns = fg_mono_ns(driver->config.clock);
     int64_t *since = &driver->failing_since_mono_ns[kind];
 
+    if (err->code == FG_E_CANCELED) /* by driver_stop() */
+        return;
     fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
     fg_log_warn("segment: a step failed and is done again", fg_ls("step", names[kind]),
                 fg_ls("err", err->msg));
@@ -497,7 +499,7 @@ static enum fg_code find_held(struct driver *driver, const struct segments_effec
         .arg = driver,
         .only = effect->all ? 0 : effect->generation,
         .least = effect->generation,
-        .deadline_mono_ns = deadline_in(driver, COMPARE_TIMEOUT_NS),
+        .until = {deadline_in(driver, COMPARE_TIMEOUT_NS), driver->bucket_stop},
     };
 
     return compare_find(&head, &asking, compare, err);
@@ -808,6 +810,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
     pthread_condattr_t monotonic;
 
     driver->config = *config;
+    driver->bucket_stop = fg_bucket_stop_create();
     fg_rwlock_init(&driver->steps);
     (void)pthread_mutex_init(&driver->core_lock, NULL);
     (void)pthread_mutex_init(&driver->lock, NULL);
@@ -824,6 +827,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
                 .head = config->head,
                 .registry = config->registry,
                 .clock = config->clock,
+                .stop = driver->bucket_stop,
             },
             &driver->publish, err) != FG_OK ||
         make_core(driver, err) != FG_OK) {
@@ -876,6 +880,7 @@ void driver_stop(struct driver *driver)
     driver->stop = true;
     (void)pthread_cond_signal(&driver->wake);
     (void)pthread_mutex_unlock(&driver->lock);
+    fg_bucket_stop_all(driver->bucket_stop); /* it may wait for ten minutes */
     (void)pthread_join(driver->thread, NULL);
     driver->started = false;
     driver_end_waits(driver);
@@ -894,6 +899,7 @@ void driver_destroy(struct driver *driver)
     fg_condition_destroy(driver->bucket_went_back);
     fg_condition_destroy(driver->store_went_back);
     publish_destroy(driver->publish);
+    fg_bucket_stop_destroy(driver->bucket_stop);
     segments_destroy(driver->core);
     (void)pthread_cond_destroy(&driver->wake);
     (void)pthread_cond_destroy(&driver->moved);

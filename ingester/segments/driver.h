@@ -79,7 +79,7 @@ enum fg_code driver_start(struct driver *driver, struct commit *commit,
 /* Ends all waits of driver_wait() and driver_flush() with FG_E_CANCELED, also future ones. */
 void driver_hurry(struct driver *driver);
 
-/* Ends the thread; what was begun is found again at the next start. */
+/* Ends the thread, and what it waits for; what was begun is found again at the next start. */
 void driver_stop(struct driver *driver);
 
 /* After the committer has ended. NULL is fine. */

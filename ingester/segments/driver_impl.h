@@ -64,6 +64,7 @@ struct driver {
     char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
     int64_t wake_mono_ns;
     struct publish *publish;
+    struct fg_bucket_stop *bucket_stop; /* any thread: ends what this one waits for */
     struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
     /* Of each kind of effect: since when it has failed, each time; 0: the last one went well. Both
      * threads', one at a time: one waits while the other works. */

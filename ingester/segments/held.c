@@ -64,7 +64,7 @@ struct search {
     struct fg_slice tenant;
     const struct held_question **questions; /* of the tenant, by shard and window */
     size_t n_questions;
-    int64_t deadline_mono_ns;
+    struct held_until until;
     struct fg_err *err;
     struct fg_snapshot snapshot;
     bool
@@ -87,7 +87,7 @@ static enum fg_code read_manifest(struct search *search, int object, struct fg_s
         .name = name,
         .content_max_bytes = FG_MANIFEST_MAX_BYTES,
         .condition = etag.len > 0 ? FG_BUCKET_IF_CHANGED : FG_BUCKET_ALWAYS,
-        .deadline_mono_ns = search->deadline_mono_ns,
+        .deadline_mono_ns = search->until.deadline_mono_ns,
     };
     struct fg_slice body = FG_LIT(""), found = FG_LIT("");
     enum fg_code code;
@@ -97,7 +97,7 @@ static enum fg_code read_manifest(struct search *search, int object, struct fg_s
         return search->err->code;
     if (etag.len > 0)
         memcpy(get.if_etag.text, etag.ptr, etag.len);
-    code = fg_bucket_call(search->held->config.bucket, &get);
+    code = fg_bucket_call_until(search->held->config.bucket, &get, search->until.stop);
     if (code == FG_OK && !get.unchanged) {
         body = fg_buf_slice(&get.body);
         found = fg_cstr(get.etag.text);
@@ -210,9 +210,9 @@ static enum fg_code call_range(const struct search *search, const struct object 
         .offset = range.offset,
         .length = range.len,
         .content_max_bytes = range.len,
-        .deadline_mono_ns = search->deadline_mono_ns,
+        .deadline_mono_ns = search->until.deadline_mono_ns,
     };
-    if (fg_bucket_call(search->held->config.bucket, get) == FG_OK)
+    if (fg_bucket_call_until(search->held->config.bucket, get, search->until.stop) == FG_OK)
         return FG_OK;
     *search->err = get->err;
     if (get->code == FG_E_INVALID)
@@ -384,7 +384,7 @@ static enum fg_code get_thing(const struct search *search, const struct wanted *
         if (mine)
             break;
         if (state == FG_CACHE_LOADING)
-            state = fg_cache_wait(entry, search->deadline_mono_ns -
+            state = fg_cache_wait(entry, search->until.deadline_mono_ns -
                                              fg_mono_ns(search->held->config.clock));
         if (state == FG_CACHE_READY) {
             *ret_entry = entry;
@@ -811,13 +811,13 @@ static enum fg_code find_everywhere(struct search *search, const struct held_que
 }
 
 enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
-                       uint64_t only, uint64_t least, int64_t deadline_mono_ns,
+                       uint64_t only, uint64_t least, struct held_until until,
                        uint64_t *ret_generation, struct fg_err *err)
 {
     struct search search = {
         .held = held,
         .questions = fg_calloc(n, sizeof(void *)),
-        .deadline_mono_ns = deadline_mono_ns,
+        .until = until,
         .err = err,
     };
     enum fg_code code;

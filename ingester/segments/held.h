@@ -49,16 +49,23 @@ struct held_question {
     bool *unsure; /* set where an object that may hold more of the group is damaged or lost */
 };
 
+/* How long a search may take. */
+struct held_until {
+    int64_t deadline_mono_ns;
+    struct fg_bucket_stop *stop; /* ends it before; NULL: nobody does */
+};
+
 /*
  * Looks in what is live at a generation of `least` or newer, which one is said; or, with only not
  * 0, in the segment of that generation alone (FG_E_NOT_FOUND: it is not live any more), which is
  * read whole, in one request, unless it is very large. Questions of one tenant stand together; of
  * several tenants the least generation is said. An object that is damaged or lost, a tenant's
  * manifest too, costs what it may hold: the questions about that are unsure. FG_E_UNAVAILABLE,
- * FG_E_DEADLINE: the bucket; FG_E_CORRUPT: the L0 manifest; FG_E_LIMIT: an arena is full.
+ * FG_E_DEADLINE: the bucket; FG_E_CANCELED: it was stopped; FG_E_CORRUPT: the L0 manifest;
+ * FG_E_LIMIT: an arena is full.
  */
 enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
-                       uint64_t only, uint64_t least, int64_t deadline_mono_ns,
+                       uint64_t only, uint64_t least, struct held_until until,
                        uint64_t *ret_generation, struct fg_err *err) fg_must_check;
 
 /* Returns how many calls of held_find() have succeeded. Any thread. */

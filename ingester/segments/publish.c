@@ -139,7 +139,7 @@ static enum fg_code get_manifest(struct publish *publish, struct fg_err *err)
         get.condition = FG_BUCKET_IF_CHANGED;
         set_etag(publish, &get);
     }
-    (void)fg_bucket_call(publish->config.bucket, &get);
+    (void)fg_bucket_call_until(publish->config.bucket, &get, publish->config.stop);
     code = take_manifest(publish, &get, err);
     fg_bucket_clear(&get);
     return code;
@@ -160,7 +160,7 @@ static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes,
         put.condition = FG_BUCKET_IF_MATCH;
         set_etag(publish, &put);
     }
-    code = fg_bucket_call(publish->config.bucket, &put);
+    code = fg_bucket_call_until(publish->config.bucket, &put, publish->config.stop);
     if (code != FG_OK)
         *err = put.err;
     else
@@ -264,7 +264,7 @@ static enum fg_code put_file(struct publish *publish, const struct fg_segment_id
     enum fg_code code;
 
     fg_name_segment(name, id);
-    code = fg_bucket_call(publish->config.bucket, &put);
+    code = fg_bucket_call_until(publish->config.bucket, &put, publish->config.stop);
     if (code != FG_OK)
         *err = put.err;
     fg_bucket_clear(&put);

@@ -24,6 +24,7 @@ struct publish_config {
     struct build_head head;
     struct fg_registry *registry;
     struct fg_clock *clock;
+    struct fg_bucket_stop *stop; /* ends what waits for the bucket: FG_E_CANCELED */
 };
 
 /* FG_E_UNAVAILABLE and others: the scratch folder cannot be read. */
