@@ -46,6 +46,7 @@ static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
 static const int64_t CHECK_RETRY_NS = 5 * FG_MINUTE_NS;
 static const int64_t FAILING_TO_TELL_NS = FG_MINUTE_NS; /* what is shorter passes by itself */
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
+static const int64_t DEADLINES_EVERY_NS = FG_SECOND_NS; /* so much late a wait may end */
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
 
 /* clang-format off */
@@ -455,6 +456,11 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
         fg_ring_watch_drained(driver->config.member->watch, done.revision, gen);
 }
 
+static void check_deadlines(void *arg)
+{
+    driver_end_waits(arg);
+}
+
 /* Hands an event to the core and waits for the step. Driver's thread. */
 static void hand_in(struct driver *driver, const struct segments_event *event,
                     struct compare *compare)
@@ -570,16 +576,6 @@ static struct timespec timespec_of(int64_t mono_ns)
     return (struct timespec){mono_ns / FG_SECOND_NS, mono_ns % FG_SECOND_NS};
 }
 
-/* Locked. When the thread has to do something at the latest. */
-static int64_t wake_at(const struct driver *driver)
-{
-    int64_t at_mono_ns = driver->wake_mono_ns;
-
-    for (const struct driver_waiter *at = driver->waiters; at != NULL; at = at->next)
-        at_mono_ns = FG_MIN(at_mono_ns, at->deadline_mono_ns);
-    return at_mono_ns;
-}
-
 /* What is asked for becomes an event, when there is none a tick; false: it is time to end. */
 static bool next_event(struct driver *driver, struct segments_event *ret_event)
 {
@@ -589,7 +585,7 @@ static bool next_event(struct driver *driver, struct segments_event *ret_event)
     (void)pthread_mutex_lock(&driver->lock);
     while (!driver->stop && !driver->salvage && driver->drain_known == driver->drain_asked &&
            driver->wanted == driver->wanted_known) {
-        const struct timespec until = timespec_of(wake_at(driver));
+        const struct timespec until = timespec_of(driver->wake_mono_ns);
 
         if (pthread_cond_timedwait(&driver->wake, &driver->lock, &until) != 0)
             break;
@@ -856,6 +852,10 @@ enum fg_code driver_start(struct driver *driver, struct commit *commit, struct f
     /* So that whoever asks at once finds the manifest that a new bucket gets. */
     if (publish_read(driver->publish, driver->status.seen, &l0, &unread) != FG_OK)
         fg_log_warn("L0 manifest cannot be read yet, will retry", fg_ls("err", unread.msg));
+    if (fg_ticker_create(&(struct fg_ticker_config){"segments-waits", DEADLINES_EVERY_NS,
+                                                    check_deadlines, driver},
+                         &driver->deadlines, err) != FG_OK)
+        return err->code;
     failed = pthread_create(&driver->thread, NULL, run, driver);
     if (failed != 0)
         return fg_fail_errno(err, failed, "thread of segments");
@@ -890,6 +890,7 @@ void driver_destroy(struct driver *driver)
 {
     if (driver == NULL)
         return;
+    fg_ticker_destroy(driver->deadlines);
     fg_assert(driver->waiters == NULL);
     for (uint32_t i = 0; i < driver->n_tasks; i++)
         free(driver->tasks[i].rounds);

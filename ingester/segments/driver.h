@@ -100,7 +100,7 @@ enum { DRIVER_WAITERS_MAX = 64 }; /* queries whose manifest is newer than the dr
  * caller owns it; the driver uses it until it calls on_end(). */
 struct driver_waiter {
     uint64_t generation;
-    int64_t deadline_mono_ns;
+    int64_t deadline_mono_ns; /* it ends a second later at the latest */
     /* err->code FG_OK: driver_fence() no longer returns FG_E_ABORTED. FG_E_UNAVAILABLE: a manifest
      * read since then is older than the generation. FG_E_DEADLINE, FG_E_CANCELED. Runs on a thread
      * of the driver, or in driver_hurry(); must not block. */

@@ -8,6 +8,7 @@
 #define FG_INGESTER_SEGMENTS_DRIVER_IMPL_H
 
 #include "common/run/rwlock.h"
+#include "common/run/ticker.h"
 #include "ingester/segments/driver.h"
 
 #include <pthread.h>
@@ -38,6 +39,8 @@ struct driver {
 
     pthread_t thread;
     bool started;
+    /* Ends waits at their deadlines: the thread may be waiting for the bucket for minutes. */
+    struct fg_ticker *deadlines;
     pthread_mutex_t lock;
     pthread_cond_t wake;       /* the thread: something is asked for */
     pthread_cond_t moved;      /* those who wait: a step was taken */
