@@ -354,7 +354,7 @@ static enum fg_code write_store(struct commit *commit, struct fg_store_batch *ba
     return err->code;
 }
 
-static enum fg_code write_undo(struct commit *commit, struct fg_err *err)
+enum fg_code commit_settle(struct commit *commit, struct fg_err *err)
 {
     if (commit->undo.count == 0)
         return FG_OK;
@@ -364,27 +364,16 @@ static enum fg_code write_undo(struct commit *commit, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch, struct fg_err *err)
+enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
+                          const struct fg_store_batch *undo, struct fg_err *err)
 {
-    if (write_undo(commit, err) != FG_OK)
+    if (commit_settle(commit, err) != FG_OK)
         return err->code;
-    return write_store(commit, batch, err);
-}
-
-/* The round as it was. */
-static void undo_round(struct commit *commit, const struct head_round_key *key)
-{
-    struct round known;
-    struct fg_buf bytes;
-
-    if (rounds_find(commit->rounds, key, &known)) {
-        round_put(&known, &commit->undo);
-        return;
-    }
-    fg_buf_init(&bytes, HEAD_ROUND_KEY_BYTES);
-    head_put_round_key(&bytes, key);
-    fg_store_delete(&commit->undo, HEAD_ROUNDS, fg_buf_slice(&bytes));
-    fg_buf_done(&bytes);
+    if (write_store(commit, batch, err) == FG_OK)
+        return FG_OK;
+    if (undo != NULL)
+        fg_store_batch_append(&commit->undo, undo);
+    return err->code;
 }
 
 /* Takes over what was written; after a failure nobody knows what was. */
@@ -396,7 +385,7 @@ static void settle_rounds(struct commit *commit, bool written)
         if (touched->added.count == 0)
             continue;
         if (!written) {
-            undo_round(commit, &touched->before.key);
+            rounds_put_known(commit->rounds, &touched->before.key, &commit->undo);
             continue;
         }
         round_join(&touched->before, &touched->added);
@@ -470,7 +459,7 @@ static void commit_items(struct commit *commit, struct commit_item *items)
     enum fg_code code;
 
     batch_clear(commit);
-    code = write_undo(commit, &err);
+    code = commit_settle(commit, &err);
     while (items != NULL) {
         struct commit_item *item = items;
 

@@ -117,10 +117,18 @@ struct commit_visit {
     void (*run)(struct commit_visit *visit); /* may free it; may take a while: pushes wait */
 };
 
-/* Writes as fg_store_write() does, after what earlier failures have left is undone. The committer's
- * thread: for visits. */
+/*
+ * Writes as fg_store_write() does, after what earlier failures have left is undone. undo: makes all
+ * as it was before the batch; after a failure, when nobody knows whether the batch was done, it is
+ * written before anything else. NULL: the batch is made so that it may be found done, and that it
+ * was not. The committer's thread: for visits.
+ */
 enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
-                          struct fg_err *err) fg_must_check;
+                          const struct fg_store_batch *undo, struct fg_err *err) fg_must_check;
+
+/* Undoes what failed writes may have done. After FG_OK the store has what the rounds say; a visit
+ * that reads profiles to move them calls it before. The committer's thread. */
+enum fg_code commit_settle(struct commit *commit, struct fg_err *err) fg_must_check;
 
 /* Runs it between two batches, on the committer's thread; visits come in their order. Any thread,
  * while the committer is there. */

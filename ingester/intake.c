@@ -65,7 +65,7 @@ static enum fg_code probe(struct intake *intake, struct fg_err *err)
     fg_store_batch_init(&batch);
     fg_store_put(&batch, HEAD_META, FG_LIT("probe"), FG_LIT(""));
     code = intake->commit == NULL ? fg_store_write(intake->config.store, &batch, err)
-                                  : commit_write(intake->commit, &batch, err);
+                                  : commit_write(intake->commit, &batch, NULL, err);
     fg_store_batch_done(&batch);
     return code;
 }

@@ -281,6 +281,22 @@ bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct
     return place != NULL;
 }
 
+void rounds_put_known(struct rounds *rounds, const struct head_round_key *key,
+                      struct fg_store_batch *out)
+{
+    struct round known;
+    struct fg_buf bytes;
+
+    if (rounds_find(rounds, key, &known)) {
+        round_put(&known, out);
+        return;
+    }
+    fg_buf_init(&bytes, HEAD_ROUND_KEY_BYTES);
+    head_put_round_key(&bytes, key);
+    fg_store_delete(out, HEAD_ROUNDS, fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
+}
+
 size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
                        struct round *ret_rounds, size_t max)
 {

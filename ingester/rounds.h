@@ -88,6 +88,11 @@ void rounds_set_cuts(struct rounds *rounds, uint32_t cuts);
 uint64_t rounds_seen(const struct rounds *rounds);
 void rounds_put_seen(uint64_t generation, struct fg_store_batch *out);
 
+/* Puts the round's record as it is here; if there is no such round, deletes its record. Undoes what
+ * a write that failed may have made of it. */
+void rounds_put_known(struct rounds *rounds, const struct head_round_key *key,
+                      struct fg_store_batch *out);
+
 /* Sets or adds. */
 void rounds_set(struct rounds *rounds, const struct round *round);
 void rounds_remove(struct rounds *rounds, const struct head_round_key *key);

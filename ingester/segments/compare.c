@@ -159,11 +159,11 @@ static enum fg_code walk_end(struct walk *walk, struct fg_err *err)
 struct applying {
     const struct compare_head *head;
     struct compare *compare;
-    struct compare_group *group; /* that is being looked at */
-    bool has_to;                 /* its open round is committed: */
-    uint32_t to;                 /* where leftovers go then */
-    struct fg_store_batch batch;
-    struct round *changed; /* as they are to be */
+    struct compare_group *group;       /* that is being looked at */
+    bool has_to;                       /* its open round is committed: */
+    uint32_t to;                       /* where leftovers go then */
+    struct fg_store_batch batch, undo; /* undo: profiles and rounds as they are now */
+    struct round *changed;             /* as they are to be */
     size_t n_changed;
     uint32_t (*leftover)(void *arg, const struct head_round_key *round);
     void *arg;
@@ -205,10 +205,12 @@ static void move_profile(struct applying *applying, const struct walk *walk, str
     fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
     head_put_profile_key(&bytes, &key);
     fg_store_delete(&applying->batch, HEAD_PROFILES, fg_buf_slice(&bytes));
+    fg_store_put(&applying->undo, HEAD_PROFILES, fg_buf_slice(&bytes), walk->iter->value);
     fg_buf_clear(&bytes);
     key.round = leftover->key;
     head_put_profile_key(&bytes, &key);
     fg_store_put(&applying->batch, HEAD_PROFILES, fg_buf_slice(&bytes), walk->iter->value);
+    fg_store_delete(&applying->undo, HEAD_PROFILES, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
     round_add(leftover, key.time_ns, key.id, walk->iter->value.len);
 }
@@ -338,9 +340,14 @@ static enum fg_code write_changes(struct applying *applying)
 {
     if (applying->n_changed == 0)
         return FG_OK;
-    for (size_t i = 0; i < applying->n_changed; i++)
+    for (size_t i = 0; i < applying->n_changed; i++) {
         round_put(&applying->changed[i], &applying->batch);
-    if (commit_write(applying->head->commit, &applying->batch, applying->err) != FG_OK)
+        rounds_put_known(applying->head->rounds, &applying->changed[i].key, &applying->undo);
+    }
+    /* A write that failed may be found done. What was moved would then be in a round that nobody
+     * knows, and the next compare finds less than it has to move. */
+    if (commit_write(applying->head->commit, &applying->batch, &applying->undo, applying->err) !=
+        FG_OK)
         return applying->err->code;
     for (size_t i = 0; i < applying->n_changed; i++)
         rounds_set(applying->head->rounds, &applying->changed[i]);
@@ -365,7 +372,8 @@ enum fg_code compare_apply(const struct compare_head *head, struct compare *comp
     enum fg_code code;
     size_t n = 0;
 
-    if (find_rounds(head, compare->arena, &rounds, &n, err) != FG_OK)
+    if (commit_settle(head->commit, err) != FG_OK ||
+        find_rounds(head, compare->arena, &rounds, &n, err) != FG_OK)
         return err->code;
     applying.changed = fg_arena_new(compare->arena, struct round, 2 * n);
     compare->outcomes = fg_arena_new(compare->arena, struct segments_outcome, n);
@@ -375,10 +383,12 @@ enum fg_code compare_apply(const struct compare_head *head, struct compare *comp
         compare->unsure == NULL)
         return too_many(err);
     fg_store_batch_init(&applying.batch);
+    fg_store_batch_init(&applying.undo);
     code = apply_rounds(&applying, rounds, n);
     if (code == FG_OK)
         code = write_changes(&applying);
     fg_store_batch_done(&applying.batch);
+    fg_store_batch_done(&applying.undo);
     if (code == FG_OK)
         list_missing(compare);
     return code;

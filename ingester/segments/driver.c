@@ -138,7 +138,7 @@ static enum fg_code write_rounds(struct driver *driver, const struct segments_ef
             round_put(&round, batch);
         }
     rounds_put_seen(segments_seen(driver->core), batch);
-    return commit_write(driver->commit, batch, err);
+    return commit_write(driver->commit, batch, NULL, err);
 }
 
 /* The same in memory, which is what queries go by. */
@@ -202,7 +202,7 @@ static enum fg_code forget(struct driver *driver, const struct segments_effect *
         round_delete(&(struct head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
                      batch);
     rounds_put_seen(segments_seen(driver->core), batch);
-    if (commit_write(driver->commit, batch, err) != FG_OK)
+    if (commit_write(driver->commit, batch, NULL, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         rounds_remove(driver->config.rounds, &(struct head_round_key){effect->rounds[i]->group,
@@ -355,7 +355,7 @@ static void take_steps(struct driver *driver, const struct segments_event *first
 
 static enum fg_code write_committed(void *arg, struct fg_store_batch *batch, struct fg_err *err)
 {
-    return commit_write(arg, batch, err);
+    return commit_write(arg, batch, NULL, err);
 }
 
 /* What no round needs any more goes, a little at a time. */

@@ -22,6 +22,7 @@ struct fixture {
     struct fg_bucket *bucket;
     struct bucket_gate gate; /* before b's bucket */
     struct fg_store *stores[2];
+    struct fg_store_faulty faulty; /* before b's store */
     struct head a, b;
     struct fg_buf lines;
 };
@@ -35,7 +36,8 @@ static int set_up(void **state)
     for (size_t i = 0; i < 2; i++)
         f->stores[i] = fg_store_memory(HEAD_FAMILIES);
     head_open_forgetting(&f->a, f->stores[0], f->bucket, 1000 * FG_HOUR_NS);
-    head_open_forgetting(&f->b, f->stores[1], &f->gate.bucket, 1000 * FG_HOUR_NS);
+    fg_store_faulty_init(&f->faulty, f->stores[1]);
+    head_open_forgetting(&f->b, &f->faulty.store, &f->gate.bucket, 1000 * FG_HOUR_NS);
     fg_buf_init(&f->lines, SIZE_MAX);
     *state = f;
     return 0;
@@ -219,6 +221,34 @@ static void leftovers_of_all_rounds_stay(void **state)
     assert_int_equal(shown(f, &f->b, generation), 0);
 }
 
+/* What the write has moved is moved back before b compares again. */
+static void a_write_that_failed_and_was_done_hides_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct thread reader = {.f = f};
+
+    let_follow(f);
+    push(&f->a, 0);
+    push(&f->a, 2);
+    push(&f->b, 0);
+    push(&f->b, 2);
+    push(&f->b, 6);
+    flush(&f->a);
+    reader.generation = read_bucket(f).generation;
+    bucket_gate_shut(&f->gate, FG_BUCKET_GET, FG_NAME_SEGMENTS);
+    start(&reader);
+    bucket_gate_await(&f->gate);
+    f->faulty.writes = 0;
+    f->faulty.fail_late = true;
+    f->faulty.fail_at = 1;
+    bucket_gate_open(&f->gate);
+    finish(&reader);
+    assert_true(f->faulty.writes > 1);
+    assert_int_equal(reader.shown, 0100);
+    flush(&f->b);
+    assert_int_equal(read_bucket(f).n_profiles, 3 + 1); /* and the other tenant's */
+}
+
 /* Ordinary data costs no look while nothing of its group is missing, whoever commits. */
 static void what_is_not_missing_costs_no_look(void **state)
 {
@@ -251,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_arrives_meanwhile_is_found_too),
         TEST(leftovers_of_all_rounds_stay),
+        TEST(a_write_that_failed_and_was_done_hides_nothing),
         TEST(what_is_not_missing_costs_no_look),
     };
 
