@@ -9,6 +9,8 @@ void follow_failed(struct segments *segments, enum segments_effect_kind failed)
     segments->follow = FOLLOW_IDLE;
     segments->read_now |= failed != SEGMENTS_TAKE_IN;
     segments_fail(segments, &segments->follow_pause);
+    if (failed == SEGMENTS_COMPARE)
+        segments_fail(segments, &segments->compare_pause);
 }
 
 /*
@@ -330,6 +332,7 @@ void follow_taken_in(struct segments *segments)
 static bool is_check_due(const struct segments *segments)
 {
     return segments->settled && segments->table.unchecked_profiles > 0 &&
+           segments_is_over(segments, &segments->compare_pause) &&
            segments->mono_ns >= segments->check_mono_ns && segments->cut != CUT_SWAPPING &&
            segments->cut != CUT_SWAPPED;
 }
@@ -351,7 +354,7 @@ static void unpin_marked(struct segments *segments)
 void follow_compared(struct segments *segments, const struct segments_event *event)
 {
     segments->follow = FOLLOW_IDLE;
-    segments->follow_pause = (struct pause){0};
+    segments->follow_pause = segments->compare_pause = (struct pause){0};
     for (uint32_t i = 0; i < event->n_outcomes; i++)
         take_outcome(segments, &event->outcomes[i], event->generation);
     take_unsure(segments, event);
@@ -430,7 +433,8 @@ void follow_advance(struct segments *segments, struct segments_effects *effects)
         segments->follow = FOLLOW_TAKING_IN;
         return;
     }
-    if (!segments->read_now && (segments->settling || segments->at_foreign < segments->n_foreign)) {
+    if (!segments->read_now && segments_is_over(segments, &segments->compare_pause) &&
+        (segments->settling || segments->at_foreign < segments->n_foreign)) {
         begin_compare(segments, segments->settling, effects);
         return;
     }

@@ -435,8 +435,9 @@ static void take_event(struct segments *segments, const struct segments_event *e
 /* The next moment at which something may be due. */
 static int64_t wake_mono_ns(const struct segments *segments)
 {
-    const struct pause *pauses[] = {&segments->follow_pause, &segments->cut_pause,
-                                    &segments->forget_pause, &segments->report_pause};
+    const struct pause *pauses[] = {&segments->follow_pause, &segments->compare_pause,
+                                    &segments->cut_pause, &segments->forget_pause,
+                                    &segments->report_pause};
     /* Also while an effect is under way, whose event says what is due. */
     int64_t wake = FG_MIN(follow_due_mono_ns(segments),
                           fg_time_add(segments->mono_ns, segments->config.poll_ns));

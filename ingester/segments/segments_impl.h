@@ -66,7 +66,9 @@ struct segments {
 
     /* Following. */
     enum follow_state follow;
-    struct pause follow_pause, report_pause;
+    /* compare_pause: apart, since a read of the manifest that succeeds in between must not end it.
+     */
+    struct pause follow_pause, compare_pause, report_pause;
     bool settled; /* not before the first time, nor since something was missed */
     bool settling;
     uint64_t gen, safe, wanted;

@@ -405,6 +405,28 @@ static void unsure_rounds_stop_no_others(void **state)
     run_end(&run);
 }
 
+/* A disk that takes no write fails each comparison, while the manifest can be read. */
+static void comparisons_that_fail_come_at_longer_and_longer_pauses(void **state)
+{
+    struct run run = begin_with_a_segment();
+    int64_t end_ns = run.now_ns + 10 * FG_MINUTE_NS;
+    unsigned compares = 0;
+    uint32_t round;
+
+    (void)state;
+    assert_int_equal(push_blindly(&run, 1000, 60, &round), SEGMENTS_ADMIT_UNCHECKED);
+    while (run.now_ns < end_ns) {
+        run_wait(&run, FG_SECOND_NS / 10);
+        if (run_wants(&run, SEGMENTS_COMPARE) == NULL)
+            continue;
+        compares++;
+        run_failed(&run, SEGMENTS_COMPARE);
+    }
+    /* Pauses of half a minute on average, after the first ones; about 1,000 without them. */
+    assert_true(compares > 5 && compares < 60);
+    run_end(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_profile_that_comes_during_a_check_waits_for_the_next),
         cmocka_unit_test(a_profile_that_comes_before_it_is_written_waits_too),
         cmocka_unit_test(unsure_rounds_stop_no_others),
+        cmocka_unit_test(comparisons_that_fail_come_at_longer_and_longer_pauses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
