@@ -388,6 +388,7 @@ static void settle_rounds(struct commit *commit, bool written)
             rounds_put_known(commit->rounds, &touched->before.key, &commit->undo);
             continue;
         }
+        fg_assert(touched->before.state == ROUND_OPEN || touched->before.state == ROUND_UNCHECKED);
         round_join(&touched->before, &touched->added);
         rounds_set(commit->rounds, &touched->before);
         driver_added(commit->driver, &touched->before.key, touched->before.state == ROUND_UNCHECKED,
@@ -421,6 +422,8 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
 /* With what is in its err. */
 static void finish_item(struct commit *commit, struct commit_item *item)
 {
+    /* Each profile of an acknowledged push was written, or is there already. */
+    fg_assert(item->err.code != FG_OK || item->stored + item->duplicates == item->n_profiles);
     item->code = item->err.code;
     if (item->code != FG_OK) {
         if (item->defs.count > 0) /* what was numbered for it is not on disk */
@@ -476,8 +479,10 @@ static void commit_items(struct commit *commit, struct commit_item *items)
         *tail = item;
         tail = &item->next;
     }
-    if (code == FG_OK)
+    if (code == FG_OK) {
+        fg_assert(commit->undo.count == 0); /* it comes before all else */
         code = write_batch(commit, &err);
+    }
     settle_rounds(commit, code == FG_OK);
     /* First, so that a fault that has passed refuses no push. */
     intake_heal(commit->intake);
@@ -512,6 +517,14 @@ static void gather(struct commit *commit)
             return;
 }
 
+/* Locked. */
+static void check_queue(const struct commit *commit)
+{
+    fg_assert((commit->first == NULL) == (commit->queued_items == 0));
+    fg_assert((commit->first == NULL) == (commit->queued_bytes == 0));
+    fg_assert((commit->first == NULL) == (commit->last == NULL));
+}
+
 /* Up to a batch's size. Locked. */
 static struct commit_item *take_items(struct commit *commit)
 {
@@ -525,11 +538,13 @@ static struct commit_item *take_items(struct commit *commit)
         commit->first = end->next;
         commit->queued_items--;
     }
+    fg_assert(commit->queued_bytes >= bytes);
     commit->queued_bytes -= bytes;
     if (end != NULL)
         end->next = NULL;
     if (commit->first == NULL)
         commit->last = NULL;
+    check_queue(commit);
     return items;
 }
 
@@ -666,6 +681,8 @@ void commit_destroy(struct commit *commit)
     (void)pthread_cond_signal(&commit->wake);
     (void)pthread_mutex_unlock(&commit->lock);
     (void)pthread_join(commit->thread, NULL);
+    check_queue(commit);
+    fg_assert(commit->first == NULL && commit->first_visit == NULL); /* nobody is forgotten */
     fg_store_batch_done(&commit->batch);
     fg_store_batch_done(&commit->taking);
     fg_store_batch_done(&commit->undo);

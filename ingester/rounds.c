@@ -165,6 +165,25 @@ static void forget_tenant(struct rounds *rounds, struct tenant_rounds *tenant)
     *tenant = (struct tenant_rounds){0};
 }
 
+/* The drawing of rounds.h, and what COMPARE does (segments/segments.h). */
+static void check_move(const struct round *from, const struct round *to)
+{
+    static const unsigned moves[ROUND_STATES] = {
+        [ROUND_OPEN] =
+            1 << ROUND_OPEN | 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
+        [ROUND_SEALED] =
+            1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_ASIDE | 1 << ROUND_UNCHECKED,
+        [ROUND_ASIDE] =
+            1 << ROUND_ASIDE | 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
+        [ROUND_UNCHECKED] = 1 << ROUND_UNCHECKED | 1 << ROUND_ASIDE | 1 << ROUND_COMMITTED,
+        [ROUND_COMMITTED] = 1 << ROUND_COMMITTED,
+    };
+
+    fg_assert((moves[from->state] >> to->state & 1) != 0);
+    /* Readers go by it: what was committed at one generation is not at another. */
+    fg_assert(from->state != ROUND_COMMITTED || from->generation == to->generation);
+}
+
 static void set(struct rounds *rounds, const struct round *round)
 {
     struct tenant_rounds *tenant = make_tenant(rounds, round->key.group.tenant);
@@ -172,6 +191,7 @@ static void set(struct rounds *rounds, const struct round *round)
     size_t before = tenant_bytes(tenant);
 
     if (place != NULL) {
+        check_move(&place->round, round);
         place->round = *round;
         return;
     }

@@ -176,10 +176,21 @@ static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *ev
 
 static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_seat_state before)
 {
+    /* The drawing of seat.h. One that has not joined yet may be told to leave. */
+    static const unsigned moves[] = {
+        [FG_RING_SEAT_JOINING] =
+            1 << FG_RING_SEAT_ACTIVE | 1 << FG_RING_SEAT_LEAVING | 1 << FG_RING_SEAT_REPLACED,
+        [FG_RING_SEAT_ACTIVE] =
+            1 << FG_RING_SEAT_JOINING | 1 << FG_RING_SEAT_LEAVING | 1 << FG_RING_SEAT_REPLACED,
+        [FG_RING_SEAT_LEAVING] = 1 << FG_RING_SEAT_LEFT | 1 << FG_RING_SEAT_REPLACED,
+        [FG_RING_SEAT_LEFT] = 0,
+        [FG_RING_SEAT_REPLACED] = 0,
+    };
     enum fg_ring_seat_state state = watch->seat.state;
 
     if (state == before)
         return;
+    fg_assert((moves[before] >> state & 1) != 0);
     (void)pthread_mutex_lock(&watch->lock);
     atomic_store(&watch->seat_state, state);
     (void)pthread_cond_broadcast(&watch->moved);
@@ -238,6 +249,10 @@ static void publish(struct fg_ring_watch *watch)
 {
     struct fg_ring_view *before = watch->view;
 
+    /* Neither goes back: admission and readers go by them. */
+    fg_assert(before == NULL ||
+              (watch->copy->ring.swaps >= before->ring.swaps &&
+               fg_ring_newest(&watch->copy->ring) >= fg_ring_newest(&before->ring)));
     watch->view = fg_ring_view_ref(watch->copy);
     fg_ring_view_unref(before);
     atomic_store(&watch->revision, fg_ring_newest(&watch->copy->ring));
@@ -282,6 +297,8 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
         publish(watch);
     if (taken)
         watch->read_mono_ns = event.mono_ns;
+    fg_assert(watch->copy == watch->view);
+    fg_assert(watch->follow.ended_well <= watch->follow.ended);
     (void)pthread_cond_broadcast(&watch->moved);
     (void)pthread_mutex_unlock(&watch->lock);
     return taken;

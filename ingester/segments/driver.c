@@ -198,9 +198,14 @@ static enum fg_code seal(struct driver *driver, const struct segments_effect *ef
 static enum fg_code forget(struct driver *driver, const struct segments_effect *effect,
                            struct fg_store_batch *batch, struct fg_err *err)
 {
-    for (uint32_t i = 0; i < effect->n_rounds; i++)
+    struct round round;
+
+    for (uint32_t i = 0; i < effect->n_rounds; i++) {
+        /* Nobody else has it otherwise. */
+        fg_assert(!find_round(driver, effect->rounds[i], &round) || round.state == ROUND_COMMITTED);
         round_delete(&(struct head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
                      batch);
+    }
     rounds_put_seen(segments_seen(driver->core), batch);
     if (commit_write(driver->commit, batch, NULL, err) != FG_OK)
         return err->code;
@@ -429,6 +434,22 @@ static void on_turn(struct commit_visit *visit)
     fg_assert(sem_post(&turn->taken) == 0);
 }
 
+/* After each step. Locked. */
+static void check_waits(const struct driver *driver)
+{
+    unsigned n_waiters = 0;
+
+    for (const struct driver_waiter *at = driver->waiters; at != NULL; at = at->next)
+        n_waiters++;
+    fg_assert(n_waiters == driver->n_waiters && n_waiters <= DRIVER_WAITERS_MAX);
+    fg_assert(driver->drained <= driver->tried && driver->tried <= driver->drain_known &&
+              driver->drain_known <= driver->drain_asked);
+    fg_assert(driver->n_ring_drains <= FG_COUNT(driver->ring_drains));
+    for (unsigned i = 0; i < driver->n_ring_drains; i++)
+        fg_assert(driver->ring_drains[i].drain <= driver->drain_asked &&
+                  (i == 0 || driver->ring_drains[i - 1].drain < driver->ring_drains[i].drain));
+}
+
 /* A step was taken: who waits for it, and what the ring may be told. */
 static void on_stepped(struct driver *driver, enum segments_event_kind kind)
 {
@@ -450,6 +471,7 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
         driver->ring_drains[0] = driver->ring_drains[1];
         driver->n_ring_drains--;
     }
+    check_waits(driver);
     (void)pthread_cond_broadcast(&driver->moved);
     (void)pthread_mutex_unlock(&driver->lock);
     if (done.revision > 0)
