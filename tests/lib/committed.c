@@ -132,38 +132,87 @@ static void write_lines(const struct fg_tree *tree, struct fg_buf *lines)
     fg_flame_write_folded(tree, lines);
 }
 
-struct committed committed_read(struct fg_bucket *bucket, const char *tenant, const char *type,
-                                struct fg_buf *lines)
+/* Adds the object's values to the tree; its number of merged nodes. *ret_bytes: its size. */
+static uint64_t add_object(struct fg_bucket *bucket, const char *name, const char *tenant,
+                           const char *type, struct fg_tree *tree, uint64_t *ret_bytes)
 {
-    struct committed committed = {0};
-    struct fg_manifest *manifest;
-    struct fg_bucket_request l0;
+    struct reading reading = {
+        .arena = fg_arena_create(SIZE_MAX), .tenant = tenant, .type = type, .tree = tree};
+    struct fg_bucket_request object;
+
+    get(bucket, name, &object);
+    fg_assert(object.code == FG_OK);
+    reading.file = fg_buf_slice(&object.body);
+    read_object(&reading);
+    *ret_bytes = object.body.len;
+    fg_bucket_clear(&object);
+    fg_arena_destroy(reading.arena);
+    return reading.n_nodes;
+}
+
+void committed_read_object(struct fg_bucket *bucket, const char *name, const char *tenant,
+                           const char *type, struct fg_buf *lines)
+{
     struct fg_tree tree;
+    uint64_t bytes;
+
+    fg_tree_init(&tree);
+    (void)add_object(bucket, name, tenant, type, &tree, &bytes);
+    fg_buf_clear(lines);
+    write_lines(&tree, lines);
+    fg_tree_done(&tree);
+}
+
+struct fg_manifest *committed_manifest(struct fg_bucket *bucket)
+{
+    struct fg_bucket_request l0;
+    struct fg_manifest *manifest;
     struct fg_err err;
 
     get(bucket, FG_NAME_L0, &l0);
     must(fg_manifest_l0(fg_buf_slice(&l0.body), fg_cstr(l0.etag.text), &manifest, &err), &err);
     fg_bucket_clear(&l0);
+    return manifest;
+}
+
+struct fg_manifest *committed_blocks(struct fg_bucket *bucket, const char *tenant)
+{
+    struct fg_bucket_request blocks;
+    struct fg_manifest *manifest;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    must(fg_name_blocks(name, fg_cstr(tenant), &err), &err);
+    get(bucket, name, &blocks);
+    must(fg_manifest_blocks(fg_buf_slice(&blocks.body),
+                            fg_cstr(blocks.code == FG_OK ? blocks.etag.text : ""), fg_cstr(tenant),
+                            &manifest, &err),
+         &err);
+    fg_bucket_clear(&blocks);
+    return manifest;
+}
+
+struct committed committed_read(struct fg_bucket *bucket, const char *tenant, const char *type,
+                                struct fg_buf *lines)
+{
+    struct committed committed = {0};
+    struct fg_manifest *manifest = committed_manifest(bucket);
+    struct fg_tree tree;
+
     fg_tree_init(&tree);
     committed.generation = manifest->l0.generation;
     committed.n_segments = manifest->l0.n_segments;
     for (uint32_t i = 0; i < manifest->l0.n_segments; i++) {
         const struct fg_l0_segment *segment = &manifest->l0.segments[i];
-        struct reading reading = {
-            .arena = fg_arena_create(SIZE_MAX), .tenant = tenant, .type = type, .tree = &tree};
+
+        committed.n_profiles += segment->profiles;
         char name[FG_NAME_MAX_BYTES];
-        struct fg_bucket_request object;
+        uint64_t bytes;
 
         fg_name_segment(name, &segment->id);
-        get(bucket, name, &object);
-        fg_assert(object.code == FG_OK && object.body.len == segment->bytes);
-        reading.file = fg_buf_slice(&object.body);
-        read_object(&reading);
-        committed.n_profiles += segment->profiles;
-        committed.n_nodes += reading.n_nodes;
+        committed.n_nodes += add_object(bucket, name, tenant, type, &tree, &bytes);
+        fg_assert(bytes == segment->bytes);
         committed.digest = fg_id_add(committed.digest, segment->digest);
-        fg_bucket_clear(&object);
-        fg_arena_destroy(reading.arena);
     }
     fg_buf_clear(lines);
     write_lines(&tree, lines);

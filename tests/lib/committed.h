@@ -3,6 +3,7 @@
 #define FG_TESTS_LIB_COMMITTED_H
 
 #include "common/bucket/bucket.h"
+#include "common/manifest/snapshot.h"
 
 struct committed {
     uint64_t generation;
@@ -19,5 +20,14 @@ struct committed {
  */
 struct committed committed_read(struct fg_bucket *bucket, const char *tenant, const char *type,
                                 struct fg_buf *lines);
+
+/* The L0 manifest, which there is; the manifest of a tenant's blocks, empty if there is none. The
+ * caller's references. */
+struct fg_manifest *committed_manifest(struct fg_bucket *bucket);
+struct fg_manifest *committed_blocks(struct fg_bucket *bucket, const char *tenant);
+
+/* The same lines, of one segment or block, which there is. */
+void committed_read_object(struct fg_bucket *bucket, const char *name, const char *tenant,
+                           const char *type, struct fg_buf *lines);
 
 #endif

@@ -14,6 +14,7 @@
 #endif
 #endif
 #if defined FIBER_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -28,7 +29,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-enum { STACK_BYTES = 512 * 1024 };
+enum { STACK_BYTES = 1024 * 1024, GUARD_BYTES = 64 * 1024 };
 
 /*
  * Where something stopped. swapcontext() would do everywhere, but asks the kernel for the signal
@@ -53,9 +54,12 @@ struct fiber {
     bool begun;         /* has a context */
     bool ended;         /* what it ran: it waits for something else to run */
     bool over;          /* it will not run again */
+    bool waits;         /* in fibers_wait() */
+    bool woken;         /* out of it */
+    uint64_t number;    /* of its place in the heap; others there are out of date */
     void *fake_stack;   /* of the address sanitizer */
     void *tsan;         /* of the thread sanitizer */
-    struct fiber *next; /* of those that have ended */
+    struct fiber *next; /* of those that have ended, or were killed */
 };
 
 struct waiting {
@@ -73,7 +77,7 @@ struct fibers {
     uint64_t number;
     struct waiting *heap;
     uint32_t n, cap;
-    struct fiber *running, *spare;
+    struct fiber *running, *spare, *killed;
 };
 
 /* ---- the heap ---- */
@@ -85,9 +89,10 @@ static bool is_before(const struct waiting *a, const struct waiting *b)
 
 static void push(struct fibers *fibers, struct fiber *fiber, int64_t after_ns)
 {
-    const struct waiting last = {fibers->now_ns + after_ns, fibers->number++, fiber};
+    const struct waiting last = {fibers->now_ns + after_ns, ++fibers->number, fiber};
     uint32_t at = fibers->n++;
 
+    fiber->number = last.number;
     if (at == fibers->cap) {
         fibers->cap = FG_MAX(64, fibers->cap * 2);
         fibers->heap = fg_realloc(fibers->heap, fibers->cap * sizeof *fibers->heap);
@@ -248,6 +253,8 @@ static struct fiber *fiber_get(struct fibers *fibers)
     fiber->stack =
         mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     fg_assert(fiber->stack != MAP_FAILED);
+    /* What needs more ends at once, and not with other fibers' memory. */
+    fg_assert(mprotect(fiber->stack, GUARD_BYTES, PROT_NONE) == 0);
     return fiber;
 }
 
@@ -260,6 +267,14 @@ static void fiber_begin(struct fiber *fiber)
     place_begin(fiber);
 }
 
+static void stack_free(struct fiber *fiber)
+{
+#if defined FIBER_ASAN
+    __asan_unpoison_memory_region(fiber->stack, STACK_BYTES); /* of a fiber that was killed */
+#endif
+    (void)munmap(fiber->stack, STACK_BYTES);
+}
+
 static void fiber_end(struct fiber *fiber)
 {
     if (fiber->begun) {
@@ -269,7 +284,7 @@ static void fiber_end(struct fiber *fiber)
         __tsan_destroy_fiber(fiber->tsan);
 #endif
     }
-    (void)munmap(fiber->stack, STACK_BYTES);
+    stack_free(fiber);
     free(fiber);
 }
 
@@ -289,11 +304,18 @@ void fibers_destroy(struct fibers *fibers)
         fibers->spare = fiber->next;
         fiber_end(fiber);
     }
+    while (fibers->killed != NULL) {
+        struct fiber *fiber = fibers->killed;
+
+        fibers->killed = fiber->next;
+        free(fiber);
+    }
     free(fibers->heap);
     free(fibers);
 }
 
-void fibers_spawn(struct fibers *fibers, int64_t after_ns, void (*run)(void *arg), void *arg)
+struct fiber *fibers_spawn(struct fibers *fibers, int64_t after_ns, void (*run)(void *arg),
+                           void *arg)
 {
     struct fiber *fiber = fiber_get(fibers);
 
@@ -301,6 +323,7 @@ void fibers_spawn(struct fibers *fibers, int64_t after_ns, void (*run)(void *arg
     fiber->arg = arg;
     fiber->ended = false;
     push(fibers, fiber, after_ns);
+    return fiber;
 }
 
 void fibers_sleep(struct fibers *fibers, int64_t ns)
@@ -312,13 +335,56 @@ void fibers_sleep(struct fibers *fibers, int64_t ns)
     leave(fiber);
 }
 
+bool fibers_wait(struct fibers *fibers, int64_t ns)
+{
+    struct fiber *fiber = fibers->running;
+
+    fg_assert(fiber != NULL);
+    fiber->waits = true;
+    fiber->woken = false;
+    fiber->number = 0;
+    if (ns != INT64_MAX)
+        push(fibers, fiber, ns);
+    leave(fiber);
+    fiber->waits = false;
+    return fiber->woken;
+}
+
+void fibers_wake(struct fibers *fibers, struct fiber *fiber, int64_t after_ns)
+{
+    if (!fiber->waits || fiber->woken)
+        return;
+    fiber->woken = true;
+    push(fibers, fiber, after_ns);
+}
+
+void fibers_kill(struct fibers *fibers, struct fiber *fiber)
+{
+    fg_assert(fiber != fibers->running);
+    fiber->number = 0;
+    stack_free(fiber);
+#if defined FIBER_TSAN
+    if (fiber->begun)
+        __tsan_destroy_fiber(fiber->tsan);
+#endif
+    fiber->next = fibers->killed;
+    fibers->killed = fiber;
+}
+
+struct fiber *fibers_running(const struct fibers *fibers)
+{
+    return fibers->running;
+}
+
 bool fibers_turn(struct fibers *fibers)
 {
     struct waiting next;
 
-    if (fibers->n == 0)
-        return false;
-    next = pop(fibers);
+    do {
+        if (fibers->n == 0)
+            return false;
+        next = pop(fibers);
+    } while (next.number != next.fiber->number);
     fibers->now_ns = next.at_ns;
     if (!next.fiber->begun)
         fiber_begin(next.fiber);
