@@ -25,7 +25,7 @@
 #include <cmocka.h>
 
 enum {
-    SEEDS = 40,
+    SEEDS = 24,
     PROFILES_MAX = 2000,
     PUSHERS = 3,
     OBJECTS_MAX = 2000,
