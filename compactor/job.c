@@ -704,7 +704,7 @@ static bool is_culprit(const struct job *job, const struct fetch_place *place,
 {
     enum fg_code code = probe(job, place, &culprit->why);
 
-    culprit->found = fg_damage_is(code);
+    culprit->found = fg_damage_unusable(code);
     return culprit->found || env_stopping(job->env);
 }
 

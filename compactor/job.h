@@ -49,9 +49,9 @@ enum fg_code job_run(struct job *job, struct job_result *ret_result,
                      struct fg_err *err) fg_must_check;
 
 /*
- * After a job failed with FG_E_CORRUPT or FG_E_NOT_FOUND: reads its sources, whole, one after the
- * other, and finds the first that is missing or damaged. Nothing is found if each is right by
- * itself (two of them have the same profile), or if the bucket is away.
+ * After a job failed with FG_E_CORRUPT, FG_E_NOT_FOUND or FG_E_UNIMPLEMENTED: reads its sources,
+ * whole, one after the other, and finds the first that is missing or damaged. Nothing is found if
+ * each is right by itself (two of them have the same profile), or if the bucket is away.
  */
 void job_find_culprit(const struct job *job, struct job_culprit *ret_culprit);
 

@@ -80,7 +80,7 @@ void tenant_destroy(struct tenant *tenant)
 static bool is_own_fault(enum fg_code code)
 {
     return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT ||
-           code == FG_E_NOT_FOUND;
+           code == FG_E_NOT_FOUND || code == FG_E_UNIMPLEMENTED;
 }
 
 /* What is in the map of troubles: PLAN_SUSPECT, or PLAN_BROKEN and the minute of the clock of when
@@ -221,8 +221,8 @@ static bool is_needed(const struct looking *looking, const struct job_culprit *c
 }
 
 /*
- * After a job failed: if one of its sources is damaged or missing, no job takes that for a while,
- * and others go on. Retention has its own way with such blocks (suspect()).
+ * After a job failed: if one of its sources is damaged, missing, or of a newer version, no job
+ * takes that for a while, and others go on. Retention has its own way with such blocks (suspect()).
  */
 static bool set_aside(struct looking *looking, const struct job *job)
 {
@@ -237,8 +237,10 @@ static bool set_aside(struct looking *looking, const struct job *job)
         return false;
     hash = culprit.generation != 0 ? segment_hash(culprit.generation) : block_hash(culprit.block);
     fg_map_add(&looking->tenant->aside, hash, minute_now(looking) + ASIDE_MINUTES);
-    fg_damage_met(looking->env->bucket->damage, culprit.name, culprit.why.msg);
-    fg_log_error("compaction goes on without a damaged or missing object",
+    fg_damage_met(looking->env->bucket->damage, culprit.name, culprit.why.code, culprit.why.msg);
+    fg_log_error(culprit.why.code == FG_E_UNIMPLEMENTED
+                     ? "compaction goes on without an object of a newer version"
+                     : "compaction goes on without a damaged or missing object",
                  fg_lb("tenant", looking->tenant->name), fg_ls("object", culprit.name),
                  fg_ls("err", culprit.why.msg));
     looking->tenant->err = culprit.why;
@@ -482,7 +484,7 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
 
     looking->rules->on_job(looking->rules->arg, looking->tenant, plan);
     if (job_run(&job, &result, err) != FG_OK)
-        return fg_damage_is(err->code) && set_aside(looking, &job) ? FG_OK : err->code;
+        return fg_damage_unusable(err->code) && set_aside(looking, &job) ? FG_OK : err->code;
     if (plan->lost)
         fg_log_error("dropped what could not be made merged nodes of",
                      fg_lb("tenant", looking->blocks->tenant), fg_lu("blocks", plan->n_blocks),
@@ -517,6 +519,9 @@ static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, s
         if (first == FG_OK)
             first = code;
         if (code == FG_E_NO_SPACE) /* a smaller one may fit, and dropping makes room */
+            continue;
+        /* What a newer program can read is not to be dropped as broken. */
+        if (code == FG_E_UNIMPLEMENTED)
             continue;
         if (!is_own_fault(code))
             break;
@@ -631,7 +636,9 @@ enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct te
     enum fg_code code;
 
     /* One broken segment is not to keep the others back. */
-    looking.config.segments_apart = tenant->failures > 0 && tenant->err.code == FG_E_CORRUPT;
+    looking.config.segments_apart =
+        tenant->failures > 0 &&
+        (tenant->err.code == FG_E_CORRUPT || tenant->err.code == FG_E_UNIMPLEMENTED);
     looking.config.job_max_bytes = FG_MIN(rules->plan.job_max_bytes, tenant->job_max_bytes);
     code = rounds(&looking, err);
     if (code == FG_E_CANCELED)

@@ -16,10 +16,28 @@ static const int64_t FORGET_NS = FG_HOUR_NS;
 /* clang-format off */
 #define DAMAGE_METRICS(M)                                                                          \
     M(GAUGE, DAMAGE_OBJECTS, "flamegrid_damaged_objects", "Objects of the bucket that could not be used in the last hour, since they are damaged or lost") \
-    M(COUNTER, DAMAGE_MET, "flamegrid_damaged_reads_total", "Times that an object of the bucket could not be used, since it is damaged or lost")
+    M(COUNTER, DAMAGE_MET, "flamegrid_damaged_reads_total", "Times that an object of the bucket could not be used, since it is damaged or lost") \
+    M(GAUGE, UNREADABLE_OBJECTS, "flamegrid_unreadable_objects", "Objects of the bucket that could not be used in the last hour, since they need a newer version of this program") \
+    M(COUNTER, UNREADABLE_MET, "flamegrid_unreadable_reads_total", "Times that an object of the bucket could not be used, since it needs a newer version of this program")
 /* clang-format on */
 FG_METRICS_ENUM(damage_metric, DAMAGE_METRICS)
 static const struct fg_metric_def damage_metrics[] = FG_METRICS_DEFS(DAMAGE_METRICS);
+
+/* What differs between objects that are damaged and those that a newer program can read. */
+static const struct kind {
+    const char *condition, *sentence, *log;
+    enum damage_metric objects, met;
+} kinds[] = {
+    {"objects_damaged",
+     "are damaged or lost, and answers that need them say so (flamegrid bucket verify, bucket "
+     "quarantine)",
+     "an object of the bucket is damaged or lost", DAMAGE_OBJECTS, DAMAGE_MET},
+    {"objects_unreadable",
+     "need a newer version of this program, and answers that need them say so; their bytes are "
+     "whole",
+     "an object of the bucket needs a newer version of this program", UNREADABLE_OBJECTS,
+     UNREADABLE_MET},
+};
 
 struct object {
     struct object *next;
@@ -27,43 +45,48 @@ struct object {
     char name[NAME_MAX_BYTES], why[WHY_MAX_BYTES];
 };
 
-struct fg_damage {
-    struct fg_clock *clock;
-    struct fg_metrics *metrics;
+/* Objects of one kind. */
+struct list {
+    const struct kind *kind;
     struct fg_condition *condition;
-    pthread_mutex_t lock; /* of all below */
     struct object *objects;
     size_t n;
 };
 
+struct fg_damage {
+    struct fg_clock *clock;
+    struct fg_metrics *metrics;
+    pthread_mutex_t lock; /* of the lists */
+    struct list lists[FG_COUNT(kinds)];
+};
+
 /* Locked. */
-static void tell(struct fg_damage *damage)
+static void tell(const struct fg_damage *damage, const struct list *list)
 {
     struct fg_buf text;
     size_t told = 0;
 
-    fg_metric_set(damage->metrics, DAMAGE_OBJECTS, (int64_t)damage->n);
-    if (damage->n == 0) {
-        fg_condition_clear(damage->condition);
+    fg_metric_set(damage->metrics, list->kind->objects, (int64_t)list->n);
+    if (list->n == 0) {
+        fg_condition_clear(list->condition);
         return;
     }
     fg_buf_init(&text, FG_CONDITION_TEXT_MAX_BYTES);
-    for (const struct object *o = damage->objects; o != NULL && told < TOLD_MAX; o = o->next)
+    for (const struct object *o = list->objects; o != NULL && told < TOLD_MAX; o = o->next)
         fg_buf_printf(&text, "%s%s: %s", told++ == 0 ? "" : "; ", o->name, o->why);
-    fg_condition_raise(damage->condition,
-                       "%zu objects of the bucket are damaged or lost, and answers that need them "
-                       "say so (flamegrid bucket verify, bucket quarantine): %.*s%s",
-                       damage->n, FG_S(fg_buf_slice(&text)), damage->n > told ? "; ..." : "");
+    fg_condition_raise(list->condition, "%zu objects of the bucket %s: %.*s%s", list->n,
+                       list->kind->sentence, FG_S(fg_buf_slice(&text)),
+                       list->n > told ? "; ..." : "");
     fg_buf_done(&text);
 }
 
 /* Locked. */
-static void forget_old(struct fg_damage *damage)
+static void forget_old(const struct fg_damage *damage, struct list *list)
 {
     int64_t now_ns = fg_mono_ns(damage->clock);
-    size_t before = damage->n;
+    size_t before = list->n;
 
-    for (struct object **at = &damage->objects; *at != NULL;) {
+    for (struct object **at = &list->objects; *at != NULL;) {
         struct object *object = *at;
 
         if (now_ns - object->met_mono_ns < FORGET_NS) {
@@ -71,11 +94,11 @@ static void forget_old(struct fg_damage *damage)
             continue;
         }
         *at = object->next;
-        damage->n--;
+        list->n--;
         free(object);
     }
-    if (damage->n != before)
-        tell(damage);
+    if (list->n != before)
+        tell(damage, list);
 }
 
 static void on_scrape(void *arg)
@@ -83,7 +106,8 @@ static void on_scrape(void *arg)
     struct fg_damage *damage = arg;
 
     (void)pthread_mutex_lock(&damage->lock);
-    forget_old(damage);
+    for (size_t i = 0; i < FG_COUNT(damage->lists); i++)
+        forget_old(damage, &damage->lists[i]);
     (void)pthread_mutex_unlock(&damage->lock);
 }
 
@@ -94,56 +118,65 @@ struct fg_damage *fg_damage_create(struct fg_conditions *conditions, struct fg_r
 
     damage->clock = clock;
     (void)pthread_mutex_init(&damage->lock, NULL);
-    damage->condition = fg_condition_create(conditions, "objects_damaged");
+    for (size_t i = 0; i < FG_COUNT(damage->lists); i++)
+        damage->lists[i] = (struct list){
+            .kind = &kinds[i], .condition = fg_condition_create(conditions, kinds[i].condition)};
     damage->metrics = fg_metrics_register(registry, damage_metrics, FG_COUNT(damage_metrics));
     fg_registry_on_scrape(registry, on_scrape, damage);
     return damage;
 }
 
-void fg_damage_destroy(struct fg_damage *damage)
+static void list_done(struct list *list)
 {
     struct object *next;
 
-    if (damage == NULL)
-        return;
-    fg_condition_destroy(damage->condition);
-    for (struct object *object = damage->objects; object != NULL; object = next) {
+    fg_condition_destroy(list->condition);
+    for (struct object *object = list->objects; object != NULL; object = next) {
         next = object->next;
         free(object);
     }
+}
+
+void fg_damage_destroy(struct fg_damage *damage)
+{
+    if (damage == NULL)
+        return;
+    for (size_t i = 0; i < FG_COUNT(damage->lists); i++)
+        list_done(&damage->lists[i]);
     (void)pthread_mutex_destroy(&damage->lock);
     free(damage);
 }
 
-static struct object *find(const struct fg_damage *damage, const char *name)
+static struct object *find(const struct list *list, const char *name)
 {
-    struct object *object = damage->objects;
+    struct object *object = list->objects;
 
     while (object != NULL && strcmp(object->name, name) != 0)
         object = object->next;
     return object;
 }
 
-void fg_damage_met(struct fg_damage *damage, const char *name, const char *why)
+void fg_damage_met(struct fg_damage *damage, const char *name, enum fg_code code, const char *why)
 {
     struct object *object;
+    struct list *list;
 
     if (damage == NULL)
         return;
-    fg_metric_add(damage->metrics, DAMAGE_MET, 1);
+    list = &damage->lists[code == FG_E_UNIMPLEMENTED];
+    fg_metric_add(damage->metrics, list->kind->met, 1);
     (void)pthread_mutex_lock(&damage->lock);
-    forget_old(damage);
-    object = find(damage, name);
-    if (object == NULL && damage->n < OBJECTS_MAX) {
+    forget_old(damage, list);
+    object = find(list, name);
+    if (object == NULL && list->n < OBJECTS_MAX) {
         object = fg_new(struct object);
         (void)snprintf(object->name, sizeof object->name, "%s", name);
         (void)snprintf(object->why, sizeof object->why, "%s", why);
-        object->next = damage->objects;
-        damage->objects = object;
-        damage->n++;
-        fg_log_error("an object of the bucket is damaged or lost", fg_ls("object", name),
-                     fg_ls("err", why));
-        tell(damage);
+        object->next = list->objects;
+        list->objects = object;
+        list->n++;
+        fg_log_error(list->kind->log, fg_ls("object", name), fg_ls("err", why));
+        tell(damage, list);
     }
     if (object != NULL)
         object->met_mono_ns = fg_mono_ns(damage->clock);

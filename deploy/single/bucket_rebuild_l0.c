@@ -560,7 +560,7 @@ static enum fg_code look_at_segment(struct making *making, struct looking *looki
     looking->file = fg_buf_slice(&body);
     if (code == FG_OK)
         code = parse(looking, err);
-    if (fg_damage_is(code) || code == FG_E_UNIMPLEMENTED) {
+    if (fg_damage_is(code)) {
         making->n_lost++;
         (void)fprintf(making->out, "lost: %s: %s\n", looking->name,
                       code == FG_E_NOT_FOUND ? "the object is missing" : err->msg);

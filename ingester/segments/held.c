@@ -494,15 +494,15 @@ static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
 
 /* ---- damage ---- */
 
-/* Returns true if the search failed because the object is damaged or missing. Reports the object
- * then, and the search continues without it. */
+/* Returns true if the search failed because the object is damaged, missing, or needs a newer
+ * program. Reports the object then, and the search continues without it. */
 static bool is_damaged(const struct search *search, const char *object)
 {
     enum fg_code code = search->err->code;
 
-    if (!fg_damage_is(code) || (code == FG_E_NOT_FOUND && !search->lost_is_lost))
+    if (!fg_damage_unusable(code) || (code == FG_E_NOT_FOUND && !search->lost_is_lost))
         return false;
-    fg_damage_met(search->held->config.bucket->damage, object, search->err->msg);
+    fg_damage_met(search->held->config.bucket->damage, object, code, search->err->msg);
     return true;
 }
 
@@ -697,7 +697,8 @@ static enum fg_code take_tenant_snapshot(struct search *search, uint64_t least, 
     *ret_taken = take_snapshot(search, least, fresh) == FG_OK;
     if (*ret_taken)
         return FG_OK;
-    if (search->err->code != FG_E_CORRUPT || !fg_snapshot_has_l0(&search->snapshot) ||
+    if ((search->err->code != FG_E_CORRUPT && search->err->code != FG_E_UNIMPLEMENTED) ||
+        !fg_snapshot_has_l0(&search->snapshot) ||
         fg_name_blocks(name, search->tenant, &unused) != FG_OK || !is_damaged(search, name))
         return search->err->code;
     make_unsure(search, INT64_MIN, INT64_MAX);

@@ -129,7 +129,7 @@ enum fg_code fetch_fail(const struct fetch_item *item, struct fg_err *err)
     else
         (void)fg_wrap(err, "%s: part %.*s/%.*s", item->object->name,
                       FG_S(item->part->entry->tenant), FG_S(item->part->entry->service));
-    if (fg_damage_is(err->code))
+    if (fg_damage_unusable(err->code))
         lost_add(item->fetch->question, item->object, item->part, is_nodes(item), err);
     return err->code;
 }

@@ -142,8 +142,9 @@ static bool may_be_elsewhere(const struct blocks_lost *lost, bool fresh)
 
 static void tell(const struct question *question, const struct entry *entry)
 {
-    if (fg_damage_is(entry->code))
-        fg_damage_met(question->querier->blocks->bucket->damage, entry->name, entry->why);
+    if (fg_damage_unusable(entry->code))
+        fg_damage_met(question->querier->blocks->bucket->damage, entry->name, entry->code,
+                      entry->why);
 }
 
 static bool is_any_cost(const struct blocks_lost *lost)

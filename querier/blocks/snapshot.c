@@ -103,8 +103,8 @@ static enum fg_code take_read(struct question *question, struct read *read, stru
     question->bytes += request->body.len;
     if (!(request->code == FG_OK && request->unchanged) &&
         decode(question, read, &manifest, err) != FG_OK) {
-        if (err->code == FG_E_CORRUPT)
-            fg_damage_met(blocks->bucket->damage, read->name, err->msg);
+        if (fg_damage_unusable(err->code))
+            fg_damage_met(blocks->bucket->damage, read->name, err->code, err->msg);
         return err->code;
     }
     lock(blocks);
@@ -317,7 +317,8 @@ enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *
     }
     if (code != FG_OK && fall_back(question, err) != FG_OK) {
         blocks_end(question);
-        if (err->code == FG_E_CORRUPT) /* trouble of ours, which may pass */
+        if (err->code == FG_E_CORRUPT ||
+            err->code == FG_E_UNIMPLEMENTED) /* trouble of ours, which may pass */
             err->code = FG_E_UNAVAILABLE;
         return fg_wrap(err, "snapshot");
     }
