@@ -154,7 +154,8 @@ static enum fg_code add_part(struct running *running, struct opened *opened, str
     running->of[number] = opened;
     running->fetched[number] = (struct fetched){.map = NULL};
     if (nod.len > 0 &&
-        fg_nodes_parse(fg_slice_sub(opened->tail,
+        fg_nodes_parse(of,
+                       fg_slice_sub(opened->tail,
                                     (size_t)(nod.offset - opened->directory.nodes_offset),
                                     (size_t)nod.len),
                        running->scratch, &part->nodes, err) != FG_OK)
@@ -273,6 +274,7 @@ enum fg_code above_write(const struct above *above, const struct fg_block_sink *
     struct running running = {.above = above, .arena = arena, .scratch = scratch, .writer = writer};
     struct merge_written written = {.left_out = 0};
 
+    fg_block_writer_set_version(writer, above->env->block_version);
     if (run(&running, &written.summary, err) != FG_OK)
         return err->code;
     written.left_out = running.left_out;

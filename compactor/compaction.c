@@ -539,6 +539,7 @@ enum fg_code compaction_create(const struct compactor_config *config, struct pre
                      .scratch = config->scratch,
                      .disk = config->disk,
                      .memory_max_bytes = (size_t)settings->memory_max_bytes,
+                     .block_version = fg_block_version_chosen(settings->block_version),
                      .metrics = fg_metrics_register(config->registry, compactor_metrics,
                                                     FG_COUNT(compactor_metrics)),
                      .pause = pause_env};

@@ -1,5 +1,6 @@
 #include "compactor/compactor.h"
 
+#include "common/block/format.h"
 #include "compactor/presence.h"
 #include "compactor/routes.h"
 
@@ -39,6 +40,8 @@ const struct fg_conf_field compactor_fields[] = {
      .doc = "Objects that no manifest knows are deleted when they are that old."},
     {"deletion_wait", FG_CONF_NS, CONF(deletion_wait_ns), .def = "3h", .min = "0s", .max = "7d",
      .doc = "For how long at least a deletion also takes what still arrives. It ends when no ingester holds anything of before, either."},
+    {"block_version", FG_CONF_ENUM, CONF(block_version), .def = "newest", .choices = FG_BLOCK_VERSION_CHOICES,
+     .doc = "The version of the format in which blocks are written. While programs of an older version still read the bucket it has to be theirs (deploy/operations/upgrade.md)."},
 };
 /* clang-format on */
 const size_t compactor_n_fields = FG_COUNT(compactor_fields);

@@ -32,6 +32,7 @@ struct compactor_settings {
     uint64_t job_max_bytes, job_max_sources, nodes_min_bytes;
     uint64_t memory_max_bytes; /* 0: the share that compactor_share() gives */
     int64_t retire_after_ns, grace_ns, orphan_after_ns, deletion_wait_ns;
+    unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
 };
 extern const struct fg_conf_field compactor_fields[];
 extern const size_t compactor_n_fields;

@@ -129,7 +129,7 @@ static enum fg_code look_at_nodes(struct looking *looking, const struct fg_block
 
     if (fetch_range(looking->env, looking->name, fg_nodes_ranges(part).nod, &body, err) != FG_OK)
         return err->code;
-    code = fg_nodes_parse(fg_buf_slice(&body), looking->arena, &nodes, err);
+    code = fg_nodes_parse(part, fg_buf_slice(&body), looking->arena, &nodes, err);
     fg_buf_done(&body);
     return code == FG_OK
                ? fg_nodes_named(&nodes, part, looking->deletion, looking->arena, ret_names, err)

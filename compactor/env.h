@@ -21,6 +21,7 @@ struct env {
     const char *scratch;                        /* a folder of its own */
     const struct fg_disk *disk;                 /* it is on; NULL: it is not watched */
     size_t memory_max_bytes;                    /* of a job */
+    uint32_t block_version;                     /* of blocks that are written; 0: the newest */
     uint64_t random;                            /* for names and pauses */
     _Atomic bool stopping;                      /* what takes long ends with FG_E_CANCELED */
     void (*pause)(struct env *env, int64_t ns); /* waits, less long when it is time to end */

@@ -108,7 +108,8 @@ static enum fg_code add_sources(struct running *running, struct fg_err *err)
                                     .sources = running->merge_sources,
                                     .n_sources = running->n_sources,
                                     .deletions = running->job->deletions,
-                                    .memory_max_bytes = running->job->env->memory_max_bytes};
+                                    .memory_max_bytes = running->job->env->memory_max_bytes,
+                                    .block_version = running->job->env->block_version};
     return FG_OK;
 }
 
@@ -247,7 +248,8 @@ static enum fg_code add_entry(struct running *running, struct fg_id id,
                                  .nodes_offset = summary->nodes_offset,
                                  .nodes_bytes = summary->directory_offset - summary->nodes_offset,
                                  .profiles = summary->n_profiles,
-                                 .digest = summary->digest};
+                                 .digest = summary->digest,
+                                 .usage = summary->usage};
     running->result.written_bytes += summary->file_bytes;
     return FG_OK;
 }

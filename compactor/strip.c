@@ -27,8 +27,8 @@ static enum fg_code taken_by(struct stripping *stripping, const struct fg_block_
 
     *ret_deletion = NULL;
     fg_arena_reset(stripping->scratch);
-    if (fg_nodes_parse(bytes_of(stripping, fg_nodes_ranges(part).nod), stripping->scratch, &nodes,
-                       err) != FG_OK)
+    if (fg_nodes_parse(part, bytes_of(stripping, fg_nodes_ranges(part).nod), stripping->scratch,
+                       &nodes, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < deletions->count && *ret_deletion == NULL; i++) {
         bool named;
@@ -48,7 +48,8 @@ static enum fg_code copy_part(struct stripping *stripping, const struct fg_block
     const struct fg_block_made made = {.n_profiles = part->n_profiles,
                                        .t_min_ns = part->t_min_ns,
                                        .t_max_ns = part->t_max_ns,
-                                       .digest = part->digest};
+                                       .digest = part->digest,
+                                       .usage = part->usage};
 
     if (fg_block_part_begin_made(stripping->writer, part->tenant, part->service, &made, err) !=
         FG_OK)
@@ -110,6 +111,7 @@ enum fg_code strip_write(const struct strip *strip, const struct fg_block_sink *
     char name[FG_NAME_MAX_BYTES];
     enum fg_code code;
 
+    fg_block_writer_set_version(writer, strip->env->block_version);
     if (fg_name_block(name, strip->tenant, strip->block->id, err) != FG_OK ||
         fetch_mapped(strip->env, name, (struct fg_block_range){0, strip->block->bytes}, &fetched,
                      err) != FG_OK)

@@ -14,7 +14,7 @@ enum {
 
 struct trailer {
     uint64_t offset; /* of the directory */
-    uint32_t bytes, raw_bytes, crc;
+    uint32_t bytes, raw_bytes, crc, version;
 };
 
 static enum fg_code read_trailer(struct fg_slice tail, uint64_t file_bytes,
@@ -24,19 +24,21 @@ static enum fg_code read_trailer(struct fg_slice tail, uint64_t file_bytes,
     struct fg_cur cur = fg_cur(bytes);
     struct trailer trailer = {0};
     uint64_t said = fg_cur_le64(&cur);
-    uint32_t version, crc;
+    uint32_t crc;
 
     trailer.bytes = fg_cur_le32(&cur);
     trailer.raw_bytes = fg_cur_le32(&cur);
     trailer.crc = fg_cur_le32(&cur);
-    version = fg_cur_le32(&cur);
+    trailer.version = fg_cur_le32(&cur);
     crc = fg_cur_le32(&cur);
     if (!fg_slice_is(fg_cur_take(&cur, 4), FG_BLOCK_MAGIC))
         return fg_fail(err, FG_E_CORRUPT, "trailer: no block, or cut short");
     if (crc != fg_crc32c(fg_slice_sub(bytes, 0, 24)))
         return fg_fail(err, FG_E_CORRUPT, "trailer: checksum");
-    if (version != FG_BLOCK_VERSION)
-        return fg_fail(err, FG_E_CORRUPT, "trailer: version %u, known is %u", version,
+    if (trailer.version < FG_BLOCK_VERSION_LEAST || trailer.version > FG_BLOCK_VERSION)
+        return fg_fail(err, FG_E_UNIMPLEMENTED,
+                       "trailer: version %u, which this program cannot read: it knows %u to %u",
+                       trailer.version, (unsigned)FG_BLOCK_VERSION_LEAST,
                        (unsigned)FG_BLOCK_VERSION);
     if (said != file_bytes)
         return fg_fail(err, FG_E_CORRUPT, "trailer: %llu bytes long, should be %llu",
@@ -72,6 +74,7 @@ struct parsing {
     uint64_t groups_offset; /* where the next groups begin, from the first groups */
     uint64_t nodes_offset;  /* where the next NOD begins, from the first one */
     int64_t t_min_ns;       /* of the part before */
+    uint32_t version;
     struct fg_block_section sections[FG_BLOCK_KINDS_MAX];
 };
 
@@ -110,6 +113,16 @@ static bool has_what_it_needs(const struct fg_block_part *part)
     return part->n_groups == 0 && part->n_stacks == 0 && part->n_nodes == 0 && part->n_samples == 0;
 }
 
+/* What version 3 added. */
+static void get_head_3(struct fg_cur *cur, struct fg_block_part *part)
+{
+    part->key = get_number(cur, UINT32_MAX);
+    part->symbols_version = get_number(cur, UINT32_MAX);
+    part->usage = fg_usage_get(cur);
+    if (part->usage.profiles > part->n_profiles)
+        fg_cur_fail(cur);
+}
+
 static void get_head(struct parsing *parsing, struct fg_block_part *part)
 {
     struct fg_cur *cur = &parsing->cur;
@@ -126,6 +139,10 @@ static void get_head(struct parsing *parsing, struct fg_block_part *part)
     part->n_groups = get_count(cur);
     part->n_samples = fg_cur_varint(cur);
     digest = fg_cur_take(cur, FG_ID_BYTES);
+    part->version = parsing->version;
+    part->symbols_version = FG_BLOCK_SYMBOLS_VERSION; /* of version 2 */
+    if (parsing->version >= 3)
+        get_head_3(cur, part);
     if (cur->bad || part->n_profiles == 0 || !has_what_it_needs(part) ||
         part->t_max_ns < part->t_min_ns) {
         fg_cur_fail(cur);
@@ -220,6 +237,7 @@ static enum fg_code parse_part(struct parsing *parsing, struct fg_block_director
     directory->t_max_ns =
         directory->n_parts == 0 ? part->t_max_ns : FG_MAX(directory->t_max_ns, part->t_max_ns);
     directory->n_profiles += part->n_profiles;
+    fg_usage_add(&directory->usage, &part->usage);
     directory->digest = fg_id_add(directory->digest, part->digest);
     directory->n_parts++;
     return FG_OK;
@@ -253,7 +271,10 @@ static enum fg_code parse_directory(struct fg_slice raw, const struct trailer *t
                                     struct fg_arena *arena, struct fg_block_directory *directory,
                                     struct fg_err *err)
 {
-    struct parsing parsing = {.cur = fg_cur(raw), .arena = arena, .offset = FG_BLOCK_HEADER_BYTES};
+    struct parsing parsing = {.cur = fg_cur(raw),
+                              .arena = arena,
+                              .offset = FG_BLOCK_HEADER_BYTES,
+                              .version = trailer->version};
     uint64_t level = fg_cur_varint(&parsing.cur);
     uint64_t n_parts = fg_cur_count(&parsing.cur, PART_MIN_BYTES);
 
@@ -283,12 +304,13 @@ enum fg_code fg_block_directory_parse(struct fg_slice bytes, uint64_t file_bytes
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no block", bytes.len);
     if (read_trailer(bytes, file_bytes, &trailer, err) != FG_OK)
         return err->code;
+    directory.version = trailer.version;
     if (trailer.offset != file_bytes - bytes.len)
         return fg_fail(err, FG_E_CORRUPT, "directory: at %llu, not at %llu",
                        (unsigned long long)trailer.offset,
                        (unsigned long long)(file_bytes - bytes.len));
     if (fg_block_unpack_in(fg_slice_sub(bytes, 0, trailer.bytes),
-                           (struct fg_block_stored){trailer.raw_bytes, trailer.crc}, arena, &raw,
+                           (struct fg_block_stored){trailer.raw_bytes, trailer.crc, 0}, arena, &raw,
                            err) != FG_OK)
         return fg_wrap(err, "directory");
     if (parse_directory(raw, &trailer, arena, &directory, err) != FG_OK)
@@ -383,7 +405,7 @@ enum fg_code fg_block_groups_parse(const struct fg_block_part *part, struct fg_s
                                    struct fg_arena *arena, struct fg_block_group **ret_groups,
                                    struct fg_err *err)
 {
-    const struct fg_block_stored said = {part->groups_raw_bytes, part->groups_crc};
+    const struct fg_block_stored said = {part->groups_raw_bytes, part->groups_crc, part->key};
     struct fg_block_group *groups;
     struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;

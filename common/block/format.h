@@ -17,10 +17,21 @@
 #define FG_BLOCK_MAGIC "FGB1"
 
 enum {
-    FG_BLOCK_VERSION = 2,
+    FG_BLOCK_VERSION = 3, /* the newest, which is written unless told otherwise */
+    FG_BLOCK_VERSION_LEAST = 2,
+    FG_BLOCK_SYMBOLS_VERSION = 1, /* of the sections from MAP to NMS; a part says its own */
     FG_BLOCK_HEADER_BYTES = 16,
     FG_BLOCK_TRAILER_BYTES = 32,
 };
+
+/* For settings: which version is written. */
+#define FG_BLOCK_VERSION_CHOICES "newest|2|3"
+
+/* The version for fg_block_writer_set_version() of the choice with this index. */
+static inline uint32_t fg_block_version_chosen(unsigned choice)
+{
+    return choice == 0 ? 0 : FG_BLOCK_VERSION_LEAST + choice - 1;
+}
 
 /* Bounds of what a file may say of itself; the writer keeps to them too (FG_E_LIMIT). */
 enum {
@@ -50,6 +61,7 @@ enum fg_block_kind {
     FG_BLOCK_EXM = 2,  /* samples with a span or trace */
     FG_BLOCK_PID = 3,  /* profile ids, in the rows of IDX */
     FG_BLOCK_IDX = 4,  /* profiles: time, duration, totals, number of samples, ... */
+    FG_BLOCK_USE = 5,  /* sizes of profiles as they were sent, in the rows of IDX */
     FG_BLOCK_NOD = 16, /* merged nodes (nodes/): what there is; right before the directory */
     FG_BLOCK_CRN = 17, /* crowns, before them names and their dictionary */
     FG_BLOCK_FTB = 18, /* tables of functions */

@@ -75,6 +75,14 @@ void fg_block_unpacker_destroy(struct fg_block_unpacker *unpacker)
     free(unpacker);
 }
 
+enum fg_code fg_block_check_key(uint32_t key, struct fg_err *err)
+{
+    if (key == 0)
+        return FG_OK;
+    return fg_fail(err, FG_E_UNIMPLEMENTED, "encrypted with key %u, which this version cannot read",
+                   key);
+}
+
 enum fg_code fg_block_check(struct fg_slice stored, struct fg_block_stored said, struct fg_err *err)
 {
     uint32_t crc = fg_crc32c(stored);
@@ -84,7 +92,7 @@ enum fg_code fg_block_check(struct fg_slice stored, struct fg_block_stored said,
                        stored.len, said.crc);
     if (stored.len > said.raw_bytes)
         return fg_fail(err, FG_E_CORRUPT, "%zu bytes for %u", stored.len, said.raw_bytes);
-    return FG_OK;
+    return fg_block_check_key(said.key, err);
 }
 
 enum fg_code fg_block_unpack(struct fg_block_unpacker *unpacker, struct fg_slice stored,

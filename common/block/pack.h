@@ -22,6 +22,7 @@ struct fg_slice fg_block_pack(struct fg_block_packer *packer, struct fg_slice ra
 /* What a page table says of one page. */
 struct fg_block_stored {
     uint32_t raw_bytes, crc;
+    uint32_t key; /* with which it is encrypted; 0: it is not */
 };
 
 struct fg_block_unpacker;
@@ -29,7 +30,10 @@ struct fg_block_unpacker *fg_block_unpacker_create(void);
 void fg_block_unpacker_destroy(struct fg_block_unpacker *unpacker);
 FG_AUTO(fg_block_unpacker, fg_block_unpacker_destroy)
 
-/* Is it what was stored, and could it be a page? FG_E_CORRUPT. */
+/* FG_E_UNIMPLEMENTED: encrypted, which this program cannot read. */
+enum fg_code fg_block_check_key(uint32_t key, struct fg_err *err) fg_must_check;
+
+/* Is it what was stored, and could it be a page? FG_E_CORRUPT; then as fg_block_check_key(). */
 enum fg_code fg_block_check(struct fg_slice stored, struct fg_block_stored said,
                             struct fg_err *err) fg_must_check;
 
@@ -39,7 +43,7 @@ enum fg_code fg_block_unpack(struct fg_block_unpacker *unpacker, struct fg_slice
                              struct fg_err *err) fg_must_check;
 
 /* Both, into an arena, also of a page that is not packed; with a context of its own, for what is
- * read once. FG_E_CORRUPT, FG_E_LIMIT. */
+ * read once. FG_E_CORRUPT, FG_E_UNIMPLEMENTED, FG_E_LIMIT. */
 enum fg_code fg_block_unpack_in(struct fg_slice stored, struct fg_block_stored said,
                                 struct fg_arena *arena, struct fg_slice *ret_raw,
                                 struct fg_err *err) fg_must_check;

@@ -5,9 +5,9 @@
 #include "common/block/reader_impl.h"
 
 enum {
-    ROW_MIN_BYTES = 1 + 1 + 4 + 1,
-    LABEL_MIN_BYTES = 2,  /* a name's or value's length and one byte */
-    SCHEMA_MIN_BYTES = 5, /* four empty texts, one type */
+    ROW_MIN_BYTES = 1 + 1 + 4 + 1, /* of version 2, which has no key */
+    LABEL_MIN_BYTES = 2,           /* a name's or value's length and one byte */
+    SCHEMA_MIN_BYTES = 5,          /* four empty texts, one type */
     SERIES_MIN_BYTES = 5,
     RUN_MIN_BYTES = 2,
     STRIPES_MORE = 2, /* what is early, and what is left over at the end */
@@ -24,8 +24,9 @@ static bool get_times(struct fg_cur *cur, int64_t *before_ns, struct fg_block_pa
 }
 
 /* Pages of one section; their lengths have to fill it. */
-static enum fg_code parse_pages(struct fg_cur *cur, const struct fg_block_section *section,
-                                uint32_t count, struct fg_block_page *pages, struct fg_err *err)
+static enum fg_code parse_pages(struct fg_cur *cur, uint32_t version,
+                                const struct fg_block_section *section, uint32_t count,
+                                struct fg_block_page *pages, struct fg_err *err)
 {
     uint64_t offset = section->range.offset, end = offset + section->range.len, first = 0;
     int64_t before_ns = 0;
@@ -33,15 +34,17 @@ static enum fg_code parse_pages(struct fg_cur *cur, const struct fg_block_sectio
     for (uint32_t i = 0; i < count; i++) {
         uint64_t raw_bytes = fg_cur_varint(cur), bytes = fg_cur_varint(cur);
         uint32_t crc = fg_cur_le32(cur);
+        uint64_t key = version >= 3 ? fg_cur_varint(cur) : 0;
         uint64_t items = fg_cur_varint(cur);
 
-        if (cur->bad || raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES || bytes > raw_bytes ||
-            bytes > end - offset || items > FG_BLOCK_ITEMS_MAX - first)
+        if (cur->bad || key > UINT32_MAX || raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
+            bytes > raw_bytes || bytes > end - offset || items > FG_BLOCK_ITEMS_MAX - first)
             return fg_fail(err, FG_E_CORRUPT, "page %u", i);
         pages[i] = (struct fg_block_page){.offset = offset,
                                           .bytes = (uint32_t)bytes,
                                           .raw_bytes = (uint32_t)raw_bytes,
                                           .crc = crc,
+                                          .key = (uint32_t)key,
                                           .first = (uint32_t)first,
                                           .items = (uint32_t)items};
         if (fg_block_kind_has_times(section->kind) &&
@@ -69,7 +72,7 @@ static enum fg_code parse_table(struct fg_cur *cur, struct fg_arena *arena,
         pages = fg_arena_new(arena, struct fg_block_page, count);
         if (pages == NULL)
             return fg_block_no_room(err, "a page table");
-        if (parse_pages(cur, section, (uint32_t)count, pages, err) != FG_OK)
+        if (parse_pages(cur, part->version, section, (uint32_t)count, pages, err) != FG_OK)
             return fg_wrap(err, "page table: %s", fg_block_kind_name(section->kind));
         index->pages[kind] = (struct fg_block_pages){pages, (uint32_t)count};
     }
@@ -96,11 +99,20 @@ static bool same_rows(const struct fg_block_pages *a, const struct fg_block_page
     return a->count == b->count;
 }
 
+/* Does a kind whose pages have no times hold the same profiles as another one? */
+static bool same_items(const struct fg_block_pages *a, const struct fg_block_pages *b)
+{
+    for (uint32_t i = 0; i < FG_MIN(a->count, b->count); i++)
+        if (a->pages[i].items != b->pages[i].items)
+            return false;
+    return a->count == b->count;
+}
+
 /* Merged nodes have no need of anything else. */
 static enum fg_code check_made_table(const struct fg_block_index *index, struct fg_err *err)
 {
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
-        bool known = fg_block_kind_has_times(kind) || kind >= FG_BLOCK_MAP;
+        bool known = fg_block_kind_has_times(kind) || kind == FG_BLOCK_USE || kind >= FG_BLOCK_MAP;
 
         if (known && index->pages[kind].count > 0)
             return fg_fail(err, FG_E_CORRUPT, "page table: %s without profiles",
@@ -115,6 +127,7 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
     static const uint32_t profiles[] = {FG_BLOCK_SMP, FG_BLOCK_PID, FG_BLOCK_IDX};
     const struct fg_block_part *part = index->part;
     const struct fg_block_pages *exm = &index->pages[FG_BLOCK_EXM];
+    const struct fg_block_pages *use = &index->pages[FG_BLOCK_USE];
 
     if (part->n_series == 0)
         return check_made_table(index, err);
@@ -124,7 +137,8 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
                            (unsigned long long)items_of(index, profiles[i]),
                            fg_block_kind_name(profiles[i]), part->n_profiles);
     if (!same_rows(&index->pages[FG_BLOCK_PID], &index->pages[FG_BLOCK_IDX]) ||
-        (exm->count > 0 && !same_rows(exm, &index->pages[FG_BLOCK_SMP])))
+        (exm->count > 0 && !same_rows(exm, &index->pages[FG_BLOCK_SMP])) ||
+        (use->count > 0 && !same_items(use, &index->pages[FG_BLOCK_IDX])))
         return fg_fail(err, FG_E_CORRUPT, "page table: pages of profiles do not match");
     if (items_of(index, FG_BLOCK_MAP) != part->n_stacks ||
         items_of(index, FG_BLOCK_TRI) != part->n_nodes ||
@@ -499,7 +513,8 @@ const char *fg_block_kind_name(uint32_t kind)
         [FG_BLOCK_STR] = "STR", [FG_BLOCK_NMR] = "NMR", [FG_BLOCK_NMT] = "NMT",
         [FG_BLOCK_NMS] = "NMS", [FG_BLOCK_LBL] = "LBL", [FG_BLOCK_SER] = "SER",
         [FG_BLOCK_PAG] = "PAG", [FG_BLOCK_GRP] = "GRP", [FG_BLOCK_NOD] = "NOD",
-        [FG_BLOCK_CRN] = "CRN", [FG_BLOCK_FTB] = "FTB", [FG_BLOCK_FUL] = "FUL"};
+        [FG_BLOCK_USE] = "USE", [FG_BLOCK_CRN] = "CRN", [FG_BLOCK_FTB] = "FTB",
+        [FG_BLOCK_FUL] = "FUL"};
 
     return kind < FG_BLOCK_KINDS_MAX && names[kind] != NULL ? names[kind] : "unknown section";
 }
@@ -538,7 +553,7 @@ static enum fg_code open_table(struct fg_slice bytes, struct fg_arena *arena,
                                struct fg_block_index *index, struct fg_err *err)
 {
     const struct fg_block_part *part = index->part;
-    const struct fg_block_stored said = {part->table_raw_bytes, part->table_crc};
+    const struct fg_block_stored said = {part->table_raw_bytes, part->table_crc, part->key};
     struct fg_slice raw = {NULL, 0};
     struct fg_cur cur;
 

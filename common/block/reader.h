@@ -13,6 +13,7 @@
  * what was parsed without an error has only valid indexes and is in order. What only several
  * sections together can say (totals, digests, uses) is left to fg_block_verify(). FG_E_CORRUPT says
  * what is wrong and where. FG_E_LIMIT: more than the arena, or the limit given, has room for.
+ * FG_E_UNIMPLEMENTED: nothing is wrong, but a newer version wrote it, or it is encrypted.
  *
  * What is returned lives in the arena and does not refer to the bytes given, unless said.
  *
@@ -53,6 +54,13 @@ struct fg_block_part {
     uint32_t n_series, n_profiles, n_stacks, n_nodes, n_groups;
     uint64_t n_samples; /* entries of all profiles */
     struct fg_id digest;
+    struct fg_usage usage; /* of its profiles; of version 2: of none */
+    /* With which its page table, groups and merged nodes are encrypted; 0: they are not. Another
+     * one is FG_E_UNIMPLEMENTED wherever these are read; what stands here can be read all the
+     * same. */
+    uint32_t key;
+    uint32_t symbols_version; /* of its stacks and their names; a newer one: FG_E_UNIMPLEMENTED */
+    uint32_t version;         /* of the object's format */
     /* Ascending by kind; without gaps, but for NOD and GRP, which stand behind all parts. */
     struct fg_block_section *sections;
     uint32_t n_sections;
@@ -66,6 +74,8 @@ struct fg_block_directory {
     uint64_t nodes_offset; /* NOD of all parts: from here to the directory */
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
+    struct fg_usage usage;
+    uint32_t version;
     struct fg_block_part *parts; /* ascending by (tenant, service) */
     uint32_t n_parts;
 };
@@ -99,6 +109,7 @@ struct fg_block_page {
     uint32_t bytes;     /* stored; fewer than raw_bytes: packed by zstd */
     uint32_t raw_bytes; /* unpacked */
     uint32_t crc;       /* crc32c of the stored bytes */
+    uint32_t key;       /* with which it is encrypted; 0: it is not */
     uint32_t first;     /* number of the first item: SMP, EXM, PID and IDX count profiles */
     uint32_t items;
     int64_t t_min_ns, t_max_ns; /* of its profiles; SMP, EXM, PID and IDX */
@@ -222,6 +233,15 @@ enum fg_code fg_block_totals_parse(const struct fg_block_index *index, uint32_t 
 enum fg_code fg_block_ids_parse(const struct fg_block_index *index, uint32_t page,
                                 struct fg_slice bytes, struct fg_arena *arena,
                                 struct fg_id **ret_ids, struct fg_err *err) fg_must_check;
+
+/*
+ * Sizes of the profiles of one page of USE, as many as the page has items.
+ * index->pages[FG_BLOCK_USE] has the rows of IDX, or no pages: then all sizes are unknown.
+ */
+enum fg_code fg_block_sizes_parse(const struct fg_block_index *index, uint32_t page,
+                                  struct fg_slice bytes, struct fg_arena *arena,
+                                  struct fg_profile_size **ret_sizes,
+                                  struct fg_err *err) fg_must_check;
 
 /* ---- stacks ---- */
 

@@ -17,7 +17,7 @@ const struct fg_block_section *fg_block_section_find(const struct fg_block_part 
 
 static inline struct fg_block_stored fg_block_stored_of(const struct fg_block_page *page)
 {
-    return (struct fg_block_stored){page->raw_bytes, page->crc};
+    return (struct fg_block_stored){page->raw_bytes, page->crc, page->key};
 }
 
 /* The page of a kind, unpacked into the arena; bytes: as the caller fetched it. */

@@ -3,6 +3,7 @@
 
 enum {
     ROW_MIN_BYTES = 6,
+    SIZE_MIN_BYTES = 2,
     COLUMNS_BESIDE = 5, /* durations, periods, shards, windows, samples */
 };
 
@@ -226,5 +227,59 @@ enum fg_code fg_block_ids_parse(const struct fg_block_index *index, uint32_t pag
     for (uint32_t i = 0; i < count; i++)
         ids[i] = fg_id_get(raw.ptr + (size_t)i * FG_ID_BYTES);
     *ret_ids = ids;
+    return FG_OK;
+}
+
+/* Numbers of a column: steps from one to the next, each at most `max`. */
+static bool get_bytes(struct fg_cur *cur, uint32_t count, int64_t max, int64_t *out)
+{
+    int64_t now = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        now = fg_wrap_add(now, fg_cur_zigzag(cur));
+        if (now < 0 || now > max)
+            return false;
+        out[i] = now;
+    }
+    return !cur->bad;
+}
+
+static enum fg_code parse_sizes(struct fg_slice raw, uint32_t count, struct fg_arena *arena,
+                                struct fg_profile_size **ret_sizes, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(raw);
+    struct fg_profile_size *sizes;
+    int64_t *wire, *bytes;
+
+    if (count > raw.len / SIZE_MIN_BYTES)
+        return fg_fail(err, FG_E_CORRUPT, "%u profiles in %zu bytes", count, raw.len);
+    sizes = fg_arena_new(arena, struct fg_profile_size, count);
+    wire = fg_arena_new(arena, int64_t, count);
+    bytes = fg_arena_new(arena, int64_t, count);
+    if (sizes == NULL || wire == NULL || bytes == NULL)
+        return fg_block_no_room(err, "sizes");
+    if (!get_bytes(&cur, count, (int64_t)UINT32_MAX + 1, wire) ||
+        !get_bytes(&cur, count, UINT32_MAX, bytes) || !fg_cur_end(&cur))
+        return fg_fail(err, FG_E_CORRUPT, "sizes of profiles");
+    for (uint32_t i = 0; i < count; i++) {
+        if (wire[i] == 0 && bytes[i] != 0)
+            return fg_fail(err, FG_E_CORRUPT, "profile %u has half a size", i);
+        if (wire[i] > 0)
+            sizes[i] = (struct fg_profile_size){true, (uint32_t)(wire[i] - 1), (uint32_t)bytes[i]};
+    }
+    *ret_sizes = sizes;
+    return FG_OK;
+}
+
+enum fg_code fg_block_sizes_parse(const struct fg_block_index *index, uint32_t page,
+                                  struct fg_slice bytes, struct fg_arena *arena,
+                                  struct fg_profile_size **ret_sizes, struct fg_err *err)
+{
+    struct fg_slice raw;
+
+    if (fg_block_page_open(index, FG_BLOCK_USE, page, bytes, arena, &raw, err) != FG_OK ||
+        parse_sizes(raw, index->pages[FG_BLOCK_USE].pages[page].items, arena, ret_sizes, err) !=
+            FG_OK)
+        return fg_block_page_wrap(err, FG_BLOCK_USE, page);
     return FG_OK;
 }

@@ -477,6 +477,15 @@ static enum fg_code read_ranks(struct section *section, uint32_t kind, uint32_t 
     return parse_pages(section, kind, 1, parse_ranks, &ranks, err);
 }
 
+static enum fg_code check_symbols(const struct fg_block_part *part, struct fg_err *err)
+{
+    if (part->symbols_version == FG_BLOCK_SYMBOLS_VERSION)
+        return FG_OK;
+    return fg_fail(err, FG_E_UNIMPLEMENTED,
+                   "stacks and symbols of version %u, which this program cannot read: it knows %u",
+                   part->symbols_version, (unsigned)FG_BLOCK_SYMBOLS_VERSION);
+}
+
 enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_slice bytes,
                                  struct fg_arena *arena, struct fg_block_tree *ret_tree,
                                  struct fg_err *err)
@@ -487,6 +496,8 @@ enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_s
     struct fg_block_tree tree = {.n_stacks = index->part->n_stacks};
     uint32_t *nodes;
 
+    if (check_symbols(index->part, err) != FG_OK)
+        return err->code;
     if (bytes.len != range.len)
         return fg_fail(err, FG_E_CORRUPT, "stacks: %zu bytes", bytes.len);
     if (read_symbols(&section, &tree.tree.symbols, err) != FG_OK ||
@@ -543,6 +554,8 @@ enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_
         .index = index, .arena = arena, .bytes = bytes, .offset = range.offset};
     struct fg_name_tree names = {.n_from = index->part->n_stacks, .no_stack = FG_TREE_ROOT};
 
+    if (check_symbols(index->part, err) != FG_OK)
+        return err->code;
     if (bytes.len != range.len)
         return fg_fail(err, FG_E_CORRUPT, "names: %zu bytes", bytes.len);
     if (count_of(index, FG_BLOCK_NMR) != index->part->n_stacks)

@@ -37,7 +37,8 @@ static struct fg_slice page_of(const struct checking *checking, uint32_t kind, u
 
 /* ---- checksums ---- */
 
-static enum fg_code check_header(struct fg_slice file, uint32_t level, struct fg_err *err)
+static enum fg_code check_header(struct fg_slice file, const struct fg_block_directory *directory,
+                                 struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(fg_slice_sub(file, 0, FG_BLOCK_HEADER_BYTES));
     bool magic = fg_slice_is(fg_cur_take(&cur, 4), FG_BLOCK_MAGIC);
@@ -47,7 +48,8 @@ static enum fg_code check_header(struct fg_slice file, uint32_t level, struct fg
         return fg_fail(err, FG_E_CORRUPT, "header: no block");
     if (crc != fg_crc32c(fg_slice_sub(file, 0, FG_BLOCK_HEADER_BYTES - 4)))
         return fg_fail(err, FG_E_CORRUPT, "header: checksum");
-    if (version != ((uint32_t)FG_BLOCK_HEADER_BYTES << 16 | FG_BLOCK_VERSION) || said != level)
+    if (version != ((uint32_t)FG_BLOCK_HEADER_BYTES << 16 | directory->version) ||
+        said != directory->level)
         return fg_fail(err, FG_E_CORRUPT, "header: version or level");
     return FG_OK;
 }
@@ -314,6 +316,38 @@ static enum fg_code check_samples(struct checking *checking, struct fg_err *err)
     return FG_OK;
 }
 
+/* ---- usage ---- */
+
+/* The sizes add up to what the directory says, and all are unknown if there are none. */
+static enum fg_code check_usage(const struct checking *checking, struct fg_err *err)
+{
+    const struct fg_block_pages *pages = &checking->index.pages[FG_BLOCK_USE];
+    struct fg_usage usage = {0};
+
+    for (uint32_t i = 0; i < pages->count; i++) {
+        struct fg_arena_mark mark = fg_arena_mark(checking->arena);
+        struct fg_profile_size *sizes;
+
+        if (fg_block_sizes_parse(&checking->index, i, page_of(checking, FG_BLOCK_USE, i),
+                                 checking->arena, &sizes, err) != FG_OK)
+            return err->code;
+        for (uint32_t k = 0; k < pages->pages[i].items; k++)
+            fg_usage_count(&usage, sizes[k], checking->rows.n_samples[pages->pages[i].first + k]);
+        fg_arena_release(checking->arena, mark);
+    }
+    if (!fg_usage_eq(&usage, &checking->part->usage))
+        return fg_fail(err, FG_E_CORRUPT,
+                       "directory: usage of %llu profiles, %llu samples, %llu wire and %llu raw "
+                       "bytes, USE says %llu, %llu, %llu and %llu",
+                       (unsigned long long)checking->part->usage.profiles,
+                       (unsigned long long)checking->part->usage.samples,
+                       (unsigned long long)checking->part->usage.wire_bytes,
+                       (unsigned long long)checking->part->usage.raw_bytes,
+                       (unsigned long long)usage.profiles, (unsigned long long)usage.samples,
+                       (unsigned long long)usage.wire_bytes, (unsigned long long)usage.raw_bytes);
+    return FG_OK;
+}
+
 /* ---- stacks ---- */
 
 /* Ranks are in the order of uses, then of nodes, which also means that no node has two. */
@@ -416,9 +450,9 @@ static enum fg_code check_sections(struct checking *checking, struct fg_err *err
     if (checking->uses == NULL || checking->seen == NULL)
         return fg_block_no_room(err, "stacks");
     if (read_rows(checking, err) != FG_OK || check_times(checking, err) != FG_OK ||
-        check_groups(checking, err) != FG_OK || check_samples(checking, err) != FG_OK ||
-        check_series(checking, err) != FG_OK || check_ranks(checking, err) != FG_OK ||
-        check_nodes(checking, err) != FG_OK)
+        check_groups(checking, err) != FG_OK || check_usage(checking, err) != FG_OK ||
+        check_samples(checking, err) != FG_OK || check_series(checking, err) != FG_OK ||
+        check_ranks(checking, err) != FG_OK || check_nodes(checking, err) != FG_OK)
         return err->code;
     return check_names(checking, err);
 }
@@ -440,6 +474,7 @@ static enum fg_code check_part(struct fg_slice file, const struct fg_block_part 
     verified->n_parts++;
     verified->n_series += part->n_series;
     verified->n_profiles += part->n_profiles;
+    fg_usage_add(&verified->usage, &part->usage);
     return FG_OK;
 }
 
@@ -454,7 +489,7 @@ enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
     if (fg_block_directory_offset(file, file.len, &offset, err) != FG_OK ||
         fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
                                  &directory, err) != FG_OK ||
-        check_header(file, directory.level, err) != FG_OK)
+        check_header(file, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < directory.n_parts; i++)
         if (check_part(file, &directory.parts[i], max_bytes, &verified, err) != FG_OK)

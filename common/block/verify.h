@@ -11,11 +11,13 @@
 struct fg_block_verified {
     uint32_t n_parts, n_series;
     uint64_t n_profiles, n_samples, n_pages;
+    struct fg_usage usage;
 };
 
 /*
  * file: all of it, in memory or mapped. max_bytes: memory it may take, for one part at a time.
  * FG_E_CORRUPT: the first fault and its place ("part acme/shop: IDX page 3: ..."). FG_E_LIMIT.
+ * FG_E_UNIMPLEMENTED: a newer version wrote it, or it is encrypted.
  */
 enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
                              struct fg_block_verified *ret_verified,

@@ -67,7 +67,9 @@ static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
         fg_buf_varint(&writer->table, page.len);
         fg_buf_varint(&writer->table, page.len);
         fg_buf_le32(&writer->table, fg_crc32c(page));
-        fg_buf_varint(&writer->table, 0);
+        if (writer->version >= 3)
+            fg_buf_varint(&writer->table, 0); /* key */
+        fg_buf_varint(&writer->table, 0);     /* items */
     }
     writer->n_sections++;
     if (kind == FG_BLOCK_NOD) {

@@ -6,6 +6,8 @@
  *         (each - that before), varint samples; of each type a column's head (column.h), and where
  *         it has numbers n of them as varints
  *   PID   16 bytes each
+ *   USE   two columns of n: varint wire bytes + 1, or 0 where the size is unknown, and raw bytes, 0
+ *         there; each number as zigzag of the difference to that before
  */
 #include "common/block/writer_impl.h"
 
@@ -32,6 +34,7 @@ enum fg_code fg_block_row_put(struct fg_block_writer *writer,
         .time_ns = profile->time_ns,
         .duration_ns = profile->duration_ns,
         .period = profile->period,
+        .size = profile->size,
         .totals = pages->n_totals,
     };
     memcpy(pages->totals + pages->n_totals, totals, n_types * sizeof *totals);
@@ -109,6 +112,12 @@ static void put_run(struct fg_block_writer *writer, const struct fg_block_row_ou
     put_totals(writer, rows, count);
 }
 
+static void put_sizes(struct fg_buf *out, const struct fg_block_row_out *rows, uint32_t count)
+{
+    PUT_STEPS(out, rows, count, size.known ? (int64_t)rows[put_i].size.wire_bytes + 1 : 0);
+    PUT_STEPS(out, rows, count, size.raw_bytes);
+}
+
 enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *err)
 {
     struct fg_block_pages_out *pages = &writer->pages;
@@ -128,6 +137,12 @@ enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *e
     fg_buf_put(&writer->raw, fg_buf_slice(&pages->ids));
     if (fg_block_page_put(writer, &writer->pid, &pages->idx_span, err) != FG_OK)
         return err->code;
+    if (writer->version >= 3) {
+        fg_buf_clear(&writer->raw);
+        put_sizes(&writer->raw, pages->rows, count);
+        if (fg_block_page_put(writer, &writer->use, &pages->idx_span, err) != FG_OK)
+            return err->code;
+    }
     fg_buf_clear(&pages->ids);
     pages->n_totals = 0;
     pages->idx_span.count = 0;

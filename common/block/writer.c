@@ -7,12 +7,14 @@
 struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink, uint32_t level)
 {
     struct fg_block_writer *writer = fg_new(struct fg_block_writer);
-    struct fg_block_out *outs[] = {&writer->smp, &writer->exm, &writer->pid, &writer->idx,
-                                   &writer->rest};
-    static const uint32_t kinds[] = {FG_BLOCK_SMP, FG_BLOCK_EXM, FG_BLOCK_PID, FG_BLOCK_IDX, 0};
+    struct fg_block_out *outs[] = {&writer->smp, &writer->exm, &writer->pid,
+                                   &writer->idx, &writer->use, &writer->rest};
+    static const uint32_t kinds[] = {FG_BLOCK_SMP, FG_BLOCK_EXM, FG_BLOCK_PID,
+                                     FG_BLOCK_IDX, FG_BLOCK_USE, 0};
 
     writer->sink = *sink;
     writer->level = level;
+    writer->version = FG_BLOCK_VERSION;
     writer->packer = fg_block_packer_create();
     writer->arena = fg_arena_create(SIZE_MAX / 4); /* as the header says; the caller has the tree */
     for (size_t i = 0; i < FG_COUNT(outs); i++) {
@@ -27,6 +29,14 @@ struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink,
     fg_buf_init(&writer->last_name, SIZE_MAX);
     fg_block_pages_init(&writer->pages);
     return writer;
+}
+
+void fg_block_writer_set_version(struct fg_block_writer *writer, uint32_t version)
+{
+    fg_assert(writer->state == FG_BLOCK_WRITER_START);
+    version = version == 0 ? FG_BLOCK_VERSION : version;
+    fg_assert(version >= FG_BLOCK_VERSION_LEAST && version <= FG_BLOCK_VERSION);
+    writer->version = version;
 }
 
 static void out_done(struct fg_block_out *out)
@@ -44,6 +54,7 @@ void fg_block_writer_destroy(struct fg_block_writer *writer)
     out_done(&writer->exm);
     out_done(&writer->pid);
     out_done(&writer->idx);
+    out_done(&writer->use);
     out_done(&writer->rest);
     fg_buf_done(&writer->raw);
     fg_buf_done(&writer->table);
@@ -74,7 +85,7 @@ static enum fg_code emit_header(struct fg_block_writer *writer, struct fg_err *e
 
     fg_buf_clear(raw);
     fg_buf_puts(raw, FG_BLOCK_MAGIC);
-    fg_buf_le32(raw, (uint32_t)FG_BLOCK_HEADER_BYTES << 16 | FG_BLOCK_VERSION);
+    fg_buf_le32(raw, (uint32_t)FG_BLOCK_HEADER_BYTES << 16 | writer->version);
     fg_buf_le32(raw, writer->level);
     fg_buf_le32(raw, fg_crc32c(fg_buf_slice(raw)));
     fg_assert(raw->len == FG_BLOCK_HEADER_BYTES);
@@ -112,8 +123,17 @@ enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_o
     return FG_OK;
 }
 
-/* varint kind, n; n pages: varint raw and stored bytes, le32 checksum, varint items; those with
- * profiles: zigzag least time - that of the page before, varint greatest - least */
+/* Makes it empty: a section without pages is left out. */
+static void out_clear(struct fg_block_out *out)
+{
+    out->n_rows = 0;
+    out->bytes = 0;
+    fg_buf_clear(&out->stored);
+}
+
+/* varint kind, n; n pages: varint raw and stored bytes, le32 checksum, varint key, varint items;
+ * those with profiles: zigzag least time - that of the page before, varint greatest - least.
+ * Version 2 has no keys. Nobody encrypts yet. */
 enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_block_out *out,
                                   struct fg_err *err)
 {
@@ -129,6 +149,8 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
         fg_buf_varint(&writer->table, row->raw_bytes);
         fg_buf_varint(&writer->table, row->bytes);
         fg_buf_le32(&writer->table, row->crc);
+        if (writer->version >= 3)
+            fg_buf_varint(&writer->table, 0);
         fg_buf_varint(&writer->table, row->items);
         if (fg_block_kind_has_times(out->kind)) {
             fg_buf_zigzag(&writer->table, fg_wrap_sub(row->t_min_ns, before_ns));
@@ -141,9 +163,7 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
     fg_buf_varint(&writer->directory, out->bytes);
     if (fg_block_emit(writer, fg_buf_slice(&out->stored), err) != FG_OK)
         return err->code;
-    out->n_rows = 0;
-    out->bytes = 0;
-    fg_buf_clear(&out->stored);
+    out_clear(out);
     return FG_OK;
 }
 
@@ -215,7 +235,8 @@ enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_
 {
     struct fg_block_part_out *part = &writer->part;
 
-    if (made->n_profiles == 0 || made->t_min_ns > made->t_max_ns)
+    if (made->n_profiles == 0 || made->t_min_ns > made->t_max_ns ||
+        made->usage.profiles > made->n_profiles)
         return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s sums up nothing", FG_S(tenant),
                        FG_S(service));
     if (begin(writer, tenant, service, true, err) != FG_OK)
@@ -224,6 +245,8 @@ enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_
     part->t_min_ns = made->t_min_ns;
     part->t_max_ns = made->t_max_ns;
     part->digest = made->digest;
+    if (writer->version >= 3)
+        part->usage = made->usage;
     writer->state = FG_BLOCK_WRITER_PART;
     return FG_OK;
 }
@@ -285,6 +308,8 @@ static void part_count(struct fg_block_writer *writer, const struct fg_block_pro
     part->n_profiles++;
     part->n_samples += writer->pages.before.count; /* what was put just now */
     part->digest = fg_id_add(part->digest, profile->id);
+    if (writer->version >= 3)
+        fg_usage_count(&part->usage, profile->size, writer->pages.before.count);
     group_add(writer, profile);
 }
 
@@ -371,6 +396,14 @@ static void put_page(struct fg_buf *directory, struct fg_slice stored, size_t ra
     fg_buf_le32(directory, fg_crc32c(stored));
 }
 
+/* What version 3 added to it: varint key, varint version of the symbols, the usage. */
+static void put_entry_3(struct fg_block_writer *writer)
+{
+    fg_buf_varint(&writer->directory, 0); /* nobody encrypts yet */
+    fg_buf_varint(&writer->directory, FG_BLOCK_SYMBOLS_VERSION);
+    fg_usage_put(&writer->directory, &writer->part.usage);
+}
+
 /* The front of a part's entry in the directory; its sections follow. */
 static void put_entry(struct fg_block_writer *writer)
 {
@@ -390,6 +423,8 @@ static void put_entry(struct fg_block_writer *writer)
     fg_buf_varint(directory, part->n_samples);
     fg_id_put(digest, part->digest);
     fg_buf_append(directory, digest, sizeof digest);
+    if (writer->version >= 3)
+        put_entry_3(writer);
     writer->last_t_min_ns = part->t_min_ns;
 }
 
@@ -425,6 +460,7 @@ static void sum_up(struct fg_block_writer *writer)
     all->n_parts++;
     all->n_profiles += part->n_profiles;
     all->digest = fg_id_add(all->digest, part->digest);
+    fg_usage_add(&all->usage, &part->usage);
     fg_buf_clear(&writer->last_name);
     fg_buf_put(&writer->last_name, part->tenant);
     fg_buf_put(&writer->last_name, part->service);
@@ -463,10 +499,13 @@ static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *e
         return err->code;
     if (writer->exm.bytes == 0) /* nothing but empty pages */
         writer->exm.n_rows = 0;
+    if (part->usage.profiles == 0) /* nothing but unknown sizes */
+        out_clear(&writer->use);
     if (fg_block_section_end(writer, &writer->smp, err) != FG_OK ||
         fg_block_section_end(writer, &writer->exm, err) != FG_OK ||
         fg_block_section_end(writer, &writer->pid, err) != FG_OK ||
         fg_block_section_end(writer, &writer->idx, err) != FG_OK ||
+        fg_block_section_end(writer, &writer->use, err) != FG_OK ||
         fg_block_write_merged(writer, err) != FG_OK ||
         fg_block_write_stacks(writer, err) != FG_OK || fg_block_write_names(writer, err) != FG_OK ||
         fg_block_write_series(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
@@ -500,7 +539,7 @@ static enum fg_code emit_trailer(struct fg_block_writer *writer, struct fg_slice
     fg_buf_le32(raw, (uint32_t)directory.len);
     fg_buf_le32(raw, (uint32_t)raw_bytes);
     fg_buf_le32(raw, crc);
-    fg_buf_le32(raw, FG_BLOCK_VERSION);
+    fg_buf_le32(raw, writer->version);
     fg_buf_le32(raw, fg_crc32c(fg_buf_slice(raw)));
     fg_buf_puts(raw, FG_BLOCK_MAGIC);
     fg_assert(raw->len == FG_BLOCK_TRAILER_BYTES);

@@ -40,6 +40,10 @@ struct fg_block_writer;
 /* level: 0 for a segment, what the compactor's levels say for blocks. */
 struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink, uint32_t level);
 void fg_block_writer_destroy(struct fg_block_writer *writer);
+
+/* Writes the format of an older version, FG_BLOCK_VERSION_LEAST at least, for readers that do not
+ * know the newest; 0: the newest. Version 2 keeps no sizes of profiles. Before the first part. */
+void fg_block_writer_set_version(struct fg_block_writer *writer, uint32_t version);
 FG_AUTO(fg_block_writer, fg_block_writer_destroy)
 
 /*
@@ -100,6 +104,7 @@ struct fg_block_profile {
     int64_t time_ns, duration_ns, period;
     uint16_t shard;
     uint32_t window; /* protocol.md: until / 10 min */
+    struct fg_profile_size size;
     uint32_t n_samples, n_links;
     const uint32_t *stacks;            /* [n_samples]; in any order, equal ones are summed */
     const uint64_t *values;            /* [n_types][n_samples] */
@@ -134,6 +139,7 @@ struct fg_block_made {
     uint32_t n_profiles;
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
+    struct fg_usage usage; /* of at most n_profiles */
 };
 enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_slice tenant,
                                       struct fg_slice service, const struct fg_block_made *made,
@@ -176,6 +182,7 @@ struct fg_block_summary {
     uint32_t n_parts;
     int64_t t_min_ns, t_max_ns; /* least and greatest time of a profile, inclusive; 0 without any */
     struct fg_id digest;        /* sum of the profiles' ids */
+    struct fg_usage usage;      /* of the profiles */
 };
 
 enum fg_code fg_block_writer_finish(struct fg_block_writer *writer,

@@ -68,6 +68,7 @@ struct fg_block_row_out {
     uint32_t series, n_samples, window;
     uint16_t shard;
     int64_t time_ns, duration_ns, period;
+    struct fg_profile_size size;
     size_t totals; /* into the totals of the page */
 };
 
@@ -137,6 +138,7 @@ struct fg_block_part_out {
     uint64_t n_samples;
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
+    struct fg_usage usage;
 };
 
 /* The pages at hand. */
@@ -173,7 +175,7 @@ enum fg_block_writer_state {
 
 struct fg_block_writer {
     struct fg_block_sink sink;
-    uint32_t level;
+    uint32_t level, version;
     enum fg_block_writer_state state;
     uint64_t offset; /* bytes given to the sink */
     struct fg_block_packer *packer;
@@ -182,8 +184,9 @@ struct fg_block_writer {
     struct fg_arena *arena; /* of the part */
     struct fg_block_part_out part;
     struct fg_block_pages_out pages;
-    struct fg_block_out smp, exm, pid, idx, rest; /* rest: the small sections, one after another */
-    struct fg_buf table;                          /* rows of sections that are complete */
+    struct fg_block_out smp, exm, pid, idx, use,
+        rest;            /* rest: the small sections, one after another */
+    struct fg_buf table; /* rows of sections that are complete */
     uint32_t n_sections;
 
     struct fg_buf directory, groups, nodes; /* of all parts so far; nodes: NOD */

@@ -50,8 +50,9 @@ struct fg_blocks_entry {
     uint64_t nodes_offset, nodes_bytes; /* what merged nodes there are: up to the directory, so
                                            that both are one range; 0 bytes: none */
     uint64_t profiles;
-    struct fg_id digest;             /* sum of the profiles' ids */
-    const uint64_t *from_segments;   /* generations, ascending */
+    struct fg_id digest;           /* sum of the profiles' ids */
+    struct fg_usage usage;         /* of at most `profiles`; where nodes_only, counted with them */
+    const uint64_t *from_segments; /* generations, ascending */
     const struct fg_id *from_blocks; /* ascending; live ones where nodes_only and not alone, else
                                         gone */
     uint32_t n_from_segments, n_from_blocks;

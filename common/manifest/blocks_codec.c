@@ -9,7 +9,8 @@
  *                 varint bytes, directory offset, directory bytes, nodes offset, nodes bytes,
  *                 varint profiles, digest 16 bytes,
  *                 list of: varint segment - that before (of the first: - 0);  list of: id 16 bytes,
- *                 varint nodes only (0 or 1; 2: and alone; not there: 0)
+ *                 varint nodes only (0 or 1; 2: and alone; not there: 0),
+ *                 usage, as fg_usage_put() has it (not there: of no profiles)
  *   gone        list of records, ascending: id 16 bytes, zigzag since / ns
  *   tombstones  list of records, ascending: id 16 bytes, varint length, selector,
  *                 span, zigzag asked / ns, varint profiles, varint rewrites, zigzag ended / ns,
@@ -67,6 +68,8 @@ static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
     for (uint32_t i = 0; i < entry->n_from_blocks; i++)
         manifest_put_id(out, entry->from_blocks[i]);
     fg_buf_varint(out, (uint64_t)entry->nodes_only + entry->alone);
+    if (entry->usage.profiles > 0 || entry->later.len > 0)
+        fg_usage_put(out, &entry->usage);
     fg_buf_put(out, entry->later);
 }
 
@@ -268,6 +271,10 @@ static void get_entry(struct reader *reader, struct fg_blocks_entry *entry)
         get_ascending(reader, &cur, FG_BLOCKS_FROM_MAX, 0, &entry->n_from_segments);
     entry->from_blocks = get_ids(reader, &cur, &entry->n_from_blocks);
     get_nodes_only(reader, &cur, entry);
+    if (fg_cur_more(&cur))
+        entry->usage = fg_usage_get(&cur);
+    if (entry->usage.profiles > entry->profiles)
+        fail(reader, "the usage of a block");
     entry->later = fg_envelope_later(&cur, reader->arena);
     if (cur.bad)
         fg_cur_fail(&reader->cur);

@@ -53,6 +53,15 @@ static void put_segment_name(struct fg_buf *out, const struct fg_segment_id *id)
     put_text(out, "object", fg_cstr(name));
 }
 
+/* Of the profiles whose sizes are known, which it says first. */
+static void put_usage(struct fg_buf *out, const struct fg_usage *usage)
+{
+    put_u64(out, "usage_profiles", usage->profiles);
+    put_u64(out, "usage_samples", usage->samples);
+    put_u64(out, "usage_wire_bytes", usage->wire_bytes);
+    put_u64(out, "usage_raw_bytes", usage->raw_bytes);
+}
+
 /* The comma behind the last member or element goes. */
 static void end(struct fg_buf *out, const char *bracket)
 {
@@ -93,6 +102,7 @@ static void put_segment(struct fg_buf *out, const struct fg_l0 *l0,
         put_i64(out, "t_min_ns", segment->parts[i].t_min_ns);
         put_i64(out, "t_max_ns", segment->parts[i].t_max_ns);
         put_u64(out, "profiles", segment->parts[i].profiles);
+        put_usage(out, &segment->parts[i].usage);
         end(out, "},");
     }
     end(out, "]},");
@@ -209,6 +219,7 @@ static void put_entry(struct fg_buf *out, struct fg_slice tenant,
     put_u64(out, "nodes_bytes", entry->nodes_bytes);
     put_u64(out, "profiles", entry->profiles);
     put_id(out, "digest", entry->digest);
+    put_usage(out, &entry->usage);
     put_numbers(out, "from_segments", entry->from_segments, entry->n_from_segments);
     put_ids(out, "from_blocks", entry->from_blocks, entry->n_from_blocks);
     end(out, "},");

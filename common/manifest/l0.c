@@ -229,8 +229,9 @@ static bool make_entry(const struct fg_l0 *l0, const struct fg_l0_new *new,
     if (entry.parts == NULL)
         return false;
     for (uint32_t i = 0; i < new->n_parts; i++)
-        entry.parts[i] = (struct fg_l0_part){fg_l0_tenant(l0, parts[i]->tenant), parts[i]->t_min_ns,
-                                             parts[i]->t_max_ns, parts[i]->profiles};
+        entry.parts[i] =
+            (struct fg_l0_part){fg_l0_tenant(l0, parts[i]->tenant), parts[i]->t_min_ns,
+                                parts[i]->t_max_ns, parts[i]->profiles, parts[i]->usage};
     *ret_entry = entry;
     return true;
 }

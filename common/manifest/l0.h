@@ -24,6 +24,7 @@
 #include "common/base/err.h"
 #include "common/manifest/ever.h"
 #include "common/manifest/name.h"
+#include "common/profile/usage.h"
 
 enum {
     FG_L0_SEGMENTS_MAX = 16384,
@@ -40,6 +41,7 @@ struct fg_l0_part {
     uint32_t tenant; /* number in tenants[] */
     int64_t t_min_ns, t_max_ns;
     uint64_t profiles;
+    struct fg_usage usage; /* of at most `profiles` */
 };
 
 struct fg_l0_segment {
@@ -133,6 +135,7 @@ struct fg_l0_new_part {
     struct fg_slice tenant;
     int64_t t_min_ns, t_max_ns;
     uint64_t profiles;
+    struct fg_usage usage;
 };
 
 /* A segment that was uploaded. */

@@ -10,6 +10,8 @@
  *                span: zigzag least time, varint greatest - least
  *                parts   list of: varint tenant - that before - 1 (of the first: - 0),
  *                          varint least time - the segment's, varint greatest - least, profiles
+ *                usage   of each part, in their order: as fg_usage_put() has it; of none where no
+ *                          part has any
  *   writers    list of records, ascending: id 16 bytes, varint cut, generation, clean
  *   gone       list of records, ascending by id: id as above, zigzag since / ns
  *   ever       varint below, above; list of: varint window - that before (of the first: - below),
@@ -18,9 +20,9 @@
  *   varint asked
  *   retired    list of: varint length, name; varint generation; ascending by name: of tenants for
  *              which there is one. Names, since programs that do not know this list add tenants.
- * A writer's clean, the manifest's asked and the list of retired are not there if they are 0 (no
- * element is more) and nothing follows in their record: it was written before they were invented,
- * or there is nothing to say.
+ * Usage, a writer's clean, the manifest's asked and the list of retired are not there if they are 0
+ * (no element is more) and nothing follows in their record: it was written before they were
+ * invented, or there is nothing to say.
  */
 #include "common/manifest/codec.h"
 
@@ -46,6 +48,16 @@ static void put_last(struct fg_buf *out, uint64_t number, struct fg_slice later)
     fg_buf_put(out, later);
 }
 
+static void put_usage(struct fg_buf *out, const struct fg_l0_segment *segment)
+{
+    bool any = segment->later.len > 0;
+
+    for (uint32_t i = 0; i < segment->n_parts && !any; i++)
+        any = segment->parts[i].usage.profiles > 0;
+    for (uint32_t i = 0; i < segment->n_parts && any; i++)
+        fg_usage_put(out, &segment->parts[i].usage);
+}
+
 static void put_segment(struct fg_buf *out, const struct fg_l0_segment *segment, uint64_t before)
 {
     uint32_t tenant = 0;
@@ -69,6 +81,7 @@ static void put_segment(struct fg_buf *out, const struct fg_l0_segment *segment,
         fg_buf_varint(out, part->profiles);
         tenant = part->tenant + 1;
     }
+    put_usage(out, segment);
     fg_buf_put(out, segment->later);
 }
 
@@ -256,6 +269,15 @@ static void get_parts(struct reader *reader, struct fg_cur *cur, uint32_t n_tena
         fail(reader, "the number of a segment's profiles");
 }
 
+static void get_usage(struct reader *reader, struct fg_cur *cur, struct fg_l0_segment *segment)
+{
+    for (uint32_t i = 0; i < segment->n_parts && fg_cur_more(cur); i++) {
+        segment->parts[i].usage = fg_usage_get(cur);
+        if (segment->parts[i].usage.profiles > segment->parts[i].profiles)
+            fail(reader, "the usage of a part");
+    }
+}
+
 static void get_segment(struct reader *reader, const struct fg_l0 *l0, uint64_t before,
                         struct fg_l0_segment *segment)
 {
@@ -272,6 +294,7 @@ static void get_segment(struct reader *reader, const struct fg_l0 *l0, uint64_t 
     segment->digest = manifest_get_id(&cur);
     manifest_get_span(&cur, &segment->t_min_ns, &segment->t_max_ns);
     get_parts(reader, &cur, l0->n_tenants, segment);
+    get_usage(reader, &cur, segment);
     segment->later = fg_envelope_later(&cur, reader->arena);
     end_record(reader, &cur);
     if (step == 0 || step > l0->generation - before)

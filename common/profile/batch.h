@@ -17,6 +17,7 @@
 
 #include "common/labels/labels.h"
 #include "common/profile/symbols.h"
+#include "common/profile/usage.h"
 
 /* A function as the upload has it; strings borrowed. */
 struct fg_batch_function {
@@ -66,7 +67,8 @@ struct fg_profile {
     uint32_t *stacks; /* [n_samples], into batch->stacks */
     int64_t *values;  /* [n_types][n_samples], a column for each sample type */
     struct fg_link *links;
-    uint32_t n_links; /* ascending by sample */
+    uint32_t n_links;            /* ascending by sample */
+    struct fg_profile_size size; /* is no content: not part of the id, nor of a batch's bytes */
 };
 
 struct fg_batch {

@@ -730,6 +730,7 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
         made.t_min_ns = FG_MIN(made.t_min_ns, part->t_min_ns);
         made.t_max_ns = FG_MAX(made.t_max_ns, part->t_max_ns);
         made.digest = fg_id_add(made.digest, part->digest);
+        fg_usage_add(&made.usage, &part->usage);
     }
     if (fg_block_part_begin_made(summing->block, above->tenant, above->service, &made, err) !=
         FG_OK)

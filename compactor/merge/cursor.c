@@ -32,6 +32,11 @@ static enum fg_code load_rows(struct merge_cursor *cursor, struct fg_err *err)
         fg_block_ids_parse(&part->index, page, merge_part_page(part, FG_BLOCK_PID, page),
                            cursor->ids_arena, &cursor->ids, err) != FG_OK)
         return merge_part_wrap(part, err);
+    cursor->sizes = NULL;
+    if (part->index.pages[FG_BLOCK_USE].count > 0 &&
+        fg_block_sizes_parse(&part->index, page, merge_part_page(part, FG_BLOCK_USE, page),
+                             cursor->ids_arena, &cursor->sizes, err) != FG_OK)
+        return merge_part_wrap(part, err);
     return FG_OK;
 }
 
@@ -272,6 +277,8 @@ enum fg_code merge_cursor_read(struct merge_cursor *cursor, struct merge_profile
                                               .period = rows->periods[at],
                                               .shard = rows->shards[at],
                                               .window = rows->windows[at]};
+    if (cursor->sizes != NULL)
+        into->profile.size = cursor->sizes[at];
     put_samples(cursor, &set, into);
     put_links(cursor, cursor->header.n_types, into);
     return FG_OK;

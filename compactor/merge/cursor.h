@@ -35,8 +35,9 @@ struct merge_cursor {
     struct fg_arena *rows_arena, *ids_arena, *links_arena;
     struct fg_block_samples *samples;
     struct fg_block_rows rows;
-    struct fg_id *ids;     /* of the page of rows */
-    uint32_t samples_page; /* opened; FG_MAP_NONE: none */
+    struct fg_id *ids;             /* of the page of rows */
+    struct fg_profile_size *sizes; /* likewise; NULL: all are unknown */
+    uint32_t samples_page;         /* opened; FG_MAP_NONE: none */
     struct fg_block_exemplars links;
     uint32_t next_link;
 };

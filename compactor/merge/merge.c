@@ -421,8 +421,10 @@ enum fg_code merge_write(const struct merge *merge, const struct merge_span *spa
         .scratch = fg_arena_create(merge->memory_max_bytes / SHARE_SCRATCH),
     };
     struct merge_written written;
-    enum fg_code code = write_block(&writing, &written.summary, err);
+    enum fg_code code;
 
+    fg_block_writer_set_version(writing.writer, merge->block_version);
+    code = write_block(&writing, &written.summary, err);
     fg_block_writer_destroy(writing.writer);
     fg_block_samples_destroy(writing.counter);
     merge_profile_done(&writing.profile);

@@ -29,6 +29,7 @@ struct merge {
     struct fg_deletions deletions;
     struct merge_without without; /* but for tools that mend a bucket: none */
     size_t memory_max_bytes;
+    uint32_t block_version;  /* of the format that is written; 0: the newest */
     uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as
                                 one request is worth */
     uint32_t named_stacks;   /* parts with so many have them as names, too; but for tests 0: so many

@@ -115,8 +115,8 @@ static enum fg_code print_nodes(struct fg_slice file, const struct fg_block_part
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_nodes_parse(bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes, err) !=
-        FG_OK)
+    if (fg_nodes_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+                       err) != FG_OK)
         return err->code;
     fprintf(out,
             "  merged nodes: %u of %u types, %u groups, made of %u objects; %llu, %llu, %llu and "

@@ -309,13 +309,15 @@ static struct fg_l0_new_part *sum_parts(const struct making *making,
         const struct fg_block_part *part = &directory->parts[p];
 
         if (n == 0 || !fg_slice_eq(parts[n - 1].tenant, part->tenant)) {
-            parts[n++] = (struct fg_l0_new_part){fg_arena_copy(making->arena, part->tenant),
-                                                 part->t_min_ns, part->t_max_ns, part->n_profiles};
+            parts[n++] =
+                (struct fg_l0_new_part){fg_arena_copy(making->arena, part->tenant), part->t_min_ns,
+                                        part->t_max_ns, part->n_profiles, part->usage};
             continue;
         }
         parts[n - 1].t_min_ns = FG_MIN(parts[n - 1].t_min_ns, part->t_min_ns);
         parts[n - 1].t_max_ns = FG_MAX(parts[n - 1].t_max_ns, part->t_max_ns);
         parts[n - 1].profiles += part->n_profiles;
+        fg_usage_add(&parts[n - 1].usage, &part->usage);
     }
     *ret_count = n;
     return parts;

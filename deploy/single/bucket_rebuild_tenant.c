@@ -191,7 +191,8 @@ static enum fg_code read_block(const struct making *making, struct candidate *ca
                                  .nodes_offset = directory.nodes_offset,
                                  .nodes_bytes = object.directory_offset - directory.nodes_offset,
                                  .profiles = directory.n_profiles,
-                                 .digest = directory.digest};
+                                 .digest = directory.digest,
+                                 .usage = directory.usage};
     set_span(&candidate->entry);
     if (candidate->known != NULL)
         candidate->entry = *candidate->known;

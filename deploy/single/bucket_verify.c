@@ -159,7 +159,7 @@ static enum fg_code verify_made_of(const struct verifying *v, const struct liste
     struct fg_id digest = {0, 0};
     uint64_t profiles = 0;
 
-    if (fg_nodes_parse(bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
+    if (fg_nodes_parse(part, bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
         return v->err->code;
     for (uint32_t i = 0; i < nodes.n_made_of; i++) {
         const struct held *held = find_held(listed->owner, nodes.made_of[i], part->service);

@@ -754,6 +754,7 @@ enum fg_code build_segment(const struct build_head *head, const struct head_roun
         return err->code;
     sink = fg_block_file_sink(file);
     build.writer = fg_block_writer_create(&sink, 0);
+    fg_block_writer_set_version(build.writer, head->block_version);
     build.iter = fg_store_iter_create(head->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     fg_buf_init(&build.key, HEAD_PROFILE_KEY_BYTES);
     entered = catalog_enter(head->catalog);

@@ -16,12 +16,13 @@
 #include "ingester/dict.h"
 #include "ingester/rounds.h"
 
-/* Where the profiles are; borrowed. */
+/* Where the profiles are, borrowed, and how they are written. */
 struct build_head {
     struct fg_store *store;
     struct catalog *catalog;
     struct dict_table *dicts;
     struct rounds *rounds;
+    uint32_t block_version; /* of the format of segments; 0: the newest */
 };
 
 /* What manifests say of the segment. parts are in the arena; tenants' names are the catalog's. */

@@ -29,6 +29,8 @@ const struct fg_conf_field driver_fields[] = {
      .doc = "In a cluster: how long the first owner of a shard has to commit what is due, before the second does, and again before the third."},
     {"unchecked_max_bytes", FG_CONF_BYTES, CONF(unchecked_max_bytes), .def = "1GiB", .min = "0", .max = "64GiB",
      .doc = "How much of late profiles is taken while the bucket cannot be asked whether it has them. They are in answers once it can; beyond this much they are refused with 503."},
+    {"block_version", FG_CONF_ENUM, CONF(block_version), .def = "newest", .choices = FG_BLOCK_VERSION_CHOICES,
+     .doc = "The version of the format in which segments are written. While programs of an older version still read the bucket it has to be theirs (deploy/operations/upgrade.md)."},
 };
 /* clang-format on */
 const size_t driver_n_fields = FG_COUNT(driver_fields);
@@ -825,8 +827,10 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
                            struct fg_err *err)
 {
     struct driver *driver = fg_new(struct driver);
+    struct build_head head = config->head;
     pthread_condattr_t monotonic;
 
+    head.block_version = fg_block_version_chosen(config->settings->block_version);
     driver->config = *config;
     driver->bucket_stop = fg_bucket_stop_create();
     fg_rwlock_init(&driver->steps);
@@ -842,7 +846,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
                 .bucket = config->bucket,
                 .scratch = config->scratch,
                 .disk = config->disk,
-                .head = config->head,
+                .head = head,
                 .registry = config->registry,
                 .clock = config->clock,
                 .stop = driver->bucket_stop,

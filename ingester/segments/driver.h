@@ -32,6 +32,7 @@ struct driver_settings {
     uint64_t cut_bytes;
     int64_t grace_ns, linger_ns, open_max_ns, forget_after_ns, poll_ns, turn_ns;
     uint64_t unchecked_max_bytes;
+    unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
 };
 extern const struct fg_conf_field driver_fields[];
 extern const size_t driver_n_fields;

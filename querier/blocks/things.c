@@ -80,7 +80,7 @@ static enum fg_code parse_part_nodes(const struct fg_block_part *part, struct fg
                                      struct fg_arena *arena, struct fg_nodes *nodes,
                                      struct fg_err *err)
 {
-    if (fg_nodes_parse(nod, arena, nodes, err) != FG_OK)
+    if (fg_nodes_parse(part, nod, arena, nodes, err) != FG_OK)
         return err->code;
     return check_nodes(part, nodes, err);
 }

@@ -347,7 +347,8 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
     fg_buf_init(&file, SIZE_MAX);
     struct object object = segment_object(segment);
     struct fg_block_summary summary = write_object(stream, &object, &file);
-    struct fg_l0_new_part part = {TENANT, summary.t_min_ns, summary.t_max_ns, summary.n_profiles};
+    struct fg_l0_new_part part = {TENANT, summary.t_min_ns, summary.t_max_ns, summary.n_profiles,
+                                  summary.usage};
     struct fg_l0_new entry = {
         .id = {{1, 1}, segment + 1, segment},
         .bytes = summary.file_bytes,

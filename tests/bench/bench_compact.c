@@ -141,7 +141,8 @@ static struct merge_above_part above_part(struct merge_source *source, uint32_t 
     struct fg_err err;
 
     bench_must(merge_part_open(source, 0, arena, &part.part, &err), &err);
-    bench_must(fg_nodes_parse(fg_slice_sub(source->bytes, (size_t)nod.offset, (size_t)nod.len),
+    bench_must(fg_nodes_parse(&source->parts[0],
+                              fg_slice_sub(source->bytes, (size_t)nod.offset, (size_t)nod.len),
                               arena, &part.nodes, &err),
                &err);
     return part;

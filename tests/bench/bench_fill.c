@@ -221,7 +221,7 @@ static void swap_in(struct fill *fill, uint32_t window, const struct fg_segment_
     struct fg_manifest *manifest = read_l0(fill);
     struct fg_arena *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
     const struct fg_l0_new_part part = {FG_LIT(FG_TENANT_ONLY), summary->t_min_ns,
-                                        summary->t_max_ns, summary->n_profiles};
+                                        summary->t_max_ns, summary->n_profiles, summary->usage};
     const struct fg_l0_new segment = {
         .id = *id,
         .bytes = summary->file_bytes,

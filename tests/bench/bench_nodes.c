@@ -297,7 +297,9 @@ static void add_hour(const struct hour *hour, const struct fg_name_tree *full,
     struct fg_nodes nodes;
     struct fg_err err;
 
-    must(fg_nodes_parse(fg_buf_slice(&hour->nod), arena, &nodes, &err), &err);
+    must(fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&hour->nod), arena, &nodes,
+                        &err),
+         &err);
     must(fg_nodes_names_parse(
              &nodes, fg_slice_sub(fg_buf_slice(&hour->crn), 0, nodes.names.bytes),
              fg_slice_sub(fg_buf_slice(&hour->crn), nodes.names.bytes, nodes.dict.bytes), arena,
@@ -377,7 +379,9 @@ static void show_hour(const struct bench *bench)
     struct fg_nodes nodes;
     struct fg_err err;
 
-    must(fg_nodes_parse(fg_buf_slice(&hour->nod), arena, &nodes, &err), &err);
+    must(fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&hour->nod), arena, &nodes,
+                        &err),
+         &err);
     printf("an hour: %u stacks, %u nodes; crown of %u nodes %.1f kB, %.1f kB dictionary, %.1f kB "
            "names; table of %u functions %.1f kB; full node %.1f kB (%.2f B a stack); all but that "
            "%.1f kB for two types; made in %.1f ms\n",

@@ -173,7 +173,8 @@ static void read_nodes(struct tables *tables, struct fg_slice file,
 
     if (ranges.nod.len == 0)
         return;
-    bench_must(fg_nodes_parse(range(file, ranges.nod), tables->arena, &object->nodes, &err), &err);
+    bench_must(fg_nodes_parse(part, range(file, ranges.nod), tables->arena, &object->nodes, &err),
+               &err);
     object->head = fg_arena_copy(
         tables->arena, fg_slice_sub(range(file, ranges.crn), 0, object->nodes.names.bytes));
     object->tables = fg_arena_copy(tables->arena, range(file, ranges.ftb));

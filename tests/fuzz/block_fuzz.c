@@ -6,7 +6,8 @@ enum { MAX_BYTES = 16 * 1024 * 1024 };
 
 static void expect_reason(enum fg_code code, const struct fg_err *err)
 {
-    fg_assert(code == FG_OK || err->code == FG_E_CORRUPT || err->code == FG_E_LIMIT);
+    fg_assert(code == FG_OK || err->code == FG_E_CORRUPT || err->code == FG_E_LIMIT ||
+              err->code == FG_E_UNIMPLEMENTED);
 }
 
 /* Merged nodes of its parts, as who reads a new block back looks at them. */

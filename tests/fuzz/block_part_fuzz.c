@@ -1,5 +1,6 @@
 /*
- * The parsers behind the checksums. The first byte chooses a block, the second a page of it, its
+ * The parsers behind the checksums. The first byte chooses a block (two are of the oldest version
+ * of the format, two of the newest), the second a page of it, its
  * page table (254) or the directory (255); the rest takes that one's place, and all checksums and
  * lengths are made right. Then everything is read that can be read, whatever failed before.
  */
@@ -21,6 +22,7 @@ static void make_bases(void)
         struct fg_buf file;
         struct fg_err err;
 
+        block->version = i < 2 ? FG_BLOCK_VERSION_LEAST : FG_BLOCK_VERSION;
         fg_buf_init(&file, 1 << 24);
         fg_assert(made_block_write(block, 0, &file, &summary, &err) == FG_OK);
         repack_take(fg_buf_slice(&file), bases_arena, &bases[i]);
@@ -119,6 +121,7 @@ static void read_part(struct fg_slice file, const struct fg_block_part *part,
 {
     struct fg_block_range range = fg_block_part_range(part, FG_BLOCK_WANT_SERIES);
     struct fg_block_index index;
+    struct fg_profile_size *sizes;
     struct fg_block_rows rows;
     struct fg_err err;
 
@@ -131,6 +134,9 @@ static void read_part(struct fg_slice file, const struct fg_block_part *part,
         (void)!fg_block_totals_parse(&index, i, page_of(file, &index, FG_BLOCK_IDX, i), arena,
                                      &rows, &err);
     }
+    for (uint32_t i = 0; i < index.pages[FG_BLOCK_USE].count; i++)
+        (void)!fg_block_sizes_parse(&index, i, page_of(file, &index, FG_BLOCK_USE, i), arena,
+                                    &sizes, &err);
     select_series(&index, arena);
     read_tree(file, &index, arena);
     read_names(file, &index, arena);

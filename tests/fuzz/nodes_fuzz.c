@@ -59,7 +59,8 @@ static void try_directory(struct fg_slice in, struct fg_arena *arena)
     struct fg_err err;
 
     put_nod(&nod, in);
-    if (fg_nodes_parse(fg_buf_slice(&nod), arena, &nodes, &err) == FG_OK)
+    if (fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&nod), arena, &nodes, &err) ==
+        FG_OK)
         for (unsigned what = 0; what < FG_NODES_WHATS; what++) {
             plan(&nodes, arena, (enum fg_nodes_what)what, INT64_MIN);
             plan(&nodes, arena, (enum fg_nodes_what)what, 5);
@@ -166,7 +167,8 @@ static void try_parts(struct fg_slice in, struct fg_arena *arena)
     fg_buf_init(&directory, SIZE_MAX);
     put_directory(&directory, parts, items, cut_max);
     put_nod(&nod, fg_buf_slice(&directory));
-    if (fg_nodes_parse(fg_buf_slice(&nod), arena, &nodes, &err) == FG_OK)
+    if (fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&nod), arena, &nodes, &err) ==
+        FG_OK)
         use(&nodes, parts, arena);
     fg_buf_done(&nod);
     fg_buf_done(&directory);

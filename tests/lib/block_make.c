@@ -118,6 +118,8 @@ static void make_profile(const struct made_series *made, struct made_profile *pr
         .window = (uint32_t)(time_ns / 600000000000),
         .n_samples = below(random, 12) == 0 ? 0 : 1 + below(random, MADE_SAMPLES_MAX),
     };
+    if (below(random, 4) > 0)
+        profile->size = (struct fg_profile_size){true, below(random, 20000), below(random, 60000)};
     for (uint32_t i = 0; i < profile->n_samples; i++) /* the first ones more often */
         profile->stacks[i] = below(random, 1 + below(random, MADE_STACKS));
     make_values(made, profile, schema, random);
@@ -343,6 +345,7 @@ static enum fg_code write_profile(struct fg_block_writer *writer, const struct m
                                        .period = from->period,
                                        .shard = from->shard,
                                        .window = from->window,
+                                       .size = from->size,
                                        .n_samples = from->n_samples,
                                        .n_links = from->n_links,
                                        .stacks = stacks,
@@ -456,6 +459,7 @@ enum fg_code made_block_write(const struct made_block *block, uint64_t shuffle, 
     fg_auto(fg_block_writer) *writer = fg_block_writer_create(&sink, 1);
     uint64_t random = shuffle;
 
+    fg_block_writer_set_version(writer, block->version);
     for (uint32_t i = 0; i < block->n_parts; i++) {
         struct laid laid;
         enum fg_code code;

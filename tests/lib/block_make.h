@@ -30,6 +30,7 @@ struct made_profile {
     int64_t time_ns, duration_ns, period;
     uint16_t shard;
     uint32_t window, n_samples, n_links;
+    struct fg_profile_size size;       /* of one in four unknown */
     uint32_t stacks[MADE_SAMPLES_MAX]; /* into the part's */
     uint64_t values[MADE_TYPES_MAX * MADE_SAMPLES_MAX];
     struct fg_block_link links[MADE_LINKS_MAX]; /* their stack is one of the part's too */
@@ -54,6 +55,7 @@ struct made_part {
 };
 
 struct made_block {
+    uint32_t version; /* of the format; 0: the newest */
     struct made_part parts[MADE_PARTS_MAX];
     uint32_t n_parts;
 };

@@ -29,7 +29,7 @@ static void take_pages(struct fg_slice file, struct fg_arena *arena,
             repack->pages[repack->n_pages++] = (struct repack_page){
                 kind, *row,
                 unpack(file, (struct fg_block_range){row->offset, row->bytes},
-                       (struct fg_block_stored){row->raw_bytes, row->crc}, arena)};
+                       (struct fg_block_stored){row->raw_bytes, row->crc, row->key}, arena)};
         }
 }
 
@@ -52,7 +52,7 @@ void repack_take(struct fg_slice file, struct fg_arena *arena, struct repack *re
     take_pages(file, arena, &index, &repack);
     repack.groups = unpack(
         file, fg_block_part_range(&repack.part, FG_BLOCK_WANT_GROUPS),
-        (struct fg_block_stored){repack.part.groups_raw_bytes, repack.part.groups_crc}, arena);
+        (struct fg_block_stored){repack.part.groups_raw_bytes, repack.part.groups_crc, 0}, arena);
     *ret_repack = repack;
 }
 
@@ -82,6 +82,8 @@ void repack_table(const struct repack *repack, struct fg_buf *out)
             fg_buf_varint(out, page->raw.len);
             fg_buf_varint(out, page->raw.len);
             fg_buf_le32(out, fg_crc32c(page->raw));
+            if (repack->part.version >= 3)
+                fg_buf_varint(out, page->row.key);
             fg_buf_varint(out, page->row.items);
             if (fg_block_kind_has_times(page->kind)) {
                 fg_buf_zigzag(out, page->row.t_min_ns - before_ns);
@@ -129,6 +131,11 @@ void repack_directory(const struct repack *repack, struct fg_buf *out)
     fg_buf_varint(out, part->n_samples);
     fg_id_put(digest, part->digest);
     fg_buf_append(out, digest, sizeof digest);
+    if (part->version >= 3) {
+        fg_buf_varint(out, part->key);
+        fg_buf_varint(out, part->symbols_version);
+        fg_usage_put(out, &part->usage);
+    }
     for (uint32_t at = 0; at < repack->n_pages; at += count) {
         size_t bytes = 0;
 
@@ -145,7 +152,7 @@ void repack_directory(const struct repack *repack, struct fg_buf *out)
     put_page(out, repack->groups);
 }
 
-static void put_trailer(struct fg_buf *out, struct fg_slice directory)
+static void put_trailer(struct fg_buf *out, uint32_t version, struct fg_slice directory)
 {
     size_t from = out->len;
 
@@ -153,7 +160,7 @@ static void put_trailer(struct fg_buf *out, struct fg_slice directory)
     fg_buf_le32(out, (uint32_t)directory.len);
     fg_buf_le32(out, (uint32_t)directory.len);
     fg_buf_le32(out, fg_crc32c(directory));
-    fg_buf_le32(out, FG_BLOCK_VERSION);
+    fg_buf_le32(out, version);
     fg_buf_le32(out, fg_crc32c(fg_bytes(out->ptr + from, 24)));
     fg_buf_puts(out, FG_BLOCK_MAGIC);
 }
@@ -165,7 +172,7 @@ void repack_write(const struct repack *repack, struct fg_buf *out)
 
     fg_buf_init(&made, SIZE_MAX);
     fg_buf_puts(out, FG_BLOCK_MAGIC);
-    fg_buf_le32(out, (uint32_t)FG_BLOCK_HEADER_BYTES << 16 | FG_BLOCK_VERSION);
+    fg_buf_le32(out, (uint32_t)FG_BLOCK_HEADER_BYTES << 16 | repack->part.version);
     fg_buf_le32(out, 1);
     fg_buf_le32(out, fg_crc32c(fg_buf_slice(out)));
     for (uint32_t i = 0; i < repack->n_pages; i++)
@@ -176,6 +183,6 @@ void repack_write(const struct repack *repack, struct fg_buf *out)
     repack_directory(repack, &made);
     directory = repack->directory.ptr != NULL ? repack->directory : fg_buf_slice(&made);
     fg_buf_put(out, directory);
-    put_trailer(out, directory);
+    put_trailer(out, repack->part.version, directory);
     fg_buf_done(&made);
 }

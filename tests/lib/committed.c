@@ -94,7 +94,7 @@ static void read_nodes(struct reading *reading, const struct fg_block_part *part
         return;
     must(fg_nodes_verify(part, reading->file, SIZE_MAX, &err), &err);
     must(fg_nodes_verify_sums(part, reading->file, SIZE_MAX, &err), &err);
-    must(fg_nodes_parse(bytes_of(reading, nod), reading->arena, &nodes, &err), &err);
+    must(fg_nodes_parse(part, bytes_of(reading, nod), reading->arena, &nodes, &err), &err);
     reading->n_nodes += nodes.n_rows;
 }
 

@@ -19,7 +19,7 @@ static enum fg_code unpack(const struct fg_nodes_place *place, struct fg_slice b
                            const char *what, struct fg_arena *arena, struct fg_slice *ret_raw,
                            struct fg_err *err)
 {
-    struct fg_block_stored said = {place->raw_bytes, place->crc};
+    struct fg_block_stored said = {place->raw_bytes, place->crc, 0}; /* fg_nodes_parse() looked */
 
     if (place->bytes == 0) {
         *ret_raw = FG_LIT("");

@@ -292,8 +292,8 @@ static enum fg_code parse_directory(struct fg_slice raw, struct fg_arena *arena,
     return FG_OK;
 }
 
-enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
-                            struct fg_nodes *ret_nodes, struct fg_err *err)
+enum fg_code fg_nodes_parse(const struct fg_block_part *part, struct fg_slice bytes,
+                            struct fg_arena *arena, struct fg_nodes *ret_nodes, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(bytes);
     uint32_t magic = fg_cur_le32(&cur), version = fg_cur_le32(&cur);
@@ -302,6 +302,8 @@ enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
     struct fg_nodes nodes = {0};
     struct fg_slice raw, stored;
 
+    if (fg_block_check_key(part->key, err) != FG_OK)
+        return fg_wrap(err, "merged nodes");
     said.crc = fg_cur_le32(&cur);
     head_crc = fg_cur_le32(&cur);
     stored = fg_cur_take(&cur, stored_bytes);

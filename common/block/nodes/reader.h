@@ -60,9 +60,11 @@ struct fg_nodes_ranges {
 };
 struct fg_nodes_ranges fg_nodes_ranges(const struct fg_block_part *part);
 
-/* bytes: all of section NOD. */
-enum fg_code fg_nodes_parse(struct fg_slice bytes, struct fg_arena *arena,
-                            struct fg_nodes *ret_nodes, struct fg_err *err) fg_must_check;
+/* Parses section NOD of the part; bytes: all of it. FG_E_UNIMPLEMENTED: the part is encrypted, or a
+ * newer version wrote its nodes. */
+enum fg_code fg_nodes_parse(const struct fg_block_part *part, struct fg_slice bytes,
+                            struct fg_arena *arena, struct fg_nodes *ret_nodes,
+                            struct fg_err *err) fg_must_check;
 
 /*
  * Is the part of those that a deletion takes something of, as far as groups and times tell? Where

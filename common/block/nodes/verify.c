@@ -164,7 +164,7 @@ enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice f
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_nodes_parse(fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
+    if (fg_nodes_parse(part, fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
                        &verifying.nodes, err) != FG_OK ||
         verify_rows(&verifying, err) != FG_OK)
         return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
@@ -178,7 +178,8 @@ enum fg_code fg_nodes_verify_alone(const struct fg_block_part *part, struct fg_s
     struct fg_block_range nod = fg_nodes_ranges(part).nod;
     struct fg_nodes nodes;
 
-    if (fg_nodes_parse(fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, err) != FG_OK ||
+    if (fg_nodes_parse(part, fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, err) !=
+            FG_OK ||
         verify_spans(&nodes, err) != FG_OK)
         return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
     return FG_OK;

@@ -74,8 +74,8 @@ static enum fg_code read_nodes(struct verifying *verifying, struct fg_err *err)
     struct fg_slice crn = range_of(verifying, verifying->ranges.crn);
     struct fg_nodes *nodes = &verifying->nodes;
 
-    if (fg_nodes_parse(range_of(verifying, verifying->ranges.nod), verifying->arena, nodes, err) !=
-        FG_OK)
+    if (fg_nodes_parse(verifying->part, range_of(verifying, verifying->ranges.nod),
+                       verifying->arena, nodes, err) != FG_OK)
         return err->code;
     return fg_nodes_names_parse(nodes, fg_slice_sub(crn, 0, nodes->names.bytes),
                                 fg_slice_sub(crn, nodes->names.bytes, nodes->dict.bytes),

@@ -380,7 +380,8 @@ static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
         must(fg_nodes_verify_sums(&directory.parts[i], file, MEMORY, &err), &err);
         seen->named += fg_block_part_range(&directory.parts[i], FG_BLOCK_WANT_NAMES).len > 0;
         if (nod.len > 0)
-            must(fg_nodes_parse(fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, &err),
+            must(fg_nodes_parse(&directory.parts[i], fg_slice_sub(file, nod.offset, nod.len), arena,
+                                &nodes, &err),
                  &err);
         for (uint32_t k = 0; k < nodes.n_rows; k++) {
             const struct fg_nodes_row *row = &nodes.rows[k];
@@ -479,7 +480,8 @@ static void small_ones_have_nodes(void **state)
 
         must(fg_nodes_verify_sums(&directory.parts[i], fg_buf_slice(&file), MEMORY, &err), &err);
         if (nod.len > 0)
-            must(fg_nodes_parse(fg_slice_sub(fg_buf_slice(&file), nod.offset, nod.len), f.arena,
+            must(fg_nodes_parse(&directory.parts[i],
+                                fg_slice_sub(fg_buf_slice(&file), nod.offset, nod.len), f.arena,
                                 &nodes, &err),
                  &err);
         for (uint32_t k = 0; k < nodes.n_rows; k++)
@@ -519,7 +521,8 @@ static void parse_nodes(struct fixture *f, struct fg_slice file, const struct fg
 
     *ret_nodes = (struct fg_nodes){0};
     if (nod.len > 0)
-        must(fg_nodes_parse(fg_slice_sub(file, nod.offset, nod.len), f->arena, ret_nodes, &err),
+        must(fg_nodes_parse(part, fg_slice_sub(file, nod.offset, nod.len), f->arena, ret_nodes,
+                            &err),
              &err);
 }
 

@@ -111,7 +111,7 @@ static void commit(struct world *world, const struct fg_l0_new_part *part)
 
 static void arrive(struct world *world, uint32_t n, unsigned spread_bits)
 {
-    struct fg_l0_new_part part = {FG_LIT("acme"), INT64_MAX, INT64_MIN, n};
+    struct fg_l0_new_part part = {FG_LIT("acme"), INT64_MAX, INT64_MIN, n, {0}};
     uint32_t object = object_add(world, world->l0.generation + 1, (struct fg_id){0, 0});
 
     for (uint32_t i = 0; i < n; i++) {
@@ -446,8 +446,8 @@ static void usual(void **state)
     (void)state;
     world_open(world, 1);
     for (int k = 0; k < 6 * 24 * 3; k++) {
-        struct fg_l0_new_part part = {FG_LIT("acme"), world->wall_ns - FG_MINUTE_NS,
-                                      world->wall_ns - FG_MINUTE_NS, 2};
+        struct fg_l0_new_part part = {
+            FG_LIT("acme"), world->wall_ns - FG_MINUTE_NS, world->wall_ns - FG_MINUTE_NS, 2, {0}};
         uint32_t object = object_add(world, world->l0.generation + 1, (struct fg_id){0, 0});
 
         for (int i = 0; i < 2; i++)
@@ -478,7 +478,7 @@ static uint32_t count_nodes(const struct world *world, enum plan_level level)
 /* Some profiles of one time. */
 static void arrive_at(struct world *world, int64_t time_ns, uint32_t n)
 {
-    const struct fg_l0_new_part part = {FG_LIT("acme"), time_ns, time_ns, n};
+    const struct fg_l0_new_part part = {FG_LIT("acme"), time_ns, time_ns, n, {0}};
     uint32_t object = object_add(world, world->l0.generation + 1, (struct fg_id){0, 0});
 
     for (uint32_t i = 0; i < n; i++)

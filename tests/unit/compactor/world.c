@@ -173,7 +173,7 @@ static uint32_t parts_of(const struct made_profile *profiles, size_t n,
     uint32_t n_parts = 0;
 
     for (uint32_t t = 0; t < MADE_TENANTS; t++) {
-        struct fg_l0_new_part part = {fg_cstr(made_tenant(t)), INT64_MAX, INT64_MIN, 0};
+        struct fg_l0_new_part part = {fg_cstr(made_tenant(t)), INT64_MAX, INT64_MIN, 0, {0}};
 
         for (size_t i = 0; i < n; i++) {
             if (profiles[i].tenant != t)

@@ -87,8 +87,8 @@ static void look_at_nodes(struct world *world, const struct fg_blocks *blocks,
         uint64_t profiles = 0;
         struct fg_nodes nodes;
 
-        world_must(fg_nodes_parse(fg_slice_sub(fg_buf_slice(&object), nod.offset, nod.len), arena,
-                                  &nodes, &err),
+        world_must(fg_nodes_parse(part, fg_slice_sub(fg_buf_slice(&object), nod.offset, nod.len),
+                                  arena, &nodes, &err),
                    &err);
         for (uint32_t i = 0; i < nodes.n_made_of; i++)
             profiles += profiles_in(world, blocks, nodes.made_of[i], part->service);

@@ -509,7 +509,7 @@ static uint32_t parts_of(const struct world *world, struct world_profile *const 
     uint32_t n_parts = 0;
 
     for (uint32_t t = 0; t < WORLD_TENANTS; t++) {
-        struct fg_l0_new_part part = {world->tenants[t], INT64_MAX, INT64_MIN, 0};
+        struct fg_l0_new_part part = {world->tenants[t], INT64_MAX, INT64_MIN, 0, {0}};
 
         for (uint32_t i = 0; i < n; i++) {
             if (profiles[i]->tenant != t)

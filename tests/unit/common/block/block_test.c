@@ -153,11 +153,13 @@ static void check_samples(struct opened *opened, const struct made_series *serie
 
 static void check_rows(struct opened *opened, const struct made_part *part)
 {
+    struct fg_usage usage = {0};
     uint32_t smp = 0;
     struct fg_err err;
 
     for (uint32_t i = 0; i < opened->index.pages[FG_BLOCK_IDX].count; i++) {
         struct fg_block_rows rows, totals;
+        struct fg_profile_size *sizes;
         struct fg_id *ids;
 
         must(fg_block_rows_parse(&opened->index, i, page_bytes(opened, FG_BLOCK_IDX, i),
@@ -171,6 +173,11 @@ static void check_rows(struct opened *opened, const struct made_part *part)
         must(fg_block_ids_parse(&opened->index, i, page_bytes(opened, FG_BLOCK_PID, i),
                                 opened->arena, &ids, &err),
              &err);
+        sizes = fg_arena_new(opened->arena, struct fg_profile_size, rows.count);
+        if (opened->index.pages[FG_BLOCK_USE].count > 0) /* else all are unknown */
+            must(fg_block_sizes_parse(&opened->index, i, page_bytes(opened, FG_BLOCK_USE, i),
+                                      opened->arena, &sizes, &err),
+                 &err);
         for (uint32_t k = 0; k < rows.count; k++) {
             const struct made_series *series;
             const struct made_profile *profile = made_profile_at(part, rows.first + k, &series);
@@ -187,6 +194,10 @@ static void check_rows(struct opened *opened, const struct made_part *part)
             assert_int_equal(rows.periods[k], profile->period);
             assert_int_equal(rows.shards[k], profile->shard);
             assert_int_equal(rows.windows[k], profile->window);
+            assert_int_equal(sizes[k].known, profile->size.known);
+            assert_int_equal(sizes[k].wire_bytes, profile->size.wire_bytes);
+            assert_int_equal(sizes[k].raw_bytes, profile->size.raw_bytes);
+            fg_usage_count(&usage, sizes[k], rows.n_samples[k]);
             if (rows.first + k == (smp < pages->count ? pages->pages[smp].first : 0)) {
                 must(fg_block_samples_open(opened->samples, &opened->index, smp,
                                            page_bytes(opened, FG_BLOCK_SMP, smp), &err),
@@ -196,6 +207,7 @@ static void check_rows(struct opened *opened, const struct made_part *part)
             check_samples(opened, series, profile, rows.first + k, rows.totals[k]);
         }
     }
+    assert_true(fg_usage_eq(&usage, &opened->index.part->usage));
 }
 
 static void check_series(const struct opened *opened, const struct made_part *part)

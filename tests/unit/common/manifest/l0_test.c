@@ -21,7 +21,7 @@ static const struct fg_l0_new *make(struct made *made, struct fg_id writer, uint
 {
     *made = (struct made){.run = {window, 7, 9}};
     for (uint32_t i = 0; i < n_tenants; i++)
-        made->parts[i] = (struct fg_l0_new_part){fg_cstr(tenants[i]), 100 + i, 200, 5};
+        made->parts[i] = (struct fg_l0_new_part){fg_cstr(tenants[i]), 100 + i, 200, 5, {0}};
     made->new = (struct fg_l0_new){
         .id = {writer, cut, 0xabc + cut},
         .bytes = 5000,

@@ -109,7 +109,7 @@ static void profiles_that_are_there_twice(void **state)
     struct fg_manifest *manifest = read_l0(f);
     const struct fg_l0_segment *segment = &manifest->l0.segments[0];
     const struct fg_l0_new_part part = {FG_LIT("tenant"), segment->t_min_ns, segment->t_max_ns,
-                                        segment->profiles};
+                                        segment->profiles, segment->parts[0].usage};
     struct fg_l0_new again = {
         .id = {{1, 2}, 1, 1},
         .bytes = segment->bytes,

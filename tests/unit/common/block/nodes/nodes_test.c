@@ -339,7 +339,7 @@ static void open_block(const struct made *made, struct opened *opened)
     if (opened->ranges.nod.len == 0)
         return;
     assert_int_equal(
-        fg_nodes_parse(range(opened, opened->ranges.nod), made->arena, &opened->nodes, &err),
+        fg_nodes_parse(part, range(opened, opened->ranges.nod), made->arena, &opened->nodes, &err),
         FG_OK);
     crn = range(opened, opened->ranges.crn);
     assert_int_equal(
@@ -601,7 +601,8 @@ static void every_flipped_byte_is_found(void **state)
     for (size_t len = 0; len < sections[0].len; len++) {
         struct fg_nodes nodes;
 
-        assert_int_not_equal(fg_nodes_parse(fg_slice_sub(range(&opened, sections[0]), 0, len),
+        assert_int_not_equal(fg_nodes_parse(opened.index.part,
+                                            fg_slice_sub(range(&opened, sections[0]), 0, len),
                                             made.arena, &nodes, &err),
                              FG_OK);
     }
@@ -638,9 +639,9 @@ static void versions_that_can_be_read(void **state)
         fg_buf_le32(&bytes, fg_crc32c(fg_bytes(head, CRC_AT)));
         memcpy(head + CRC_AT, bytes.ptr, sizeof(uint32_t));
         fg_buf_done(&bytes);
-        assert_int_equal(
-            fg_nodes_parse(range(&opened, opened.ranges.nod), made.arena, &nodes, &err),
-            cases[i].want);
+        assert_int_equal(fg_nodes_parse(opened.index.part, range(&opened, opened.ranges.nod),
+                                        made.arena, &nodes, &err),
+                         cases[i].want);
         if (cases[i].want == FG_OK)
             assert_int_equal(nodes.version, cases[i].version);
     }
@@ -673,7 +674,8 @@ static void little_is_enough(void **state)
     assert_int_equal(fg_nodes_writer_create(&options, &writer, &err), FG_OK);
     assert_int_equal(fg_nodes_add(writer, &key, &value, 1, &err), FG_OK);
     assert_int_equal(fg_nodes_finish(writer, &sections, &err), FG_OK);
-    assert_int_equal(fg_nodes_parse(sections.nod, arena, &nodes, &err), FG_OK);
+    assert_int_equal(
+        fg_nodes_parse(&(const struct fg_block_part){0}, sections.nod, arena, &nodes, &err), FG_OK);
     assert_int_equal(nodes.groups.n_groups, 1);
     assert_int_equal(nodes.n_rows, 1);
     assert_int_equal(nodes.rows[0].total, 0);
@@ -783,7 +785,8 @@ static void a_part_can_do_without_profiles(void **state)
 
         assert_true(ranges.nod.offset >= summary.nodes_offset);
         assert_true(ranges.nod.offset + ranges.nod.len <= summary.directory_offset);
-        assert_int_equal(fg_nodes_parse(range(&opened, ranges.nod), made.arena, &nodes[i], &err),
+        assert_int_equal(fg_nodes_parse(&opened.directory.parts[i], range(&opened, ranges.nod),
+                                        made.arena, &nodes[i], &err),
                          FG_OK);
         assert_int_equal(nodes[i].n_made_of, 2);
         assert_int_equal(nodes[i].n_rows, opened.nodes.n_rows);

@@ -162,7 +162,8 @@ static struct fg_nodes read_file(const struct fixture *f, struct fg_arena *arena
     must(fg_nodes_verify_sums(&directory->parts[0], file, MAX_BYTES, &err), &err);
     nod = fg_nodes_ranges(&directory->parts[0]).nod;
     if (nod.len > 0)
-        must(fg_nodes_parse(fg_slice_sub(file, (size_t)nod.offset, (size_t)nod.len), arena, &nodes,
+        must(fg_nodes_parse(&directory->parts[0],
+                            fg_slice_sub(file, (size_t)nod.offset, (size_t)nod.len), arena, &nodes,
                             &err),
              &err);
     return nodes;
