@@ -59,6 +59,7 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
         upload_admit(upload, message.len, err) != FG_OK)
         return err->code;
     upload->counts.inflated_bytes += message.len;
+    upload_measure(upload, 1, 1, message.len);
     return fg_otlp_decode(message, &request, space->arena, add, upload, &otlp->result,
                           &upload->counts.decode, err);
 }

@@ -15,6 +15,7 @@ struct push {
     /* Of the decoding that is under way, on a worker. */
     struct workspace *space;
     uint64_t inflated_bytes; /* of all profiles so far */
+    uint64_t message_bytes;  /* in protobuf */
 };
 
 /* ---- one profile ---- */
@@ -75,6 +76,7 @@ static unsigned quirks_of(const struct fg_labels *labels)
 
 static enum fg_code inflate(struct push *push, struct fg_slice *profile, struct fg_err *err)
 {
+    size_t sent_bytes = profile->len;
     const struct distributor *distributor = push->upload.distributor;
     uint64_t max = push->upload.limits->values.max_profile_size_bytes;
     uint64_t max_all = distributor->config.settings->upload_max_bytes;
@@ -93,6 +95,7 @@ static enum fg_code inflate(struct push *push, struct fg_slice *profile, struct 
                        "uncompressed batched profile payload size exceeds limit of %llu bytes "
                        "(distributor.upload_max_bytes)",
                        (unsigned long long)max_all);
+    upload_measure(&push->upload, sent_bytes, push->message_bytes, profile->len);
     return upload_admit(&push->upload, profile->len, err);
 }
 
@@ -143,8 +146,10 @@ static enum fg_code read_request(struct push *push, struct fg_push *ret_push, st
     struct fg_slice message = {NULL, 0};
 
     if (workspace_message(push->space, &push->call, max, &message, err) != FG_OK ||
-        (push->call.json && transcode(push, &message, err) != FG_OK) ||
-        fg_push_read(message, push->space->arena, ret_push, err) != FG_OK)
+        (push->call.json && transcode(push, &message, err) != FG_OK))
+        return err->code;
+    push->message_bytes = message.len;
+    if (fg_push_read(message, push->space->arena, ret_push, err) != FG_OK)
         return err->code;
     if (ret_push->n_profiles == 0)
         return fg_fail(err, FG_E_INVALID, "no profiles received");

@@ -581,9 +581,43 @@ static void identify(struct upload *upload, struct fg_batch *batch, bool has_tim
         take_id(upload, batch->profiles[i].id);
 }
 
+void upload_measure(struct upload *upload, uint64_t part_bytes, uint64_t whole_bytes,
+                    uint64_t raw_bytes)
+{
+    upload->wire_bytes =
+        whole_bytes == 0 ? 0 : fg_usage_share(upload->body.len, 0, part_bytes, whole_bytes);
+    upload->raw_bytes = raw_bytes;
+}
+
+/* Profiles of a batch have the same stacks more or less, so samples say how large each is. */
+static enum fg_code set_sizes(const struct upload *upload, struct fg_batch *batch,
+                              struct fg_err *err)
+{
+    struct fg_arena *arena = upload->space->arena;
+    const struct fg_batch_share *share = &batch->share;
+    uint64_t wire_bytes = upload->wire_bytes, raw_bytes = upload->raw_bytes;
+    struct fg_profile_size *sizes = fg_arena_new(arena, struct fg_profile_size, batch->n_profiles);
+    uint64_t *weights = fg_arena_new(arena, uint64_t, batch->n_profiles);
+
+    if (sizes == NULL || weights == NULL)
+        return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
+    if (share->of > 0) {
+        wire_bytes = fg_usage_share(wire_bytes, share->from, share->to, share->of);
+        raw_bytes = fg_usage_share(raw_bytes, share->from, share->to, share->of);
+    }
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        weights[i] = batch->profiles[i].n_samples;
+    fg_profile_sizes_share(wire_bytes, raw_bytes, weights, batch->n_profiles, sizes);
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        batch->profiles[i].size = sizes[i];
+    return FG_OK;
+}
+
 enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_time,
                         struct fg_err *err)
 {
+    if (set_sizes(upload, batch, err) != FG_OK)
+        return err->code;
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         if (check_time(upload, &batch->profiles[i], err) != FG_OK)
             return err->code;

@@ -79,6 +79,7 @@ struct upload {
     struct upload_item **items; /* all batches so far, by number */
     uint32_t n_items, cap_items;
     uint32_t next_item, next_profile; /* of this attempt */
+    uint64_t wire_bytes, raw_bytes;   /* of what is being decoded: upload_measure() */
     uint32_t n_admitted;              /* profiles, by the rate */
     bool over_rate;
     struct workspace *space;
@@ -102,6 +103,14 @@ enum fg_code upload_from(struct upload *upload, struct fg_http_request *req,
  * exceeds the tenant's rate; then so do all that follow.
  */
 enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *err) fg_must_check;
+
+/*
+ * Worker, from decode(): says how large what is decoded next is, for bills: part_bytes of the
+ * whole_bytes of the body, without the body's own coding, and raw_bytes once decompressed. The
+ * batches that follow divide it (struct fg_batch_share).
+ */
+void upload_measure(struct upload *upload, uint64_t part_bytes, uint64_t whole_bytes,
+                    uint64_t raw_bytes);
 
 /*
  * Worker, from decode(): gives the profiles of a batch their ids and sends them; nothing of the

@@ -428,7 +428,9 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     fg_auto(fg_arena) *arena = fg_arena_create(PUSH_ARENA_MAX_BYTES);
     if (fg_batch_decode(push->batch, arena, &batch, err) != FG_OK)
         return err->code;
-    code = prepare(push, &batch, &quota, arena, err);
+    code = fg_wire_batch_get_sizes(&batch, push->head->sizes, push->head->n_sizes, err);
+    if (code == FG_OK)
+        code = prepare(push, &batch, &quota, arena, err);
     fg_wire_batch_done(&batch);
     return code;
 }

@@ -127,6 +127,10 @@ void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t 
     for (uint32_t t = 0; t < n_types; t++)
         encode_column(profile, t, samples, out);
     encode_links(profile, samples, positions, out);
+    if (profile->size.known) {
+        fg_buf_varint(out, profile->size.wire_bytes);
+        fg_buf_varint(out, profile->size.raw_bytes);
+    }
 }
 
 /* ---- reading ---- */
@@ -273,6 +277,23 @@ static enum fg_code read_links(struct fg_cur *cur, const struct record *record,
     return FG_OK;
 }
 
+/* Behind the links, to the end. */
+static enum fg_code read_size(struct fg_cur *cur, struct fg_profile_size *ret_size,
+                              struct fg_err *err)
+{
+    uint64_t wire, raw;
+
+    *ret_size = (struct fg_profile_size){0};
+    if (!fg_cur_more(cur))
+        return FG_OK;
+    wire = fg_cur_varint(cur);
+    raw = fg_cur_varint(cur);
+    if (cur->bad || wire > UINT32_MAX || raw > UINT32_MAX)
+        return corrupt(err, "size");
+    *ret_size = (struct fg_profile_size){true, (uint32_t)wire, (uint32_t)raw};
+    return FG_OK;
+}
+
 enum fg_code record_read(const struct record *record, uint32_t type, bool links,
                          struct record_columns *columns, struct fg_err *err)
 {
@@ -297,5 +318,9 @@ enum fg_code record_read(const struct record *record, uint32_t type, bool links,
     if (!find_columns(&cur, record, places))
         return corrupt(err, "columns");
     read_column(places, type, record->n_samples, columns->values);
-    return links ? read_links(&cur, record, columns, err) : FG_OK;
+    if (!links)
+        return FG_OK;
+    if (read_links(&cur, record, columns, err) != FG_OK)
+        return err->code;
+    return read_size(&cur, &columns->size, err);
 }

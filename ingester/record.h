@@ -10,6 +10,8 @@
  *     1 scaled     varint scale, n_samples varints: value / scale (scale divides them all)
  *     2 multiple   varint earlier column, varint factor: value = factor * value there
  *   links: varint n, n times varint sample, le64 span, trace 16 bytes
+ *   size: varint wire bytes, varint raw bytes; nothing if it is unknown, as in what was stored
+ * before there were sizes. It stands at the end, where programs that do not know it do not look.
  *
  * Values are never negative. CPU nanoseconds are a multiple of the sample count, and values of one
  * type have the period as common divisor: so most values take one byte.
@@ -47,11 +49,12 @@ struct record_columns {
     uint64_t *values; /* [n_samples], of the type asked for */
     struct fg_link *links;
     uint32_t n_links;
+    struct fg_profile_size size; /* read with links */
     uint32_t cap, cap_links;
 };
 void record_columns_done(struct record_columns *columns);
 
-/* Nodes and values of one type; links where asked for. FG_E_CORRUPT. */
+/* Nodes and values of one type; links and the size where asked for. FG_E_CORRUPT. */
 enum fg_code record_read(const struct record *record, uint32_t type, bool links,
                          struct record_columns *columns, struct fg_err *err) fg_must_check;
 

@@ -624,6 +624,7 @@ static enum fg_code decode_batch(struct reader *reader, uint32_t from, uint32_t 
         .types = &series.type,
         .n_types = 1,
         .period_type = series.period_type,
+        .share = {from, to, reader->n_profiles},
     };
     if (build_batch(reader, from, to, &series, &batch, err) != FG_OK ||
         (batch.n_profiles > 0 && sink(&batch, sink_arg, err) != FG_OK))

@@ -524,6 +524,12 @@ enum fg_code fg_block_part_end(struct fg_block_writer *writer, struct fg_err *er
     return FG_OK;
 }
 
+const struct fg_usage *fg_block_part_usage(const struct fg_block_writer *writer)
+{
+    fg_assert(writer->state == FG_BLOCK_WRITER_BETWEEN);
+    return &writer->part.usage;
+}
+
 /* ---- the end of the object ---- */
 
 /* Trailer: le64 length of the object, le32 stored and raw bytes of the directory, le32 its

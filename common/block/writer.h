@@ -173,6 +173,9 @@ void fg_block_part_names(struct fg_block_writer *writer, const struct fg_name_tr
  * without any. */
 enum fg_code fg_block_part_end(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
 
+/* Usage of the part that ended last; valid until the next one begins. */
+const struct fg_usage *fg_block_part_usage(const struct fg_block_writer *writer);
+
 /* What manifests say of an object. */
 struct fg_block_summary {
     uint64_t file_bytes;

@@ -71,6 +71,12 @@ struct fg_profile {
     struct fg_profile_size size; /* is no content: not part of the id, nor of a batch's bytes */
 };
 
+/* Which part of the bytes that were decoded a batch is: [from, to) of `of`, by whatever measure the
+ * decoder has. of 0: all of them, since they have no other batch. */
+struct fg_batch_share {
+    uint64_t from, to, of;
+};
+
 struct fg_batch {
     struct fg_batch_function *functions;
     struct fg_batch_mapping *mappings;
@@ -87,6 +93,7 @@ struct fg_batch {
 
     struct fg_profile *profiles;
     uint32_t n_profiles;
+    struct fg_batch_share share;
 };
 
 /*
@@ -129,6 +136,18 @@ struct fg_wire_batch {
     struct fg_profile *profiles;
     uint32_t n_profiles;
 };
+
+/*
+ * Sizes of profiles travel beside their batch, where programs of an earlier version pass them over
+ * (proto/inner.proto, PushItem.sizes): writes two numbers for each profile to numbers[2 *
+ * n_profiles].
+ */
+void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers);
+
+/* Gives the profiles of a batch the sizes that came beside it; count 0: all stay unknown.
+ * FG_E_INVALID: they are not sizes of that many profiles. */
+enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t *numbers,
+                                     size_t count, struct fg_err *err) fg_must_check;
 
 /* Borrows from `in`, the rest in the arena. FG_E_CORRUPT, FG_E_LIMIT. Bounds-checked: every index
  * is valid afterwards. */

@@ -54,7 +54,12 @@ struct fg_usage fg_usage_get(struct fg_cur *cur)
  * these, so that all of them add up. 128 bits, since both factors may be large. */
 static uint64_t part_of(uint64_t bytes, uint64_t before, uint64_t all)
 {
-    return (uint64_t)((unsigned __int128)bytes * before / all);
+    return (uint64_t)((unsigned __int128)bytes * FG_MIN(before, all) / all);
+}
+
+uint64_t fg_usage_share(uint64_t bytes, uint64_t from, uint64_t to, uint64_t of)
+{
+    return part_of(bytes, to, of) - part_of(bytes, FG_MIN(from, to), of);
 }
 
 static uint32_t narrow(uint64_t bytes)
@@ -75,8 +80,8 @@ void fg_profile_sizes_share(uint64_t wire_bytes, uint64_t raw_bytes, const uint6
 
         ret_sizes[i] = (struct fg_profile_size){
             .known = true,
-            .wire_bytes = narrow(part_of(wire_bytes, after, of) - part_of(wire_bytes, before, of)),
-            .raw_bytes = narrow(part_of(raw_bytes, after, of) - part_of(raw_bytes, before, of)),
+            .wire_bytes = narrow(fg_usage_share(wire_bytes, before, after, of)),
+            .raw_bytes = narrow(fg_usage_share(raw_bytes, before, after, of)),
         };
         before = after;
     }

@@ -42,6 +42,10 @@ bool fg_usage_eq(const struct fg_usage *a, const struct fg_usage *b);
 void fg_usage_put(struct fg_buf *out, const struct fg_usage *usage);
 struct fg_usage fg_usage_get(struct fg_cur *cur);
 
+/* Returns what of `bytes` belongs to [from, to) of `of` > 0: shares of ranges that adjoin add up.
+ */
+uint64_t fg_usage_share(uint64_t bytes, uint64_t from, uint64_t to, uint64_t of);
+
 /*
  * Divides a size among n > 0 profiles by their weights (their numbers of samples, say), so that the
  * shares add up to the whole. With weights of 0 all shares are equal. Shares above UINT32_MAX

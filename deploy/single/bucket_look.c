@@ -82,6 +82,15 @@ static void print_part(const struct fg_block_part *part, FILE *out)
             FG_S(part->tenant), FG_S(part->service), part->n_profiles, part->n_series,
             (unsigned long long)part->n_samples, part->n_stacks, part->n_nodes, part->n_groups,
             (unsigned long long)fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len);
+    if (part->usage.profiles > 0)
+        fprintf(out, "  usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
+                (unsigned long long)part->usage.profiles,
+                (unsigned long long)part->usage.wire_bytes,
+                (unsigned long long)part->usage.raw_bytes, (unsigned long long)part->usage.samples);
+    else
+        fprintf(out, "  usage unknown: stored by a version that did not measure it\n");
+    if (part->key != 0)
+        fprintf(out, "  encrypted with key %u, which this version cannot read\n", part->key);
 }
 
 static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row, FILE *out)

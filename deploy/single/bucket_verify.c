@@ -15,6 +15,7 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not
 #define CURE_RING    "flamegrid bucket rebuild ring"
 #define CURE_TENANT  "flamegrid bucket rebuild tenant "
 #define CURE_REBUILD "flamegrid bucket rebuild l0, or rebuild tenant"
+#define CURE_VERSION "use the newest version of flamegrid that writes to the bucket"
 #define CURE_OBJECT  "put it back from a backup, or give it up: flamegrid bucket quarantine "
 
 /* What a block has of a service, for merged nodes that are made of it. */
@@ -37,6 +38,7 @@ struct owner {
     size_t n_broken;
     uint64_t n_segments, n_blocks, n_above; /* above: of merged nodes only */
     uint64_t n_alone, n_alone_profiles;     /* of merged nodes whose profiles are gone */
+    struct fg_usage usage;                  /* of all profiles, and of those that are gone */
 };
 
 struct verifying {
@@ -84,6 +86,28 @@ static enum fg_code differs(const struct verifying *v, const struct listed *list
                    what);
 }
 
+/* That of a block, or of each tenant in a segment. */
+static bool same_usage(const struct verifying *v, const struct listed *listed,
+                       const struct fg_block_directory *directory)
+{
+    const struct fg_l0_segment *segment =
+        listed->block != NULL ? NULL : fg_l0_segment(v->l0, listed->generation);
+
+    if (listed->block != NULL)
+        return fg_usage_eq(&directory->usage, &listed->block->usage);
+    for (uint32_t i = 0; segment != NULL && i < segment->n_parts; i++) {
+        struct fg_slice tenant = v->l0->tenants[segment->parts[i].tenant].name;
+        struct fg_usage usage = {0};
+
+        for (uint32_t p = fg_block_part_find(directory, tenant, FG_LIT(""));
+             p < directory->n_parts && fg_slice_eq(directory->parts[p].tenant, tenant); p++)
+            fg_usage_add(&usage, &directory->parts[p].usage);
+        if (!fg_usage_eq(&usage, &segment->parts[i].usage))
+            return false;
+    }
+    return true;
+}
+
 static enum fg_code compare(const struct verifying *v, const struct listed *listed,
                             const struct fg_block_directory *directory)
 {
@@ -95,6 +119,8 @@ static enum fg_code compare(const struct verifying *v, const struct listed *list
         return differs(v, listed, "digest");
     if (directory->t_min_ns != listed->t_min_ns || directory->t_max_ns != listed->t_max_ns)
         return differs(v, listed, "time");
+    if (!same_usage(v, listed, directory))
+        return differs(v, listed, "usage");
     if (listed->block != NULL &&
         (directory->nodes_offset + listed->block->nodes_bytes != listed->block->directory_offset ||
          (directory->n_parts > 0 && directory->nodes_only != listed->block->nodes_only)))
@@ -271,6 +297,9 @@ static enum fg_code verify_file(struct verifying *v, const struct listed *listed
     for (uint32_t p = 0; p < directory.n_parts; p++) {
         struct owner *owner = owner_of(v, listed, directory.parts[p].tenant);
 
+        if (owner != NULL &&
+            (listed->block == NULL || !listed->block->nodes_only || listed->block->alone))
+            fg_usage_add(&owner->usage, &directory.parts[p].usage);
         if (verify_nodes(v, listed, file, &directory.parts[p]) != FG_OK ||
             (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK))
             return fg_wrap(v->err, "%s", listed->name);
@@ -361,7 +390,10 @@ static enum fg_code verify_listed(struct verifying *v, const struct listed *list
     if (code == FG_OK || is_unneeded(v, listed))
         return FG_OK;
     (void)snprintf(cure, sizeof cure, "%s%s", CURE_OBJECT, listed->name);
-    if (code != FG_E_NOT_FOUND)
+    if (code == FG_E_UNIMPLEMENTED)
+        report(v, listed->name, CURE_VERSION, "not damaged, but unreadable: %s",
+               without_name(v->err->msg, listed->name));
+    else if (code != FG_E_NOT_FOUND)
         report(v, listed->name, cure, "damaged: %s; answers that need the damaged part lack it",
                without_name(v->err->msg, listed->name));
     else if (is_still_listed(v, listed, segment, &there) != FG_OK)
@@ -461,7 +493,9 @@ static void check_ids(struct verifying *v, struct owner *owner)
     if (owner->n_alone > 0)
         fprintf(v->out, "; of %llu profiles that were dropped, merged nodes in %llu blocks",
                 (unsigned long long)owner->n_alone_profiles, (unsigned long long)owner->n_alone);
-    fputc('\n', v->out);
+    fprintf(v->out, "; usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
+            (unsigned long long)owner->usage.profiles, (unsigned long long)owner->usage.wire_bytes,
+            (unsigned long long)owner->usage.raw_bytes, (unsigned long long)owner->usage.samples);
 }
 
 /* ---- manifests with one another ---- */

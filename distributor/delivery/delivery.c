@@ -11,6 +11,8 @@ struct parcel {
     struct fg_slice batch;
     struct fg_id *defined;
     uint32_t n_defined;
+    uint64_t *sizes; /* [n_sizes], for PushItem.sizes */
+    size_t n_sizes;
     char tenant[]; /* then the service's name, then the batch */
 };
 
@@ -36,6 +38,14 @@ static void keep_defined(struct parcel *parcel, const struct fg_batch *batch, co
     parcel->bytes += n * sizeof *parcel->defined;
 }
 
+static void keep_sizes(struct parcel *parcel, const struct fg_batch *batch)
+{
+    parcel->n_sizes = 2 * (size_t)batch->n_profiles;
+    parcel->sizes = fg_calloc(parcel->n_sizes, sizeof *parcel->sizes);
+    fg_batch_put_sizes(batch, parcel->sizes);
+    parcel->bytes += parcel->n_sizes * sizeof *parcel->sizes;
+}
+
 static char *put_text(char *out, struct fg_slice text)
 {
     memcpy(out, text.ptr, text.len);
@@ -57,6 +67,7 @@ struct parcel *parcel_create(struct fg_slice tenant, struct fg_slice service,
     memcpy(rest, bytes.ptr, bytes.len);
     parcel->batch = fg_bytes(rest, bytes.len);
     keep_defined(parcel, batch, define);
+    keep_sizes(parcel, batch);
     return parcel;
 }
 
@@ -71,6 +82,7 @@ void parcel_unref(struct parcel *parcel)
     if (parcel == NULL || atomic_fetch_sub(&parcel->refs, 1) != 1)
         return;
     free(parcel->defined);
+    free(parcel->sizes);
     free(parcel);
 }
 
@@ -506,6 +518,8 @@ static struct shipment *ship(struct delivery *delivery, struct target *target,
     shipment->item.tenant = parcel->tenant;
     shipment->item.service = parcel->service;
     shipment->item.batch = parcel->batch;
+    shipment->item.sizes = parcel->sizes;
+    shipment->item.n_sizes = parcel->n_sizes;
     shipment->item.shard = delivery->shard;
     shipment->item.revision = delivery->revision;
     shipment->item.deadline_mono_ns = deadline_mono_ns;

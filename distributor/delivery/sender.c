@@ -75,7 +75,7 @@ void sender_destroy(struct sender *sender)
 
 static uint64_t item_bytes(const struct sender_item *item)
 {
-    return SENDER_ITEM_BYTES + item->batch.len;
+    return SENDER_ITEM_BYTES + item->batch.len + item->n_sizes * sizeof *item->sizes;
 }
 
 static void add(struct sender *sender, struct sender_item *item)
@@ -305,6 +305,8 @@ static void put_together(struct message *message, struct fg_buf *head, struct fg
         items[n].service = item->service;
         items[n].bytes = (uint32_t)item->batch.len; /* it fits a message */
         items[n].shard = item->shard;
+        items[n].sizes = item->sizes;
+        items[n].n_sizes = item->n_sizes;
         out.revision = item->revision; /* that of all */
         pointers[n] = &items[n];
         n++;

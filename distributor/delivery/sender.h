@@ -25,7 +25,9 @@
 struct sender_item {
     char *tenant, *service;
     struct fg_slice batch; /* as fg_batch_encode() makes it */
-    uint16_t shard;        /* of all its profiles */
+    uint64_t *sizes;       /* [n_sizes], as fg_batch_put_sizes() makes them */
+    size_t n_sizes;
+    uint16_t shard;    /* of all its profiles */
     uint64_t revision; /* of the ring, under which the ingester is its owner; 0: there is none */
     int64_t deadline_mono_ns;
     void (*done)(struct sender_item *item);

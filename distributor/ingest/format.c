@@ -66,9 +66,12 @@ enum fg_code ingest_inflate_part(struct ingest *ingest, struct fg_slice *body, s
 
 enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
 {
-    return ingest_inflate_part(ingest, body, err) == FG_OK
-               ? upload_admit(&ingest->upload, body->len, err)
-               : err->code;
+    size_t sent_bytes = body->len;
+
+    if (ingest_inflate_part(ingest, body, err) != FG_OK)
+        return err->code;
+    upload_measure(&ingest->upload, sent_bytes, ingest->body.len, body->len);
+    return upload_admit(&ingest->upload, body->len, err);
 }
 
 enum fg_code ingest_profile_error(struct fg_err *err)

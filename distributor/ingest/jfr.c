@@ -34,6 +34,7 @@ static enum fg_code read_form(struct ingest *ingest, struct recording *recording
 static enum fg_code decode(struct ingest *ingest, struct recording *recording, struct fg_err *err)
 {
     struct fg_jfr_request request = {.sample_rate = ingest->sample_rate};
+    size_t sent_bytes = recording->jfr.len + recording->labels.len;
     struct fg_labels labels;
 
     if (request.sample_rate == 0)
@@ -45,6 +46,8 @@ static enum fg_code decode(struct ingest *ingest, struct recording *recording, s
         (recording->labels.len > 0 &&
          ingest_inflate_part(ingest, &recording->labels, err) != FG_OK))
         return err->code;
+    upload_measure(&ingest->upload, sent_bytes, ingest->body.len,
+                   recording->jfr.len + recording->labels.len);
     request.upload = ingest_upload(ingest, labels);
     request.labels = recording->labels;
     return fg_jfr_decode(recording->jfr, &request, ingest->arena, upload_sink, &ingest->upload,

@@ -171,6 +171,7 @@ static enum fg_code inflate(struct upload *upload, struct workspace *space,
                              (unsigned long long)max)
                    : err->code;
     upload->counts.inflated_bytes += profile->len;
+    upload_measure(upload, 1, 1, profile->len);
     return upload_admit(upload, profile->len, err);
 }
 

@@ -73,6 +73,7 @@ static enum fg_code read_values(struct run *run, const struct record *record,
             profile->values[(size_t)t * n + i] = (int64_t)run->columns.values[i];
         if (t > 0)
             continue;
+        profile->size = run->columns.size;
         profile->n_links = run->columns.n_links;
         profile->links = NEW(run, struct fg_link, profile->n_links);
         if (profile->links == NULL)
@@ -299,9 +300,12 @@ static enum fg_code export_run(struct query *query, const struct catalog_series 
                                Fg__Inner__PushItem *item, struct fg_err *err)
 {
     struct run run = {.query = query, .series = series, .profiles = profiles, .n = n, .err = err};
+    uint64_t *sizes = fg_arena_new(query->arena, uint64_t, 2 * n);
     size_t before = query->payload.len;
     enum fg_code code;
 
+    if (sizes == NULL)
+        return no_memory(err);
     if (dict_ref(query->context->dicts, series->service->number, profiles[0].record.generation,
                  &run.dict, err) != FG_OK)
         return err->code;
@@ -317,6 +321,9 @@ static enum fg_code export_run(struct query *query, const struct catalog_series 
     item->service = fg_arena_text(query->arena, series->service->name);
     item->bytes = (uint32_t)(query->payload.len - before);
     item->shard = series->shard;
+    fg_batch_put_sizes(&run.batch, sizes);
+    item->sizes = sizes;
+    item->n_sizes = 2 * n;
     return item->tenant == NULL || item->service == NULL ? no_memory(err) : FG_OK;
 }
 

@@ -399,6 +399,7 @@ static enum fg_code write_profile(struct build *build, uint32_t series, const st
         .n_links = build->columns.n_links,
         .stacks = build->stacks,
         .values = build->values,
+        .size = build->columns.size,
         .links = build->links,
         .link_values = build->link_values,
     };
@@ -467,7 +468,10 @@ static enum fg_code write_part(struct build *build, struct fg_slice service)
         fg_nodes_whole_create(build->writer, &build->tree, build->uses, series, n_series);
     if (write_members(build) != FG_OK || fg_nodes_whole_write(build->whole, build->err) != FG_OK)
         return build->err->code;
-    return fg_block_part_end(build->writer, build->err);
+    if (fg_block_part_end(build->writer, build->err) != FG_OK)
+        return build->err->code;
+    fg_usage_add(&build->part->usage, fg_block_part_usage(build->writer));
+    return FG_OK;
 }
 
 /* ---- a service ---- */

@@ -61,7 +61,8 @@ struct fg_upload {
 /*
  * Takes the batches of an upload that brings more than one (JFR: one for each kind of event; OTLP:
  * one for each service and type): called by the decoder when a batch is finished. Batch and all it
- * points to are good until it returns. An error ends the decoding and is the decoder's own.
+ * points to are good until it returns; batch->share says which part of the upload it is. An error
+ * ends the decoding and is the decoder's own.
  */
 typedef enum fg_code (*fg_batch_sink)(struct fg_batch *batch, void *arg, struct fg_err *err);
 

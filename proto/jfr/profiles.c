@@ -369,6 +369,24 @@ static enum fg_code finish_kind(struct jfr_profiles *profiles, enum jfr_kind kin
     return check_samples(&profile->batch, upload.limits.samples_max, err);
 }
 
+/* By samples: a recording does not say which of its bytes belong to which kind. */
+static void set_shares(struct jfr_profiles *profiles)
+{
+    uint64_t ends[JFR_KINDS], all = 0;
+
+    for (unsigned kind = 0; kind < JFR_KINDS; kind++) {
+        const struct jfr_profile *profile = profiles->kinds[kind];
+
+        for (uint32_t i = 0; profile != NULL && i < profile->batch.n_profiles; i++)
+            all += profile->batch.profiles[i].n_samples;
+        ends[kind] = all;
+    }
+    for (unsigned kind = 0; kind < JFR_KINDS; kind++)
+        if (profiles->kinds[kind] != NULL)
+            profiles->kinds[kind]->batch.share =
+                (struct fg_batch_share){kind == 0 ? 0 : ends[kind - 1], ends[kind], all};
+}
+
 enum fg_code jfr_profiles_finish(struct jfr_profiles *profiles, struct fg_slice event,
                                  int64_t period_ns, fg_batch_sink sink, void *arg,
                                  struct fg_err *err)
@@ -377,6 +395,7 @@ enum fg_code jfr_profiles_finish(struct jfr_profiles *profiles, struct fg_slice 
         if (profiles->kinds[kind] != NULL &&
             finish_kind(profiles, kind, event, period_ns, err) != FG_OK)
             return err->code;
+    set_shares(profiles);
     for (unsigned kind = 0; kind < JFR_KINDS; kind++)
         if (profiles->kinds[kind] != NULL && profiles->kinds[kind]->batch.n_profiles > 0 &&
             sink(&profiles->kinds[kind]->batch, arg, err) != FG_OK)

@@ -61,6 +61,8 @@ struct decoder {
     uint32_t service_number; /* in the dictionary, where it names that one too */
     struct fg_err fault;     /* what is wrong with their labels, when its code is not FG_OK */
 
+    uint64_t profile_bytes;              /* of all profiles of the request */
+    uint64_t profile_from, profile_size; /* of these: before the one at hand, and its own */
     struct profile profile;
     struct sample_ref *samples;
     uint32_t n_samples;
@@ -392,6 +394,17 @@ static enum fg_code build_batch(struct decoder *decoder, struct span span, struc
     return fg_builder_finish(builder, &upload, decoder->profile.period, err);
 }
 
+/* The profile's own bytes of those of all profiles, so that what is common to all (the dictionary)
+ * is divided likewise; within it by samples, where it has several services. */
+static struct fg_batch_share share_of(const struct decoder *decoder, struct span span)
+{
+    uint64_t size = decoder->profile_size, n = FG_MAX(decoder->n_samples, 1);
+
+    return (struct fg_batch_share){decoder->profile_from + fg_usage_share(size, 0, span.from, n),
+                                   decoder->profile_from + fg_usage_share(size, 0, span.to, n),
+                                   decoder->profile_bytes};
+}
+
 /* What is made on the way goes with the batch. */
 static enum fg_code decode_batch(struct decoder *decoder, struct span span, struct fg_err *err)
 {
@@ -400,6 +413,7 @@ static enum fg_code decode_batch(struct decoder *decoder, struct span span, stru
         .types = &decoder->profile.type,
         .n_types = 1,
         .period_type = decoder->profile.period_type,
+        .share = share_of(decoder, span),
     };
     enum fg_code code;
 
@@ -665,9 +679,12 @@ static enum fg_code decode_scope(struct decoder *decoder, struct fg_slice in, ui
 
     if (decoder->fault.code == FG_OK && read_scope(decoder, in, err) != FG_OK)
         decoder->fault = *err;
-    while (fg_pb_next(&cur, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &profile))
+    while (fg_pb_next(&cur, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &profile)) {
+        decoder->profile_size = profile.len;
         if (try_profile(decoder, profile, resource, number, n_profiles++, err) != FG_OK)
             return err->code;
+        decoder->profile_from += profile.len;
+    }
     return FG_OK;
 }
 
@@ -696,6 +713,25 @@ static enum fg_code decode_resource(struct decoder *decoder, struct fg_slice in,
 
 /* ---- the request ---- */
 
+static uint64_t count_profile_bytes(struct fg_slice in)
+{
+    struct fg_cur resources = fg_cur(in);
+    struct fg_slice resource, scope, profile;
+    uint64_t bytes = 0;
+
+    while (fg_pb_next(&resources, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &resource)) {
+        struct fg_cur scopes = fg_cur(resource);
+
+        while (fg_pb_next(&scopes, FG_PB_TAG(OTLP_RESOURCES_SCOPES, FG_PB_LEN), &scope)) {
+            struct fg_cur profiles = fg_cur(scope);
+
+            while (fg_pb_next(&profiles, FG_PB_TAG(OTLP_SCOPES_PROFILES, FG_PB_LEN), &profile))
+                bytes += profile.len;
+        }
+    }
+    return bytes;
+}
+
 static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in,
                                enum fg_otlp_version version, struct fg_err *err)
 {
@@ -708,6 +744,7 @@ static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in,
         return err->code;
     if (fg_otlp_detect(in, version, &decoder->version, err) != FG_OK)
         return err->code;
+    decoder->profile_bytes = count_profile_bytes(in);
     while (fg_pb_next(&cur, FG_PB_TAG(OTLP_REQUEST_RESOURCES, FG_PB_LEN), &resource))
         if (decode_resource(decoder, resource, n_resources++, err) != FG_OK)
             return err->code;

@@ -267,6 +267,7 @@ static void service_write(const struct service *service, uint32_t steps,
         profile.n_samples = service_profile(service, p / steps, p % steps, steps, stacks, values);
         profile.time_ns = STREAM_START_NS + p * STREAM_INTERVAL_NS;
         profile.window = (uint32_t)(profile.time_ns / (60 * STREAM_INTERVAL_NS));
+        profile.size = stream_profile_size(profile.n_samples, p);
         profile.id = fg_hash128(fg_bytes(&profile.time_ns, sizeof profile.time_ns));
         from = bench_cpu_ns();
         bench_must(fg_block_profile_add(writer, &profile, &err), &err);

@@ -275,6 +275,16 @@ static void cut_out(const struct stream *stream, struct drawn *drawn)
         }
 }
 
+struct fg_profile_size stream_profile_size(uint32_t n_samples, uint64_t seed)
+{
+    uint64_t random = fg_mix64(seed), n = n_samples;
+
+    return (struct fg_profile_size){.known = true,
+                                    .wire_bytes = (uint32_t)(60 * n + random % (8 * n + 1)),
+                                    .raw_bytes =
+                                        (uint32_t)(180 * n + (random >> 32) % (16 * n + 1))};
+}
+
 static void write_profile(const struct stream *stream, struct fg_block_writer *writer,
                           struct fg_nodes_whole *whole, uint32_t instance, uint32_t round,
                           const struct drawn *drawn)
@@ -291,6 +301,7 @@ static void write_profile(const struct stream *stream, struct fg_block_writer *w
         .period = TICK_NS,
         .shard = (uint16_t)(STREAM_SHARD + instance % STREAM_SHARDS),
         .window = (uint32_t)(until_ns / (60 * STREAM_INTERVAL_NS)),
+        .size = stream_profile_size(n, seed),
         .n_samples = n,
         .stacks = drawn->stacks + number * STREAM_TICKS,
         .values = values,

@@ -61,4 +61,8 @@ void stream_write(struct stream *stream, struct written *written);
 /* Shards of the profiles: so many from this one on, by instance. */
 enum { STREAM_SHARD = 0x1230, STREAM_SHARDS = 4 };
 
+/* About what Go sends of so many stacks: 19 kB packed and 55 kB unpacked of 300, with as much
+ * chance as there is in reality. */
+struct fg_profile_size stream_profile_size(uint32_t n_samples, uint64_t seed);
+
 #endif

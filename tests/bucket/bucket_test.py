@@ -21,6 +21,7 @@ import keeping  # noqa: E402
 import mending  # noqa: E402
 import skew  # noqa: E402
 import stores  # noqa: E402
+import versions  # noqa: E402
 from stores import NAME, Versitygw, signed_put  # noqa: E402
 
 SUITE_TIMEOUT_S = 300
@@ -197,6 +198,10 @@ def main():
         tally.run("export from a directory", export_from_a_directory, folder)
         tally.run("nodes outlive profiles", nodes_outlive_profiles, folder)
         tally.run("lost objects are made again", lost_objects_are_made_again, folder)
+        for version in versions.versions():
+            tally.run("data of format %s" % version, versions.fixture_is_read, version)
+        tally.run("usage is rebuilt", versions.usage_is_rebuilt)
+        tally.run("the oldest format is written", versions.oldest_version_is_written)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,
                  "export from a store": export_from_a_store, "disk cache of a store": disk_cache_of_a_store,

@@ -20,6 +20,24 @@ static void look(const struct fg_wire_batch *batch)
     }
 }
 
+/* Numbers beside it are sizes of its profiles, or refused; the input's own bytes stand for them. */
+static void give_sizes(struct fg_wire_batch *batch, const uint8_t *data, size_t size)
+{
+    struct fg_cur cur = fg_cur(fg_bytes(data, size));
+    uint64_t numbers[64];
+    size_t count = FG_MIN(2 * (size_t)batch->n_profiles, FG_COUNT(numbers));
+    struct fg_err err;
+
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = fg_cur_varint(&cur);
+    if (fg_wire_batch_get_sizes(batch, numbers, count, &err) != FG_OK) {
+        fg_assert(err.code == FG_E_INVALID);
+        return;
+    }
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        fg_assert(batch->profiles[i].size.known || batch->profiles[i].size.raw_bytes == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_arena *arena = fg_arena_create(64 << 20);
@@ -28,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (fg_batch_decode(fg_bytes(data, size), arena, &batch, &err) == FG_OK) {
         look(&batch);
+        give_sizes(&batch, data, size);
         fg_wire_batch_done(&batch);
     } else {
         fg_assert(err.code == FG_E_CORRUPT || err.code == FG_E_LIMIT);

@@ -20,6 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 fg_assert(columns.nodes[i - 1] <= columns.nodes[i]);
             for (uint32_t i = 0; i < columns.n_links; i++)
                 fg_assert(columns.links[i].sample < record.n_samples);
+            fg_assert(columns.size.known ||
+                      (columns.size.wire_bytes == 0 && columns.size.raw_bytes == 0));
         }
     else
         fg_assert(err.code == FG_E_CORRUPT);

@@ -23,6 +23,7 @@ import otlp  # noqa: E402
 import pprof  # noqa: E402
 import tenants  # noqa: E402
 import unsymbolised  # noqa: E402
+import usage  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 TIMEOUT_S = 60
@@ -435,6 +436,7 @@ def main():
         if cases and server.terminate() != 0:
             tally.fail("server", server.log_tail())
     tenants.run(tally)
+    usage.run(tally)
     tally.finish()
 
 

@@ -213,6 +213,7 @@ static uint64_t profile_hash(const struct fg_block_profile *profile,
 {
     uint64_t hash = head_hash(profile, series);
 
+    hash = mix(mix(hash, profile->size.wire_bytes), profile->size.raw_bytes + profile->size.known);
     for (uint32_t i = 0; i < profile->n_samples; i++) {
         uint64_t sample = path_hash(tree, profile->stacks[i]);
 
@@ -228,6 +229,14 @@ static uint64_t profile_hash(const struct fg_block_profile *profile,
         hash += 3 * link;
     }
     return hash;
+}
+
+struct fg_profile_size made_size(const struct made_profile *profile)
+{
+    if (profile->id.lo % 4 == 0)
+        return (struct fg_profile_size){0};
+    return (struct fg_profile_size){true, (uint32_t)(profile->id.lo >> 44),
+                                    (uint32_t)(profile->id.hi >> 42)};
 }
 
 /* A profile in the writer's form. */
@@ -283,6 +292,7 @@ static void form_make(struct form *form, const struct made_profile *made, const 
         .period = made->schema == 0 ? 10000000 : 524288,
         .shard = made->shard,
         .window = (uint32_t)((made->time_ns + made->duration_ns) / 600000000000),
+        .size = made_size(made),
         .n_samples = n,
         .n_links = n_links,
         .stacks = form->stacks,
@@ -459,7 +469,7 @@ static void put_links(struct reading *reading, uint32_t profile, uint32_t n_type
 }
 
 static void read_profile(struct reading *reading, const struct fg_block_rows *rows, uint32_t i,
-                         struct fg_id id)
+                         struct fg_id id, struct fg_profile_size size)
 {
     const struct fg_block_series_row *row = &reading->index.series[rows->series[i]];
     const struct fg_block_series series = {row->labels, row->schema->types, row->schema->n_types,
@@ -470,7 +480,8 @@ static void read_profile(struct reading *reading, const struct fg_block_rows *ro
                                     .duration_ns = rows->durations_ns[i],
                                     .period = rows->periods[i],
                                     .shard = rows->shards[i],
-                                    .window = rows->windows[i]};
+                                    .window = rows->windows[i],
+                                    .size = size};
     struct fg_block_sample_set set;
     uint32_t *stacks;
     struct fg_err err;
@@ -502,6 +513,7 @@ static void read_part(struct reading *reading, const struct fg_block_part *part)
          &err);
     for (uint32_t p = 0; p < reading->index.pages[FG_BLOCK_IDX].count; p++) {
         struct fg_block_rows rows;
+        struct fg_profile_size *sizes;
         struct fg_id *ids;
 
         must(fg_block_rows_parse(&reading->index, p, page(reading, FG_BLOCK_IDX, p), reading->arena,
@@ -510,8 +522,13 @@ static void read_part(struct reading *reading, const struct fg_block_part *part)
         must(fg_block_ids_parse(&reading->index, p, page(reading, FG_BLOCK_PID, p), reading->arena,
                                 &ids, &err),
              &err);
+        sizes = fg_arena_new(reading->arena, struct fg_profile_size, rows.count);
+        if (reading->index.pages[FG_BLOCK_USE].count > 0) /* else all are unknown */
+            must(fg_block_sizes_parse(&reading->index, p, page(reading, FG_BLOCK_USE, p),
+                                      reading->arena, &sizes, &err),
+                 &err);
         for (uint32_t i = 0; i < rows.count; i++)
-            read_profile(reading, &rows, i, ids[i]);
+            read_profile(reading, &rows, i, ids[i], sizes[i]);
     }
 }
 

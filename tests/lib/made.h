@@ -23,6 +23,9 @@ struct made_profile {
     uint64_t spans[MADE_SAMPLES_MAX]; /* links: of the first n_links samples */
 };
 
+/* What its sender sent, of one in four unknown; follows from its id. */
+struct fg_profile_size made_size(const struct made_profile *profile);
+
 const char *made_tenant(uint32_t tenant);   /* "acme", ... */
 const char *made_service(uint32_t service); /* "shop", ... */
 

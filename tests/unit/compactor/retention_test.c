@@ -115,6 +115,7 @@ static void nodes_outlive_profiles(void **state)
 {
     struct world *world = fg_new(struct world);
     const int64_t week = 7 * PLAN_DAY_NS;
+    struct fg_usage billed;
     uint64_t kept;
     size_t all;
 
@@ -139,14 +140,18 @@ static void nodes_outlive_profiles(void **state)
     world_arrive(world, 40, first + 8 * PLAN_DAY_NS, PLAN_DAY_NS / 2); /* of the week after */
     world_pass_time(world, 3 * FG_HOUR_NS);
     world_turn(world); /* all of it is there yet */
+    billed = world_usage(world);
     world_pass_time(world, first + 2 * week - world->clock.wall_ns);
     split = first + week;
     world_keep(world, is_after_split);
     world_turn(world);
     world->n_alone = 0;
+    world->alone_usage = (struct fg_usage){0};
     world_check(world);
     assert_int_equal(world->n_alone, all);
-    world_verify(world, "profiles that were dropped, merged nodes in 1 blocks\n");
+    world_verify(world, "profiles that were dropped, merged nodes in 1 blocks; usage of ");
+    fg_usage_add(&world->alone_usage, &world->usage); /* nothing of the bill is gone with them */
+    assert_true(fg_usage_eq(&world->alone_usage, &billed));
 
     world_bury(world, "{service_name=\"shop\",pod=\"nobody\"}", first, first + PLAN_DAY_NS);
     world_keep(world, not_of_shop); /* of the next week too, as the second deletion says */
@@ -157,7 +162,7 @@ static void nodes_outlive_profiles(void **state)
     world->n_alone = 0;
     world_check(world);
     assert_in_range(world->n_alone, 1, kept - 1);
-    world_verify(world, "merged nodes in 1 blocks\n");
+    world_verify(world, "merged nodes in 1 blocks; usage of ");
 
     /* One day nodes are too old as well. */
     world_pass_time(world, 110 * PLAN_DAY_NS);

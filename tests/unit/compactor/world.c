@@ -179,6 +179,7 @@ static uint32_t parts_of(const struct made_profile *profiles, size_t n,
             if (profiles[i].tenant != t)
                 continue;
             part.profiles++;
+            fg_usage_count(&part.usage, made_size(&profiles[i]), profiles[i].n_samples);
             part.t_min_ns = FG_MIN(part.t_min_ns, profiles[i].time_ns);
             part.t_max_ns = FG_MAX(part.t_max_ns, profiles[i].time_ns);
         }

@@ -118,8 +118,13 @@ static void find_all(struct world *world, uint32_t tenant, struct made_found *fo
             continue;
         fg_name_segment(name, &segment->id);
         read_object(world, name, tenant, found);
+        fg_usage_add(&world->usage, &fg_l0_part(segment, number)->usage);
     }
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
+        if (!blocks->blocks.blocks[i].nodes_only)
+            fg_usage_add(&world->usage, &blocks->blocks.blocks[i].usage);
+        if (blocks->blocks.blocks[i].alone)
+            fg_usage_add(&world->alone_usage, &blocks->blocks.blocks[i].usage);
         if (blocks->blocks.blocks[i].alone)
             world->n_alone += blocks->blocks.blocks[i].profiles;
         else if (blocks->blocks.blocks[i].nodes_only)
@@ -131,8 +136,20 @@ static void find_all(struct world *world, uint32_t tenant, struct made_found *fo
     fg_manifest_unref(blocks);
 }
 
+struct fg_usage world_usage(const struct world *world)
+{
+    struct fg_usage usage = {0};
+
+    for (size_t i = 0; i < world->n_profiles; i++)
+        fg_usage_count(&usage, made_size(&world->profiles[i]), world->profiles[i].n_samples);
+    return usage;
+}
+
 void world_check(struct world *world)
 {
+    struct fg_usage wanted = world_usage(world);
+
+    world->usage = (struct fg_usage){0};
     for (uint32_t t = 0; t < MADE_TENANTS; t++) {
         struct made_found found = {0};
 
@@ -140,6 +157,7 @@ void world_check(struct world *world)
         made_expect(&found, world->profiles, world->n_profiles, t);
         made_found_done(&found);
     }
+    assert_true(fg_usage_eq(&world->usage, &wanted)); /* a bill is of what is there */
 }
 
 /* ---- the rest ---- */

@@ -609,6 +609,17 @@ static void items_of_a_message_stand_alone(void **state)
     assert_int_equal(fg_peer_call(head.peer, &call), FG_E_INVALID);
     fg_call_done(head.peer, &call);
     items[2].shard = 0;
+    items[0].sizes = &(uint64_t){1}; /* of half a profile: the item alone is refused */
+    items[0].n_sizes = 1;
+    call.head = fg_bytes(bytes, fg__inner__push_head__pack(&out, bytes));
+    assert_int_equal(fg_peer_call(head.peer, &call), FG_OK);
+    reply = fg__inner__push_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
+    assert_non_null(reply);
+    assert_int_equal(fg_code_from_grpc(reply->results[0]->code), FG_E_INVALID);
+    assert_int_equal(reply->results[2]->code, 0);
+    fg__inner__push_reply__free_unpacked(reply, NULL);
+    fg_call_done(head.peer, &call);
+    items[0].n_sizes = 0;
     items[2].bytes++; /* more than there is: neither */
     call.head = fg_bytes(bytes, fg__inner__push_head__pack(&out, bytes));
     assert_int_equal(fg_peer_call(head.peer, &call), FG_E_INVALID);

@@ -74,6 +74,9 @@ static void make(struct made *made, uint64_t seed)
         .values = made->values,
         .links = made->links,
     };
+    if (seed % 2 == 1)
+        made->profile.size = (struct fg_profile_size){true, (uint32_t)next_random(&random),
+                                                      seed % 5 == 0 ? UINT32_MAX : 0};
     for (uint32_t t = 0; t < made->n_types; t++)
         make_column(made, t, &random);
     for (uint32_t i = 0; i < n; i++) {
@@ -124,6 +127,9 @@ static void assert_type(const struct made *made, const struct record *record, ui
         sum = (uint64_t)values[i] > INT64_MAX - sum ? INT64_MAX : sum + (uint64_t)values[i];
     }
     assert_links(made, columns);
+    assert_int_equal(columns->size.known, made->profile.size.known);
+    assert_int_equal(columns->size.wire_bytes, made->profile.size.wire_bytes);
+    assert_int_equal(columns->size.raw_bytes, made->profile.size.raw_bytes);
     assert_int_equal(record_total(record, type, &total, &err), FG_OK);
     assert_int_equal(total, sum);
     assert_int_equal(record_read(record, type, false, columns, &err), FG_OK);
@@ -281,14 +287,31 @@ static void a_record_cut_short_is_corrupt(void **state)
     fg_buf_done(&bytes);
 }
 
+/* Programs of before stored no sizes, and those that have them say the same otherwise. */
+static void the_size_is_at_the_end(void **state)
+{
+    static struct made made;
+    struct fg_buf without, with;
+
+    (void)state;
+    make(&made, 2);
+    fg_buf_init(&without, SIZE_MAX);
+    fg_buf_init(&with, SIZE_MAX);
+    encode(&made, 1, &without);
+    made.profile.size = (struct fg_profile_size){true, 300, 70000};
+    encode(&made, 1, &with);
+    assert_int_equal(with.len, without.len + 2 + 3);
+    assert_memory_equal(with.ptr, without.ptr, without.len);
+    fg_buf_done(&with);
+    fg_buf_done(&without);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_encoded_is_read),
-        cmocka_unit_test(sorting_equals_the_slow_one),
-        cmocka_unit_test(columns_are_small),
-        cmocka_unit_test(damage_is_an_error),
-        cmocka_unit_test(a_record_cut_short_is_corrupt),
+        cmocka_unit_test(what_is_encoded_is_read), cmocka_unit_test(sorting_equals_the_slow_one),
+        cmocka_unit_test(columns_are_small),       cmocka_unit_test(the_size_is_at_the_end),
+        cmocka_unit_test(damage_is_an_error),      cmocka_unit_test(a_record_cut_short_is_corrupt),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,9 @@ static struct fg_blocks_entry entry(uint64_t id)
                                     .nodes_offset = 500,
                                     .nodes_bytes = 400,
                                     .profiles = 7,
-                                    .digest = {id, id}};
+                                    .digest = {id, id},
+                                    .usage = id % 2 == 0 ? (struct fg_usage){1, id, 2 * id, 3 * id}
+                                                         : (struct fg_usage){0}};
 }
 
 static enum fg_code apply(struct fg_blocks *blocks, const struct fg_l0 *l0, uint64_t add,
@@ -74,6 +76,8 @@ static void assert_round_trip(const struct fg_blocks *blocks, struct fg_arena *a
         fail_msg("%s", err.msg);
     assert_int_equal(fg_blocks_encode(&read, &again, &err), FG_OK);
     assert_true(fg_slice_eq(fg_buf_slice(&bytes), fg_buf_slice(&again)));
+    for (uint32_t i = 0; i < read.n_blocks; i++)
+        assert_true(fg_usage_eq(&read.blocks[i].usage, &blocks->blocks[i].usage));
     assert_int_equal(fg_blocks_decode(fg_buf_slice(&bytes), FG_LIT("other"), arena, &read, &err),
                      FG_E_CORRUPT);
     for (size_t i = 0; i < bytes.len; i++) {

@@ -21,7 +21,9 @@ static const struct fg_l0_new *make(struct made *made, struct fg_id writer, uint
 {
     *made = (struct made){.run = {window, 7, 9}};
     for (uint32_t i = 0; i < n_tenants; i++)
-        made->parts[i] = (struct fg_l0_new_part){fg_cstr(tenants[i]), 100 + i, 200, 5, {0}};
+        made->parts[i] = (struct fg_l0_new_part){fg_cstr(tenants[i]), 100 + i, 200, 5,
+                                                 i % 2 == 0 ? (struct fg_usage){5, i, 7, 8}
+                                                            : (struct fg_usage){0}};
     made->new = (struct fg_l0_new){
         .id = {writer, cut, 0xabc + cut},
         .bytes = 5000,
@@ -85,6 +87,10 @@ static void assert_round_trip(const struct fg_l0 *l0, struct fg_arena *arena)
     assert_int_equal(fg_l0_encode(&read, &again, &err), FG_OK);
     assert_true(fg_slice_eq(fg_buf_slice(&bytes), fg_buf_slice(&again)));
     assert_int_equal(read.n_segments, l0->n_segments);
+    for (uint32_t i = 0; i < read.n_segments; i++)
+        for (uint32_t p = 0; p < read.segments[i].n_parts; p++)
+            assert_true(
+                fg_usage_eq(&read.segments[i].parts[p].usage, &l0->segments[i].parts[p].usage));
     assert_int_equal(read.generation, l0->generation);
     fg_buf_done(&bytes);
     fg_buf_done(&again);

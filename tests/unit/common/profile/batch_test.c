@@ -258,6 +258,62 @@ static void what_is_encoded_is_decoded(void **state)
     }
 }
 
+/* Sizes that are beside a batch reach its profiles; without them, as a distributor of before sends
+ * it, they are unknown. */
+static void sizes_come_back_or_are_unknown(void **state)
+{
+    static const struct fg_profile_size sizes[PROFILES] = {
+        {true, 0, 0}, {false, 0, 0}, {true, UINT32_MAX, UINT32_MAX}, {true, 1, 2}};
+    static const struct {
+        const char *name;
+        size_t at;
+        uint64_t number;
+    } wrong[] = {
+        {"wire bytes", 0, (uint64_t)UINT32_MAX + 2},
+        {"raw bytes", 1, (uint64_t)UINT32_MAX + 1},
+        {"half a size", 3, 5},
+    };
+    static struct made made;
+    bool define[STACKS] = {false};
+    uint64_t numbers[2 * PROFILES];
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_wire_batch decoded;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    make(&made, 1);
+    for (uint32_t i = 0; i < PROFILES; i++)
+        made.batch.profiles[i].size = sizes[i];
+    fg_buf_init(&bytes, SIZE_MAX);
+    fg_batch_encode(&made.batch, define, &bytes);
+    assert_int_equal(fg_batch_decode(fg_buf_slice(&bytes), arena, &decoded, &err), FG_OK);
+    assert_int_equal(decoded.n_profiles, PROFILES);
+    assert_int_equal(fg_wire_batch_get_sizes(&decoded, NULL, 0, &err), FG_OK);
+    for (uint32_t i = 0; i < PROFILES; i++)
+        assert_false(decoded.profiles[i].size.known);
+    fg_batch_put_sizes(&made.batch, numbers);
+    assert_int_equal(fg_wire_batch_get_sizes(&decoded, numbers, FG_COUNT(numbers) - 1, &err),
+                     FG_E_INVALID);
+    for (size_t i = 0; i < FG_COUNT(wrong); i++) {
+        print_message("  %s\n", wrong[i].name);
+        fg_batch_put_sizes(&made.batch, numbers);
+        numbers[wrong[i].at] = wrong[i].number;
+        assert_int_equal(fg_wire_batch_get_sizes(&decoded, numbers, FG_COUNT(numbers), &err),
+                         FG_E_INVALID);
+    }
+    fg_batch_put_sizes(&made.batch, numbers);
+    assert_int_equal(fg_wire_batch_get_sizes(&decoded, numbers, FG_COUNT(numbers), &err), FG_OK);
+    for (uint32_t i = 0; i < PROFILES; i++) {
+        assert_int_equal(decoded.profiles[i].size.known, sizes[i].known);
+        assert_int_equal(decoded.profiles[i].size.wire_bytes, sizes[i].wire_bytes);
+        assert_int_equal(decoded.profiles[i].size.raw_bytes, sizes[i].raw_bytes);
+    }
+    fg_wire_batch_done(&decoded);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
 /* The whole decoded, or an error of the right kind. */
 static enum fg_code try_decode(struct fg_slice in, size_t arena_bytes)
 {
@@ -351,6 +407,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_encoded_is_decoded),
+        cmocka_unit_test(sizes_come_back_or_are_unknown),
         cmocka_unit_test(damage_is_an_error),
         cmocka_unit_test(types_are_bounded),
         cmocka_unit_test(negative_values_are_refused),

@@ -89,8 +89,24 @@ static void what_is_right_is_counted(void **state)
 
     fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
     (void)fflush(f->out);
-    assert_non_null(strstr(f->said, "tenant: 4 profiles, each once, in 1 segments and 0 blocks\n"));
+    assert_non_null(strstr(f->said, "tenant: 4 profiles, each once, in 1 segments and 0 blocks; "
+                                    "usage of 0 profiles: 0 wire bytes, 0 raw bytes, 0 samples\n"));
     assert_non_null(strstr(f->said, "ok: 1 objects"));
+}
+
+/* Bills are made from manifests: what these say has to be in the objects. */
+static void usage_that_is_only_in_the_manifest(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_manifest *manifest = read_l0(f);
+    struct fg_l0_segment *segment = &manifest->l0.segments[0];
+    char name[FG_NAME_MAX_BYTES];
+
+    fg_name_segment(name, &segment->id);
+    segment->parts[0].usage = (struct fg_usage){1, 1, 100, 200};
+    write_l0(f, &manifest->l0);
+    expect_fault(f, name, "its usage is not what the manifest says");
+    fg_manifest_unref(manifest);
 }
 
 static void an_empty_bucket_is_right(void **state)
@@ -265,11 +281,17 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up_with_ring, fixture_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_is_right_is_counted),      TEST(an_empty_bucket_is_right),
-        TEST(profiles_that_are_there_twice), TEST(manifests_that_say_something_else),
-        TEST(objects_that_are_not_there),    TEST(manifests_that_are_missing_or_cut),
-        TEST(a_ring_that_is_missing),        TEST(manifests_of_different_times),
-        TEST(faults_behind_the_first),       TEST(objects_that_nobody_refers_to_are_counted),
+        TEST(what_is_right_is_counted),
+        TEST(an_empty_bucket_is_right),
+        TEST(usage_that_is_only_in_the_manifest),
+        TEST(profiles_that_are_there_twice),
+        TEST(manifests_that_say_something_else),
+        TEST(objects_that_are_not_there),
+        TEST(manifests_that_are_missing_or_cut),
+        TEST(a_ring_that_is_missing),
+        TEST(manifests_of_different_times),
+        TEST(faults_behind_the_first),
+        TEST(objects_that_nobody_refers_to_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

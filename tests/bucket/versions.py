@@ -1,0 +1,147 @@
+"""Data that earlier versions stored: a server of this one opens it, answers as that version did, takes more, and merges
+old and new into blocks. tests/data/stored has a data folder of each version of the format of blocks."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+
+import flamegrid  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+STORED = os.path.join(flamegrid.ROOT, "tests", "data", "stored")
+WAIT_S = 60
+LATE_S = 60
+
+
+def load_maker():
+    spec = importlib.util.spec_from_file_location("stored_make", os.path.join(STORED, "make.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make = load_maker()
+QUICK = [*make.SETTINGS, "--compactor.interval", "1s", "--compactor.grace", "1m"]
+HOURS = (make.START_S, make.START_S + 2 * make.HOUR_S)
+
+
+def bucket(data, *words):
+    """`flamegrid bucket` on the server's folder; its output."""
+    done = subprocess.run([flamegrid.binary(), "bucket", *words, "--data", data], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    text = done.stdout.decode("utf-8", "replace")
+    check(done.returncode == 0, "bucket %s: %d %s", " ".join(words), done.returncode, text)
+    return text
+
+
+def usage_of(data, tenant):
+    """(profiles in blocks, those whose sizes are known, their samples, wire and raw bytes), as a bill has it."""
+    blocks = json.loads(bucket(data, "inspect", "tenants/%s/manifest" % tenant))["blocks"]
+    keys = ("profiles", "usage_profiles", "usage_samples", "usage_wire_bytes", "usage_raw_bytes")
+    return tuple(sum(block[key] for block in blocks if not block["nodes_only"]) for key in keys)
+
+
+def wait_until_in_blocks(data, profiles):
+    deadline = time.monotonic() + WAIT_S
+    while any(usage_of(data, tenant)[0] != profiles for tenant in make.TENANTS):
+        check(time.monotonic() < deadline, "%s in blocks, not %d profiles",
+              [usage_of(data, tenant) for tenant in make.TENANTS], profiles)
+        time.sleep(0.2)
+
+
+def sent_by_maker(version):
+    """What the bill of the fixture's own profiles is: version 2 kept no sizes."""
+    sums = [make.sent(*part) for part in make.RANGES] if version != "v2" else [(0, 0, 0)]
+    return tuple(map(sum, zip(*sums)))
+
+
+def parts_of(data):
+    """The line of usage of every part of every segment and block."""
+    lines = bucket(data, "ls", "-r").splitlines()
+    names = [line.split()[-1] for line in lines]
+    return [line.strip() for name in names if name.startswith("segments/") or "/blocks/" in name
+            for line in bucket(data, "inspect", name).splitlines() if "usage" in line]
+
+
+def fixture_is_read(version):
+    """The folder of `version`, as it is, then merged with profiles that this version stores; some are sent twice."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-versions.") as folder:
+        data = os.path.join(folder, "data")
+        shutil.copytree(os.path.join(STORED, version, "data"), data)
+        with open(os.path.join(STORED, version, "answers.json"), encoding="utf-8") as text:
+            expected = json.load(text)
+        check(("usage unknown" in " ".join(parts_of(data))) == (version == "v2"), "%s", parts_of(data))
+        with flamegrid.Server(*QUICK, data=data) as server:
+            server.start().wait_ready()
+            check(make.answers(server) == expected, "%s: other answers than it gave", version)
+            make.flush(server)
+            old = 2 * 2 * make.HOUR_S // make.STEP_S  # of two services in two hours
+            wait_until_in_blocks(data, old)
+            check(make.answers(server) == expected, "%s: other answers once all is in blocks", version)
+            for _ in range(2):  # late profiles between the old ones: they and the old blocks of the hours become one
+                make.push(server, *HOURS, shift_s=LATE_S)
+                make.flush(server)
+            for part in make.RANGES:  # what the fixture has already
+                make.push(server, *part)
+            make.flush(server)
+            wait_until_in_blocks(data, 2 * old)
+            check(server.terminate() == 0, "%s", server.log_tail())
+        text = bucket(data, "verify")
+        late, own = make.sent(*HOURS, shift_s=LATE_S), sent_by_maker(version)
+        for tenant in make.TENANTS:
+            profiles, known, *sums = usage_of(data, tenant)
+            check((profiles, known) == (2 * old, old if version == "v2" else 2 * old),
+                  "%s: sizes of %d of %d profiles are known", version, known, profiles)
+            check(tuple(sums) == tuple(map(sum, zip(late, own))), "%s: usage of %s, sent were %s and %s", version, sums,
+                  own, late)
+            line = "usage of %d profiles: %d wire bytes, %d raw bytes, %d samples" % (known, sums[1], sums[2], sums[0])
+            check(any(tenant in part and line in part for part in text.splitlines()), "%s in %s", line, text)
+
+
+def usage_is_rebuilt():
+    """Manifests that are lost are made again with the usage that they had, from the objects alone."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-versions.") as folder:
+        data = os.path.join(folder, "data")
+        shutil.copytree(os.path.join(STORED, versions()[-1], "data"), data)
+        objects = os.path.join(data, "bucket", "objects")
+        usage = [usage_of(data, tenant) for tenant in make.TENANTS]
+        segments = [part for segment in json.loads(bucket(data, "inspect", "manifests/l0"))["segments"]
+                    for part in segment["tenants"]]
+        check(all(found[1] > 0 for found in usage) and any(part["usage_wire_bytes"] > 0 for part in segments),
+              "%s, %s", usage, segments)
+        shutil.rmtree(os.path.join(objects, "manifests", "kept"))
+        for tenant in make.TENANTS:
+            os.unlink(os.path.join(objects, "tenants", tenant, "manifest"))
+            bucket(data, "rebuild", "tenant", tenant, "--apply")
+        os.unlink(os.path.join(objects, "manifests", "l0"))
+        bucket(data, "rebuild", "l0", "--apply")
+        check([usage_of(data, tenant) for tenant in make.TENANTS] == usage, "%s, not %s",
+              [usage_of(data, tenant) for tenant in make.TENANTS], usage)
+        again = [part for segment in json.loads(bucket(data, "inspect", "manifests/l0"))["segments"]
+                 for part in segment["tenants"]]
+        check(all(part in segments for part in again) and again, "%s, not %s", again, segments)
+        bucket(data, "verify")
+
+
+def oldest_version_is_written():
+    """With block_version nothing is written that programs of before cannot read; nothing is lost either."""
+    with flamegrid.Server(*QUICK, "--ingester.segments.block_version", "2", "--compactor.block_version", "2") as server:
+        server.start().wait_ready()
+        make.push(server, *HOURS)
+        make.flush(server)
+        wait_until_in_blocks(server.data, 2 * 2 * make.HOUR_S // make.STEP_S)
+        lines = parts_of(server.data)
+        check(lines and all("usage unknown" in line for line in lines), "%s", lines)
+        check(server.terminate() == 0, "%s", server.log_tail())
+        bucket(server.data, "verify")
+
+
+def versions():
+    return sorted(name for name in os.listdir(STORED) if os.path.isdir(os.path.join(STORED, name, "data")))
