@@ -201,6 +201,7 @@ def main():
         for version in versions.versions():
             tally.run("data of format %s" % version, versions.fixture_is_read, version)
         tally.run("usage is rebuilt", versions.usage_is_rebuilt)
+        tally.run("objects of a newer format", versions.newer_objects_are_unreadable_not_damaged)
         tally.run("the oldest format is written", versions.oldest_version_is_written)
         tally.run("secrets are not shown", secrets_are_not_shown, None, folder)
         cases = {"command on a store": command_on_a_store, "keys from files": keys_from_files,

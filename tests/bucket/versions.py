@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from flamegrid import check  # noqa: E402
 STORED = os.path.join(flamegrid.ROOT, "tests", "data", "stored")
 WAIT_S = 60
 LATE_S = 60
+NEWER = 9  # a version of the format that there is not
 
 
 def load_maker():
@@ -128,6 +130,63 @@ def usage_is_rebuilt():
                  for part in segment["tenants"]]
         check(all(part in segments for part in again) and again, "%s, not %s", again, segments)
         bucket(data, "verify")
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def make_newer(path):
+    """The object as a later version might have written it, its checksum right."""
+    with open(path, "r+b") as file:
+        content = bytearray(file.read())
+        trailer = content[-32:-8]
+        struct.pack_into("<H", trailer, 20, NEWER)
+        content[-32:-4] = trailer + struct.pack("<I", crc32c(trailer))
+        file.seek(0)
+        file.write(content)
+
+
+def newer_objects_are_unreadable_not_damaged():
+    """A block of a later version: a question says so, the rest goes on, and nobody gives the block up."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-versions.") as folder:
+        data = os.path.join(folder, "data")
+        shutil.copytree(os.path.join(STORED, versions()[-1], "data"), data)
+        blocks = os.path.join(data, "bucket", "objects", "tenants", make.TENANTS[0], "blocks")
+        name = "tenants/%s/blocks/%s" % (make.TENANTS[0], os.listdir(blocks)[0])
+        make_newer(os.path.join(data, "bucket", "objects", name))
+        with flamegrid.Server(*QUICK, data=data) as server:
+            server.start().wait_ready()
+            for partial, wanted in ((False, 503), (True, 200)):
+                client = flamegrid.Client(server.port, headers={"X-Scope-OrgID": make.TENANTS[0]})
+                fields = {"profileTypeID": make.CPU, "labelSelector": "{}", "start": HOURS[0] * 1000, "end": HOURS[1] * 1000}
+                status, body = client.send("POST", "/querier.v1.QuerierService/SelectMergeStacktraces?partial=%s" %
+                                           str(partial).lower(), json.dumps(fields), {"Content-Type": "application/json"})
+                check(status == wanted, "partial %s: %d %s", partial, status, body)
+                check(partial or b"version %d" % NEWER in body, "%s", body)
+            other = flamegrid.Client(server.port, headers={"X-Scope-OrgID": make.TENANTS[1]})
+            check(other.flame_total(make.CPU, "{}", HOURS[0] * 1000, HOURS[1] * 1000) > 0, "the other tenant has nothing")
+            ready = server.operate("GET", "/ready")[1].decode()
+            check("objects_unreadable" in ready and name in ready and "objects_damaged" not in ready, "%s", ready)
+            check("flamegrid_unreadable_objects 1" in server.metrics(), "the metric does not count it")
+            make.push(server, *HOURS, shift_s=LATE_S)  # late, and perhaps in it: taken, and waits for a newer program
+            deadline = time.monotonic() + WAIT_S
+            while b"head_unchecked" not in server.operate("GET", "/ready")[1]:
+                check(time.monotonic() < deadline, "late profiles do not wait")
+                time.sleep(0.1)
+            check(server.terminate() == 0, "%s", server.log_tail())
+        done = subprocess.run([flamegrid.binary(), "bucket", "verify", "--data", data], stdout=subprocess.PIPE, check=False)
+        check(done.returncode == 1 and b"not damaged, but unreadable" in done.stdout and b"quarantine" not in done.stdout, "%s",
+              done.stdout.decode())
+        os.unlink(os.path.join(data, "bucket", "objects", "tenants", make.TENANTS[0], "manifest"))
+        done = subprocess.run([flamegrid.binary(), "bucket", "rebuild", "tenant", make.TENANTS[0], "--apply", "--accept-loss",
+                               "--data", data], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        check(done.returncode != 0 and b"version %d" % NEWER in done.stdout, "%d %s", done.returncode, done.stdout.decode())
 
 
 def oldest_version_is_written():
