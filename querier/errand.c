@@ -147,8 +147,17 @@ static enum fg_code begin(struct question *question, bool fresh, struct fg_err *
     return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
 }
 
+/* Does the question lack what this record says was given up? selector NULL: every series. */
+static bool lacks(const struct fg_blocks_lost *lost, const struct replicas_head *head)
+{
+    if (lost->t_min_ns > head->end_ns || lost->t_max_ns < head->start_ns)
+        return false;
+    return lost->service.len == 0 || head->selector == NULL ||
+           fg_selector_may_match_service(head->selector, lost->service);
+}
+
 /* What operators gave up of that time is in no answer, and the answer says so. */
-static void tell_lost(struct question *question, int64_t start_ns, int64_t end_ns)
+static void tell_lost(struct question *question, const struct replicas_head *head)
 {
     for (size_t t = 0; t < question->tenants.n; t++) {
         const struct fg_blocks *blocks = blocks_manifest(question, t);
@@ -157,11 +166,13 @@ static void tell_lost(struct question *question, int64_t start_ns, int64_t end_n
             const struct fg_blocks_lost *lost = &blocks->lost[i];
             struct fg_buf why;
 
-            if (lost->t_min_ns > end_ns || lost->t_max_ns < start_ns)
+            if (!lacks(lost, head))
                 continue;
             fg_buf_init(&why, MISSING_MAX_BYTES);
-            fg_buf_printf(&why, "%.*s: given up, %llu profiles", FG_S(lost->object),
-                          (unsigned long long)lost->profiles);
+            fg_buf_printf(&why, "%.*s: ", FG_S(lost->object));
+            if (lost->service.len > 0)
+                fg_buf_printf(&why, "service %.*s: ", FG_S(lost->service));
+            fg_buf_printf(&why, "given up, %llu profiles", (unsigned long long)lost->profiles);
             question_lacks(question, fg_buf_slice(&why));
             fg_buf_done(&why);
         }
@@ -217,6 +228,6 @@ enum fg_code errand_run(struct question *question, struct errand *errand, struct
         }
         errand->restart(errand);
     }
-    tell_lost(question, errand->head.start_ns, errand->head.end_ns);
+    tell_lost(question, &errand->head);
     return FG_OK;
 }

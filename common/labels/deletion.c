@@ -59,13 +59,7 @@ bool fg_deletion_contains(const struct fg_deletion *deletion, int64_t t_min_ns, 
 
 bool fg_deletion_may_name(const struct fg_deletion *deletion, struct fg_slice service)
 {
-    for (size_t i = 0; i < deletion->selector.n_matchers; i++) {
-        const struct fg_matcher *matcher = &deletion->selector.matchers[i];
-
-        if (fg_slice_is(matcher->name, FG_LABEL_SERVICE) && !fg_matcher_matches(matcher, service))
-            return false;
-    }
-    return true;
+    return fg_selector_may_match_service(&deletion->selector, service);
 }
 
 bool fg_deletions_touch(const struct fg_deletions *deletions, struct fg_slice service,

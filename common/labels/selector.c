@@ -276,6 +276,17 @@ bool fg_selector_matches(const struct fg_selector *selector, const struct fg_lab
     return true;
 }
 
+bool fg_selector_may_match_service(const struct fg_selector *selector, struct fg_slice service)
+{
+    for (size_t i = 0; i < selector->n_matchers; i++) {
+        const struct fg_matcher *matcher = &selector->matchers[i];
+
+        if (fg_slice_is(matcher->name, FG_LABEL_SERVICE) && !fg_matcher_matches(matcher, service))
+            return false;
+    }
+    return true;
+}
+
 /* ---- writing ---- */
 
 void fg_selector_write(const struct fg_selector *selector, struct fg_buf *out)

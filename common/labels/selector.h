@@ -48,6 +48,9 @@ void fg_selector_done(struct fg_selector *selector);
 bool fg_matcher_matches(const struct fg_matcher *matcher, struct fg_slice value);
 bool fg_selector_matches(const struct fg_selector *selector, const struct fg_labels *labels);
 
+/* Returns false if the selector matches no series of the service. */
+bool fg_selector_may_match_service(const struct fg_selector *selector, struct fg_slice service);
+
 /* {a="b",c=~"d"}: parses back to the same. */
 void fg_selector_write(const struct fg_selector *selector, struct fg_buf *out);
 

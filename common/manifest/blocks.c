@@ -361,32 +361,37 @@ enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 
 }
 
 enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l0 *l0,
-                               const struct fg_blocks_change *change,
-                               const struct fg_blocks_lost *lost, struct fg_arena *arena,
-                               struct fg_blocks *ret_blocks, bool *ret_changed, struct fg_err *err)
+                               const struct fg_blocks_giving_up *giving_up, int64_t wall_ns,
+                               struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                               bool *ret_changed, struct fg_err *err)
 {
+    const struct fg_blocks_change *change = &giving_up->change;
+    const struct fg_blocks_lost *lost = giving_up->lost;
+    uint32_t n_lost = giving_up->n_lost;
     struct fg_blocks next = *blocks;
 
-    fg_assert(change->n_add == 0 && change->n_cover + change->n_replace == 1);
-    for (uint32_t i = 0; i < blocks->n_lost; i++)
+    fg_assert(change->n_cover + change->n_replace == 1);
+    for (uint32_t i = 0; n_lost > 0 && i < blocks->n_lost; i++)
         if (fg_slice_eq(blocks->lost[i].object, lost->object)) {
             *ret_changed = false;
             *ret_blocks = *blocks;
             return FG_OK;
         }
-    if (blocks->n_lost == FG_BLOCKS_LOST_MAX)
-        return fg_fail(err, FG_E_LIMIT, "%u objects of the tenant were given up", blocks->n_lost);
-    if (fg_blocks_apply(blocks, l0, change, lost->since_wall_ns, arena, &next, ret_changed, err) !=
-        FG_OK)
+    if (n_lost > FG_BLOCKS_LOST_MAX - blocks->n_lost)
+        return fg_fail(err, FG_E_LIMIT, "%u records of what was given up, and %u more",
+                       blocks->n_lost, n_lost);
+    if (fg_blocks_apply(blocks, l0, change, wall_ns, arena, &next, ret_changed, err) != FG_OK)
         return err->code;
     if (!*ret_changed) /* its reference is gone, for another reason: nothing is lost */
         return fg_fail(err, FG_E_ABORTED, "nothing refers to the object any more");
-    next.lost = fg_arena_new(arena, struct fg_blocks_lost, (size_t)blocks->n_lost + 1);
+    next.lost = fg_arena_new(arena, struct fg_blocks_lost, (size_t)blocks->n_lost + n_lost);
     if (next.lost == NULL)
         return no_memory(err);
     if (blocks->n_lost > 0)
         memcpy(next.lost, blocks->lost, blocks->n_lost * sizeof *next.lost);
-    next.lost[next.n_lost++] = *lost;
+    if (n_lost > 0)
+        memcpy(next.lost + blocks->n_lost, lost, n_lost * sizeof *next.lost);
+    next.n_lost += n_lost;
     *ret_blocks = next;
     return FG_OK;
 }

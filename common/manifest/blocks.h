@@ -32,6 +32,7 @@ enum {
     FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES = 1024,
     FG_BLOCKS_LOST_MAX = 4096,
     FG_BLOCKS_WHY_MAX_BYTES = 512,
+    FG_BLOCKS_SERVICE_MAX_BYTES = 64 * 1024, /* as a block's directory allows */
 };
 
 struct fg_blocks_entry {
@@ -82,12 +83,13 @@ struct fg_blocks_tombstone {
     struct fg_slice later;
 };
 
-/* The record of an object that an operator quarantined. Its profiles are lost, and answers about
- * their time say so. */
+/* The record of an object that an operator gave up (quarantine), or of one service's part of an
+ * object (repair). Its profiles are lost, and answers about their service and time say so. */
 struct fg_blocks_lost {
-    struct fg_slice object;     /* its name; that of a segment or block */
+    struct fg_slice object;  /* its name; that of a segment or block */
+    struct fg_slice service; /* the only one that lost something by this record; empty: any may */
     int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive */
-    uint64_t profiles, bytes;   /* of the tenant's; of the object */
+    uint64_t profiles, bytes;   /* of the tenant's; of the object, or of the service's part */
     int64_t since_wall_ns;
     struct fg_slice why; /* what was wrong with it */
     struct fg_slice later;
@@ -191,16 +193,24 @@ enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 
                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
                              bool *ret_changed, struct fg_err *err) fg_must_check;
 
+/* An object that is given up, or some services of it. */
+struct fg_blocks_giving_up {
+    struct fg_blocks_change change;    /* takes its reference away, and adds what is left of it */
+    const struct fg_blocks_lost *lost; /* [n_lost]: records of the rest, all of that object; what
+                                          they point to is borrowed */
+    uint32_t n_lost;
+};
+
 /*
- * Quarantines an object: applies the change, which removes its reference and adds no blocks, and
- * adds the record. Does nothing if there is a record of that name. Errors as of fg_blocks_apply();
- * FG_E_LIMIT also if there are FG_BLOCKS_LOST_MAX records. Borrows what the record points to.
+ * Gives an object up: applies the change, which removes its reference and may add blocks of what is
+ * left, and adds the records. Does nothing if there are records of that name. Errors as of
+ * fg_blocks_apply(); FG_E_LIMIT also if there would be more than FG_BLOCKS_LOST_MAX records. Borrows
+ * what the records point to.
  */
 enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l0 *l0,
-                               const struct fg_blocks_change *change,
-                               const struct fg_blocks_lost *lost, struct fg_arena *arena,
-                               struct fg_blocks *ret_blocks, bool *ret_changed,
-                               struct fg_err *err) fg_must_check;
+                               const struct fg_blocks_giving_up *giving_up, int64_t wall_ns,
+                               struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                               bool *ret_changed, struct fg_err *err) fg_must_check;
 
 /* The objects of these were deleted: they leave gone[]. */
 enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_id *ids,

@@ -17,7 +17,8 @@
  *                 varint awaits, profiles before that, quiet
  *   ended       as tombstones, in the order in which they ended
  *   lost        list of records: varint length, object's name, span of its profiles, varint
- *                 profiles, varint bytes, zigzag since / ns, varint length, why
+ *                 profiles, varint bytes, zigzag since / ns, varint length, why, varint length,
+ *                 service (not there: any service)
  * Of tombstones' fields those from profiles on, or from awaits on, and of the whole the lists of
  * those that ended and of what was lost, may be missing: what was written before they were
  * invented, and where nothing was lost.
@@ -133,6 +134,8 @@ static void put_lost(struct fg_buf *out, const struct fg_blocks *blocks, struct 
         fg_buf_varint(record, lost->bytes);
         fg_buf_zigzag(record, lost->since_wall_ns);
         fg_buf_lenbytes(record, lost->why);
+        if (lost->service.len > 0 || lost->later.len > 0)
+            fg_buf_lenbytes(record, lost->service);
         fg_buf_put(record, lost->later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
     }
@@ -399,22 +402,25 @@ static void get_lost(struct reader *reader, struct fg_blocks *blocks)
     for (uint32_t i = 0; i < blocks->n_lost && !reader->cur.bad; i++) {
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
         struct fg_blocks_lost *lost = &blocks->lost[i];
-        struct fg_slice object = fg_cur_lenbytes(&cur), why;
+        struct fg_slice object = fg_cur_lenbytes(&cur), why, service = FG_LIT("");
 
         manifest_get_span(&cur, &lost->t_min_ns, &lost->t_max_ns);
         lost->profiles = fg_cur_varint(&cur);
         lost->bytes = fg_cur_varint(&cur);
         lost->since_wall_ns = fg_cur_zigzag(&cur);
         why = fg_cur_lenbytes(&cur);
+        if (fg_cur_more(&cur))
+            service = fg_cur_lenbytes(&cur);
         lost->later = fg_envelope_later(&cur, reader->arena);
         if (cur.bad)
             fg_cur_fail(&reader->cur);
         if (object.len > FG_NAME_MAX_BYTES || why.len > FG_BLOCKS_WHY_MAX_BYTES ||
-            lost->t_max_ns < lost->t_min_ns)
+            service.len > FG_BLOCKS_SERVICE_MAX_BYTES || lost->t_max_ns < lost->t_min_ns)
             fail(reader, "what was lost");
         lost->object = fg_arena_copy(reader->arena, object);
         lost->why = fg_arena_copy(reader->arena, why);
-        if (lost->object.ptr == NULL || lost->why.ptr == NULL)
+        lost->service = fg_arena_copy(reader->arena, service);
+        if (lost->object.ptr == NULL || lost->why.ptr == NULL || lost->service.ptr == NULL)
             fg_cur_fail(&reader->cur);
     }
 }

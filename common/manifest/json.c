@@ -276,6 +276,8 @@ void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out)
 
         begin_line(out);
         put_text(out, "object", lost->object);
+        if (lost->service.len > 0)
+            put_text(out, "service", lost->service);
         put_i64(out, "t_min_ns", lost->t_min_ns);
         put_i64(out, "t_max_ns", lost->t_max_ns);
         put_u64(out, "profiles", lost->profiles);

@@ -481,25 +481,29 @@ static void a_broken_deletion(void **state)
     fg_arena_destroy(arena);
 }
 
+/* Without a service the record is as it was before there were any. */
 static enum fg_code lose(struct fg_blocks *blocks, const struct fg_l0 *l0, const char *object,
-                         const uint64_t *generation, const struct fg_id *block,
+                         const char *service, const uint64_t *generation, const struct fg_id *block,
                          struct fg_arena *arena, bool *ret_changed)
 {
-    const struct fg_blocks_change change = {.cover = generation,
-                                            .n_cover = generation != NULL,
-                                            .replace = block,
-                                            .n_replace = block != NULL};
     const struct fg_blocks_lost lost = {.object = fg_cstr(object),
+                                        .service = fg_cstr(service),
                                         .t_min_ns = -5,
                                         .t_max_ns = 80,
                                         .profiles = 7,
                                         .bytes = 1000,
                                         .since_wall_ns = 60,
                                         .why = FG_LIT("it is missing"),
-                                        .later = FG_LIT("more")};
+                                        .later = fg_cstr(service[0] == '\0' ? "" : "more")};
+    const struct fg_blocks_giving_up giving_up = {.change = {.cover = generation,
+                                                             .n_cover = generation != NULL,
+                                                             .replace = block,
+                                                             .n_replace = block != NULL},
+                                                  .lost = &lost,
+                                                  .n_lost = 1};
     struct fg_err err;
 
-    return fg_blocks_give_up(blocks, l0, &change, &lost, arena, blocks, ret_changed, &err);
+    return fg_blocks_give_up(blocks, l0, &giving_up, 60, arena, blocks, ret_changed, &err);
 }
 
 /* A segment counts as covered and a block goes; what each held is remembered, once. */
@@ -516,22 +520,22 @@ static void objects_that_are_given_up(void **state)
 
     (void)state;
     assert_int_equal(apply(&blocks, &l0, 100, &two, 1, NULL, 0, arena, &changed), FG_OK);
-    assert_int_equal(lose(&blocks, &l0, "segments/1", &one, NULL, arena, &changed), FG_OK);
+    assert_int_equal(lose(&blocks, &l0, "segments/1", "", &one, NULL, arena, &changed), FG_OK);
     assert_true(changed && fg_blocks_covers(&blocks, 1));
     assert_int_equal(blocks.covered_floor, 3); /* 4 is to come */
-    assert_int_equal(lose(&blocks, &l0, "segments/1", &one, NULL, arena, &changed), FG_OK);
+    assert_int_equal(lose(&blocks, &l0, "segments/1", "", &one, NULL, arena, &changed), FG_OK);
     assert_false(changed);
-    assert_int_equal(lose(&blocks, &l0, "tenants/t/blocks/100", NULL, &block, arena, &changed),
-                     FG_OK);
+    assert_int_equal(
+        lose(&blocks, &l0, "tenants/t/blocks/100", "shop", NULL, &block, arena, &changed), FG_OK);
     assert_true(changed && fg_blocks_find(&blocks, block) == NULL);
     assert_int_equal(blocks.n_gone, 1); /* its object is deleted in time */
     assert_int_equal(blocks.n_lost, 2);
     assert_int_equal(blocks.revision, 3);
     assert_round_trip(&blocks, arena);
 
-    assert_int_equal(lose(&blocks, &l0, "segments/3", &three, NULL, arena, &changed),
+    assert_int_equal(lose(&blocks, &l0, "segments/3", "", &three, NULL, arena, &changed),
                      FG_E_ABORTED); /* of another tenant */
-    assert_int_equal(lose(&blocks, &l0, "tenants/t/blocks/101", NULL, &other, arena, &changed),
+    assert_int_equal(lose(&blocks, &l0, "tenants/t/blocks/101", "", NULL, &other, arena, &changed),
                      FG_E_ABORTED);
     assert_int_equal(blocks.n_lost, 2);
 
@@ -541,6 +545,8 @@ static void objects_that_are_given_up(void **state)
     lost = json_array_get(json_object_get(root, "lost"), 1);
     assert_string_equal(json_string_value(json_object_get(lost, "object")), "tenants/t/blocks/100");
     assert_int_equal(json_integer_value(json_object_get(lost, "profiles")), 7);
+    assert_string_equal(json_string_value(json_object_get(lost, "service")), "shop");
+    assert_null(json_object_get(json_array_get(json_object_get(root, "lost"), 0), "service"));
     json_decref(root);
     fg_buf_done(&text);
 }
