@@ -215,15 +215,6 @@ static enum fg_code upload(struct running *running, const char *path, const char
     return code;
 }
 
-static bool span_has_block(const struct fg_blocks *blocks, const struct plan_span *span)
-{
-    for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (!blocks->blocks[i].nodes_only && blocks->blocks[i].level == span->level &&
-            blocks->blocks[i].start_ns == span->start_ns)
-            return true;
-    return false;
-}
-
 static enum fg_code add_entry(struct running *running, struct fg_id id,
                               const struct plan_span *span, struct plan_range shards,
                               const struct fg_block_summary *summary, struct fg_err *err)
@@ -235,7 +226,7 @@ static enum fg_code add_entry(struct running *running, struct fg_id id,
         (struct fg_blocks_entry){.id = id,
                                  .level = (uint8_t)span->level,
                                  .patch = running->job->plan->kind == PLAN_SEGMENTS &&
-                                          span_has_block(running->job->blocks, span),
+                                          plan_span_has_block(running->job->blocks, span),
                                  .start_ns = span->start_ns,
                                  .end_ns = span->end_ns,
                                  .t_min_ns = summary->t_min_ns,

@@ -58,6 +58,15 @@ struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns,
                : span_at(PLAN_HOUR, FG_HOUR_NS, time_ns);
 }
 
+bool plan_span_has_block(const struct fg_blocks *blocks, const struct plan_span *span)
+{
+    for (uint32_t i = 0; i < blocks->n_blocks; i++)
+        if (!blocks->blocks[i].nodes_only && blocks->blocks[i].level == (uint8_t)span->level &&
+            blocks->blocks[i].start_ns == span->start_ns)
+            return true;
+    return false;
+}
+
 /* A retention of 0 is for ever. */
 static int64_t from_ns(int64_t wall_ns, int64_t retention_ns)
 {

@@ -140,6 +140,9 @@ struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns,
 /* Of 28 days, whatever the time. */
 struct plan_span plan_month_of(int64_t time_ns);
 
+/* Returns whether a block with profiles was made for the span: another one is a patch of it. */
+bool plan_span_has_block(const struct fg_blocks *blocks, const struct plan_span *span);
+
 /* The halves of the smallest power of two of shards that holds the range, aligned as such; false:
  * it is a single shard. */
 bool plan_halve(struct plan_range range, struct plan_range halves[2]);

@@ -13,6 +13,7 @@ struct checking {
     struct fg_slice file;
     struct fg_arena *arena; /* of the part */
     const struct fg_block_part *part;
+    enum fg_block_verify_depth depth;
     struct fg_block_index index;
     struct fg_block_tree tree;
     struct fg_block_rows rows; /* of all pages of IDX, one after another */
@@ -54,12 +55,21 @@ static enum fg_code check_header(struct fg_slice file, const struct fg_block_dir
     return FG_OK;
 }
 
+/* Can a merge make it again from the other sections? Groups have no pages. */
+static bool is_derived(uint32_t kind)
+{
+    return (kind >= FG_BLOCK_NOD && kind <= FG_BLOCK_FUL) ||
+           (kind > FG_BLOCK_STR && kind <= FG_BLOCK_NMS);
+}
+
 /* Of every page, also of sections that nobody here can read. */
 static enum fg_code check_pages(const struct checking *checking, struct fg_err *err)
 {
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
         const struct fg_block_pages *pages = &checking->index.pages[kind];
 
+        if (checking->depth == FG_BLOCK_VERIFY_PROFILES && is_derived(kind))
+            continue;
         for (uint32_t i = 0; i < pages->count; i++) {
             checking->verified->n_pages++;
             if (fg_block_check(page_of(checking, kind, i), fg_block_stored_of(&pages->pages[i]),
@@ -208,7 +218,6 @@ static struct fg_block_group *find_group(struct fg_block_group *groups, uint32_t
 static enum fg_code check_groups(const struct checking *checking, struct fg_err *err)
 {
     const struct fg_block_part *part = checking->part;
-    struct fg_id digest = {0, 0};
     struct fg_block_group *groups;
 
     if (fg_block_groups_parse(part,
@@ -223,12 +232,20 @@ static enum fg_code check_groups(const struct checking *checking, struct fg_err 
             return fg_fail(err, FG_E_CORRUPT, "groups: profile %u is in none", i);
         group->count--;
         group->digest = fg_id_sub(group->digest, checking->ids[i]);
-        digest = fg_id_add(digest, checking->ids[i]);
     }
     for (uint32_t i = 0; i < part->n_groups; i++)
         if (groups[i].count != 0 || !fg_id_is_zero(groups[i].digest))
             return fg_fail(err, FG_E_CORRUPT, "groups: count or digest of group %u", i);
-    if (!fg_id_eq(digest, part->digest))
+    return FG_OK;
+}
+
+static enum fg_code check_digest(const struct checking *checking, struct fg_err *err)
+{
+    struct fg_id digest = {0, 0};
+
+    for (uint32_t i = 0; i < checking->part->n_profiles; i++)
+        digest = fg_id_add(digest, checking->ids[i]);
+    if (!fg_id_eq(digest, checking->part->digest))
         return fg_fail(err, FG_E_CORRUPT, "directory: digest");
     return FG_OK;
 }
@@ -433,6 +450,7 @@ static enum fg_code check_names(const struct checking *checking, struct fg_err *
 static enum fg_code check_sections(struct checking *checking, struct fg_err *err)
 {
     const struct fg_block_part *part = checking->part;
+    bool all = checking->depth == FG_BLOCK_VERIFY_ALL;
 
     if (fg_block_part_parse(part,
                             range_of(checking, fg_block_part_range(part, FG_BLOCK_WANT_SERIES)),
@@ -450,18 +468,19 @@ static enum fg_code check_sections(struct checking *checking, struct fg_err *err
     if (checking->uses == NULL || checking->seen == NULL)
         return fg_block_no_room(err, "stacks");
     if (read_rows(checking, err) != FG_OK || check_times(checking, err) != FG_OK ||
-        check_groups(checking, err) != FG_OK || check_usage(checking, err) != FG_OK ||
-        check_samples(checking, err) != FG_OK || check_series(checking, err) != FG_OK ||
-        check_ranks(checking, err) != FG_OK || check_nodes(checking, err) != FG_OK)
+        (all && check_groups(checking, err) != FG_OK) || check_digest(checking, err) != FG_OK ||
+        check_usage(checking, err) != FG_OK || check_samples(checking, err) != FG_OK ||
+        check_series(checking, err) != FG_OK || check_ranks(checking, err) != FG_OK ||
+        check_nodes(checking, err) != FG_OK)
         return err->code;
-    return check_names(checking, err);
+    return all ? check_names(checking, err) : FG_OK;
 }
 
 static enum fg_code check_part(struct fg_slice file, const struct fg_block_part *part,
-                               size_t max_bytes, struct fg_block_verified *verified,
-                               struct fg_err *err)
+                               enum fg_block_verify_depth depth, size_t max_bytes,
+                               struct fg_block_verified *verified, struct fg_err *err)
 {
-    struct checking checking = {.file = file, .part = part, .verified = verified};
+    struct checking checking = {.file = file, .part = part, .depth = depth, .verified = verified};
     enum fg_code code;
 
     checking.arena = fg_arena_create(max_bytes);
@@ -478,6 +497,15 @@ static enum fg_code check_part(struct fg_slice file, const struct fg_block_part 
     return FG_OK;
 }
 
+enum fg_code fg_block_verify_part(struct fg_slice file, const struct fg_block_part *part,
+                                  enum fg_block_verify_depth depth, size_t max_bytes,
+                                  struct fg_err *err)
+{
+    struct fg_block_verified verified = {0};
+
+    return check_part(file, part, depth, max_bytes, &verified, err);
+}
+
 enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
                              struct fg_block_verified *ret_verified, struct fg_err *err)
 {
@@ -492,7 +520,8 @@ enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
         check_header(file, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < directory.n_parts; i++)
-        if (check_part(file, &directory.parts[i], max_bytes, &verified, err) != FG_OK)
+        if (check_part(file, &directory.parts[i], FG_BLOCK_VERIFY_ALL, max_bytes, &verified, err) !=
+            FG_OK)
             return err->code;
     *ret_verified = verified;
     return FG_OK;

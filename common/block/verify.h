@@ -23,4 +23,19 @@ enum fg_code fg_block_verify(struct fg_slice file, size_t max_bytes,
                              struct fg_block_verified *ret_verified,
                              struct fg_err *err) fg_must_check;
 
+/* How much of a part is looked at. */
+enum fg_block_verify_depth {
+    FG_BLOCK_VERIFY_ALL,
+    FG_BLOCK_VERIFY_PROFILES, /* without groups, names and pages of merged nodes, which a merge
+                                 makes again from the rest */
+};
+
+/*
+ * Verifies one part by itself, whatever happened to the others. part: of the file's directory.
+ * Memory and errors as above.
+ */
+enum fg_code fg_block_verify_part(struct fg_slice file, const struct fg_block_part *part,
+                                  enum fg_block_verify_depth depth, size_t max_bytes,
+                                  struct fg_err *err) fg_must_check;
+
 #endif

@@ -30,7 +30,7 @@ static const struct kind {
 } kinds[] = {
     {"objects_damaged",
      "are damaged or lost, and answers that need them say so (flamegrid bucket verify, bucket "
-     "quarantine)",
+     "repair)",
      "an object of the bucket is damaged or lost", DAMAGE_OBJECTS, DAMAGE_MET},
     {"objects_unreadable",
      "need a newer version of this program, and answers that need them say so; their bytes are "

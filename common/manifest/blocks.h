@@ -204,8 +204,8 @@ struct fg_blocks_giving_up {
 /*
  * Gives an object up: applies the change, which removes its reference and may add blocks of what is
  * left, and adds the records. Does nothing if there are records of that name. Errors as of
- * fg_blocks_apply(); FG_E_LIMIT also if there would be more than FG_BLOCKS_LOST_MAX records. Borrows
- * what the records point to.
+ * fg_blocks_apply(); FG_E_LIMIT also if there would be more than FG_BLOCKS_LOST_MAX records.
+ * Borrows what the records point to.
  */
 enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                                const struct fg_blocks_giving_up *giving_up, int64_t wall_ns,

@@ -448,14 +448,9 @@ static enum fg_code enter_share(struct making *making, const struct looking *loo
                                 const struct share *share, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    const struct rewrite rewrite = {
-        .name = looking->name,
-        .file = looking->file,
-        .directory = &looking->directory,
-        .tenant = fg_cstr(share->owner->name),
-        .deletions = share->deletions,
-        .without = {share->without.ids, share->without.n},
-    };
+    const struct merge_source source = rewrite_source(
+        looking->name, looking->file, &looking->directory, fg_cstr(share->owner->name));
+    struct merge merge = rewrite_merge(fg_cstr(share->owner->name), &source, 1);
     struct fg_block_directory directory;
     uint64_t kept = 0, offset;
     struct fg_buf file;
@@ -463,8 +458,10 @@ static enum fg_code enter_share(struct making *making, const struct looking *loo
 
     if (share->without.n == share->n)
         return FG_OK;
+    merge.deletions = share->deletions;
+    merge.without = (struct merge_without){share->without.ids, share->without.n};
     fg_buf_init(&file, SEGMENT_MAX_BYTES);
-    code = bucket_rewrite(&rewrite, &file, &kept, err);
+    code = bucket_rewrite(&merge, &file, &kept, err);
     if (code == FG_OK && kept > 0 && share->n_in_blocks > 0) {
         /* A segment is covered as a whole: the others were deleted, by a deletion that is not
          * known any more, or this was never committed and they are in a head. */

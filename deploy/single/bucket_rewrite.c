@@ -4,18 +4,25 @@ enum { ARENA_BYTES = 256 * 1024 * 1024 };
 
 static const size_t MEMORY_MAX_BYTES = (size_t)4 << 30;
 
-/* The tenant's parts, which lie side by side. */
-static struct merge_source source_of(const struct rewrite *rewrite)
+struct merge_source rewrite_source(const char *name, struct fg_slice file,
+                                   const struct fg_block_directory *directory,
+                                   struct fg_slice tenant)
 {
-    const struct fg_block_directory *directory = rewrite->directory;
-    uint32_t first = fg_block_part_find(directory, rewrite->tenant, FG_LIT("")), end = first;
+    uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
 
-    while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, rewrite->tenant))
+    while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, tenant))
         end++;
-    return (struct merge_source){.name = rewrite->name,
-                                 .parts = directory->parts + first,
-                                 .n_parts = end - first,
-                                 .bytes = rewrite->file};
+    return (struct merge_source){
+        .name = name, .parts = directory->parts + first, .n_parts = end - first, .bytes = file};
+}
+
+struct merge rewrite_merge(struct fg_slice tenant, const struct merge_source *sources,
+                           uint32_t n_sources)
+{
+    return (struct merge){.tenant = tenant,
+                          .sources = sources,
+                          .n_sources = n_sources,
+                          .memory_max_bytes = MEMORY_MAX_BYTES};
 }
 
 static void all_of_time(const void *arg, int64_t time_ns, int64_t *ret_start_ns,
@@ -35,31 +42,42 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return out->full ? fg_fail(err, FG_E_LIMIT, "more than %zu bytes", out->len) : FG_OK;
 }
 
-enum fg_code bucket_rewrite(const struct rewrite *rewrite, struct fg_buf *out, uint64_t *ret_kept,
+struct fg_block_sink rewrite_sink(struct fg_buf *out)
+{
+    return (struct fg_block_sink){append, out};
+}
+
+enum fg_code rewrite_span(const struct merge *merge, const struct merge_span *span, uint32_t level,
+                          struct fg_buf *out, struct fg_block_summary *ret_summary,
+                          struct merge_tally *ret_tally, struct fg_err *err)
+{
+    const struct fg_block_sink sink = rewrite_sink(out);
+    struct merge_written written;
+
+    if (merge_write(merge, span, level, &sink, &written, err) != FG_OK ||
+        merge_read_back(fg_buf_slice(out), merge->sources[0].name, MEMORY_MAX_BYTES, ret_tally,
+                        err) != FG_OK)
+        return err->code;
+    *ret_summary = written.summary;
+    return FG_OK;
+}
+
+enum fg_code bucket_rewrite(struct merge *merge, struct fg_buf *out, uint64_t *ret_kept,
                             struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     const struct merge_survey_options options = {
         .span_of = all_of_time, .bins_max = 1, .keep_from_ns = INT64_MIN};
-    const struct fg_block_sink sink = {append, out};
-    struct merge_source source = source_of(rewrite);
-    struct merge merge = {.tenant = rewrite->tenant,
-                          .sources = &source,
-                          .n_sources = 1,
-                          .deletions = rewrite->deletions,
-                          .without = rewrite->without,
-                          .memory_max_bytes = MEMORY_MAX_BYTES};
+    struct fg_block_summary summary;
     struct merge_survey survey;
-    struct merge_written written;
     struct merge_tally tally;
 
-    if (merge_survey(&merge, &options, arena, &survey, err) != FG_OK)
+    if (merge_survey(merge, &options, arena, &survey, err) != FG_OK)
         return err->code;
     *ret_kept = survey.kept.profiles;
     if (survey.kept.profiles == 0)
         return FG_OK;
-    if (merge_write(&merge, &MERGE_SPAN_ALL, 0, &sink, &written, err) != FG_OK ||
-        merge_read_back(fg_buf_slice(out), rewrite->name, MEMORY_MAX_BYTES, &tally, err) != FG_OK)
+    if (rewrite_span(merge, &MERGE_SPAN_ALL, 0, out, &summary, &tally, err) != FG_OK)
         return err->code;
     return merge_tally_check(&survey.kept, &tally, err);
 }

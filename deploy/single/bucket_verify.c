@@ -16,7 +16,9 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not
 #define CURE_TENANT  "flamegrid bucket rebuild tenant "
 #define CURE_REBUILD "flamegrid bucket rebuild l0, or rebuild tenant"
 #define CURE_VERSION "use the newest version of flamegrid that writes to the bucket"
-#define CURE_OBJECT  "put it back from a backup, or give it up: flamegrid bucket quarantine "
+#define CURE_OBJECT                                                                                \
+    "put it back from a backup; else flamegrid bucket repair %s; if that saves nothing, "          \
+    "flamegrid bucket quarantine"
 
 /* What a block has of a service, for merged nodes that are made of it. */
 struct held {
@@ -389,7 +391,7 @@ static enum fg_code verify_listed(struct verifying *v, const struct listed *list
         return code;
     if (code == FG_OK || is_unneeded(v, listed))
         return FG_OK;
-    (void)snprintf(cure, sizeof cure, "%s%s", CURE_OBJECT, listed->name);
+    (void)snprintf(cure, sizeof cure, CURE_OBJECT, listed->name);
     if (code == FG_E_UNIMPLEMENTED)
         report(v, listed->name, CURE_VERSION, "not damaged, but unreadable: %s",
                without_name(v->err->msg, listed->name));

@@ -7,6 +7,7 @@
 #include "deploy/single/bucket_look.h"
 #include "deploy/single/bucket_quarantine.h"
 #include "deploy/single/bucket_rebuild.h"
+#include "deploy/single/bucket_repair.h"
 #include "deploy/single/bucket_verify.h"
 #include "deploy/single/cli.h"
 #include "deploy/single/server.h"
@@ -40,6 +41,7 @@ static const char help[] =
     "       flamegrid bucket inspect NAME [settings]\n"
     "       flamegrid bucket verify [settings]\n"
     "       flamegrid bucket rebuild l0|ring|tenant TENANT [options] [settings]\n"
+    "       flamegrid bucket repair OBJECT [--apply] [settings]\n"
     "       flamegrid bucket quarantine OBJECT [--apply] [settings]\n"
     "       flamegrid bucket export SELECTOR [options] [settings]\n"
     "\n"
@@ -66,6 +68,13 @@ static const char help[] =
     "        keeps the old one below manifests/kept/. --accept-loss goes on without what is lost "
     "or in\n"
     "        doubt. --generation N: the least one of the new L0 manifest\n"
+    "  repair\n"
+    "        saves the services that are intact in a damaged segment or block: writes them to new\n"
+    "        blocks, which take its place, and records what is lost, so that answers about the "
+    "lost\n"
+    "        services and times say so. Says what it would do; --apply does it, also while the "
+    "cluster\n"
+    "        runs\n"
     "  quarantine\n"
     "        gives one damaged or lost segment or block up: no manifest refers to it any more, "
     "its\n"
@@ -79,7 +88,8 @@ static const char help[] =
     "  flamegrid bucket inspect manifests/l0\n"
     "  flamegrid bucket verify\n"
     "  flamegrid bucket rebuild l0\n"
-    "  flamegrid bucket rebuild tenant acme --apply\n";
+    "  flamegrid bucket rebuild tenant acme --apply\n"
+    "  flamegrid bucket repair tenants/acme/blocks/18ea7cdf8a0c6c8003ad349947090480\n";
 
 static int64_t deadline(void)
 {
@@ -177,7 +187,7 @@ static enum fg_code verify(struct command *command)
     return bucket_verify(command->bucket, stdout, &command->err);
 }
 
-/* ---- rebuild and quarantine ---- */
+/* ---- rebuild, repair and quarantine ---- */
 
 static enum fg_code rebuild(struct command *command)
 {
@@ -200,6 +210,12 @@ static enum fg_code rebuild(struct command *command)
                    command->name);
 }
 
+static enum fg_code repair(struct command *command)
+{
+    return bucket_repair(command->bucket, command->name, command->rebuild.apply, stdout,
+                         &command->err);
+}
+
 static enum fg_code quarantine(struct command *command)
 {
     return bucket_quarantine(command->bucket, command->name, command->rebuild.apply, stdout,
@@ -209,13 +225,10 @@ static enum fg_code quarantine(struct command *command)
 /* ---- the command ---- */
 
 static const struct verb verbs[] = {
-    {"ls", NAME_TAKEN, ls},
-    {"cat", NAME_NEEDED, cat},
-    {"rm", NAME_NEEDED, rm},
-    {"inspect", NAME_NEEDED, inspect},
-    {"verify", NAME_NONE, verify},
-    {"rebuild", NAME_NEEDED, rebuild},
-    {"quarantine", NAME_NEEDED, quarantine},
+    {"ls", NAME_TAKEN, ls},          {"cat", NAME_NEEDED, cat},
+    {"rm", NAME_NEEDED, rm},         {"inspect", NAME_NEEDED, inspect},
+    {"verify", NAME_NONE, verify},   {"rebuild", NAME_NEEDED, rebuild},
+    {"repair", NAME_NEEDED, repair}, {"quarantine", NAME_NEEDED, quarantine},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -251,7 +264,8 @@ static int run(const struct verb *verb, struct command *command)
 static int take_words(struct command *command, const struct verb *verb, int argc, char **argv,
                       int *ret_argc)
 {
-    bool rebuilds = verb->run == rebuild, quarantines = verb->run == quarantine;
+    bool rebuilds = verb->run == rebuild;
+    bool applies = rebuilds || verb->run == repair || verb->run == quarantine;
     int kept = 0, from = 0;
 
     command->name = command->tenant = "";
@@ -266,7 +280,7 @@ static int take_words(struct command *command, const struct verb *verb, int argc
     for (int i = from; i < argc; i++) {
         if (strcmp(argv[i], "--recursive") == 0 || strcmp(argv[i], "-r") == 0)
             command->recursive = true;
-        else if ((rebuilds || quarantines) && strcmp(argv[i], "--apply") == 0)
+        else if (applies && strcmp(argv[i], "--apply") == 0)
             command->rebuild.apply = true;
         else if (rebuilds && strcmp(argv[i], "--accept-loss") == 0)
             command->rebuild.accept_loss = true;

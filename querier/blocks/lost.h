@@ -1,8 +1,8 @@
 /*
  * The objects that a query skips because it cannot read them: damaged and missing objects, objects
  * that need a newer program and, while the bucket is unavailable, objects that no cache has. The
- * first attempt calls lost_add() and fails; blocks_leave_out() decides whether to repeat it, and the
- * repetition asks the functions below what to skip.
+ * first attempt calls lost_add() and fails; blocks_leave_out() decides whether to repeat it, and
+ * the repetition asks the functions below what to skip.
  *
  * Skipping merged nodes costs nothing: the query reads what they were made of, and the answer is
  * complete. Skipping profiles makes it incomplete: with partial=true the answer names what it

@@ -302,15 +302,20 @@ def losses_are_said_first(world):
         print("     %s" % what, flush=True)
 
 
-def headers_of(world, server, tenant, start_s, end_s):
+def ask(world, server, tenant, start_s, end_s, selector="{}"):
     client = world.client(server, tenant)
-    body = json.dumps({"profileTypeID": CPU, "labelSelector": "{}", "start": start_s * 1000, "end": end_s * 1000})
+    body = json.dumps({"profileTypeID": CPU, "labelSelector": selector, "start": start_s * 1000, "end": end_s * 1000})
     client.connection.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", body,
                               {"Content-Type": "application/json", "X-Scope-OrgID": tenant})
     response = client.connection.getresponse()
     response.read()
-    check(response.status == 200, "%d", response.status)
-    return response.headers
+    return response.status, response.headers
+
+
+def headers_of(world, server, tenant, start_s, end_s, selector="{}"):
+    status, headers = ask(world, server, tenant, start_s, end_s, selector)
+    check(status == 200, "%d", status)
+    return headers
 
 
 def give_up(world, data, name):
@@ -368,10 +373,84 @@ def objects_are_given_up(world):
     print("     objects are given up", flush=True)
 
 
+def harm_one_service(world, data, name, tenant):
+    """Flips a bit of which `bucket repair` says that it costs one service of the tenant. Returns the service's name."""
+    path = world.path(name, data)
+    with open(path, "rb") as file:
+        whole = file.read()
+    for at in range(16, len(whole), 7):
+        with open(path, "wb") as file:
+            file.write(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1:])
+        before = files_of(data)
+        code, out, _ = world.bucket.run("repair", name, "--data", data)
+        check(files_of(data) == before, "a dry run changed something: %s", out)
+        lost = [line for line in out.decode().splitlines() if ": lost, " in line]
+        if code == 0 and len(lost) == 1 and lost[0].startswith("tenant %s, " % tenant):
+            return lost[0].split("service ")[1].split(":")[0]
+    check(False, "no byte of %s is of one service only", name)
+
+
+def lost_values(world, tenant, record):
+    """What was sent of the service and time of a record of what is lost."""
+    times = range(record["t_min_ns"], record["t_max_ns"] + 1)
+    return [value for value in world.sent[tenant] if "shop-%d" % ((value - 1000) % 3) == record["service"]
+            and (world.start_s + 1800 * (value - 1000)) * 10**9 in times]
+
+
+def repair(world, data, name, tenant, service):
+    check(b"nothing was written" in world.bucket.good("repair", name, "--data", data), "a dry run")
+    world.bucket.good("repair", name, "--apply", "--data", data)
+    code, _, err = world.bucket.run("repair", name, "--apply", "--data", data)
+    check(code == 1 and "no manifest refers to" in err, "twice: %d %s", code, err)
+    check(os.path.exists(world.path("quarantine/" + name, data)), "the damaged bytes of %s are not kept", name)
+    record = world.manifest("tenants/%s/manifest" % tenant, data)["lost"][-1]
+    check(record["object"] == name and record["service"] == service, "%s", record)
+    return record
+
+
+def objects_are_repaired(world):
+    """While a server runs a bit flips in a segment and in a block: after `bucket repair` one service of each is lost, and
+    questions about the others are complete."""
+    data = world.copy("repaired")
+    segment = world.manifest("manifests/l0", data)["segments"][0]["object"]
+    block = world.manifest("tenants/zeta/manifest", data)["blocks"][0]["object"]
+    harmed = {"acme": (segment, harm_one_service(world, data, segment, "acme")),
+              "zeta": (block, harm_one_service(world, data, block, "zeta"))}
+    start_s, end_s = world.start_s, world.start_s + 6 * DAY_S
+    lost = {}
+    with world.server(*IDLE, data=data) as server:
+        server.start().wait_ready()
+        status, _ = ask(world, server, "acme", start_s, end_s)  # zeta's block has merged nodes of all of it
+        check(status == 503, "before the repair: %d", status)
+        for tenant, (name, service) in harmed.items():
+            record = repair(world, data, name, tenant, service)
+            lost[tenant] = lost_values(world, tenant, record)
+            check(len(lost[tenant]) == record["profiles"] > 0, "%s: %s", record, lost[tenant])
+        check(faults(world, data) == [], "%s", faults(world, data))
+        world.check_totals(server, "repaired", lost)
+        for tenant, (name, service) in harmed.items():
+            for other in ("shop-0", "shop-1", "shop-2"):
+                said = headers_of(world, server, tenant, start_s, end_s, '{service_name="%s"}' % other)
+                if other == service:
+                    check(said["X-Flamegrid-Complete"] == "false", "%s/%s: %s", tenant, other, said)
+                    check("%s: service %s: given up" % (name, service) in said["X-Flamegrid-Missing"], "%s", said)
+                else:
+                    check(said["X-Flamegrid-Complete"] == "true", "%s/%s: %s", tenant, other, said)
+            said = headers_of(world, server, tenant, start_s, end_s)
+            check(said["X-Flamegrid-Complete"] == "false", "%s: %s", tenant, said)
+        world.flush(server)
+        world.check_totals(server, "repaired, flushed", lost)
+        check(server.terminate() == 0, "%s", server.log_tail())
+    comes_back(world, data, "repaired", lost)
+    shutil.rmtree(data)
+    print("     objects are repaired", flush=True)
+
+
 def lost_and_found(bucket, folder):
     world = World(bucket, folder)
     world.make()
     check(faults(world, world.data) == [], "before anything is lost: %s", faults(world, world.data))
     objects_are_made_again(world)
     losses_are_said_first(world)
+    objects_are_repaired(world)
     objects_are_given_up(world)

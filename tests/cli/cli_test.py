@@ -301,6 +301,9 @@ def case_bucket_verify(cli):
         check("5 profiles" in said[0] and said[1].startswith("anonymous/shop-0: 3 profiles"), "%s", said)
         cli.bad(2, "unexpected argument", "bucket", "verify", held[0], "--data", server.data)
         cli.bad(1, "neither a manifest nor", "bucket", "inspect", "proof/x", "--data", server.data)
+        cli.bad(1, "nothing is wrong with", "bucket", "repair", held[0], "--apply", "--data", server.data)
+        cli.bad(1, "neither a segment nor a block", "bucket", "repair", "manifests/l0", "--data", server.data)
+        cli.bad(2, "a name has to follow", "bucket", "repair", "--apply", "--data", server.data)
         for name in held:
             path = os.path.join(server.data, "bucket", "objects", name)
             with open(path, "r+b") as file:

@@ -10,8 +10,9 @@ static void expect_reason(enum fg_code code, const struct fg_err *err)
               err->code == FG_E_UNIMPLEMENTED);
 }
 
-/* Merged nodes of its parts, as who reads a new block back looks at them. */
-static void verify_nodes(struct fg_slice file)
+/* Each part by itself, as a repair looks at it, and its merged nodes. whole: all of the file is
+ * right. */
+static void verify_parts(struct fg_slice file, bool whole)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(MAX_BYTES);
     struct fg_block_directory directory;
@@ -22,8 +23,15 @@ static void verify_nodes(struct fg_slice file)
         fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
                                  &directory, &err) != FG_OK)
         return;
-    for (uint32_t i = 0; i < directory.n_parts; i++)
-        expect_reason(fg_nodes_verify(&directory.parts[i], file, MAX_BYTES, &err), &err);
+    for (uint32_t i = 0; i < directory.n_parts; i++) {
+        const struct fg_block_part *part = &directory.parts[i];
+        enum fg_code code =
+            fg_block_verify_part(file, part, FG_BLOCK_VERIFY_PROFILES, MAX_BYTES, &err);
+
+        expect_reason(code, &err);
+        fg_assert(code == FG_OK || !whole);
+        expect_reason(fg_nodes_verify(part, file, MAX_BYTES, &err), &err);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -32,7 +40,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fg_block_verified verified;
     struct fg_err err;
 
-    expect_reason(fg_block_verify(file, MAX_BYTES, &verified, &err), &err);
-    verify_nodes(file);
+    enum fg_code code = fg_block_verify(file, MAX_BYTES, &verified, &err);
+
+    expect_reason(code, &err);
+    verify_parts(file, code == FG_OK);
     return 0;
 }
