@@ -367,11 +367,12 @@ enum fg_code commit_settle(struct commit *commit, struct fg_err *err)
 enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
                           const struct fg_store_batch *undo, struct fg_err *err)
 {
-    if (commit_settle(commit, err) != FG_OK)
+    if (commit_settle(commit, err) != FG_OK ||
+        (undo != NULL && fg_store_batch_check(undo, err) != FG_OK))
         return err->code;
     if (write_store(commit, batch, err) == FG_OK)
         return FG_OK;
-    if (undo != NULL)
+    if (undo != NULL && err->code != FG_E_LIMIT) /* which says that nothing was written */
         fg_store_batch_append(&commit->undo, undo);
     return err->code;
 }

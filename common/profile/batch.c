@@ -477,13 +477,13 @@ enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t
     if (count == 0)
         return FG_OK;
     if (count != 2 * (size_t)batch->n_profiles)
-        return fg_fail(err, FG_E_INVALID, "%zu numbers for the sizes of %u profiles", count,
+        return fg_fail(err, FG_E_CORRUPT, "%zu numbers for the sizes of %u profiles", count,
                        batch->n_profiles);
     for (uint32_t i = 0; i < batch->n_profiles; i++) {
         uint64_t wire = numbers[2 * (size_t)i], raw = numbers[2 * (size_t)i + 1];
 
         if (wire > (uint64_t)UINT32_MAX + 1 || raw > UINT32_MAX || (wire == 0 && raw != 0))
-            return fg_fail(err, FG_E_INVALID, "size of profile %u", i);
+            return fg_fail(err, FG_E_CORRUPT, "size of profile %u", i);
         if (wire > 0)
             batch->profiles[i].size =
                 (struct fg_profile_size){true, (uint32_t)(wire - 1), (uint32_t)raw};

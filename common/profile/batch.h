@@ -145,7 +145,7 @@ struct fg_wire_batch {
 void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers);
 
 /* Gives the profiles of a batch the sizes that came beside it; count 0: all stay unknown.
- * FG_E_INVALID: they are not sizes of that many profiles. */
+ * FG_E_CORRUPT: they are not sizes of that many profiles. */
 enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t *numbers,
                                      size_t count, struct fg_err *err) fg_must_check;
 

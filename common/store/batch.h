@@ -19,10 +19,6 @@ struct fg_store_op {
     struct fg_slice value; /* of a range: its end, not in it */
 };
 
-/* FG_E_LIMIT for a batch that outgrew its cap: what is in it is cut short. */
-enum fg_code fg_store_batch_check(const struct fg_store_batch *batch,
-                                  struct fg_err *err) fg_must_check;
-
 /* The operation at cur, which started at the batch's ops. Batches are made by us, so anything that
  * does not parse is an assertion. */
 struct fg_store_op fg_store_batch_read(struct fg_cur *cur, unsigned n_families);

@@ -34,6 +34,9 @@ void fg_store_put(struct fg_store_batch *batch, unsigned family, struct fg_slice
 void fg_store_delete(struct fg_store_batch *batch, unsigned family, struct fg_slice key);
 /* All operations of `other`, after those that are here. */
 void fg_store_batch_append(struct fg_store_batch *batch, const struct fg_store_batch *other);
+/* FG_E_LIMIT: the batch is larger than fg_store_write() takes. */
+enum fg_code fg_store_batch_check(const struct fg_store_batch *batch,
+                                  struct fg_err *err) fg_must_check;
 /* Everything in [from, to); nothing when to is not after from. */
 void fg_store_delete_range(struct fg_store_batch *batch, unsigned family, struct fg_slice from,
                            struct fg_slice to);

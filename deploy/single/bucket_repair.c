@@ -66,7 +66,8 @@ static bool is_alone(const struct mend_reference *reference)
 
 static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *err)
 {
-    const struct fg_blocks_entry *block = repairing->mending.references[0].block;
+    const struct mend_reference *reference = &repairing->mending.references[0];
+    const struct fg_blocks_entry *block = reference->block;
     struct fg_slice file = file_of(repairing);
     uint64_t offset = 0;
 
@@ -80,6 +81,9 @@ static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *
                           repairing->directory.nodes_only != block->nodes_only ||
                           !fg_id_eq(repairing->directory.digest, block->digest)))
         return fg_fail(err, FG_E_CORRUPT, "its directory is not that of the manifest's block");
+    if (block == NULL && (repairing->directory.n_profiles != reference->segment->profiles ||
+                          !fg_id_eq(repairing->directory.digest, reference->segment->digest)))
+        return fg_fail(err, FG_E_CORRUPT, "its directory is not that of the manifest's segment");
     return FG_OK;
 }
 
@@ -369,6 +373,7 @@ static enum fg_code write_alone(struct made *made, uint32_t first, uint32_t end,
 
     fg_buf_init(&file, BLOCK_MAX_BYTES);
     writer = fg_block_writer_create(&sink, block->level);
+    fg_block_writer_set_version(writer, made->repairing->directory.version);
     code = copy_alone_parts(made->repairing, writer, first, end, err);
     if (code == FG_OK)
         code = fg_block_writer_finish(writer, &summary, err);
@@ -623,16 +628,29 @@ static enum fg_code drop_nodes(const struct repairing *repairing, struct fg_err 
                      &(struct mend_swap){.n_lost = 0}, repairing->apply, repairing->out, err);
 }
 
+static bool any_is_lost(const struct repairing *repairing)
+{
+    for (uint32_t i = 0; i < repairing->directory.n_parts; i++)
+        if (repairing->parts[i].state == PART_LOST)
+            return true;
+    return false;
+}
+
 static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err)
 {
     const struct mending *mending = &repairing->mending;
+    const struct mend_reference *first = &mending->references[0];
+    bool any_lost = any_is_lost(repairing);
     uint32_t n_left = 0;
-    bool any_lost = false;
 
     for (uint32_t i = 0; i < mending->n_references; i++)
         n_left += print_parts(repairing, &mending->references[i]);
-    for (uint32_t i = 0; i < repairing->directory.n_parts; i++)
-        any_lost = any_lost || repairing->parts[i].state == PART_LOST;
+    if (any_lost && first->block != NULL && !first->block->alone) {
+        enum fg_code code = repair_from_origins(repairing, first, err);
+
+        if (code != FG_E_CORRUPT) /* else what is intact of the block is all there is */
+            return code;
+    }
     if (n_left == 0) {
         (void)fg_fail(err, FG_E_CORRUPT, "every part that a manifest refers to is damaged");
         return nothing_is_left(repairing, err);

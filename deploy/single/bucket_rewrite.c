@@ -19,9 +19,15 @@ struct merge_source rewrite_source(const char *name, struct fg_slice file,
 struct merge rewrite_merge(struct fg_slice tenant, const struct merge_source *sources,
                            uint32_t n_sources)
 {
+    uint32_t version = 0; /* one that all who read the sources can read */
+
+    for (uint32_t i = 0; i < n_sources; i++)
+        if (sources[i].n_parts > 0)
+            version = FG_MAX(version, sources[i].parts[0].version);
     return (struct merge){.tenant = tenant,
                           .sources = sources,
                           .n_sources = n_sources,
+                          .block_version = version,
                           .memory_max_bytes = MEMORY_MAX_BYTES};
 }
 

@@ -287,11 +287,13 @@ static void list_checked(struct segments *segments, const struct segments_event 
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
         struct segments_round *round = segments->table.rounds[i];
 
-        if (round->state == ROUND_UNCHECKED && round->checking && round->profiles > 0 &&
-            !is_unsure(event, &round->group))
+        if (round->state != ROUND_UNCHECKED)
+            continue;
+        if (is_unsure(event, &round->group))
+            round->retry = round->retry && !segments->checks_drain;
+        else if (round->checking && round->profiles > 0)
             round_list_add(&segments->checked, round);
     }
-    segments->checked_drain = segments->checks_drain;
     segments->check_mono_ns =
         event->n_unsure == 0 ? 0 : fg_time_add(segments->mono_ns, segments->config.check_retry_ns);
 }
@@ -313,7 +315,8 @@ static void drop_unchecked_again(struct segments *segments)
     for (uint32_t i = 0; i < list->n; i++)
         if (list->rounds[i]->checking)
             list->rounds[kept++] = list->rounds[i];
-    segments->checked_drain = segments->checked_drain && kept == list->n;
+    if (kept < list->n)
+        segments->check_mono_ns = 0;
     list->n = kept;
 }
 
@@ -391,7 +394,8 @@ void follow_reported(struct segments *segments)
  */
 static bool is_report_due(const struct segments *segments)
 {
-    return segments->settled && segments->cut == CUT_IDLE && segments->era > segments->reported &&
+    return segments->settled && segments->gen == segments->seen && segments->cut == CUT_IDLE &&
+           segments->era > segments->reported &&
            (segments->look || segments->table.n_rounds == 0) &&
            segments_is_over(segments, &segments->report_pause) &&
            segments_clean(segments) > segments->reported;

@@ -249,22 +249,21 @@ static void on_drain(struct segments *segments, uint64_t drain)
     segments->drains = drain;
     segments->draining = true;
     segments->check_mono_ns = 0;
-    segments->checks_drain = segments->checked_drain = false;
+    segments->checks_drain = false;
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
         struct segments_round *round = segments->table.rounds[i];
 
         if (!is_to_commit(round))
             continue;
         segments_wait_for(round, drain);
-        round->retry = round->state == ROUND_ASIDE;
+        round->retry = round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED;
     }
 }
 
 /* Was it tried since the last DRAIN, in vain? */
-static bool was_tried(const struct segments *segments, const struct segments_round *round)
+static bool was_tried(const struct segments_round *round)
 {
-    return (round->state == ROUND_ASIDE && !round->retry) ||
-           (round->state == ROUND_UNCHECKED && segments->checked_drain && segments->checked.n == 0);
+    return (round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED) && !round->retry;
 }
 
 /* Up to which DRAIN nothing is waited for any more; if `tried` not for what was tried in vain. */
@@ -275,7 +274,7 @@ static uint64_t count_drained(const struct segments *segments, bool tried)
     for (uint32_t i = 0; segments->draining && i < segments->table.n_rounds; i++) {
         const struct segments_round *round = segments->table.rounds[i];
 
-        if (round->drain != 0 && is_to_commit(round) && !(tried && was_tried(segments, round)))
+        if (round->drain != 0 && is_to_commit(round) && !(tried && was_tried(round)))
             drained = FG_MIN(drained, round->drain - 1);
     }
     return drained;

@@ -103,12 +103,13 @@ struct segments_round {
     int64_t opened_wall_ns;    /* of its first profile */
     int64_t committed_mono_ns; /* 0 where it was before this start */
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
-    bool retry;                /* ASIDE: the next cut of such rounds takes it */
-    bool salvage;              /* and gives up what of it cannot be read */
-    bool checking;             /* UNCHECKED: the COMPARE under way tells of all that it has */
-    uint64_t drain;            /* the first DRAIN that waits for it; 0: none does */
-    uint8_t rank;              /* of its shard */
-    uint64_t era; /* what it holds was received in this one or later; 0: nobody knows */
+    bool retry;     /* ASIDE: the next cut of such rounds takes it; UNCHECKED: a DRAIN waits
+                       for a COMPARE that tells whether it is unsure */
+    bool salvage;   /* and gives up what of it cannot be read */
+    bool checking;  /* UNCHECKED: the COMPARE under way tells of all that it has */
+    uint64_t drain; /* the first DRAIN that waits for it; 0: none does */
+    uint8_t rank;   /* of its shard */
+    uint64_t era;   /* what it holds was received in this one or later; 0: nobody knows */
 };
 
 /* last_cut: the greatest number a SEAL ever had in this store. seen: the greatest generation that

@@ -78,7 +78,6 @@ struct segments {
     struct round_list checked; /* held by nobody: to be taken in */
     int64_t check_mono_ns;     /* what is unchecked is compared again from then on */
     bool checks_drain;         /* the COMPARE of all began after the last DRAIN */
-    bool checked_drain;        /* and has ended: what is unchecked by now could not be compared */
     bool read_now, went_back, store_went_back;
     int64_t next_read_mono_ns;
     uint64_t read_for;      /* `wanted` when the read that is under way began */

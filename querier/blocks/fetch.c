@@ -150,7 +150,7 @@ static enum fg_code make(struct fetch_item *item, struct fg_err *err)
         fg_cache_fill(item->entry, value, size, item->thing->destroy);
         return FG_OK;
     }
-    item->again = !is_fresh(item);
+    item->again = err->code == FG_E_CORRUPT && !is_fresh(item);
     return item->again ? FG_OK : fetch_fail(item, err);
 }
 

@@ -413,9 +413,15 @@ def objects_are_repaired(world):
     questions about the others are complete."""
     data = world.copy("repaired")
     segment = world.manifest("manifests/l0", data)["segments"][0]["object"]
-    block = world.manifest("tenants/zeta/manifest", data)["blocks"][0]["object"]
+    entry = world.manifest("tenants/zeta/manifest", data)["blocks"][0]
+    block = entry["object"]
     harmed = {"acme": (segment, harm_one_service(world, data, segment, "acme")),
               "zeta": (block, harm_one_service(world, data, block, "zeta"))}
+    said = world.bucket.good("repair", block, "--data", data)
+    check(b"all %d profiles are in the %d objects it was made of" % (entry["profiles"], len(entry["from_blocks"])) in said,
+          "while these are there nothing is lost: %s", said)
+    for origin in entry["from_blocks"]:
+        os.unlink(world.path("tenants/zeta/blocks/%s" % origin["id"], data))
     start_s, end_s = world.start_s, world.start_s + 6 * DAY_S
     lost = {}
     with world.server(*IDLE, data=data) as server:

@@ -36,11 +36,9 @@ HOURS = (make.START_S, make.START_S + 2 * make.HOUR_S)
 
 def bucket(data, *words):
     """`flamegrid bucket` on the server's folder; its output."""
-    done = subprocess.run([flamegrid.binary(), "bucket", *words, "--data", data], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, check=False)
-    text = done.stdout.decode("utf-8", "replace")
-    check(done.returncode == 0, "bucket %s: %d %s", " ".join(words), done.returncode, text)
-    return text
+    done = subprocess.run([flamegrid.binary(), "bucket", *words, "--data", data], capture_output=True, text=True, check=False)
+    check(done.returncode == 0, "bucket %s: %d %s%s", " ".join(words), done.returncode, done.stdout, done.stderr)
+    return done.stdout
 
 
 def usage_of(data, tenant):

@@ -294,13 +294,13 @@ static void sizes_come_back_or_are_unknown(void **state)
         assert_false(decoded.profiles[i].size.known);
     fg_batch_put_sizes(&made.batch, numbers);
     assert_int_equal(fg_wire_batch_get_sizes(&decoded, numbers, FG_COUNT(numbers) - 1, &err),
-                     FG_E_INVALID);
+                     FG_E_CORRUPT);
     for (size_t i = 0; i < FG_COUNT(wrong); i++) {
         print_message("  %s\n", wrong[i].name);
         fg_batch_put_sizes(&made.batch, numbers);
         numbers[wrong[i].at] = wrong[i].number;
         assert_int_equal(fg_wire_batch_get_sizes(&decoded, numbers, FG_COUNT(numbers), &err),
-                         FG_E_INVALID);
+                         FG_E_CORRUPT);
     }
     fg_batch_put_sizes(&made.batch, numbers);
     assert_int_equal(fg_wire_batch_get_sizes(&decoded, numbers, FG_COUNT(numbers), &err), FG_OK);

@@ -330,6 +330,33 @@ static void put_ring(struct fixture *f, struct fg_slice bytes)
     fg_bucket_clear(&put);
 }
 
+/* A ring without members that an operator has made: more swaps, and no revision yet. */
+static void an_operator_makes_it_anew(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring_watch *watch = start(f, NULL);
+    struct fg_ring_change join = ring_make_join("ann", "", 1);
+    struct fg_ring ring = fg_ring_none();
+    struct fg_ring_view *view = NULL;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    must(fg_ring_object_change(&f->object, &join, &view, &err), &err);
+    fg_ring_view_unref(view);
+    must(fg_ring_watch_start(watch, &err), &err);
+    see(watch, 1, 1);
+    ring.swaps = 1000;
+    fg_buf_init(&bytes, FG_RING_MAX_BYTES);
+    must(fg_ring_encode(&ring, &bytes, &err), &err);
+    put_ring(f, fg_buf_slice(&bytes));
+    see(watch, 0, 0);
+    must(fg_ring_object_change(&f->object, &join, &view, &err), &err);
+    fg_ring_view_unref(view);
+    see(watch, 1, 1);
+    fg_buf_done(&bytes);
+    fg_ring_watch_destroy(watch);
+}
+
 /* Members that run have the ring: they put it back, whether it is lost or an older one is there. */
 static void members_put_a_lost_ring_back(void **state)
 {
@@ -697,6 +724,7 @@ int main(void)
         TEST(bucket_away),
         TEST(bucket_hangs),
         TEST(went_back),
+        TEST(an_operator_makes_it_anew),
         TEST(members_put_a_lost_ring_back),
         TEST(no_ring_is_made_in_a_bucket_that_was_used),
         TEST(stops),
