@@ -615,7 +615,7 @@ static void items_of_a_message_stand_alone(void **state)
     assert_int_equal(fg_peer_call(head.peer, &call), FG_OK);
     reply = fg__inner__push_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
     assert_non_null(reply);
-    assert_int_equal(fg_code_from_grpc(reply->results[0]->code), FG_E_INVALID);
+    assert_int_equal(fg_code_from_grpc(reply->results[0]->code), FG_E_CORRUPT);
     assert_int_equal(reply->results[2]->code, 0);
     fg__inner__push_reply__free_unpacked(reply, NULL);
     fg_call_done(head.peer, &call);
