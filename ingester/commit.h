@@ -118,10 +118,10 @@ struct commit_visit {
 };
 
 /*
- * Writes as fg_store_write() does, after what earlier failures have left is undone. undo: makes all
- * as it was before the batch; after a failure, when nobody knows whether the batch was done, it is
- * written before anything else. NULL: the batch is made so that it may be found done, and that it
- * was not. The committer's thread: for visits.
+ * Writes as fg_store_write() does, after commit_settle(). After a failure nobody knows whether the
+ * batch was written. undo: restores the state before the batch; if the write fails, it is kept and
+ * written before anything else. NULL: the batch does no harm whether it was written or not.
+ * FG_E_LIMIT: batch or undo is too large, and nothing was written. On the committer's thread only.
  */
 enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
                           const struct fg_store_batch *undo, struct fg_err *err) fg_must_check;

@@ -196,12 +196,12 @@ const char *fg_bucket_name_fault(const char *name) fg_must_check;
 enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request);
 
 /*
- * Ends the calls of one thread from another one: for who is told to end while it waits for a bucket
- * that is slow, or hangs.
+ * Lets one thread cancel the calls of another. A service that has to end uses it, because its
+ * threads may be waiting for a bucket that is slow or hangs.
  */
 struct fg_bucket_stop;
 struct fg_bucket_stop *fg_bucket_stop_create(void);
-/* Nobody calls with it any more. NULL is fine. */
+/* Frees it. Call it when no call uses it any more. Accepts NULL. */
 void fg_bucket_stop_destroy(struct fg_bucket_stop *stop);
 /* Cancels the call that is under way, and each one from now on: they return FG_E_CANCELED, or what
  * was reached before. Does not wait for them. Any thread. */

@@ -20,7 +20,8 @@ struct task {
     uint32_t n_rounds;
 };
 
-/* What the ring waits for, and the drain that it is done with. */
+/* A revision of the ring that waits until this ingester has drained, and the number of that drain.
+ */
 struct ring_drain {
     uint64_t revision, drain;
 };

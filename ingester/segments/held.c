@@ -830,7 +830,7 @@ enum fg_code held_find(struct held *held, const struct held_question *questions,
         code = find_in_segment(&search, questions, n, only);
     if (code == FG_OK && only != 0)
         *ret_generation = only;
-    /* Who asks takes what it says for all up to there. */
+    /* The caller takes the answer for everything up to this generation. */
     fg_assert(code != FG_OK || *ret_generation >= (only != 0 ? only : least));
     if (code == FG_OK)
         (void)atomic_fetch_add_explicit(&held->n_found, 1, memory_order_relaxed);

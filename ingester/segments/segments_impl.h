@@ -66,8 +66,8 @@ struct segments {
 
     /* Following. */
     enum follow_state follow;
-    /* compare_pause: apart, since a read of the manifest that succeeds in between must not end it.
-     */
+    /* Comparisons have a pause of their own: the manifest is read between two of them, and a read
+     * that succeeds ends follow_pause. */
     struct pause follow_pause, compare_pause, report_pause;
     bool settled; /* not before the first time, nor since something was missed */
     bool settling;

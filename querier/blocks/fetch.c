@@ -362,7 +362,7 @@ static void send_next(struct fetch *fetch)
     load_send(fetch, load);
 }
 
-/* What there was of the item was not what it should be. */
+/* Asks the bucket itself for an item of which a cache had damaged bytes. */
 static void send_again(struct fetch *fetch)
 {
     struct fetch_item *item = queue_take(&fetch->again);
