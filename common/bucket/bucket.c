@@ -78,6 +78,25 @@ static void set_sentence(struct fg_bucket_request *request, enum fg_code code, c
                             name[0] == '\0' ? "" : " ", name, what);
 }
 
+void fg_bucket_take_answer(struct fg_bucket_request *outer, struct fg_bucket_request *inner)
+{
+    outer->code = inner->code;
+    outer->err = inner->err;
+    outer->unsure = inner->unsure;
+    outer->unchanged = inner->unchanged;
+    outer->body = inner->body;
+    fg_buf_init(&inner->body, 0);
+    outer->etag = inner->etag;
+    outer->size_bytes = inner->size_bytes;
+    outer->modified_wall_ns = inner->modified_wall_ns;
+    outer->answered_wall_ns = inner->answered_wall_ns;
+    outer->tag = inner->tag;
+    outer->arena = fg_take(inner->arena);
+    outer->entries = inner->entries;
+    outer->n_entries = inner->n_entries;
+    outer->next = fg_take(inner->next);
+}
+
 enum fg_code fg_bucket_fail(struct fg_bucket_request *request, enum fg_code code, const char *fmt,
                             ...)
 {

@@ -91,26 +91,6 @@ static void lose(struct fg_bucket_request *outer, const char *what)
     outer->unsure = writes(outer);
 }
 
-/* The answer as it came, its memory too. */
-static void take_answer(struct fg_bucket_request *outer, struct fg_bucket_request *inner)
-{
-    outer->code = inner->code;
-    outer->err = inner->err;
-    outer->unsure = inner->unsure;
-    outer->unchanged = inner->unchanged;
-    outer->body = inner->body;
-    fg_buf_init(&inner->body, 0);
-    outer->etag = inner->etag;
-    outer->size_bytes = inner->size_bytes;
-    outer->modified_wall_ns = inner->modified_wall_ns;
-    outer->answered_wall_ns = inner->answered_wall_ns;
-    outer->tag = inner->tag;
-    outer->arena = fg_take(inner->arena);
-    outer->entries = inner->entries;
-    outer->n_entries = inner->n_entries;
-    outer->next = inner->next;
-}
-
 static void spoil(struct passed *passed)
 {
     struct fg_buf *body = &passed->outer->body;
@@ -140,11 +120,11 @@ static void end(struct passed *passed)
         (void)fg_bucket_fail(outer, FG_E_UNAVAILABLE, "made to fail");
         break;
     case SPOILT:
-        take_answer(outer, &passed->inner);
+        fg_bucket_take_answer(outer, &passed->inner);
         spoil(passed);
         break;
     case PASSED:
-        take_answer(outer, &passed->inner);
+        fg_bucket_take_answer(outer, &passed->inner);
         break;
     }
     fg_bucket_clear(&passed->inner);

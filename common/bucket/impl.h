@@ -12,6 +12,10 @@ enum fg_code fg_bucket_fail(struct fg_bucket_request *request, enum fg_code code
 /* The same of an error that says nothing of verb and name yet. */
 enum fg_code fg_bucket_fail_err(struct fg_bucket_request *request, const struct fg_err *err);
 
+/* Moves the result of a request that went to another bucket, with its memory, to the one that it
+ * was sent for. */
+void fg_bucket_take_answer(struct fg_bucket_request *outer, struct fg_bucket_request *inner);
+
 /* FG_E_CANCELED or FG_E_DEADLINE when it is time to give up. */
 enum fg_code fg_bucket_check(struct fg_bucket_request *request, int64_t now_mono_ns) fg_must_check;
 

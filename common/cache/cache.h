@@ -54,8 +54,8 @@ void fg_cache_fail(struct fg_cache_entry *entry);
 /* Waits until it is not LOADING any more, or for so long. */
 enum fg_cache_state fg_cache_wait(struct fg_cache_entry *entry, int64_t timeout_ns);
 
-/* Forgets what is READY under the key: the next one who opens it makes it anew. Who holds it keeps
- * it. */
+/* Removes the READY entry of the key. The next fg_cache_open() of the key has to make it again;
+ * callers that hold the old entry keep it. */
 void fg_cache_drop(struct fg_cache *cache, const struct fg_cache_key *key);
 
 void *fg_cache_value(const struct fg_cache_entry *entry); /* READY */

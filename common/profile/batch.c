@@ -459,7 +459,7 @@ void fg_wire_batch_done(struct fg_wire_batch *batch)
     fg_symbols_done(&batch->symbols);
 }
 
-/* ---- sizes, beside it ---- */
+/* ---- sizes of profiles, which messages carry outside of the batch ---- */
 
 void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers)
 {

@@ -144,8 +144,8 @@ struct fg_wire_batch {
  */
 void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers);
 
-/* Gives the profiles of a batch the sizes that came beside it; count 0: all stay unknown.
- * FG_E_CORRUPT: they are not sizes of that many profiles. */
+/* Sets the sizes of the batch's profiles from the numbers of a message. count 0: all sizes stay
+ * unknown. FG_E_CORRUPT: these are not sizes of as many profiles as the batch has. */
 enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t *numbers,
                                      size_t count, struct fg_err *err) fg_must_check;
 

@@ -77,18 +77,25 @@ static void dead_destroy(struct fg_store_iter *iter)
     free(iter);
 }
 
+struct fg_store_iter *fg_store_iter_failed(const struct fg_err *err)
+{
+    static const struct fg_store_iter_ops dead_ops = {dead_seek, dead_next, dead_destroy};
+    struct fg_store_iter *dead = fg_new(struct fg_store_iter);
+
+    dead->ops = &dead_ops;
+    dead->err = *err;
+    return dead;
+}
+
 static struct fg_store_iter *faulty_iter(struct fg_store *store, unsigned family,
                                          struct fg_slice from, struct fg_slice to)
 {
-    static const struct fg_store_iter_ops dead_ops = {dead_seek, dead_next, dead_destroy};
-    struct fg_store_iter *dead;
+    struct fg_err err;
 
     if (!faulty_of(store)->fail_reads)
         return fg_store_iter_create(faulty_of(store)->inner, family, from, to);
-    dead = fg_new(struct fg_store_iter);
-    dead->ops = &dead_ops;
-    (void)fail_read(&dead->err);
-    return dead;
+    (void)fail_read(&err);
+    return fg_store_iter_failed(&err);
 }
 
 static uint64_t faulty_disk_bytes(struct fg_store *store)

@@ -186,4 +186,7 @@ struct fg_store_faulty {
 };
 void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner);
 
+/* Makes an iterator that stands nowhere because of this error. */
+struct fg_store_iter *fg_store_iter_failed(const struct fg_err *err);
+
 #endif

@@ -2,9 +2,9 @@
  * What `flamegrid bucket quarantine` and `repair` share: which manifests refer to an object, and
  * the swap that takes such a reference away.
  *
- * A block is in the manifest of its tenant. A segment is in those of several tenants, as far as
- * these have no block of it yet: it is marked covered in each, and the compactor retires it as any
- * other.
+ * One tenant's manifest lists a block. A segment holds data of several tenants; the swap marks it
+ * as covered in the manifest of each tenant that has not covered it yet, and the compactor then
+ * retires it like any other segment.
  *
  * Thread: one that may wait.
  */

@@ -13,7 +13,7 @@ struct giving_up {
     bool apply;
     FILE *out;
     struct fg_arena *arena;
-    struct fg_buf bytes;                 /* of the object, as far as there are any */
+    struct fg_buf bytes;                 /* of the object; empty if it is missing */
     struct fg_block_directory directory; /* empty if it cannot be read */
     char why[FG_BLOCKS_WHY_MAX_BYTES];
 };

@@ -21,7 +21,7 @@ static const size_t BLOCK_MAX_BYTES = (size_t)4 << 30;  /* that is written */
 /* compactor.day_delay, by default. With another one the compactor merges what differs. */
 static const struct plan_config spans = {.day_delay_ns = 2 * FG_HOUR_NS};
 
-/* What is left of a part. */
+/* Which data of a part is intact, and why the rest is not. */
 struct part {
     enum { PART_INTACT, PART_DERIVED_DAMAGED, PART_LOST } state;
     char why[FG_BLOCKS_WHY_MAX_BYTES];
@@ -87,8 +87,8 @@ static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *
     return FG_OK;
 }
 
-/* All that `bucket verify` looks at, but for sums of nodes, which no damage to the bytes changes.
- */
+/* Makes the checks of `bucket verify`, except comparing merged nodes with the blocks below them:
+ * checksums find damaged bytes before that. */
 static enum fg_code verify_part(const struct repairing *repairing, const struct fg_block_part *part,
                                 bool alone, struct fg_err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * Writes what one tenant has in some objects anew. It uses the compactor's merge, and verifies and
- * counts the result like a block.
+ * Makes new segments or blocks of the profiles that one tenant has in some objects. It uses the
+ * compactor's merge, and verifies and counts the result like a block.
  *
  * Thread: one that may block. Memory: the objects and the result.
  */

@@ -344,8 +344,9 @@ static enum fg_code write_changes(struct applying *applying)
         round_put(&applying->changed[i], &applying->batch);
         rounds_put_known(applying->head->rounds, &applying->changed[i].key, &applying->undo);
     }
-    /* A write that failed may be found done. What was moved would then be in a round that nobody
-     * knows, and the next compare finds less than it has to move. */
+    /* The store may have done a write that it reported as failed. Then the moved profiles are in a
+     * round that is not in memory, and the next comparison does not find them: the undo moves them
+     * back first. */
     if (commit_write(applying->head->commit, &applying->batch, &applying->undo, applying->err) !=
         FG_OK)
         return applying->err->code;

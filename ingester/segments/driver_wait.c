@@ -51,8 +51,9 @@ enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter, st
     return code;
 }
 
-/* What has become of a wait. FG_E_ABORTED: it goes on. A read of the manifest may have begun before
- * the wait did; the one after it has not. Locked. */
+/* Returns how a wait ends, or FG_E_ABORTED if it goes on. The first read of the manifest that ends
+ * during the wait may have begun before it; the second one has not, so its generation decides.
+ * Locked. */
 static enum fg_code judge_wait(struct driver *driver, const struct driver_waiter *waiter,
                                struct fg_err *err)
 {

@@ -242,7 +242,7 @@ enum segments_admission {
     SEGMENTS_FULL, /* too many rounds: FG_E_LIMIT */
 };
 
-/* What is known about a profile before it is written. */
+/* What a look in the bucket has found about a profile that is to be stored. */
 struct segments_looked {
     uint64_t generation; /* of the snapshot whose blocks do not have its id; 0: not looked for */
     bool cannot;         /* the bucket is unavailable, or an object is damaged */
@@ -326,7 +326,8 @@ struct segments_status {
     /* DRAINs up to this number are done: what they found is committed, with all marks written.
      * They come to an end however much is pushed meanwhile. */
     uint64_t drained;
-    /* The same, but for rounds that were tried since, in vain: set aside, or unchecked. */
+    /* DRAINs up to this number have done what can be done: all that they found is committed, except
+     * rounds that are set aside or unchecked and failed again since. */
     uint64_t tried;
 };
 struct segments_status segments_status(const struct segments *segments);

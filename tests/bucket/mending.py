@@ -391,7 +391,7 @@ def harm_one_service(world, data, name, tenant):
 
 
 def lost_values(world, tenant, record):
-    """What was sent of the service and time of a record of what is lost."""
+    """The values that were sent for the service and the time range of a record of loss."""
     times = range(record["t_min_ns"], record["t_max_ns"] + 1)
     return [value for value in world.sent[tenant] if "shop-%d" % ((value - 1000) % 3) == record["service"]
             and (world.start_s + 1800 * (value - 1000)) * 10**9 in times]

@@ -101,21 +101,7 @@ static void answer(struct trip *trip, enum fg_code failed, const char *why)
         (void)fg_bucket_fail(outer, failed, "%s", why);
         outer->unsure = writes(outer) && !is_certain(trip->fate);
     } else {
-        outer->code = inner->code;
-        outer->err = inner->err;
-        outer->unsure = inner->unsure;
-        outer->unchanged = inner->unchanged;
-        outer->body = inner->body;
-        fg_buf_init(&inner->body, 0);
-        outer->etag = inner->etag;
-        outer->size_bytes = inner->size_bytes;
-        outer->modified_wall_ns = inner->modified_wall_ns;
-        outer->answered_wall_ns = inner->answered_wall_ns;
-        outer->tag = inner->tag;
-        outer->arena = fg_take(inner->arena);
-        outer->entries = inner->entries;
-        outer->n_entries = inner->n_entries;
-        outer->next = fg_take(inner->next);
+        fg_bucket_take_answer(outer, inner);
     }
     answer = fg_new(struct answer);
     answer->outer = outer;

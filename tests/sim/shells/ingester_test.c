@@ -112,16 +112,6 @@ struct world {
     unsigned clients;
 };
 
-static bool chance(unsigned permille)
-{
-    return threads_draw(1000) < permille;
-}
-
-static int64_t draw_ns(int64_t most)
-{
-    return (int64_t)threads_draw((uint64_t)most);
-}
-
 /* ---- calls of a client: on the head's machine, so that a kill ends them ---- */
 
 struct ask {
@@ -200,15 +190,15 @@ static uint32_t make_profile(struct world *world)
 {
     struct sent *sent = &world->sent[world->n_sent];
 
-    sent->time_ns = fg_wall_ns(fg_clock_real()) - draw_ns(30 * FG_SECOND_NS);
-    if (chance(200))
-        sent->time_ns -= draw_ns(100 * FG_MINUTE_NS);
+    sent->time_ns = fg_wall_ns(fg_clock_real()) - run_draw_ns(30 * FG_SECOND_NS);
+    if (run_chance(200))
+        sent->time_ns -= run_draw_ns(100 * FG_MINUTE_NS);
     return world->n_sent++;
 }
 
 static void push(struct world *world)
 {
-    bool again = world->n_sent > 0 && (chance(300) || world->n_sent == PROFILES_MAX);
+    bool again = world->n_sent > 0 && (run_chance(300) || world->n_sent == PROFILES_MAX);
     struct ask ask = {.world = world, .run = push_one};
     struct sent *sent;
 
@@ -249,7 +239,7 @@ static void pusher(void *arg)
 
     while (!world->ending) {
         push(world);
-        threads_sleep(draw_ns(chance(100) ? FG_MINUTE_NS : 10 * FG_SECOND_NS));
+        threads_sleep(run_draw_ns(run_chance(100) ? FG_MINUTE_NS : 10 * FG_SECOND_NS));
     }
     world->clients--;
 }
@@ -391,13 +381,13 @@ static void read_all(struct world *world)
     uint8_t found[PROFILES_MAX] = {0};
     struct ask ask = {.world = world, .run = select_all};
     int64_t begin_ns = threads_now_ns();
-    bool ahead = chance(50);
+    bool ahead = run_chance(50);
     struct snapshot snapshot = take_snapshot(world);
 
-    if (chance(100))
-        threads_sleep(draw_ns(forget_after_ns)); /* a slow querier */
+    if (run_chance(100))
+        threads_sleep(run_draw_ns(forget_after_ns)); /* a slow querier */
     ask.generation = read_snapshot(world, &snapshot, found);
-    ask.lenient = chance(500);
+    ask.lenient = run_chance(500);
     if (ahead) /* it has seen a manifest that there may not be; nothing is known of what is in it */
         ask.generation += 1 + threads_draw(3);
     fg_buf_init(&ask.lines, SIZE_MAX);
@@ -422,7 +412,7 @@ static void reader(void *arg)
 
     while (!world->ending) {
         read_all(world);
-        threads_sleep(draw_ns(20 * FG_SECOND_NS));
+        threads_sleep(run_draw_ns(20 * FG_SECOND_NS));
     }
     world->clients--;
 }
@@ -462,8 +452,8 @@ static void flusher(void *arg)
     struct world *world = arg;
 
     while (!world->ending) {
-        threads_sleep(draw_ns(8 * FG_MINUTE_NS));
-        (void)flush(world, draw_ns(chance(200) ? 20 * FG_MINUTE_NS : 3 * FG_MINUTE_NS));
+        threads_sleep(run_draw_ns(8 * FG_MINUTE_NS));
+        (void)flush(world, run_draw_ns(run_chance(200) ? 20 * FG_MINUTE_NS : 3 * FG_MINUTE_NS));
     }
     world->clients--;
 }
@@ -489,17 +479,6 @@ static void open_head(void *arg)
     starting->done = true;
 }
 
-static void wait_until(const bool *done, int64_t max_ns, const char *what)
-{
-    int64_t begin_ns = threads_now_ns();
-
-    while (!*done) {
-        threads_sleep(10 * FG_MS_NS);
-        if (threads_now_ns() - begin_ns > max_ns)
-            run_fault("%s takes more than %lld s", what, (long long)(max_ns / FG_SECOND_NS));
-    }
-}
-
 static void start_head(struct world *world)
 {
     struct starting starting = {.world = world};
@@ -510,7 +489,7 @@ static void start_head(struct world *world)
     world->life++;
     run_trace("start %" PRIu64, world->life);
     threads_spawn(HEAD, "main", open_head, &starting);
-    wait_until(&starting.done, stop_max_ns, "a start");
+    run_wait_until(&starting.done, stop_max_ns, "a start");
     world->faults.store_unreadable = unreadable;
     world->taking = true;
 }
@@ -577,7 +556,7 @@ static void stop_head(struct world *world)
     world->counts[STOPS]++;
     world->counts[BUCKET_FAILED] += sim_net_failed(world->net);
     threads_spawn(HEAD, "main", close_head, &stopping);
-    wait_until(&stopping.done, stop_max_ns, "an end");
+    run_wait_until(&stopping.done, stop_max_ns, "an end");
     threads_sleep(FG_SECOND_NS);
     if (threads_count(HEAD) > 0)
         run_fault("threads are left after the end");
@@ -635,7 +614,7 @@ static void start_compactor(struct world *world)
 
     run_trace("start of the compactor");
     threads_spawn(COMPACTOR, "main", open_compactor, &starting);
-    wait_until(&starting.done, stop_max_ns, "a start of the compactor");
+    run_wait_until(&starting.done, stop_max_ns, "a start of the compactor");
 }
 
 static void kill_compactor(struct world *world)
@@ -673,7 +652,7 @@ static void stop_compactor(struct world *world)
     world->counts[STOPS]++;
     world->counts[BUCKET_FAILED] += sim_net_failed(world->compactor.net);
     threads_spawn(COMPACTOR, "main", close_compactor, &stopping);
-    wait_until(&stopping.done, stop_max_ns, "an end of the compactor");
+    run_wait_until(&stopping.done, stop_max_ns, "an end of the compactor");
     threads_sleep(FG_SECOND_NS);
     if (threads_count(COMPACTOR) > 0)
         run_fault("threads of the compactor are left after its end");
@@ -685,7 +664,7 @@ static const char *change_faults(struct faults *faults)
 {
     unsigned verbs[] = {0, 0, 1u << FG_BUCKET_GET, 1u << FG_BUCKET_PUT};
 
-    if (chance(500)) {
+    if (run_chance(500)) {
         *faults = (struct faults){0};
         return "all is well";
     }
@@ -731,19 +710,19 @@ static void operate(struct world *world)
     int64_t end_ns = threads_now_ns() + length_ns;
 
     while (threads_now_ns() < end_ns) {
-        threads_sleep(draw_ns(3 * FG_MINUTE_NS));
+        threads_sleep(run_draw_ns(3 * FG_MINUTE_NS));
         run_trace("%s", change_faults(&world->faults));
-        if (chance(60)) {
-            (chance(500) ? kill_compactor : stop_compactor)(world);
+        if (run_chance(60)) {
+            (run_chance(500) ? kill_compactor : stop_compactor)(world);
             start_compactor(world);
         }
-        if (chance(100))
+        if (run_chance(100))
             kill_head(world);
-        else if (chance(100))
+        else if (run_chance(100))
             stop_head(world);
         else
             continue;
-        threads_sleep(draw_ns(FG_MINUTE_NS));
+        threads_sleep(run_draw_ns(FG_MINUTE_NS));
         start_head(world);
     }
 }

@@ -154,3 +154,24 @@ void run_seeds(run_seed *run, unsigned seeds, uint64_t counts[RUN_COUNTS])
     if (failed > 0)
         fail_msg("%u of the seeds up to %" PRIu64 " found a fault, see above", failed, next - 1);
 }
+
+bool run_chance(unsigned permille)
+{
+    return threads_draw(1000) < permille;
+}
+
+int64_t run_draw_ns(int64_t most)
+{
+    return (int64_t)threads_draw((uint64_t)most);
+}
+
+void run_wait_until(const bool *done, int64_t max_ns, const char *what)
+{
+    int64_t begin_ns = threads_now_ns();
+
+    while (!*done) {
+        threads_sleep(10 * FG_MS_NS);
+        if (threads_now_ns() - begin_ns > max_ns)
+            run_fault("%s takes more than %lld s", what, (long long)(max_ns / FG_SECOND_NS));
+    }
+}

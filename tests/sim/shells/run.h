@@ -23,6 +23,15 @@ void run_seeds(run_seed *run, unsigned seeds, uint64_t counts[RUN_COUNTS]);
  * the process. */
 void run_fault(const char *fmt, ...) fg_printf(1, 2) __attribute__((noreturn));
 
+/* In a run: true so often in a thousand, from the seed. */
+bool run_chance(unsigned permille);
+
+/* In a run: a time below `most` (nanoseconds), from the seed. */
+int64_t run_draw_ns(int64_t most);
+
+/* In a run: waits until another thread sets *done; a fault that names `what` after max_ns. */
+void run_wait_until(const bool *done, int64_t max_ns, const char *what);
+
 /* In a run: remembers a line with the virtual time for run_fault(); with FG_SHELLS_TRACE, prints
  * it. */
 void run_trace(const char *fmt, ...) fg_printf(1, 2);

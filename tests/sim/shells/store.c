@@ -116,37 +116,16 @@ static enum fg_code disk_contains(struct fg_store *store, unsigned family, struc
     return fg_store_contains(disk->inner, family, key, ret_found, err);
 }
 
-/* --- an iterator that has failed and stands nowhere --- */
-
-static void dead_seek(struct fg_store_iter *iter, struct fg_slice key)
-{
-    (void)iter;
-    (void)key;
-}
-
-static void dead_next(struct fg_store_iter *iter)
-{
-    (void)iter;
-}
-
-static void dead_destroy(struct fg_store_iter *iter)
-{
-    free(iter);
-}
-
 static struct fg_store_iter *disk_iter(struct fg_store *store, unsigned family,
                                        struct fg_slice from, struct fg_slice to)
 {
-    static const struct fg_store_iter_ops dead_ops = {dead_seek, dead_next, dead_destroy};
     struct sim_disk *disk = disk_of(store);
-    struct fg_store_iter *dead;
+    struct fg_err err;
 
     if (!disk->faults->store_unreadable)
         return fg_store_iter_create(disk->inner, family, from, to);
-    dead = fg_new(struct fg_store_iter);
-    dead->ops = &dead_ops;
-    (void)fail_read(disk, &dead->err);
-    return dead;
+    (void)fail_read(disk, &err);
+    return fg_store_iter_failed(&err);
 }
 
 static uint64_t disk_bytes(struct fg_store *store)

@@ -68,16 +68,6 @@ struct world {
     unsigned clients;
 };
 
-static bool chance(unsigned permille)
-{
-    return threads_draw(1000) < permille;
-}
-
-static int64_t draw_ns(int64_t most)
-{
-    return (int64_t)threads_draw((uint64_t)most);
-}
-
 /* ---- the ring as it really is ---- */
 
 static struct fg_ring_object object_of(struct world *world)
@@ -138,7 +128,7 @@ static void drain_later(void *arg)
     struct drain *drain = arg;
     struct node *node = drain->node;
 
-    threads_sleep(draw_ns(chance(100) ? 5 * FG_MINUTE_NS : 5 * FG_SECOND_NS));
+    threads_sleep(run_draw_ns(run_chance(100) ? 5 * FG_MINUTE_NS : 5 * FG_SECOND_NS));
     node->drained = FG_MAX(node->drained, drain->revision);
     node->world->counts[DRAINS]++;
     if (node->watch != NULL)
@@ -228,11 +218,11 @@ static void call(struct world *world)
     struct fg_ring_view *now = read_ring(world);
     uint64_t life = node->life, swaps = now->ring.swaps, restored = world->counts[RESTORED];
 
-    ask.revision = fg_ring_newest(&now->ring) + (chance(200) ? 1 : 0);
+    ask.revision = fg_ring_newest(&now->ring) + (run_chance(200) ? 1 : 0);
     fg_ring_view_unref(now);
     if (!node->taking)
         return;
-    ask.deadline_mono_ns = threads_now_ns() + draw_ns(FG_MINUTE_NS);
+    ask.deadline_mono_ns = threads_now_ns() + run_draw_ns(FG_MINUTE_NS);
     ask.seen = node->seen;
     node->asking++;
     threads_spawn(1 + node->number, "call", answer, &ask);
@@ -260,7 +250,7 @@ static void client(void *arg)
     while (!world->ending) {
         call(world);
         check_ring(world);
-        threads_sleep(draw_ns(5 * FG_SECOND_NS));
+        threads_sleep(run_draw_ns(5 * FG_SECOND_NS));
     }
     world->clients--;
 }
@@ -321,17 +311,6 @@ static void open_node(void *arg)
     starting->done = true;
 }
 
-static void wait_until(const bool *done, int64_t max_ns, const char *what)
-{
-    int64_t begin_ns = threads_now_ns();
-
-    while (!*done) {
-        threads_sleep(10 * FG_MS_NS);
-        if (threads_now_ns() - begin_ns > max_ns)
-            run_fault("%s takes more than %lld s", what, (long long)(max_ns / FG_SECOND_NS));
-    }
-}
-
 static void start_node(struct node *node)
 {
     struct starting starting = {.node = node};
@@ -341,7 +320,7 @@ static void start_node(struct node *node)
     node->asked = node->seen = 0;
     run_trace("start of %s", node->name);
     threads_spawn(1 + node->number, "main", open_node, &starting);
-    wait_until(&starting.done, FG_MINUTE_NS, "a start");
+    run_wait_until(&starting.done, FG_MINUTE_NS, "a start");
 }
 
 /* Who fails pauses. */
@@ -399,7 +378,7 @@ static void stop_node(struct node *node)
     node->world->counts[STOPS]++;
     node->world->counts[REQUESTS_FAILED] += sim_net_failed(node->net);
     threads_spawn(1 + node->number, "main", close_node, &stopping);
-    wait_until(&stopping.done, stop_max_ns, "the end of a watch and of all calls");
+    run_wait_until(&stopping.done, stop_max_ns, "the end of a watch and of all calls");
     begin_ns = threads_now_ns();
     while (threads_count(1 + node->number) > 0) {
         threads_sleep(FG_SECOND_NS);
@@ -415,7 +394,7 @@ static const char *change_faults(struct faults *faults)
 {
     static const unsigned verbs[] = {0, 0, 1u << FG_BUCKET_GET, 1u << FG_BUCKET_PUT};
 
-    if (chance(500)) {
+    if (run_chance(500)) {
         *faults = (struct faults){0};
         return "all is well";
     }
@@ -487,24 +466,24 @@ static void operate(struct world *world)
     while (threads_now_ns() < end_ns) {
         struct node *node = &world->nodes[threads_draw(1 + MEMBERS)];
 
-        threads_sleep(draw_ns(FG_MINUTE_NS));
+        threads_sleep(run_draw_ns(FG_MINUTE_NS));
         run_trace("%s", change_faults(&world->faults));
         wish(world);
-        if (chance(30)) {
+        if (run_chance(30)) {
             fg_ring_view_unref(world->older);
             world->older = read_ring(world);
         }
-        if (chance(30))
+        if (run_chance(30))
             restore(world);
-        if (chance(150))
+        if (run_chance(150))
             replicate(world);
-        if (chance(150))
+        if (run_chance(150))
             kill_node(node);
-        else if (chance(150))
+        else if (run_chance(150))
             stop_node(node);
         else
             continue;
-        threads_sleep(draw_ns(FG_MINUTE_NS));
+        threads_sleep(run_draw_ns(FG_MINUTE_NS));
         start_node(node);
     }
 }

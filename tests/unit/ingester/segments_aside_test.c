@@ -120,7 +120,7 @@ static void unfit_rounds_are_found_by_halves(void **state)
         }
     }
     assert_int_equal(committed, 3);
-    for (int i = 0; i < 60; i++) { /* that one is left alone, for now */
+    for (int i = 0; i < 60; i++) { /* the fourth is not tried again within an hour */
         run_wait(&run, FG_SECOND_NS);
         if (run_wants(&run, SEGMENTS_SEAL) != NULL)
             run_event(&run, SEGMENTS_SEALED);
