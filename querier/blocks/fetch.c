@@ -38,7 +38,7 @@ struct fetch {
     struct queue ready[FETCH_PHASES]; /* there, not visited */
     uint32_t to_visit[FETCH_PHASES];  /* there or not */
     struct queue others;              /* being made by other questions */
-    struct queue again;               /* to be asked of the bucket itself, one by one */
+    struct queue again;               /* to be asked of the bucket itself, in order of `items` */
     struct load *loads;               /* under way, or here and needed */
     uint32_t n_loads;                 /* under way */
     uint64_t bytes; /* of what was opened and not visited, and besides of what is under way */
@@ -57,6 +57,21 @@ static void queue_add(struct queue *queue, struct fetch_item *item)
     else
         queue->first = item;
     queue->last = item;
+}
+
+/* Adds to a queue in the order of their places in the list of items. Most come in that order. */
+static void queue_add_in_order(struct queue *queue, struct fetch_item *item)
+{
+    struct fetch_item **link = &queue->first;
+
+    if (queue->last == NULL || queue->last < item) {
+        queue_add(queue, item);
+        return;
+    }
+    while (*link < item)
+        link = &(*link)->next;
+    item->next = *link;
+    *link = item;
 }
 
 static struct fetch_item *queue_take(struct queue *queue)
@@ -193,7 +208,7 @@ static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *er
     if (!ran || (item->again && fetch->over))
         fail_item(item);
     else if (item->again)
-        queue_add(&fetch->again, item);
+        queue_add_in_order(&fetch->again, item);
     else
         queue_add(&fetch->ready[item->phase], item);
     return FG_OK;
@@ -362,15 +377,17 @@ static void send_next(struct fetch *fetch)
     load_send(fetch, load);
 }
 
-/* Asks the bucket itself for an item of which a cache had damaged bytes. */
+/* Asks the bucket itself for the items of which a cache had damaged bytes. */
 static void send_again(struct fetch *fetch)
 {
-    struct fetch_item *item = queue_take(&fetch->again);
-    struct load *load = load_create(item);
+    while (fetch->again.first != NULL && fetch->n_loads < FETCH_LOADS_MAX) {
+        struct fetch_item *item = queue_take(&fetch->again);
+        struct load *load = load_create(item);
 
-    item->of_disk = false;
-    load->request.fresh = true;
-    load_send(fetch, load);
+        item->of_disk = false;
+        load->request.fresh = true;
+        load_send(fetch, load);
+    }
 }
 
 static void load_destroy(struct fetch *fetch, struct load *load)
@@ -421,7 +438,7 @@ static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fet
         return FG_OK;
     }
     if (!is_fresh(item)) {
-        queue_add(&fetch->again, item);
+        queue_add_in_order(&fetch->again, item);
         return FG_OK;
     }
     fail_item(item);
@@ -454,7 +471,7 @@ static enum fg_code take_failure(struct fetch *fetch, struct load *load, struct 
     (void)blocks_fail(&load->request, err);
     if (err->code == FG_E_CORRUPT && !load->request.fresh) {
         while ((item = queue_take(&load->items)) != NULL)
-            queue_add(&fetch->again, item);
+            queue_add_in_order(&fetch->again, item);
         load_destroy(fetch, load);
         return FG_OK;
     }
@@ -536,11 +553,15 @@ static bool may_send(const struct fetch *fetch)
             fetch->bytes + fetch->items[fetch->at].range.len <= fetch->blocks->fetch_max_bytes);
 }
 
-/* There is nothing to do meanwhile. */
+/* There is nothing to do meanwhile. Damaged items are asked for again when nothing else is under
+ * way: which of several errors the client gets does not depend on how many threads work. Other
+ * questions may wait for these items, so they come before theirs. */
 static void await(struct fetch *fetch)
 {
     if (fetch->n_loads > 0 || fg_crew_has_tasks(fetch->crew))
         fg_crew_wait(fetch->crew);
+    else if (fetch->again.first != NULL)
+        send_again(fetch);
     else
         await_other(fetch);
 }
@@ -550,10 +571,6 @@ static enum fg_code step(struct fetch *fetch, struct fg_err *err)
     struct fg_bucket_request *request;
     struct fetch_item *item;
 
-    if (fetch->again.first != NULL && fetch->n_loads < FETCH_LOADS_MAX) {
-        send_again(fetch);
-        return FG_OK;
-    }
     if (may_send(fetch)) {
         send_next(fetch);
         return FG_OK;
