@@ -15,14 +15,15 @@ static void ask(const struct fg_ring_object *object, struct fg_bucket_request *r
 }
 
 enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_ring_view **view,
-                                 int64_t *ret_wall_ns, struct fg_err *err)
+                                 struct fg_ring_read *ret, struct fg_err *err)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET, .content_max_bytes = FG_RING_MAX_BYTES};
     struct fg_ring_view *known = *view, *read = NULL;
     struct fg_slice etag = {NULL, 0};
     enum fg_code code;
 
-    if (known != NULL && known->etag.len > 0 && known->etag.len < sizeof get.if_etag.text) {
+    if (!object->whole && known != NULL && known->etag.len > 0 &&
+        known->etag.len < sizeof get.if_etag.text) {
         get.condition = FG_BUCKET_IF_CHANGED;
         memcpy(get.if_etag.text, known->etag.ptr, known->etag.len);
     }
@@ -31,14 +32,16 @@ enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_
         *err = get.err;
         return err->code;
     }
-    if (ret_wall_ns != NULL)
-        *ret_wall_ns = get.answered_wall_ns;
+    if (ret != NULL)
+        *ret = (struct fg_ring_read){.answered_wall_ns = get.answered_wall_ns};
     if (get.unchanged)
         return FG_OK;
     if (get.code == FG_OK)
         etag = fg_cstr(get.etag.text);
     code = fg_ring_view_create(fg_buf_slice(&get.body), etag, known, &read, err);
     fg_bucket_clear(&get);
+    if (code == FG_E_CORRUPT && ret != NULL)
+        ret->damaged = get.etag;
     if (code != FG_OK)
         return fg_wrap(err, FG_RING_NAME);
     fg_ring_view_unref(known);
@@ -46,9 +49,8 @@ enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_
     return FG_OK;
 }
 
-enum fg_code fg_ring_object_swap(const struct fg_ring_object *object,
-                                 const struct fg_ring_view *from, const struct fg_ring *to,
-                                 struct fg_err *err)
+enum fg_code fg_ring_object_swap(const struct fg_ring_object *object, struct fg_slice etag,
+                                 const struct fg_ring *to, struct fg_err *err)
 {
     struct fg_bucket_request put = {.verb = FG_BUCKET_PUT};
     struct fg_buf bytes;
@@ -58,9 +60,10 @@ enum fg_code fg_ring_object_swap(const struct fg_ring_object *object,
     code = fg_ring_encode(to, &bytes, err);
     if (code == FG_OK) {
         put.content = fg_buf_slice(&bytes);
-        put.condition = from->etag.len == 0 ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH;
-        if (from->etag.len > 0)
-            memcpy(put.if_etag.text, from->etag.ptr, from->etag.len);
+        put.condition = etag.len == 0 ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH;
+        fg_assert(etag.len < sizeof put.if_etag.text);
+        if (etag.len > 0)
+            memcpy(put.if_etag.text, etag.ptr, etag.len);
         ask(object, &put);
         code = put.code;
         if (code != FG_OK)
@@ -90,7 +93,7 @@ static enum fg_code try_change(const struct fg_ring_object *object,
     *ret_done = !has_changed;
     if (!has_changed)
         return FG_OK;
-    return fg_ring_object_swap(object, *view, &changed, err);
+    return fg_ring_object_swap(object, (*view)->etag, &changed, err);
 }
 
 static bool helps_to_try_again(enum fg_code code)

@@ -9,27 +9,35 @@
 #include "common/bucket/bucket.h"
 #include "common/ring/view.h"
 
-/* All borrowed. */
+/* All pointers are borrowed. */
 struct fg_ring_object {
     struct fg_bucket *bucket;
     struct fg_bucket_wave *wave; /* with nothing under way; cancelling it ends what waits here */
     struct fg_clock *clock;
     int64_t timeout_ns; /* of one request */
+    bool whole; /* reads ask for the object even if its etag is the known one: damage of a disk
+                 * below the store does not change it */
 };
 
-/* What there is now. *view: what was known before, or NULL; replaced only if it has changed. What
- * is not there is the empty ring. *ret_wall_ns: when the bucket answered, by its clock; 0: it does
- * not say. NULL: nobody wants to know. */
+/* What a read tells besides the ring. */
+struct fg_ring_read {
+    int64_t answered_wall_ns;      /* by the bucket's clock; 0: it does not say */
+    struct fg_bucket_etag damaged; /* of the object that was read, if it is no ring; else empty */
+};
+
+/* Reads the ring. *view: the ring that was read before, or NULL; replaced only if the object has
+ * changed. A missing object is the empty ring. ret: NULL if only the ring is wanted.
+ * FG_E_CORRUPT: the object is no ring. */
 enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_ring_view **view,
-                                 int64_t *ret_wall_ns, struct fg_err *err) fg_must_check;
+                                 struct fg_ring_read *ret, struct fg_err *err) fg_must_check;
 
 /*
- * Puts `to` in the place of what was read as `from`. FG_E_PRECONDITION: there is another one by
- * now. After any failure but that nobody knows whether it was done: the next read tells.
+ * Replaces the object with this etag; an empty one stands for a missing object.
+ * FG_E_PRECONDITION: the object has another etag by now. After any other failure the object may
+ * have been replaced: the next read tells.
  */
-enum fg_code fg_ring_object_swap(const struct fg_ring_object *object,
-                                 const struct fg_ring_view *from, const struct fg_ring *to,
-                                 struct fg_err *err) fg_must_check;
+enum fg_code fg_ring_object_swap(const struct fg_ring_object *object, struct fg_slice etag,
+                                 const struct fg_ring *to, struct fg_err *err) fg_must_check;
 
 /*
  * Carries a change to its end, for an operator: read, change, swap, and read again until it is seen

@@ -12,6 +12,10 @@
 static const int64_t REQUEST_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t BACKOFF_MIN_NS = 100 * FG_MS_NS;
 static const int64_t BACKOFF_MAX_NS = 10 * FG_SECOND_NS;
+/* So many reads in a row have to find the same damaged object before the copy replaces it: damage
+ * on the way is no damage of the object. */
+enum { DAMAGED_READS = 3 };
+enum { WHOLE_READS = 12 }; /* each of so many reads: once a minute, if nobody asks for the ring */
 /* So long nobody changes a ring that was put back: all who have a newer copy have put it there. */
 static const int64_t HOLD_NS = 30 * FG_SECOND_NS;
 static const int64_t DENIED_NS = 10 * FG_MINUTE_NS; /* permissions change by people's hands */
@@ -31,7 +35,7 @@ static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
     M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "Own seat in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
     M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Times that the ring was read")          \
     M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Times that the ring could not be read") \
-    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Times that a lost or older ring was replaced by the copy known here") \
+    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Times that a lost, damaged or older ring was replaced by the copy known here") \
     M(COUNTER, WATCH_SWAPS, "flamegrid_ring_swaps_total", "Changes of the ring that were tried")   \
     M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_swaps_lost_total", "Changes of the ring that were not made, or of which that is not known")
 /* clang-format on */
@@ -70,9 +74,12 @@ struct fg_ring_watch {
     int64_t seat_wake_mono_ns;
     struct fg_ring_widen widen;
     int64_t widen_wake_mono_ns;
-    int64_t answered_wall_ns; /* when the copy was read, by the bucket's clock; 0: it has none */
-    bool denied;              /* the last swap */
-    int64_t hold_mono_ns;     /* the ring is not changed before then */
+    struct fg_ring_read read; /* the last one */
+    uint64_t n_reads;
+    struct fg_bucket_etag damaged; /* of the object that the last reads found to be no ring */
+    unsigned n_damaged;            /* these reads */
+    bool denied;                   /* the last swap */
+    int64_t hold_mono_ns;          /* the ring is not changed before then */
     struct fg_condition *lost, *unread;
 };
 
@@ -110,7 +117,7 @@ static void note_denied(struct fg_ring_watch *watch, bool denied, const struct f
 static enum fg_code swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
 {
     struct fg_err err;
-    enum fg_code code = fg_ring_object_swap(&watch->object, watch->copy, ring, &err);
+    enum fg_code code = fg_ring_object_swap(&watch->object, watch->copy->etag, ring, &err);
 
     fg_metric_add(watch->metrics, WATCH_SWAPS, 1);
     fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
@@ -165,8 +172,8 @@ static void show_widen(struct fg_ring_watch *watch)
     struct fg_ring_widen_event event = {
         .kind = FG_RING_WIDEN_RING, .ring = &watch->copy->ring, .arena = arena};
 
-    event.wall_ns =
-        watch->answered_wall_ns != 0 ? watch->answered_wall_ns : fg_wall_ns(watch->config.clock);
+    event.wall_ns = watch->read.answered_wall_ns != 0 ? watch->read.answered_wall_ns
+                                                      : fg_wall_ns(watch->config.clock);
     widen_step(watch, &event);
 }
 
@@ -302,22 +309,37 @@ static bool end_read(struct fg_ring_watch *watch, enum fg_code code, const struc
     return taken;
 }
 
-/* The ring in the bucket is lost, or from a backup: the copy takes its place. Whoever has a newer
- * one does the same with that. */
-static void put_back(struct fg_ring_watch *watch, const struct fg_ring_view *found)
+/* The ring in the bucket is lost, damaged, or from a backup: the copy replaces it. A member with a
+ * newer copy finds an older ring then and replaces that. */
+static void put_back(struct fg_ring_watch *watch, struct fg_slice etag, const char *why)
 {
     struct fg_err err;
 
     watch->hold_mono_ns = fg_time_add(now(watch), HOLD_NS);
-    if (fg_ring_object_swap(&watch->object, found, &watch->copy->ring, &err) != FG_OK) {
+    if (fg_ring_object_swap(&watch->object, etag, &watch->copy->ring, &err) != FG_OK) {
         if (err.code != FG_E_PRECONDITION && err.code != FG_E_CANCELED)
-            fg_log_warn("ring: lost, and the copy could not be put back, will retry",
+            fg_log_warn("ring: the copy could not be put back, will retry", fg_ls("found", why),
                         fg_ls("err", err.msg));
         return;
     }
     fg_metric_add(watch->metrics, WATCH_PUT_BACK, 1);
-    fg_log_error("ring: the object was lost or from a backup, the copy was put back",
-                 fg_lu("found_swaps", found->ring.swaps), fg_lu("swaps", watch->copy->ring.swaps));
+    fg_log_error("ring: the copy was put back", fg_ls("found", why),
+                 fg_lu("swaps", watch->copy->ring.swaps));
+}
+
+/* Has the ring been found damaged so often that it is the object? */
+static bool is_damaged(struct fg_ring_watch *watch, enum fg_code code)
+{
+    const struct fg_bucket_etag *etag = &watch->read.damaged;
+
+    if (code != FG_E_CORRUPT || etag->text[0] == '\0') {
+        watch->n_damaged = 0;
+        return false;
+    }
+    if (strcmp(etag->text, watch->damaged.text) != 0)
+        watch->n_damaged = 0;
+    watch->damaged = *etag;
+    return ++watch->n_damaged >= DAMAGED_READS;
 }
 
 /* May the ring be changed? Not one that is missing in a bucket that was used. */
@@ -341,8 +363,10 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
 {
     struct fg_ring_view *found;
     struct fg_err err;
-    enum fg_code code =
-        fg_ring_object_read(&watch->object, &watch->copy, &watch->answered_wall_ns, &err);
+
+    watch->object.whole = watch->n_reads++ % WHOLE_READS == 0 || watch->n_damaged > 0;
+    enum fg_code code = fg_ring_object_read(&watch->object, &watch->copy, &watch->read, &err);
+    bool damaged = is_damaged(watch, code);
 
     if (end_read(watch, code, &err, effects, &found)) {
         fg_metric_add(watch->metrics, WATCH_READS, 1);
@@ -354,7 +378,10 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
         return;
     }
     if (found != NULL && watch->config.seat != NULL)
-        put_back(watch, found);
+        put_back(watch, found->etag, watch->err.msg);
+    else if (damaged && watch->config.seat != NULL && watch->copy != NULL &&
+             watch->copy->etag.len > 0)
+        put_back(watch, fg_cstr(watch->damaged.text), err.msg);
     fg_ring_view_unref(found);
     fg_metric_add(watch->metrics, WATCH_READ_FAILURES, 1);
     if (code != FG_E_CANCELED) /* only we write it */

@@ -163,20 +163,22 @@ def store_gone(run):
 
 
 def manifest_lost(run):
-    """Gone for a while: nobody begins a new one in its place; but members put their ring back."""
+    """Gone for a while: nobody begins a new one in its place. Members put their ring back, also if it is damaged."""
     flushed(run)  # a bucket without segments is like one that was never used
-    name = run.rng.choice(["l0", "ring"])
+    name, how = run.rng.choice([("l0", "lost"), ("ring", "lost"), ("ring", "flipped"), ("ring", "cut")])
     path = os.path.join(run.bucket_folder(), "manifests", name)
-    aside = os.path.join(run.cluster.folder, name)
-    os.rename(path, aside)
+    with open(path, "rb") as file:
+        content = file.read()
+    harm(path, content, how, run.rng)
     time.sleep(run.span())
     if name == "l0":
         check(not os.path.exists(path), "somebody has made a new %s", name)
-        os.rename(aside, path)
+        put_back(path, content, how)
     else:
-        run.wait("the ring is back", lambda: os.path.exists(path))
-        os.unlink(aside)
-    return name
+        run.wait("the ring is back", lambda: run.cluster.has_ring())
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ".aside")
+    return "%s %s" % (name, how)
 
 
 def harmed(run):

@@ -215,6 +215,11 @@ class Cluster:
             flamegrid.check(time.monotonic() < deadline, "the ring does not drain in %d s: %s", timeout_s, ring)
             time.sleep(0.2)
 
+    def has_ring(self):
+        """Can the ring in the bucket be read, and has it members?"""
+        done = subprocess.run([flamegrid.binary(), "ring", "ls", "--json", *self.bucket], capture_output=True, check=False)
+        return done.returncode == 0 and len(json.loads(done.stdout)["members"]) > 0
+
     def verify(self):
         """`flamegrid bucket verify` once nobody runs: checksums, and no profile twice. Returns how many there are."""
         done = subprocess.run([flamegrid.binary(), "bucket", "verify", *self.bucket], capture_output=True, text=True,

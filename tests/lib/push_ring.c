@@ -195,7 +195,10 @@ void push_ring_open(struct push_ring *ring, unsigned dead)
     (void)pthread_mutex_init(&ring->lock, NULL);
     (void)pthread_cond_init(&ring->came, NULL);
     ring->wave = fg_bucket_wave_create();
-    ring->object = (struct fg_ring_object){ring->bucket, ring->wave, fg_clock_real(), FG_MINUTE_NS};
+    ring->object = (struct fg_ring_object){.bucket = ring->bucket,
+                                           .wave = ring->wave,
+                                           .clock = fg_clock_real(),
+                                           .timeout_ns = FG_MINUTE_NS};
     ring->registry = fg_registry_create();
     for (unsigned i = 0; i < PUSH_RING_MEMBERS; i++)
         start_ingester(ring, i, (dead >> i & 1) != 0);

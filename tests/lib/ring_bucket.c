@@ -5,7 +5,8 @@
 void ring_bucket_change(struct fg_bucket *bucket, const struct fg_ring_change *change)
 {
     struct fg_bucket_wave *wave = fg_bucket_wave_create();
-    const struct fg_ring_object object = {bucket, wave, fg_clock_real(), FG_MINUTE_NS};
+    const struct fg_ring_object object = {
+        .bucket = bucket, .wave = wave, .clock = fg_clock_real(), .timeout_ns = FG_MINUTE_NS};
     fg_auto(fg_ring_view) *view = NULL;
     struct fg_err err;
 

@@ -32,10 +32,10 @@ static const int64_t stop_max_ns = 8 * FG_SECOND_NS;  /* less than a request may
 enum { REQUESTS_MAX_PER_S = 20 };
 static const int64_t settle_max_ns = 60 * FG_MINUTE_NS;
 
-enum count { FRESH, OLD, CALLS_FAILED, DRAINS, STOPS, KILLS, RESTORED, REQUESTS_FAILED };
+enum count { FRESH, OLD, CALLS_FAILED, DRAINS, STOPS, KILLS, RESTORED, REQUESTS_FAILED, DAMAGED };
 static const char *const count_names[] = {
-    "fresh answers", "old answers", "calls that failed",    "drains",
-    "orderly ends",  "kills",       "older rings put back", "requests that failed"};
+    "fresh answers", "old answers",          "calls that failed",    "drains",       "orderly ends",
+    "kills",         "older rings put back", "requests that failed", "damaged rings"};
 
 /* A process with a watch; number 0 only follows. Each is a machine: 1 + number. */
 struct node {
@@ -64,6 +64,7 @@ struct world {
     struct fg_ring_view *now;   /* as it was read last: tables of owners take long to make */
     struct fg_ring_view *older; /* to be put back */
     bool restored;              /* it was */
+    bool damaged;               /* the object is no ring; `now` is the one before */
     bool ending;
     unsigned clients;
 };
@@ -72,7 +73,10 @@ struct world {
 
 static struct fg_ring_object object_of(struct world *world)
 {
-    return (struct fg_ring_object){world->bucket, world->wave, fg_clock_real(), FG_MINUTE_NS};
+    return (struct fg_ring_object){.bucket = world->bucket,
+                                   .wave = world->wave,
+                                   .clock = fg_clock_real(),
+                                   .timeout_ns = FG_MINUTE_NS};
 }
 
 /* The caller's reference. */
@@ -82,7 +86,7 @@ static struct fg_ring_view *read_ring(struct world *world)
     struct fg_err err;
 
     threads_pin();
-    if (fg_ring_object_read(&object, &world->now, NULL, &err) != FG_OK)
+    if (fg_ring_object_read(&object, &world->now, NULL, &err) != FG_OK && !world->damaged)
         run_fault("the ring in the bucket: %s", err.msg);
     threads_unpin();
     return fg_ring_view_ref(world->now);
@@ -434,11 +438,57 @@ static void restore(struct world *world)
         world->counts[RESTORED]++;
         world->restored = true;
         threads_pin();
-        if (fg_ring_object_swap(&object, now, &world->older->ring, &err) != FG_OK)
+        if (fg_ring_object_swap(&object, now->etag, &world->older->ring, &err) != FG_OK)
             run_fault("%s", err.msg);
         threads_unpin();
     }
     fg_ring_view_unref(now);
+}
+
+static bool is_any_member_with_ring(struct world *world)
+{
+    for (unsigned n = 1; n <= MEMBERS; n++)
+        if (world->nodes[n].taking && fg_ring_watch_revision(world->nodes[n].watch) > 0)
+            return true;
+    return false;
+}
+
+/* The object becomes something else than a ring. A member that has a copy puts that back, which may
+ * be older than the ring of a moment before; else an operator does. The bucket is well meanwhile.
+ */
+static void damage(struct world *world)
+{
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT, .name = FG_RING_NAME, .content = fg_cstr("no ring")};
+    const struct fg_ring_object object = object_of(world);
+    struct fg_ring_view *was = read_ring(world), *view = NULL;
+    int64_t begin_ns = threads_now_ns();
+    struct fg_ring_read read;
+    struct fg_err err;
+
+    world->faults = (struct faults){0};
+    if (was->etag.len > 0) {
+        run_trace("the ring of %" PRIu64 " swaps is damaged", was->ring.swaps);
+        world->counts[DAMAGED]++;
+        world->counts[RESTORED]++;
+        world->restored = world->damaged = true;
+        threads_pin();
+        fg_assert(fg_bucket_call(world->bucket, &put) == FG_OK);
+        fg_bucket_clear(&put);
+        threads_unpin();
+        while (fg_ring_object_read(&object, &view, &read, &err) != FG_OK &&
+               threads_now_ns() - begin_ns < FG_MINUTE_NS)
+            threads_sleep(FG_SECOND_NS);
+        if (view == NULL && is_any_member_with_ring(world))
+            run_fault("no member puts a damaged ring back");
+        if (view == NULL &&
+            fg_ring_object_swap(&object, fg_cstr(read.damaged.text), &was->ring, &err) != FG_OK)
+            run_fault("%s", err.msg);
+        world->damaged = false;
+        world->counts[RESTORED]++; /* calls that began meanwhile may know of a newer one */
+    }
+    fg_ring_view_unref(view);
+    fg_ring_view_unref(was);
 }
 
 /* Another number of replicas is a new revision, which all have to drain. */
@@ -475,6 +525,8 @@ static void operate(struct world *world)
         }
         if (run_chance(30))
             restore(world);
+        if (run_chance(30))
+            damage(world);
         if (run_chance(150))
             replicate(world);
         if (run_chance(150))

@@ -59,7 +59,8 @@ static void put_drained_ring(struct fg_bucket *bucket)
 static void put_young_ring(struct fg_bucket *bucket)
 {
     struct fg_bucket_wave *wave = fg_bucket_wave_create();
-    const struct fg_ring_object object = {bucket, wave, fg_clock_real(), FG_MINUTE_NS};
+    const struct fg_ring_object object = {
+        .bucket = bucket, .wave = wave, .clock = fg_clock_real(), .timeout_ns = FG_MINUTE_NS};
     struct fg_ring_change join = ring_make_join("ann", "", 1);
     struct fg_ring_view *view = NULL;
     struct fg_err err;

@@ -49,7 +49,8 @@ static int set_up(void **state)
     f->bucket = fg_bucket_faulty_bucket(f->faulty);
     f->registry = fg_registry_create();
     f->wave = fg_bucket_wave_create();
-    f->object = (struct fg_ring_object){f->bucket, f->wave, fg_clock_real(), FG_MINUTE_NS};
+    f->object = (struct fg_ring_object){
+        .bucket = f->bucket, .wave = f->wave, .clock = fg_clock_real(), .timeout_ns = FG_MINUTE_NS};
     *state = f;
     return 0;
 }
@@ -357,9 +358,41 @@ static void an_operator_makes_it_anew(void **state)
     fg_ring_watch_destroy(watch);
 }
 
-/* Members that run have the ring: they put it back, whether it is lost or an older one is there. */
+static void flip_ring(struct fixture *f)
+{
+    struct fg_buf bytes;
+
+    fg_buf_init(&bytes, SIZE_MAX);
+    get_ring(f, &bytes);
+    bytes.ptr[bytes.len / 2] ^= 0x10;
+    put_ring(f, fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
+}
+
+/* Asks until a ring of so many swaps is back; until then answers are errors of this code, or the
+ * copy of a member that had not read the last change. */
+static void see_again(struct fg_ring_watch *watch, uint64_t swaps, enum fg_code code)
+{
+    struct fg_ring_view *view;
+    struct fg_err err;
+    bool back = false;
+
+    while (!back) {
+        if (fg_ring_watch_fresh(watch, soon(), &view, &err) != FG_OK) {
+            assert_int_equal(err.code, code);
+            continue;
+        }
+        assert_int_equal(view->ring.n_members, 2);
+        back = view->ring.swaps >= swaps;
+        fg_ring_view_unref(view);
+    }
+}
+
+/* Members that run have the ring: they put it back if it is lost, damaged or older. */
 static void members_put_a_lost_ring_back(void **state)
 {
+    enum { OLDER, LOST, FLIPPED, FAULTS };
+
     struct fixture *f = *state;
     struct ingester ann = {0}, bob = {0};
     struct fg_ring_view *view;
@@ -376,17 +409,14 @@ static void members_put_a_lost_ring_back(void **state)
     must(fg_ring_watch_until(ann.watch, 2, soon(), &view, &err), &err);
     swaps = view->ring.swaps;
     fg_ring_view_unref(view);
-    for (int lost = 0; lost < 2; lost++) {
-        if (lost)
+    for (int fault = 0; fault < FAULTS; fault++) {
+        if (fault == OLDER)
+            put_ring(f, fg_buf_slice(&older));
+        else if (fault == LOST)
             delete_ring(f);
         else
-            put_ring(f, fg_buf_slice(&older));
-        /* Whoever asks makes it be read; the answer is no, until it is back. */
-        while (fg_ring_watch_fresh(bob.watch, soon(), &view, &err) != FG_OK)
-            assert_int_equal(err.code, FG_E_UNAVAILABLE);
-        assert_int_equal(view->ring.n_members, 2);
-        assert_true(view->ring.swaps >= swaps); /* one who has drained says so in it meanwhile */
-        fg_ring_view_unref(view);
+            flip_ring(f);
+        see_again(bob.watch, swaps, fault == FLIPPED ? FG_E_CORRUPT : FG_E_UNAVAILABLE);
     }
     assert_int_equal(fg_ring_watch_seat_state(ann.watch), FG_RING_SEAT_ACTIVE);
     fg_ring_watch_destroy(ann.watch);
