@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+enum { TAKE_MAX_S = 30 };
+
 static const char *const names[PUSH_RING_MEMBERS] = {"ann", "bob", "cat", "dan"};
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -80,7 +82,7 @@ static void handle(struct fg_rpc_request *req, void *arg)
         asked->shards[i] = head->items[i]->shard;
     if (ingester->script != NULL)
         answer = ingester->next < ingester->n_script ? &ingester->script[ingester->next++] : &well;
-    asked->taken = answer != NULL;
+    asked->scripted = asked->taken = answer != NULL;
     (void)pthread_cond_broadcast(&ring->came);
     (void)pthread_mutex_unlock(&ring->lock);
     fg__inner__push_head__free_unpacked(head, NULL);
@@ -124,14 +126,35 @@ static struct push_asked *find(struct push_ingester *ingester)
 
 struct push_asked *push_ring_take(struct push_ring *ring, unsigned member)
 {
+    const struct timespec until = {.tv_sec = time(NULL) + TAKE_MAX_S};
     struct push_asked *asked;
+    int waited = 0;
 
     (void)pthread_mutex_lock(&ring->lock);
-    while ((asked = find(&ring->ingesters[member])) == NULL)
-        (void)pthread_cond_wait(&ring->came, &ring->lock);
-    asked->taken = true;
+    while ((asked = find(&ring->ingesters[member])) == NULL && waited == 0)
+        waited = pthread_cond_timedwait(&ring->came, &ring->lock, &until);
+    if (asked != NULL)
+        asked->taken = true;
     (void)pthread_mutex_unlock(&ring->lock);
+    if (asked == NULL)
+        fail_msg("%s gets no push", names[member]);
     return asked;
+}
+
+void push_ring_answer_all(struct push_ring *ring)
+{
+    static const struct push_answer well = {.code = FG_OK};
+
+    for (unsigned i = 0; i < PUSH_RING_MEMBERS; i++) {
+        struct push_ingester *ingester = &ring->ingesters[i];
+        unsigned n;
+
+        push_ring_script(ring, i, &well, 1);
+        n = push_ring_count(ring, i); /* the script answers later ones */
+        for (unsigned k = 0; k < n; k++)
+            if (!ingester->asked[k].scripted && ingester->asked[k].req != NULL)
+                push_ring_answer(&ingester->asked[k], &well);
+    }
 }
 
 void push_ring_say(struct push_ring *ring, unsigned member, struct push_answer answer)

@@ -31,7 +31,8 @@ struct push_asked {
     uint32_t shards[PUSH_RING_REQUESTS]; /* of the items */
     size_t n_items;
     uint32_t bytes; /* of the first batch */
-    bool taken;     /* by the test, or answered by a script */
+    bool scripted;  /* a script answers it */
+    bool taken;     /* by the test or a script */
 };
 
 struct push_ingester {
@@ -60,6 +61,9 @@ struct push_ring {
 /* Three members, ann, bob and cat, under revision 3, which the watch knows; those of the bits in
  * `dead` are not there. The fourth, dan, is there and has not joined. */
 void push_ring_open(struct push_ring *ring, unsigned dead);
+/* Answers every push that was not answered, and each one that comes from now on, so that nobody
+ * waits for an answer after a test that failed. */
+void push_ring_answer_all(struct push_ring *ring);
 /* What was asked is answered by now, and no peer in hand. */
 void push_ring_close(struct push_ring *ring);
 
@@ -74,7 +78,7 @@ void push_ring_until(struct push_ring *ring, uint64_t revision);
 void push_ring_script(struct push_ring *ring, unsigned member, const struct push_answer *answers,
                       unsigned n);
 
-/* Waits for the member's next push. */
+/* Waits for the member's next push; the test fails if none comes. */
 struct push_asked *push_ring_take(struct push_ring *ring, unsigned member);
 void push_ring_answer(struct push_asked *asked, const struct push_answer *answer);
 /* Both. */

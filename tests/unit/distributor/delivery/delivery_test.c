@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 enum { ANN, BOB, CAT, DAN, STACKS = 3 };
+enum { WAIT_MAX_S = 30 };
 
 static const struct push_answer well = {.code = FG_OK};
 static const struct push_answer lacks = {.lacks = true};
@@ -106,6 +107,7 @@ static int close_all(void **state)
 {
     struct fixture *f = *state;
 
+    push_ring_answer_all(&f->ring);
     owners_stop(f->owners);
     assert_int_equal(atomic_load(&f->deliveries.straggler_bytes), 0);
     owners_destroy(f->owners);
@@ -162,11 +164,12 @@ static unsigned send_answered(struct fixture *f, struct delivery *delivery, stru
 /* The round is over by now, or when the transport has brought the answers. */
 static struct delivery_result wait_round(struct fixture *f, struct delivery *delivery)
 {
+    const struct timespec until = {.tv_sec = time(NULL) + WAIT_MAX_S};
     struct delivery_result result;
 
     (void)pthread_mutex_lock(&f->lock);
-    while (f->rounds < f->n_begun)
-        (void)pthread_cond_wait(&f->over, &f->lock);
+    while (f->rounds < f->n_begun && pthread_cond_timedwait(&f->over, &f->lock, &until) == 0)
+        continue;
     (void)pthread_mutex_unlock(&f->lock);
     assert_int_equal(rounds(f), f->n_begun); /* and only once */
     delivery_result(delivery, &result);
@@ -189,16 +192,24 @@ static unsigned deliver(struct fixture *f)
     return defined;
 }
 
+static void pause_until(time_t until, const char *name)
+{
+    if (time(NULL) > until)
+        fail_msg("calls to %s do not end", name);
+    sched_yield();
+}
+
 /* Until the answers of stragglers were taken over. */
 static void wait_idle(struct fixture *f, uint16_t shard)
 {
+    const time_t until = time(NULL) + WAIT_MAX_S;
     struct owner_set set;
     struct fg_err err;
 
     assert_int_equal(owners_of(f->owners, shard, &set, &err), FG_OK);
     for (unsigned i = 0; i < set.n_there; i++)
         while (!sender_is_idle(set.there[i]->sender))
-            sched_yield();
+            pause_until(until, set.there[i]->name);
     owner_set_done(&set);
 }
 
@@ -320,15 +331,19 @@ static uint16_t shared_shard(struct fixture *f, unsigned *ret_third)
 /* Until so many calls to the owner are left. */
 static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsigned calls)
 {
+    const time_t until = time(NULL) + WAIT_MAX_S;
     struct fg_peer_health health;
     struct owner_set set;
     struct fg_err err;
 
     assert_int_equal(owners_of(f->owners, shard, &set, &err), FG_OK);
-    for (unsigned i = 0; i < set.n_there; i++)
-        do
+    for (unsigned i = 0; i < set.n_there; i++) {
+        fg_peer_health(set.there[i]->peer, &health);
+        while (strcmp(set.there[i]->name, name) == 0 && health.calls != calls) {
+            pause_until(until, name);
             fg_peer_health(set.there[i]->peer, &health);
-        while (strcmp(set.there[i]->name, name) == 0 && health.calls != calls);
+        }
+    }
     owner_set_done(&set);
 }
 
