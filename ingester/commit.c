@@ -361,6 +361,7 @@ enum fg_code commit_settle(struct commit *commit, struct fg_err *err)
     if (write_store(commit, &commit->undo, err) != FG_OK)
         return err->code;
     fg_store_batch_clear(&commit->undo);
+    rounds_settle(commit->rounds);
     return FG_OK;
 }
 

@@ -284,26 +284,35 @@ static bool has_series_in(const struct query_scope *scope, uint16_t shard)
     return false;
 }
 
-/* Unchecked rounds go: what they have may be in the bucket as well, and may not. */
-static enum fg_code leave_unchecked(struct query *query, struct query_scope *scope,
-                                    struct fg_err *err)
+/* Why a round cannot be in an answer; NULL: it can. */
+static const char *why_unsure(const struct round *round)
 {
-    static const char why[] =
-        "late profiles of this time that the bucket cannot be asked about now, or that are in an "
-        "object which is damaged";
+    if (round->in_doubt)
+        return "profiles of this time that a failed write may have moved in the head; it is undone "
+               "when the disk takes writes";
+    if (round->state == ROUND_UNCHECKED)
+        return "late profiles of this time that the bucket cannot be asked about now, or that are "
+               "in an object which is damaged";
+    return NULL;
+}
+
+/* Removes rounds that may have less than they should, or that may be in the bucket as well. */
+static enum fg_code leave_unsure(struct query *query, struct query_scope *scope, struct fg_err *err)
+{
     size_t kept = 0;
 
     for (size_t i = 0; i < scope->n_rounds; i++) {
         const struct round *round = &scope->rounds[i];
+        const char *why = why_unsure(round);
 
-        if (round->state != ROUND_UNCHECKED || query->lists)
+        if (why == NULL || query->lists)
             scope->rounds[kept++] = *round;
         else if (!has_series_in(scope, round->key.group.shard))
             continue;
         else if (!query->lenient)
             return fg_fail(err, FG_E_CORRUPT, "%s", why);
         else
-            memcpy(query->lacks, why, sizeof why);
+            (void)snprintf(query->lacks, sizeof query->lacks, "%s", why);
     }
     scope->n_rounds = kept;
     return FG_OK;
@@ -427,7 +436,7 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
         code = choose_rounds(query, selection->generation, &scope, err);
     if (code == FG_OK) {
         keep_shards(query, &scope);
-        code = leave_unchecked(query, &scope, err);
+        code = leave_unsure(query, &scope, err);
     }
     if (code != FG_OK)
         query_scope_done(&scope);

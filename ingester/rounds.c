@@ -21,6 +21,7 @@ struct rounds {
     struct tenant_rounds *tenants; /* by number */
     uint32_t n_tenants, cap_tenants;
     uint32_t cuts;
+    bool any_in_doubt;
     uint64_t seen; /* as of the start */
     uint64_t bytes, max_bytes;
 };
@@ -229,6 +230,29 @@ void rounds_remove(struct rounds *rounds, const struct head_round_key *key)
         if (tenant->n_gone == tenant->n_places)
             forget_tenant(rounds, tenant);
     }
+    fg_rwlock_unlock(&rounds->lock);
+}
+
+void rounds_doubt(struct rounds *rounds, const struct head_round_key *key)
+{
+    struct place *place;
+
+    fg_rwlock_write(&rounds->lock);
+    place = find(tenant_of(rounds, key->group.tenant), key);
+    if (place != NULL) {
+        place->round.in_doubt = true;
+        rounds->any_in_doubt = true;
+    }
+    fg_rwlock_unlock(&rounds->lock);
+}
+
+void rounds_settle(struct rounds *rounds)
+{
+    fg_rwlock_write(&rounds->lock);
+    for (uint32_t t = 0; rounds->any_in_doubt && t < rounds->n_tenants; t++)
+        for (uint32_t i = 0; i < rounds->tenants[t].n_places; i++)
+            rounds->tenants[t].places[i].round.in_doubt = false;
+    rounds->any_in_doubt = false;
     fg_rwlock_unlock(&rounds->lock);
 }
 

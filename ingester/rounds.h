@@ -41,6 +41,7 @@ struct round {
     enum round_state state;
     uint32_t cut;        /* by which it was sealed */
     uint64_t generation; /* of the manifest, at which it was committed */
+    bool in_doubt;       /* a write that failed may have moved its profiles; not in the store */
 };
 
 /*
@@ -92,6 +93,11 @@ void rounds_put_seen(uint64_t generation, struct fg_store_batch *out);
  * a write that failed may have made of it. */
 void rounds_put_known(struct rounds *rounds, const struct head_round_key *key,
                       struct fg_store_batch *out);
+
+/* Marks a round whose profiles a write that failed may have moved. Until rounds_settle() clears all
+ * these marks nobody can answer with the round. */
+void rounds_doubt(struct rounds *rounds, const struct head_round_key *key);
+void rounds_settle(struct rounds *rounds);
 
 /* Sets or adds. */
 void rounds_set(struct rounds *rounds, const struct round *round);

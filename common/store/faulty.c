@@ -21,6 +21,8 @@ static enum fg_code faulty_write(struct fg_store *store, struct fg_store_batch *
                        (unsigned long long)faulty->writes);
     if (fg_store_write(faulty->inner, batch, err) != FG_OK)
         return err->code;
+    if (fails && faulty->fail_full)
+        atomic_store(&faulty->full, true);
     if (fails)
         return fg_fail(err, FG_E_UNAVAILABLE, "write %llu: made to fail after it was done",
                        (unsigned long long)faulty->writes);

@@ -177,6 +177,7 @@ struct fg_store_faulty {
     struct fg_store *inner;
     uint64_t writes, fail_at; /* 1, 2, …; 0: never */
     bool fail_late;
+    bool fail_full;  /* and the disk is full from then on */
     bool fail_reads; /* iterators too */
     /* While it is set each write fails with FG_E_NO_SPACE, and so does healing; afterwards writes
      * go on failing until it was healed, as RocksDB's do. */

@@ -338,6 +338,8 @@ static enum fg_code apply_rounds(struct applying *applying, const struct round *
 
 static enum fg_code write_changes(struct applying *applying)
 {
+    enum fg_code code;
+
     if (applying->n_changed == 0)
         return FG_OK;
     for (size_t i = 0; i < applying->n_changed; i++) {
@@ -347,12 +349,13 @@ static enum fg_code write_changes(struct applying *applying)
     /* The store may have done a write that it reported as failed. Then the moved profiles are in a
      * round that is not in memory, and the next comparison does not find them: the undo moves them
      * back first. */
-    if (commit_write(applying->head->commit, &applying->batch, &applying->undo, applying->err) !=
-        FG_OK)
-        return applying->err->code;
+    code = commit_write(applying->head->commit, &applying->batch, &applying->undo, applying->err);
     for (size_t i = 0; i < applying->n_changed; i++)
-        rounds_set(applying->head->rounds, &applying->changed[i]);
-    return FG_OK;
+        if (code == FG_OK)
+            rounds_set(applying->head->rounds, &applying->changed[i]);
+        else
+            rounds_doubt(applying->head->rounds, &applying->changed[i].key);
+    return code;
 }
 
 /* A profile of one segment is in no other, so in no round of ours that was committed before. */

@@ -75,7 +75,6 @@ static void settle(struct sim_disk *disk)
     if (disk->torn.count > 0 && threads_draw(2) == 0)
         apply(disk, &disk->torn);
     fg_store_batch_clear(&disk->torn);
-    disk->sick = false;
 }
 
 static enum fg_code disk_heal(struct fg_store *store, struct fg_err *err)
@@ -83,10 +82,12 @@ static enum fg_code disk_heal(struct fg_store *store, struct fg_err *err)
     struct sim_disk *disk = disk_of(store);
 
     take_time(disk);
+    if (disk->sick)
+        settle(
+            disk); /* it is opened read-only first, which succeeds on a disk that takes no write */
     if (fails(disk))
         return fail_write(disk, err);
-    if (disk->sick)
-        settle(disk);
+    disk->sick = false;
     return FG_OK;
 }
 
@@ -165,6 +166,7 @@ struct fg_store *sim_disk_inner(struct sim_disk *disk)
 void sim_disk_restart(struct sim_disk *disk)
 {
     settle(disk);
+    disk->sick = false;
 }
 
 void sim_disk_destroy(struct sim_disk *disk)

@@ -221,12 +221,10 @@ static void leftovers_of_all_rounds_stay(void **state)
     assert_int_equal(shown(f, &f->b, generation), 0);
 }
 
-/* What the write has moved is moved back before b compares again. */
-static void a_write_that_failed_and_was_done_hides_nothing(void **state)
+/* b has three profiles of which a has committed two; what b writes when it finds that is done and
+ * reported as failed. The reader waits for it. */
+static void begin_failing_compare(struct fixture *f, struct thread *reader)
 {
-    struct fixture *f = *state;
-    struct thread reader = {.f = f};
-
     let_follow(f);
     push(&f->a, 0);
     push(&f->a, 2);
@@ -234,19 +232,49 @@ static void a_write_that_failed_and_was_done_hides_nothing(void **state)
     push(&f->b, 2);
     push(&f->b, 6);
     flush(&f->a);
-    reader.generation = read_bucket(f).generation;
+    reader->generation = read_bucket(f).generation;
     bucket_gate_shut(&f->gate, FG_BUCKET_GET, FG_NAME_SEGMENTS);
-    start(&reader);
+    start(reader);
     bucket_gate_await(&f->gate);
     f->faulty.writes = 0;
     f->faulty.fail_late = true;
     f->faulty.fail_at = 1;
     bucket_gate_open(&f->gate);
+}
+
+/* What the write has moved is moved back before b compares again. */
+static void a_write_that_failed_and_was_done_hides_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct thread reader = {.f = f};
+
+    begin_failing_compare(f, &reader);
     finish(&reader);
     assert_true(f->faulty.writes > 1);
     assert_int_equal(reader.shown, 0100);
     flush(&f->b);
     assert_int_equal(read_bucket(f).n_profiles, 3 + 1); /* and the other tenant's */
+}
+
+/* Until it is moved back no answer says that it is complete. */
+static void what_a_failed_write_may_have_moved_is_in_no_answer(void **state)
+{
+    const struct head_query query = {
+        .tenant = "tenant", .type = cpu, .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    const struct timespec pause = {.tv_nsec = FG_MS_NS};
+    struct fixture *f = *state;
+    struct thread reader = {.f = f};
+
+    f->faulty.fail_full = true;
+    begin_failing_compare(f, &reader);
+    for (unsigned i = 0; i < 30000 && !atomic_load(&f->faulty.full); i++)
+        (void)nanosleep(&pause, NULL);
+    assert_true(atomic_load(&f->faulty.full));
+    assert_int_equal(head_select(&f->b, &query, &f->lines), FG_E_CORRUPT);
+    atomic_store(&f->faulty.full, false);
+    finish(&reader);
+    assert_int_equal(reader.shown, 0100);
+    assert_int_equal(shown(f, &f->b, 0), 0105);
 }
 
 /* Ordinary data costs no look while nothing of its group is missing, whoever commits. */
@@ -282,6 +310,7 @@ int main(void)
         TEST(what_arrives_meanwhile_is_found_too),
         TEST(leftovers_of_all_rounds_stay),
         TEST(a_write_that_failed_and_was_done_hides_nothing),
+        TEST(what_a_failed_write_may_have_moved_is_in_no_answer),
         TEST(what_is_not_missing_costs_no_look),
     };
 
