@@ -1,6 +1,6 @@
 #include "compactor/above.h"
 
-#include "common/block/nodes/reader.h"
+#include "common/storage/rollup/reader.h"
 #include "compactor/merge/above.h"
 
 enum {

@@ -8,7 +8,7 @@
 #ifndef FG_COMPACTOR_ABOVE_H
 #define FG_COMPACTOR_ABOVE_H
 
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
 

@@ -2,7 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/str.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "compactor/fetch.h"
 #include "compactor/metrics.h"
 #include "compactor/tenant.h"

@@ -1,6 +1,6 @@
 #include "compactor/compactor.h"
 
-#include "common/block/format.h"
+#include "common/storage/block/format.h"
 #include "compactor/presence.h"
 #include "compactor/routes.h"
 

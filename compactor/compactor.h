@@ -16,14 +16,14 @@
 
 #include "common/base/hash.h"
 #include "common/base/time.h"
-#include "common/bucket/bucket.h"
-#include "common/config/config.h"
+#include "common/model/tenant_limits.h"
 #include "common/net/http.h"
-#include "common/run/condition.h"
-#include "common/run/disk.h"
-#include "common/run/metrics.h"
-#include "common/run/work.h"
-#include "common/tenant/limits.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/config.h"
+#include "common/runtime/disk.h"
+#include "common/runtime/metrics.h"
+#include "common/runtime/work.h"
+#include "common/storage/bucket/bucket.h"
 
 /* Settings, section "compactor". */
 struct compactor_settings {

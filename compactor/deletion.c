@@ -1,6 +1,6 @@
 #include "compactor/deletion.h"
 
-#include "common/block/nodes/reader.h"
+#include "common/storage/rollup/reader.h"
 #include "compactor/fetch.h"
 
 enum {

@@ -9,7 +9,7 @@
 #ifndef FG_COMPACTOR_DELETION_H
 #define FG_COMPACTOR_DELETION_H
 
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
 #include "compactor/env.h"
 
 /*

@@ -13,7 +13,7 @@
 #ifndef FG_COMPACTOR_EDIT_H
 #define FG_COMPACTOR_EDIT_H
 
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
 
 enum edit_kind {
     EDIT_APPLY,            /* a tenant: blocks enter and leave, segments are covered */

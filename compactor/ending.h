@@ -26,8 +26,8 @@
 #ifndef FG_COMPACTOR_ENDING_H
 #define FG_COMPACTOR_ENDING_H
 
-#include "common/manifest/blocks.h"
-#include "common/ring/ring.h"
+#include "common/cluster/manifest/blocks.h"
+#include "common/cluster/ring/ring.h"
 
 enum { ENDING_QUIET = 2, ENDING_TEXT_MAX_BYTES = FG_RING_TEXT_MAX_BYTES + 32 };
 

@@ -5,9 +5,9 @@
 #ifndef FG_COMPACTOR_ENV_H
 #define FG_COMPACTOR_ENV_H
 
-#include "common/bucket/bucket.h"
-#include "common/run/disk.h"
-#include "common/run/metrics.h"
+#include "common/runtime/disk.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
 
 #include <stdatomic.h>
 

@@ -7,7 +7,7 @@
 #ifndef FG_COMPACTOR_FETCH_H
 #define FG_COMPACTOR_FETCH_H
 
-#include "common/block/writer.h"
+#include "common/storage/block/writer.h"
 #include "compactor/env.h"
 #include "compactor/merge/source.h"
 

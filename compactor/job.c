@@ -1,8 +1,8 @@
 #include "compactor/job.h"
 
-#include "common/block/file.h"
-#include "common/block/verify.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
+#include "common/storage/block/file.h"
+#include "common/storage/block/verify.h"
 #include "compactor/above.h"
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"

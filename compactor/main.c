@@ -1,5 +1,5 @@
-#include "common/bucket/settings.h"
 #include "common/program/program.h"
+#include "common/storage/bucket/settings.h"
 #include "compactor/compactor.h"
 
 #include <errno.h>

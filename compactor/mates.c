@@ -2,7 +2,7 @@
 
 #include "common/base/envelope.h"
 #include "common/base/hash.h"
-#include "common/ring/ring.h"
+#include "common/cluster/ring/ring.h"
 
 static const struct fg_envelope envelope = {"list of compactors", "FGCM", 1, MATES_MAX_BYTES};
 

@@ -45,7 +45,7 @@ struct mates_asked {
 };
 
 struct mate {
-    struct fg_slice name; /* as of a member of the ring (common/ring/ring.h) */
+    struct fg_slice name; /* as of a member of the ring (common/cluster/ring/ring.h) */
     uint64_t beat;
     const struct mates_asked *asked; /* by beat */
     uint32_t n_asked;

@@ -2,7 +2,7 @@
 #ifndef FG_COMPACTOR_METRICS_H
 #define FG_COMPACTOR_METRICS_H
 
-#include "common/run/metrics.h"
+#include "common/runtime/metrics.h"
 
 /* clang-format off */
 #define COMPACTOR_METRICS(M)                                                                       \

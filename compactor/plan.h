@@ -33,7 +33,7 @@
 #define FG_COMPACTOR_PLAN_H
 
 #include "common/base/time.h"
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
 
 #define PLAN_DAY_NS (24 * FG_HOUR_NS)
 /* What is expired and cannot be made nodes of is dropped so much later: a week is what whole weeks

@@ -1,8 +1,8 @@
 #include "compactor/presence.h"
 
 #include "common/base/time.h"
-#include "common/manifest/name.h"
-#include "common/run/log.h"
+#include "common/cluster/manifest/name.h"
+#include "common/runtime/log.h"
 #include "compactor/mates.h"
 
 #include <pthread.h>

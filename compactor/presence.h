@@ -9,8 +9,8 @@
 #ifndef FG_COMPACTOR_PRESENCE_H
 #define FG_COMPACTOR_PRESENCE_H
 
-#include "common/bucket/bucket.h"
-#include "common/run/metrics.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
 
 /* All borrowed. */
 struct presence_config {

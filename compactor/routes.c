@@ -2,7 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/base/timespec.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "compactor/deletion.h"
 #include "compactor/manifests.h"
 #include "compactor/stores.h"

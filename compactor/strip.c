@@ -1,6 +1,6 @@
 #include "compactor/strip.h"
 
-#include "common/block/nodes/reader.h"
+#include "common/storage/rollup/reader.h"
 #include "compactor/fetch.h"
 
 enum { ARENA_BYTES = 256 * 1024 * 1024 }; /* the directory, and what nodes one part has */

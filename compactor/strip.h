@@ -8,8 +8,8 @@
 #ifndef FG_COMPACTOR_STRIP_H
 #define FG_COMPACTOR_STRIP_H
 
-#include "common/block/writer.h"
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
+#include "common/storage/block/writer.h"
 #include "compactor/env.h"
 
 struct strip {

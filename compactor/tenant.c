@@ -1,6 +1,6 @@
 #include "compactor/tenant.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "compactor/deletion.h"
 #include "compactor/ending.h"
 #include "compactor/metrics.h"

@@ -1,6 +1,6 @@
 #include "compactor/tidy.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "compactor/metrics.h"
 
 enum {

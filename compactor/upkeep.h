@@ -5,7 +5,7 @@
 #ifndef FG_COMPACTOR_UPKEEP_H
 #define FG_COMPACTOR_UPKEEP_H
 
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
 
 struct upkeep_config {
     int64_t retire_after_ns; /* segments stay that long, so that who follows misses none: 5 min */

@@ -10,12 +10,12 @@
 #define FG_DISTRIBUTOR_DISTRIBUTOR_H
 
 #include "common/base/time.h"
-#include "common/config/config.h"
+#include "common/cluster/ring/watch.h"
+#include "common/model/tenant_limits.h"
 #include "common/net/http.h"
-#include "common/ring/watch.h"
-#include "common/rpc/peers.h"
-#include "common/run/work.h"
-#include "common/tenant/limits.h"
+#include "common/net/rpc/peers.h"
+#include "common/runtime/config.h"
+#include "common/runtime/work.h"
 
 /* Settings, section "distributor". */
 struct distributor_settings {

@@ -8,8 +8,8 @@
 
 #include "common/base/arena.h"
 #include "common/base/err.h"
-#include "common/labels/labels.h"
-#include "common/tenant/limits.h"
+#include "common/model/labels.h"
+#include "common/model/tenant_limits.h"
 
 #define LABEL_SESSION "__session_id__" /* of a process's life; 16 hex digits, little-endian */
 

@@ -1,7 +1,7 @@
-#include "common/bucket/settings.h"
+#include "common/cluster/ring/route.h"
+#include "common/cluster/ring/settings.h"
 #include "common/program/program.h"
-#include "common/ring/route.h"
-#include "common/ring/settings.h"
+#include "common/storage/bucket/settings.h"
 #include "distributor/distributor.h"
 #include "distributor/scrape/scraper.h"
 

@@ -2,7 +2,7 @@
 #ifndef FG_DISTRIBUTOR_METRICS_H
 #define FG_DISTRIBUTOR_METRICS_H
 
-#include "common/run/metrics.h"
+#include "common/runtime/metrics.h"
 
 /* clang-format off */
 #define DISTRIBUTOR_METRICS(M)                                                                                  \

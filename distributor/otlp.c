@@ -2,7 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/net/connect.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "distributor/metrics.h"
 #include "distributor/upload.h"
 #include "proto/otlp/otlp.h"

@@ -19,8 +19,8 @@
 
 #include "common/base/radix.h"
 #include "common/base/time.h"
-#include "common/ring/shard.h"
-#include "common/run/log.h"
+#include "common/cluster/ring/shard.h"
+#include "common/runtime/log.h"
 
 #include <endian.h>
 #include <time.h>

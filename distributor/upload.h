@@ -7,9 +7,9 @@
 #define FG_DISTRIBUTOR_UPLOAD_H
 
 #include "common/base/map.h"
+#include "common/model/tenant_rate.h"
 #include "common/net/connect.h"
 #include "common/net/inflate.h"
-#include "common/tenant/rate.h"
 #include "distributor/delivery/delivery.h"
 #include "distributor/distributor.h"
 #include "distributor/otlp_senders.h"

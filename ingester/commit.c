@@ -1,7 +1,7 @@
 #include "ingester/commit.h"
 
 #include "common/base/time.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 
 #include <pthread.h>
 

@@ -13,7 +13,7 @@
 #ifndef FG_INGESTER_COMMIT_H
 #define FG_INGESTER_COMMIT_H
 
-#include "common/run/metrics.h"
+#include "common/runtime/metrics.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/intake.h"

@@ -1,6 +1,6 @@
 #include "ingester/damage.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 
 #include <stdarg.h>
 

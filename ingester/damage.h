@@ -6,7 +6,7 @@
  *   set aside   the record stays in the store and is not used; its number is not given again
  *
  * Each finding is a line in the log; the sums are metrics, and what was set aside is a condition
- * (common/run/condition.h) of the ingester. README.md, "Damage", lists the cases.
+ * (common/runtime/condition.h) of the ingester. README.md, "Damage", lists the cases.
  *
  * Thread: one, that of the start.
  */

@@ -1,5 +1,5 @@
 /*
- * A dictionary numbers the stacks of one service: a stack tree (common/flame/tree.h) that only
+ * A dictionary numbers the stacks of one service: a stack tree (common/model/tree.h) that only
  * grows, and the ids of the stacks it knows. Records name stacks by node number + 1; 0 is the empty
  * stack.
  *
@@ -27,9 +27,9 @@
 #ifndef FG_INGESTER_DICT_H
 #define FG_INGESTER_DICT_H
 
-#include "common/flame/tree.h"
-#include "common/profile/batch.h"
-#include "common/store/store.h"
+#include "common/model/batch.h"
+#include "common/model/tree.h"
+#include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
 
 struct dict;

@@ -1,6 +1,6 @@
 #include "ingester/ingester.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
 #include "ingester/repair/answer.h"

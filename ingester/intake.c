@@ -1,8 +1,8 @@
 #include "ingester/intake.h"
 
 #include "common/base/time.h"
-#include "common/run/log.h"
-#include "common/run/ticker.h"
+#include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
 #include "ingester/commit.h"
 #include "ingester/keys.h"
 

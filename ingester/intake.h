@@ -2,10 +2,9 @@
  * Decides whether the ingester takes pushes. Each push gets 503 while one of these is true; queries
  * are answered all the time.
  *
- *   disk_full      the disk has less than its reserve free (common/run/disk.h). Writes under way
- *                  still find room
- *   write_failed   a write to the store failed. Once a second, if the disk has room, the committer
- *                  tries to heal the store; this ends when that and a write have succeeded
+ *   disk_full      the disk has less than its reserve free (common/runtime/disk.h). Writes under
+ * way still find room write_failed   a write to the store failed. Once a second, if the disk has
+ * room, the committer tries to heal the store; this ends when that and a write have succeeded
  *
  * The log has the first refusal, the end, and every 30 seconds the number of refusals.
  *
@@ -14,8 +13,8 @@
 #ifndef FG_INGESTER_INTAKE_H
 #define FG_INGESTER_INTAKE_H
 
-#include "common/run/disk.h"
-#include "common/store/store.h"
+#include "common/runtime/disk.h"
+#include "common/storage/store/store.h"
 
 struct commit;
 struct intake;

@@ -7,8 +7,8 @@
 #ifndef FG_INGESTER_MEMBER_H
 #define FG_INGESTER_MEMBER_H
 
-#include "common/ring/watch.h"
-#include "common/store/store.h"
+#include "common/cluster/ring/watch.h"
+#include "common/storage/store/store.h"
 
 struct member {
     struct fg_id store;          /* born with its disk; it writes segments under it, too */

@@ -1,6 +1,6 @@
 #include "ingester/push.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "ingester/record.h"
 #include "proto/inner.pb-c.h"
 

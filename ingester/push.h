@@ -9,9 +9,9 @@
 #ifndef FG_INGESTER_PUSH_H
 #define FG_INGESTER_PUSH_H
 
-#include "common/rpc/rpc.h"
-#include "common/run/work.h"
-#include "common/tenant/limits.h"
+#include "common/model/tenant_limits.h"
+#include "common/net/rpc/rpc.h"
+#include "common/runtime/work.h"
 #include "ingester/commit.h"
 #include "ingester/member.h"
 #include "ingester/segments/driver.h"

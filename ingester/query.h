@@ -5,10 +5,10 @@
 #ifndef FG_INGESTER_QUERY_H
 #define FG_INGESTER_QUERY_H
 
-#include "common/labels/deletion.h"
-#include "common/ring/watch.h"
-#include "common/rpc/rpc.h"
-#include "common/run/work.h"
+#include "common/cluster/ring/watch.h"
+#include "common/model/deletion.h"
+#include "common/net/rpc/rpc.h"
+#include "common/runtime/work.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/query_shards.h"

@@ -20,7 +20,7 @@
 #define FG_INGESTER_RECORD_H
 
 #include "common/base/radix.h"
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 
 /*
  * samples: sorted by node (common/base/radix.h), profile->n_samples of them; index: where each

@@ -1,8 +1,8 @@
 #include "ingester/rounds.h"
 
 #include "common/base/map.h"
-#include "common/run/rwlock.h"
-#include "common/tenant/share.h"
+#include "common/model/tenant_share.h"
+#include "common/runtime/rwlock.h"
 
 struct place {
     struct round round;

@@ -24,7 +24,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/err.h"
-#include "common/store/store.h"
+#include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/segments/segments.h"
 
@@ -56,7 +56,7 @@ void rounds_close(struct rounds *rounds);
 size_t rounds_bytes(struct rounds *rounds);
 
 /* Returns whether a tenant may begin new ones: those there are go on. share: of max_bytes, see
- * common/tenant/share.h. */
+ * common/model/tenant_share.h. */
 bool rounds_have_room(struct rounds *rounds, uint32_t tenant, double share);
 
 /* --- one round, by value --- */

@@ -1,8 +1,8 @@
 #include "ingester/routes.h"
 
 #include "common/base/time.h"
-#include "common/ring/route.h"
-#include "common/run/log.h"
+#include "common/cluster/ring/route.h"
+#include "common/runtime/log.h"
 
 static const int64_t FLUSH_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 

@@ -6,7 +6,7 @@
  *
  * and of one with a seat in the ring:
  *
- *   GET  /ring                         its copy of the ring (common/ring/route.h)
+ *   GET  /ring                         its copy of the ring (common/cluster/ring/route.h)
  *   POST /ingester/prepare-shutdown    from now on SIGTERM means: leave the ring for good, commit
  *                                      everything, then end; without it, a mere restart: the seat
  *                                      and the disk are kept. A restart forgets it

@@ -1,7 +1,7 @@
 #include "ingester/unused.h"
 
-#include "common/manifest/manifest.h"
-#include "common/ring/ring.h"
+#include "common/cluster/manifest/manifest.h"
+#include "common/cluster/ring/ring.h"
 
 static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS;
 

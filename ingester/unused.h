@@ -10,7 +10,7 @@
 #define FG_INGESTER_UNUSED_H
 
 #include "common/base/time.h"
-#include "common/bucket/bucket.h"
+#include "common/storage/bucket/bucket.h"
 
 /*
  * May an L0 manifest be made? FG_OK: nothing was ever committed here. FG_E_CORRUPT: it was lost;

@@ -10,7 +10,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/err.h"
-#include "common/labels/labels.h"
+#include "common/model/labels.h"
 
 struct fg_push_series {
     struct fg_labels labels; /* as sent: not sorted, perhaps repeated or empty */

@@ -1,7 +1,7 @@
 /*
  * What answers leave out: what users deleted, as the tenants' manifests have it, until no block has
  * it any more; and what is older than a tenant keeps its profiles, since that is dropped block by
- * block. Both are deletions (common/labels/deletion.h), so that whoever reads profiles knows one
+ * block. Both are deletions (common/model/deletion.h), so that whoever reads profiles knows one
  * thing only.
  */
 #include "querier/blocks/blocks.h"

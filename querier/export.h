@@ -11,8 +11,8 @@
 #ifndef FG_QUERIER_EXPORT_H
 #define FG_QUERIER_EXPORT_H
 
-#include "common/flame/tree.h"
-#include "common/labels/labels.h"
+#include "common/model/labels.h"
+#include "common/model/tree.h"
 #include "querier/querier.h"
 
 /* All borrowed for the call. */

@@ -1,6 +1,6 @@
 #include "common/base/hash.h"
 #include "common/base/str.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "querier/blocks/blocks.h"
 #include "querier/replicas/replicas.h"
 

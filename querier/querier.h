@@ -13,16 +13,16 @@
 #define FG_QUERIER_QUERIER_H
 
 #include "common/base/time.h"
-#include "common/bucket/bucket.h"
-#include "common/cache/disk_cache.h"
-#include "common/config/config.h"
+#include "common/cluster/ring/watch.h"
+#include "common/model/tenant_limits.h"
 #include "common/net/http.h"
-#include "common/ring/watch.h"
-#include "common/rpc/peers.h"
-#include "common/run/condition.h"
-#include "common/run/metrics.h"
-#include "common/run/work.h"
-#include "common/tenant/limits.h"
+#include "common/net/rpc/peers.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/config.h"
+#include "common/runtime/metrics.h"
+#include "common/runtime/work.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/cache/disk_cache.h"
 
 /* Settings, section "querier". */
 struct fg_querier_settings {

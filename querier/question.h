@@ -20,14 +20,14 @@
 #ifndef FG_QUERIER_QUESTION_H
 #define FG_QUERIER_QUESTION_H
 
-#include "common/flame/crown_sum.h"
-#include "common/flame/flame.h"
-#include "common/flame/pprof_write.h"
-#include "common/flame/tree.h"
-#include "common/labels/deletion.h"
-#include "common/labels/labels.h"
-#include "common/labels/selector.h"
+#include "common/model/deletion.h"
+#include "common/model/flame.h"
+#include "common/model/labels.h"
+#include "common/model/pprof_write.h"
+#include "common/model/selector.h"
+#include "common/model/tree.h"
 #include "common/net/connect.h"
+#include "common/storage/rollup/crown_sum.h"
 #include "querier/querier.h"
 #include "querier/replicas/calls.h"
 

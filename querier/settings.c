@@ -1,5 +1,5 @@
 #include "common/program/program.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "querier/querier.h"
 
 #include <errno.h>

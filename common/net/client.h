@@ -16,7 +16,7 @@
 #include "common/base/budget.h"
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/run/loop.h"
+#include "common/runtime/loop.h"
 
 struct fg_client;
 

@@ -51,9 +51,9 @@
 #include "common/base/budget.h"
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/run/loop.h"
-#include "common/run/metrics.h"
-#include "common/run/work.h"
+#include "common/runtime/loop.h"
+#include "common/runtime/metrics.h"
+#include "common/runtime/work.h"
 
 enum fg_http_method {
     FG_HTTP_GET = 1,

@@ -1,6 +1,6 @@
 #include "common/net/pem.h"
 
-#include "common/config/config.h"
+#include "common/runtime/config.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>

@@ -18,7 +18,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/run/metrics.h"
+#include "common/runtime/metrics.h"
 
 /* --- certificates --- */
 

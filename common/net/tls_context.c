@@ -1,11 +1,11 @@
 /* Certificates: read at the start, and again whenever their files have changed. */
 #include "common/base/hash.h"
 #include "common/base/time.h"
-#include "common/config/config.h"
 #include "common/net/pem.h"
 #include "common/net/tls_impl.h"
 #include "common/net/tls_rules.h"
-#include "common/run/log.h"
+#include "common/runtime/config.h"
+#include "common/runtime/log.h"
 
 #include <errno.h>
 #include <openssl/err.h>

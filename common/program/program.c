@@ -3,8 +3,8 @@
 #include "common/base/str.h"
 #include "common/program/admin.h"
 #include "common/program/trim.h"
-#include "common/run/log.h"
-#include "common/run/stop.h"
+#include "common/runtime/log.h"
+#include "common/runtime/stop.h"
 
 #include <errno.h>
 #include <malloc.h>

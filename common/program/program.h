@@ -7,7 +7,7 @@
  *
  *   GET /ready      200 "ready", 503 until ready() is done, while unready() has something to say,
  *                   and again once the end has begun; then a line for each condition that holds
- *                   (common/run/condition.h)
+ *                   (common/runtime/condition.h)
  *   GET /healthz    200 while the process answers
  *   GET /buildinfo  version, revision and compiler as JSON; also at /api/v1/status/buildinfo
  *
@@ -25,17 +25,17 @@
 
 #include "common/base/budget.h"
 #include "common/base/time.h"
-#include "common/bucket/settings.h"
-#include "common/config/config.h"
+#include "common/model/tenant_limits.h"
 #include "common/net/http.h"
 #include "common/net/metrics_page.h"
 #include "common/net/tls.h"
-#include "common/run/cluster_clock.h"
-#include "common/run/condition.h"
-#include "common/run/disk.h"
-#include "common/run/loop.h"
-#include "common/run/work.h"
-#include "common/tenant/limits.h"
+#include "common/runtime/cluster_clock.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/config.h"
+#include "common/runtime/disk.h"
+#include "common/runtime/loop.h"
+#include "common/runtime/work.h"
+#include "common/storage/bucket/settings.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>

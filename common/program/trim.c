@@ -1,6 +1,6 @@
 #include "common/program/trim.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 
 #include <malloc.h>
 

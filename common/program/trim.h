@@ -10,8 +10,8 @@
 #define FG_COMMON_PROGRAM_TRIM_H
 
 #include "common/base/budget.h"
-#include "common/run/loop.h"
-#include "common/run/work.h"
+#include "common/runtime/loop.h"
+#include "common/runtime/work.h"
 
 enum { TRIM_BUDGETS_MAX = 2 };
 

@@ -22,8 +22,8 @@
 #ifndef FG_COMPACTOR_MERGE_ABOVE_H
 #define FG_COMPACTOR_MERGE_ABOVE_H
 
-#include "common/block/nodes/reader.h"
-#include "common/block/nodes/writer.h"
+#include "common/storage/rollup/reader.h"
+#include "common/storage/rollup/writer.h"
 #include "compactor/merge/source.h"
 
 /* What a block has of the service. */

@@ -6,7 +6,7 @@
 #define FG_COMPACTOR_MERGE_CHOOSE_H
 
 #include "common/base/time.h"
-#include "common/labels/deletion.h"
+#include "common/model/deletion.h"
 #include "compactor/merge/source.h"
 
 /* Times [start - early, end); an end of INT64_MAX is the end of time itself. */

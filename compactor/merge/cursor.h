@@ -6,7 +6,7 @@
 #ifndef FG_COMPACTOR_MERGE_CURSOR_H
 #define FG_COMPACTOR_MERGE_CURSOR_H
 
-#include "common/block/writer.h"
+#include "common/storage/block/writer.h"
 #include "compactor/merge/choose.h"
 
 /* What of a series comes next. */

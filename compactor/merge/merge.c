@@ -1,7 +1,7 @@
 #include "compactor/merge/merge.h"
 
-#include "common/block/nodes/verify.h"
-#include "common/block/verify.h"
+#include "common/storage/block/verify.h"
+#include "common/storage/rollup/verify.h"
 #include "compactor/merge/nodes.h"
 #include "compactor/merge/stacks.h"
 

@@ -5,9 +5,9 @@
  *   merge_survey   rows only: what there is, when, and what deletions take; says which blocks to
  *                  write
  *   merge_write    one block: for each service, first the stacks that are in use and how often,
- *                  then by stripes (common/block/writer.h) and series the profiles in the order of
- *                  time and id, then what they add up to
- *   merge_read_back  the tally of a block that was written and verified
+ *                  then by stripes (common/storage/block/writer.h) and series the profiles in the
+ * order of time and id, then what they add up to merge_read_back  the tally of a block that was
+ * written and verified
  *
  * The tallies of all blocks of a survey add up to its own; who swaps them in has compared
  * (merge_tally_check).
@@ -85,8 +85,8 @@ enum fg_code merge_write(const struct merge *merge, const struct merge_span *spa
                          const struct fg_block_sink *sink, struct merge_written *ret_written,
                          struct fg_err *err) fg_must_check;
 
-/* file: what was written, all of it. Verifies it (common/block/verify.h) and tallies its rows.
- * FG_E_INTERNAL: it is broken. */
+/* file: what was written, all of it. Verifies it (common/storage/block/verify.h) and tallies its
+ * rows. FG_E_INTERNAL: it is broken. */
 enum fg_code merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
                              struct merge_tally *ret_tally, struct fg_err *err) fg_must_check;
 

@@ -1,5 +1,5 @@
 /*
- * Merged nodes (common/block/nodes) of a service while a block is made: what its profiles add up
+ * Merged nodes (common/storage/rollup) of a service while a block is made: what its profiles add up
  * to, over which spans and for which keys.
  *
  *   a block of an hour   the hour for all series, each group and each series; 5 minutes for all
@@ -25,7 +25,7 @@
 #ifndef FG_COMPACTOR_MERGE_NODES_H
 #define FG_COMPACTOR_MERGE_NODES_H
 
-#include "common/block/nodes/writer.h"
+#include "common/storage/rollup/writer.h"
 #include "compactor/merge/cursor.h"
 
 /* A service that was written just now, but for the end of its part. */

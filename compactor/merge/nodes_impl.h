@@ -9,7 +9,7 @@
 #define FG_COMPACTOR_MERGE_NODES_IMPL_H
 
 #include "common/base/map.h"
-#include "common/flame/name_tree.h"
+#include "common/model/name_tree.h"
 #include "compactor/merge/nodes.h"
 
 enum { NODES_TYPES_MAX = 256 }; /* of a service: more have no nodes */

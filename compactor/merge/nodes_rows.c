@@ -1,4 +1,4 @@
-#include "common/flame/crown.h"
+#include "common/storage/rollup/crown.h"
 #include "compactor/merge/nodes_impl.h"
 
 enum {

@@ -7,7 +7,7 @@
 #ifndef FG_COMPACTOR_MERGE_SOURCE_H
 #define FG_COMPACTOR_MERGE_SOURCE_H
 
-#include "common/block/reader.h"
+#include "common/storage/block/reader.h"
 
 struct merge_source {
     const char *name;                  /* of the object; for messages */

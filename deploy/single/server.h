@@ -5,8 +5,8 @@
 #ifndef FG_DEPLOY_SINGLE_SERVER_H
 #define FG_DEPLOY_SINGLE_SERVER_H
 
-#include "common/bucket/settings.h"
 #include "common/program/program.h"
+#include "common/storage/bucket/settings.h"
 #include "querier/querier.h"
 
 /* `flamegrid server`: argv is what follows the word. Returns the exit code. */

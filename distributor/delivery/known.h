@@ -9,7 +9,7 @@
 #ifndef FG_DISTRIBUTOR_DELIVERY_KNOWN_H
 #define FG_DISTRIBUTOR_DELIVERY_KNOWN_H
 
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 
 struct known;
 

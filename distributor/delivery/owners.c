@@ -1,6 +1,6 @@
 #include "distributor/delivery/owners.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "distributor/delivery/waker.h"
 
 #include <pthread.h>

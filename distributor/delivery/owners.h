@@ -11,8 +11,8 @@
 #ifndef FG_DISTRIBUTOR_DELIVERY_OWNERS_H
 #define FG_DISTRIBUTOR_DELIVERY_OWNERS_H
 
-#include "common/ring/watch.h"
-#include "common/rpc/peers.h"
+#include "common/cluster/ring/watch.h"
+#include "common/net/rpc/peers.h"
 #include "distributor/delivery/sender.h"
 
 #include <stdatomic.h>

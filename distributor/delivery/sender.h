@@ -16,7 +16,7 @@
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/base/time.h"
-#include "common/rpc/rpc.h"
+#include "common/net/rpc/rpc.h"
 
 /*
  * A batch for one service. The owner fills the upper part and keeps the whole until done(), which

@@ -6,7 +6,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/err.h"
-#include "common/labels/labels.h"
+#include "common/model/labels.h"
 
 struct app_name {
     struct fg_slice app; /* before the brace, trimmed; or what a key __name__ said */

@@ -18,7 +18,7 @@
 #define FG_DISTRIBUTOR_SCRAPE_DELTA_H
 
 #include "common/base/budget.h"
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 #include "distributor/scrape/kind.h"
 
 /* What a scrape saw; immutable. */

@@ -1,7 +1,7 @@
 #include "distributor/scrape/doc.h"
 
 #include "common/base/str.h"
-#include "common/config/yaml.h"
+#include "common/runtime/yaml.h"
 
 /* ---- JSON ---- */
 

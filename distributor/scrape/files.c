@@ -1,8 +1,8 @@
 #include "distributor/scrape/files.h"
 
-#include "common/config/config.h"
-#include "common/run/file.h"
-#include "common/run/log.h"
+#include "common/runtime/config.h"
+#include "common/runtime/file.h"
+#include "common/runtime/log.h"
 
 #include <glob.h>
 

@@ -9,7 +9,7 @@
 #ifndef FG_DISTRIBUTOR_SCRAPE_FILES_H
 #define FG_DISTRIBUTOR_SCRAPE_FILES_H
 
-#include "common/run/work.h"
+#include "common/runtime/work.h"
 #include "distributor/scrape/targets.h"
 
 struct files;

@@ -9,7 +9,7 @@
 #define FG_DISTRIBUTOR_SCRAPE_FOUND_H
 
 #include "common/base/arena.h"
-#include "common/labels/labels.h"
+#include "common/model/labels.h"
 #include "distributor/scrape/doc.h"
 
 /* Sorted sets with an address each; all in the arena. */

@@ -15,7 +15,7 @@
 #include "distributor/scrape/kubernetes.h"
 
 #include "common/base/str.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "distributor/scrape/pods.h"
 
 #define GROUP_PREFIX "pod:"

@@ -12,7 +12,7 @@
 #ifndef FG_DISTRIBUTOR_SCRAPE_KUBERNETES_H
 #define FG_DISTRIBUTOR_SCRAPE_KUBERNETES_H
 
-#include "common/run/work.h"
+#include "common/runtime/work.h"
 #include "distributor/scrape/targets.h"
 
 struct kubernetes;

@@ -1,7 +1,7 @@
 #include "distributor/scrape/page.h"
 
 #include "common/base/str.h"
-#include "common/config/config.h"
+#include "common/runtime/config.h"
 
 #include <time.h>
 

@@ -18,7 +18,7 @@
 #include "distributor/scrape/scrape.h"
 
 #include "common/base/str.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "distributor/labels.h"
 #include "distributor/upload.h"
 #include "proto/pprof/pprof.h"

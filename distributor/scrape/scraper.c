@@ -1,7 +1,7 @@
 #include "distributor/scrape/scraper.h"
 
 #include "common/base/hash.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "distributor/scrape/page.h"
 
 #include <semaphore.h>

@@ -3,7 +3,7 @@
 #include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
-#include "common/config/config.h"
+#include "common/runtime/config.h"
 
 enum {
     ARENA_MAX_BYTES = 1024 * 1024, /* a pod's annotations may have 256 KiB */

@@ -20,8 +20,8 @@
 #ifndef FG_DISTRIBUTOR_SCRAPE_TARGET_H
 #define FG_DISTRIBUTOR_SCRAPE_TARGET_H
 
-#include "common/labels/labels.h"
-#include "common/labels/relabel.h"
+#include "common/model/labels.h"
+#include "common/model/relabel.h"
 #include "distributor/scrape/kind.h"
 
 /* What holds for targets that say nothing else. */

@@ -1,6 +1,6 @@
 #include "distributor/scrape/targets.h"
 
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 
 enum {
     DROPPED_SHOWN_MAX = 1000,            /* in all; more are only counted */

@@ -1,4 +1,4 @@
-#include "common/tenant/share.h"
+#include "common/model/tenant_share.h"
 #include "ingester/catalog/impl.h"
 
 /* Numbers are given one after another, and a tenant that never became durable leaves a gap. A

@@ -32,9 +32,9 @@
 #define FG_INGESTER_CATALOG_H
 
 #include "common/base/arena.h"
-#include "common/labels/selector.h"
-#include "common/profile/batch.h"
-#include "common/store/store.h"
+#include "common/model/batch.h"
+#include "common/model/selector.h"
+#include "common/storage/store/store.h"
 #include "ingester/catalog/series.h"
 #include "ingester/damage.h"
 #include "ingester/keys.h"
@@ -80,7 +80,7 @@ size_t catalog_bytes(struct catalog *catalog);
 /* How much of the catalog one tenant may use. */
 struct catalog_quota {
     uint64_t series_max; /* 0: any number */
-    double share;        /* of max_bytes: see common/tenant/share.h */
+    double share;        /* of max_bytes: see common/model/tenant_share.h */
 };
 
 /*

@@ -9,7 +9,7 @@
 #ifndef FG_INGESTER_CATALOG_IMPL_H
 #define FG_INGESTER_CATALOG_IMPL_H
 
-#include "common/run/rwlock.h"
+#include "common/runtime/rwlock.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/catalog/shelf.h"
 

@@ -15,7 +15,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/cursor.h"
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 
 #include <stdatomic.h>
 

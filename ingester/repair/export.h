@@ -1,5 +1,5 @@
 /*
- * From the head to the wire: stored profiles become batches (common/profile/batch.h), one for each
+ * From the head to the wire: stored profiles become batches (common/model/batch.h), one for each
  * series and dictionary they are of, with the definitions of all their stacks.
  *
  * Thread: a query's, inside the catalog.

@@ -2,7 +2,7 @@
 #ifndef FG_INGESTER_REPAIR_GROUP_H
 #define FG_INGESTER_REPAIR_GROUP_H
 
-#include "common/store/store.h"
+#include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/rounds.h"
 

@@ -1,7 +1,7 @@
 #include "ingester/repair/repair.h"
 
-#include "common/run/log.h"
-#include "common/tenant/id.h"
+#include "common/model/tenant_id.h"
+#include "common/runtime/log.h"
 #include "ingester/repair/answer.h"
 #include "ingester/repair/pass.h"
 #include "proto/inner.pb-c.h"

@@ -18,8 +18,8 @@
 #ifndef FG_INGESTER_REPAIR_REPAIR_H
 #define FG_INGESTER_REPAIR_REPAIR_H
 
-#include "common/config/config.h"
-#include "common/rpc/peers.h"
+#include "common/net/rpc/peers.h"
+#include "common/runtime/config.h"
 #include "ingester/push.h"
 
 struct repair;

@@ -1,7 +1,7 @@
 #include "ingester/segments/build.h"
 
-#include "common/block/file.h"
-#include "common/block/nodes/whole.h"
+#include "common/storage/block/file.h"
+#include "common/storage/rollup/whole.h"
 #include "ingester/record.h"
 
 /* A profile of the series at hand. */
@@ -130,7 +130,7 @@ static int cmp_entries(const void *left, const void *right)
 
 /*
  * A profile that was sent again while the spread changed may be in two shards
- * (common/ring/README.md has when): the file takes it once.
+ * (common/cluster/ring/README.md has when): the file takes it once.
  */
 static void drop_repeated(struct build *build, struct member *member)
 {

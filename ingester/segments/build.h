@@ -1,6 +1,6 @@
 /*
  * Makes a segment of rounds: reads their profiles from the head, in the order of the block format
- * (common/block/README.md), into a file.
+ * (common/storage/block/README.md), into a file.
  *
  * Each service is read twice, first to count how many profiles need each stack (frequent ones get
  * short numbers), then to write. Memory: 48 bytes for each profile of a service, and its stacks.
@@ -10,8 +10,8 @@
 #ifndef FG_INGESTER_SEGMENTS_BUILD_H
 #define FG_INGESTER_SEGMENTS_BUILD_H
 
-#include "common/block/writer.h"
-#include "common/manifest/l0.h"
+#include "common/cluster/manifest/l0.h"
+#include "common/storage/block/writer.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/rounds.h"

@@ -1,5 +1,5 @@
-#include "common/run/log.h"
-#include "common/run/rwlock.h"
+#include "common/runtime/log.h"
+#include "common/runtime/rwlock.h"
 #include "ingester/commit.h"
 #include "ingester/segments/compare.h"
 #include "ingester/segments/driver_impl.h"

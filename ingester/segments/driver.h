@@ -13,11 +13,11 @@
 #ifndef FG_INGESTER_SEGMENTS_DRIVER_H
 #define FG_INGESTER_SEGMENTS_DRIVER_H
 
-#include "common/bucket/bucket.h"
-#include "common/config/config.h"
-#include "common/run/condition.h"
-#include "common/run/disk.h"
-#include "common/run/metrics.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/config.h"
+#include "common/runtime/disk.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
 #include "ingester/member.h"
 #include "ingester/retire.h"
 #include "ingester/segments/build.h"

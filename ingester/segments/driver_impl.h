@@ -7,8 +7,8 @@
 #ifndef FG_INGESTER_SEGMENTS_DRIVER_IMPL_H
 #define FG_INGESTER_SEGMENTS_DRIVER_IMPL_H
 
-#include "common/run/rwlock.h"
-#include "common/run/ticker.h"
+#include "common/runtime/rwlock.h"
+#include "common/runtime/ticker.h"
 #include "ingester/segments/driver.h"
 
 #include <pthread.h>

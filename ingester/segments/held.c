@@ -1,9 +1,9 @@
 #include "ingester/segments/held.h"
 
 #include "common/base/arena.h"
-#include "common/block/reader.h"
-#include "common/bucket/damage.h"
-#include "common/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot.h"
+#include "common/storage/block/reader.h"
+#include "common/storage/bucket/damage.h"
 
 #include <pthread.h>
 

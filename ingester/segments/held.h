@@ -12,9 +12,9 @@
 #define FG_INGESTER_SEGMENTS_HELD_H
 
 #include "common/base/arena.h"
-#include "common/bucket/bucket.h"
-#include "common/cache/cache.h"
-#include "common/run/metrics.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/cache/cache.h"
 #include "ingester/keys.h"
 
 struct held;

@@ -1,8 +1,8 @@
 #include "ingester/segments/publish.h"
 
 #include "common/base/str.h"
-#include "common/manifest/manifest.h"
-#include "common/run/log.h"
+#include "common/cluster/manifest/manifest.h"
+#include "common/runtime/log.h"
 #include "ingester/unused.h"
 
 #include <dirent.h>

@@ -8,9 +8,9 @@
 #ifndef FG_INGESTER_SEGMENTS_PUBLISH_H
 #define FG_INGESTER_SEGMENTS_PUBLISH_H
 
-#include "common/bucket/bucket.h"
-#include "common/run/disk.h"
-#include "common/run/metrics.h"
+#include "common/runtime/disk.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
 #include "ingester/segments/build.h"
 #include "ingester/segments/segments.h"
 

@@ -60,14 +60,14 @@
 #ifndef FG_INGESTER_SEGMENTS_H
 #define FG_INGESTER_SEGMENTS_H
 
-#include "common/manifest/l0.h"
-#include "common/manifest/rules.h"
+#include "common/cluster/manifest/l0.h"
+#include "common/cluster/manifest/rules.h"
 #include "ingester/keys.h"
 
 struct segments;
 
 struct segments_config {
-    struct fg_id writer;       /* born with the store (common/manifest/name.h) */
+    struct fg_id writer;       /* born with the store (common/cluster/manifest/name.h) */
     uint64_t seed;             /* another one at each start: jitter and names of uploads */
     uint64_t cut_bytes;        /* seal everything when that much is open of which we are the first,
                                   or four times that of all: 64 MiB */

@@ -1,5 +1,5 @@
 /*
- * Builds a batch in normal form (common/profile/batch.h) out of what a decoder reads: the decoder
+ * Builds a batch in normal form (common/model/batch.h) out of what a decoder reads: the decoder
  * hands over tables, stacks and samples; the builder gives stacks their ids, sums equal samples,
  * drops those without any value, sorts samples into profiles by their labels, and counts what it
  * had to cut.
@@ -12,8 +12,8 @@
 
 #include "common/base/arena.h"
 #include "common/base/map.h"
-#include "common/labels/relabel.h"
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
+#include "common/model/relabel.h"
 
 /* What a tenant may send; operations.md, 3. Zero in any field: no limit. */
 struct fg_decode_limits {

@@ -12,7 +12,7 @@
 #define FG_PROTO_JFR_LABELS_H
 
 #include "common/base/err.h"
-#include "common/labels/labels.h"
+#include "common/model/labels.h"
 #include "proto/ids.h"
 
 struct jfr_labels {

@@ -3,7 +3,7 @@
 #define FG_PROTO_PPROF_NAMES_H
 
 #include "common/base/arena.h"
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 
 /*
  * Changes the batch's function names as the quirks (enum fg_pprof_quirk) and, for Go, the files of

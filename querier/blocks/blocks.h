@@ -18,9 +18,9 @@
 #ifndef FG_QUERIER_BLOCKS_BLOCKS_H
 #define FG_QUERIER_BLOCKS_BLOCKS_H
 
-#include "common/bucket/bucket.h"
-#include "common/cache/disk_cache.h"
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/cache/disk_cache.h"
 #include "querier/question.h"
 
 struct blocks_config {

@@ -1,6 +1,6 @@
 #include "querier/blocks/fetch.h"
 
-#include "common/bucket/damage.h"
+#include "common/storage/bucket/damage.h"
 #include "querier/blocks/lost.h"
 
 enum {

@@ -22,12 +22,12 @@
 #ifndef FG_QUERIER_BLOCKS_IMPL_H
 #define FG_QUERIER_BLOCKS_IMPL_H
 
-#include "common/block/nodes/plan.h"
-#include "common/block/reader.h"
-#include "common/cache/cache.h"
-#include "common/manifest/snapshot.h"
-#include "common/run/condition.h"
-#include "common/run/crew.h"
+#include "common/cluster/manifest/snapshot.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/crew.h"
+#include "common/storage/block/reader.h"
+#include "common/storage/cache/cache.h"
+#include "common/storage/rollup/plan.h"
 #include "querier/blocks/blocks.h"
 
 #include <pthread.h>

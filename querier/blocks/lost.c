@@ -1,6 +1,6 @@
 #include "querier/blocks/lost.h"
 
-#include "common/bucket/damage.h"
+#include "common/storage/bucket/damage.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /*
- * Which merged nodes take the place of reading a part (common/block/nodes/plan.h). The parts of a
- * service are the sources of one plan. Which series match is mostly known without their labels, by
- * their groups; where it is not, indexes are fetched first, as far as they are no burden.
+ * Which merged nodes take the place of reading a part (common/storage/rollup/plan.h). The parts of
+ * a service are the sources of one plan. Which series match is mostly known without their labels,
+ * by their groups; where it is not, indexes are fetched first, as far as they are no burden.
  */
 #include "querier/blocks/fetch.h"
 #include "querier/blocks/lost.h"

@@ -1,6 +1,6 @@
 /* Manifests: which objects there are. The core says what is to be read, here it is read. */
-#include "common/bucket/damage.h"
-#include "common/ring/view.h"
+#include "common/cluster/ring/view.h"
+#include "common/storage/bucket/damage.h"
 #include "querier/blocks/lost.h"
 
 /* While the bucket is away a question tries to read manifests once in this time; those between use

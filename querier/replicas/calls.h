@@ -7,7 +7,7 @@
 #ifndef FG_QUERIER_REPLICAS_CALLS_H
 #define FG_QUERIER_REPLICAS_CALLS_H
 
-#include "common/rpc/rpc.h"
+#include "common/net/rpc/rpc.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 #include "querier/replicas/legs.h"
 
-#include "common/rpc/peers.h"
+#include "common/net/rpc/peers.h"
 #include "querier/replicas/metrics.h"
 
 enum { FETCH_IDS_MAX = 65536 /* in one call: proto/inner.proto */ };

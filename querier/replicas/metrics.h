@@ -1,10 +1,10 @@
 /* What is counted of the calls to ingesters and of what they said. Of each peer:
- * common/rpc/record.h.
+ * common/net/rpc/record.h.
  */
 #ifndef FG_QUERIER_REPLICAS_METRICS_H
 #define FG_QUERIER_REPLICAS_METRICS_H
 
-#include "common/run/metrics.h"
+#include "common/runtime/metrics.h"
 
 /* clang-format off */
 #define REPLICAS_METRICS(M)                                                                                    \

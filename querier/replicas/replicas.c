@@ -1,7 +1,7 @@
 #include "querier/replicas/replicas.h"
 
-#include "common/ring/shard.h"
-#include "common/ring/watch.h"
+#include "common/cluster/ring/shard.h"
+#include "common/cluster/ring/watch.h"
 #include "querier/replicas/metrics.h"
 
 struct asked {

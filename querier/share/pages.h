@@ -12,9 +12,9 @@
 #ifndef FG_QUERIER_SHARE_PAGES_H
 #define FG_QUERIER_SHARE_PAGES_H
 
-#include "common/bucket/bucket.h"
-#include "common/cache/cache.h"
-#include "common/cache/disk_cache.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/cache/cache.h"
+#include "common/storage/cache/disk_cache.h"
 
 enum {
     PAGES_BYTES = 64 * 1024,

@@ -11,7 +11,7 @@
 #define FG_QUERIER_SHARE_QUERIERS_H
 
 #include "common/base/hash.h"
-#include "common/rpc/peers.h"
+#include "common/net/rpc/peers.h"
 
 struct queriers;
 

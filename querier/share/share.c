@@ -1,9 +1,9 @@
 #include "querier/share/share.h"
 
 #include "common/base/time.h"
-#include "common/bucket/impl.h"
-#include "common/manifest/name.h"
-#include "common/run/work.h"
+#include "common/cluster/manifest/name.h"
+#include "common/runtime/work.h"
+#include "common/storage/bucket/impl.h"
 #include "proto/inner.pb-c.h"
 #include "querier/share/pages.h"
 #include "querier/share/queriers.h"

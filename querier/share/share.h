@@ -17,11 +17,11 @@
 #ifndef FG_QUERIER_SHARE_SHARE_H
 #define FG_QUERIER_SHARE_SHARE_H
 
-#include "common/bucket/bucket.h"
-#include "common/cache/disk_cache.h"
-#include "common/config/config.h"
-#include "common/rpc/rpc.h"
-#include "common/run/metrics.h"
+#include "common/net/rpc/rpc.h"
+#include "common/runtime/config.h"
+#include "common/runtime/metrics.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/cache/disk_cache.h"
 
 /* Section "querier.share". */
 struct share_settings {

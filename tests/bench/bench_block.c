@@ -12,9 +12,9 @@
  * Files are pprofs. Costs are CPU time; decoding and drawing are not in it.
  */
 #include "common/base/time.h"
-#include "common/block/reader.h"
-#include "common/block/verify.h"
-#include "common/block/writer.h"
+#include "common/storage/block/reader.h"
+#include "common/storage/block/verify.h"
+#include "common/storage/block/writer.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>

@@ -13,10 +13,10 @@
  * the machine disturbs both.
  */
 #include "common/base/time.h"
-#include "common/block/nodes/writer.h"
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
 #include "common/net/http/impl.h"
 #include "common/net/inflate.h"
+#include "common/storage/rollup/writer.h"
 #include "proto/pprof/pprof.h"
 #include "querier/blocks/blocks.h"
 #include "tests/bench/resample.h"

@@ -9,7 +9,7 @@
  * for a megabyte that is sent or received.
  */
 #include "common/base/time.h"
-#include "common/rpc/rpc.h"
+#include "common/net/rpc/rpc.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/rpc_run.h"
 

@@ -8,8 +8,8 @@
  * went in, as the compactor does.
  */
 #include "common/base/time.h"
-#include "common/block/nodes/reader.h"
-#include "common/tenant/id.h"
+#include "common/model/tenant_id.h"
+#include "common/storage/rollup/reader.h"
 #include "compactor/merge/above.h"
 #include "compactor/merge/merge.h"
 #include "tests/bench/stream.h"

@@ -20,10 +20,10 @@
  * time of this process, so `seconds` there are what a job costs, whoever else uses the machine.
  */
 #include "common/base/time.h"
-#include "common/block/reader.h"
-#include "common/bucket/directory.h"
-#include "common/manifest/manifest.h"
-#include "common/run/log.h"
+#include "common/cluster/manifest/manifest.h"
+#include "common/runtime/log.h"
+#include "common/storage/block/reader.h"
+#include "common/storage/bucket/directory.h"
 #include "compactor/compaction.h"
 #include "tests/bench/stream.h"
 #include "tests/lib/tenants.h"

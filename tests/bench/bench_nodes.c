@@ -7,10 +7,10 @@
  * Files are pprofs. Prints sizes, times (CPU) and whether pictures and tables are the same. A
  * profile counts as 340 bytes of samples, which is what it is in a block.
  */
-#include "common/block/nodes/plan.h"
-#include "common/block/nodes/writer.h"
-#include "common/flame/crown_sum.h"
-#include "common/flame/flame.h"
+#include "common/model/flame.h"
+#include "common/storage/rollup/crown_sum.h"
+#include "common/storage/rollup/plan.h"
+#include "common/storage/rollup/writer.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>

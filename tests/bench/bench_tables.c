@@ -4,20 +4,20 @@
  *
  *     bench_tables FOLDER     bench_fill's
  *
- * Everything is read. The plan of a question for all of it (common/block/nodes/plan.h) says which
- * tables to add up; what it wants read raw has to be whole objects. The other side is counted from
- * samples, node by node, the slow and simple way.
+ * Everything is read. The plan of a question for all of it (common/storage/rollup/plan.h) says
+ * which tables to add up; what it wants read raw has to be whole objects. The other side is counted
+ * from samples, node by node, the slow and simple way.
  *
  * FOLDER/picture.txt is what samples add up to, as bench_months.py compares it with a server's
  * picture: the nodes of the tree of names cut to NODES, a line each: self value, a space, and the
  * names from the root with a tab between them.
  */
 #include "common/base/time.h"
-#include "common/block/nodes/plan.h"
-#include "common/bucket/directory.h"
-#include "common/flame/flame.h"
-#include "common/manifest/manifest.h"
-#include "common/tenant/id.h"
+#include "common/cluster/manifest/manifest.h"
+#include "common/model/flame.h"
+#include "common/model/tenant_id.h"
+#include "common/storage/bucket/directory.h"
+#include "common/storage/rollup/plan.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>

@@ -16,8 +16,8 @@
 #ifndef FG_TESTS_BENCH_RESAMPLE_H
 #define FG_TESTS_BENCH_RESAMPLE_H
 
-#include "common/flame/tree.h"
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
+#include "common/model/tree.h"
 
 struct resample;
 

@@ -1,8 +1,8 @@
 #include "tests/bench/stream.h"
 
-#include "common/block/nodes/whole.h"
+#include "common/model/tenant_id.h"
 #include "common/net/inflate.h"
-#include "common/tenant/id.h"
+#include "common/storage/rollup/whole.h"
 #include "proto/pprof/pprof.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef FG_TESTS_BENCH_STREAM_H
 #define FG_TESTS_BENCH_STREAM_H
 
-#include "common/block/writer.h"
+#include "common/storage/block/writer.h"
 #include "tests/bench/resample.h"
 
 #define STREAM_START_NS    INT64_C(1700000000000000000)

@@ -1,5 +1,5 @@
 /* A batch off the wire is refused, or every number in it is one of what is there. */
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 
 static void look(const struct fg_wire_batch *batch)
 {

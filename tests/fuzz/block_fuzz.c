@@ -1,6 +1,6 @@
 /* A file is a block, or there is a clear reason why not; never more memory than was given. */
-#include "common/block/nodes/verify.h"
-#include "common/block/verify.h"
+#include "common/storage/block/verify.h"
+#include "common/storage/rollup/verify.h"
 
 enum { MAX_BYTES = 16 * 1024 * 1024 };
 

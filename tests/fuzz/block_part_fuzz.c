@@ -4,7 +4,7 @@
  * page table (254) or the directory (255); the rest takes that one's place, and all checksums and
  * lengths are made right. Then everything is read that can be read, whatever failed before.
  */
-#include "common/block/verify.h"
+#include "common/storage/block/verify.h"
 #include "tests/lib/block_make.h"
 #include "tests/lib/block_repack.h"
 

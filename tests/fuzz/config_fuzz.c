@@ -2,7 +2,7 @@
  * Any bytes as a YAML file. What is accepted is written and read again, and has to be accepted and
  * written the same: the running values are what a user may start from.
  */
-#include "common/config/config.h"
+#include "common/runtime/config.h"
 
 struct values {
     uint64_t number, bytes;

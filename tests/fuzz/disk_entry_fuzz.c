@@ -1,6 +1,6 @@
 /* Whatever a file of the disk cache holds: what is read of it is inside, and written it is the
  * same. */
-#include "common/cache/disk_files.h"
+#include "common/storage/cache/disk_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /* As manifest_l0_fuzz.c, for a tenant's manifest. */
 #include "common/base/crc32c.h"
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
 
 #include <stdlib.h>
 

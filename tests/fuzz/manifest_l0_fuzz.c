@@ -1,7 +1,7 @@
 /* An L0 manifest is read or refused; what is read can be written, read again, shown and changed.
  * The checksum is put right, so that what lies behind it is reached. */
 #include "common/base/crc32c.h"
-#include "common/manifest/l0.h"
+#include "common/cluster/manifest/l0.h"
 
 #include <stdlib.h>
 

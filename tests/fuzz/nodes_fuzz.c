@@ -7,8 +7,8 @@
  *          directory that fits is made for them, so that their parsers are reached.
  */
 #include "common/base/crc32c.h"
-#include "common/block/nodes/plan.h"
-#include "common/flame/crown_sum.h"
+#include "common/storage/rollup/crown_sum.h"
+#include "common/storage/rollup/plan.h"
 
 enum { ARENA_MAX_BYTES = 64 * 1024 * 1024, RANKS = 64, PARTS = 5 };
 

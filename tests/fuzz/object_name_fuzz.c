@@ -1,6 +1,6 @@
 /* A name of an object is read only where the same name is made again; the reading checks that, so
  * what is left to look for is memory. */
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

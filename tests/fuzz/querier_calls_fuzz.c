@@ -3,7 +3,7 @@
  * blocks/acme/… as fg_name_block() names it for {1, 7}.
  */
 #include "common/base/time.h"
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/name.h"
 #include "querier/share/share.h"
 
 enum { BLOCK_BYTES = 100 };

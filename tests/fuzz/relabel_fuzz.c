@@ -2,7 +2,7 @@
  * Rules in YAML up to the first NUL, then names and values of labels, each ended by one. Rules are
  * refused with a reason, or make of the set one that is in order, the same one each time.
  */
-#include "common/labels/relabel.h"
+#include "common/model/relabel.h"
 
 enum { LABELS_MAX = 64, ARENA_MAX_BYTES = 16 << 20, WORK = 4 << 20 };
 

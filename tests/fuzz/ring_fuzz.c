@@ -1,8 +1,8 @@
 /* A ring is read or refused; what is read can be written, read again, shown and
  * changed. The checksum is put right, so that what lies behind it is reached. */
 #include "common/base/crc32c.h"
-#include "common/ring/ring.h"
-#include "common/ring/shard.h"
+#include "common/cluster/ring/ring.h"
+#include "common/cluster/ring/shard.h"
 
 enum { JSON_MAX_BYTES = 64 << 20 };
 

@@ -7,9 +7,9 @@
  */
 #include "common/base/cursor.h"
 #include "common/base/time.h"
-#include "common/rpc/call.h"
-#include "common/rpc/request.h"
-#include "common/rpc/secret.h"
+#include "common/net/rpc/call.h"
+#include "common/net/rpc/request.h"
+#include "common/net/rpc/secret.h"
 
 enum { REPLY_MAX_BYTES = 64 * 1024 };
 

@@ -1,6 +1,6 @@
 /* What object stores answer. The first byte says which of the readers is meant. */
 #include "common/base/str.h"
-#include "common/bucket/s3_answer.h"
+#include "common/storage/bucket/s3_answer.h"
 
 static void read_list(struct fg_slice in)
 {

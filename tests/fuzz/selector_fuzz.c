@@ -1,5 +1,5 @@
 /* What parses is written and parses again to the same text. */
-#include "common/labels/selector.h"
+#include "common/model/selector.h"
 
 static bool parse(struct fg_slice text, struct fg_arena *arena, struct fg_buf *out)
 {

@@ -1,7 +1,7 @@
 /* What a store's folder has beside RocksDB's tables: a log, read as far as it is whole, and a mark.
  */
-#include "common/store/log_scan.h"
-#include "common/store/mark.h"
+#include "common/storage/store/log_scan.h"
+#include "common/storage/store/mark.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,5 +1,5 @@
 /* What decodes encodes to bytes that decode to the same. */
-#include "common/profile/symbols.h"
+#include "common/model/symbols.h"
 
 static bool again(struct fg_slice in, struct fg_buf *out)
 {

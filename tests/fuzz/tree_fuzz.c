@@ -1,6 +1,6 @@
 /* A decoded tree survives everything that is done with trees, and a merge of it is it. */
-#include "common/flame/flame.h"
-#include "common/flame/pprof_write.h"
+#include "common/model/flame.h"
+#include "common/model/pprof_write.h"
 
 static void draw(const struct fg_tree *tree, struct fg_buf *out)
 {

@@ -1,6 +1,6 @@
 /* Tree bytes that are read and written are read again to the same stacks. */
-#include "common/flame/flame.h"
-#include "deploy/single/treebytes.h"
+#include "common/model/flame.h"
+#include "deploy/cli/treebytes.h"
 
 static bool read_stacks(struct fg_slice in, struct fg_tree *tree, struct fg_buf *out)
 {

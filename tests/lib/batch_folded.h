@@ -5,7 +5,7 @@
 #ifndef FG_TESTS_LIB_BATCH_FOLDED_H
 #define FG_TESTS_LIB_BATCH_FOLDED_H
 
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 
 /* "a;b;c 3" lines in byte order, of one type, sums over all the profiles; no zero sums. */
 void batch_folded(const struct fg_batch *batch, uint32_t type, struct fg_buf *out);

@@ -7,7 +7,7 @@
 #ifndef FG_TESTS_LIB_BLOCK_MAKE_H
 #define FG_TESTS_LIB_BLOCK_MAKE_H
 
-#include "common/block/writer.h"
+#include "common/storage/block/writer.h"
 
 enum {
     MADE_PARTS_MAX = 4,

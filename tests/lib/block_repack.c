@@ -1,7 +1,7 @@
 #include "tests/lib/block_repack.h"
 
 #include "common/base/crc32c.h"
-#include "common/block/pack.h"
+#include "common/storage/block/pack.h"
 
 static void must(enum fg_code code)
 {

@@ -5,7 +5,7 @@
 #ifndef FG_TESTS_LIB_BLOCK_REPACK_H
 #define FG_TESTS_LIB_BLOCK_REPACK_H
 
-#include "common/block/reader.h"
+#include "common/storage/block/reader.h"
 
 enum { REPACK_PAGES_MAX = 64 };
 

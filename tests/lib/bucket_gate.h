@@ -3,7 +3,7 @@
 #ifndef FG_TESTS_LIB_BUCKET_GATE_H
 #define FG_TESTS_LIB_BUCKET_GATE_H
 
-#include "common/bucket/bucket.h"
+#include "common/storage/bucket/bucket.h"
 
 #include <pthread.h>
 

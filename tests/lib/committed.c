@@ -1,10 +1,10 @@
 #include "tests/lib/committed.h"
 
-#include "common/block/nodes/reader.h"
-#include "common/block/nodes/verify.h"
-#include "common/block/verify.h"
-#include "common/flame/flame.h"
-#include "common/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot.h"
+#include "common/model/flame.h"
+#include "common/storage/block/verify.h"
+#include "common/storage/rollup/reader.h"
+#include "common/storage/rollup/verify.h"
 
 enum { OBJECT_MAX_BYTES = 64 << 20 };
 

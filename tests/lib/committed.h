@@ -2,8 +2,8 @@
 #ifndef FG_TESTS_LIB_COMMITTED_H
 #define FG_TESTS_LIB_COMMITTED_H
 
-#include "common/bucket/bucket.h"
-#include "common/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot.h"
+#include "common/storage/bucket/bucket.h"
 
 struct committed {
     uint64_t generation;

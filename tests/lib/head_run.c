@@ -1,7 +1,7 @@
 #include "tests/lib/head_run.h"
 
-#include "common/flame/flame.h"
-#include "common/ring/shard.h"
+#include "common/cluster/ring/shard.h"
+#include "common/model/flame.h"
 #include "proto/builder/builder.h"
 #include "proto/inner.pb-c.h"
 #include "tests/lib/tenants.h"

@@ -6,9 +6,9 @@
 #ifndef FG_TESTS_LIB_HEAD_RUN_H
 #define FG_TESTS_LIB_HEAD_RUN_H
 
-#include "common/bucket/bucket.h"
-#include "common/labels/deletion.h"
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
+#include "common/model/deletion.h"
+#include "common/storage/bucket/bucket.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 

@@ -1,7 +1,7 @@
 #include "tests/lib/http_run.h"
 
 #include "common/base/str.h"
-#include "common/run/stop.h"
+#include "common/runtime/stop.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

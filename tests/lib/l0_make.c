@@ -1,6 +1,6 @@
 #include "tests/lib/l0_make.h"
 
-#include "common/manifest/l0.h"
+#include "common/cluster/manifest/l0.h"
 
 void l0_make(struct fg_bucket *bucket)
 {

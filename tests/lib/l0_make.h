@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_L0_MAKE_H
 #define FG_TESTS_LIB_L0_MAKE_H
 
-#include "common/bucket/bucket.h"
+#include "common/storage/bucket/bucket.h"
 
 void l0_make(struct fg_bucket *bucket);
 

@@ -1,6 +1,6 @@
 #include "tests/lib/made.h"
 
-#include "common/block/reader.h"
+#include "common/storage/block/reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

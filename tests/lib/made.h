@@ -8,7 +8,7 @@
 #ifndef FG_TESTS_LIB_MADE_H
 #define FG_TESTS_LIB_MADE_H
 
-#include "common/block/writer.h"
+#include "common/storage/block/writer.h"
 
 enum { MADE_TENANTS = 2, MADE_SERVICES = 3, MADE_INSTANCES = 3, MADE_SAMPLES_MAX = 12 };
 

@@ -6,9 +6,9 @@
 #ifndef FG_TESTS_LIB_PUSH_RING_H
 #define FG_TESTS_LIB_PUSH_RING_H
 
-#include "common/ring/object.h"
-#include "common/ring/watch.h"
-#include "common/rpc/peers.h"
+#include "common/cluster/ring/object.h"
+#include "common/cluster/ring/watch.h"
+#include "common/net/rpc/peers.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 #include "tests/lib/ring_bucket.h"
 
-#include "common/ring/object.h"
+#include "common/cluster/ring/object.h"
 
 void ring_bucket_change(struct fg_bucket *bucket, const struct fg_ring_change *change)
 {

@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_RING_BUCKET_H
 #define FG_TESTS_LIB_RING_BUCKET_H
 
-#include "common/ring/watch.h"
+#include "common/cluster/ring/watch.h"
 
 /* Makes the change, as an operator or a member would. */
 void ring_bucket_change(struct fg_bucket *bucket, const struct fg_ring_change *change);

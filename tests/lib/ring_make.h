@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_RING_MAKE_H
 #define FG_TESTS_LIB_RING_MAKE_H
 
-#include "common/ring/view.h"
+#include "common/cluster/ring/view.h"
 
 /* The ring with the change, which has to change it. */
 struct fg_ring ring_make(const struct fg_ring *ring, struct fg_ring_change change,

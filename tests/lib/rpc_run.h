@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_RPC_RUN_H
 #define FG_TESTS_LIB_RPC_RUN_H
 
-#include "common/rpc/rpc.h"
+#include "common/net/rpc/rpc.h"
 
 enum { RPC_RUN_URL_BYTES = 64 };
 

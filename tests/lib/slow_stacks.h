@@ -5,7 +5,7 @@
 #ifndef FG_TESTS_LIB_SLOW_STACKS_H
 #define FG_TESTS_LIB_SLOW_STACKS_H
 
-#include "common/flame/tree.h"
+#include "common/model/tree.h"
 
 enum { SLOW_STACKS_MAX = 400, SLOW_DEPTH_MAX = 8 };
 

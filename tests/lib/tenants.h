@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_TENANTS_H
 #define FG_TESTS_LIB_TENANTS_H
 
-#include "common/tenant/limits.h"
+#include "common/model/tenant_limits.h"
 
 /* Fills the limits with their defaults, and then with what `change` does to them (NULL: nothing).
  */

@@ -2,7 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/time.h"
-#include "common/run/rwlock.h"
+#include "common/runtime/rwlock.h"
 #include "tests/lib/fiber.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The ring: who reads it, and the seats that heads have in it (common/ring). */
+/* The ring: who reads it, and the seats that heads have in it (common/cluster/ring). */
 #include "tests/sim/world.h"
 
 #include <stdio.h>

@@ -11,9 +11,9 @@
 #define FG_TESTS_SIM_WORLD_H
 
 #include "common/base/time.h"
-#include "common/manifest/snapshot.h"
-#include "common/ring/reads.h"
-#include "common/ring/seat.h"
+#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/ring/reads.h"
+#include "common/cluster/ring/seat.h"
 #include "ingester/query_shards.h"
 #include "ingester/segments/segments.h"
 #include "tests/lib/fiber.h"
@@ -71,10 +71,10 @@ struct deletion {
     struct fg_blocks_tombstone tombstone; /* as it was asked for */
 };
 
-/* Rules of the ring that show here only, where heads really commit (common/ring/README.md); and of
- * replicas: readers compare sums of ids, not counts alone (sums-of-ids); what repair takes is
- * admitted, and looked for in blocks, as a push is (repair-is-a-push). And of deletions: they end
- * when nobody holds anything of before (end-when-clean), asked twice (quiet-twice). */
+/* Rules of the ring that show here only, where heads really commit (common/cluster/ring/README.md);
+ * and of replicas: readers compare sums of ids, not counts alone (sums-of-ids); what repair takes
+ * is admitted, and looked for in blocks, as a push is (repair-is-a-push). And of deletions: they
+ * end when nobody holds anything of before (end-when-clean), asked twice (quiet-twice). */
 #define CLUSTER_RULES(X)                                                                           \
     X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
     X(COMMIT_FIRST, "commit-first")                                                                \

@@ -2,7 +2,7 @@
  * A loop's part of the server: the listening socket, the list of its connections and their clock.
  */
 #include "common/net/http/impl.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 
 enum {
     BACKLOG = 1024,          /* the kernel cuts it to net.core.somaxconn */

@@ -1,6 +1,6 @@
 /* Answers, whatever the version: what handlers say, errors in their one form, refusals. */
 #include "common/net/http/impl.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 
 enum { ERROR_BODY_MAX_BYTES = 16 * 1024 }; /* a message of 512 bytes, each escaped */
 

@@ -30,7 +30,8 @@ struct fg_slice world_tenant_name(uint32_t tenant)
 
 uint16_t world_shard(uint32_t tenant, unsigned spread)
 {
-    return (uint16_t)((30000 + tenant) >> spread << spread); /* as common/ring/shard.h has it */
+    return (uint16_t)((30000 + tenant) >>
+                      spread << spread); /* as common/cluster/ring/shard.h has it */
 }
 
 struct node *world_node(struct world *world, struct fg_slice name)

@@ -13,9 +13,9 @@
 #ifndef FG_TESTS_SIM_RING_WORLD_H
 #define FG_TESTS_SIM_RING_WORLD_H
 
-#include "common/ring/reads.h"
-#include "common/ring/seat.h"
-#include "common/ring/widen.h"
+#include "common/cluster/ring/reads.h"
+#include "common/cluster/ring/seat.h"
+#include "common/cluster/ring/widen.h"
 
 enum { PROFILES = 160, NODES = 8, WRITES = 6, READS = 4, WRITERS = 3, LATE = 4 };
 /* A tenant with one service for each shard when all are narrow; at the widest spread all are in

@@ -5,7 +5,7 @@
  *   send --copy--> [way there] --> inner --> [way back] --> answers --> done(), machine's thread
  *                     \________________________\__ deadline, cancel: answered without it
  */
-#include "common/bucket/impl.h"
+#include "common/storage/bucket/impl.h"
 #include "tests/lib/threads.h"
 #include "tests/sim/shells/faults.h"
 

@@ -9,8 +9,8 @@
 #ifndef FG_TESTS_SIM_SHELLS_FAULTS_H
 #define FG_TESTS_SIM_SHELLS_FAULTS_H
 
-#include "common/bucket/bucket.h"
-#include "common/store/store.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/store/store.h"
 
 /* Zeroed: all is well, and answers take some milliseconds. */
 struct faults {

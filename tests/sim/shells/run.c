@@ -2,7 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/base/time.h"
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "tests/lib/threads.h"
 
 #include <fcntl.h>

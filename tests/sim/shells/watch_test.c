@@ -1,13 +1,13 @@
 /*
- * Ring watches on simulated threads (common/ring/watch): members with seats and one that follows,
- * over a bucket that fails for a while, is slow for a while, or fills up, and that is put back to
- * an older ring now and then. Members are stopped, killed and started again. Whoever waits is
- * answered in time and with a ring that is as new as is said; a member never admits an older
+ * Ring watches on simulated threads (common/cluster/ring/watch): members with seats and one that
+ * follows, over a bucket that fails for a while, is slow for a while, or fills up, and that is put
+ * back to an older ring now and then. Members are stopped, killed and started again. Whoever waits
+ * is answered in time and with a ring that is as new as is said; a member never admits an older
  * revision than it was asked to drain; what the bucket says was drained was drained. At the end,
  * when nothing fails any more, all have their seats and what was wished is in the ring.
  */
-#include "common/ring/object.h"
-#include "common/ring/watch.h"
+#include "common/cluster/ring/object.h"
+#include "common/cluster/ring/watch.h"
 #include "tests/lib/threads.h"
 #include "tests/sim/shells/faults.h"
 #include "tests/sim/shells/run.h"

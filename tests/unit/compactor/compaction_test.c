@@ -1,5 +1,5 @@
 /* Segments become hours, hours days, and of what is there for long there are merged nodes. */
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "compactor/manifests.h"
 #include "tests/unit/compactor/world.h"
 

@@ -1,5 +1,5 @@
 /* Deletions: what they take, and when they end. */
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "compactor/deletion.h"
 #include "tests/unit/compactor/world.h"
 

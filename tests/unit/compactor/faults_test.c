@@ -1,5 +1,5 @@
 /* Whatever fails, or whenever it is stopped and started anew, nothing is lost. */
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>

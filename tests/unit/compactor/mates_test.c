@@ -5,7 +5,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/envelope.h"
 #include "common/base/hash.h"
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/name.h"
 #include "compactor/mates.h"
 #include "compactor/presence.h"
 

@@ -3,8 +3,8 @@
  * in, each profile once; the bytes do not depend on how it was divided.
  */
 #include "common/base/time.h"
-#include "common/block/nodes/verify.h"
-#include "common/block/verify.h"
+#include "common/storage/block/verify.h"
+#include "common/storage/rollup/verify.h"
 #include "compactor/merge/above.h"
 #include "compactor/merge/merge.h"
 #include "tests/lib/made.h"

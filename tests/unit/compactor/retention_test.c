@@ -1,5 +1,5 @@
 /* What is over goes, or becomes merged nodes that stay for longer. */
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* The compactor's routes, behind a real HTTP server, with its thread running. */
 #include "common/base/str.h"
-#include "common/manifest/blocks.h"
-#include "common/run/log.h"
+#include "common/cluster/manifest/blocks.h"
+#include "common/runtime/log.h"
 #include "compactor/compactor.h"
 #include "tests/lib/l0_make.h"
 #include "tests/lib/served.h"

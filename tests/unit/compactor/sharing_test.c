@@ -1,5 +1,5 @@
 /* Two compactors over one bucket. */
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-#include "common/block/nodes/reader.h"
-#include "deploy/single/bucket_verify.h"
+#include "common/storage/rollup/reader.h"
+#include "deploy/cli/bucket_verify.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * Two heads that hold the same, without a ring: what one commits the other finds committed, and no
  * profile is committed twice, though more of them arrive while it compares.
  */
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/name.h"
 #include "tests/lib/bucket_gate.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"

@@ -2,7 +2,7 @@
  * A head with a record missing or damaged: it starts, serves and commits what it can, takes new
  * profiles, and says what it cannot read.
  */
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/name.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 

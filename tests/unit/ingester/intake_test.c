@@ -2,7 +2,7 @@
  * An ingester whose store takes no writes: pushes are refused and questions answered, and once it
  * can be written to again pushes are taken within seconds, without anybody's help.
  */
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/name.h"
 #include "ingester/intake.h"
 #include "tests/lib/bucket_gate.h"
 #include "tests/lib/committed.h"

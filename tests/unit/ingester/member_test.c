@@ -2,7 +2,7 @@
  * Whole ingesters with seats in a ring: what they take, that they have committed what they say is
  * drained, that they leave with nothing left, and that two which hold the same commit it once.
  */
-#include "common/ring/object.h"
+#include "common/cluster/ring/object.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 

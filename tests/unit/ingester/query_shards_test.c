@@ -3,7 +3,7 @@
  * times, against a list of all profiles. Each profile has a stack of its own, so that the data says
  * which of them it is made of.
  */
-#include "common/flame/flame.h"
+#include "common/model/flame.h"
 #include "ingester/ingester.h"
 #include "ingester/query_shards.h"
 #include "tests/lib/head_run.h"

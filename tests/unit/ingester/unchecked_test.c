@@ -2,8 +2,8 @@
  * Late profiles while the bucket cannot be asked whether it has them, and beside damaged objects:
  * they are stored, answers say that they lack them, and all else goes on.
  */
-#include "common/manifest/l0.h"
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/l0.h"
+#include "common/cluster/manifest/name.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 

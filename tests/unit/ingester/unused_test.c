@@ -1,6 +1,6 @@
 /* A bucket that was used, and lost an object that says so. */
-#include "common/manifest/l0.h"
-#include "common/ring/object.h"
+#include "common/cluster/manifest/l0.h"
+#include "common/cluster/ring/object.h"
 #include "ingester/unused.h"
 #include "tests/lib/l0_make.h"
 #include "tests/lib/ring_make.h"

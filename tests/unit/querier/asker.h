@@ -8,7 +8,7 @@
 #ifndef FG_TESTS_UNIT_QUERIER_ASKER_H
 #define FG_TESTS_UNIT_QUERIER_ASKER_H
 
-#include "common/cache/cache.h"
+#include "common/storage/cache/cache.h"
 #include "querier/blocks/blocks.h"
 #include "tests/unit/querier/world.h"
 

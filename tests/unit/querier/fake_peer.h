@@ -5,7 +5,7 @@
 #ifndef FG_TESTS_UNIT_QUERIER_FAKE_PEER_H
 #define FG_TESTS_UNIT_QUERIER_FAKE_PEER_H
 
-#include "common/rpc/rpc.h"
+#include "common/net/rpc/rpc.h"
 
 struct fake_peer {
     struct fg_rpc_server *server;

@@ -2,8 +2,8 @@
  * answer what the test says. */
 #include "common/base/cursor.h"
 #include "common/base/str.h"
-#include "common/flame/tree.h"
-#include "common/labels/labels.h"
+#include "common/model/labels.h"
+#include "common/model/tree.h"
 #include "proto/inner.pb-c.h"
 #include "querier/querier.h"
 #include "tests/lib/ring_bucket.h"

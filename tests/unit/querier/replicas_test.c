@@ -6,7 +6,7 @@
  * owners, under one revision) before the question came is in it once; one that was not, at most
  * once.
  */
-#include "common/flame/flame.h"
+#include "common/model/flame.h"
 #include "common/net/http/impl.h"
 #include "ingester/segments/publish.h"
 #include "proto/inner.pb-c.h"

@@ -1,6 +1,6 @@
 /* Queriers that share what they read: the same bytes as the bucket's, read from it once. */
 #include "common/base/str.h"
-#include "common/manifest/name.h"
+#include "common/cluster/manifest/name.h"
 #include "proto/inner.pb-c.h"
 #include "querier/share/share.h"
 #include "tests/lib/remove_tree.h"

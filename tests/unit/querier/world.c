@@ -1,7 +1,7 @@
 #include "tests/unit/querier/world.h"
 
-#include "common/block/writer.h"
-#include "common/manifest/blocks.h"
+#include "common/cluster/manifest/blocks.h"
+#include "common/storage/block/writer.h"
 #include "tests/lib/l0_make.h"
 
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 #ifndef FG_TESTS_UNIT_QUERIER_WORLD_H
 #define FG_TESTS_UNIT_QUERIER_WORLD_H
 
-#include "common/block/nodes/writer.h"
-#include "common/bucket/bucket.h"
-#include "common/rpc/rpc.h"
+#include "common/net/rpc/rpc.h"
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/rollup/writer.h"
 #include "querier/question.h"
 
 enum { WORLD_TYPES_MAX = 4, WORLD_LINKS_MAX = 2, WORLD_TENANTS = 3 };

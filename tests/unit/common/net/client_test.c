@@ -3,7 +3,7 @@
  * thread sends by way of the loop and waits for done().
  */
 #include "common/net/client.h"
-#include "common/run/stop.h"
+#include "common/runtime/stop.h"
 #include "tests/lib/fake_server.h"
 
 #include <netdb.h>

@@ -1,6 +1,6 @@
 /* Files that come, change, break and go while they are watched. Nothing is scraped: the interval is
  * a day. */
-#include "common/run/log.h"
+#include "common/runtime/log.h"
 #include "distributor/scrape/files.h"
 #include "tests/unit/distributor/scrape/room.h"
 

@@ -2,8 +2,8 @@
  * Listing and watching, against an API server over TLS that says what the test tells it to: pages
  * of lists, and lines of watches one at a time. Nothing is scraped: the interval is a day.
  */
-#include "common/run/log.h"
-#include "common/run/stop.h"
+#include "common/runtime/log.h"
+#include "common/runtime/stop.h"
 #include "distributor/scrape/kubernetes.h"
 #include "tests/lib/fake_server.h"
 #include "tests/unit/distributor/scrape/room.h"

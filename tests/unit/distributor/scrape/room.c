@@ -1,6 +1,6 @@
 #include "tests/unit/distributor/scrape/room.h"
 
-#include "common/profile/batch.h"
+#include "common/model/batch.h"
 #include "proto/inner.pb-c.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * Scrapes of a target that counts what it serves: what is stored is what it grew by, whatever the
  * ingester does; and what is slow or dead harms nobody else.
  */
-#include "common/run/stop.h"
+#include "common/runtime/stop.h"
 #include "tests/lib/fake_server.h"
 #include "tests/lib/pprof_make.h"
 #include "tests/unit/distributor/scrape/room.h"

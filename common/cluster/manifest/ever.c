@@ -1,0 +1,106 @@
+#include "common/cluster/manifest/ever.h"
+
+#include <stdlib.h>
+
+bool fg_ever_has(const struct fg_ever *ever, uint16_t shard, uint32_t window)
+{
+    uint32_t low = 0, high = ever->n_runs;
+
+    if (window < ever->below || window >= ever->above)
+        return true;
+    while (low < high) { /* the first run that does not end before it */
+        uint32_t middle = low + (high - low) / 2;
+        const struct fg_ever_run *run = &ever->runs[middle];
+
+        if (run->window < window || (run->window == window && run->last < shard))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < ever->n_runs && ever->runs[low].window == window && ever->runs[low].first <= shard;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct fg_ever_run *a = left, *b = right;
+
+    if (a->window != b->window)
+        return a->window < b->window ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* Behind the last run of a set that is being made, whose runs come in order. */
+static void add(struct fg_ever *set, struct fg_ever_run run)
+{
+    struct fg_ever_run *last = set->n_runs == 0 ? NULL : &set->runs[set->n_runs - 1];
+
+    if (run.window < set->below || run.window >= set->above)
+        return;
+    if (last == NULL || last->window != run.window || run.first > (uint32_t)last->last + 1)
+        set->runs[set->n_runs++] = run;
+    else
+        last->last = FG_MAX(last->last, run.last);
+}
+
+bool fg_ever_make(struct fg_ever_run *runs, uint32_t count, struct fg_arena *arena,
+                  struct fg_ever *ret_ever)
+{
+    struct fg_ever set = fg_ever_none();
+
+    set.runs = fg_arena_new(arena, struct fg_ever_run, count);
+    if (set.runs == NULL)
+        return false;
+    if (count > 0)
+        qsort(runs, count, sizeof *runs, compare);
+    for (uint32_t i = 0; i < count; i++)
+        add(&set, runs[i]);
+    *ret_ever = set;
+    return true;
+}
+
+/* Folds windows into below and above until there are few enough runs. */
+static void fold(struct fg_ever *set, uint32_t now)
+{
+    uint32_t drop = 0, keep;
+
+    if (set->n_runs <= FG_EVER_RUNS_MAX)
+        return;
+    while (drop < set->n_runs - FG_EVER_RUNS_MAX && set->runs[drop].window < now)
+        drop++;
+    if (drop > 0) {
+        set->below = set->runs[drop - 1].window + 1;
+        while (drop < set->n_runs && set->runs[drop].window < set->below)
+            drop++;
+        set->runs += drop;
+        set->n_runs -= drop;
+    }
+    if (set->n_runs <= FG_EVER_RUNS_MAX)
+        return;
+    keep = FG_EVER_RUNS_MAX;
+    set->above = set->runs[keep].window;
+    while (keep > 0 && set->runs[keep - 1].window >= set->above)
+        keep--;
+    set->n_runs = keep;
+}
+
+bool fg_ever_join(const struct fg_ever *a, const struct fg_ever *b, uint32_t below, uint32_t now,
+                  struct fg_arena *arena, struct fg_ever *ret_ever)
+{
+    struct fg_ever set = {
+        .below = FG_MAX(below, FG_MAX(a->below, b->below)),
+        .above = FG_MIN(a->above, b->above),
+        .runs = fg_arena_new(arena, struct fg_ever_run, (size_t)a->n_runs + b->n_runs),
+    };
+    uint32_t i = 0, k = 0;
+
+    if (set.runs == NULL)
+        return false;
+    while (i < a->n_runs || k < b->n_runs) {
+        bool from_a = k == b->n_runs || (i < a->n_runs && compare(&a->runs[i], &b->runs[k]) <= 0);
+
+        add(&set, from_a ? a->runs[i++] : b->runs[k++]);
+    }
+    fold(&set, now);
+    *ret_ever = set;
+    return true;
+}

@@ -1,0 +1,82 @@
+/*
+ * Names of objects in the bucket; made and read back here and nowhere else.
+ *
+ *   manifests/l0                              the L0 manifest (l0.h)
+ *   manifests/ring                            the ring (common/cluster/ring/ring.h)
+ *   manifests/compactors                      which compactors there are (compactor/mates.h)
+ *   segments/<writer>/<cut>-<nonce>           what an ingester committed; hexadecimal
+ *   tenants/<tenant>/manifest                 a tenant's manifest (blocks.h)
+ *   tenants/<tenant>/blocks/<id>              what the compactor made; hexadecimal
+ *
+ * A tenant's name is checked (common/model/tenant_id.h) before it becomes part of a path: what it
+ * may have is what S3 and file systems take as it is. Only a dot at its beginning is written "=2e",
+ * so that nothing is hidden; '=' is not allowed in tenants' names.
+ */
+#ifndef FG_COMMON_CLUSTER_MANIFEST_NAME_H
+#define FG_COMMON_CLUSTER_MANIFEST_NAME_H
+
+#include "common/base/err.h"
+#include "common/base/hash.h"
+#include "common/cluster/ring/ring.h"
+#include "common/model/tenant_id.h"
+
+enum {
+    FG_NAME_MAX_BYTES =
+        sizeof "tenants/=2e/blocks/" + (size_t)FG_TENANT_MAX_BYTES + (size_t)2 * FG_ID_BYTES
+};
+
+#define FG_NAME_L0         "manifests/l0"
+#define FG_NAME_COMPACTORS "manifests/compactors"
+#define FG_NAME_SEGMENTS   "segments/" /* to list what is there */
+#define FG_NAME_TENANTS    "tenants/"
+
+/*
+ * Which segment. writer: born with the ingester's store, never that of another one, nor of the same
+ * machine with an empty disk. cut: counts up in the store. nonce: another one for each upload, so
+ * that what a crash left behind is never taken for what came after it.
+ */
+struct fg_segment_id {
+    struct fg_id writer;
+    uint64_t cut, nonce;
+};
+
+static inline int fg_segment_id_cmp(const struct fg_segment_id *a, const struct fg_segment_id *b)
+{
+    int order = fg_id_cmp(a->writer, b->writer);
+
+    if (order != 0)
+        return order;
+    if (a->cut != b->cut)
+        return a->cut < b->cut ? -1 : 1;
+    return (a->nonce > b->nonce) - (a->nonce < b->nonce);
+}
+
+/* NUL-terminated into out. */
+void fg_name_segment(char out[FG_NAME_MAX_BYTES], const struct fg_segment_id *id);
+
+/* FG_E_INVALID: not a tenant's name. */
+enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                            struct fg_err *err) fg_must_check;
+enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_id block,
+                           struct fg_err *err) fg_must_check;
+
+enum fg_name_kind {
+    FG_NAME_IS_L0,
+    FG_NAME_IS_RING,
+    FG_NAME_IS_COMPACTORS,
+    FG_NAME_IS_SEGMENT,
+    FG_NAME_IS_BLOCKS, /* a tenant's manifest */
+    FG_NAME_IS_BLOCK,
+};
+
+struct fg_name {
+    enum fg_name_kind kind;
+    struct fg_segment_id segment;
+    char tenant[FG_TENANT_MAX_BYTES + 1];
+    struct fg_id block;
+};
+
+/* false: not a name that the functions above make. */
+bool fg_name_parse(struct fg_slice name, struct fg_name *ret_name) fg_must_check;
+
+#endif

@@ -1,0 +1,242 @@
+/* Deletions in a tenant's manifest: asked for, read, carried out. */
+#include "common/cluster/manifest/blocks.h"
+
+static enum fg_code no_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "tenant's manifest is too large to be changed");
+}
+
+static const struct fg_blocks_tombstone *find(const struct fg_blocks *blocks, struct fg_id id)
+{
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++)
+        if (fg_id_eq(blocks->tombstones[i].id, id))
+            return &blocks->tombstones[i];
+    return NULL;
+}
+
+/* ---- as deletions ---- */
+
+/* Its end is not part of it, but for the end of time. */
+static int64_t last_of(const struct fg_blocks_tombstone *tombstone)
+{
+    return tombstone->end_ns == INT64_MAX ? INT64_MAX : tombstone->end_ns - 1;
+}
+
+static enum fg_code add(struct fg_deletions *deletions, const struct fg_blocks_tombstone *tombstone,
+                        struct fg_arena *arena, struct fg_err *err)
+{
+    struct fg_deletion deletion = {.start_ns = tombstone->start_ns};
+    enum fg_code code;
+
+    if (tombstone->end_ns <= tombstone->start_ns)
+        return fg_fail(err, FG_E_INVALID, "a deletion of no time");
+    deletion.end_ns = last_of(tombstone);
+    code = fg_selector_parse(tombstone->selector, arena, &deletion.selector, err);
+    if (code == FG_OK)
+        code = fg_deletions_add(deletions, &deletion, arena, err);
+    if (code != FG_OK)
+        fg_selector_done(&deletion.selector);
+    return code;
+}
+
+enum fg_code fg_blocks_deletions(const struct fg_blocks *blocks, struct fg_arena *arena,
+                                 struct fg_deletions *ret_deletions, struct fg_err *err)
+{
+    struct fg_deletions deletions = {0};
+
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
+        const struct fg_blocks_tombstone *tombstone = &blocks->tombstones[i];
+
+        if (add(&deletions, tombstone, arena, err) == FG_OK)
+            continue;
+        if (err->code == FG_E_INVALID)
+            err->code = FG_E_CORRUPT; /* it was looked at before it was written */
+        fg_deletions_done(&deletions);
+        return fg_wrap(err, "tenant %.*s: deletion %.*s", FG_S(blocks->tenant),
+                       FG_S(fg_slice_sub(tombstone->selector, 0, FG_ERR_MSG_MAX_BYTES / 4)));
+    }
+    *ret_deletions = deletions;
+    return FG_OK;
+}
+
+/* ---- asked for ---- */
+
+static enum fg_code check_room(const struct fg_blocks *blocks,
+                               const struct fg_blocks_tombstone *tombstone, struct fg_err *err)
+{
+    size_t bytes = tombstone->selector.len;
+
+    if (blocks->n_tombstones == FG_BLOCKS_TOMBSTONES_MAX)
+        return fg_fail(err, FG_E_LIMIT,
+                       "%u deletions are pending: they end some hours after they were asked for, "
+                       "when all ingesters are up",
+                       blocks->n_tombstones);
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++)
+        bytes += blocks->tombstones[i].selector.len;
+    if (tombstone->selector.len > FG_BLOCKS_SELECTOR_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "deletion by a selector of %zu bytes",
+                       tombstone->selector.len);
+    if (bytes > FG_DELETIONS_MAX_BYTES)
+        return fg_fail(err, FG_E_LIMIT, "the selectors of pending deletions would have %zu bytes",
+                       bytes);
+    return FG_OK;
+}
+
+/* All of them together are within what every reader of the manifest has room for. */
+static enum fg_code check_all(const struct fg_blocks *blocks,
+                              const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
+                              struct fg_err *err)
+{
+    struct fg_deletions deletions;
+    enum fg_code code;
+
+    if (fg_blocks_deletions(blocks, arena, &deletions, err) != FG_OK)
+        return err->code;
+    code = add(&deletions, tombstone, arena, err);
+    fg_deletions_done(&deletions);
+    return code;
+}
+
+enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
+                            const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
+                            struct fg_blocks *ret_blocks, bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+    uint32_t at = 0;
+
+    if (find(blocks, tombstone->id) != NULL) {
+        *ret_changed = false;
+        *ret_blocks = next;
+        return FG_OK;
+    }
+    if (check_room(blocks, tombstone, err) != FG_OK ||
+        check_all(blocks, tombstone, arena, err) != FG_OK)
+        return err->code;
+    next.tombstones =
+        fg_arena_new(arena, struct fg_blocks_tombstone, (size_t)blocks->n_tombstones + 1);
+    if (next.tombstones == NULL)
+        return no_memory(err);
+    for (; at < blocks->n_tombstones && fg_id_cmp(blocks->tombstones[at].id, tombstone->id) < 0;)
+        at++;
+    if (at > 0)
+        memcpy(next.tombstones, blocks->tombstones, at * sizeof *next.tombstones);
+    next.tombstones[at] = *tombstone;
+    if (at < blocks->n_tombstones)
+        memcpy(next.tombstones + at + 1, blocks->tombstones + at,
+               (blocks->n_tombstones - at) * sizeof *next.tombstones);
+    next.n_tombstones++;
+    next.revision++;
+    *ret_changed = true;
+    *ret_blocks = next;
+    return FG_OK;
+}
+
+/* ---- carried out ---- */
+
+bool fg_blocks_count_taken(struct fg_blocks *next, const struct fg_blocks_taken *taken, uint32_t n,
+                           struct fg_arena *arena)
+{
+    struct fg_blocks_tombstone *tombstones;
+
+    if (n == 0)
+        return true;
+    tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, next->n_tombstones);
+    if (tombstones == NULL)
+        return false;
+    for (uint32_t i = 0; i < next->n_tombstones; i++) {
+        tombstones[i] = next->tombstones[i];
+        for (uint32_t k = 0; k < n; k++)
+            if (fg_id_eq(taken[k].tombstone, tombstones[i].id)) {
+                tombstones[i].profiles += taken[k].profiles;
+                tombstones[i].rewrites++;
+            }
+    }
+    next->tombstones = tombstones;
+    return true;
+}
+
+enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_blocks_await *awaits,
+                            uint32_t n, struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                            bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    next.tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, blocks->n_tombstones);
+    if (next.tombstones == NULL)
+        return no_memory(err);
+    *ret_changed = false;
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
+        struct fg_blocks_tombstone *tombstone = &next.tombstones[i];
+
+        *tombstone = blocks->tombstones[i];
+        for (uint32_t k = 0; k < n; k++) {
+            if (!fg_id_eq(awaits[k].tombstone, tombstone->id) ||
+                awaits[k].before != blocks->tombstones[i].awaits)
+                continue;
+            tombstone->awaits = awaits[k].awaits;
+            tombstone->awaits_profiles = awaits[k].awaits_profiles;
+            tombstone->quiet = awaits[k].quiet;
+            *ret_changed = true;
+        }
+    }
+    if (*ret_changed)
+        next.revision++;
+    *ret_blocks = *ret_changed ? next : *blocks;
+    return FG_OK;
+}
+
+/* For people, who see how it begins; between two characters. */
+static struct fg_slice shorten(struct fg_slice selector)
+{
+    size_t len = FG_MIN(selector.len, (size_t)FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES);
+
+    while (len > 0 && len < selector.len && (selector.ptr[len] & 0xc0) == 0x80)
+        len--;
+    return fg_slice_sub(selector, 0, len);
+}
+
+/* The last ones stay. */
+static bool add_ended(struct fg_blocks *next, const struct fg_blocks_tombstone *tombstone,
+                      int64_t wall_ns, struct fg_arena *arena)
+{
+    struct fg_blocks_tombstone *ended =
+        fg_arena_new(arena, struct fg_blocks_tombstone, (size_t)next->n_ended + 1);
+    uint32_t skip = next->n_ended == FG_BLOCKS_ENDED_MAX ? 1 : 0;
+    uint32_t n = next->n_ended - skip;
+
+    if (ended == NULL)
+        return false;
+    if (n > 0)
+        memcpy(ended, next->ended + skip, n * sizeof *ended);
+    ended[n] = *tombstone;
+    ended[n].selector = shorten(tombstone->selector);
+    ended[n].ended_wall_ns = wall_ns;
+    next->ended = ended;
+    next->n_ended = n + 1;
+    return true;
+}
+
+enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,
+                              int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
+                              bool *ret_changed, struct fg_err *err)
+{
+    const struct fg_blocks_tombstone *found = find(blocks, tombstone);
+    struct fg_blocks next = *blocks;
+
+    if (found == NULL) {
+        *ret_changed = false;
+        *ret_blocks = next;
+        return FG_OK;
+    }
+    next.tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, blocks->n_tombstones);
+    next.n_tombstones = 0;
+    if (next.tombstones == NULL || !add_ended(&next, found, wall_ns, arena))
+        return no_memory(err);
+    for (uint32_t i = 0; i < blocks->n_tombstones; i++)
+        if (&blocks->tombstones[i] != found)
+            next.tombstones[next.n_tombstones++] = blocks->tombstones[i];
+    next.revision++;
+    *ret_changed = true;
+    *ret_blocks = next;
+    return FG_OK;
+}

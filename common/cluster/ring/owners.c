@@ -1,0 +1,162 @@
+#include "common/cluster/ring/owners.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* What one draws with, and its zone as a number. */
+struct candidate {
+    uint64_t hash;
+    uint16_t zone;
+};
+
+struct drawn {
+    uint64_t score;
+    uint16_t place, zone;
+};
+
+/* The highest so far, in order. */
+struct podium {
+    struct drawn best[FG_RING_REPLICAS_MAX];
+    unsigned n, max;
+};
+
+static uint64_t draw(const struct candidate *candidate, uint64_t mixed_shard)
+{
+    return fg_mix64(candidate->hash ^ mixed_shard);
+}
+
+/* Into its place in the order, over who was at `from` before. */
+static void climb(struct podium *podium, unsigned from, struct drawn drawn)
+{
+    while (from > 0 && podium->best[from - 1].score < drawn.score) {
+        podium->best[from] = podium->best[from - 1];
+        from--;
+    }
+    podium->best[from] = drawn;
+}
+
+static bool is_full_of_higher(const struct podium *podium, uint64_t score)
+{
+    return podium->n == podium->max && score <= podium->best[podium->n - 1].score;
+}
+
+/* Onto the podium, which then has no room for its last one, or had room. */
+static void offer(struct podium *podium, struct drawn drawn)
+{
+    if (podium->n < podium->max)
+        podium->n++;
+    climb(podium, podium->n - 1, drawn);
+}
+
+/* The same, but of each zone there is only one. Equal scores: the one that was offered first. */
+static void offer_zone(struct podium *podium, struct drawn drawn)
+{
+    for (unsigned i = 0; i < podium->n; i++) {
+        if (podium->best[i].zone != drawn.zone)
+            continue;
+        if (podium->best[i].score < drawn.score)
+            climb(podium, i, drawn);
+        return;
+    }
+    offer(podium, drawn);
+}
+
+static bool is_on(const struct podium *podium, uint16_t place)
+{
+    for (unsigned i = 0; i < podium->n; i++)
+        if (podium->best[i].place == place)
+            return true;
+    return false;
+}
+
+/* Who may own, and how many zones they are of. */
+struct field {
+    struct candidate *candidates;
+    uint32_t n, n_zones;
+};
+
+/* The highest of those that are not on it yet. */
+static void fill(const struct field *field, uint64_t mixed_shard, struct podium *podium)
+{
+    struct podium rest = {.max = FG_RING_REPLICAS_MAX - podium->n};
+
+    for (uint32_t i = 0; i < field->n; i++) {
+        uint64_t score = draw(&field->candidates[i], mixed_shard);
+
+        if (!is_full_of_higher(&rest, score) && !is_on(podium, (uint16_t)i))
+            offer(&rest, (struct drawn){score, (uint16_t)i, 0});
+    }
+    for (unsigned i = 0; i < rest.n; i++)
+        podium->best[podium->n++] = rest.best[i];
+}
+
+/* The owners of a shard: `replicas` of them, or as many as there are. */
+static void rank(const struct field *field, unsigned replicas, uint32_t shard,
+                 uint16_t owners[FG_RING_REPLICAS_MAX])
+{
+    struct podium podium = {.max = FG_MIN(replicas, field->n_zones)};
+    uint64_t mixed = fg_mix64(shard + 1); /* 0 would stay 0 */
+
+    for (uint32_t i = 0; i < field->n; i++) {
+        uint64_t score = draw(&field->candidates[i], mixed);
+
+        if (!is_full_of_higher(&podium, score))
+            offer_zone(&podium, (struct drawn){score, (uint16_t)i, field->candidates[i].zone});
+    }
+    if (field->n_zones < replicas)
+        fill(field, mixed, &podium);
+    for (unsigned i = 0; i < FG_MIN(podium.n, replicas); i++)
+        owners[i] = podium.best[i].place;
+}
+
+/* Zones are numbered by who comes first. */
+static uint16_t zone_of(const struct fg_ring_revision *revision, uint32_t place)
+{
+    for (uint32_t i = 0; i < place; i++)
+        if (fg_slice_eq(revision->places[i].zone, revision->places[place].zone))
+            return (uint16_t)i;
+    return (uint16_t)place;
+}
+
+static struct field make_field(const struct fg_ring *ring, const struct fg_ring_revision *revision)
+{
+    struct field field = {.n = revision->n_places};
+
+    field.candidates = fg_calloc(FG_MAX(field.n, 1), sizeof *field.candidates);
+    for (uint32_t i = 0; i < field.n; i++) {
+        uint16_t zone = zone_of(revision, i);
+
+        field.candidates[i] =
+            (struct candidate){fg_hash64(ring->members[revision->places[i].member].name), zone};
+        field.n_zones += zone == i;
+    }
+    return field;
+}
+
+struct fg_ring_table *fg_ring_table_create(const struct fg_ring *ring,
+                                           const struct fg_ring_revision *revision)
+{
+    struct fg_ring_table *table = fg_new(struct fg_ring_table);
+    struct field field = make_field(ring, revision);
+
+    atomic_init(&table->refs, 1);
+    table->revision = revision->number;
+    table->replicas = revision->replicas;
+    table->n_owners = FG_MIN(revision->replicas, revision->n_places);
+    for (uint32_t shard = 0; shard < FG_RING_SHARDS; shard++)
+        rank(&field, revision->replicas, shard, table->owners[shard]);
+    free(field.candidates);
+    return table;
+}
+
+struct fg_ring_table *fg_ring_table_ref(struct fg_ring_table *table)
+{
+    (void)atomic_fetch_add(&table->refs, 1);
+    return table;
+}
+
+void fg_ring_table_unref(struct fg_ring_table *table)
+{
+    if (table != NULL && atomic_fetch_sub(&table->refs, 1) == 1)
+        free(table);
+}

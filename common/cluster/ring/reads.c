@@ -1,0 +1,154 @@
+#include "common/cluster/ring/reads.h"
+
+static bool has(const uint64_t *bits, uint32_t member)
+{
+    return (bits[member / 64] >> member % 64 & 1) != 0;
+}
+
+static void set(uint64_t *bits, uint32_t member)
+{
+    bits[member / 64] |= UINT64_C(1) << member % 64;
+}
+
+void fg_ring_reads_init(struct fg_ring_reads *reads, const struct fg_ring_view *view,
+                        uint16_t first, uint16_t last)
+{
+    fg_assert(first <= last);
+    *reads = (struct fg_ring_reads){.view = view, .first = first, .last = last};
+}
+
+/* The owners of one shard under one revision. */
+struct owners {
+    uint32_t members[FG_RING_REPLICAS_MAX];
+    unsigned n;
+    unsigned need; /* so many of these have to be heard, beside those who have drained */
+};
+
+/* Those who can be asked: who has drained has been heard, who has lost never will be. */
+static struct owners owners_of(const struct fg_ring_reads *reads, uint32_t revision, uint16_t shard)
+{
+    const struct fg_ring_view *view = reads->view;
+    const struct fg_ring_table *table = view->tables[revision];
+    unsigned need = fg_ring_reads(table->replicas, table->n_owners);
+    struct owners owners = {0};
+
+    for (unsigned i = 0; i < table->n_owners; i++) {
+        uint32_t number = fg_ring_view_owner(view, revision, shard, i);
+        const struct fg_ring_member *member = &view->ring.members[number];
+
+        if (member->lost > table->revision)
+            continue;
+        if (member->drained <= table->revision)
+            owners.members[owners.n++] = number;
+        else if (need > 0)
+            need--;
+    }
+    owners.need = FG_MIN(need, owners.n);
+    return owners;
+}
+
+/* How many of them stand in one set and not in the other. */
+static unsigned count(const struct owners *owners, const uint64_t *in, const uint64_t *out)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < owners->n; i++)
+        n += has(in, owners->members[i]) && !has(out, owners->members[i]);
+    return n;
+}
+
+static const uint64_t nobody[FG_RING_READS_WORDS];
+
+/* ---- asking ---- */
+
+/* More of the owners, as they come from `turn` on, until it is enough or there are no more. */
+static uint32_t ask_owners(struct fg_ring_reads *reads, const struct owners *owners, uint32_t turn,
+                           uint32_t *members)
+{
+    unsigned sure = count(owners, reads->asked, reads->failed);
+    uint32_t n = 0;
+
+    for (unsigned i = 0; i < owners->n && sure < owners->need; i++) {
+        uint32_t member = owners->members[(turn + i) % owners->n];
+
+        if (has(reads->asked, member))
+            continue;
+        set(reads->asked, member);
+        members[n++] = member;
+        sure++;
+    }
+    return n;
+}
+
+uint32_t fg_ring_reads_ask(struct fg_ring_reads *reads, uint32_t turn,
+                           uint32_t members[FG_RING_MEMBERS_MAX])
+{
+    uint32_t n = 0;
+
+    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++)
+        for (uint32_t shard = reads->first; shard <= reads->last; shard++) {
+            struct owners owners = owners_of(reads, revision, (uint16_t)shard);
+
+            n += ask_owners(reads, &owners, turn % FG_RING_REPLICAS_MAX, members + n);
+        }
+    return n;
+}
+
+void fg_ring_reads_avoid(struct fg_ring_reads *reads, uint32_t member)
+{
+    set(reads->asked, member);
+    set(reads->failed, member);
+}
+
+void fg_ring_reads_heard(struct fg_ring_reads *reads, uint32_t member)
+{
+    set(reads->heard, member);
+}
+
+void fg_ring_reads_failed(struct fg_ring_reads *reads, uint32_t member)
+{
+    set(reads->failed, member);
+}
+
+/* ---- whether it is enough ---- */
+
+bool fg_ring_reads_is_enough(const struct fg_ring_reads *reads)
+{
+    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++)
+        for (uint32_t shard = reads->first; shard <= reads->last; shard++) {
+            struct owners owners = owners_of(reads, revision, (uint16_t)shard);
+
+            if (count(&owners, reads->heard, nobody) < owners.need)
+                return false;
+        }
+    return true;
+}
+
+bool fg_ring_reads_is_hopeless(const struct fg_ring_reads *reads, uint16_t *ret_shard,
+                               uint64_t *ret_revision)
+{
+    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++)
+        for (uint32_t shard = reads->first; shard <= reads->last; shard++) {
+            struct owners owners = owners_of(reads, revision, (uint16_t)shard);
+
+            if (owners.n - count(&owners, reads->failed, reads->heard) < owners.need) {
+                *ret_shard = (uint16_t)shard;
+                *ret_revision = reads->view->ring.revisions[revision].number;
+                return true;
+            }
+        }
+    return false;
+}
+
+void fg_ring_reads_count(const struct fg_ring_reads *reads, uint16_t shard, uint64_t revision,
+                         unsigned *ret_heard, unsigned *ret_need)
+{
+    *ret_heard = *ret_need = 0;
+    for (uint32_t i = 0; i < reads->view->ring.n_revisions; i++)
+        if (reads->view->ring.revisions[i].number == revision) {
+            struct owners owners = owners_of(reads, i, shard);
+
+            *ret_heard = count(&owners, reads->heard, nobody);
+            *ret_need = owners.need;
+        }
+}

@@ -1,0 +1,157 @@
+#include "common/cluster/ring/ring.h"
+
+struct fg_ring fg_ring_none(void)
+{
+    return (struct fg_ring){0};
+}
+
+uint64_t fg_ring_newest(const struct fg_ring *ring)
+{
+    return ring->n_revisions == 0 ? 0 : ring->revisions[ring->n_revisions - 1].number;
+}
+
+uint32_t fg_ring_find(const struct fg_ring *ring, struct fg_slice name)
+{
+    uint32_t low = 0, high = ring->n_members;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (fg_slice_cmp(ring->members[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < ring->n_members && fg_slice_eq(ring->members[low].name, name) ? low
+                                                                               : FG_RING_NO_MEMBER;
+}
+
+const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revision,
+                                             uint32_t member)
+{
+    uint32_t low = 0, high = revision->n_places;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (revision->places[middle].member < member)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < revision->n_places && revision->places[low].member == member
+               ? &revision->places[low]
+               : NULL;
+}
+
+uint32_t fg_ring_spread_place(const struct fg_ring *ring, struct fg_slice tenant, bool *ret_there)
+{
+    uint32_t low = 0, high = ring->n_spreads;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (fg_slice_cmp(ring->spreads[middle].tenant, tenant) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret_there = low < ring->n_spreads && fg_slice_eq(ring->spreads[low].tenant, tenant);
+    return low;
+}
+
+unsigned fg_ring_spread_at(const struct fg_ring *ring, struct fg_slice tenant, int64_t time_ns)
+{
+    bool is_there;
+    uint32_t place = fg_ring_spread_place(ring, tenant, &is_there);
+    const struct fg_ring_steps *steps = is_there ? &ring->spreads[place].steps : &ring->others;
+    uint32_t n = steps->n;
+
+    while (n > 0 && steps->items[n - 1].since_ns > time_ns)
+        n--;
+    return n == 0 ? 0 : steps->items[n - 1].spread;
+}
+
+unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant)
+{
+    return FG_MAX(ring->floor, fg_ring_spread_at(ring, tenant, INT64_MAX));
+}
+
+struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member)
+{
+    for (uint32_t i = ring->n_revisions; i-- > 0;) {
+        const struct fg_ring_place *place = fg_ring_place_of(&ring->revisions[i], member);
+
+        if (place != NULL)
+            return place->zone;
+    }
+    return FG_LIT("");
+}
+
+enum fg_ring_state fg_ring_state(const struct fg_ring *ring, uint32_t member)
+{
+    for (uint32_t i = ring->n_revisions; i-- > 0;) {
+        const struct fg_ring_revision *revision = &ring->revisions[i];
+
+        if (fg_ring_place_of(revision, member) == NULL)
+            continue;
+        if (i == ring->n_revisions - 1)
+            return FG_RING_ACTIVE;
+        if (!fg_ring_is_done(&ring->members[member], revision->number))
+            return FG_RING_LEAVING;
+    }
+    return FG_RING_GONE;
+}
+
+const char *fg_ring_state_name(enum fg_ring_state state)
+{
+    static const char *const names[] = {
+        [FG_RING_ACTIVE] = "active",
+        [FG_RING_LEAVING] = "leaving",
+        [FG_RING_GONE] = "gone",
+    };
+
+    return names[state];
+}
+
+/* ---- texts ---- */
+
+static bool is_letter_or_digit(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+const char *fg_ring_zone_fault(struct fg_slice zone)
+{
+    if (zone.len > FG_RING_TEXT_MAX_BYTES)
+        return "is longer than 128 bytes";
+    for (size_t i = 0; i < zone.len; i++)
+        if (!is_letter_or_digit(zone.ptr[i]) &&
+            fg_slice_find(FG_LIT("-._"), zone.ptr[i]) == SIZE_MAX)
+            return "has something other than letters, digits and -._";
+    return NULL;
+}
+
+const char *fg_ring_name_fault(struct fg_slice name)
+{
+    return name.len == 0 ? "is empty" : fg_ring_zone_fault(name);
+}
+
+const char *fg_ring_tenant_fault(struct fg_slice tenant)
+{
+    if (tenant.len == 0)
+        return "is empty";
+    return tenant.len > FG_RING_TENANT_MAX_BYTES ? "is longer than 150 bytes" : NULL;
+}
+
+const char *fg_ring_address_fault(struct fg_slice address, bool may_be_empty)
+{
+    if (address.len == 0 && !may_be_empty)
+        return "is empty";
+    if (address.len > FG_RING_ADDRESS_MAX_BYTES)
+        return "is longer than 256 bytes";
+    for (size_t i = 0; i < address.len; i++)
+        if (address.ptr[i] <= ' ' || address.ptr[i] >= 0x7f)
+            return "has something other than printable ASCII without blanks";
+    return NULL;
+}

@@ -1,0 +1,64 @@
+#include "common/cluster/ring/settings.h"
+
+#include "common/base/str.h"
+
+#define CONF(field) FG_CONF_AT(struct fg_ring_settings, field)
+
+/* clang-format off */
+#define POLL_FIELD                                                                                 \
+    {"poll", FG_CONF_NS, CONF(poll_ns), .def = "5s", .min = "100ms", .max = "10m",                 \
+     .doc = "The ring is read from the bucket at least that often."}
+
+const struct fg_conf_field fg_ring_follower_fields[] = {POLL_FIELD};
+
+const struct fg_conf_field fg_ring_member_fields[] = {
+    POLL_FIELD,
+    {"name", FG_CONF_STRING, CONF(name), .def = "",
+     .doc = "This member's name: what it owns goes by it, so it stays through restarts. Empty: the host's name."},
+    {"zone", FG_CONF_STRING, CONF(zone), .def = "",
+     .doc = "Replicas of a profile are put into different zones, as far as there are such."},
+    {"address", FG_CONF_STRING, CONF(address), .def = "",
+     .doc = "Address at which other services call this member. Empty: as rpc_listen."},
+    {"http", FG_CONF_STRING, CONF(http), .def = "",
+     .doc = "HOST:PORT of this member's HTTP, shown to operators. Empty: as listen."},
+    {"replicas", FG_CONF_UINT, CONF(replicas), .def = "3", .min = "1", .max = "3",
+     .doc = "Members that are to have each profile, in a ring that nobody has made before; later \"flamegrid ring replicate\" changes it."},
+    {"allow_new", FG_CONF_BOOL, CONF(allow_new), .def = "false",
+     .doc = "Make a new ring if there is none, even if ingesters have committed to the bucket before. Only after the ring was lost with all copies of it, and set on all ingesters: until all of them have joined, queries miss what the others hold."},
+};
+/* clang-format on */
+const size_t fg_ring_n_follower_fields = FG_COUNT(fg_ring_follower_fields);
+const size_t fg_ring_n_member_fields = FG_COUNT(fg_ring_member_fields);
+
+/* Does it say "all of this machine's addresses"? */
+static bool is_any(const char *address)
+{
+    static const char *const anys[] = {"//0.0.0.0:", "//[::]:", "//*:", "//:"};
+
+    for (size_t i = 0; i < FG_COUNT(anys); i++)
+        if (strstr(address, anys[i]) != NULL)
+            return true;
+    return false;
+}
+
+enum fg_code fg_ring_settings_seat(struct fg_ring_settings *settings, const char *rpc_listen,
+                                   const char *http_listen, struct fg_id store,
+                                   struct fg_ring_watch_seat *ret_seat, struct fg_err *err)
+{
+    const char *address = settings->address[0] == '\0' ? rpc_listen : settings->address;
+
+    if (fg_conf_default_host(&settings->name, "ring.name", err) != FG_OK)
+        return err->code;
+    if (is_any(address))
+        return fg_fail(err, FG_E_INVALID,
+                       "nobody else can call this member at %s: set ring.address", address);
+    *ret_seat = (struct fg_ring_watch_seat){
+        .name = settings->name,
+        .zone = settings->zone,
+        .address = address,
+        .http = settings->http[0] == '\0' ? http_listen : settings->http,
+        .store = store,
+        .replicas = (unsigned)settings->replicas,
+    };
+    return FG_OK;
+}

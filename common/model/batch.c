@@ -1,0 +1,492 @@
+#include "common/model/batch.h"
+
+#include "common/base/cursor.h"
+
+#include <endian.h>
+
+enum {
+    BATCH_VERSION = 1,
+    BATCH_STACK_DEPTH_MAX = 1 << 20, /* far above any decoder's limit */
+};
+
+/* ---- ids ---- */
+
+/* Domains of hashing, so that no label set can stand for a sample. */
+enum { SEED_PROFILE = 0x70726f66, SEED_SAMPLE = 0x73616d70 };
+
+static void put_id(struct fg_buf *out, struct fg_id id)
+{
+    uint8_t bytes[FG_ID_BYTES];
+
+    fg_id_put(bytes, id);
+    fg_buf_append(out, bytes, sizeof bytes);
+}
+
+/*
+ * Sum of the hashes of all samples: whatever order they stand in, the same samples give the same
+ * sum, so nobody has to sort them.
+ */
+static struct fg_id content_sum(const struct fg_batch *batch, const struct fg_profile *profile,
+                                struct fg_buf *scratch)
+{
+    struct fg_id sum = {0, 0};
+    uint64_t words[2 + FG_BATCH_TYPES_MAX];
+    uint32_t link = 0;
+
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        size_t n = 2;
+
+        fg_id_put((uint8_t *)words, batch->stacks[profile->stacks[i]].id);
+        for (uint32_t t = 0; t < batch->n_types; t++)
+            words[n++] = htole64((uint64_t)profile->values[(size_t)t * profile->n_samples + i]);
+        if (link == profile->n_links || profile->links[link].sample != i) {
+            sum = fg_id_add(sum, fg_hash128_seed(fg_bytes(words, n * sizeof *words), SEED_SAMPLE));
+            continue;
+        }
+        fg_buf_clear(scratch);
+        fg_buf_append(scratch, words, n * sizeof *words);
+        for (; link < profile->n_links && profile->links[link].sample == i; link++) {
+            fg_buf_le64(scratch, profile->links[link].span_id);
+            fg_buf_append(scratch, profile->links[link].trace_id, FG_ID_BYTES);
+        }
+        sum = fg_id_add(sum, fg_hash128_seed(fg_buf_slice(scratch), SEED_SAMPLE));
+    }
+    return sum;
+}
+
+static void put_type(struct fg_buf *out, const struct fg_value_type *type)
+{
+    fg_buf_lenbytes(out, type->type);
+    fg_buf_lenbytes(out, type->unit);
+}
+
+static void put_schema(struct fg_buf *out, const struct fg_batch *batch)
+{
+    put_type(out, &batch->period_type);
+    fg_buf_varint(out, batch->n_types);
+    for (uint32_t t = 0; t < batch->n_types; t++)
+        put_type(out, &batch->types[t]);
+}
+
+void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin,
+                       struct fg_slice key)
+{
+    struct fg_buf head, scratch;
+
+    fg_buf_init(&head, SIZE_MAX);
+    fg_buf_init(&scratch, SIZE_MAX);
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        struct fg_profile *profile = &batch->profiles[i];
+
+        fg_buf_clear(&head);
+        fg_buf_lenbytes(&head, tenant);
+        fg_buf_lenbytes(&head, key);
+        fg_buf_lenbytes(&head, key.len > 0 ? FG_LIT("") : origin);
+        fg_labels_encode(&profile->labels, &head);
+        put_schema(&head, batch);
+        fg_buf_zigzag(&head, profile->time_ns);
+        fg_buf_zigzag(&head, profile->duration_ns);
+        if (key.len == 0)
+            put_id(&head, content_sum(batch, profile, &scratch));
+        profile->id = fg_hash128_seed(fg_buf_slice(&head), SEED_PROFILE);
+    }
+    fg_buf_done(&head);
+    fg_buf_done(&scratch);
+}
+
+/* ---- encoding ---- */
+
+/* The number of one of the batch's functions in the table of definitions. */
+static uint32_t define_function(const struct fg_batch *batch, uint32_t number,
+                                struct fg_symbols *symbols)
+{
+    const struct fg_batch_function *function = &batch->functions[number];
+
+    return fg_symbols_function(symbols, &(struct fg_function){
+                                            fg_symbols_string(symbols, function->name),
+                                            fg_symbols_string(symbols, function->system_name),
+                                            fg_symbols_string(symbols, function->filename),
+                                            function->start_line,
+                                        });
+}
+
+static uint32_t define_mapping(const struct fg_batch *batch, uint32_t number,
+                               struct fg_symbols *symbols)
+{
+    const struct fg_batch_mapping *mapping;
+
+    if (number == FG_NO_MAPPING)
+        return FG_NO_MAPPING;
+    mapping = &batch->mappings[number];
+    return fg_symbols_mapping(symbols, &(struct fg_mapping){
+                                           mapping->start,
+                                           mapping->limit,
+                                           mapping->offset,
+                                           fg_symbols_string(symbols, mapping->filename),
+                                           fg_symbols_string(symbols, mapping->build_id),
+                                           mapping->flags,
+                                       });
+}
+
+static uint32_t define_location(const struct fg_batch *batch, uint32_t number,
+                                struct fg_symbols *symbols)
+{
+    const struct fg_batch_location *from = &batch->locations[number];
+    struct fg_line few[16];
+    struct fg_line *lines = few;
+    uint32_t defined;
+
+    if (from->n_lines > FG_COUNT(few))
+        lines = fg_calloc(from->n_lines, sizeof *lines);
+    for (uint32_t i = 0; i < from->n_lines; i++) {
+        const struct fg_line *line = &batch->lines[from->first_line + i];
+
+        lines[i] = (struct fg_line){define_function(batch, line->function, symbols), line->line};
+    }
+    defined = fg_symbols_location(symbols,
+                                  &(struct fg_location){
+                                      .address = from->address,
+                                      .mapping = define_mapping(batch, from->mapping, symbols),
+                                      .n_lines = from->n_lines,
+                                      .folded = from->folded,
+                                  },
+                                  lines);
+    if (lines != few)
+        free(lines);
+    return defined;
+}
+
+/* Interns the locations of all stacks to define; numbers[location of the batch] is set for those.
+ */
+static void define_stacks(const struct fg_batch *batch, const bool *define, uint32_t *numbers,
+                          struct fg_symbols *symbols)
+{
+    memset(numbers, 0xff, batch->n_locations * sizeof *numbers);
+    for (uint32_t s = 0; s < batch->n_stacks; s++) {
+        const struct fg_stack *stack = &batch->stacks[s];
+
+        if (!define[s])
+            continue;
+        for (uint32_t i = 0; i < stack->depth; i++) {
+            uint32_t location = batch->stack_locations[stack->first + i];
+
+            if (numbers[location] == UINT32_MAX)
+                numbers[location] = define_location(batch, location, symbols);
+        }
+    }
+}
+
+static void encode_definitions(const struct fg_batch *batch, const bool *define, struct fg_buf *out)
+{
+    struct fg_symbols symbols;
+    uint32_t *numbers;
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < batch->n_stacks; s++)
+        count += define[s];
+    fg_buf_varint(out, count);
+    if (count == 0)
+        return; /* the steady state: nothing but ids */
+
+    fg_symbols_init(&symbols);
+    numbers = fg_calloc(batch->n_locations, sizeof *numbers);
+    define_stacks(batch, define, numbers, &symbols);
+    fg_symbols_encode_since(&symbols, FG_SYMBOLS_START, out);
+    for (uint32_t s = 0; s < batch->n_stacks; s++) {
+        const struct fg_stack *stack = &batch->stacks[s];
+
+        if (!define[s])
+            continue;
+        fg_buf_varint(out, s);
+        fg_buf_varint(out, stack->depth);
+        for (uint32_t i = 0; i < stack->depth; i++)
+            fg_buf_varint(out, numbers[batch->stack_locations[stack->first + i]]);
+    }
+    free(numbers);
+    fg_symbols_done(&symbols);
+}
+
+static void encode_profile(const struct fg_batch *batch, const struct fg_profile *profile,
+                           struct fg_buf *labels, struct fg_buf *out)
+{
+    size_t n_values = (size_t)batch->n_types * profile->n_samples;
+
+    put_id(out, profile->id);
+    fg_buf_clear(labels);
+    fg_labels_encode(&profile->labels, labels);
+    fg_buf_lenbytes(out, fg_buf_slice(labels));
+    fg_buf_zigzag(out, profile->time_ns);
+    fg_buf_zigzag(out, profile->duration_ns);
+    fg_buf_zigzag(out, profile->period);
+    fg_buf_varint(out, profile->n_samples);
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        fg_buf_varint(out, profile->stacks[i]);
+    for (size_t i = 0; i < n_values; i++)
+        fg_buf_zigzag(out, profile->values[i]);
+    fg_buf_varint(out, profile->n_links);
+    for (uint32_t i = 0; i < profile->n_links; i++) {
+        fg_buf_varint(out, profile->links[i].sample);
+        fg_buf_le64(out, profile->links[i].span_id);
+        fg_buf_append(out, profile->links[i].trace_id, FG_ID_BYTES);
+    }
+}
+
+void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg_buf *out)
+{
+    struct fg_buf labels;
+
+    fg_buf_init(&labels, SIZE_MAX);
+    fg_buf_putc(out, BATCH_VERSION);
+    fg_buf_varint(out, batch->n_stacks);
+    for (uint32_t s = 0; s < batch->n_stacks; s++)
+        put_id(out, batch->stacks[s].id);
+    encode_definitions(batch, define, out);
+    put_schema(out, batch);
+    fg_buf_varint(out, batch->n_profiles);
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        encode_profile(batch, &batch->profiles[i], &labels, out);
+    fg_buf_done(&labels);
+}
+
+/* ---- decoding ---- */
+
+static struct fg_id get_id(struct fg_cur *cur)
+{
+    struct fg_slice bytes = fg_cur_take(cur, FG_ID_BYTES);
+
+    return cur->bad ? (struct fg_id){0, 0} : fg_id_get(bytes.ptr);
+}
+
+static enum fg_code out_of_memory(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "batch needs more memory than its arena may have");
+}
+
+static enum fg_code decode_stack_ids(struct fg_cur *cur, struct fg_arena *arena,
+                                     struct fg_wire_batch *batch, struct fg_err *err)
+{
+    batch->n_stacks = (uint32_t)fg_cur_count(cur, FG_ID_BYTES);
+    batch->stacks = fg_arena_new(arena, struct fg_wire_stack, batch->n_stacks);
+    if (batch->stacks == NULL)
+        return out_of_memory(err);
+    for (uint32_t i = 0; i < batch->n_stacks; i++)
+        batch->stacks[i].id = get_id(cur);
+    return FG_OK;
+}
+
+static enum fg_code decode_definition(struct fg_cur *cur, struct fg_arena *arena,
+                                      struct fg_wire_batch *batch, struct fg_err *err)
+{
+    uint64_t index = fg_cur_varint(cur);
+    uint64_t depth = fg_cur_count(cur, 1);
+    uint32_t *locations;
+
+    if (cur->bad || index >= batch->n_stacks || depth > BATCH_STACK_DEPTH_MAX)
+        return fg_fail(err, FG_E_CORRUPT, "definition of stack %llu of %u",
+                       (unsigned long long)index, batch->n_stacks);
+    locations = fg_arena_new(arena, uint32_t, depth);
+    if (locations == NULL)
+        return out_of_memory(err);
+    for (uint64_t i = 0; i < depth; i++) {
+        uint64_t location = fg_cur_varint(cur);
+
+        if (location >= batch->symbols.n_locations)
+            return fg_fail(err, FG_E_CORRUPT, "location %llu of %u", (unsigned long long)location,
+                           batch->symbols.n_locations);
+        locations[i] = (uint32_t)location;
+    }
+    batch->stacks[index].locations = locations;
+    batch->stacks[index].depth = (uint32_t)depth;
+    return FG_OK;
+}
+
+static enum fg_code decode_definitions(struct fg_cur *cur, struct fg_arena *arena,
+                                       struct fg_wire_batch *batch, struct fg_err *err)
+{
+    uint64_t count = fg_cur_count(cur, 1);
+
+    if (count == 0)
+        return FG_OK;
+    if (fg_symbols_decode(&batch->symbols, cur, err) != FG_OK)
+        return fg_wrap(err, "definitions");
+    for (uint64_t i = 0; i < count && !cur->bad; i++)
+        if (decode_definition(cur, arena, batch, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static struct fg_value_type get_type(struct fg_cur *cur)
+{
+    struct fg_slice type = fg_cur_lenbytes(cur);
+
+    return (struct fg_value_type){type, fg_cur_lenbytes(cur)};
+}
+
+static enum fg_code decode_schema(struct fg_cur *cur, struct fg_arena *arena,
+                                  struct fg_wire_batch *batch, struct fg_err *err)
+{
+    batch->period_type = get_type(cur);
+    batch->n_types = (uint32_t)fg_cur_count(cur, 2);
+    if (batch->n_types == 0 || batch->n_types > FG_BATCH_TYPES_MAX)
+        return fg_fail(err, FG_E_CORRUPT, "%u sample types", batch->n_types);
+    batch->types = fg_arena_new(arena, struct fg_value_type, batch->n_types);
+    if (batch->types == NULL)
+        return out_of_memory(err);
+    for (uint32_t t = 0; t < batch->n_types; t++)
+        batch->types[t] = get_type(cur);
+    return FG_OK;
+}
+
+static enum fg_code decode_links(struct fg_cur *cur, struct fg_arena *arena,
+                                 struct fg_profile *profile, struct fg_err *err)
+{
+    uint32_t least = 0;
+
+    profile->n_links = (uint32_t)fg_cur_count(cur, 1 + 8 + FG_ID_BYTES);
+    profile->links = fg_arena_new(arena, struct fg_link, profile->n_links);
+    if (profile->links == NULL)
+        return out_of_memory(err);
+    for (uint32_t i = 0; i < profile->n_links; i++) {
+        struct fg_link *link = &profile->links[i];
+        uint64_t sample = fg_cur_varint(cur);
+        struct fg_slice trace;
+
+        link->span_id = fg_cur_le64(cur);
+        trace = fg_cur_take(cur, FG_ID_BYTES);
+        if (cur->bad || sample >= profile->n_samples || sample < least)
+            return fg_fail(err, FG_E_CORRUPT, "link %u of a profile", i);
+        link->sample = least = (uint32_t)sample;
+        memcpy(link->trace_id, trace.ptr, FG_ID_BYTES);
+    }
+    return FG_OK;
+}
+
+static enum fg_code decode_samples(struct fg_cur *cur, struct fg_arena *arena,
+                                   const struct fg_wire_batch *batch, struct fg_profile *profile,
+                                   struct fg_err *err)
+{
+    size_t n_values;
+
+    /* One byte for the stack and one for each value, at the least. */
+    profile->n_samples = (uint32_t)fg_cur_count(cur, 1 + (size_t)batch->n_types);
+    n_values = (size_t)profile->n_samples * batch->n_types;
+    profile->stacks = fg_arena_new(arena, uint32_t, profile->n_samples);
+    profile->values = fg_arena_new(arena, int64_t, n_values);
+    if (profile->stacks == NULL || profile->values == NULL)
+        return out_of_memory(err);
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        uint64_t stack = fg_cur_varint(cur);
+
+        if (stack >= batch->n_stacks)
+            return fg_fail(err, FG_E_CORRUPT, "sample of stack %llu of %u",
+                           (unsigned long long)stack, batch->n_stacks);
+        profile->stacks[i] = (uint32_t)stack;
+    }
+    for (size_t i = 0; i < n_values; i++) {
+        profile->values[i] = fg_cur_zigzag(cur);
+        if (profile->values[i] < 0)
+            return fg_fail(err, FG_E_CORRUPT, "negative value");
+    }
+    return FG_OK;
+}
+
+static enum fg_code decode_profile(struct fg_cur *cur, struct fg_arena *arena,
+                                   const struct fg_wire_batch *batch, struct fg_profile *profile,
+                                   struct fg_err *err)
+{
+    struct fg_slice labels;
+
+    profile->id = get_id(cur);
+    labels = fg_cur_lenbytes(cur);
+    profile->time_ns = fg_cur_zigzag(cur);
+    profile->duration_ns = fg_cur_zigzag(cur);
+    profile->period = fg_cur_zigzag(cur);
+    if (cur->bad)
+        return fg_fail(err, FG_E_CORRUPT, "profile cut short");
+    if (fg_labels_decode(labels, arena, &profile->labels, err) != FG_OK ||
+        decode_samples(cur, arena, batch, profile, err) != FG_OK)
+        return err->code;
+    return decode_links(cur, arena, profile, err);
+}
+
+static enum fg_code decode_profiles(struct fg_cur *cur, struct fg_arena *arena,
+                                    struct fg_wire_batch *batch, struct fg_err *err)
+{
+    batch->n_profiles = (uint32_t)fg_cur_count(cur, FG_ID_BYTES);
+    batch->profiles = fg_arena_new(arena, struct fg_profile, batch->n_profiles);
+    if (batch->profiles == NULL)
+        return out_of_memory(err);
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        if (decode_profile(cur, arena, batch, &batch->profiles[i], err) != FG_OK)
+            return fg_wrap(err, "profile %u", i);
+    return FG_OK;
+}
+
+static enum fg_code decode_all(struct fg_cur *cur, struct fg_arena *arena,
+                               struct fg_wire_batch *batch, struct fg_err *err)
+{
+    uint8_t version = fg_cur_u8(cur);
+
+    if (version != BATCH_VERSION)
+        return fg_fail(err, FG_E_CORRUPT, "version %u", version);
+    if (decode_stack_ids(cur, arena, batch, err) != FG_OK ||
+        decode_definitions(cur, arena, batch, err) != FG_OK ||
+        decode_schema(cur, arena, batch, err) != FG_OK ||
+        decode_profiles(cur, arena, batch, err) != FG_OK)
+        return err->code;
+    if (!fg_cur_end(cur))
+        return fg_fail(err, FG_E_CORRUPT, "cut short or too long");
+    return FG_OK;
+}
+
+enum fg_code fg_batch_decode(struct fg_slice in, struct fg_arena *arena,
+                             struct fg_wire_batch *ret_batch, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    struct fg_wire_batch batch = {0};
+
+    fg_symbols_init(&batch.symbols);
+    if (decode_all(&cur, arena, &batch, err) != FG_OK) {
+        fg_symbols_done(&batch.symbols);
+        return fg_wrap(err, "batch");
+    }
+    *ret_batch = batch;
+    return FG_OK;
+}
+
+void fg_wire_batch_done(struct fg_wire_batch *batch)
+{
+    fg_symbols_done(&batch->symbols);
+}
+
+/* ---- sizes of profiles, which messages carry outside of the batch ---- */
+
+void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers)
+{
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        const struct fg_profile_size *size = &batch->profiles[i].size;
+
+        numbers[2 * (size_t)i] = size->known ? (uint64_t)size->wire_bytes + 1 : 0;
+        numbers[2 * (size_t)i + 1] = size->raw_bytes;
+    }
+}
+
+enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t *numbers,
+                                     size_t count, struct fg_err *err)
+{
+    if (count == 0)
+        return FG_OK;
+    if (count != 2 * (size_t)batch->n_profiles)
+        return fg_fail(err, FG_E_CORRUPT, "%zu numbers for the sizes of %u profiles", count,
+                       batch->n_profiles);
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        uint64_t wire = numbers[2 * (size_t)i], raw = numbers[2 * (size_t)i + 1];
+
+        if (wire > (uint64_t)UINT32_MAX + 1 || raw > UINT32_MAX || (wire == 0 && raw != 0))
+            return fg_fail(err, FG_E_CORRUPT, "size of profile %u", i);
+        if (wire > 0)
+            batch->profiles[i].size =
+                (struct fg_profile_size){true, (uint32_t)(wire - 1), (uint32_t)raw};
+    }
+    return FG_OK;
+}

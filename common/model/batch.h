@@ -1,0 +1,158 @@
+/*
+ * A batch is what one upload brought for one service, decoded: tables as the decoder found them,
+ * and the profiles in normal form. Everything is borrowed from the upload's bytes or lives in its
+ * arena.
+ *
+ * Normal form: a profile is one label set over one time, with all its sample types at once. Its
+ * samples name stacks of the batch; equal stacks (with equal links) are summed; samples that are
+ * zero in every type are gone. Stacks have ids by content, so that the same stack has the same id
+ * on every machine.
+ *
+ * Content of a location: its lines (function name, system name, file, start line; line number), its
+ * address where it has no function names, its mapping's file and build id. Of a stack: the ids of
+ * its locations, leaf first.
+ */
+#ifndef FG_COMMON_MODEL_BATCH_H
+#define FG_COMMON_MODEL_BATCH_H
+
+#include "common/model/labels.h"
+#include "common/model/symbols.h"
+#include "common/model/usage.h"
+
+/* A function as the upload has it; strings borrowed. */
+struct fg_batch_function {
+    struct fg_slice name, system_name, filename;
+    int64_t start_line;
+};
+
+struct fg_batch_mapping {
+    uint64_t start, limit, offset;
+    struct fg_slice filename, build_id;
+    uint32_t flags;
+};
+
+struct fg_batch_location {
+    uint64_t address;
+    uint32_t mapping; /* index, or FG_NO_MAPPING */
+    uint32_t first_line, n_lines;
+    bool folded;
+};
+
+struct fg_stack {
+    struct fg_id id;
+    uint32_t first; /* into batch->stack_locations, leaf first */
+    uint32_t depth;
+};
+
+/* Span and trace of some sample: kept with it, not part of the labels. */
+struct fg_link {
+    uint32_t sample;
+    uint64_t span_id;              /* 0: none */
+    uint8_t trace_id[FG_ID_BYTES]; /* zero: none */
+};
+
+/* Sample types of a profile, at least one; a set of them is 64 bits. The richest agent sends 10. */
+enum { FG_BATCH_TYPES_MAX = 64 };
+
+struct fg_value_type {
+    struct fg_slice type, unit;
+};
+
+struct fg_profile {
+    struct fg_id id;         /* protocol.md, Words: set by fg_batch_identify() */
+    struct fg_labels labels; /* with __name__ and service_name, without those made from the type */
+    int64_t time_ns, duration_ns;
+    int64_t period;
+    uint32_t n_samples;
+    uint32_t *stacks; /* [n_samples], into batch->stacks */
+    int64_t *values;  /* [n_types][n_samples], a column for each sample type */
+    struct fg_link *links;
+    uint32_t n_links;            /* ascending by sample */
+    struct fg_profile_size size; /* is no content: not part of the id, nor of a batch's bytes */
+};
+
+/* Which part of the bytes that were decoded a batch is: [from, to) of `of`, by whatever measure the
+ * decoder has. of 0: all of them, since they have no other batch. */
+struct fg_batch_share {
+    uint64_t from, to, of;
+};
+
+struct fg_batch {
+    struct fg_batch_function *functions;
+    struct fg_batch_mapping *mappings;
+    struct fg_batch_location *locations;
+    struct fg_line *lines;
+    uint32_t *stack_locations;
+    struct fg_stack *stacks;
+    uint32_t n_functions, n_mappings, n_locations, n_lines, n_stack_locations, n_stacks;
+
+    /* The schema, common to all profiles of the batch. */
+    struct fg_value_type *types;
+    uint32_t n_types;
+    struct fg_value_type period_type; /* empty: none */
+
+    struct fg_profile *profiles;
+    uint32_t n_profiles;
+    struct fg_batch_share share;
+};
+
+/*
+ * Sets the id of every profile: hash of tenant, labels, schema, time, duration and content. origin
+ * is the sender's address for formats without a nanosecond timestamp of their own, else empty. A
+ * key that the sender gave (Idempotency-Key) takes the place of content and origin; empty: none.
+ */
+void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin,
+                       struct fg_slice key);
+
+/*
+ * A batch on the wire (distributor to ingester), little-endian:
+ *
+ *   u8 version 1
+ *   varint n, stack ids: 16 bytes each
+ *   definitions: varint n; symbols (symbols.h); n times varint stack index, varint depth, varint
+ *     locations
+ *   schema: period type, unit; varint n, type, unit (varint-length strings)
+ *   varint n, profiles: id 16 bytes; varint-length labels; zigzag time, duration, period; varint
+ *     samples, stack indexes as varints; columns of zigzag values; varint links: varint sample, u64
+ *     span, 16 bytes trace
+ *
+ * define[i]: send the definition of stack i.
+ */
+void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg_buf *out);
+
+/* What fg_batch_decode gives: the same profiles; definitions as a table of their own. */
+struct fg_wire_stack {
+    struct fg_id id;
+    const uint32_t *locations; /* leaf first, into symbols; NULL: not defined here */
+    uint32_t depth;
+};
+struct fg_wire_batch {
+    struct fg_symbols symbols; /* of the definitions; fg_wire_batch_done() frees it */
+    struct fg_wire_stack *stacks;
+    uint32_t n_stacks;
+    struct fg_value_type *types;
+    uint32_t n_types;
+    struct fg_value_type period_type;
+    struct fg_profile *profiles;
+    uint32_t n_profiles;
+};
+
+/*
+ * Sizes of profiles travel beside their batch, where programs of an earlier version pass them over
+ * (proto/inner.proto, PushItem.sizes): writes two numbers for each profile to numbers[2 *
+ * n_profiles].
+ */
+void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers);
+
+/* Sets the sizes of the batch's profiles from the numbers of a message. count 0: all sizes stay
+ * unknown. FG_E_CORRUPT: these are not sizes of as many profiles as the batch has. */
+enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t *numbers,
+                                     size_t count, struct fg_err *err) fg_must_check;
+
+/* Borrows from `in`, the rest in the arena. FG_E_CORRUPT, FG_E_LIMIT. Bounds-checked: every index
+ * is valid afterwards. */
+enum fg_code fg_batch_decode(struct fg_slice in, struct fg_arena *arena,
+                             struct fg_wire_batch *ret_batch, struct fg_err *err) fg_must_check;
+void fg_wire_batch_done(struct fg_wire_batch *batch);
+
+#endif

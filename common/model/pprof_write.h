@@ -1,0 +1,36 @@
+/*
+ * pprof output (google.v1.Profile) with full locations: of a tree (query.md, 8), or of one profile
+ * whose stacks are some of a tree's.
+ */
+#ifndef FG_COMMON_MODEL_PPROF_WRITE_H
+#define FG_COMMON_MODEL_PPROF_WRITE_H
+
+#include "common/model/batch.h"
+#include "common/model/labels.h"
+#include "common/model/tree.h"
+
+struct fg_pprof_head {
+    struct fg_profile_type type;
+    int64_t period; /* 0: by the type's name, query.md, 8 */
+    int64_t time_ns, duration_ns;
+};
+
+/* Uncompressed protobuf bytes. Nothing at all for a tree without values. */
+void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head,
+                    struct fg_buf *out);
+
+/* Stacks of a tree, each with a value for every type: the tree's own values are not looked at. */
+struct fg_pprof_samples {
+    const struct fg_value_type *types;
+    const uint32_t *nodes; /* [count]; FG_TREE_ROOT: the empty stack */
+    const int64_t *values; /* [n_types][count] */
+    uint32_t n_types, count;
+    const struct fg_link *links; /* go out as labels of their samples: span_id, trace_id */
+    uint32_t n_links;            /* ascending by sample, one of each at most */
+};
+
+/* Of the head's type only what it says of the period counts, and 0 is a period like any other. */
+void fg_pprof_write_samples(const struct fg_tree *tree, const struct fg_pprof_samples *samples,
+                            const struct fg_pprof_head *head, struct fg_buf *out);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Tokens of label selectors; private to selector.c. The grammar of tokens depends on the side of
+ * the brace one is on: colons belong to metric names, operators and strings only to matchers.
+ */
+#ifndef FG_COMMON_MODEL_SELECTOR_LEX_H
+#define FG_COMMON_MODEL_SELECTOR_LEX_H
+
+#include "common/base/arena.h"
+#include "common/base/err.h"
+
+enum fg_token_kind {
+    FG_TOKEN_END,
+    FG_TOKEN_IDENT,
+    FG_TOKEN_STRING,
+    FG_TOKEN_OPEN,
+    FG_TOKEN_CLOSE,
+    FG_TOKEN_COMMA,
+    FG_TOKEN_EQ,
+    FG_TOKEN_NE,
+    FG_TOKEN_RE,
+    FG_TOKEN_NRE,
+    FG_TOKEN_OTHER, /* some character that means nothing here */
+};
+
+struct fg_token {
+    enum fg_token_kind kind;
+    size_t at;            /* where it begins, bytes */
+    struct fg_slice text; /* as written, quotes included */
+    struct fg_slice
+        value; /* of a string: without quotes and escapes, in the arena where it had any */
+};
+
+struct fg_lexer {
+    struct fg_slice in;
+    size_t at;
+    bool in_braces;
+    struct fg_arena *arena;
+};
+
+enum fg_code fg_lexer_next(struct fg_lexer *lexer, struct fg_token *ret_token,
+                           struct fg_err *err) fg_must_check;
+
+/* FG_E_INVALID: "line:column: parse error: ...", for byte `at` of the text. */
+enum fg_code fg_lexer_fail(const struct fg_lexer *lexer, size_t at, struct fg_err *err,
+                           const char *fmt, ...) fg_printf(4, 5);
+
+/* [a-zA-Z_][a-zA-Z0-9_]*: can be written without quotes. */
+bool fg_lexer_is_name(struct fg_slice text);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Names of tenants, as the header X-Scope-OrgID gives them (operations.md, 2): letters, digits and
+ * ! - _ . * ' ( ), at most 150 bytes, and neither "." nor "..", since they become parts of paths.
+ * Several, separated by '|', read the data of all. What follows a ':' in a name is not part of it.
+ */
+#ifndef FG_COMMON_MODEL_TENANT_ID_H
+#define FG_COMMON_MODEL_TENANT_ID_H
+
+#include "common/base/err.h"
+#include "common/base/slice.h"
+
+enum { FG_TENANT_MAX_BYTES = 150, FG_TENANT_IDS_MAX = 32 };
+#define FG_TENANT_HEADER "X-Scope-OrgID"
+#define FG_TENANT_ONLY   "anonymous" /* of a server without tenancy */
+
+/* FG_E_INVALID: what is wrong with the name; an empty one too. */
+enum fg_code fg_tenant_check(struct fg_slice id, struct fg_err *err) fg_must_check;
+
+/* Sorted, each once, at least one. Borrowed. */
+struct fg_tenant_ids {
+    struct fg_slice ids[FG_TENANT_IDS_MAX];
+    size_t n;
+};
+
+/* FG_E_NO_TENANT: "no org id"; FG_E_INVALID: what is wrong with one. */
+enum fg_code fg_tenant_ids_parse(struct fg_slice header, struct fg_tenant_ids *ret_ids,
+                                 struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * Calls to one peer, one after another: large requests (split.c) and large answers (gather.c) come
+ * in parts.
+ *
+ *   prepare --> send --> answer --> go_on --true--> prepare --> ...
+ *                                        \--false--> over
+ *
+ * A peer may answer from within send. Sending the next call from there would nest as deep as there
+ * are calls, so whichever comes second, the return of send or the answer, continues.
+ *
+ * Thread: the one that calls fg_chain_run(), then those on which answers arrive; one at a time.
+ */
+#ifndef FG_COMMON_NET_RPC_CHAIN_H
+#define FG_COMMON_NET_RPC_CHAIN_H
+
+#include "common/net/rpc/rpc.h"
+
+#include <stdatomic.h>
+
+struct fg_chain {
+    struct fg_peer *peer;
+    struct fg_call call; /* the one under way */
+
+    /* Fills in chain->call, whose done is the chain's. */
+    void (*prepare)(struct fg_chain *chain);
+    /* Uses the answer in chain->call, and releases it with fg_call_done(). Returns false if there
+     * is no further call; the chain may be freed then. */
+    bool (*go_on)(struct fg_chain *chain);
+
+    atomic_bool one_came; /* the chain's own: the return of send, or the answer */
+};
+
+/* Sends the first call. Zero all but peer, prepare and go_on before. May call go_on(). */
+void fg_chain_run(struct fg_chain *chain);
+
+#endif

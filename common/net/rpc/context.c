@@ -1,0 +1,334 @@
+#include "common/net/rpc/context.h"
+
+#include "common/net/rpc/held.h"
+#include "common/net/rpc/message.h"
+#include "common/net/rpc/record.h"
+#include "common/net/rpc/request.h"
+#include "common/net/rpc/secure.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+
+#define CONF(field) FG_CONF_AT(struct fg_rpc_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field fg_rpc_fields[] = {
+    {"cluster", FG_CONF_STRING, CONF(cluster), .def = "", .max = "200",
+     .doc = "Name that all processes of one cluster have. Calls of processes with another one are refused, so that an address that is used again does no harm."},
+    {"tls_cert_file", FG_CONF_STRING, CONF(tls_cert_file), .def = "", .max = "4000",
+     .doc = "Certificate for calls between services in PEM form, followed by those that lead to its authority. Both sides show it: where it names its uses they have to be both. With it, tls_key_file and tls_ca_file addresses are tls+tcp://HOST:PORT. Changed files are taken over within seconds, for new connections."},
+    {"tls_key_file", FG_CONF_STRING, CONF(tls_key_file), .def = "", .max = "4000",
+     .doc = "Private key of rpc.tls_cert_file in PEM form, not encrypted."},
+    {"tls_ca_file", FG_CONF_STRING, CONF(tls_ca_file), .def = "", .max = "4000",
+     .doc = "Certificates in PEM form of the authorities that the other side's certificate has to be from."},
+    {"tls_server_name", FG_CONF_STRING, CONF(tls_server_name), .def = "", .max = "250",
+     .doc = "Name that has to be in the certificate of who is called; none: the host of the address."},
+    {"tls_role_domain", FG_CONF_STRING, CONF(tls_role_domain), .def = "flamegrid", .max = "200",
+     .doc = "The other side's certificate has to name its service as a DNS name, distributor.DOMAIN, ingester.DOMAIN, querier.DOMAIN or compactor.DOMAIN, and may make only the calls of that service. Empty: any certificate of the authorities may make all calls."},
+    {"secret_file", FG_CONF_STRING, CONF(secret_file), .def = "", .max = "4000",
+     .doc = "File with a secret that all services of the cluster have, instead of certificates: at least 32 characters, for example from openssl rand -hex 32. With it addresses are tls+tcp://HOST:PORT. It does not travel: both sides prove that they know it (TLS 1.3). Up to 4, a line each: calls are made with the first, and answered with any. Changes are taken over within seconds, for new connections."},
+    {"insecure", FG_CONF_BOOL, CONF(insecure), .def = "false",
+     .doc = "Lets this service listen to calls in the clear, from anybody, at an address that is not loopback. Where neither a secret nor certificates are set it does not start otherwise."},
+    {"threads", FG_CONF_UINT, CONF(threads), .def = "2", .min = "2", .max = "64",
+     .doc = "Threads of the transport for calls between services."},
+    {"answers_max_bytes", FG_CONF_BYTES, CONF(answers_max_bytes), .def = "256MiB", .min = "1MiB",
+     .doc = "Memory for large answers whose parts wait to be fetched, all together. Above it callers are refused with resource_exhausted."},
+    {"requests_max_bytes", FG_CONF_BYTES, CONF(requests_max_bytes), .def = "0", .min = "0", .max = "1TiB",
+     .doc = "Memory for requests of other services: half of it for requests that come in parts, which are those above 2 MiB, half for all others. Above it callers are told that this service is busy, and try again. 0: an eighth of memory_max_bytes."},
+    {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "0", .min = "0", .max = "65536",
+     .doc = "Connections that other services may have to this one. Each can make it buffer 2 MiB. Above it new connections are closed. 0: so many that they buffer an eighth of memory_max_bytes, from 32 to 4096."},
+    {"connections_per_address_max", FG_CONF_UINT, CONF(connections_per_address_max), .def = "0", .min = "0", .max = "65536",
+     .doc = "Connections from one address. 0: half of connections_max."},
+    {"ping_after", FG_CONF_NS, CONF(ping_after_ns), .def = "5s", .min = "10ms", .max = "1h",
+     .doc = "After so long without any answer, though there are calls, another service is asked whether it is there at all."},
+    {"ping_timeout", FG_CONF_NS, CONF(ping_timeout_ns), .def = "5s", .min = "10ms", .max = "1h",
+     .doc = "After so long without an answer to that either the connection is closed and made anew, at the address that its name has by then: a machine that vanishes says no goodbye. Calls under way on it fail."},
+};
+/* clang-format on */
+const size_t fg_rpc_n_fields = FG_COUNT(fg_rpc_fields);
+
+/* Of a process without settings, and the bounds of shares of memory_max_bytes. */
+enum {
+    ANSWERS_MAX_BYTES = 256 * 1024 * 1024,  /* as the default above */
+    REQUESTS_MAX_BYTES = 512 * 1024 * 1024, /* a single server, which calls only itself */
+    REQUESTS_LEAST_BYTES = 16 * 1024 * 1024,
+    CONNECTIONS_MAX = 256,
+    CONNECTIONS_LEAST = 32,
+    CONNECTIONS_MOST = 4096, /* descriptors are counted, too */
+    SHARE = 8,               /* of memory_max_bytes: an eighth for each of both */
+};
+
+/* clang-format off */
+#define RPC_METRICS(M)                                                                                      \
+    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Large answers whose parts wait to be fetched") \
+    M(GAUGE, RPC_REQUESTS, "flamegrid_rpc_requests_held_bytes", "Requests of other services that are received in parts or worked on") \
+    M(GAUGE, RPC_CONNECTIONS, "flamegrid_rpc_connections", "Connections that other services have to this one") \
+    M(COUNTER, RPC_REFUSED_FIRST, RPC_REFUSED("protocol"), RPC_REFUSED_HELP)                                  \
+    M(COUNTER, RPC_REFUSED_CLUSTER, RPC_REFUSED("cluster"), RPC_REFUSED_HELP)                                 \
+    M(COUNTER, RPC_REFUSED_METHOD, RPC_REFUSED("method"), RPC_REFUSED_HELP)                                   \
+    M(COUNTER, RPC_REFUSED_ROLE, RPC_REFUSED("role"), RPC_REFUSED_HELP)                                       \
+    M(COUNTER, RPC_REFUSED_LATE, RPC_REFUSED("late"), RPC_REFUSED_HELP)                                       \
+    M(COUNTER, RPC_REFUSED_TOO_LARGE, RPC_REFUSED("too_large"), RPC_REFUSED_HELP)                             \
+    M(COUNTER, RPC_REFUSED_BUSY, RPC_REFUSED("busy"), RPC_REFUSED_HELP)                                       \
+    M(COUNTER, RPC_REFUSED_CONNECTIONS, RPC_REFUSED("connections"), RPC_REFUSED_HELP)                         \
+    M(COUNTER, RPC_REFUSED_ADDRESS, RPC_REFUSED("address"), RPC_REFUSED_HELP)                                 \
+    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)
+/* clang-format on */
+#define RPC_REFUSED(reason) "flamegrid_rpc_refused_total{reason=\"" reason "\"}"
+#define RPC_REFUSED_HELP    "Calls and connections of other services that were refused"
+FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
+static const struct fg_metric_def rpc_metrics[] = FG_METRICS_DEFS(RPC_METRICS);
+
+/* Beyond it they share one name: labels are for what one can look at. */
+enum { PEERS_NAMED_MAX = 256 };
+
+struct fg_rpc {
+    const struct fg_rpc_settings *settings;
+    uint64_t cluster;
+    struct fg_secure *secure;     /* NULL: no TLS */
+    struct fg_registry *registry; /* NULL: nothing is counted */
+    struct fg_metrics *metrics;
+    pthread_mutex_t lock; /* of all below */
+    struct fg_peer *peers;
+    size_t n_peers;
+    struct fg_rpc_server *server; /* whose load is shown; NULL: none */
+};
+
+static void on_scrape(void *arg)
+{
+    struct fg_rpc *rpc = arg;
+
+    (void)pthread_mutex_lock(&rpc->lock);
+    for (struct fg_peer *peer = rpc->peers; peer != NULL; peer = peer->next_counted)
+        fg_record_scrape(peer->record, peer);
+    if (rpc->server != NULL) {
+        fg_metric_set(rpc->metrics, RPC_ANSWERS,
+                      (int64_t)fg_held_bytes(fg_rpc_server_held(rpc->server)));
+        fg_metric_set(rpc->metrics, RPC_REQUESTS,
+                      (int64_t)fg_rpc_server_request_bytes(rpc->server));
+        fg_metric_set(rpc->metrics, RPC_CONNECTIONS, fg_rpc_server_connections(rpc->server));
+    }
+    (void)pthread_mutex_unlock(&rpc->lock);
+}
+
+static void start_counting(struct fg_rpc *rpc)
+{
+    if (rpc->registry == NULL)
+        return;
+    rpc->metrics = fg_metrics_register(rpc->registry, rpc_metrics, FG_COUNT(rpc_metrics));
+    fg_registry_on_scrape(rpc->registry, on_scrape, rpc);
+}
+
+/* Any of the settings asks for TLS, so that none is passed over in silence. */
+static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, struct fg_err *err)
+{
+    const struct fg_rpc_settings *settings = rpc->settings;
+    bool cert = fg_rpc_is_set(settings->tls_cert_file), key = fg_rpc_is_set(settings->tls_key_file),
+         ca = fg_rpc_is_set(settings->tls_ca_file), secret = fg_rpc_is_set(settings->secret_file);
+    bool any = cert || key || ca || fg_rpc_is_set(settings->tls_server_name);
+
+    if (!any && !secret)
+        return FG_OK;
+    if (any && secret)
+        return fg_fail(err, FG_E_INVALID,
+                       "rpc.secret_file and rpc.tls_cert_file, rpc.tls_key_file, rpc.tls_ca_file, "
+                       "rpc.tls_server_name are two ways: set one");
+    if (secret)
+        return fg_secure_create(settings, registry, &rpc->secure, err);
+    if (!cert || !key || !ca)
+        return fg_fail(err, FG_E_INVALID,
+                       "TLS between services needs all of rpc.tls_cert_file, rpc.tls_key_file and "
+                       "rpc.tls_ca_file");
+    return fg_secure_create(settings, registry, &rpc->secure, err);
+}
+
+enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
+                           struct fg_rpc **ret_rpc, struct fg_err *err)
+{
+    struct fg_rpc *rpc = fg_new(struct fg_rpc);
+
+    fg_rpc_init((unsigned)settings->threads);
+    rpc->settings = settings;
+    rpc->registry = registry;
+    (void)pthread_mutex_init(&rpc->lock, NULL);
+    if (fg_rpc_is_set(settings->cluster))
+        rpc->cluster = fg_rpc_cluster_key(settings->cluster);
+    if (start_tls(rpc, registry, err) != FG_OK) {
+        fg_rpc_destroy(rpc);
+        return err->code;
+    }
+    start_counting(rpc);
+    *ret_rpc = rpc;
+    return FG_OK;
+}
+
+void fg_rpc_destroy(struct fg_rpc *rpc)
+{
+    if (rpc == NULL)
+        return;
+    fg_assert(rpc->peers == NULL && rpc->server == NULL);
+    fg_secure_destroy(rpc->secure);
+    (void)pthread_mutex_destroy(&rpc->lock);
+    free(rpc);
+}
+
+bool fg_rpc_tls_reload(struct fg_rpc *rpc)
+{
+    return rpc->secure != NULL && fg_secure_reload(rpc->secure);
+}
+
+int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? 0 : rpc->settings->ping_after_ns;
+}
+
+int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? 0 : rpc->settings->ping_timeout_ns;
+}
+
+struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? NULL : rpc->secure;
+}
+
+uint64_t fg_rpc_cluster(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? 0 : rpc->cluster;
+}
+
+const char *fg_rpc_cluster_name(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? "" : rpc->settings->cluster;
+}
+
+uint64_t fg_rpc_answers_max(const struct fg_rpc *rpc)
+{
+    return rpc == NULL ? ANSWERS_MAX_BYTES : rpc->settings->answers_max_bytes;
+}
+
+uint64_t fg_rpc_requests_max(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->requests_max_bytes == 0
+               ? REQUESTS_MAX_BYTES
+               : rpc->settings->requests_max_bytes;
+}
+
+unsigned fg_rpc_connections_max(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->connections_max == 0
+               ? CONNECTIONS_MAX
+               : (unsigned)rpc->settings->connections_max;
+}
+
+unsigned fg_rpc_connections_per_address_max(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->connections_per_address_max == 0
+               ? FG_MAX(fg_rpc_connections_max(rpc) / 2, 1u)
+               : (unsigned)rpc->settings->connections_per_address_max;
+}
+
+void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes)
+{
+    uint64_t share = memory_max_bytes / SHARE, connections = share / FG_RPC_WHOLE_MAX_BYTES;
+
+    if (settings->requests_max_bytes == 0)
+        settings->requests_max_bytes = FG_MAX(share, (uint64_t)REQUESTS_LEAST_BYTES);
+    if (settings->connections_max == 0)
+        settings->connections_max =
+            FG_MIN(FG_MAX(connections, (uint64_t)CONNECTIONS_LEAST), (uint64_t)CONNECTIONS_MOST);
+}
+
+/* Of "HOST:PORT". A name other than localhost may be any address. */
+static bool is_loopback(struct fg_slice address)
+{
+    const uint8_t *colon = memrchr(address.ptr, ':', address.len);
+    size_t len = colon == NULL ? address.len : (size_t)(colon - address.ptr);
+    char host[INET6_ADDRSTRLEN + 2];
+    struct in6_addr six;
+    struct in_addr four;
+
+    if (len >= sizeof host)
+        return false;
+    memcpy(host, address.ptr, len);
+    host[len] = '\0';
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (len > 2 && host[0] == '[') {
+        host[len - 1] = '\0';
+        return inet_pton(AF_INET6, host + 1, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+    }
+    return strcmp(host, "localhost") == 0;
+}
+
+enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url, struct fg_err *err)
+{
+    static const char scheme[] = "tcp";
+    struct fg_slice address = fg_cstr(url);
+    size_t at = fg_slice_search(address, "://");
+
+    if (!fg_slice_starts(address, scheme) || at == SIZE_MAX ||
+        is_loopback(fg_slice_sub(address, at + strlen("://"), SIZE_MAX)) ||
+        (rpc != NULL && rpc->settings->insecure))
+        return FG_OK;
+    return fg_fail(err, FG_E_INVALID,
+                   "anybody could call this service there: set rpc.secret_file, or "
+                   "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file; rpc.insecure: true if "
+                   "the network keeps strangers out");
+}
+
+/* --- peers --- */
+
+static const char *label_of(const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    return host == NULL ? url : host + 3;
+}
+
+void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url)
+{
+    bool named;
+
+    if (rpc == NULL || rpc->registry == NULL)
+        return;
+    (void)pthread_mutex_lock(&rpc->lock);
+    named = rpc->n_peers++ < PEERS_NAMED_MAX;
+    (void)pthread_mutex_unlock(&rpc->lock);
+    peer->record = fg_record_create(rpc->registry, named ? label_of(url) : "other");
+    (void)pthread_mutex_lock(&rpc->lock);
+    peer->next_counted = rpc->peers;
+    rpc->peers = peer;
+    (void)pthread_mutex_unlock(&rpc->lock);
+}
+
+void fg_rpc_remove_peer(struct fg_rpc *rpc, struct fg_peer *peer)
+{
+    if (rpc == NULL || peer->record == NULL)
+        return;
+    (void)pthread_mutex_lock(&rpc->lock);
+    for (struct fg_peer **at = &rpc->peers; *at != NULL; at = &(*at)->next_counted)
+        if (*at == peer) {
+            *at = peer->next_counted;
+            rpc->n_peers--;
+            break;
+        }
+    (void)pthread_mutex_unlock(&rpc->lock);
+    fg_record_destroy(fg_take(peer->record));
+}
+
+void fg_rpc_show_server(struct fg_rpc *rpc, struct fg_rpc_server *server)
+{
+    if (rpc == NULL)
+        return;
+    (void)pthread_mutex_lock(&rpc->lock);
+    rpc->server = server;
+    (void)pthread_mutex_unlock(&rpc->lock);
+}
+
+void fg_rpc_count_refusal(struct fg_rpc *rpc, enum fg_rpc_refusal why)
+{
+    if (rpc != NULL && rpc->metrics != NULL)
+        fg_metric_add(rpc->metrics, RPC_REFUSED_FIRST + why, 1);
+}

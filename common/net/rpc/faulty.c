@@ -1,0 +1,336 @@
+/*
+ * Each call becomes one of its own to the inner peer, so that an answer can be thrown away without
+ * the caller's structure being touched by two.
+ *
+ *   send --> (drawn) --delay--> ARRIVES --> inner --> ANSWERED --delay--> done()
+ *
+ * Without delays all of that happens within send, as far as the inner peer lets it.
+ */
+#include "common/net/rpc/faulty.h"
+
+#include "common/base/hash.h"
+#include "common/net/rpc/call.h"
+
+#include <pthread.h>
+
+enum draw {
+    DRAW_DROP_REQUEST,
+    DRAW_DROP_REPLY,
+    DRAW_DUPLICATE,
+    DRAW_DELAY_IN,
+    DRAW_DELAY_OUT,
+    DRAW_DELAY_TWIN,
+};
+
+enum fate { PASSED, REQUEST_LOST, REPLY_LOST };
+
+struct fg_peer_faulty {
+    struct fg_peer peer;
+    struct fg_peer *inner; /* borrowed */
+    atomic_uint refs;      /* 1, and one per call passed on: a duplicate may outlive the peer */
+    pthread_mutex_t lock;  /* of all below; never held while done() is called */
+    struct fg_peer_faults faults;
+    uint64_t count, fail_at; /* fail_at 0: never */
+    bool fail_late;
+    bool requests_cut, replies_cut;
+    struct passed *waiting; /* for their time, in the order of it, then of their numbers */
+};
+
+struct passed {
+    struct fg_call inner;
+    struct fg_peer_faulty *faulty;
+    struct fg_call *outer; /* NULL: nobody waits for this one */
+    enum fate fate;
+    bool answered;
+    int64_t out_ns; /* how late the answer is */
+    int64_t due_mono_ns;
+    struct passed *next;
+    uint8_t bytes[]; /* head and payload of one that is sent later */
+};
+
+static uint64_t draw(uint64_t seed, enum draw nr)
+{
+    /* The increment is SplitMix64's, whose finaliser fg_mix64() is. */
+    return fg_mix64(seed + (uint64_t)nr * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+static bool strikes(uint64_t seed, enum draw nr, unsigned permille)
+{
+    return draw(seed, nr) % 1000 < permille;
+}
+
+static int64_t delay_of(const struct fg_peer_faults *faults, uint64_t seed, enum draw nr)
+{
+    int64_t half_ns = faults->clock == NULL ? 0 : faults->delay_max_ns / 2;
+
+    return half_ns == 0 ? 0 : (int64_t)(draw(seed, nr) % (uint64_t)half_ns);
+}
+
+/* ---- the end of its way ---- */
+
+static void faulty_unref(struct fg_peer_faulty *faulty)
+{
+    if (atomic_fetch_sub(&faulty->refs, 1) > 1)
+        return;
+    (void)pthread_mutex_destroy(&faulty->lock);
+    free(faulty);
+}
+
+static void passed_free(struct passed *passed)
+{
+    struct fg_peer_faulty *faulty = passed->faulty;
+
+    if (passed->answered)
+        fg_call_done(faulty->inner, &passed->inner);
+    free(passed);
+    faulty_unref(faulty);
+}
+
+static void lose(struct passed *passed, const char *what)
+{
+    struct fg_call *outer = passed->outer;
+
+    passed_free(passed);
+    if (outer != NULL)
+        fg_call_fail(outer, FG_E_UNAVAILABLE, what);
+}
+
+static void hand_over(struct passed *passed)
+{
+    const struct fg_call *inner = &passed->inner;
+    struct fg_call *outer = passed->outer;
+
+    if (outer == NULL) {
+        passed_free(passed);
+        return;
+    }
+    outer->transport = passed;
+    outer->code = inner->code;
+    outer->err = inner->err;
+    outer->reply_head = inner->reply_head;
+    outer->reply_payload = inner->reply_payload;
+    outer->rest_key = inner->rest_key;
+    outer->rest_bytes = inner->rest_bytes;
+    fg_call_finish(outer);
+}
+
+/* ---- its way ---- */
+
+static void step(struct passed *passed);
+
+/* Goes on at once, or in its turn. */
+static void later(struct passed *passed, int64_t delay_ns)
+{
+    struct fg_peer_faulty *faulty = passed->faulty;
+    struct passed **at = &faulty->waiting;
+
+    if (delay_ns == 0) {
+        step(passed);
+        return;
+    }
+    (void)pthread_mutex_lock(&faulty->lock);
+    passed->due_mono_ns = fg_mono_ns(faulty->faults.clock) + delay_ns;
+    while (*at != NULL && (*at)->due_mono_ns <= passed->due_mono_ns)
+        at = &(*at)->next;
+    passed->next = *at;
+    *at = passed;
+    (void)pthread_mutex_unlock(&faulty->lock);
+}
+
+static void on_done(struct fg_call *inner)
+{
+    struct passed *passed = fg_container(inner, struct passed, inner);
+
+    passed->answered = true;
+    later(passed, passed->out_ns);
+}
+
+static bool is_cut(struct fg_peer_faulty *faulty, bool reply)
+{
+    bool cut;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    cut = reply ? faulty->replies_cut : faulty->requests_cut;
+    (void)pthread_mutex_unlock(&faulty->lock);
+    return cut;
+}
+
+static void step(struct passed *passed)
+{
+    bool cut = is_cut(passed->faulty, passed->answered);
+
+    if (!passed->answered && (cut || passed->fate == REQUEST_LOST))
+        lose(passed, cut ? "cut off" : "the request was made to get lost");
+    else if (!passed->answered)
+        fg_peer_send(passed->faulty->inner, &passed->inner);
+    else if (cut || passed->fate == REPLY_LOST)
+        lose(passed, cut ? "cut off" : "the answer was made to get lost");
+    else
+        hand_over(passed);
+}
+
+/* ---- its beginning ---- */
+
+/* Takes copies: whoever sends keeps head and payload only until send returns. */
+static struct passed *make(struct fg_peer_faulty *faulty, const struct fg_call *call,
+                           struct fg_call *outer)
+{
+    size_t extra = call->head.len + call->payload.len;
+    struct passed *passed = fg_calloc(1, sizeof *passed + extra);
+
+    if (call->head.len > 0)
+        memcpy(passed->bytes, call->head.ptr, call->head.len);
+    if (call->payload.len > 0)
+        memcpy(passed->bytes + call->head.len, call->payload.ptr, call->payload.len);
+    passed->inner.method = call->method;
+    passed->inner.head = fg_bytes(passed->bytes, call->head.len);
+    passed->inner.payload = fg_bytes(passed->bytes + call->head.len, call->payload.len);
+    passed->inner.deadline_mono_ns = call->deadline_mono_ns;
+    passed->inner.done = on_done;
+    passed->inner.single = true; /* each part takes its chances here */
+    passed->faulty = faulty;
+    passed->outer = outer;
+    atomic_fetch_add(&faulty->refs, 1);
+    return passed;
+}
+
+/* Locked. */
+static enum fate fate_of(struct fg_peer_faulty *faulty, uint64_t seed)
+{
+    if (faulty->count == faulty->fail_at)
+        return faulty->fail_late ? REPLY_LOST : REQUEST_LOST;
+    if (strikes(seed, DRAW_DROP_REQUEST, faulty->faults.drop_request_permille))
+        return REQUEST_LOST;
+    if (strikes(seed, DRAW_DROP_REPLY, faulty->faults.drop_reply_permille))
+        return REPLY_LOST;
+    return PASSED;
+}
+
+static void faulty_send(struct fg_peer *base, struct fg_call *call)
+{
+    struct fg_peer_faulty *faulty = fg_container(base, struct fg_peer_faulty, peer);
+    struct passed *passed, *twin = NULL;
+    int64_t in_ns, twin_ns;
+    uint64_t seed;
+
+    if (fg_rpc_frame_size(&(struct fg_rpc_frame){.head = call->head, .payload = call->payload}) ==
+        0) {
+        fg_call_refuse(call, FG_E_TOO_LARGE, "request is larger than a message may be");
+        return;
+    }
+    passed = make(faulty, call, call);
+    (void)pthread_mutex_lock(&faulty->lock);
+    seed = fg_mix64(faulty->faults.seed + ++faulty->count);
+    passed->fate = fate_of(faulty, seed);
+    passed->out_ns = delay_of(&faulty->faults, seed, DRAW_DELAY_OUT);
+    in_ns = delay_of(&faulty->faults, seed, DRAW_DELAY_IN);
+    twin_ns = delay_of(&faulty->faults, seed, DRAW_DELAY_TWIN);
+    if (passed->fate != REQUEST_LOST &&
+        strikes(seed, DRAW_DUPLICATE, faulty->faults.duplicate_permille))
+        twin = make(faulty, call, NULL);
+    (void)pthread_mutex_unlock(&faulty->lock);
+    if (twin != NULL)
+        later(twin, twin_ns);
+    later(passed, in_ns);
+}
+
+static void faulty_release(struct fg_call *call)
+{
+    if (call->transport != NULL)
+        passed_free(call->transport);
+    call->transport = NULL;
+}
+
+static void faulty_destroy(struct fg_peer *base)
+{
+    struct fg_peer_faulty *faulty = fg_container(base, struct fg_peer_faulty, peer);
+
+    fg_assert(faulty->waiting == NULL);
+    faulty_unref(faulty);
+}
+
+/* ---- outside ---- */
+
+struct fg_peer_faulty *fg_peer_faulty_create(struct fg_peer *inner,
+                                             const struct fg_peer_faults *faults)
+{
+    static const struct fg_peer_ops ops = {faulty_send, faulty_release, faulty_destroy};
+    struct fg_peer_faulty *faulty = fg_new(struct fg_peer_faulty);
+
+    faulty->peer.ops = &ops;
+    faulty->inner = inner;
+    faulty->faults = *faults;
+    (void)pthread_mutex_init(&faulty->lock, NULL);
+    atomic_init(&faulty->refs, 1);
+    return faulty;
+}
+
+struct fg_peer *fg_peer_faulty_peer(struct fg_peer_faulty *faulty)
+{
+    return &faulty->peer;
+}
+
+void fg_peer_faulty_set(struct fg_peer_faulty *faulty, const struct fg_peer_faults *faults)
+{
+    (void)pthread_mutex_lock(&faulty->lock);
+    faulty->faults = *faults;
+    (void)pthread_mutex_unlock(&faulty->lock);
+}
+
+void fg_peer_faulty_cut(struct fg_peer_faulty *faulty, bool requests, bool replies)
+{
+    (void)pthread_mutex_lock(&faulty->lock);
+    faulty->requests_cut = requests;
+    faulty->replies_cut = replies;
+    (void)pthread_mutex_unlock(&faulty->lock);
+}
+
+void fg_peer_faulty_fail(struct fg_peer_faulty *faulty, uint64_t k, bool late)
+{
+    (void)pthread_mutex_lock(&faulty->lock);
+    faulty->fail_at = k == 0 ? 0 : faulty->count + k;
+    faulty->fail_late = late;
+    (void)pthread_mutex_unlock(&faulty->lock);
+}
+
+uint64_t fg_peer_faulty_count(struct fg_peer_faulty *faulty)
+{
+    uint64_t count;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    count = faulty->count;
+    (void)pthread_mutex_unlock(&faulty->lock);
+    return count;
+}
+
+int64_t fg_peer_faulty_next_mono_ns(struct fg_peer_faulty *faulty)
+{
+    int64_t next;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    next = faulty->waiting == NULL ? INT64_MAX : faulty->waiting->due_mono_ns;
+    (void)pthread_mutex_unlock(&faulty->lock);
+    return next;
+}
+
+static struct passed *take_due(struct fg_peer_faulty *faulty)
+{
+    struct passed *passed;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    passed = faulty->waiting;
+    if (passed != NULL && passed->due_mono_ns > fg_mono_ns(faulty->faults.clock))
+        passed = NULL;
+    if (passed != NULL)
+        faulty->waiting = passed->next;
+    (void)pthread_mutex_unlock(&faulty->lock);
+    return passed;
+}
+
+void fg_peer_faulty_turn(struct fg_peer_faulty *faulty)
+{
+    struct passed *passed;
+
+    while ((passed = take_due(faulty)) != NULL)
+        step(passed);
+}

@@ -1,0 +1,178 @@
+#include "common/net/rpc/parts.h"
+
+#include "common/base/buf.h"
+#include "common/base/time.h"
+
+#include <pthread.h>
+
+enum { REQUESTS_MAX = 256 }; /* a table that is walked: requests in parts are of megabytes */
+
+static const int64_t IDLE_NS = 30 * FG_SECOND_NS; /* as of answers that wait (held.c) */
+
+struct fg_parts_whole {
+    struct fg_budget *budget;
+    uint64_t charged_bytes;
+    struct fg_buf bytes;
+    uint32_t owner;
+    uint64_t key, total;
+    int64_t end_mono_ns, idle_end_mono_ns;
+};
+
+struct fg_parts {
+    struct fg_budget *budget;
+    pthread_mutex_t lock; /* of all below; held while a part is copied, which is a megabyte */
+    struct fg_parts_whole *requests[REQUESTS_MAX];
+    size_t n;
+};
+
+struct fg_parts *fg_parts_create(struct fg_budget *budget)
+{
+    struct fg_parts *parts = fg_new(struct fg_parts);
+
+    parts->budget = budget;
+    (void)pthread_mutex_init(&parts->lock, NULL);
+    return parts;
+}
+
+struct fg_slice fg_parts_bytes(const struct fg_parts_whole *whole)
+{
+    return fg_buf_slice(&whole->bytes);
+}
+
+void fg_parts_whole_free(struct fg_parts_whole *whole)
+{
+    if (whole == NULL)
+        return;
+    fg_buf_done(&whole->bytes);
+    fg_budget_give(whole->budget, whole->charged_bytes);
+    free(whole);
+}
+
+/* Locked. */
+static struct fg_parts_whole *take_out(struct fg_parts *parts, size_t i)
+{
+    struct fg_parts_whole *one = parts->requests[i];
+
+    parts->requests[i] = parts->requests[--parts->n];
+    return one;
+}
+
+void fg_parts_destroy(struct fg_parts *parts)
+{
+    if (parts == NULL)
+        return;
+    while (parts->n > 0)
+        fg_parts_whole_free(take_out(parts, parts->n - 1));
+    (void)pthread_mutex_destroy(&parts->lock);
+    free(parts);
+}
+
+/* Locked. */
+static void sweep(struct fg_parts *parts, int64_t now_mono_ns)
+{
+    for (size_t i = parts->n; i-- > 0;)
+        if (FG_MIN(parts->requests[i]->end_mono_ns, parts->requests[i]->idle_end_mono_ns) <=
+            now_mono_ns)
+            fg_parts_whole_free(take_out(parts, i));
+}
+
+/* Locked. The room is charged now and asked for at once, so that a part is copied once. It costs
+ * memory only as parts come. */
+static enum fg_code begin(struct fg_parts *parts, const struct fg_part *part, struct fg_err *err)
+{
+    struct fg_parts_whole *one;
+
+    if (part->total > parts->budget->limit_bytes)
+        return fg_fail(err, FG_E_TOO_LARGE,
+                       "request of %llu bytes, there is room for %llu (half of "
+                       "rpc.requests_max_bytes)",
+                       (unsigned long long)part->total,
+                       (unsigned long long)parts->budget->limit_bytes);
+    if (parts->n == REQUESTS_MAX || !fg_budget_take(parts->budget, part->total))
+        return fg_fail(
+            err, FG_E_UNAVAILABLE,
+            "busy: no room for a request of %llu bytes beside others, which have %llu of "
+            "%llu bytes (half of rpc.requests_max_bytes)",
+            (unsigned long long)part->total, (unsigned long long)fg_budget_used(parts->budget),
+            (unsigned long long)parts->budget->limit_bytes);
+    one = fg_new(struct fg_parts_whole);
+    one->budget = parts->budget;
+    one->charged_bytes = part->total;
+    one->owner = part->owner;
+    one->key = part->key;
+    one->total = part->total;
+    one->end_mono_ns = part->deadline_mono_ns;
+    fg_buf_init(&one->bytes, part->total);
+    fg_assert(fg_buf_reserve(&one->bytes, part->total));
+    parts->requests[parts->n++] = one;
+    return FG_OK;
+}
+
+/* Returns the index of the part's request, or parts->n. Locked. */
+static size_t find(const struct fg_parts *parts, const struct fg_part *part)
+{
+    size_t i = 0;
+
+    while (i < parts->n &&
+           (parts->requests[i]->key != part->key || parts->requests[i]->owner != part->owner))
+        i++;
+    return i;
+}
+
+/* Locked. */
+static enum fg_code add(struct fg_parts *parts, const struct fg_part *part, int64_t now_mono_ns,
+                        struct fg_parts_whole **ret_whole, struct fg_err *err)
+{
+    size_t i = find(parts, part);
+    struct fg_parts_whole *one;
+
+    if (i == parts->n && part->offset > 0)
+        return fg_fail(err, FG_E_UNAVAILABLE, "the request's first parts are not here any more");
+    if (i == parts->n && begin(parts, part, err) != FG_OK)
+        return err->code;
+    one = parts->requests[i];
+    one->idle_end_mono_ns = fg_time_add(now_mono_ns, IDLE_NS);
+    if (part->total == one->total && part->offset + part->bytes.len == one->bytes.len)
+        return FG_OK; /* repeated */
+    if (part->total != one->total || part->offset != one->bytes.len)
+        return fg_fail(err, FG_E_INVALID, "part at %llu of %llu bytes, after %zu of %llu",
+                       (unsigned long long)part->offset, (unsigned long long)part->total,
+                       one->bytes.len, (unsigned long long)one->total);
+    fg_buf_put(&one->bytes, part->bytes);
+    if (one->bytes.len == one->total)
+        *ret_whole = take_out(parts, i);
+    return FG_OK;
+}
+
+enum fg_code fg_parts_add(struct fg_parts *parts, const struct fg_part *part, int64_t now_mono_ns,
+                          struct fg_parts_whole **ret_whole, struct fg_err *err)
+{
+    enum fg_code code;
+
+    *ret_whole = NULL;
+    if (part->bytes.len == 0 || part->offset > part->total ||
+        part->bytes.len > part->total - part->offset)
+        return fg_fail(err, FG_E_INVALID, "part of %zu bytes at %llu of %llu", part->bytes.len,
+                       (unsigned long long)part->offset, (unsigned long long)part->total);
+    (void)pthread_mutex_lock(&parts->lock);
+    sweep(parts, now_mono_ns);
+    code = add(parts, part, now_mono_ns, ret_whole, err);
+    (void)pthread_mutex_unlock(&parts->lock);
+    return code;
+}
+
+void fg_parts_drop_owner(struct fg_parts *parts, uint32_t owner)
+{
+    (void)pthread_mutex_lock(&parts->lock);
+    for (size_t i = parts->n; i-- > 0;)
+        if (parts->requests[i]->owner == owner)
+            fg_parts_whole_free(take_out(parts, i));
+    (void)pthread_mutex_unlock(&parts->lock);
+}
+
+void fg_parts_sweep(struct fg_parts *parts, int64_t now_mono_ns)
+{
+    (void)pthread_mutex_lock(&parts->lock);
+    sweep(parts, now_mono_ns);
+    (void)pthread_mutex_unlock(&parts->lock);
+}

@@ -1,0 +1,458 @@
+#include "common/net/rpc/secure.h"
+
+#include "common/base/hash.h"
+#include "common/base/time.h"
+#include "common/net/pem.h"
+#include "common/net/rpc/context.h"
+#include "common/net/rpc/kinds.h"
+#include "common/net/rpc/secret.h"
+#include "common/net/rpc/tls_engine.h"
+#include "common/net/rpc/wire.h"
+#include "common/runtime/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <strings.h>
+#include <time.h>
+
+static const int64_t CHECK_NS = 5 * FG_SECOND_NS; /* as the HTTP server's */
+
+/* clang-format off */
+#define SECURE_METRICS(M)                                                                                        \
+    M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Changed certificate or secret files of calls between services that were taken over") \
+    M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Changed certificate or secret files of calls between services that were broken") \
+    M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "When the certificate for calls between services ends, in seconds since 1970")
+/* clang-format on */
+FG_METRICS_ENUM(secure_metric, SECURE_METRICS)
+static const struct fg_metric_def secure_metrics[] = FG_METRICS_DEFS(SECURE_METRICS);
+
+enum { CERT, KEY, CA, SECRET, FILES }; /* the first three, or the last */
+
+/* The files as they were at one moment, whole and fitting. */
+struct set {
+    struct fg_pem_file files[FILES];
+    int64_t end_s; /* of the certificate */
+    struct fg_secret secret;
+};
+
+struct fg_secure {
+    const struct fg_rpc_settings *settings;
+    struct fg_metrics *metrics; /* NULL: nothing is counted */
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t wake;
+    bool stopping;
+    struct set set; /* in use */
+    uint64_t tried; /* hash of the files last looked at, good or bad */
+    struct fg_secure_end *ends;
+};
+
+/* --- the files --- */
+
+static void set_done(struct set *set)
+{
+    for (size_t i = 0; i < FILES; i++)
+        fg_pem_done(&set->files[i]);
+    fg_secret_done(&set->secret);
+}
+
+static const char *text_of(const struct set *set, size_t file)
+{
+    return (const char *)set->files[file].content.ptr;
+}
+
+static bool has_secret(const struct set *set)
+{
+    return set->files[SECRET].path != NULL;
+}
+
+static int give_certificates(const struct set *set, const char *server_name, nng_tls_config *config)
+{
+    int rv = nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED);
+
+    if (rv == 0)
+        rv = nng_tls_config_ca_chain(config, text_of(set, CA), NULL);
+    if (rv == 0)
+        rv = nng_tls_config_own_cert(config, text_of(set, CERT), text_of(set, KEY), NULL);
+    if (rv == 0 && server_name != NULL)
+        rv = nng_tls_config_server_name(config, server_name);
+    return rv;
+}
+
+/* A caller uses the first of them. */
+static int give_secrets(const struct set *set, bool listens, nng_tls_config *config)
+{
+    size_t n = listens ? set->secret.n : 1;
+    int rv = 0;
+
+    for (size_t i = 0; i < n && rv == 0; i++)
+        rv = nng_tls_config_psk(config, set->secret.keys[i].identity, set->secret.keys[i].key,
+                                FG_SECRET_KEY_BYTES);
+    return rv;
+}
+
+/* server_name NULL: for a listener. */
+static enum fg_code make_config(const struct set *set, const char *server_name,
+                                nng_tls_config **ret_config, struct fg_err *err)
+{
+    nng_tls_config *config = NULL;
+    bool listens = server_name == NULL;
+    int rv = nng_tls_config_alloc(&config, listens ? NNG_TLS_MODE_SERVER : NNG_TLS_MODE_CLIENT);
+
+    if (rv == 0)
+        rv = has_secret(set) ? give_secrets(set, listens, config)
+                             : give_certificates(set, server_name, config);
+    if (rv == 0) {
+        *ret_config = config;
+        return FG_OK;
+    }
+    if (config != NULL)
+        nng_tls_config_free(config);
+    if (has_secret(set))
+        return fg_fail(err, FG_E_INVALID, "rpc.secret_file \"%s\": %s", set->files[SECRET].path,
+                       nng_strerror(rv));
+    return fg_fail(err, FG_E_INVALID,
+                   "rpc.tls_cert_file \"%s\", rpc.tls_key_file, rpc.tls_ca_file: %s: %s",
+                   set->files[CERT].path, nng_strerror(rv), fg_pem_why());
+}
+
+static enum fg_code check_certificates(struct set *set, struct fg_err *err)
+{
+    if (fg_pem_check_pair(&set->files[CERT], &set->files[KEY], &set->end_s, err) != FG_OK)
+        return err->code;
+    return fg_pem_check_certs(&set->files[CA], err);
+}
+
+static enum fg_code check(struct set *set, struct fg_err *err)
+{
+    nng_tls_config *config = NULL;
+
+    if ((has_secret(set) ? fg_secret_read(&set->files[SECRET], &set->secret, err)
+                         : check_certificates(set, err)) != FG_OK ||
+        make_config(set, NULL, &config, err) != FG_OK)
+        return err->code;
+    nng_tls_config_free(config);
+    return FG_OK;
+}
+
+/* Into *ret_set in any case; set_done() frees it. */
+static enum fg_code read_set(const struct fg_rpc_settings *settings, struct set *ret_set,
+                             struct fg_err *err)
+{
+    const struct {
+        const char *setting, *path;
+    } files[FILES] = {
+        [CERT] = {"rpc.tls_cert_file", settings->tls_cert_file},
+        [KEY] = {"rpc.tls_key_file", settings->tls_key_file},
+        [CA] = {"rpc.tls_ca_file", settings->tls_ca_file},
+        [SECRET] = {"rpc.secret_file", settings->secret_file},
+    };
+
+    *ret_set = (struct set){0};
+    for (size_t i = 0; i < FILES; i++) {
+        if (!fg_rpc_is_set(files[i].path))
+            continue;
+        ret_set->files[i].setting = files[i].setting;
+        ret_set->files[i].path = files[i].path;
+        if (fg_pem_read(&ret_set->files[i], err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+/* By content: times are coarse, and Kubernetes changes what a name points to. */
+static uint64_t hash_of(const struct set *set)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < FILES; i++)
+        hash = fg_mix64(hash ^ fg_hash64(fg_buf_slice(&set->files[i].content)));
+    return hash;
+}
+
+/* --- ends --- */
+
+/* Locked. */
+static enum fg_code give_config(struct fg_secure *secure, struct fg_secure_end *end,
+                                struct fg_err *err)
+{
+    nng_tls_config *config = NULL;
+    int rv;
+
+    if (make_config(&secure->set, end->listens ? NULL : end->server_name, &config, err) != FG_OK)
+        return err->code;
+    rv = end->listens ? nng_listener_set_ptr(end->listener, NNG_OPT_TLS_CONFIG, config)
+                      : nng_dialer_set_ptr(end->dialer, NNG_OPT_TLS_CONFIG, config);
+    if (rv != 0) {
+        nng_tls_config_free(config);
+        return fg_fail(err, fg_wire_code(rv), "TLS: %s", nng_strerror(rv));
+    }
+    if (end->previous != NULL)
+        nng_tls_config_free(end->previous);
+    end->previous = end->current;
+    end->current = config;
+    return FG_OK;
+}
+
+static bool is_tls(const char *url)
+{
+    return fg_slice_starts(fg_cstr(url), "tls+tcp");
+}
+
+enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url,
+                                 struct fg_err *err)
+{
+    if (is_tls(url) && secure == NULL)
+        return fg_fail(err, FG_E_INVALID,
+                       "needs rpc.secret_file, or rpc.tls_cert_file, rpc.tls_key_file and "
+                       "rpc.tls_ca_file");
+    if (secure != NULL && fg_slice_starts(fg_cstr(url), "tcp"))
+        return fg_fail(err, FG_E_INVALID,
+                       "would be in the clear while rpc.%s_file is set; tls+%s is not",
+                       fg_rpc_is_set(secure->settings->secret_file) ? "secret" : "tls_cert", url);
+    return FG_OK;
+}
+
+bool fg_secure_demands_roles(const struct fg_secure *secure)
+{
+    return secure != NULL && !fg_rpc_is_set(secure->settings->secret_file) &&
+           fg_rpc_is_set(secure->settings->tls_role_domain);
+}
+
+/* "ingester.DOMAIN"; names of certificates have no case. */
+static unsigned role_of(const char *name, const char *domain)
+{
+    const char *dot = strchr(name, '.');
+
+    return dot != NULL && strcasecmp(dot + 1, domain) == 0
+               ? fg_rpc_role_of(name, (size_t)(dot - name))
+               : 0;
+}
+
+unsigned fg_secure_roles(const struct fg_secure *secure, nng_pipe pipe)
+{
+    unsigned roles = 0;
+    void *found = NULL;
+
+    if (nng_pipe_get_ptr(pipe, NNG_OPT_TLS_PEER_ALT_NAMES, &found) != 0 || found == NULL)
+        return 0;
+    for (char **name = found; *name != NULL; name++) {
+        roles |= role_of(*name, secure->settings->tls_role_domain);
+        free(*name);
+    }
+    free(found);
+    return roles;
+}
+
+static enum fg_code add(struct fg_secure *secure, struct fg_secure_end *end, struct fg_err *err)
+{
+    enum fg_code code;
+
+    (void)pthread_mutex_lock(&secure->lock);
+    code = give_config(secure, end, err);
+    end->next = secure->ends;
+    secure->ends = end;
+    (void)pthread_mutex_unlock(&secure->lock);
+    return code;
+}
+
+static enum fg_code name_of(const struct fg_secure *secure, const char *url, char **ret_name,
+                            struct fg_err *err)
+{
+    nng_url *parsed;
+    int rv = nng_url_parse(&parsed, url);
+
+    if (rv != 0)
+        return fg_fail(err, fg_wire_code(rv), "%s: %s", url, nng_strerror(rv));
+    *ret_name =
+        strdup(fg_rpc_is_set(secure->settings->tls_server_name) ? secure->settings->tls_server_name
+                                                                : parsed->u_hostname);
+    nng_url_free(parsed);
+    fg_assert(*ret_name != NULL);
+    return FG_OK;
+}
+
+enum fg_code fg_secure_add_dialer(struct fg_secure *secure, struct fg_secure_end *end,
+                                  nng_dialer dialer, const char *url, struct fg_err *err)
+{
+    if (!is_tls(url))
+        return FG_OK;
+    end->dialer = dialer;
+    if (name_of(secure, url, &end->server_name, err) != FG_OK)
+        return err->code;
+    return add(secure, end, err);
+}
+
+enum fg_code fg_secure_add_listener(struct fg_secure *secure, struct fg_secure_end *end,
+                                    nng_listener listener, const char *url, struct fg_err *err)
+{
+    if (!is_tls(url))
+        return FG_OK;
+    end->listens = true;
+    end->listener = listener;
+    return add(secure, end, err);
+}
+
+void fg_secure_remove(struct fg_secure *secure, struct fg_secure_end *end)
+{
+    if (secure == NULL)
+        return;
+    (void)pthread_mutex_lock(&secure->lock);
+    for (struct fg_secure_end **at = &secure->ends; *at != NULL; at = &(*at)->next)
+        if (*at == end) {
+            *at = end->next;
+            break;
+        }
+    (void)pthread_mutex_unlock(&secure->lock);
+    if (end->current != NULL)
+        nng_tls_config_free(end->current);
+    if (end->previous != NULL)
+        nng_tls_config_free(end->previous);
+    free(end->server_name);
+    *end = (struct fg_secure_end){0};
+}
+
+/* --- changes --- */
+
+static void count(const struct fg_secure *secure, enum secure_metric metric)
+{
+    if (secure->metrics != NULL)
+        fg_metric_add(secure->metrics, metric, 1);
+}
+
+static void say_end(const struct fg_secure *secure)
+{
+    if (has_secret(&secure->set))
+        return;
+    if (secure->metrics != NULL)
+        fg_metric_set(secure->metrics, SECURE_EXPIRY, secure->set.end_s);
+    if (secure->set.end_s < time(NULL))
+        fg_log_warn("the certificate for calls between services has expired",
+                    fg_ls("file", secure->settings->tls_cert_file),
+                    fg_li("end_s", secure->set.end_s));
+}
+
+/* Locked. The set is good; an end that nng has closed meanwhile does not want it. */
+static void take_over(struct fg_secure *secure, struct set *set)
+{
+    struct fg_err ignored;
+
+    set_done(&secure->set);
+    secure->set = *set;
+    *set = (struct set){0};
+    for (struct fg_secure_end *end = secure->ends; end != NULL; end = end->next)
+        (void)give_config(secure, end, &ignored);
+    count(secure, SECURE_RELOADS);
+    if (has_secret(&secure->set))
+        fg_log_info("new secrets for calls between services",
+                    fg_ls("file", secure->settings->secret_file),
+                    fg_lu("secrets", secure->set.secret.n));
+    else
+        fg_log_info("new certificate for calls between services",
+                    fg_ls("file", secure->settings->tls_cert_file),
+                    fg_li("end_s", secure->set.end_s));
+    say_end(secure);
+}
+
+bool fg_secure_reload(struct fg_secure *secure)
+{
+    bool taken = false;
+    struct set set;
+    struct fg_err err;
+    enum fg_code code;
+
+    (void)pthread_mutex_lock(&secure->lock);
+    code = read_set(secure->settings, &set, &err);
+    if (hash_of(&set) != secure->tried) {
+        secure->tried = hash_of(&set);
+        if (code == FG_OK)
+            code = check(&set, &err);
+        taken = code == FG_OK;
+        if (taken) {
+            take_over(secure, &set);
+        } else {
+            count(secure, SECURE_RELOADS_FAILED);
+            fg_log_error(
+                "new certificate or secret files for calls between services are broken, the old "
+                "ones stay",
+                fg_ls("err", err.msg));
+        }
+    }
+    (void)pthread_mutex_unlock(&secure->lock);
+    set_done(&set);
+    return taken;
+}
+
+static void *watch(void *arg)
+{
+    struct fg_secure *secure = arg;
+
+    (void)pthread_setname_np(pthread_self(), "rpc-tls-files");
+    (void)pthread_mutex_lock(&secure->lock);
+    while (!secure->stopping) {
+        int64_t at_ns = fg_mono_ns(fg_clock_real()) + CHECK_NS;
+        struct timespec until = {.tv_sec = at_ns / FG_SECOND_NS, .tv_nsec = at_ns % FG_SECOND_NS};
+
+        if (pthread_cond_timedwait(&secure->wake, &secure->lock, &until) != ETIMEDOUT)
+            continue;
+        (void)pthread_mutex_unlock(&secure->lock);
+        (void)fg_secure_reload(secure);
+        (void)pthread_mutex_lock(&secure->lock);
+    }
+    (void)pthread_mutex_unlock(&secure->lock);
+    return NULL;
+}
+
+/* --- beginning and end --- */
+
+static void init_wake(pthread_cond_t *wake)
+{
+    pthread_condattr_t monotonic;
+
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
+                              struct fg_secure **ret_secure, struct fg_err *err)
+{
+    struct fg_secure *secure;
+    struct set set;
+
+    if (fg_tls_engine_register(err) != FG_OK)
+        return err->code;
+    if (read_set(settings, &set, err) != FG_OK || check(&set, err) != FG_OK) {
+        set_done(&set);
+        return err->code;
+    }
+    secure = fg_new(struct fg_secure);
+    secure->settings = settings;
+    secure->tried = hash_of(&set);
+    secure->set = set;
+    if (registry != NULL)
+        secure->metrics = fg_metrics_register(registry, secure_metrics, FG_COUNT(secure_metrics));
+    say_end(secure);
+    (void)pthread_mutex_init(&secure->lock, NULL);
+    init_wake(&secure->wake);
+    fg_assert(pthread_create(&secure->thread, NULL, watch, secure) == 0);
+    *ret_secure = secure;
+    return FG_OK;
+}
+
+void fg_secure_destroy(struct fg_secure *secure)
+{
+    if (secure == NULL)
+        return;
+    fg_assert(secure->ends == NULL);
+    (void)pthread_mutex_lock(&secure->lock);
+    secure->stopping = true;
+    (void)pthread_cond_signal(&secure->wake);
+    (void)pthread_mutex_unlock(&secure->lock);
+    fg_assert(pthread_join(secure->thread, NULL) == 0);
+    set_done(&secure->set);
+    (void)pthread_cond_destroy(&secure->wake);
+    (void)pthread_mutex_destroy(&secure->lock);
+    free(secure);
+}

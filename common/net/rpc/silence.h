@@ -1,0 +1,49 @@
+/*
+ * Keep-alive of a peer's connection. If a machine vanishes without closing its connections, the
+ * kernel gives a connection up only after a quarter of an hour. Until then the dialer neither
+ * reconnects nor resolves the name again, although the peer may run elsewhere by now.
+ *
+ * So if calls are under way and none of them was answered for rpc.ping_after, this sends a PING,
+ * which a server answers even while slow calls run. If no reply arrives within rpc.ping_timeout,
+ * the connection is closed: calls under way fail with FG_E_UNAVAILABLE, and the dialer reconnects.
+ * A server that has all its request slots busy for that long is treated the same.
+ *
+ * Calls and answers are counted in the peer's health, so nothing is counted twice. A PING does not
+ * change the health, because it says nothing about how calls do.
+ *
+ * Thread: any; checks run on nng's threads.
+ */
+#ifndef FG_COMMON_NET_RPC_SILENCE_H
+#define FG_COMMON_NET_RPC_SILENCE_H
+
+#include "common/net/rpc/rpc.h"
+
+#include <nng/nng.h>
+
+struct fg_silence;
+
+/* All borrowed until destroy. */
+struct fg_silence_config {
+    struct fg_peer *peer;
+    const char *url; /* for the log */
+    nng_socket socket;
+    uint64_t cluster;
+    int64_t after_ns;   /* without an answer; > 0. Detected after at most 1.5 times this */
+    int64_t timeout_ns; /* of the PING; > 0 */
+};
+
+/* Returns 0 and sets *ret_silence, or returns nng's error. The functions below accept NULL. */
+int fg_silence_create(const struct fg_silence_config *config, struct fg_silence **ret_silence);
+
+/* Tells which connection to watch from now on. */
+void fg_silence_connected(struct fg_silence *silence, nng_pipe pipe);
+
+/* Starts the checks; once. */
+void fg_silence_start(struct fg_silence *silence);
+/* Stops the checks and waits for a callback under way: call it before the socket is closed, and not
+ * from an nng thread. */
+void fg_silence_stop(struct fg_silence *silence);
+/* Frees it. Call it after fg_silence_stop(), when the socket was closed. */
+void fg_silence_destroy(struct fg_silence *silence);
+
+#endif

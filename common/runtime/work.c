@@ -1,0 +1,455 @@
+/*
+ * A lane is one mutex over one shared queue and one queue for each worker. Every worker sleeps on a
+ * condition of its own: a pinned job wakes exactly the one it is for, an unpinned one wakes one
+ * that is idle, and nobody is woken for nothing.
+ *
+ * A worker takes whichever head has waited longest: its own queue's, the shared one's, or that of
+ * the flow whose turn it is. So none can starve another, and a pinned queue keeps its order because
+ * one worker alone takes from it.
+ *
+ * Flows that have anything waiting or running are a ring; the lane points to the one whose turn is
+ * next. There are never more than jobs, so going round the ring is short.
+ */
+#include "common/runtime/work.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { THREAD_NAME_BYTES = 16 }; /* what Linux keeps of a thread's name, with the NUL */
+
+struct queue {
+    struct fg_job *first, *last; /* oldest first */
+};
+
+struct fg_work_flow {
+    struct fg_work_flow *next, *prev; /* in the ring */
+    uint64_t id;
+    struct queue queue;
+    unsigned queued, running;
+};
+
+struct worker {
+    struct lane *lane;
+    pthread_t thread;
+    pthread_cond_t wake;
+    struct queue pinned;
+    bool idle; /* asleep, and nobody has woken it yet */
+    char name[THREAD_NAME_BYTES];
+};
+
+struct lane {
+    pthread_mutex_t mutex; /* over everything below that is not constant or atomic */
+    struct worker *workers;
+    unsigned n_workers; /* constant once all run */
+    unsigned queue_max; /* constant */
+    struct queue shared;
+    struct fg_work_flow *turn; /* of the flow that is looked at first; NULL: there is none */
+    unsigned flows_running;    /* jobs of all flows */
+    unsigned queued;           /* in all queues */
+    _Atomic unsigned running;
+    uint64_t refused;
+    bool stopping;
+};
+
+struct fg_work {
+    struct lane lanes[FG_LANES];
+};
+
+static const char *const lane_names[FG_LANES] = {
+    [FG_LANE_INGEST] = "ingest",
+    [FG_LANE_QUERY] = "query",
+    [FG_LANE_BACKGROUND] = "backgr",
+};
+
+static void queue_push(struct queue *queue, struct fg_job *job)
+{
+    job->next = NULL;
+    if (queue->first == NULL)
+        queue->first = job;
+    else
+        queue->last->next = job;
+    queue->last = job;
+}
+
+static struct fg_job *queue_pop(struct queue *queue)
+{
+    struct fg_job *job = queue->first;
+
+    queue->first = job->next;
+    return job;
+}
+
+/* ---- flows; all locked ---- */
+
+static struct fg_work_flow *flow_of(struct lane *lane, uint64_t id)
+{
+    struct fg_work_flow *flow = lane->turn;
+
+    if (flow == NULL)
+        return NULL;
+    do {
+        if (flow->id == id)
+            return flow;
+        flow = flow->next;
+    } while (flow != lane->turn);
+    return NULL;
+}
+
+/* A new one is the last to have its turn. */
+static struct fg_work_flow *flow_make(struct lane *lane, uint64_t id)
+{
+    struct fg_work_flow *flow = fg_new(struct fg_work_flow);
+
+    flow->id = id;
+    if (lane->turn == NULL) {
+        flow->next = flow->prev = lane->turn = flow;
+        return flow;
+    }
+    flow->next = lane->turn;
+    flow->prev = lane->turn->prev;
+    flow->prev->next = flow->next->prev = flow;
+    return flow;
+}
+
+static void flow_drop_if_idle(struct lane *lane, struct fg_work_flow *flow)
+{
+    if (flow->queued + flow->running > 0)
+        return;
+    if (lane->turn == flow)
+        lane->turn = flow->next == flow ? NULL : flow->next;
+    flow->prev->next = flow->next;
+    flow->next->prev = flow->prev;
+    free(flow);
+}
+
+/* May it start one now? Helpers that were lent do not count: they go back. */
+static bool flow_may_run(const struct lane *lane, const struct fg_work_flow *flow)
+{
+    return flow->queued > 0 && flow->running < lane->n_workers - lane->flows_running;
+}
+
+/* The next one that may start something, or NULL. */
+static struct fg_work_flow *flow_next(const struct lane *lane)
+{
+    struct fg_work_flow *flow = lane->turn;
+
+    if (flow == NULL)
+        return NULL;
+    do {
+        if (flow_may_run(lane, flow))
+            return flow;
+        flow = flow->next;
+    } while (flow != lane->turn);
+    return NULL;
+}
+
+static struct fg_job *flow_start(struct lane *lane, struct fg_work_flow *flow)
+{
+    lane->turn = flow->next;
+    flow->queued--;
+    flow->running++;
+    lane->flows_running++;
+    return queue_pop(&flow->queue);
+}
+
+static void flow_ended(struct lane *lane, struct fg_work_flow *flow)
+{
+    fg_assert(flow->running > 0 && lane->flows_running > 0);
+    flow->running--;
+    lane->flows_running--;
+    flow_drop_if_idle(lane, flow);
+}
+
+/* ---- workers ---- */
+
+/* What the worker does next, or NULL. Locked. */
+static struct fg_job *next_job(struct worker *worker)
+{
+    struct lane *lane = worker->lane;
+    struct fg_work_flow *flow = flow_next(lane);
+    const struct fg_job *own = worker->pinned.first, *any = lane->shared.first;
+    int64_t own_ns = own == NULL ? INT64_MAX : own->queued_mono_ns;
+    int64_t any_ns = any == NULL ? INT64_MAX : any->queued_mono_ns;
+    int64_t flow_ns = flow == NULL ? INT64_MAX : flow->queue.first->queued_mono_ns;
+
+    if (own != NULL && own_ns <= any_ns && own_ns <= flow_ns)
+        return queue_pop(&worker->pinned);
+    if (any != NULL && any_ns <= flow_ns)
+        return queue_pop(&lane->shared);
+    return flow == NULL ? NULL : flow_start(lane, flow);
+}
+
+/* Waits for a job; NULL when the lane ends and this worker has nothing left to do. */
+static struct fg_job *wait_job(struct worker *worker)
+{
+    struct lane *lane = worker->lane;
+    struct fg_job *job;
+
+    pthread_mutex_lock(&lane->mutex);
+    while ((job = next_job(worker)) == NULL && !lane->stopping) {
+        worker->idle = true;
+        pthread_cond_wait(&worker->wake, &lane->mutex);
+        worker->idle = false;
+    }
+    if (job != NULL) {
+        lane->queued--;
+        atomic_fetch_add_explicit(&lane->running, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lane->mutex);
+    return job;
+}
+
+static void come_home(struct fg_msg *msg)
+{
+    struct fg_job *job = fg_container(msg, struct fg_job, msg);
+
+    job->done(job);
+}
+
+static void run_job(struct lane *lane, struct fg_job *job)
+{
+    job->err.code = FG_OK;
+    job->err.msg[0] = '\0';
+    job->code = job->run(job, &job->err);
+    fg_assert(job->code == FG_OK || job->code == job->err.code);
+
+    /* Before done(), which may look at the lane, and after which the job is not ours. What may run
+     * now this worker finds when it looks for its next job. */
+    if (job->flow != NULL) {
+        pthread_mutex_lock(&lane->mutex);
+        flow_ended(lane, job->flow);
+        pthread_mutex_unlock(&lane->mutex);
+    }
+    atomic_fetch_sub_explicit(&lane->running, 1, memory_order_relaxed);
+    if (job->home == NULL) {
+        job->done(job);
+        return;
+    }
+    job->msg.run = come_home;
+    fg_loop_post(job->home, &job->msg);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *worker = arg;
+    struct fg_job *job;
+
+    (void)pthread_setname_np(pthread_self(), worker->name);
+    while ((job = wait_job(worker)) != NULL)
+        run_job(worker->lane, job);
+    return NULL;
+}
+
+/* Locked. */
+static void wake_one(struct worker *worker)
+{
+    worker->idle = false; /* so that the next job wakes another one */
+    pthread_cond_signal(&worker->wake);
+}
+
+/* NULL: all have something to do. Locked. */
+static struct worker *find_idle(struct lane *lane)
+{
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        if (lane->workers[i].idle)
+            return &lane->workers[i];
+    return NULL;
+}
+
+/* pinned: NULL for whichever worker comes first. Locked. */
+static void enqueue(struct lane *lane, struct worker *pinned, struct fg_work_flow *flow,
+                    struct fg_job *job)
+{
+    struct worker *worker = pinned != NULL ? pinned : find_idle(lane);
+
+    job->queued_mono_ns = fg_mono_ns(fg_clock_real()); /* locked: it orders the queues */
+    job->flow = flow;
+    queue_push(flow != NULL ? &flow->queue : pinned != NULL ? &pinned->pinned : &lane->shared, job);
+    if (flow != NULL)
+        flow->queued++;
+    lane->queued++;
+    if (worker != NULL)
+        wake_one(worker);
+}
+
+static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
+{
+    bool room;
+
+    fg_assert(job->run != NULL && job->done != NULL);
+    pthread_mutex_lock(&lane->mutex);
+    room = lane->n_workers > 0 && lane->queued < lane->queue_max && !lane->stopping;
+    if (room)
+        enqueue(lane, pinned, NULL, job);
+    else
+        lane->refused++;
+    pthread_mutex_unlock(&lane->mutex);
+    return room;
+}
+
+bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job)
+{
+    return submit(&work->lanes[lane], NULL, job);
+}
+
+bool fg_work_submit_flow(struct fg_work *work, enum fg_lane lane_id, uint64_t id,
+                         struct fg_job *job)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    struct fg_work_flow *flow;
+    unsigned left;
+    bool room;
+
+    fg_assert(job->run != NULL && job->done != NULL);
+    pthread_mutex_lock(&lane->mutex);
+    flow = flow_of(lane, id);
+    left = lane->queue_max - FG_MIN(lane->queued, lane->queue_max);
+    room =
+        lane->n_workers > 0 && left > 0 && (flow == NULL || flow->queued < left) && !lane->stopping;
+    if (room)
+        enqueue(lane, NULL, flow != NULL ? flow : flow_make(lane, id), job);
+    else
+        lane->refused++;
+    pthread_mutex_unlock(&lane->mutex);
+    return room;
+}
+
+bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
+                           struct fg_job *job)
+{
+    struct lane *to = &work->lanes[lane];
+
+    return submit(to, to->n_workers == 0 ? NULL : &to->workers[pin % to->n_workers], job);
+}
+
+bool fg_work_lend(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    bool idle;
+
+    fg_assert(job->run != NULL && job->done != NULL);
+    pthread_mutex_lock(&lane->mutex);
+    /* If a worker is idle, every queued job has a worker that was woken for it or is pinned to it,
+     * or its flow has as many running jobs as it may have. */
+    idle = find_idle(lane) != NULL && !lane->stopping;
+    if (idle)
+        enqueue(lane, NULL, NULL, job);
+    pthread_mutex_unlock(&lane->mutex);
+    return idle;
+}
+
+bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane_id)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    bool wanted;
+
+    pthread_mutex_lock(&lane->mutex);
+    wanted = lane->shared.first != NULL || flow_next(lane) != NULL;
+    for (unsigned i = 0; i < lane->n_workers && !wanted; i++)
+        wanted = lane->workers[i].pinned.first != NULL;
+    pthread_mutex_unlock(&lane->mutex);
+    return wanted;
+}
+
+static enum fg_code worker_start(struct lane *lane, const char *prefix, const char *lane_name,
+                                 struct fg_err *err)
+{
+    struct worker *worker = &lane->workers[lane->n_workers];
+    int rc;
+
+    worker->lane = lane;
+    (void)snprintf(worker->name, sizeof worker->name, "%.5s-%.6s-%u", prefix, lane_name,
+                   lane->n_workers % 100);
+    fg_assert(pthread_cond_init(&worker->wake, NULL) == 0);
+    rc = pthread_create(&worker->thread, NULL, worker_main, worker);
+    if (rc != 0) {
+        (void)pthread_cond_destroy(&worker->wake);
+        return fg_fail_errno(err, rc, "worker %s", worker->name);
+    }
+    /* Nobody submits before all have started; the workers themselves do not look at it. */
+    lane->n_workers++;
+    return FG_OK;
+}
+
+static void lane_stop(struct lane *lane)
+{
+    pthread_mutex_lock(&lane->mutex);
+    lane->stopping = true;
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        wake_one(&lane->workers[i]);
+    pthread_mutex_unlock(&lane->mutex);
+}
+
+static void lane_join(struct lane *lane)
+{
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        fg_assert(pthread_join(lane->workers[i].thread, NULL) == 0);
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        (void)pthread_cond_destroy(&lane->workers[i].wake);
+    fg_assert(lane->queued == 0 && lane->turn == NULL);
+    (void)pthread_mutex_destroy(&lane->mutex);
+    free(lane->workers);
+}
+
+void fg_work_destroy(struct fg_work *work)
+{
+    if (work == NULL)
+        return;
+    /* All at once: a job of one lane may wait for nothing in another, but may take its time. */
+    for (size_t i = 0; i < FG_LANES; i++)
+        lane_stop(&work->lanes[i]);
+    for (size_t i = 0; i < FG_LANES; i++)
+        lane_join(&work->lanes[i]);
+    free(work);
+}
+
+enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[FG_LANES],
+                            struct fg_work **ret_work, struct fg_err *err)
+{
+    fg_auto(fg_work) *work = fg_new(struct fg_work);
+
+    for (size_t i = 0; i < FG_LANES; i++) {
+        fg_assert(pthread_mutex_init(&work->lanes[i].mutex, NULL) == 0);
+        work->lanes[i].queue_max = lanes[i].queue_max;
+        work->lanes[i].workers = fg_calloc(lanes[i].threads, sizeof(struct worker));
+    }
+    for (size_t i = 0; i < FG_LANES; i++)
+        for (unsigned t = 0; t < lanes[i].threads; t++)
+            if (worker_start(&work->lanes[i], name, lane_names[i], err) != FG_OK)
+                return err->code;
+    *ret_work = fg_take(work);
+    return FG_OK;
+}
+
+/* Locked. */
+static int64_t oldest_mono_ns(const struct lane *lane, int64_t now_mono_ns)
+{
+    int64_t oldest = now_mono_ns;
+
+    if (lane->shared.first != NULL)
+        oldest = FG_MIN(oldest, lane->shared.first->queued_mono_ns);
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        if (lane->workers[i].pinned.first != NULL)
+            oldest = FG_MIN(oldest, lane->workers[i].pinned.first->queued_mono_ns);
+    for (const struct fg_work_flow *flow = lane->turn; flow != NULL;
+         flow = flow->next == lane->turn ? NULL : flow->next)
+        if (flow->queue.first != NULL)
+            oldest = FG_MIN(oldest, flow->queue.first->queued_mono_ns);
+    return oldest;
+}
+
+void fg_work_state(struct fg_work *work, enum fg_lane lane_id, struct fg_lane_state *ret_state)
+{
+    struct lane *lane = &work->lanes[lane_id];
+    int64_t now;
+
+    pthread_mutex_lock(&lane->mutex);
+    now = fg_mono_ns(fg_clock_real());
+    *ret_state = (struct fg_lane_state){
+        .queued = lane->queued,
+        .running = atomic_load_explicit(&lane->running, memory_order_relaxed),
+        .refused = lane->refused,
+        .oldest_age_ns = now - oldest_mono_ns(lane, now),
+    };
+    pthread_mutex_unlock(&lane->mutex);
+}

@@ -1,0 +1,39 @@
+/*
+ * What the files of the reader share. Private to the block format.
+ */
+#ifndef FG_COMMON_STORAGE_BLOCK_READER_IMPL_H
+#define FG_COMMON_STORAGE_BLOCK_READER_IMPL_H
+
+#include "common/storage/block/column.h"
+#include "common/storage/block/pack.h"
+#include "common/storage/block/reader.h"
+
+/* "SMP", or its number where it has no name; for messages. */
+const char *fg_block_kind_name(uint32_t kind);
+
+/* The section of a part; NULL: it has none. */
+const struct fg_block_section *fg_block_section_find(const struct fg_block_part *part,
+                                                     uint32_t kind);
+
+static inline struct fg_block_stored fg_block_stored_of(const struct fg_block_page *page)
+{
+    return (struct fg_block_stored){page->raw_bytes, page->crc, page->key};
+}
+
+/* The page of a kind, unpacked into the arena; bytes: as the caller fetched it. */
+enum fg_code fg_block_page_open(const struct fg_block_index *index, uint32_t kind, uint32_t page,
+                                struct fg_slice bytes, struct fg_arena *arena,
+                                struct fg_slice *ret_raw, struct fg_err *err) fg_must_check;
+
+/* "SMP page 3", before the sentence. */
+enum fg_code fg_block_page_wrap(struct fg_err *err, uint32_t kind, uint32_t page);
+
+/* Number of the series that has the profile. */
+static inline uint32_t fg_block_series_of(const struct fg_block_index *index, uint32_t profile)
+{
+    return index->runs[fg_block_run_of(index, profile)].series;
+}
+
+enum fg_code fg_block_no_room(struct fg_err *err, const char *what);
+
+#endif

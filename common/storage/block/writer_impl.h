@@ -1,0 +1,268 @@
+/*
+ * What the files of the writer share. Private to the block format.
+ */
+#ifndef FG_COMMON_STORAGE_BLOCK_WRITER_IMPL_H
+#define FG_COMMON_STORAGE_BLOCK_WRITER_IMPL_H
+
+#include "common/base/radix.h"
+#include "common/storage/block/column.h"
+#include "common/storage/block/order.h"
+#include "common/storage/block/pack.h"
+#include "common/storage/block/writer.h"
+
+enum {
+    FG_BLOCK_SMP_PAGE_BYTES = 128 * 1024,   /* raw: larger gains little, and edges cost more */
+    FG_BLOCK_SMP_OWN_PROFILES = 30,         /* a series with as many in a page ends the page */
+    FG_BLOCK_IDX_PAGE_PROFILES = 2048,      /* 24 kB stored, and 32 kB of ids */
+    FG_BLOCK_STACK_PAGE_ITEMS = 256 * 1024, /* of the tree and its symbols, which are read whole */
+    FG_BLOCK_TEXT_PAGE_BYTES = 1024 * 1024,
+};
+
+/* A page that was written. */
+struct fg_block_page_row {
+    uint32_t raw_bytes, bytes, crc, items;
+    int64_t t_min_ns, t_max_ns;
+};
+
+/* A section on its way: rows of its pages, and the pages themselves until it is their turn. SMP
+ * comes first in a part and is not kept. */
+struct fg_block_out {
+    uint32_t kind;
+    struct fg_block_page_row *rows;
+    uint32_t n_rows, cap_rows;
+    struct fg_buf stored;
+    uint64_t bytes;
+};
+
+/* Profiles of a page: how many and when. */
+struct fg_block_span {
+    uint32_t count;
+    int64_t t_min_ns, t_max_ns;
+};
+
+struct fg_block_series_out {
+    struct fg_block_series key; /* a copy */
+    uint32_t *pairs;            /* into writer->pairs */
+    uint32_t n_pairs, schema;
+    uint64_t seen;
+    struct fg_block_span span;
+};
+
+/* What a series has in a stripe. */
+struct fg_block_run_out {
+    uint32_t stripe, series, count;
+};
+
+struct fg_block_pair {
+    struct fg_slice name, value;
+};
+
+struct fg_block_schema_out {
+    const struct fg_value_type *types;
+    uint32_t n_types;
+    struct fg_value_type period_type;
+};
+
+/* A profile of the page of IDX at hand. */
+struct fg_block_row_out {
+    uint32_t series, n_samples, window;
+    uint16_t shard;
+    int64_t time_ns, duration_ns, period;
+    struct fg_profile_size size;
+    size_t totals; /* into the totals of the page */
+};
+
+struct fg_block_group_out {
+    uint16_t shard;
+    uint32_t window, count;
+    struct fg_id digest;
+};
+
+/* Samples by rank, each once. */
+struct fg_block_set {
+    uint32_t *ranks;  /* [count] */
+    uint64_t *values; /* [n_types][count] */
+    uint32_t count;
+    size_t cap_ranks, cap_values;
+};
+
+/*
+ * Ranks: stacks by number of uses, the most first; those of equal use by node. What is frequent has
+ * small numbers, and what is rare has its neighbours in the tree as neighbours: MAP is a third of
+ * what it is with ties by first use, which makes SMP a tenth smaller instead.
+ */
+struct fg_block_ranks {
+    uint32_t *left;   /* of a stack, by canonical number (node + 1): uses that are to come */
+    uint32_t *ranks;  /* of a stack; FG_MAP_NONE: it has none */
+    uint32_t *stacks; /* of a rank: the stack's canonical number */
+    uint32_t n_stacks;
+    uint64_t uses_left;
+};
+
+/* The part at hand. */
+struct fg_block_part_out {
+    struct fg_slice tenant, service;
+    struct fg_block_order order;
+    struct fg_block_ranks ranks;
+
+    struct fg_block_series_out *series; /* as they came; behind the last the one at hand, if new */
+    uint32_t n_series, cap_series;
+    struct fg_map series_map;
+    struct fg_block_run_out *runs;
+    uint32_t n_runs, cap_runs;
+    struct fg_block_pair *pairs;
+    uint32_t n_pairs, cap_pairs;
+    struct fg_map pair_map;
+    struct fg_block_schema_out *schemas;
+    uint32_t n_schemas, cap_schemas;
+    uint32_t stripe;   /* at hand */
+    int64_t before_ns; /* the stripe is later than this, but for the first */
+    uint32_t at;       /* the series at hand, or the last one */
+    bool in_series;
+    bool in_stripe;   /* it is of the stripe at hand */
+    uint32_t n_types; /* of it */
+    struct fg_block_span series_span;
+    uint64_t seen;
+    int64_t last_time_ns;
+    struct fg_id last_id;
+
+    struct fg_block_group_out *groups;
+    uint32_t n_groups, cap_groups;
+    struct fg_map group_map;
+
+    struct fg_slice merged[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* of others; borrowed */
+    const struct fg_name_tree *names;                        /* borrowed; NULL: none */
+    bool made; /* it has no profiles: those below are of other objects */
+
+    uint32_t n_profiles;
+    uint64_t n_samples;
+    int64_t t_min_ns, t_max_ns;
+    struct fg_id digest;
+    struct fg_usage usage;
+};
+
+/* The pages at hand. */
+struct fg_block_pages_out {
+    struct fg_block_span smp_span;
+    uint32_t smp_series_profiles; /* of the series at hand, in this page */
+    struct fg_buf heads, rank_bits, ranks;
+    struct fg_buf value_bits[FG_BATCH_TYPES_MAX], values[FG_BATCH_TYPES_MAX];
+    uint64_t *numbers; /* of one column */
+    size_t cap_numbers;
+    size_t values_bytes;
+    struct fg_buf exemplars;
+    uint32_t exemplars_last; /* 1 + the profile of the page that was written last; 0: none */
+    struct fg_block_set now, before;
+    bool has_before;         /* before: of the same series, in the same page */
+    uint64_t *before_values; /* by the samples of now */
+    size_t cap_before_values;
+    struct fg_keyed *keyed, *scratch;
+    uint32_t cap_keyed;
+
+    struct fg_block_span idx_span;
+    struct fg_block_row_out *rows; /* [FG_BLOCK_IDX_PAGE_PROFILES] */
+    uint64_t *totals;
+    size_t n_totals, cap_totals;
+    struct fg_buf ids;
+};
+
+enum fg_block_writer_state {
+    FG_BLOCK_WRITER_START,
+    FG_BLOCK_WRITER_BETWEEN, /* parts */
+    FG_BLOCK_WRITER_PART,
+    FG_BLOCK_WRITER_OVER,
+};
+
+struct fg_block_writer {
+    struct fg_block_sink sink;
+    uint32_t level, version;
+    enum fg_block_writer_state state;
+    uint64_t offset; /* bytes given to the sink */
+    struct fg_block_packer *packer;
+    struct fg_buf raw; /* of the page that is being made */
+
+    struct fg_arena *arena; /* of the part */
+    struct fg_block_part_out part;
+    struct fg_block_pages_out pages;
+    struct fg_block_out smp, exm, pid, idx, use,
+        rest;            /* rest: the small sections, one after another */
+    struct fg_buf table; /* rows of sections that are complete */
+    uint32_t n_sections;
+
+    struct fg_buf directory, groups, nodes; /* of all parts so far; nodes: NOD */
+    struct fg_buf last_name;                /* tenant, then service, of the part before */
+    size_t last_tenant_len;
+    int64_t last_t_min_ns;
+    bool made; /* parts have no profiles of their own */
+    struct fg_block_summary summary;
+};
+
+static inline void fg_block_span_add(struct fg_block_span *span, int64_t time_ns)
+{
+    span->t_min_ns = span->count == 0 ? time_ns : FG_MIN(span->t_min_ns, time_ns);
+    span->t_max_ns = span->count == 0 ? time_ns : FG_MAX(span->t_max_ns, time_ns);
+    span->count++;
+}
+
+/* To the sink. */
+enum fg_code fg_block_emit(struct fg_block_writer *writer, struct fg_slice bytes,
+                           struct fg_err *err) fg_must_check;
+
+/* Packs writer->raw as the next page of a section, which keeps it. FG_E_LIMIT: too large. */
+enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_out *out,
+                               const struct fg_block_span *span, struct fg_err *err) fg_must_check;
+
+/* Writes what the section keeps to the sink, its rows to the table, and makes it empty. A section
+ * without pages is left out. */
+enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_block_out *out,
+                                  struct fg_err *err) fg_must_check;
+
+/* Writes items [from, to) of a kind to writer->raw. */
+typedef void (*fg_block_encoder)(void *arg, uint32_t from, uint32_t to);
+
+/* A section in pages of a fixed number of items, each page begun with its number. */
+enum fg_code fg_block_items_put(struct fg_block_writer *writer, uint32_t kind, uint32_t count,
+                                fg_block_encoder encode, void *arg,
+                                struct fg_err *err) fg_must_check;
+
+/* A section of texts that ascend, in pages by their length. */
+enum fg_code fg_block_texts_put(struct fg_block_writer *writer, uint32_t kind,
+                                const struct fg_slice *texts, uint32_t count,
+                                struct fg_err *err) fg_must_check;
+
+/* Sections of merged nodes, of symbols and tree, of names, of series. */
+enum fg_code fg_block_write_merged(struct fg_block_writer *writer,
+                                   struct fg_err *err) fg_must_check;
+enum fg_code fg_block_write_stacks(struct fg_block_writer *writer,
+                                   struct fg_err *err) fg_must_check;
+enum fg_code fg_block_write_names(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
+enum fg_code fg_block_write_series(struct fg_block_writer *writer,
+                                   struct fg_err *err) fg_must_check;
+
+/* Series as they come. */
+enum fg_code fg_block_series_open(struct fg_block_writer *writer,
+                                  const struct fg_block_series *series,
+                                  struct fg_err *err) fg_must_check;
+/* The series is complete in its stripe: remembers it where it has profiles. */
+enum fg_code fg_block_series_close(struct fg_block_writer *writer,
+                                   struct fg_err *err) fg_must_check;
+/* Series as they will stand, and what became of each that came. In the part's arena. */
+struct fg_block_numbers fg_block_series_order(struct fg_block_writer *writer);
+
+/* Pages of profiles. */
+void fg_block_pages_init(struct fg_block_pages_out *pages);
+void fg_block_pages_done(struct fg_block_pages_out *pages);
+enum fg_code fg_block_ranks_init(struct fg_block_writer *writer, const uint32_t *uses,
+                                 struct fg_err *err) fg_must_check;
+enum fg_code fg_block_smp_flush(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
+enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
+
+/* Adds the samples and links of a profile to the page; totals[n_types] are what it is worth. */
+enum fg_code fg_block_samples_put(struct fg_block_writer *writer,
+                                  const struct fg_block_profile *profile, uint64_t *totals,
+                                  struct fg_err *err) fg_must_check;
+enum fg_code fg_block_row_put(struct fg_block_writer *writer,
+                              const struct fg_block_profile *profile, const uint64_t *totals,
+                              struct fg_err *err) fg_must_check;
+
+#endif

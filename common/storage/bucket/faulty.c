@@ -1,0 +1,349 @@
+/*
+ * A bucket that loses, tears and delays what it passes on. Each request becomes one of its own to
+ * the inner bucket, so that an answer can be thrown away.
+ *
+ *   send --> (drawn) --delay--> ARRIVES --> inner --> ANSWERED --delay--> done()
+ *
+ * Without delays all of that happens within send, as far as the inner bucket lets it.
+ */
+#include "common/storage/bucket/bucket.h"
+#include "common/storage/bucket/impl.h"
+
+#include <pthread.h>
+
+enum draw {
+    DRAW_LOSE_REQUEST,
+    DRAW_LOSE_ANSWER,
+    DRAW_REFUSE,
+    DRAW_TEAR,
+    DRAW_STRAGGLE,
+    DRAW_SPOIL,
+    DRAW_SPOT,
+    DRAW_DELAY_IN,
+    DRAW_DELAY_OUT,
+    DRAWS
+};
+
+enum fate { PASSED, REQUEST_LOST, ANSWER_LOST, REFUSED, TORN, STRAGGLING, SPOILT };
+
+struct fg_bucket_faulty {
+    struct fg_bucket bucket;
+    struct fg_bucket *inner; /* borrowed */
+    pthread_mutex_t lock;    /* of all below; never held while done() is called */
+    struct fg_bucket_faults faults;
+    uint64_t count, fail_at; /* fail_at 0: never */
+    bool fail_late;
+    struct passed *waiting; /* for their time, in the order of it, then of their numbers */
+};
+
+struct passed {
+    struct fg_bucket_request inner;
+    struct fg_bucket_faulty *faulty;
+    struct fg_bucket_request *outer; /* NULL: it was told that its request is lost */
+    struct fg_buf content;           /* of a straggler, which outlives what it is a copy of */
+    char name[FG_BUCKET_NAME_MAX_BYTES + 1];
+    uint64_t seed; /* of its draws */
+    enum fate fate;
+    bool answered;
+    int64_t out_ns; /* how late the answer is */
+    int64_t due_mono_ns;
+    struct passed *next;
+};
+
+static uint64_t draw(uint64_t seed, enum draw nr)
+{
+    /* The increment is SplitMix64's, whose finaliser fg_mix64() is. */
+    return fg_mix64(seed + (uint64_t)nr * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+static bool strikes(uint64_t seed, enum draw nr, unsigned permille)
+{
+    return draw(seed, nr) % 1000 < permille;
+}
+
+/* ---- what becomes of a request ---- */
+
+static enum fate fate_of(const struct fg_bucket_faults *faults, uint64_t seed)
+{
+    if (strikes(seed, DRAW_LOSE_REQUEST, faults->lose_request_permille))
+        return REQUEST_LOST;
+    if (strikes(seed, DRAW_REFUSE, faults->refuse_permille))
+        return REFUSED;
+    if (strikes(seed, DRAW_TEAR, faults->tear_permille))
+        return TORN;
+    if (strikes(seed, DRAW_LOSE_ANSWER, faults->lose_answer_permille))
+        return ANSWER_LOST;
+    if (strikes(seed, DRAW_STRAGGLE, faults->straggle_permille))
+        return STRAGGLING;
+    if (strikes(seed, DRAW_SPOIL, faults->spoil_permille))
+        return SPOILT;
+    return PASSED;
+}
+
+static bool writes(const struct fg_bucket_request *request)
+{
+    return request->verb == FG_BUCKET_PUT || request->verb == FG_BUCKET_DELETE;
+}
+
+static void lose(struct fg_bucket_request *outer, const char *what)
+{
+    (void)fg_bucket_fail(outer, FG_E_UNAVAILABLE, "%s", what);
+    outer->unsure = writes(outer);
+}
+
+static void spoil(struct passed *passed)
+{
+    struct fg_buf *body = &passed->outer->body;
+    uint64_t spot = draw(passed->seed, DRAW_SPOT);
+
+    if (body->len > 0)
+        body->ptr[spot / 8 % body->len] ^= (uint8_t)(1u << spot % 8);
+}
+
+static void end(struct passed *passed)
+{
+    struct fg_bucket_request *outer = passed->outer;
+
+    switch (passed->fate) {
+    case REQUEST_LOST:
+        lose(outer, "the request was made to get lost");
+        break;
+    case ANSWER_LOST:
+        lose(outer, "the answer was made to get lost");
+        break;
+    case STRAGGLING:
+        break; /* it knows */
+    case TORN:
+        lose(outer, "the connection was made to break");
+        break;
+    case REFUSED:
+        (void)fg_bucket_fail(outer, FG_E_UNAVAILABLE, "made to fail");
+        break;
+    case SPOILT:
+        fg_bucket_take_answer(outer, &passed->inner);
+        spoil(passed);
+        break;
+    case PASSED:
+        fg_bucket_take_answer(outer, &passed->inner);
+        break;
+    }
+    fg_bucket_clear(&passed->inner);
+    fg_buf_done(&passed->content);
+    free(passed);
+    if (outer != NULL)
+        fg_bucket_finish(outer);
+}
+
+/* ---- its way ---- */
+
+static void step(struct passed *passed);
+
+/* Goes on at once, or in its turn. */
+static void later(struct passed *passed, int64_t delay_ns)
+{
+    struct fg_bucket_faulty *faulty = passed->faulty;
+    struct passed **at = &faulty->waiting;
+
+    if (delay_ns == 0) {
+        step(passed);
+        return;
+    }
+    (void)pthread_mutex_lock(&faulty->lock);
+    passed->due_mono_ns = fg_mono_ns(faulty->faults.clock) + delay_ns;
+    while (*at != NULL && (*at)->due_mono_ns <= passed->due_mono_ns)
+        at = &(*at)->next;
+    passed->next = *at;
+    *at = passed;
+    (void)pthread_mutex_unlock(&faulty->lock);
+}
+
+static void on_done(struct fg_bucket_request *inner)
+{
+    struct passed *passed = fg_container(inner, struct passed, inner);
+
+    passed->answered = true;
+    later(passed, passed->out_ns);
+}
+
+/* The caller hears that it is lost, and forgets what it wanted to write. */
+static void leave_behind(struct passed *passed)
+{
+    struct fg_bucket_request *outer = fg_take(passed->outer);
+
+    memcpy(passed->name, outer->name, strlen(outer->name) + 1);
+    fg_buf_put(&passed->content, outer->content);
+    passed->inner.name = passed->name;
+    passed->inner.content = fg_buf_slice(&passed->content);
+    lose(outer, "the request was made to get lost");
+    fg_bucket_finish(outer);
+    later(passed, passed->out_ns);
+}
+
+/* Did its caller give up on the way? */
+static bool is_given_up(struct passed *passed)
+{
+    struct fg_clock *clock = passed->faulty->faults.clock;
+
+    return clock != NULL && passed->outer != NULL &&
+           fg_bucket_check(passed->outer, fg_mono_ns(clock)) != FG_OK;
+}
+
+static void step(struct passed *passed)
+{
+    if (passed->answered || passed->fate == REQUEST_LOST || passed->fate == REFUSED ||
+        passed->fate == TORN) {
+        end(passed);
+    } else if (is_given_up(passed)) {
+        struct fg_bucket_request *outer = passed->outer;
+
+        free(passed);
+        fg_bucket_finish(outer);
+    } else if (passed->fate == STRAGGLING && passed->outer != NULL) {
+        leave_behind(passed);
+    } else {
+        fg_bucket_send(passed->faulty->inner, &passed->inner);
+    }
+}
+
+static struct passed *make(struct fg_bucket_faulty *faulty, struct fg_bucket_request *outer)
+{
+    struct passed *passed = fg_new(struct passed);
+
+    passed->faulty = faulty;
+    passed->outer = outer;
+    passed->inner.verb = outer->verb;
+    passed->inner.name = outer->name;
+    passed->inner.offset = outer->offset;
+    passed->inner.length = outer->length;
+    passed->inner.content_max_bytes = outer->content_max_bytes;
+    passed->inner.content = outer->content;
+    passed->inner.path = outer->path;
+    passed->inner.in_parts = outer->in_parts;
+    passed->inner.condition = outer->condition;
+    passed->inner.if_etag = outer->if_etag;
+    passed->inner.by_folder = outer->by_folder;
+    passed->inner.page_max = outer->page_max;
+    passed->inner.after = outer->after;
+    passed->inner.older_than_ns = outer->older_than_ns;
+    passed->inner.done = on_done;
+    fg_buf_init(&passed->content, SIZE_MAX);
+    return passed;
+}
+
+static int64_t delay_of(const struct fg_bucket_faults *faults, uint64_t seed, enum draw nr)
+{
+    int64_t half_ns = faults->clock == NULL ? 0 : faults->delay_max_ns / 2;
+
+    return half_ns == 0 ? 0 : (int64_t)(draw(seed, nr) % (uint64_t)half_ns);
+}
+
+static void faulty_send(struct fg_bucket *bucket, struct fg_bucket_request *outer)
+{
+    struct fg_bucket_faulty *faulty = fg_container(bucket, struct fg_bucket_faulty, bucket);
+    struct passed *passed = make(faulty, outer);
+    int64_t in_ns;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    passed->seed = fg_mix64(faulty->faults.seed + ++faulty->count);
+    passed->fate = fate_of(&faulty->faults, passed->seed);
+    if (passed->fate == STRAGGLING && (outer->verb != FG_BUCKET_PUT || outer->path != NULL))
+        passed->fate = PASSED;
+    if (faulty->count == faulty->fail_at)
+        passed->fate = faulty->fail_late ? ANSWER_LOST : REFUSED;
+    in_ns = delay_of(&faulty->faults, passed->seed, DRAW_DELAY_IN);
+    passed->out_ns = delay_of(&faulty->faults, passed->seed, DRAW_DELAY_OUT);
+    (void)pthread_mutex_unlock(&faulty->lock);
+    later(passed, in_ns);
+}
+
+/* Its time comes as it was drawn: a cancelled request has not got back what it did either. */
+static void faulty_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    (void)bucket, (void)request;
+}
+
+static void faulty_close(struct fg_bucket *bucket)
+{
+    struct fg_bucket_faulty *faulty = fg_container(bucket, struct fg_bucket_faulty, bucket);
+
+    fg_assert(faulty->waiting == NULL);
+    (void)pthread_mutex_destroy(&faulty->lock);
+    free(faulty);
+}
+
+/* ---- outside ---- */
+
+struct fg_bucket_faulty *fg_bucket_faulty_create(struct fg_bucket *inner,
+                                                 const struct fg_bucket_faults *faults)
+{
+    static const struct fg_bucket_ops ops = {faulty_send, faulty_cancel, faulty_close};
+    struct fg_bucket_faulty *faulty = fg_new(struct fg_bucket_faulty);
+
+    faulty->bucket.ops = &ops;
+    faulty->inner = inner;
+    faulty->faults = *faults;
+    (void)pthread_mutex_init(&faulty->lock, NULL);
+    return faulty;
+}
+
+struct fg_bucket *fg_bucket_faulty_bucket(struct fg_bucket_faulty *faulty)
+{
+    return &faulty->bucket;
+}
+
+void fg_bucket_faulty_set(struct fg_bucket_faulty *faulty, const struct fg_bucket_faults *faults)
+{
+    (void)pthread_mutex_lock(&faulty->lock);
+    faulty->faults = *faults;
+    (void)pthread_mutex_unlock(&faulty->lock);
+}
+
+void fg_bucket_faulty_fail(struct fg_bucket_faulty *faulty, uint64_t k, bool late)
+{
+    (void)pthread_mutex_lock(&faulty->lock);
+    faulty->fail_at = k == 0 ? 0 : faulty->count + k;
+    faulty->fail_late = late;
+    (void)pthread_mutex_unlock(&faulty->lock);
+}
+
+uint64_t fg_bucket_faulty_count(struct fg_bucket_faulty *faulty)
+{
+    uint64_t count;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    count = faulty->count;
+    (void)pthread_mutex_unlock(&faulty->lock);
+    return count;
+}
+
+int64_t fg_bucket_faulty_next_mono_ns(struct fg_bucket_faulty *faulty)
+{
+    int64_t next;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    next = faulty->waiting == NULL ? INT64_MAX : faulty->waiting->due_mono_ns;
+    (void)pthread_mutex_unlock(&faulty->lock);
+    return next;
+}
+
+static struct passed *take_due(struct fg_bucket_faulty *faulty)
+{
+    struct passed *passed;
+
+    (void)pthread_mutex_lock(&faulty->lock);
+    passed = faulty->waiting;
+    if (passed != NULL && passed->due_mono_ns > fg_mono_ns(faulty->faults.clock))
+        passed = NULL;
+    if (passed != NULL)
+        faulty->waiting = passed->next;
+    (void)pthread_mutex_unlock(&faulty->lock);
+    return passed;
+}
+
+void fg_bucket_faulty_turn(struct fg_bucket_faulty *faulty)
+{
+    struct passed *passed;
+
+    while ((passed = take_due(faulty)) != NULL)
+        step(passed);
+}

@@ -1,0 +1,89 @@
+#include "common/storage/bucket/meter.h"
+
+/* clang-format off */
+#define EACH_OP(M, kind, id, name, help)                 \
+    M(kind, id##_GET,    name "{op=\"get\"}",    help)   \
+    M(kind, id##_HEAD,   name "{op=\"head\"}",   help)   \
+    M(kind, id##_PUT,    name "{op=\"put\"}",    help)   \
+    M(kind, id##_DELETE, name "{op=\"delete\"}", help)   \
+    M(kind, id##_LIST,   name "{op=\"list\"}",   help)   \
+    M(kind, id##_TIDY,   name "{op=\"tidy\"}",   help)
+
+#define EACH_CLASS(M, kind, id, name, help)              \
+    M(kind, id##_A,    name "{class=\"A\"}",    help)    \
+    M(kind, id##_B,    name "{class=\"B\"}",    help)    \
+    M(kind, id##_FREE, name "{class=\"free\"}", help)
+
+/* In the order of enum fg_bucket_verb and enum fg_bucket_class. */
+#define BUCKET_METRICS(M)                                                                           \
+    EACH_OP(M, COUNTER, REQUESTS, "flamegrid_bucket_requests_total",                                \
+            "Requests to the bucket, as its users see them")                                        \
+    EACH_OP(M, COUNTER, ERRORS, "flamegrid_bucket_errors_total",                                    \
+            "Requests that failed after all retries; not those whose object or condition was not there") \
+    EACH_OP(M, HISTOGRAM, SECONDS, "flamegrid_bucket_request_duration_seconds",                     \
+            "From the request to its end, waiting and retries included")                            \
+    EACH_CLASS(M, COUNTER, CALLS, "flamegrid_bucket_store_requests_total",                          \
+            "Requests to the store, each try, as stores bill them: A changes or lists, B reads, deleting is free") \
+    M(COUNTER, RETRIES, "flamegrid_bucket_retries_total", "Tries after the first")                  \
+    M(COUNTER, BYTES_READ, "flamegrid_bucket_read_bytes_total", "Bytes of objects that were read")  \
+    M(COUNTER, BYTES_WRITTEN, "flamegrid_bucket_written_bytes_total", "Bytes of objects that were written")
+/* clang-format on */
+FG_METRICS_ENUM(bucket_metric, BUCKET_METRICS)
+static const struct fg_metric_def bucket_metrics[] = FG_METRICS_DEFS(BUCKET_METRICS);
+
+void fg_bucket_meter_init(struct fg_bucket_meter *meter, struct fg_registry *registry)
+{
+    meter->metrics = registry == NULL
+                         ? NULL
+                         : fg_metrics_register(registry, bucket_metrics, FG_COUNT(bucket_metrics));
+}
+
+/* What a caller asks for and hears "no" to is no fault of the store's. */
+static bool is_fault(enum fg_code code)
+{
+    return code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_PRECONDITION &&
+           code != FG_E_CANCELED;
+}
+
+void fg_bucket_meter_request(const struct fg_bucket_meter *meter,
+                             const struct fg_bucket_request *request)
+{
+    unsigned verb = (unsigned)request->verb;
+
+    if (meter->metrics == NULL)
+        return;
+    fg_metric_add(meter->metrics, REQUESTS_GET + verb, 1);
+    if (is_fault(request->code))
+        fg_metric_add(meter->metrics, ERRORS_GET + verb, 1);
+    fg_metric_observe_ns(meter->metrics, SECONDS_GET + verb,
+                         fg_mono_ns(fg_clock_real()) - request->begun_mono_ns);
+    if (request->code == FG_OK && request->verb == FG_BUCKET_GET)
+        fg_metric_add(meter->metrics, BYTES_READ, request->body.len);
+    if (request->code == FG_OK && request->verb == FG_BUCKET_PUT)
+        fg_metric_add(meter->metrics, BYTES_WRITTEN, request->size_bytes);
+}
+
+void fg_bucket_meter_call(const struct fg_bucket_meter *meter, enum fg_bucket_class class)
+{
+    if (meter->metrics != NULL)
+        fg_metric_add(meter->metrics, CALLS_A + (unsigned)class, 1);
+}
+
+void fg_bucket_meter_retry(const struct fg_bucket_meter *meter)
+{
+    if (meter->metrics != NULL)
+        fg_metric_add(meter->metrics, RETRIES, 1);
+}
+
+enum fg_bucket_class fg_bucket_class_of(enum fg_bucket_verb verb)
+{
+    switch (verb) {
+    case FG_BUCKET_GET:
+    case FG_BUCKET_HEAD:
+        return FG_BUCKET_CLASS_B;
+    case FG_BUCKET_DELETE:
+        return FG_BUCKET_CLASS_FREE;
+    default:
+        return FG_BUCKET_CLASS_A;
+    }
+}

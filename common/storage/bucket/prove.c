@@ -1,0 +1,275 @@
+/* The proof that conditional writes work: see fg_bucket_prove(). */
+#include "common/base/str.h"
+#include "common/storage/bucket/bucket.h"
+
+#include <sys/random.h>
+
+enum { NAME_BYTES = 64, RACERS = 4 };
+
+struct proof {
+    struct fg_bucket *bucket;
+    int64_t deadline_mono_ns;
+    char name[NAME_BYTES];
+    struct fg_bucket_etag first, second, third; /* of the object's versions */
+    struct fg_id tag;                           /* of the third */
+    struct fg_err *err;
+};
+
+/* A put, what has to become of it, and the same in words. */
+struct trial {
+    const char *what;
+    const char *content;
+    enum fg_bucket_condition condition;
+    const struct fg_bucket_etag *if_etag;
+    bool in_parts;
+    enum fg_code wanted;
+    struct fg_bucket_etag *ret_etag;
+};
+
+static bool disprove(struct proof *proof, const char *what, const char *why)
+{
+    (void)fg_fail(proof->err, FG_E_UNIMPLEMENTED,
+                  "this store cannot be used: %s %s; it has to keep conditions, or data would be "
+                  "lost",
+                  what, why);
+    return false;
+}
+
+/* Whether code is the wanted one; else says how not. */
+static bool judge(struct proof *proof, const char *what, const struct fg_bucket_request *request,
+                  enum fg_code wanted)
+{
+    enum fg_code code = request->code;
+
+    if (code == wanted)
+        return true;
+    if (code == FG_OK)
+        return disprove(proof, what, "was done all the same");
+    if (code == FG_E_PRECONDITION)
+        return disprove(proof, what, "was refused");
+    if (code == FG_E_NOT_FOUND && wanted == FG_OK)
+        return disprove(proof, what, "did not find what was written before");
+    (void)fg_fail(proof->err, code, "%s: %s", what, request->err.msg);
+    return false;
+}
+
+/* ---- steps ---- */
+
+static bool try_put(struct proof *proof, const struct trial *trial)
+{
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT,
+        .name = proof->name,
+        .content = fg_cstr(trial->content),
+        .in_parts = trial->in_parts,
+        .condition = trial->condition,
+        .deadline_mono_ns = proof->deadline_mono_ns,
+    };
+    bool ok;
+
+    if (trial->if_etag != NULL)
+        put.if_etag = *trial->if_etag;
+    (void)fg_bucket_call(proof->bucket, &put);
+    ok = judge(proof, trial->what, &put, trial->wanted);
+    if (ok && trial->ret_etag != NULL) {
+        *trial->ret_etag = put.etag;
+        proof->tag = put.tag;
+    }
+    fg_bucket_clear(&put);
+    return ok;
+}
+
+static bool try_puts(struct proof *proof)
+{
+    const struct fg_bucket_etag *stale = &proof->first;
+    const struct trial trials[] = {
+        {"a put if absent of a new name", "one", FG_BUCKET_IF_ABSENT, NULL, false, FG_OK,
+         &proof->first},
+        {"a put if absent (If-None-Match: *) of what is there", "two", FG_BUCKET_IF_ABSENT, NULL,
+         false, FG_E_PRECONDITION, NULL},
+        {"a put if match (If-Match) of the right etag", "two", FG_BUCKET_IF_MATCH, &proof->first,
+         false, FG_OK, &proof->second},
+        {"a put if match (If-Match) of a stale etag", "three", FG_BUCKET_IF_MATCH, stale, false,
+         FG_E_PRECONDITION, NULL},
+        {"a multipart put if absent (If-None-Match: *) of what is there", "three",
+         FG_BUCKET_IF_ABSENT, NULL, true, FG_E_PRECONDITION, NULL},
+        {"a multipart put if match (If-Match) of a stale etag", "three", FG_BUCKET_IF_MATCH, stale,
+         true, FG_E_PRECONDITION, NULL},
+        {"a multipart put if match (If-Match) of the right etag", "three", FG_BUCKET_IF_MATCH,
+         &proof->second, true, FG_OK, &proof->third},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(trials); i++)
+        if (!try_put(proof, &trials[i]))
+            return false;
+    return true;
+}
+
+static bool has(const struct fg_bucket_request *get, const char *content,
+                const struct fg_bucket_etag *etag)
+{
+    return fg_slice_is(fg_buf_slice(&get->body), content) && get->size_bytes == 5 &&
+           fg_slice_eq(fg_cstr(get->etag.text), fg_cstr(etag->text));
+}
+
+static bool try_reads(struct proof *proof)
+{
+    struct fg_bucket_request get = {
+        .verb = FG_BUCKET_GET,
+        .name = proof->name,
+        .content_max_bytes = 64,
+        .deadline_mono_ns = proof->deadline_mono_ns,
+    };
+    bool ok;
+
+    (void)fg_bucket_call(proof->bucket, &get);
+    ok = judge(proof, "a get", &get, FG_OK) &&
+         (has(&get, "three", &proof->third) ||
+          disprove(proof, "a get", "gave another content or etag than was put last"));
+    if (ok) {
+        get.offset = 1;
+        get.length = 3;
+        (void)fg_bucket_call(proof->bucket, &get);
+        ok = judge(proof, "a get of a range", &get, FG_OK) &&
+             (has(&get, "hre", &proof->third) ||
+              disprove(proof, "a get of a range", "gave something else"));
+    }
+    fg_bucket_clear(&get);
+    return ok;
+}
+
+static bool try_head(struct proof *proof)
+{
+    struct fg_bucket_request head = {
+        .verb = FG_BUCKET_HEAD,
+        .name = proof->name,
+        .deadline_mono_ns = proof->deadline_mono_ns,
+    };
+
+    (void)fg_bucket_call(proof->bucket, &head);
+    if (!judge(proof, "a head", &head, FG_OK))
+        return false;
+    if (head.size_bytes != 5 || !fg_slice_eq(fg_cstr(head.etag.text), fg_cstr(proof->third.text)))
+        return disprove(proof, "a head", "gave another size or etag than was put last");
+    if (!fg_id_eq(head.tag, proof->tag))
+        return disprove(proof, "a head", "did not give back the metadata that were put");
+    return true;
+}
+
+static bool try_list(struct proof *proof)
+{
+    struct fg_bucket_request list = {
+        .verb = FG_BUCKET_LIST,
+        .name = proof->name,
+        .deadline_mono_ns = proof->deadline_mono_ns,
+    };
+    bool ok;
+
+    (void)fg_bucket_call(proof->bucket, &list);
+    ok = judge(proof, "a list", &list, FG_OK) &&
+         ((list.n_entries == 1 && fg_slice_is(fg_cstr(list.entries[0].name), proof->name)) ||
+          disprove(proof, "a list", "did not have what was put"));
+    fg_bucket_clear(&list);
+    return ok;
+}
+
+static bool remove_object(struct proof *proof)
+{
+    struct fg_bucket_request delete = {
+        .verb = FG_BUCKET_DELETE,
+        .name = proof->name,
+        .deadline_mono_ns = proof->deadline_mono_ns,
+    };
+
+    (void)fg_bucket_call(proof->bucket, &delete);
+    return judge(proof, "a delete", &delete, FG_OK);
+}
+
+/* Not every store knows conditions of deletes. Nothing stands on them, so that is no reason to
+ * refuse it: those that pass over them must only not be asked. */
+static bool try_delete_if(struct proof *proof)
+{
+    struct fg_bucket_request delete = {
+        .verb = FG_BUCKET_DELETE,
+        .name = proof->name,
+        .condition = FG_BUCKET_IF_MATCH,
+        .if_etag = proof->first,
+        .deadline_mono_ns = proof->deadline_mono_ns,
+    };
+
+    (void)fg_bucket_call(proof->bucket, &delete);
+    if (delete.code == FG_OK || delete.code == FG_E_UNIMPLEMENTED) {
+        proof->bucket->plain_deletes = true;
+        return true;
+    }
+    return judge(proof, "a delete if match (If-Match) of a stale etag", &delete, FG_E_PRECONDITION);
+}
+
+/* Several at once, of which one may win. Each with a content of its own: an etag may be a hash of
+ * it. condition: whose etag is the first version's. */
+static bool race(struct proof *proof, enum fg_bucket_condition condition, const char *what)
+{
+    fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();
+    struct fg_bucket_request puts[RACERS] = {0};
+    const struct fg_bucket_request *put;
+    char contents[RACERS][16];
+    struct fg_bucket_etag won_etag = proof->first;
+    unsigned won = 0;
+    bool ok = true;
+
+    for (unsigned i = 0; i < RACERS; i++) {
+        puts[i].verb = FG_BUCKET_PUT;
+        puts[i].name = proof->name;
+        (void)snprintf(contents[i], sizeof contents[i], "race %u %u", (unsigned)condition, i);
+        puts[i].content = fg_cstr(contents[i]);
+        puts[i].condition = condition;
+        puts[i].if_etag = proof->first;
+        puts[i].deadline_mono_ns = proof->deadline_mono_ns;
+        fg_bucket_wave_send(wave, proof->bucket, &puts[i]);
+    }
+    while ((put = fg_bucket_wave_next(wave)) != NULL) {
+        if (put->code == FG_OK) {
+            won_etag = put->etag;
+            won++;
+        } else {
+            ok = judge(proof, what, put, FG_E_PRECONDITION) && ok;
+        }
+    }
+    proof->first = won_etag;
+    if (ok && won != 1)
+        return disprove(proof, what, won == 0 ? "had no winner" : "had several winners");
+    return ok;
+}
+
+static bool try_absent(struct proof *proof)
+{
+    const struct trial trials[] = {
+        {"a put if match (If-Match) of what is not there", "x", FG_BUCKET_IF_MATCH, &proof->third,
+         false, FG_E_PRECONDITION, NULL},
+        {"a multipart put if absent (If-None-Match: *) of a new name", "x", FG_BUCKET_IF_ABSENT,
+         NULL, true, FG_OK, NULL},
+    };
+
+    return try_put(proof, &trials[0]) && try_put(proof, &trials[1]) && remove_object(proof) &&
+           race(proof, FG_BUCKET_IF_ABSENT, "a race of puts if absent (If-None-Match: *)") &&
+           race(proof, FG_BUCKET_IF_MATCH, "a race of puts if match (If-Match)");
+}
+
+enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    struct proof proof = {.bucket = bucket, .deadline_mono_ns = deadline_mono_ns, .err = err};
+    struct fg_err ignored;
+    uint64_t nonce[2];
+    bool ok;
+
+    fg_assert(getrandom(nonce, sizeof nonce, 0) == sizeof nonce);
+    (void)snprintf(proof.name, sizeof proof.name, "proof/%016llx%016llx",
+                   (unsigned long long)nonce[0], (unsigned long long)nonce[1]);
+    ok = try_puts(&proof) && try_reads(&proof) && try_head(&proof) && try_list(&proof) &&
+         try_delete_if(&proof) && remove_object(&proof) && try_absent(&proof);
+    if (!ok)
+        proof.err = &ignored;
+    if ((remove_object(&proof) && ok) || (bucket->is_local && err->code == FG_E_NO_SPACE))
+        return FG_OK;
+    return err->code;
+}

@@ -1,0 +1,582 @@
+/* Calls to the store: signing, tries, the budget of them, and what an answer means. */
+#include "common/base/str.h"
+#include "common/storage/bucket/s3_impl.h"
+
+#include <errno.h>
+
+enum {
+    CALL_ARENA_BYTES = 2 * 1024 * 1024, /* keys of others and continuation tokens are long */
+    BYTES_PER_SECOND = 256 * 1024,      /* the least that a try is given time for */
+    RETRIES_MAX = 100,                  /* saved up for a bad moment */
+    RETRIES_PER_S = 2,
+    BACKOFF_DOUBLINGS = 6,
+};
+
+static const double RETRIES_PER_SUCCESS = 0.1; /* so that they add a tenth to the load at most */
+
+static const char UNSIGNED[] = "UNSIGNED-PAYLOAD"; /* it is covered by TLS and Content-MD5 */
+
+static int64_t now_mono_ns(void)
+{
+    return fg_mono_ns(fg_clock_real());
+}
+
+/* ---- the list of calls, and their times ---- */
+
+static void list_add(struct s3 *s3, struct s3_call *call)
+{
+    call->before = s3->last;
+    call->after = NULL;
+    if (s3->last != NULL)
+        s3->last->after = call;
+    else
+        s3->first = call;
+    s3->last = call;
+    s3->n_calls++;
+}
+
+static void list_remove(struct s3 *s3, struct s3_call *call)
+{
+    if (call->before != NULL)
+        call->before->after = call->after;
+    else
+        s3->first = call->after;
+    if (call->after != NULL)
+        call->after->before = call->before;
+    else
+        s3->last = call->before;
+    s3->n_calls--;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+void s3_wake_at(struct s3 *s3, int64_t mono_ns)
+{
+    int64_t left_ns = mono_ns - now_mono_ns();
+
+    if (mono_ns >= s3->timer_mono_ns)
+        return;
+    s3->timer_mono_ns = mono_ns;
+    fg_assert(uv_timer_start(&s3->timer, on_timer,
+                             left_ns <= 0 ? 0 : (uint64_t)(left_ns / FG_MS_NS) + 1, 0) == 0);
+}
+
+/* ---- the end of a call ---- */
+
+static void end(struct s3_call *call)
+{
+    list_remove(call->s3, call);
+    fg_arena_destroy(call->arena);
+    call->arena = NULL;
+    call->done(call);
+}
+
+static enum fg_code fail(struct s3_call *call, enum fg_code code, const char *what)
+{
+    call->code = fg_fail(&call->err, code, "%s", what);
+    return code;
+}
+
+/* Whatever it is doing. */
+static void give_up(struct s3_call *call, enum fg_code code, const char *what)
+{
+    if (call->state == S3_CALL_RUNNING) {
+        fg_client_cancel(&call->http);
+        call->unsure |= call->http.sent;
+    }
+    (void)fail(call, code, what);
+    end(call);
+}
+
+static bool is_late(const struct s3_call *call, int64_t now_ns)
+{
+    return call->deadline_mono_ns != 0 && now_ns >= call->deadline_mono_ns;
+}
+
+static bool is_cancelled(const struct s3_call *call)
+{
+    return call->cancelled != NULL && atomic_load(call->cancelled);
+}
+
+/* ---- a try ---- */
+
+static void add_sorted(struct s3_header *headers, size_t *n, const char *name, const char *value)
+{
+    size_t at = *n;
+
+    fg_assert(*n < S3_HEADERS_MAX);
+    for (; at > 0 && strcmp(headers[at - 1].name, name) > 0; at--)
+        headers[at] = headers[at - 1];
+    headers[at] = (struct s3_header){name, value};
+    (*n)++;
+}
+
+/* "authorization: …" */
+static const char *sign(struct s3_call *call, const struct s3_header *headers, size_t n,
+                        const char *date)
+{
+    const struct s3_signable what = {
+        .method = call->method,
+        .path = call->path,
+        .query = call->query,
+        .headers = headers,
+        .n_headers = n,
+        .payload_hash = UNSIGNED,
+        .date = date,
+        .region = call->s3->config.region,
+    };
+    struct fg_buf out;
+    const char *text;
+
+    fg_buf_init(&out, SIZE_MAX);
+    fg_buf_puts(&out, "authorization: ");
+    s3_sign(&what, &call->s3->auth.keys, &out);
+    text = fg_arena_text(call->arena, fg_buf_slice(&out));
+    fg_buf_done(&out);
+    return text;
+}
+
+/* All that is needed for one try, in the arena: names, keys and headers are bounded. */
+static void prepare(struct s3_call *call)
+{
+    struct s3 *s3 = call->s3;
+    struct s3_header headers[S3_HEADERS_MAX];
+    const char **lines = fg_arena_new(call->arena, const char *, S3_HEADERS_MAX + 2);
+    char date[S3_DATE_BYTES];
+    size_t n = 0;
+
+    s3_sign_date(fg_wall_ns(s3_clock(s3)), date);
+    for (size_t i = 0; i < call->n_headers; i++)
+        add_sorted(headers, &n, call->headers[i].name, call->headers[i].value);
+    add_sorted(headers, &n, "host", s3->host);
+    add_sorted(headers, &n, "x-amz-content-sha256", UNSIGNED);
+    add_sorted(headers, &n, "x-amz-date", date);
+    if (s3->auth.keys.token[0] != '\0')
+        add_sorted(headers, &n, "x-amz-security-token", s3->auth.keys.token);
+    fg_assert(lines != NULL);
+    for (size_t i = 0; i < n; i++)
+        lines[i] = fg_arena_printf(call->arena, "%s: %s", headers[i].name, headers[i].value);
+    lines[n] = sign(call, headers, n, date);
+    call->http.url = fg_arena_printf(call->arena, "%s%s%s%s", s3->origin, call->path,
+                                     call->query[0] == '\0' ? "" : "?", call->query);
+    for (size_t i = 0; i <= n; i++)
+        fg_assert(lines[i] != NULL);
+    fg_assert(call->http.url != NULL);
+    call->http.headers = lines;
+    call->generation = s3->auth.generation;
+}
+
+static unsigned status_of(struct fg_slice head)
+{
+    size_t blank = fg_slice_find(head, ' ');
+    uint64_t status = 0;
+
+    if (blank == SIZE_MAX || !fg_parse_u64(fg_slice_sub(head, blank + 1, 3), &status))
+        return 0;
+    return (unsigned)status;
+}
+
+static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
+{
+    struct s3_call *call = fg_container(http, struct s3_call, http);
+    struct fg_slice length = fg_client_header(http, "Content-Length");
+    uint64_t bytes = 0;
+
+    call->misfit = call->ranged && status_of(fg_buf_slice(&http->head)) != 206;
+    if (call->misfit || call->into == NULL)
+        return !call->misfit;
+    if (fg_parse_u64(length, &bytes) && bytes > call->into->max_bytes)
+        call->into->full = true;
+    fg_buf_put(call->into, chunk);
+    return !call->into->full;
+}
+
+static void on_http_done(struct fg_client_request *http);
+
+/* The caller's deadline is the timer's to keep: it is another failure. */
+static int64_t try_ns(const struct s3_call *call)
+{
+    size_t bytes = call->body.len + (call->into == NULL ? 0 : call->into->max_bytes);
+
+    return call->s3->config.timeout_ns +
+           (int64_t)(FG_MIN(bytes, (size_t)INT32_MAX) / BYTES_PER_SECOND) * FG_SECOND_NS;
+}
+
+static void attempt(struct s3_call *call)
+{
+    struct s3 *s3 = call->s3;
+
+    if (!s3_auth_ready(s3)) {
+        call->state = S3_CALL_NO_KEYS;
+        return;
+    }
+    fg_arena_reset(call->arena);
+    prepare(call);
+    if (call->into != NULL)
+        fg_buf_clear(call->into);
+    call->misfit = false;
+    call->tries++;
+    call->state = S3_CALL_RUNNING;
+    call->sent_mono_ns = now_mono_ns();
+    fg_bucket_meter_call(&s3->meter, call->class);
+    if (call->tries > 1)
+        fg_bucket_meter_retry(&s3->meter);
+    call->http.method = call->method;
+    call->http.body = call->body;
+    call->http.once = call->once;
+    call->http.tls = &s3->tls;
+    call->http.connect_timeout_ns = s3->config.connect_timeout_ns;
+    call->http.timeout_ns = try_ns(call);
+    call->http.body_max_bytes = S3_ERROR_MAX_BYTES;
+    call->http.on_chunk = on_chunk;
+    call->http.done = on_http_done;
+    fg_client_send(s3->client, &call->http);
+}
+
+/* ---- what came of it ---- */
+
+enum verdict { FINAL, AGAIN, AGAIN_UNSURE, NEW_KEYS };
+
+/* Codes of S3's errors, and of stores that speak like it. */
+static const struct {
+    const char *code;
+    enum fg_code as;
+    enum verdict verdict;
+} known[] = {
+    {"NoSuchBucket", FG_E_INVALID, FINAL},
+    {"NoSuchUpload", FG_E_ABORTED, FINAL},
+    {"InvalidPart", FG_E_ABORTED, FINAL},
+    {"InvalidPartOrder", FG_E_INTERNAL, FINAL},
+    {"PreconditionFailed", FG_E_PRECONDITION, FINAL},
+    {"NoSuchKey", FG_E_NOT_FOUND, FINAL},
+    {"InvalidRange", FG_E_INVALID, FINAL},
+    {"NotImplemented", FG_E_UNIMPLEMENTED, FINAL},
+    {"EntityTooLarge", FG_E_INVALID, FINAL},
+    {"QuotaExceeded", FG_E_NO_SPACE, FINAL},
+    {"XMinioStorageFull", FG_E_NO_SPACE, FINAL},
+    {"XMinioAdminBucketQuotaExceeded", FG_E_NO_SPACE, FINAL},
+    {"InvalidAccessKeyId", FG_E_DENIED, NEW_KEYS},
+    {"ExpiredToken", FG_E_DENIED, NEW_KEYS},
+    {"InvalidToken", FG_E_DENIED, NEW_KEYS},
+    {"TokenRefreshRequired", FG_E_DENIED, NEW_KEYS},
+    {"SlowDown", FG_E_UNAVAILABLE, AGAIN},
+    {"SlowDownWrite", FG_E_UNAVAILABLE, AGAIN},
+    {"SlowDownRead", FG_E_UNAVAILABLE, AGAIN},
+    {"RequestTimeout", FG_E_UNAVAILABLE, AGAIN},
+    {"RequestTimeTooSkewed", FG_E_UNAVAILABLE, AGAIN}, /* by then we know what time it is */
+    {"BadDigest", FG_E_CORRUPT, AGAIN},
+    {"IncompleteBody", FG_E_UNAVAILABLE, AGAIN},
+    {"ConditionalRequestConflict", FG_E_UNAVAILABLE, AGAIN},
+    {"OperationAborted", FG_E_UNAVAILABLE, AGAIN},
+    {"TemporaryRedirect", FG_E_UNAVAILABLE, AGAIN},
+    {"InternalError", FG_E_UNAVAILABLE, AGAIN_UNSURE},
+    {"ServiceUnavailable", FG_E_UNAVAILABLE, AGAIN_UNSURE},
+};
+
+static enum fg_code code_of_status(unsigned status, enum verdict *ret_verdict)
+{
+    *ret_verdict = FINAL;
+    switch (status) {
+    case 401:
+    case 403:
+        return FG_E_DENIED;
+    case 404:
+        return FG_E_NOT_FOUND;
+    case 408:
+    case 409:
+    case 425:
+    case 429:
+        *ret_verdict = AGAIN;
+        return FG_E_UNAVAILABLE;
+    case 412:
+        return FG_E_PRECONDITION;
+    case 501:
+        return FG_E_UNIMPLEMENTED;
+    case 507:
+        return FG_E_NO_SPACE;
+    default:
+        break;
+    }
+    if (status < 500)
+        return FG_E_INVALID;
+    /* A gateway says so of requests that went on to the store. */
+    *ret_verdict = AGAIN_UNSURE;
+    return FG_E_UNAVAILABLE;
+}
+
+/* By the error's code where we know it, else by the status. Sets the call's failure. */
+static enum verdict judge_error(struct s3_call *call)
+{
+    const struct s3_error *error = &call->error;
+    enum verdict verdict;
+    enum fg_code code = code_of_status(call->status, &verdict);
+
+    for (size_t i = 0; i < FG_COUNT(known); i++)
+        if (strcmp(error->code, known[i].code) == 0) {
+            code = known[i].as;
+            verdict = known[i].verdict;
+        }
+    call->code = fg_fail(&call->err, code, "%s answered %u%s%s%s%s", call->s3->origin, call->status,
+                         error->code[0] == '\0' ? "" : " ", error->code,
+                         error->message[0] == '\0' ? "" : ": ", error->message);
+    return verdict;
+}
+
+static enum verdict judge_success(struct s3_call *call)
+{
+    call->code = FG_OK;
+    if (call->check == NULL || call->check(call, &call->error) == FG_OK)
+        return FINAL;
+    if (call->error.code[0] != '\0') {
+        call->status = 500; /* which it would have been, had it been known in time */
+        return judge_error(call);
+    }
+    (void)fail(call, FG_E_UNAVAILABLE, "the answer cannot be read");
+    return AGAIN_UNSURE;
+}
+
+/* There was no complete answer. */
+static enum verdict judge_fault(struct s3_call *call)
+{
+    const struct fg_client_request *http = &call->http;
+
+    call->code = http->code;
+    call->err = http->err;
+    if (call->misfit) {
+        (void)fail(call, FG_E_UNIMPLEMENTED, "the store gives the whole object for a range");
+        return FINAL;
+    }
+    if (call->into != NULL && call->into->full) {
+        call->code = fg_fail(&call->err, FG_E_TOO_LARGE, "there are more than %zu bytes",
+                             call->into->max_bytes);
+        return FINAL;
+    }
+    if (http->code != FG_E_UNAVAILABLE && http->code != FG_E_DEADLINE)
+        return FINAL;
+    call->code = call->err.code = FG_E_UNAVAILABLE; /* it was a try's deadline, not the caller's */
+    return http->sent ? AGAIN_UNSURE : AGAIN;
+}
+
+static enum verdict judge(struct s3_call *call)
+{
+    const struct fg_client_request *http = &call->http;
+
+    call->error = (struct s3_error){.code = ""};
+    call->status = http->code == FG_OK ? http->status : 0;
+    if (http->code != FG_OK)
+        return judge_fault(call);
+    if (http->status / 100 == 2 || http->status == 304)
+        return judge_success(call);
+    s3_read_error(fg_buf_slice(&http->answer), &call->error);
+    return judge_error(call);
+}
+
+/* ---- the next try ---- */
+
+/* Tries cost a store that is in trouble as much as first requests do. */
+static bool take_retry(struct s3 *s3)
+{
+    int64_t now_ns = now_mono_ns();
+
+    s3->retries_left += (double)(now_ns - s3->retries_mono_ns) * RETRIES_PER_S / FG_SECOND_NS;
+    s3->retries_left = FG_MIN(s3->retries_left, (double)RETRIES_MAX);
+    s3->retries_mono_ns = now_ns;
+    if (s3->retries_left < 1)
+        return false;
+    s3->retries_left -= 1;
+    return true;
+}
+
+/* Anything from nothing to the full time, so that those who failed together do not come back
+ * together. */
+static int64_t backoff_ns(struct s3_call *call)
+{
+    int64_t most_ns = call->s3->config.backoff_ns << FG_MIN(call->tries - 1, BACKOFF_DOUBLINGS);
+    uint64_t drawn = fg_mix64(fg_hash_seed() + call->s3->draws++);
+
+    return most_ns <= 0 ? 0 : (int64_t)(drawn % (uint64_t)most_ns);
+}
+
+static void sleep_or_end(struct s3_call *call)
+{
+    unsigned tries_max = call->tries_max != 0 ? call->tries_max : call->s3->config.tries_max;
+    int64_t wake_ns = now_mono_ns() + backoff_ns(call);
+
+    if (call->tries >= tries_max || is_late(call, wake_ns)) {
+        end(call);
+    } else if (!take_retry(call->s3)) {
+        (void)fg_wrap(&call->err, "after %u tries, with no more to be had for now", call->tries);
+        end(call);
+    } else {
+        call->state = S3_CALL_ASLEEP;
+        call->wake_mono_ns = wake_ns;
+        s3_wake_at(call->s3, wake_ns);
+    }
+}
+
+/* Refusals say it too: those of signatures that are too old, since our clock is off. */
+static void hear_time(const struct s3_call *call)
+{
+    int64_t wall_ns = call->http.code == FG_OK ? s3_time_of(call, "Date") : 0;
+
+    if (wall_ns > 0)
+        fg_cluster_clock_heard(call->s3->config.clock, wall_ns, call->sent_mono_ns);
+}
+
+static void on_http_done(struct fg_client_request *http)
+{
+    struct s3_call *call = fg_container(http, struct s3_call, http);
+    struct s3 *s3 = call->s3;
+
+    hear_time(call);
+    switch (judge(call)) {
+    case FINAL:
+        if (call->status != 0)
+            s3->retries_left = FG_MIN(s3->retries_left + RETRIES_PER_SUCCESS, (double)RETRIES_MAX);
+        end(call);
+        break;
+    case NEW_KEYS:
+        if (!call->renewed && s3_auth_renew(s3, call->generation)) {
+            call->renewed = true;
+            attempt(call);
+        } else {
+            end(call);
+        }
+        break;
+    case AGAIN_UNSURE:
+        call->unsure = true;
+        sleep_or_end(call);
+        break;
+    case AGAIN:
+        sleep_or_end(call);
+        break;
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct s3 *s3 = timer->data;
+    struct s3_call *next;
+    int64_t now_ns = now_mono_ns();
+
+    s3->timer_mono_ns = INT64_MAX;
+    (void)s3_auth_ready(s3); /* so that new keys are there before the old ones end */
+    for (struct s3_call *call = s3->first; call != NULL; call = next) {
+        next = call->after;
+        if (is_late(call, now_ns))
+            give_up(call, FG_E_DEADLINE, "not done in time");
+        else if (call->state == S3_CALL_ASLEEP && call->wake_mono_ns <= now_ns)
+            attempt(call);
+        else if (call->state == S3_CALL_ASLEEP)
+            s3_wake_at(s3, call->wake_mono_ns);
+    }
+    for (struct s3_call *call = s3->first; call != NULL; call = call->after)
+        if (call->deadline_mono_ns != 0)
+            s3_wake_at(s3, call->deadline_mono_ns);
+}
+
+/* ---- outside ---- */
+
+static void on_start(struct fg_msg *msg)
+{
+    struct s3_call *call = fg_container(msg, struct s3_call, msg);
+    struct s3 *s3 = call->s3;
+
+    call->arena = fg_arena_create(CALL_ARENA_BYTES);
+    list_add(s3, call);
+    if (is_cancelled(call)) {
+        give_up(call, FG_E_CANCELED, "cancelled");
+    } else if (is_late(call, now_mono_ns())) {
+        give_up(call, FG_E_DEADLINE, "not done in time");
+    } else if (s3->n_calls > s3->config.requests_max + s3->config.waiting_max) {
+        give_up(call, FG_E_LIMIT, "too many requests wait already");
+    } else {
+        if (call->deadline_mono_ns != 0)
+            s3_wake_at(s3, call->deadline_mono_ns);
+        attempt(call);
+    }
+}
+
+void s3_call_header(struct s3_call *call, const char *name, const char *value)
+{
+    fg_assert(call->n_headers < S3_HEADERS_MAX);
+    call->headers[call->n_headers++] = (struct s3_header){name, value};
+}
+
+void s3_call_start(struct s3_call *call)
+{
+    call->msg.run = on_start;
+    fg_loop_post(call->s3->loop, &call->msg);
+}
+
+static void wake_waiter(struct s3_call *call)
+{
+    fg_assert(sem_post(&call->ended) == 0);
+}
+
+void s3_call_begin(struct s3_call *call)
+{
+    fg_assert(sem_init(&call->ended, 0, 0) == 0);
+    call->done = wake_waiter;
+    s3_call_start(call);
+}
+
+enum fg_code s3_call_wait(struct s3_call *call)
+{
+    while (sem_wait(&call->ended) != 0)
+        fg_assert(errno == EINTR);
+    (void)sem_destroy(&call->ended);
+    return call->code;
+}
+
+enum fg_code s3_call_run(struct s3_call *call)
+{
+    s3_call_begin(call);
+    return s3_call_wait(call);
+}
+
+void s3_calls_cancel(struct s3 *s3, uint64_t serial)
+{
+    struct s3_call *next;
+
+    for (struct s3_call *call = s3->first; call != NULL; call = next) {
+        next = call->after;
+        if (call->serial == serial)
+            give_up(call, FG_E_CANCELED, "cancelled");
+    }
+}
+
+void s3_calls_with_keys(struct s3 *s3)
+{
+    struct s3_call *next;
+
+    for (struct s3_call *call = s3->first; call != NULL; call = next) {
+        next = call->after;
+        if (call->state != S3_CALL_NO_KEYS)
+            continue;
+        if (s3->auth.valid)
+            attempt(call);
+        else
+            give_up(call, s3->auth.err.code, s3->auth.err.msg);
+    }
+}
+
+void s3_call_clear(struct s3_call *call)
+{
+    fg_client_clear(&call->http);
+}
+
+void s3_calls_init(struct s3 *s3)
+{
+    fg_assert(uv_timer_init(fg_loop_uv(s3->loop), &s3->timer) == 0);
+    s3->timer.data = s3;
+    s3->timer_mono_ns = INT64_MAX;
+    s3->retries_left = RETRIES_MAX;
+    s3->retries_mono_ns = now_mono_ns();
+}
+
+void s3_calls_done(struct s3 *s3)
+{
+    fg_assert(s3->n_calls == 0);
+    uv_close((uv_handle_t *)&s3->timer, NULL);
+}

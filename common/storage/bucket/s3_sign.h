@@ -1,0 +1,39 @@
+/*
+ * Signature Version 4 of AWS ("Signature Calculations for the Authorization Header", Amazon S3 API
+ * reference): every header that we set is signed, so that nobody on the way can take a condition
+ * off.
+ */
+#ifndef FG_COMMON_STORAGE_BUCKET_S3_SIGN_H
+#define FG_COMMON_STORAGE_BUCKET_S3_SIGN_H
+
+#include "common/base/buf.h"
+
+enum { S3_HEADERS_MAX = 20, S3_DATE_BYTES = 17 };
+
+struct s3_keys {
+    char *access, *secret, *token; /* token "": none */
+};
+
+struct s3_header {
+    const char *name; /* lower case */
+    const char *value;
+};
+
+/* What is signed. path and query as they are sent: encoded (RFC 3986), the query's parameters in
+ * order and each with its '='. headers in the order of their names, x-amz-date among them. */
+struct s3_signable {
+    const char *method, *path, *query;
+    const struct s3_header *headers;
+    size_t n_headers;
+    const char *payload_hash; /* the header x-amz-content-sha256 */
+    const char *date;         /* x-amz-date */
+    const char *region;
+};
+
+/* "20130524T000000Z" */
+void s3_sign_date(int64_t wall_ns, char out[S3_DATE_BYTES]);
+
+/* Appends the value of the header Authorization. */
+void s3_sign(const struct s3_signable *what, const struct s3_keys *keys, struct fg_buf *out);
+
+#endif

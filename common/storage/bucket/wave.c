@@ -1,0 +1,280 @@
+/* For code that waits: one request, a wave of them, all pages of a list. */
+#include "common/storage/bucket/bucket.h"
+
+#include <pthread.h>
+
+struct list {
+    struct fg_bucket_request *first, *last;
+};
+
+struct fg_bucket_wave {
+    pthread_mutex_t lock;
+    pthread_cond_t ended_one;
+    struct list under_way, ended;
+    bool cancelled;
+    void (*on_end)(void *arg); /* NULL: nobody waits elsewhere */
+    void *arg;
+};
+
+static void list_add(struct list *list, struct fg_bucket_request *request)
+{
+    request->before = list->last;
+    request->after_it = NULL;
+    if (list->last != NULL)
+        list->last->after_it = request;
+    else
+        list->first = request;
+    list->last = request;
+}
+
+static void list_remove(struct list *list, struct fg_bucket_request *request)
+{
+    if (request->before != NULL)
+        request->before->after_it = request->after_it;
+    else
+        list->first = request->after_it;
+    if (request->after_it != NULL)
+        request->after_it->before = request->before;
+    else
+        list->last = request->before;
+}
+
+struct fg_bucket_wave *fg_bucket_wave_create(void)
+{
+    struct fg_bucket_wave *wave = fg_new(struct fg_bucket_wave);
+    pthread_mutexattr_t attr;
+
+    /* Sending is done under the lock, so that what is in the list can be cancelled, and may end
+     * within: done() takes it again. */
+    fg_assert(pthread_mutexattr_init(&attr) == 0 &&
+              pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE) == 0 &&
+              pthread_mutex_init(&wave->lock, &attr) == 0);
+    (void)pthread_mutexattr_destroy(&attr);
+    (void)pthread_cond_init(&wave->ended_one, NULL);
+    return wave;
+}
+
+void fg_bucket_wave_on_end(struct fg_bucket_wave *wave, void (*on_end)(void *arg), void *arg)
+{
+    wave->on_end = on_end;
+    wave->arg = arg;
+}
+
+/* Locked. */
+static void ended(struct fg_bucket_wave *wave, struct fg_bucket_request *request)
+{
+    list_add(&wave->ended, request);
+    (void)pthread_cond_signal(&wave->ended_one);
+    if (wave->on_end != NULL)
+        wave->on_end(wave->arg);
+}
+
+static void on_done(struct fg_bucket_request *request)
+{
+    struct fg_bucket_wave *wave = request->wave;
+
+    (void)pthread_mutex_lock(&wave->lock);
+    list_remove(&wave->under_way, request);
+    ended(wave, request);
+    (void)pthread_mutex_unlock(&wave->lock);
+}
+
+void fg_bucket_wave_send(struct fg_bucket_wave *wave, struct fg_bucket *bucket,
+                         struct fg_bucket_request *request)
+{
+    request->wave = wave;
+    request->bucket = bucket;
+    request->home = NULL;
+    request->done = on_done;
+    (void)pthread_mutex_lock(&wave->lock);
+    if (wave->cancelled) {
+        fg_bucket_clear(request);
+        request->code = fg_fail(&request->err, FG_E_CANCELED, "cancelled");
+        ended(wave, request);
+    } else {
+        list_add(&wave->under_way, request);
+        fg_bucket_send(bucket, request);
+    }
+    (void)pthread_mutex_unlock(&wave->lock);
+}
+
+/* Locked. */
+static struct fg_bucket_request *take_ended(struct fg_bucket_wave *wave)
+{
+    struct fg_bucket_request *request = wave->ended.first;
+
+    if (request != NULL)
+        list_remove(&wave->ended, request);
+    return request;
+}
+
+struct fg_bucket_request *fg_bucket_wave_next(struct fg_bucket_wave *wave)
+{
+    struct fg_bucket_request *request;
+
+    (void)pthread_mutex_lock(&wave->lock);
+    while (wave->ended.first == NULL && wave->under_way.first != NULL)
+        (void)pthread_cond_wait(&wave->ended_one, &wave->lock);
+    request = take_ended(wave);
+    (void)pthread_mutex_unlock(&wave->lock);
+    return request;
+}
+
+struct fg_bucket_request *fg_bucket_wave_poll(struct fg_bucket_wave *wave)
+{
+    struct fg_bucket_request *request;
+
+    (void)pthread_mutex_lock(&wave->lock);
+    request = take_ended(wave);
+    (void)pthread_mutex_unlock(&wave->lock);
+    return request;
+}
+
+/* Locked. A request that has ended leaves the list under the same lock, so none of these is gone.
+ */
+static void cancel_all(struct fg_bucket_wave *wave)
+{
+    for (struct fg_bucket_request *at = wave->under_way.first; at != NULL; at = at->after_it)
+        fg_bucket_cancel(at->bucket, at);
+}
+
+void fg_bucket_wave_cancel(struct fg_bucket_wave *wave)
+{
+    (void)pthread_mutex_lock(&wave->lock);
+    wave->cancelled = true;
+    cancel_all(wave);
+    (void)pthread_mutex_unlock(&wave->lock);
+}
+
+static const struct fg_bucket_request *first_failed(const struct fg_bucket_wave *wave)
+{
+    for (const struct fg_bucket_request *at = wave->ended.first; at != NULL; at = at->after_it)
+        if (at->code != FG_OK)
+            return at;
+    return NULL;
+}
+
+enum fg_code fg_bucket_wave_wait(struct fg_bucket_wave *wave, struct fg_err *err)
+{
+    const struct fg_bucket_request *failed = NULL;
+
+    (void)pthread_mutex_lock(&wave->lock);
+    for (;;) {
+        if (failed == NULL && (failed = first_failed(wave)) != NULL)
+            cancel_all(wave);
+        if (wave->under_way.first == NULL)
+            break;
+        (void)pthread_cond_wait(&wave->ended_one, &wave->lock);
+    }
+    (void)pthread_mutex_unlock(&wave->lock);
+    if (failed == NULL)
+        return FG_OK;
+    *err = failed->err;
+    return failed->code;
+}
+
+void fg_bucket_wave_destroy(struct fg_bucket_wave *wave)
+{
+    if (wave == NULL)
+        return;
+    fg_bucket_wave_cancel(wave);
+    while (fg_bucket_wave_next(wave) != NULL)
+        continue;
+    (void)pthread_cond_destroy(&wave->ended_one);
+    (void)pthread_mutex_destroy(&wave->lock);
+    free(wave);
+}
+
+enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    return fg_bucket_call_until(bucket, request, NULL);
+}
+
+/* ---- calls that can be stopped ---- */
+
+struct fg_bucket_stop {
+    pthread_mutex_t lock; /* of what is below; the wave of a call lives as long as it is here */
+    struct fg_bucket_wave *wave;
+    bool stopped;
+};
+
+struct fg_bucket_stop *fg_bucket_stop_create(void)
+{
+    struct fg_bucket_stop *stop = fg_new(struct fg_bucket_stop);
+
+    (void)pthread_mutex_init(&stop->lock, NULL);
+    return stop;
+}
+
+void fg_bucket_stop_destroy(struct fg_bucket_stop *stop)
+{
+    if (stop == NULL)
+        return;
+    fg_assert(stop->wave == NULL);
+    (void)pthread_mutex_destroy(&stop->lock);
+    free(stop);
+}
+
+void fg_bucket_stop_all(struct fg_bucket_stop *stop)
+{
+    (void)pthread_mutex_lock(&stop->lock);
+    stop->stopped = true;
+    if (stop->wave != NULL)
+        fg_bucket_wave_cancel(stop->wave);
+    (void)pthread_mutex_unlock(&stop->lock);
+}
+
+enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_request *request,
+                                  struct fg_bucket_stop *stop)
+{
+    fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();
+
+    if (stop != NULL) {
+        (void)pthread_mutex_lock(&stop->lock);
+        fg_assert(stop->wave == NULL);
+        stop->wave = wave;
+        if (stop->stopped)
+            fg_bucket_wave_cancel(wave); /* before it sends: nothing is sent then */
+        (void)pthread_mutex_unlock(&stop->lock);
+    }
+    fg_bucket_wave_send(wave, bucket, request);
+    (void)fg_bucket_wave_next(wave);
+    if (stop != NULL) {
+        (void)pthread_mutex_lock(&stop->lock);
+        stop->wave = NULL;
+        (void)pthread_mutex_unlock(&stop->lock);
+    }
+    return request->code;
+}
+
+enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool by_folder,
+                            int64_t deadline_mono_ns,
+                            bool (*each)(const struct fg_bucket_entry *entry, void *arg), void *arg,
+                            struct fg_err *err)
+{
+    struct fg_bucket_request pages[2] = {0};
+    bool go_on = true;
+    enum fg_code code = FG_OK;
+
+    /* Two, in turn: `after` is in what the page before holds. */
+    for (unsigned i = 0; go_on; i ^= 1) {
+        struct fg_bucket_request *page = &pages[i];
+
+        page->verb = FG_BUCKET_LIST;
+        page->name = prefix;
+        page->by_folder = by_folder;
+        page->after = pages[i ^ 1].next;
+        page->deadline_mono_ns = deadline_mono_ns;
+        code = fg_bucket_call(bucket, page);
+        if (code != FG_OK) {
+            *err = page->err;
+            break;
+        }
+        for (size_t k = 0; go_on && k < page->n_entries; k++)
+            go_on = each(&page->entries[k], arg);
+        go_on = go_on && page->next != NULL;
+    }
+    fg_bucket_clear(&pages[0]);
+    fg_bucket_clear(&pages[1]);
+    return code;
+}

@@ -1,0 +1,359 @@
+#include "common/storage/cache/cache.h"
+
+#include "common/base/time.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    CACHE_MIN_BUCKETS = 1024,
+    ENTRY_OVERHEAD_BYTES = 64, /* of malloc, beside the entry and its value */
+};
+
+/* A link of a ring. */
+struct ring {
+    struct ring *before, *after;
+};
+
+struct fg_cache_entry {
+    struct ring unused; /* in the cache's ring while nobody holds it; first, see of_ring() */
+    struct fg_cache *cache;
+    struct fg_cache_key key;
+    uint64_t hash;
+    struct fg_cache_entry *chain; /* next of the same bucket */
+    enum fg_cache_state state;
+    bool found; /* in a bucket */
+    uint32_t refs;
+    void *value;
+    size_t bytes;
+    void (*destroy)(void *value);
+};
+
+struct fg_cache {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* some entry is not LOADING any more */
+    struct fg_cache_entry **buckets;
+    size_t n_buckets;   /* a power of two */
+    struct ring unused; /* the longest unused first */
+    uint64_t bytes, entries, max_bytes;
+};
+
+/* ---- rings ---- */
+
+static void ring_init(struct ring *ring)
+{
+    ring->before = ring->after = ring;
+}
+
+static void ring_remove(struct ring *link)
+{
+    link->before->after = link->after;
+    link->after->before = link->before;
+    ring_init(link);
+}
+
+static void ring_add_last(struct ring *ring, struct ring *link)
+{
+    link->before = ring->before;
+    link->after = ring;
+    ring->before->after = link;
+    ring->before = link;
+}
+
+static struct fg_cache_entry *of_ring(struct ring *link)
+{
+    return fg_container(link, struct fg_cache_entry, unused);
+}
+
+/* ---- finding; all locked ---- */
+
+static uint64_t key_hash(const struct fg_cache_key *key)
+{
+    return fg_mix64(fg_id_table(key->object) ^ ((uint64_t)key->what << 56) ^
+                    fg_mix64((uint64_t)key->part << 32 | key->number));
+}
+
+static bool key_eq(const struct fg_cache_key *a, const struct fg_cache_key *b)
+{
+    return fg_id_eq(a->object, b->object) && a->what == b->what && a->part == b->part &&
+           a->number == b->number;
+}
+
+static struct fg_cache_entry **bucket_of(struct fg_cache *cache, uint64_t hash)
+{
+    return &cache->buckets[hash & (cache->n_buckets - 1)];
+}
+
+static struct fg_cache_entry *find(struct fg_cache *cache, const struct fg_cache_key *key,
+                                   uint64_t hash)
+{
+    struct fg_cache_entry *at = *bucket_of(cache, hash);
+
+    while (at != NULL && !key_eq(&at->key, key))
+        at = at->chain;
+    return at;
+}
+
+static void grow(struct fg_cache *cache)
+{
+    struct fg_cache_entry **old = cache->buckets;
+    size_t n_old = cache->n_buckets;
+
+    cache->n_buckets *= 2;
+    cache->buckets = fg_calloc(cache->n_buckets, sizeof(struct fg_cache_entry *));
+    for (size_t i = 0; i < n_old; i++) {
+        for (struct fg_cache_entry *at = old[i], *next; at != NULL; at = next) {
+            struct fg_cache_entry **bucket = bucket_of(cache, at->hash);
+
+            next = at->chain;
+            at->chain = *bucket;
+            *bucket = at;
+        }
+    }
+    free(old);
+}
+
+static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_key *key,
+                                  uint64_t hash)
+{
+    struct fg_cache_entry *entry = fg_new(struct fg_cache_entry);
+    struct fg_cache_entry **bucket;
+
+    if (cache->entries >= cache->n_buckets)
+        grow(cache);
+    bucket = bucket_of(cache, hash);
+    *entry = (struct fg_cache_entry){.cache = cache,
+                                     .key = *key,
+                                     .hash = hash,
+                                     .chain = *bucket,
+                                     .state = FG_CACHE_LOADING,
+                                     .found = true,
+                                     .refs = 1,
+                                     .bytes = sizeof *entry + ENTRY_OVERHEAD_BYTES};
+    ring_init(&entry->unused);
+    *bucket = entry;
+    cache->entries++;
+    cache->bytes += entry->bytes;
+    return entry;
+}
+
+/* Is not found any more. */
+static void hide(struct fg_cache_entry *entry)
+{
+    struct fg_cache_entry **link = bucket_of(entry->cache, entry->hash);
+
+    while (*link != entry)
+        link = &(*link)->chain;
+    *link = entry->chain;
+    entry->chain = NULL;
+    entry->found = false;
+}
+
+/* ---- what goes ---- */
+
+/* Out of the cache, onto a list that is freed without the lock. */
+static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
+{
+    if (entry->found)
+        hide(entry);
+    ring_remove(&entry->unused);
+    entry->cache->bytes -= entry->bytes;
+    entry->cache->entries--;
+    entry->chain = *gone;
+    *gone = entry;
+}
+
+static void make_room(struct fg_cache *cache, struct fg_cache_entry **gone)
+{
+    while (cache->bytes > cache->max_bytes && cache->unused.after != &cache->unused)
+        take_out(of_ring(cache->unused.after), gone);
+}
+
+/* A value may hold other entries, so this is done without the lock. */
+static void free_gone(struct fg_cache_entry *gone)
+{
+    while (gone != NULL) {
+        /* take_out() puts none on the list twice, which the analyzer cannot see. */
+        struct fg_cache_entry *next = gone->chain; /* NOLINT(clang-analyzer-unix.Malloc) */
+
+        if (gone->value != NULL)
+            gone->destroy(gone->value);
+        free(gone);
+        gone = next;
+    }
+}
+
+/* ---- outside ---- */
+
+struct fg_cache *fg_cache_create(uint64_t max_bytes)
+{
+    struct fg_cache *cache = fg_new(struct fg_cache);
+    pthread_condattr_t attr;
+
+    (void)pthread_mutex_init(&cache->lock, NULL);
+    fg_assert(pthread_condattr_init(&attr) == 0 &&
+              pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+              pthread_cond_init(&cache->changed, &attr) == 0);
+    (void)pthread_condattr_destroy(&attr);
+    cache->n_buckets = CACHE_MIN_BUCKETS;
+    cache->buckets = fg_calloc(cache->n_buckets, sizeof(struct fg_cache_entry *));
+    ring_init(&cache->unused);
+    cache->max_bytes = max_bytes;
+    return cache;
+}
+
+void fg_cache_destroy(struct fg_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    /* Freeing one may let go of another, which is unused then. */
+    cache->max_bytes = 0;
+    while (cache->unused.after != &cache->unused) {
+        struct fg_cache_entry *gone = NULL;
+
+        make_room(cache, &gone);
+        free_gone(gone);
+    }
+    fg_assert(cache->entries == 0);
+    free(cache->buckets);
+    (void)pthread_cond_destroy(&cache->changed);
+    (void)pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cache_key *key,
+                                     enum fg_cache_state *ret_state, bool *ret_mine)
+{
+    uint64_t hash = key_hash(key);
+    struct fg_cache_entry *entry;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    entry = find(cache, key, hash);
+    *ret_mine = entry == NULL;
+    if (entry == NULL) {
+        entry = add(cache, key, hash);
+    } else {
+        entry->refs++;
+        ring_remove(&entry->unused);
+    }
+    *ret_state = entry->state;
+    (void)pthread_mutex_unlock(&cache->lock);
+    return entry;
+}
+
+void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,
+                   void (*destroy)(void *value))
+{
+    struct fg_cache *cache = entry->cache;
+    struct fg_cache_entry *gone = NULL;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    fg_assert(entry->state == FG_CACHE_LOADING && value != NULL);
+    entry->state = FG_CACHE_READY;
+    entry->value = value;
+    entry->destroy = destroy;
+    entry->bytes += bytes;
+    cache->bytes += bytes;
+    make_room(cache, &gone);
+    (void)pthread_cond_broadcast(&cache->changed);
+    (void)pthread_mutex_unlock(&cache->lock);
+    free_gone(gone);
+}
+
+void fg_cache_fail(struct fg_cache_entry *entry)
+{
+    struct fg_cache *cache = entry->cache;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    fg_assert(entry->state == FG_CACHE_LOADING);
+    entry->state = FG_CACHE_FAILED;
+    hide(entry);
+    (void)pthread_cond_broadcast(&cache->changed);
+    (void)pthread_mutex_unlock(&cache->lock);
+}
+
+void fg_cache_drop(struct fg_cache *cache, const struct fg_cache_key *key)
+{
+    struct fg_cache_entry *gone = NULL, *entry;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    entry = find(cache, key, key_hash(key));
+    if (entry != NULL && entry->state == FG_CACHE_READY) {
+        if (entry->refs == 0)
+            take_out(entry, &gone);
+        else
+            hide(entry); /* the last one who holds it frees it */
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    free_gone(gone);
+}
+
+/* When a wait on the condition ends, which counts on the same clock as the rest. */
+static struct timespec after(int64_t timeout_ns)
+{
+    int64_t at_ns = fg_time_add(fg_mono_ns(fg_clock_real()), timeout_ns);
+
+    return (struct timespec){.tv_sec = at_ns / FG_SECOND_NS, .tv_nsec = at_ns % FG_SECOND_NS};
+}
+
+enum fg_cache_state fg_cache_wait(struct fg_cache_entry *entry, int64_t timeout_ns)
+{
+    struct fg_cache *cache = entry->cache;
+    struct timespec until = after(timeout_ns);
+    enum fg_cache_state state;
+    int rc = 0;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    while (entry->state == FG_CACHE_LOADING && rc == 0)
+        rc = pthread_cond_timedwait(&cache->changed, &cache->lock, &until);
+    state = entry->state;
+    (void)pthread_mutex_unlock(&cache->lock);
+    return state;
+}
+
+void *fg_cache_value(const struct fg_cache_entry *entry)
+{
+    fg_assert(entry->state == FG_CACHE_READY);
+    return entry->value;
+}
+
+struct fg_cache_entry *fg_cache_ref(struct fg_cache_entry *entry)
+{
+    (void)pthread_mutex_lock(&entry->cache->lock);
+    fg_assert(entry->refs > 0);
+    entry->refs++;
+    (void)pthread_mutex_unlock(&entry->cache->lock);
+    return entry;
+}
+
+void fg_cache_unref(struct fg_cache_entry *entry)
+{
+    struct fg_cache_entry *gone = NULL;
+    struct fg_cache *cache;
+
+    if (entry == NULL)
+        return;
+    cache = entry->cache;
+    (void)pthread_mutex_lock(&cache->lock);
+    fg_assert(entry->refs > 0);
+    if (--entry->refs == 0) {
+        if (entry->found)
+            ring_add_last(&cache->unused, &entry->unused);
+        else
+            take_out(entry, &gone);
+        make_room(cache, &gone);
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    free_gone(gone);
+}
+
+struct fg_cache_stats fg_cache_stats(struct fg_cache *cache)
+{
+    struct fg_cache_stats stats;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    stats = (struct fg_cache_stats){cache->bytes, cache->entries};
+    (void)pthread_mutex_unlock(&cache->lock);
+    return stats;
+}

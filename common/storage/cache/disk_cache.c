@@ -1,0 +1,754 @@
+/*
+ * The index is a table in memory: entries by the hash of their keys, each with its file and its
+ * place there. What an entry is said to be is compared when it is read, so two keys of one hash are
+ * no danger; one of them is not kept.
+ *
+ * Files are in the order of their age, the last is written to. A file that goes is first taken out
+ * of the row, then what was used of it is written behind the newest, then it is removed; reads that
+ * are under way keep it open.
+ *
+ * Locks: one, around the index, references to files and the queue. Files are read without it; the
+ * row of files and all writing are the thread's alone.
+ */
+#include "common/base/crc32c.h"
+#include "common/base/time.h"
+#include "common/runtime/log.h"
+#include "common/storage/cache/disk_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+    PATH_MAX_BYTES = 4096,
+    NAME_MAX_BYTES = 64,           /* of a file in the folder */
+    FILES_WANTED = 64,             /* what goes at a time is a 64th of all */
+    ENTRY_LEAST_BYTES = 16 * 1024, /* on average, so that the index has an end */
+    ENTRIES_MIN = 1024,
+    ENTRIES_MAX = 1024 * 1024,
+    QUEUE_MAX_BYTES = 32 * 1024 * 1024, /* as much as one question has under way */
+    NONE = 0,                           /* no entry; entries[0] is not used */
+};
+
+/* A disk that has no room or does not work is left alone for so long. */
+static const int64_t REST_NS = 10 * FG_SECOND_NS;
+
+/* Between two looks whether the disk needs our room for something else. */
+static const int64_t LOOK_NS = FG_SECOND_NS;
+
+#define DISK_METRICS(M)                                                                            \
+    M(COUNTER, DISK_HITS, "flamegrid_disk_cache_hits_total",                                       \
+      "Things that were read from the disk")                                                       \
+    M(COUNTER, DISK_MISSES, "flamegrid_disk_cache_misses_total", "Things that were not there")     \
+    M(COUNTER, DISK_EVICTED, "flamegrid_disk_cache_evicted_total",                                 \
+      "Things that went to make room for others")                                                  \
+    M(COUNTER, DISK_GIVEN_UP, "flamegrid_disk_cache_given_up_bytes_total",                         \
+      "Bytes that went because the disk was short of room")                                        \
+    M(COUNTER, DISK_KEPT, "flamegrid_disk_cache_kept_total",                                       \
+      "Things that were written again, since they were used, when their file went")                \
+    M(COUNTER, DISK_DROPPED, "flamegrid_disk_cache_dropped_total",                                 \
+      "Things that were not written, for the disk was too slow, full or faulty")                   \
+    M(COUNTER, DISK_FAULTS, "flamegrid_disk_cache_faults_total",                                   \
+      "Reads that did not give what was written, and writes that failed")                          \
+    M(GAUGE, DISK_BYTES, "flamegrid_disk_cache_bytes", "Bytes of the files")                       \
+    M(GAUGE, DISK_ENTRIES, "flamegrid_disk_cache_entries", "Things that are there")                \
+    M(GAUGE, DISK_QUEUED, "flamegrid_disk_cache_queued_bytes", "Bytes that wait to be written")
+FG_METRICS_ENUM(disk_metric, DISK_METRICS)
+static const struct fg_metric_def disk_metrics[] = FG_METRICS_DEFS(DISK_METRICS);
+
+struct entry {
+    uint64_t hash;
+    uint64_t at; /* in the file */
+    struct disk_file *file;
+    uint64_t len;
+    uint32_t chain;   /* next of the same bucket */
+    uint32_t in_file; /* next of the same file, or of those that are free */
+    bool used;        /* since it was written */
+    bool found;       /* in a bucket */
+};
+
+/* Something to be written. */
+struct wish {
+    struct fg_disk_key key;
+    struct wish *next;
+    uint8_t bytes[];
+};
+
+struct fg_disk_cache {
+    char path[PATH_MAX_BYTES];
+    int lock_fd; /* of the folder: one process at a time */
+    uint64_t max_bytes, free_min_bytes, file_max_bytes;
+    const struct fg_disk *disk; /* NULL: it is not watched */
+    struct fg_metrics *metrics;
+    pthread_t thread;
+
+    /* The thread's own. */
+    struct disk_file *files[DISK_FILES_MAX + 1]; /* ascending by age; one more while one goes */
+    unsigned n_files;
+    uint64_t number; /* of the last file that was tried to make */
+    bool resting;
+    int64_t rest_mono_ns; /* until then nothing is written */
+
+    pthread_mutex_t lock; /* of all below, of entries and of references to files */
+    pthread_cond_t changed;
+    struct entry *entries;
+    uint32_t n_entries, entries_max, free; /* entries[n_entries] was never used */
+    uint32_t *buckets, mask;
+    uint64_t n_found; /* entries in buckets */
+    uint64_t bytes;   /* of the files */
+    struct wish *first, *last;
+    uint64_t queue_bytes; /* of what is asked for and not written */
+    bool scanned, stopping;
+};
+
+static void lock(struct fg_disk_cache *cache)
+{
+    (void)pthread_mutex_lock(&cache->lock);
+}
+
+static void unlock(struct fg_disk_cache *cache)
+{
+    (void)pthread_mutex_unlock(&cache->lock);
+}
+
+static void count(struct fg_disk_cache *cache, unsigned metric)
+{
+    fg_metric_add(cache->metrics, metric, 1);
+}
+
+/* ---- the index (locked) ---- */
+
+static uint64_t hash_of(const struct fg_disk_key *key)
+{
+    return fg_mix64(fg_mix64(key->object.lo ^ fg_mix64(key->offset)) + key->len);
+}
+
+static uint32_t find(const struct fg_disk_cache *cache, uint64_t hash)
+{
+    uint32_t number = cache->buckets[hash & cache->mask];
+
+    while (number != NONE && cache->entries[number].hash != hash)
+        number = cache->entries[number].chain;
+    return number;
+}
+
+/* It stays in the list of its file, until that goes. */
+static void hide(struct fg_disk_cache *cache, uint32_t number)
+{
+    struct entry *entry = &cache->entries[number];
+    uint32_t *link = &cache->buckets[entry->hash & cache->mask];
+
+    if (!entry->found)
+        return;
+    while (*link != number)
+        link = &cache->entries[*link].chain;
+    *link = entry->chain;
+    entry->found = false;
+    cache->n_found--;
+}
+
+static bool has_room(const struct fg_disk_cache *cache)
+{
+    return cache->free != NONE || cache->n_entries < cache->entries_max;
+}
+
+static void place(struct fg_disk_cache *cache, uint32_t number, struct disk_file *file, uint64_t at)
+{
+    struct entry *entry = &cache->entries[number];
+
+    entry->file = file;
+    entry->at = at;
+    entry->used = false;
+    entry->in_file = file->first;
+    file->first = number;
+}
+
+/* There is room. */
+static void add(struct fg_disk_cache *cache, struct disk_file *file, uint64_t at,
+                const struct fg_disk_key *key)
+{
+    uint32_t number = cache->free;
+    struct entry *entry;
+
+    if (number == NONE)
+        number = cache->n_entries++;
+    else
+        cache->free = cache->entries[number].in_file;
+    entry = &cache->entries[number];
+    *entry = (struct entry){.hash = hash_of(key), .len = key->len, .found = true};
+    entry->chain = cache->buckets[entry->hash & cache->mask];
+    cache->buckets[entry->hash & cache->mask] = number;
+    cache->n_found++;
+    place(cache, number, file, at);
+}
+
+/* Of a file that goes. */
+static void forget(struct fg_disk_cache *cache, uint32_t number)
+{
+    if (cache->entries[number].found)
+        count(cache, DISK_EVICTED);
+    hide(cache, number);
+    cache->entries[number].in_file = cache->free;
+    cache->free = number;
+}
+
+/* ---- files that go (thread) ---- */
+
+static uint64_t bytes_of_files(const struct fg_disk_cache *cache)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < cache->n_files; i++)
+        bytes += cache->files[i]->bytes;
+    return bytes;
+}
+
+static void publish(struct fg_disk_cache *cache)
+{
+    lock(cache);
+    cache->bytes = bytes_of_files(cache);
+    unlock(cache);
+}
+
+static void release(struct fg_disk_cache *cache, struct disk_file *file)
+{
+    bool last;
+
+    lock(cache);
+    last = --file->refs == 0;
+    unlock(cache);
+    if (last)
+        disk_file_close(file);
+}
+
+static struct disk_file *newest(const struct fg_disk_cache *cache)
+{
+    return cache->n_files == 0 ? NULL : cache->files[cache->n_files - 1];
+}
+
+/* Writes an entry of a file that goes behind the newest one. Its key is in the file only: in memory
+ * that would be half of the entry. */
+static bool write_again(struct fg_disk_cache *cache, const struct disk_file *from, uint64_t at,
+                        struct fg_buf *content)
+{
+    struct disk_entry entry;
+
+    return disk_file_next(from, &(uint64_t){at}, &entry) &&
+           disk_file_read(from, at, &entry.key, content) &&
+           disk_file_append(newest(cache), &entry, fg_buf_slice(content));
+}
+
+/* Half of the newest file is for what is new. */
+static bool is_kept(const struct fg_disk_cache *cache, const struct entry *entry)
+{
+    return entry->found && entry->used && newest(cache) != NULL &&
+           newest(cache)->bytes + DISK_ENTRY_BYTES + entry->len <= cache->file_max_bytes / 2;
+}
+
+static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep,
+                         struct fg_buf *content)
+{
+    struct entry *entry = &cache->entries[number];
+    const struct disk_file *from = entry->file;
+    uint64_t to = newest(cache) == NULL ? 0 : newest(cache)->bytes;
+    bool kept;
+
+    lock(cache);
+    kept = keep && is_kept(cache, entry);
+    unlock(cache);
+    kept = kept && write_again(cache, from, entry->at, content); /* only we move entries */
+    lock(cache);
+    if (kept && entry->found) {
+        place(cache, number, newest(cache), to);
+        count(cache, DISK_KEPT);
+    } else {
+        forget(cache, number);
+    }
+    unlock(cache);
+}
+
+/* Deletes the oldest file. keep: first copies the entries that were used since they were written to
+ * the newest file, until that is full. */
+static void retire_oldest(struct fg_disk_cache *cache, bool keep)
+{
+    struct disk_file *oldest = cache->files[0];
+    struct fg_buf content;
+    uint32_t next;
+
+    fg_buf_init(&content, SIZE_MAX);
+    cache->n_files--;
+    memmove(cache->files, cache->files + 1, cache->n_files * sizeof(struct disk_file *));
+    for (uint32_t number = oldest->first; number != NONE; number = next) {
+        next = cache->entries[number].in_file;
+        retire_entry(cache, number, keep, &content);
+    }
+    fg_buf_done(&content);
+    disk_file_remove(cache->path, oldest);
+    release(cache, oldest);
+    publish(cache);
+}
+
+/* ---- a new file (thread) ---- */
+
+static uint64_t free_bytes(const struct fg_disk_cache *cache)
+{
+    struct statvfs disk;
+
+    return statvfs(cache->path, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+}
+
+/* Is there room for a file more, and for what is written again of one that goes? */
+static bool fits(struct fg_disk_cache *cache)
+{
+    bool room;
+
+    lock(cache);
+    room = has_room(cache);
+    unlock(cache);
+    return room && cache->n_files <= DISK_FILES_MAX &&
+           bytes_of_files(cache) + 2 * cache->file_max_bytes <= cache->max_bytes &&
+           free_bytes(cache) >= cache->free_min_bytes + cache->file_max_bytes;
+}
+
+/* Empty, and others go until it fits. false: the disk does not let us. */
+static bool begin_file(struct fg_disk_cache *cache)
+{
+    struct disk_file *file = disk_file_create(cache->path, ++cache->number);
+
+    if (file == NULL)
+        return false;
+    file->refs = 1;
+    cache->files[cache->n_files++] = file;
+    while (!fits(cache)) {
+        bool last = cache->n_files == 1;
+
+        retire_oldest(cache, true); /* the new one itself, where nothing helps */
+        if (last)
+            return false;
+    }
+    return true;
+}
+
+/* ---- writing (thread) ---- */
+
+static void rest(struct fg_disk_cache *cache)
+{
+    count(cache, DISK_FAULTS);
+    if (!cache->resting)
+        fg_log_warn("disk cache cannot be written to for want of room, or since the disk is faulty",
+                    fg_ls("folder", cache->path));
+    cache->resting = true;
+    cache->rest_mono_ns = fg_mono_ns(fg_clock_real()) + REST_NS;
+}
+
+static bool is_resting(const struct fg_disk_cache *cache)
+{
+    return cache->resting && fg_mono_ns(fg_clock_real()) < cache->rest_mono_ns;
+}
+
+static bool needs_file(struct fg_disk_cache *cache, uint64_t len)
+{
+    bool room;
+
+    lock(cache);
+    room = has_room(cache);
+    unlock(cache);
+    return newest(cache) == NULL || !room ||
+           newest(cache)->bytes + DISK_ENTRY_BYTES + len > cache->file_max_bytes;
+}
+
+static bool is_there(struct fg_disk_cache *cache, const struct fg_disk_key *key)
+{
+    bool there;
+
+    lock(cache);
+    there = find(cache, hash_of(key)) != NONE;
+    unlock(cache);
+    return there;
+}
+
+static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *key,
+                        struct fg_slice content)
+{
+    const struct disk_entry entry = {*key, fg_crc32c(content)};
+    uint64_t at;
+
+    if (is_resting(cache) || fg_disk_state(cache->disk) != FG_DISK_OK)
+        return false;
+    if (needs_file(cache, content.len) && !begin_file(cache)) {
+        rest(cache);
+        return false;
+    }
+    at = newest(cache)->bytes;
+    if (!disk_file_append(newest(cache), &entry, content)) {
+        rest(cache);
+        return false;
+    }
+    cache->resting = false;
+    lock(cache);
+    add(cache, newest(cache), at, key);
+    cache->bytes += DISK_ENTRY_BYTES + content.len;
+    unlock(cache);
+    return true;
+}
+
+/* ---- the thread ---- */
+
+/* What was written later counts: within a file the last, and of two files the newer one. */
+static bool add_scanned(struct fg_disk_cache *cache, struct disk_file *file, uint64_t at,
+                        const struct fg_disk_key *key)
+{
+    uint32_t number;
+    bool more;
+
+    lock(cache);
+    more = !cache->stopping && has_room(cache);
+    number = find(cache, hash_of(key));
+    if (more && (number == NONE || cache->entries[number].file == file)) {
+        if (number != NONE)
+            hide(cache, number);
+        add(cache, file, at, key);
+    }
+    unlock(cache);
+    return more;
+}
+
+/* *ret_end: where the next entry may be written. false: there is no room in the index, or no time.
+ */
+static bool scan_file(struct fg_disk_cache *cache, struct disk_file *file, uint64_t *ret_end)
+{
+    struct disk_entry entry;
+    uint64_t at = 0;
+
+    for (;;) {
+        *ret_end = at;
+        if (!disk_file_next(file, &at, &entry))
+            return true;
+        if (!add_scanned(cache, file, *ret_end, &entry.key))
+            return false;
+    }
+}
+
+/* The newest first, since that is what is most likely asked for, and what was being written to. */
+static void scan(struct fg_disk_cache *cache)
+{
+    uint64_t end;
+
+    while (cache->n_files > 0 &&
+           bytes_of_files(cache) + 2 * cache->file_max_bytes > cache->max_bytes)
+        retire_oldest(cache, true);
+    for (unsigned i = cache->n_files; i > 0; i--) {
+        if (!scan_file(cache, cache->files[i - 1], &end))
+            break;
+        if (i == cache->n_files)
+            disk_file_cut(cache->files[i - 1], end);
+    }
+    publish(cache);
+    lock(cache);
+    cache->scanned = true;
+    (void)pthread_cond_broadcast(&cache->changed);
+    unlock(cache);
+}
+
+/* Others need the room more. Nothing is kept of what goes: that would be written again. */
+static void give_way(struct fg_disk_cache *cache)
+{
+    while (cache->n_files > 0 && fg_disk_lacks(cache->disk) > 0) {
+        fg_metric_add(cache->metrics, DISK_GIVEN_UP, cache->files[0]->bytes);
+        retire_oldest(cache, false);
+    }
+}
+
+/* false: it is time to end. *ret_wish NULL: it is time to look at the disk. */
+static bool take_wish(struct fg_disk_cache *cache, struct wish **ret_wish)
+{
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + LOOK_NS;
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+    struct wish *wish;
+    bool stopping;
+
+    lock(cache);
+    while (cache->first == NULL && !cache->stopping)
+        if (pthread_cond_timedwait(&cache->changed, &cache->lock, &until) != 0)
+            break;
+    wish = cache->first;
+    if (wish != NULL)
+        cache->first = wish->next;
+    if (cache->first == NULL)
+        cache->last = NULL;
+    stopping = cache->stopping;
+    unlock(cache);
+    *ret_wish = wish;
+    return wish != NULL || !stopping;
+}
+
+static void end_wish(struct fg_disk_cache *cache, struct wish *wish)
+{
+    lock(cache);
+    cache->queue_bytes -= DISK_ENTRY_BYTES + wish->key.len;
+    (void)pthread_cond_broadcast(&cache->changed);
+    unlock(cache);
+    free(wish);
+}
+
+static void *run(void *arg)
+{
+    struct fg_disk_cache *cache = arg;
+    struct wish *wish;
+
+    (void)pthread_setname_np(pthread_self(), "disk-cache");
+    scan(cache);
+    while (take_wish(cache, &wish)) {
+        give_way(cache);
+        if (wish == NULL)
+            continue;
+        if (!is_there(cache, &wish->key) &&
+            !write_entry(cache, &wish->key, fg_bytes(wish->bytes, (size_t)wish->key.len)))
+            count(cache, DISK_DROPPED);
+        end_wish(cache, wish);
+    }
+    return NULL;
+}
+
+/* ---- open and close ---- */
+
+static void on_scrape(void *arg)
+{
+    struct fg_disk_cache *cache = arg;
+    struct fg_disk_cache_stats stats = fg_disk_cache_stats(cache);
+
+    fg_metric_set(cache->metrics, DISK_BYTES, (int64_t)stats.bytes);
+    fg_metric_set(cache->metrics, DISK_ENTRIES, (int64_t)stats.entries);
+    fg_metric_set(cache->metrics, DISK_QUEUED, (int64_t)stats.queued_bytes);
+}
+
+static enum fg_code lock_folder(struct fg_disk_cache *cache, struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES + sizeof "/LOCK"];
+
+    if (mkdir(cache->path, 0750) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "disk cache %s", cache->path);
+    (void)snprintf(path, sizeof path, "%s/LOCK", cache->path);
+    cache->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (cache->lock_fd < 0)
+        return fg_fail_errno(err, errno, "disk cache %s", path);
+    if (flock(cache->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        return fg_fail(err, FG_E_UNAVAILABLE, "disk cache %s is in use by another process",
+                       cache->path);
+    return FG_OK;
+}
+
+/* The index for so many bytes. */
+static void make_index(struct fg_disk_cache *cache)
+{
+    uint64_t least = cache->max_bytes / ENTRY_LEAST_BYTES;
+    uint32_t buckets = 1;
+
+    cache->entries_max = (uint32_t)FG_MIN(FG_MAX(least, ENTRIES_MIN), ENTRIES_MAX);
+    while (buckets < cache->entries_max)
+        buckets *= 2;
+    cache->mask = buckets - 1;
+    cache->buckets = fg_calloc(buckets, sizeof *cache->buckets);
+    cache->entries = fg_calloc(cache->entries_max, sizeof *cache->entries);
+    cache->n_entries = 1; /* 0 is none */
+}
+
+/* What others have put on the disk is not ours to take. */
+static void set_bounds(struct fg_disk_cache *cache, const struct fg_disk_cache_config *config)
+{
+    uint64_t free = free_bytes(cache);
+
+    cache->free_min_bytes = config->free_min_bytes;
+    cache->disk = config->disk;
+    cache->max_bytes = FG_MIN(config->max_bytes, bytes_of_files(cache) + free / 2);
+    cache->file_max_bytes = cache->max_bytes / FILES_WANTED;
+    cache->bytes = bytes_of_files(cache);
+}
+
+static enum fg_code open_files(struct fg_disk_cache *cache,
+                               const struct fg_disk_cache_config *config, struct fg_err *err)
+{
+    if (strlen(config->path) + NAME_MAX_BYTES >= sizeof cache->path)
+        return fg_fail(err, FG_E_INVALID, "disk cache: too long a path");
+    (void)snprintf(cache->path, sizeof cache->path, "%s", config->path);
+    if (lock_folder(cache, err) != FG_OK ||
+        disk_files_open(cache->path, cache->files, &cache->n_files, err) != FG_OK)
+        return err->code;
+    for (unsigned i = 0; i < cache->n_files; i++)
+        cache->files[i]->refs = 1;
+    cache->number = newest(cache) == NULL ? 0 : newest(cache)->number;
+    set_bounds(cache, config);
+    return FG_OK;
+}
+
+static void destroy(struct fg_disk_cache *cache)
+{
+    for (unsigned i = 0; i < cache->n_files; i++)
+        disk_file_close(cache->files[i]);
+    if (cache->lock_fd >= 0)
+        (void)close(cache->lock_fd);
+    free(cache->entries);
+    free(cache->buckets);
+    (void)pthread_cond_destroy(&cache->changed);
+    (void)pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
+                                struct fg_disk_cache **ret_cache, struct fg_err *err)
+{
+    struct fg_disk_cache *cache;
+    pthread_condattr_t monotonic;
+
+    if (config->max_bytes < FG_DISK_CACHE_MIN_BYTES)
+        return fg_fail(err, FG_E_INVALID, "disk cache: %llu bytes are too few, %d at least",
+                       (unsigned long long)config->max_bytes, FG_DISK_CACHE_MIN_BYTES);
+    cache = fg_new(struct fg_disk_cache);
+    cache->lock_fd = -1;
+    (void)pthread_mutex_init(&cache->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&cache->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    if (open_files(cache, config, err) != FG_OK) {
+        destroy(cache);
+        return err->code;
+    }
+    make_index(cache);
+    cache->metrics = fg_metrics_register(config->registry, disk_metrics, FG_COUNT(disk_metrics));
+    fg_assert(pthread_create(&cache->thread, NULL, run, cache) == 0);
+    fg_registry_on_scrape(config->registry, on_scrape, cache);
+    *ret_cache = cache;
+    return FG_OK;
+}
+
+void fg_disk_cache_close(struct fg_disk_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    lock(cache);
+    cache->stopping = true;
+    (void)pthread_cond_broadcast(&cache->changed);
+    unlock(cache);
+    (void)pthread_join(cache->thread, NULL);
+    destroy(cache);
+}
+
+/* ---- use (any thread) ---- */
+
+/* The file is held. NULL: it is not there. */
+static struct disk_file *look_up(struct fg_disk_cache *cache, const struct fg_disk_key *key,
+                                 uint64_t *ret_at)
+{
+    struct disk_file *file = NULL;
+    uint32_t number;
+
+    lock(cache);
+    number = find(cache, hash_of(key));
+    if (number != NONE) {
+        cache->entries[number].used = true;
+        *ret_at = cache->entries[number].at;
+        file = cache->entries[number].file;
+        file->refs++;
+    }
+    unlock(cache);
+    return file;
+}
+
+bool fg_disk_cache_get(struct fg_disk_cache *cache, const struct fg_disk_key *key,
+                       struct fg_buf *into)
+{
+    uint64_t at;
+    struct disk_file *file = look_up(cache, key, &at);
+    bool good = file != NULL && disk_file_read(file, at, key, into);
+
+    count(cache, good ? DISK_HITS : DISK_MISSES);
+    if (file != NULL)
+        release(cache, file);
+    if (file != NULL && !good)
+        fg_disk_cache_drop(cache, key);
+    return good;
+}
+
+void fg_disk_cache_drop(struct fg_disk_cache *cache, const struct fg_disk_key *key)
+{
+    uint32_t number;
+
+    count(cache, DISK_FAULTS);
+    lock(cache);
+    number = find(cache, hash_of(key));
+    if (number != NONE)
+        hide(cache, number);
+    unlock(cache);
+}
+
+/* Takes room in the queue. */
+static bool reserve(struct fg_disk_cache *cache, uint64_t len)
+{
+    uint64_t bytes = DISK_ENTRY_BYTES + len;
+    bool room;
+
+    lock(cache);
+    room = !cache->stopping && bytes <= QUEUE_MAX_BYTES - cache->queue_bytes &&
+           bytes <= cache->file_max_bytes;
+    if (room)
+        cache->queue_bytes += bytes;
+    unlock(cache);
+    return room;
+}
+
+void fg_disk_cache_put(struct fg_disk_cache *cache, const struct fg_disk_key *key,
+                       struct fg_slice bytes)
+{
+    struct wish *wish;
+
+    fg_assert(bytes.len == key->len);
+    if (!reserve(cache, key->len)) {
+        count(cache, DISK_DROPPED);
+        return;
+    }
+    wish = fg_malloc(sizeof *wish + bytes.len);
+    wish->key = *key;
+    wish->next = NULL;
+    if (bytes.len > 0)
+        memcpy(wish->bytes, bytes.ptr, bytes.len);
+    lock(cache);
+    if (cache->last != NULL)
+        cache->last->next = wish;
+    else
+        cache->first = wish;
+    cache->last = wish;
+    (void)pthread_cond_broadcast(&cache->changed);
+    unlock(cache);
+}
+
+void fg_disk_cache_settle(struct fg_disk_cache *cache)
+{
+    lock(cache);
+    while (!cache->scanned || cache->queue_bytes > 0)
+        (void)pthread_cond_wait(&cache->changed, &cache->lock);
+    unlock(cache);
+}
+
+struct fg_disk_cache_stats fg_disk_cache_stats(struct fg_disk_cache *cache)
+{
+    struct fg_disk_cache_stats stats;
+
+    lock(cache);
+    stats = (struct fg_disk_cache_stats){
+        .bytes = cache->bytes, .entries = cache->n_found, .queued_bytes = cache->queue_bytes};
+    unlock(cache);
+    stats.hits = fg_metric_get(cache->metrics, DISK_HITS);
+    stats.misses = fg_metric_get(cache->metrics, DISK_MISSES);
+    stats.evicted = fg_metric_get(cache->metrics, DISK_EVICTED);
+    stats.kept = fg_metric_get(cache->metrics, DISK_KEPT);
+    stats.dropped = fg_metric_get(cache->metrics, DISK_DROPPED);
+    stats.faults = fg_metric_get(cache->metrics, DISK_FAULTS);
+    return stats;
+}

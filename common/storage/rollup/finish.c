@@ -1,0 +1,326 @@
+/* The bytes of merged nodes: names, dictionary, crowns, tables, full nodes, and the directory. */
+#include "common/base/crc32c.h"
+#include "common/storage/rollup/writer_impl.h"
+
+/* Where something was put. */
+struct placed {
+    uint32_t bytes, raw_bytes, crc, items;
+};
+
+struct finishing {
+    struct fg_nodes_writer *writer;
+    uint32_t *node_numbers; /* of the tree's nodes: number in the dictionary */
+    uint32_t *name_numbers; /* of names: number among those in use */
+    uint32_t *order;        /* rows as they will stand */
+    uint32_t *places;       /* of a row: its place in order */
+    struct placed names, dict;
+    struct placed (*parts)[FG_NODES_WHATS]; /* of rows */
+};
+
+/* Packs writer->raw and appends it. Nothing stored has length 0: that stands for "none". */
+static struct placed place(struct fg_nodes_writer *writer, uint32_t items, struct fg_buf *section)
+{
+    struct fg_slice stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
+
+    fg_buf_put(section, stored);
+    return (struct placed){(uint32_t)stored.len, (uint32_t)writer->raw.len, fg_crc32c(stored),
+                           items};
+}
+
+/* ---- names and dictionary ---- */
+
+static size_t common_prefix(struct fg_slice a, struct fg_slice b)
+{
+    size_t n = 0;
+
+    while (n < a.len && n < b.len && a.ptr[n] == b.ptr[n])
+        n++;
+    return n;
+}
+
+/* Sorted names have beginnings in common. */
+static void put_names(struct finishing *finishing)
+{
+    struct fg_nodes_writer *writer = finishing->writer;
+    struct fg_slice before = FG_LIT("");
+    uint32_t count = 0;
+
+    fg_buf_clear(&writer->raw);
+    for (uint32_t i = 0; i < writer->names.n_names; i++) {
+        struct fg_slice name = writer->names.names[i];
+        size_t shared;
+
+        if (!writer->named[i])
+            continue;
+        shared = common_prefix(before, name);
+        fg_buf_varint(&writer->raw, shared);
+        fg_buf_lenbytes(&writer->raw, fg_slice_sub(name, shared, name.len - shared));
+        finishing->name_numbers[i] = count++;
+        before = name;
+    }
+    finishing->names = place(writer, count, &writer->crn);
+}
+
+/*
+ * Depth first: how many steps up from the node before to the parent (0: it is the parent), then the
+ * names, in two runs.
+ */
+static void put_dict(struct finishing *finishing)
+{
+    struct fg_nodes_writer *writer = finishing->writer;
+    const struct fg_name_tree *names = &writer->names;
+    uint32_t before = FG_TREE_ROOT, count = 0;
+
+    fg_buf_clear(&writer->raw);
+    for (uint32_t i = 0; i < names->n_nodes; i++) {
+        uint32_t steps = 0;
+
+        if (!writer->dict[i])
+            continue;
+        for (uint32_t up = before; up != names->parents[i]; up = names->parents[up])
+            steps++;
+        fg_buf_varint(&writer->raw, steps);
+        finishing->node_numbers[i] = count++;
+        before = i;
+    }
+    for (uint32_t i = 0; i < names->n_nodes; i++)
+        if (writer->dict[i])
+            fg_buf_varint(&writer->raw, finishing->name_numbers[names->name_numbers[i]]);
+    finishing->dict = place(writer, count, &writer->crn);
+}
+
+/* ---- rows ---- */
+
+static int compare_rows(const void *left, const void *right, void *arg)
+{
+    const struct fg_nodes_writer *writer = arg;
+    const struct fg_nodes_out_row *a = &writer->rows[*(const uint32_t *)left];
+    const struct fg_nodes_out_row *b = &writer->rows[*(const uint32_t *)right];
+
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    return fg_nodes_key_cmp(&a->key, &b->key);
+}
+
+static enum fg_code order_rows(struct finishing *finishing, struct fg_err *err)
+{
+    struct fg_nodes_writer *writer = finishing->writer;
+
+    for (uint32_t i = 0; i < writer->n_rows; i++)
+        finishing->order[i] = i;
+    qsort_r(finishing->order, writer->n_rows, sizeof *finishing->order, compare_rows, writer);
+    for (uint32_t i = 0; i < writer->n_rows; i++) {
+        finishing->places[finishing->order[i]] = i;
+        if (i > 0 && compare_rows(&finishing->order[i - 1], &finishing->order[i], writer) == 0)
+            return fg_fail(err, FG_E_INVALID, "a merged node was added twice");
+    }
+    return FG_OK;
+}
+
+static void put_part(struct finishing *finishing, uint32_t row, enum fg_nodes_what what)
+{
+    struct fg_nodes_writer *writer = finishing->writer;
+    struct fg_nodes_out_row *out = &writer->rows[row];
+    struct fg_nodes_out_part *part = &out->parts[what];
+    const uint32_t *numbers =
+        what == FG_NODES_CROWN ? finishing->node_numbers : finishing->name_numbers;
+    struct fg_buf *section = what == FG_NODES_CROWN   ? &writer->crn
+                             : what == FG_NODES_TABLE ? &writer->ftb
+                                                      : &writer->ful;
+
+    if (!part->kept)
+        return;
+    for (uint32_t i = 0; i < part->count; i++)
+        part->numbers[i] = numbers[part->numbers[i]];
+    fg_buf_clear(&writer->raw);
+    fg_nodes_put_gaps(part->numbers, part->count, &writer->raw);
+    fg_buf_put(&writer->raw, fg_buf_slice(&part->bytes));
+    finishing->parts[row][what] =
+        place(writer, what == FG_NODES_FULL ? writer->options.n_ranks : part->count, section);
+}
+
+/* ---- the directory ---- */
+
+static void put_placed(const struct placed *placed, struct fg_buf *out)
+{
+    fg_buf_varint(out, placed->bytes);
+    if (placed->bytes == 0)
+        return;
+    fg_buf_varint(out, placed->raw_bytes);
+    fg_buf_varint(out, placed->items);
+    fg_buf_le32(out, placed->crc);
+}
+
+static void put_id(struct fg_id id, struct fg_buf *out)
+{
+    fg_buf_le64(out, id.lo);
+    fg_buf_le64(out, id.hi);
+}
+
+static void put_type(const struct fg_profile_type *type, struct fg_buf *out)
+{
+    fg_buf_lenbytes(out, type->name);
+    fg_buf_lenbytes(out, type->type);
+    fg_buf_lenbytes(out, type->unit);
+    fg_buf_lenbytes(out, type->period_type);
+    fg_buf_lenbytes(out, type->period_unit);
+}
+
+static void put_groups(const struct fg_groups *groups, struct fg_buf *out)
+{
+    fg_buf_varint(out, groups->common.count);
+    for (size_t i = 0; i < groups->common.count; i++) {
+        fg_buf_lenbytes(out, groups->common.items[i].name);
+        fg_buf_lenbytes(out, groups->common.items[i].value);
+    }
+    fg_buf_varint(out, groups->n_names);
+    for (uint32_t i = 0; i < groups->n_names; i++)
+        fg_buf_lenbytes(out, groups->names[i]);
+    fg_buf_varint(out, groups->n_groups);
+    for (uint32_t i = 0; i < groups->n_groups * groups->n_names; i++)
+        fg_buf_lenbytes(out, groups->values[i]);
+    fg_buf_varint(out, groups->n_series);
+    for (uint32_t i = 0; i < groups->n_series; i++)
+        fg_buf_varint(out, groups->of_series[i]);
+}
+
+static void put_row(const struct finishing *finishing, uint32_t row, struct fg_buf *out)
+{
+    const struct fg_nodes_out_row *from = &finishing->writer->rows[row];
+
+    fg_buf_varint(out, from->type);
+    fg_buf_putc(out, (uint8_t)from->key.kind);
+    fg_buf_varint(out, from->key.number);
+    fg_buf_zigzag(out, from->key.start_ns);
+    fg_buf_varint(out, (uint64_t)from->key.end_ns - (uint64_t)from->key.start_ns);
+    fg_buf_varint(out, from->count);
+    put_id(from->digest, out);
+    if (from->count == 0)
+        return;
+    fg_buf_zigzag(out, from->total);
+    if (from->base != FG_MAP_NONE) {
+        fg_buf_varint(out, (uint64_t)finishing->places[from->base] + 1);
+        fg_buf_varint(out, from->factor);
+        return;
+    }
+    fg_buf_varint(out, 0);
+    fg_buf_varint(out, from->cut_max);
+    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+        put_placed(&finishing->parts[row][what], out);
+}
+
+static void put_directory(struct finishing *finishing)
+{
+    struct fg_nodes_writer *writer = finishing->writer;
+    const struct fg_nodes_options *options = &writer->options;
+    struct fg_buf *out = &writer->raw;
+
+    fg_buf_clear(out);
+    fg_buf_varint(out, options->n_types);
+    for (uint32_t i = 0; i < options->n_types; i++)
+        put_type(&options->types[i], out);
+    put_groups(options->groups, out);
+    fg_buf_varint(out, options->n_made_of);
+    for (uint32_t i = 0; i < options->n_made_of; i++)
+        put_id(options->made_of[i], out);
+    put_placed(&finishing->names, out);
+    put_placed(&finishing->dict, out);
+    fg_buf_varint(out, writer->n_rows);
+    for (uint32_t i = 0; i < writer->n_rows; i++)
+        put_row(finishing, finishing->order[i], out);
+}
+
+/* Head and directory. */
+static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
+{
+    struct fg_nodes_writer *writer = finishing->writer;
+    struct fg_buf *nod = &writer->nod;
+    struct fg_slice stored;
+
+    put_directory(finishing);
+    if (writer->raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
+        return fg_fail(err, FG_E_LIMIT, "directory of merged nodes has %zu bytes", writer->raw.len);
+    stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
+    fg_buf_le32(nod, FG_NODES_MAGIC);
+    fg_buf_le32(nod, FG_NODES_VERSION);
+    fg_buf_le32(nod, (uint32_t)writer->raw.len);
+    fg_buf_le32(nod, (uint32_t)stored.len);
+    fg_buf_le32(nod, fg_crc32c(stored));
+    fg_buf_le32(nod, fg_crc32c(fg_buf_slice(nod)));
+    fg_buf_put(nod, stored);
+    return FG_OK;
+}
+
+static void finishing_init(struct finishing *finishing, struct fg_nodes_writer *writer)
+{
+    size_t rows = FG_MAX((size_t)writer->n_rows, 1);
+
+    *finishing = (struct finishing){
+        .writer = writer,
+        .node_numbers = fg_calloc((size_t)writer->names.n_nodes + 1, sizeof(uint32_t)),
+        .name_numbers = fg_calloc((size_t)writer->names.n_names + 1, sizeof(uint32_t)),
+        .order = fg_calloc(rows, sizeof(uint32_t)),
+        .places = fg_calloc(rows, sizeof(uint32_t)),
+        .parts = fg_calloc(rows, sizeof *finishing->parts),
+    };
+}
+
+static void finishing_done(struct finishing *finishing)
+{
+    free(finishing->node_numbers);
+    free(finishing->name_numbers);
+    free(finishing->order);
+    free(finishing->places);
+    free(finishing->parts);
+}
+
+static enum fg_code put_all(struct finishing *finishing, struct fg_err *err)
+{
+    const struct fg_nodes_writer *writer = finishing->writer;
+
+    if (order_rows(finishing, err) != FG_OK)
+        return err->code;
+    put_names(finishing);
+    put_dict(finishing);
+    for (uint32_t i = 0; i < writer->n_rows; i++)
+        for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+            put_part(finishing, finishing->order[i], (enum fg_nodes_what)what);
+    return put_nod(finishing, err);
+}
+
+enum fg_code fg_nodes_finish(struct fg_nodes_writer *writer, struct fg_nodes_sections *ret_sections,
+                             struct fg_err *err)
+{
+    struct finishing finishing;
+    enum fg_code code;
+
+    if (writer->lacking && writer->options.all)
+        return fg_fail(err, FG_E_LIMIT, "more merged nodes than a part may have");
+    finishing_init(&finishing, writer);
+    code = put_all(&finishing, err);
+    finishing_done(&finishing);
+    if (code != FG_OK)
+        return code;
+    *ret_sections =
+        (struct fg_nodes_sections){fg_buf_slice(&writer->nod), fg_buf_slice(&writer->crn),
+                                   fg_buf_slice(&writer->ftb), fg_buf_slice(&writer->ful)};
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_write(struct fg_nodes_writer *writer, struct fg_block_writer *block,
+                            struct fg_err *err)
+{
+    struct fg_nodes_sections sections = {0};
+
+    if (writer->options.named)
+        fg_block_part_names(block, &writer->names);
+    if (!writer->any && !writer->options.all)
+        return FG_OK;
+    if (fg_nodes_finish(writer, &sections, err) != FG_OK)
+        return fg_wrap(err, "merged nodes");
+    fg_block_part_section(block, FG_BLOCK_NOD, sections.nod);
+    fg_block_part_section(block, FG_BLOCK_CRN, sections.crn);
+    fg_block_part_section(block, FG_BLOCK_FTB, sections.ftb);
+    fg_block_part_section(block, FG_BLOCK_FUL, sections.ful);
+    return FG_OK;
+}

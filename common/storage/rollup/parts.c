@@ -1,0 +1,338 @@
+/* Names, dictionary, crowns, tables and full nodes. */
+#include "common/storage/block/pack.h"
+#include "common/storage/rollup/reader.h"
+
+enum { NAME_MIN_BYTES = 2, DICT_NODE_MIN_BYTES = 2 };
+
+static enum fg_code no_room(const char *what, struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "no room for %s", what);
+}
+
+static enum fg_code corrupt(const char *what, struct fg_err *err)
+{
+    return fg_fail(err, FG_E_CORRUPT, "merged nodes: bad %s", what);
+}
+
+/* The bytes of a place, unpacked. */
+static enum fg_code unpack(const struct fg_nodes_place *place, struct fg_slice bytes,
+                           const char *what, struct fg_arena *arena, struct fg_slice *ret_raw,
+                           struct fg_err *err)
+{
+    struct fg_block_stored said = {place->raw_bytes, place->crc, 0}; /* fg_nodes_parse() looked */
+
+    if (place->bytes == 0) {
+        *ret_raw = FG_LIT("");
+        return FG_OK;
+    }
+    if (bytes.len != place->bytes)
+        return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes for %s, not %u", bytes.len, what,
+                       place->bytes);
+    if (fg_block_unpack_in(bytes, said, arena, ret_raw, err) != FG_OK)
+        return fg_wrap(err, "merged nodes: %s", what);
+    return FG_OK;
+}
+
+/* Ascending numbers below `end`; what is wrong makes cur bad. */
+static void get_gaps(struct fg_cur *cur, uint32_t *numbers, uint32_t count, uint32_t end)
+{
+    uint64_t next = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t gap = fg_cur_varint(cur);
+
+        if (gap >= end - next) { /* next is end at most */
+            fg_cur_fail(cur);
+            return;
+        }
+        numbers[i] = (uint32_t)(next + gap);
+        next += gap + 1;
+    }
+}
+
+/* A column, each value times factor. */
+static void get_column(struct fg_cur *cur, uint64_t factor, uint32_t count, int64_t *values)
+{
+    uint64_t scale = fg_cur_varint(cur);
+
+    if (scale == 0) {
+        memset(values, 0, count * sizeof *values);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = fg_value_mul((int64_t)(fg_cur_varint(cur) * scale), factor);
+}
+
+/* ---- names and dictionary ---- */
+
+/* How long all names are together, and whether the bytes are names at all. */
+static bool measure_names(struct fg_slice raw, uint32_t count, uint64_t *ret_bytes)
+{
+    struct fg_cur cur = fg_cur(raw);
+    uint64_t before = 0, bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t shared = fg_cur_varint(&cur);
+        size_t rest = fg_cur_lenbytes(&cur).len;
+
+        if (cur.bad || shared > before)
+            return false;
+        before = shared + rest;
+        bytes += before;
+    }
+    *ret_bytes = bytes;
+    return fg_cur_end(&cur);
+}
+
+static enum fg_code parse_names(struct fg_slice raw, uint32_t count, struct fg_arena *arena,
+                                struct fg_name_tree *names, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(raw);
+    uint64_t bytes;
+    uint8_t *out;
+
+    if (count > raw.len / NAME_MIN_BYTES || !measure_names(raw, count, &bytes))
+        return corrupt("names", err);
+    names->names = fg_arena_new(arena, struct fg_slice, count);
+    out = bytes > SIZE_MAX / 2 ? NULL : fg_arena_alloc(arena, (size_t)bytes);
+    if (names->names == NULL || out == NULL)
+        return no_room("names", err);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t shared = (size_t)fg_cur_varint(&cur);
+        struct fg_slice rest = fg_cur_lenbytes(&cur);
+
+        if (shared > 0)
+            memcpy(out, names->names[i - 1].ptr, shared);
+        if (rest.len > 0)
+            memcpy(out + shared, rest.ptr, rest.len);
+        names->names[i] = fg_bytes(out, shared + rest.len);
+        if (i > 0 && fg_slice_cmp(names->names[i - 1], names->names[i]) >= 0)
+            return corrupt("names", err);
+        out += shared + rest.len;
+    }
+    names->n_names = count;
+    return FG_OK;
+}
+
+/*
+ * Steps up from the node before. Siblings ascend by name, so each is there once. path: the nodes
+ * from the root to the one before; scratch for as many as there are.
+ */
+static bool parse_nodes(struct fg_cur *cur, struct fg_name_tree *names, uint32_t *path)
+{
+    uint32_t depth = 0;
+
+    for (uint32_t i = 0; i < names->n_nodes; i++) {
+        uint64_t steps = fg_cur_varint(cur);
+
+        if (steps > depth)
+            return false;
+        depth -= (uint32_t)steps;
+        names->parents[i] = depth == 0 ? FG_TREE_ROOT : path[depth - 1];
+        /* For the names, which come later: the sibling before, or none. */
+        names->name_numbers[i] = steps == 0 ? FG_MAP_NONE : path[depth];
+        path[depth++] = i;
+    }
+    return !cur->bad;
+}
+
+static bool parse_node_names(struct fg_cur *cur, struct fg_name_tree *names)
+{
+    for (uint32_t i = 0; i < names->n_nodes; i++) {
+        uint64_t name = fg_cur_varint(cur);
+        uint32_t sibling = names->name_numbers[i];
+
+        if (name >= names->n_names ||
+            (sibling != FG_MAP_NONE && name <= names->name_numbers[sibling]))
+            return false;
+        names->name_numbers[i] = (uint32_t)name;
+    }
+    return fg_cur_end(cur);
+}
+
+static enum fg_code parse_dict(struct fg_slice raw, uint32_t count, struct fg_arena *arena,
+                               struct fg_name_tree *names, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(raw);
+    uint32_t *path;
+
+    if (count > raw.len / DICT_NODE_MIN_BYTES)
+        return corrupt("dictionary", err);
+    names->n_nodes = count;
+    names->parents = fg_arena_new(arena, uint32_t, count);
+    names->name_numbers = fg_arena_new(arena, uint32_t, count);
+    path = fg_arena_new(arena, uint32_t, count);
+    if (names->parents == NULL || names->name_numbers == NULL || path == NULL)
+        return no_room("the dictionary", err);
+    return parse_nodes(&cur, names, path) && parse_node_names(&cur, names)
+               ? FG_OK
+               : corrupt("dictionary", err);
+}
+
+enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice names,
+                                  struct fg_slice dict, struct fg_arena *arena,
+                                  struct fg_name_tree *ret_names, struct fg_err *err)
+{
+    struct fg_name_tree tree = {0};
+    struct fg_slice raw = {NULL, 0};
+
+    if (unpack(&nodes->names, names, "names", arena, &raw, err) != FG_OK ||
+        parse_names(raw, nodes->names.items, arena, &tree, err) != FG_OK)
+        return err->code;
+    if (dict.ptr != NULL && (unpack(&nodes->dict, dict, "dictionary", arena, &raw, err) != FG_OK ||
+                             parse_dict(raw, nodes->dict.items, arena, &tree, err) != FG_OK))
+        return err->code;
+    *ret_names = tree;
+    return FG_OK;
+}
+
+/* ---- crowns ---- */
+
+/* Every node has its parent with it; values without a sign have none. marks: zeroed, by node. */
+static bool crown_is_whole(const struct fg_crown *crown, const struct fg_name_tree *names,
+                           bool *marks)
+{
+    for (uint32_t i = 0; i < crown->n_nodes; i++) {
+        uint32_t parent = names->parents[crown->nodes[i]];
+
+        if ((parent != FG_TREE_ROOT && !marks[parent]) ||
+            (!crown->has_negatives && (crown->self[i] < 0 || crown->rest[i] < 0)))
+            return false;
+        marks[crown->nodes[i]] = true;
+    }
+    return crown->has_negatives || crown->root_rest >= 0;
+}
+
+static enum fg_code parse_crown(struct fg_slice raw, const struct fg_nodes_row *row,
+                                const struct fg_name_tree *names, bool *marks,
+                                struct fg_crown *crown, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(raw);
+    uint8_t flags;
+
+    get_gaps(&cur, crown->nodes, crown->n_nodes, names->n_nodes);
+    flags = fg_cur_u8(&cur);
+    crown->has_negatives = flags != 0;
+    crown->root_rest = (int64_t)((uint64_t)fg_cur_zigzag(&cur) * row->factor);
+    get_column(&cur, row->factor, crown->n_nodes, crown->self);
+    get_column(&cur, row->factor, crown->n_nodes, crown->rest);
+    if (!fg_cur_end(&cur) || flags > 1 || !crown_is_whole(crown, names, marks))
+        return corrupt("crown", err);
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_crown_parse(const struct fg_nodes_row *row, const struct fg_name_tree *names,
+                                  struct fg_slice bytes, struct fg_arena *arena,
+                                  struct fg_crown *ret_crown, struct fg_err *err)
+{
+    const struct fg_nodes_place *place = &row->places[FG_NODES_CROWN];
+    struct fg_crown crown = {.n_nodes = place->items, .cut_max = row->cut_max};
+    struct fg_arena_mark mark;
+    struct fg_slice raw;
+    enum fg_code code;
+    bool *marks;
+
+    if (place->items > names->n_nodes)
+        return corrupt("crown", err);
+    crown.nodes = fg_arena_new(arena, uint32_t, crown.n_nodes);
+    crown.self = fg_arena_new(arena, int64_t, crown.n_nodes);
+    crown.rest = fg_arena_new(arena, int64_t, crown.n_nodes);
+    mark = fg_arena_mark(arena);
+    marks = fg_arena_new(arena, bool, names->n_nodes);
+    if (crown.nodes == NULL || crown.self == NULL || crown.rest == NULL || marks == NULL)
+        return no_room("a crown", err);
+    code = unpack(place, bytes, "crown", arena, &raw, err);
+    if (code == FG_OK)
+        code = parse_crown(raw, row, names, marks, &crown, err);
+    fg_arena_release(arena, mark);
+    if (code == FG_OK)
+        *ret_crown = crown;
+    return code;
+}
+
+/* ---- tables and full nodes ---- */
+
+static void add_signed(int64_t *to, int64_t value, int sign)
+{
+    *to = sign < 0 ? fg_value_sub(*to, value) : fg_value_add(*to, value);
+}
+
+static enum fg_code add_table(struct fg_slice raw, const struct fg_nodes_row *row,
+                              const struct fg_name_tree *names, int sign, struct fg_arena *arena,
+                              int64_t *self, int64_t *totals, struct fg_err *err)
+{
+    uint32_t count = row->places[FG_NODES_TABLE].items;
+    uint32_t *numbers = fg_arena_new(arena, uint32_t, count);
+    int64_t *values = fg_arena_new(arena, int64_t, 2 * (size_t)count);
+    struct fg_cur cur = fg_cur(raw);
+
+    if (numbers == NULL || values == NULL)
+        return no_room("a table", err);
+    get_gaps(&cur, numbers, count, names->n_names);
+    get_column(&cur, row->factor, count, values);
+    get_column(&cur, row->factor, count, values + count);
+    if (!fg_cur_end(&cur))
+        return corrupt("table", err);
+    for (uint32_t i = 0; i < count; i++) {
+        add_signed(&self[numbers[i]], values[i], sign);
+        add_signed(&totals[numbers[i]], values[count + i], sign);
+    }
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_table_add(const struct fg_nodes_row *row, const struct fg_name_tree *names,
+                                struct fg_slice bytes, int sign, struct fg_arena *arena,
+                                int64_t *self, int64_t *totals, struct fg_err *err)
+{
+    const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct fg_slice raw;
+    enum fg_code code = unpack(place, bytes, "table", arena, &raw, err);
+
+    if (code == FG_OK && place->items > names->n_names)
+        code = corrupt("table", err);
+    if (code == FG_OK)
+        code = add_table(raw, row, names, sign, arena, self, totals, err);
+    fg_arena_release(arena, mark);
+    return code;
+}
+
+static enum fg_code add_full(struct fg_slice raw, const struct fg_nodes_row *row, int sign,
+                             struct fg_arena *arena, uint64_t *sums, uint32_t n_ranks,
+                             struct fg_err *err)
+{
+    int64_t *values = fg_arena_new(arena, int64_t, n_ranks);
+    struct fg_cur cur = fg_cur(raw);
+
+    if (values == NULL)
+        return no_room("a full node", err);
+    get_column(&cur, row->factor, n_ranks, values);
+    if (!fg_cur_end(&cur))
+        return corrupt("full node", err);
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        int64_t sum = (int64_t)sums[i];
+
+        add_signed(&sum, values[i], sign);
+        sums[i] = (uint64_t)sum;
+    }
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_full_add(const struct fg_nodes_row *row, struct fg_slice bytes, int sign,
+                               struct fg_arena *arena, uint64_t *sums, uint32_t n_ranks,
+                               struct fg_err *err)
+{
+    const struct fg_nodes_place *place = &row->places[FG_NODES_FULL];
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct fg_slice raw;
+    enum fg_code code;
+
+    if (place->items != n_ranks)
+        return fg_fail(err, FG_E_CORRUPT, "merged nodes: full node of %u stacks, not %u",
+                       place->items, n_ranks);
+    code = unpack(place, bytes, "full node", arena, &raw, err);
+    if (code == FG_OK)
+        code = add_full(raw, row, sign, arena, sums, n_ranks, err);
+    fg_arena_release(arena, mark);
+    return code;
+}

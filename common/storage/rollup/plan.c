@@ -1,0 +1,351 @@
+/*
+ * The plan of all sources. Those made of others stand above them: of each such, either itself is
+ * read, or the best of what is below it; what is below but not among the sources cannot be read.
+ */
+#include "common/storage/rollup/plan_impl.h"
+
+/* A source made of others, that could be read in their place. */
+struct above {
+    uint32_t source;
+    uint32_t parent; /* the one above it, or FG_MAP_NONE */
+    uint64_t below;  /* what it costs to read what it is made of */
+    bool chosen, covered;
+};
+
+/* A source; or what one is made of that is not among them. */
+struct ground {
+    struct fg_id id;
+    uint32_t source; /* or FG_MAP_NONE */
+    uint32_t owner;  /* of one with profiles: the lowest above it, or FG_MAP_NONE */
+};
+
+struct planning {
+    const struct fg_plan_query *query;
+    const struct fg_plan_source *sources;
+    uint32_t n_sources;
+    struct fg_arena *arena;
+    struct fg_plan_work *works; /* [n_sources] */
+    struct ground *grounds;     /* by id */
+    uint32_t n_grounds;
+    struct above *aboves; /* those that come first are above */
+    uint32_t n_aboves;
+};
+
+static bool is_made(const struct fg_plan_source *source)
+{
+    return source->nodes != NULL && source->nodes->n_made_of > 0 && !source->alone;
+}
+
+/* ---- grounds ---- */
+
+/* Of the same id those that are sources come first. */
+static int compare_grounds(const void *left, const void *right)
+{
+    const struct ground *a = left, *b = right;
+    int order = fg_id_cmp(a->id, b->id);
+
+    return order != 0 ? order : (a->source > b->source) - (a->source < b->source);
+}
+
+static enum fg_code keep_each_once(struct planning *planning, struct fg_err *err)
+{
+    struct ground *grounds = planning->grounds;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < planning->n_grounds; i++) {
+        if (kept == 0 || !fg_id_eq(grounds[kept - 1].id, grounds[i].id))
+            grounds[kept++] = grounds[i];
+        else if (grounds[i].source != FG_MAP_NONE)
+            return fg_fail(err, FG_E_INVALID, "plan with a source twice");
+    }
+    planning->n_grounds = kept;
+    return FG_OK;
+}
+
+static void add_ground(struct planning *planning, struct fg_id id, uint32_t source)
+{
+    planning->grounds[planning->n_grounds++] = (struct ground){id, source, FG_MAP_NONE};
+}
+
+/* Nothing is missing of what the query does not ask for. */
+static uint32_t n_named_by(const struct planning *planning, const struct fg_plan_source *source)
+{
+    return is_made(source) && source->t_min_ns <= planning->query->end_ns &&
+                   source->t_max_ns >= planning->query->start_ns
+               ? source->nodes->n_made_of
+               : 0;
+}
+
+static enum fg_code find_grounds(struct planning *planning, struct fg_err *err)
+{
+    size_t count = planning->n_sources;
+
+    for (uint32_t i = 0; i < planning->n_sources; i++)
+        count += n_named_by(planning, &planning->sources[i]);
+    planning->grounds =
+        count >= FG_MAP_NONE ? NULL : fg_arena_new(planning->arena, struct ground, count);
+    if (planning->grounds == NULL)
+        return fg_fail(err, FG_E_LIMIT, "plan of %zu objects needs too much memory", count);
+    for (uint32_t i = 0; i < planning->n_sources; i++) {
+        const struct fg_plan_source *source = &planning->sources[i];
+
+        add_ground(planning, source->id, i);
+        for (uint32_t k = 0; k < n_named_by(planning, source); k++)
+            add_ground(planning, source->nodes->made_of[k], FG_MAP_NONE);
+    }
+    if (planning->n_grounds > 1)
+        qsort(planning->grounds, planning->n_grounds, sizeof *planning->grounds, compare_grounds);
+    return keep_each_once(planning, err);
+}
+
+/* What has profiles; NULL: the id is that of a source made of others. */
+static struct ground *find_ground(const struct planning *planning, struct fg_id id)
+{
+    uint32_t from = 0, to = planning->n_grounds;
+
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        struct ground *ground = &planning->grounds[middle];
+        int order = fg_id_cmp(ground->id, id);
+
+        if (order == 0)
+            return ground->source != FG_MAP_NONE && is_made(&planning->sources[ground->source])
+                       ? NULL
+                       : ground;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
+
+static enum fg_code prepare(struct planning *planning, struct fg_err *err)
+{
+    uint32_t count = planning->n_sources;
+
+    planning->works = fg_arena_new(planning->arena, struct fg_plan_work, count);
+    planning->aboves = fg_arena_new(planning->arena, struct above, count);
+    if (planning->works == NULL || planning->aboves == NULL)
+        return fg_fail(err, FG_E_LIMIT, "plan of %u sources needs too much memory", count);
+    for (uint32_t i = 0; i < count; i++)
+        planning->works[i] = (struct fg_plan_work){.query = planning->query,
+                                                   .source = &planning->sources[i],
+                                                   .number = i,
+                                                   .arena = planning->arena,
+                                                   .raw = !is_made(&planning->sources[i]) &&
+                                                          !planning->sources[i].alone};
+    return find_grounds(planning, err);
+}
+
+/* ---- what is made of others ---- */
+
+/* Within the query's time, and of what it is made of that which is there says the same. */
+static bool is_usable(const struct planning *planning, const struct fg_plan_source *made)
+{
+    uint64_t n_profiles = 0;
+    struct fg_id digest = {0, 0};
+    bool all = true;
+
+    if (made->t_min_ns < planning->query->start_ns || made->t_max_ns > planning->query->end_ns)
+        return false;
+    for (uint32_t i = 0; i < made->nodes->n_made_of; i++) {
+        const struct ground *ground = find_ground(planning, made->nodes->made_of[i]);
+        const struct fg_plan_source *source;
+
+        if (ground == NULL)
+            return false;
+        all = all && ground->source != FG_MAP_NONE;
+        if (ground->source == FG_MAP_NONE)
+            continue;
+        source = &planning->sources[ground->source];
+        if (source->n_profiles > 0 &&
+            (source->t_min_ns < made->t_min_ns || source->t_max_ns > made->t_max_ns))
+            return false;
+        n_profiles += source->n_profiles;
+        digest = fg_id_add(digest, source->digest);
+    }
+    return !all || (n_profiles == made->n_profiles && fg_id_eq(digest, made->digest));
+}
+
+static int compare_made(const void *left, const void *right, void *arg)
+{
+    const struct fg_plan_source *sources = arg;
+    const struct fg_plan_source *a = &sources[((const struct above *)left)->source];
+    const struct fg_plan_source *b = &sources[((const struct above *)right)->source];
+
+    if (a->nodes->n_made_of != b->nodes->n_made_of)
+        return a->nodes->n_made_of > b->nodes->n_made_of ? -1 : 1;
+    return fg_id_cmp(a->id, b->id);
+}
+
+/* Puts it below what is above all its sources; false: it crosses another. */
+static bool nest(struct planning *planning, uint32_t number)
+{
+    struct above *above = &planning->aboves[number];
+    const struct fg_nodes *nodes = planning->sources[above->source].nodes;
+
+    above->parent = find_ground(planning, nodes->made_of[0])->owner;
+    for (uint32_t i = 1; i < nodes->n_made_of; i++)
+        if (find_ground(planning, nodes->made_of[i])->owner != above->parent)
+            return false;
+    for (uint32_t i = 0; i < nodes->n_made_of; i++)
+        find_ground(planning, nodes->made_of[i])->owner = number;
+    return true;
+}
+
+static enum fg_code find_aboves(struct planning *planning, struct fg_err *err)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < planning->n_sources; i++) {
+        if (!is_made(&planning->sources[i]) || !is_usable(planning, &planning->sources[i]))
+            continue;
+        if (fg_plan_source_make(&planning->works[i], err) != FG_OK)
+            return err->code;
+        if (planning->works[i].bytes != FG_PLAN_NEVER)
+            planning->aboves[planning->n_aboves++] = (struct above){.source = i};
+    }
+    qsort_r(planning->aboves, planning->n_aboves, sizeof *planning->aboves, compare_made,
+            (void *)(uintptr_t)planning->sources);
+    for (uint32_t i = 0; i < planning->n_aboves; i++) {
+        planning->aboves[kept] = planning->aboves[i];
+        kept += nest(planning, kept);
+    }
+    planning->n_aboves = kept;
+    return FG_OK;
+}
+
+static void add_below(struct planning *planning, uint32_t owner, uint64_t bytes)
+{
+    planning->aboves[owner].below = fg_plan_add(planning->aboves[owner].below, bytes);
+}
+
+/* From below: what each costs, and whether reading it is less. Then from above: what is read in
+ * place of what. */
+static void choose(struct planning *planning)
+{
+    for (uint32_t i = 0; i < planning->n_grounds; i++) {
+        const struct ground *ground = &planning->grounds[i];
+
+        if (ground->owner != FG_MAP_NONE)
+            add_below(planning, ground->owner,
+                      ground->source == FG_MAP_NONE ? FG_PLAN_NEVER
+                                                    : planning->works[ground->source].bytes);
+    }
+    for (uint32_t i = planning->n_aboves; i-- > 0;) {
+        struct above *above = &planning->aboves[i];
+        uint64_t bytes = planning->works[above->source].bytes;
+
+        above->chosen = bytes < above->below;
+        if (above->parent != FG_MAP_NONE)
+            add_below(planning, above->parent, FG_MIN(bytes, above->below));
+    }
+    for (uint32_t i = 0; i < planning->n_aboves; i++) {
+        struct above *above = &planning->aboves[i];
+
+        above->covered = above->parent != FG_MAP_NONE && (planning->aboves[above->parent].chosen ||
+                                                          planning->aboves[above->parent].covered);
+        above->chosen = above->chosen && !above->covered;
+    }
+}
+
+/* ---- the plan ---- */
+
+static void emit_source(const struct planning *planning, uint32_t source, struct fg_plan_out *out)
+{
+    out->plan.bytes = fg_plan_add(out->plan.bytes, planning->works[source].bytes);
+    fg_plan_source_emit(&planning->works[source], out);
+}
+
+/* Is it read as part of one above it? */
+static bool is_covered(const struct planning *planning, const struct ground *ground)
+{
+    const struct above *above =
+        ground->owner == FG_MAP_NONE ? NULL : &planning->aboves[ground->owner];
+
+    return above != NULL && (above->chosen || above->covered);
+}
+
+static void emit_all(const struct planning *planning, struct fg_plan_out *out)
+{
+    for (uint32_t i = 0; i < planning->n_aboves; i++)
+        if (planning->aboves[i].chosen)
+            emit_source(planning, planning->aboves[i].source, out);
+    for (uint32_t i = 0; i < planning->n_grounds; i++) {
+        uint32_t source = planning->grounds[i].source;
+
+        if (source != FG_MAP_NONE && !is_made(&planning->sources[source]) &&
+            !is_covered(planning, &planning->grounds[i]))
+            emit_source(planning, source, out);
+    }
+}
+
+static enum fg_code find_missing(const struct planning *planning, struct fg_plan *plan,
+                                 struct fg_err *err)
+{
+    uint32_t count = 0;
+
+    plan->missing = fg_arena_new(planning->arena, struct fg_id, planning->n_grounds);
+    if (plan->missing == NULL)
+        return fg_fail(err, FG_E_LIMIT, "plan needs too much memory");
+    for (uint32_t i = 0; i < planning->n_grounds; i++)
+        if (planning->grounds[i].source == FG_MAP_NONE &&
+            !is_covered(planning, &planning->grounds[i]))
+            plan->missing[count++] = planning->grounds[i].id;
+    plan->n_missing = count;
+    return FG_OK;
+}
+
+/* What is alone has all types that its profiles had. */
+static bool has_type(const struct fg_plan_source *source, const struct fg_profile_type *type)
+{
+    for (uint32_t t = 0; source->nodes != NULL && t < source->nodes->n_types; t++)
+        if (fg_profile_type_eq(&source->nodes->types[t], type))
+            return true;
+    return false;
+}
+
+/* The best that can be done with one that stands by itself. */
+static enum fg_code plan_ground(struct planning *planning, uint32_t number, struct fg_err *err)
+{
+    const struct fg_plan_source *source = &planning->sources[number];
+
+    if (source->alone && !has_type(source, &planning->query->type))
+        return FG_OK;
+    if (fg_plan_source_make(&planning->works[number], err) != FG_OK)
+        return err->code;
+    if (source->alone && planning->works[number].bytes == FG_PLAN_NEVER)
+        return fg_fail(
+            err, FG_E_INVALID,
+            "the profiles were dropped, and the merged nodes that are left of them do not "
+            "tell apart what the query asks for");
+    return FG_OK;
+}
+
+enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_plan_source *sources,
+                          uint32_t n_sources, struct fg_arena *arena, struct fg_plan *ret_plan,
+                          struct fg_err *err)
+{
+    struct planning planning = {
+        .query = query, .sources = sources, .n_sources = n_sources, .arena = arena};
+    struct fg_plan_out out = {.arena = arena};
+
+    if (query->start_ns > query->end_ns)
+        return fg_fail(err, FG_E_INVALID, "plan of a time that ends before it begins");
+    if (prepare(&planning, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < n_sources; i++)
+        if (!is_made(&sources[i]) && plan_ground(&planning, i, err) != FG_OK)
+            return err->code;
+    if (find_aboves(&planning, err) != FG_OK)
+        return err->code;
+    choose(&planning);
+    emit_all(&planning, &out);
+    if (out.no_room)
+        return fg_fail(err, FG_E_LIMIT, "plan needs too much memory");
+    if (find_missing(&planning, &out.plan, err) != FG_OK)
+        return err->code;
+    *ret_plan = out.plan;
+    return FG_OK;
+}

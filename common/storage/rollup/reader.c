@@ -1,0 +1,364 @@
+/* The directory of merged nodes: types, groups, rows. */
+#include "common/storage/rollup/reader.h"
+
+#include "common/base/crc32c.h"
+#include "common/storage/block/pack.h"
+
+enum {
+    TYPE_MIN_BYTES = 5,
+    LABEL_MIN_BYTES = 2,
+    ROW_MIN_BYTES = 6 + FG_ID_BYTES,
+};
+
+struct fg_nodes_ranges fg_nodes_ranges(const struct fg_block_part *part)
+{
+    struct fg_nodes_ranges ranges = {0};
+
+    for (uint32_t i = 0; i < part->n_sections; i++) {
+        const struct fg_block_section *section = &part->sections[i];
+
+        if (section->kind == FG_BLOCK_NOD)
+            ranges.nod = section->range;
+        else if (section->kind == FG_BLOCK_CRN)
+            ranges.crn = section->range;
+        else if (section->kind == FG_BLOCK_FTB)
+            ranges.ftb = section->range;
+        else if (section->kind == FG_BLOCK_FUL)
+            ranges.ful = section->range;
+    }
+    return ranges;
+}
+
+/* ---- the directory ---- */
+
+struct parsing {
+    struct fg_cur cur;
+    struct fg_arena *arena;
+    struct fg_nodes *nodes;
+    const char *what; /* that is being read, for the error */
+    bool no_room;
+    uint64_t ends[FG_NODES_WHATS]; /* of what was placed so far, in its section */
+};
+
+static void *array(struct parsing *parsing, uint64_t count, size_t size)
+{
+    void *items = fg_arena_calloc(parsing->arena, count, size);
+
+    if (items == NULL) {
+        parsing->no_room = true;
+        fg_cur_fail(&parsing->cur);
+    }
+    return items;
+}
+
+/* Of things of min_bytes each, at most max. */
+static uint32_t count_of(struct parsing *parsing, const char *what, size_t min_bytes, uint64_t max)
+{
+    uint64_t count = fg_cur_count(&parsing->cur, min_bytes);
+
+    parsing->what = what;
+    if (count > max)
+        fg_cur_fail(&parsing->cur);
+    return parsing->cur.bad ? 0 : (uint32_t)count;
+}
+
+/* Copied: the directory's bytes go. */
+static struct fg_slice text(struct parsing *parsing)
+{
+    struct fg_slice bytes = fg_cur_lenbytes(&parsing->cur), copy = FG_LIT("");
+
+    if (bytes.len == 0)
+        return copy;
+    copy = fg_arena_copy(parsing->arena, bytes);
+    if (copy.ptr == NULL) {
+        parsing->no_room = true;
+        fg_cur_fail(&parsing->cur);
+    }
+    return copy;
+}
+
+static struct fg_id id(struct parsing *parsing)
+{
+    uint64_t lo = fg_cur_le64(&parsing->cur);
+
+    return (struct fg_id){lo, fg_cur_le64(&parsing->cur)};
+}
+
+static void check(struct parsing *parsing, bool good)
+{
+    if (!good)
+        fg_cur_fail(&parsing->cur);
+}
+
+static void parse_types(struct parsing *parsing)
+{
+    struct fg_nodes *nodes = parsing->nodes;
+    uint32_t count = count_of(parsing, "types", TYPE_MIN_BYTES, FG_NODES_TYPES_MAX);
+
+    nodes->types = array(parsing, count, sizeof *nodes->types);
+    for (uint32_t i = 0; i < count && !parsing->cur.bad; i++) {
+        nodes->types[i].name = text(parsing);
+        nodes->types[i].type = text(parsing);
+        nodes->types[i].unit = text(parsing);
+        nodes->types[i].period_type = text(parsing);
+        nodes->types[i].period_unit = text(parsing);
+    }
+    nodes->n_types = count;
+}
+
+static void parse_common(struct parsing *parsing)
+{
+    struct fg_labels *common = &parsing->nodes->groups.common;
+    uint32_t count = count_of(parsing, "common labels", LABEL_MIN_BYTES, FG_NODES_LABELS_MAX);
+
+    common->items = array(parsing, count, sizeof *common->items);
+    for (uint32_t i = 0; i < count && !parsing->cur.bad; i++) {
+        common->items[i].name = text(parsing);
+        common->items[i].value = text(parsing);
+        check(parsing,
+              i == 0 || fg_slice_cmp(common->items[i - 1].name, common->items[i].name) < 0);
+    }
+    common->count = count;
+}
+
+static void parse_groups(struct parsing *parsing)
+{
+    struct fg_groups *groups = &parsing->nodes->groups;
+    uint32_t values;
+
+    parse_common(parsing);
+    groups->n_names = count_of(parsing, "labels of groups", 1, FG_GROUPS_LABELS_MAX);
+    for (uint32_t i = 0; i < groups->n_names; i++)
+        groups->names[i] = text(parsing);
+    /* Without labels a group takes no bytes: the first of them is all that there can be. */
+    groups->n_groups = groups->n_names > 0
+                           ? count_of(parsing, "groups", groups->n_names, FG_GROUPS_MAX)
+                           : count_of(parsing, "groups", 1, 1);
+    values = groups->n_groups * groups->n_names;
+    groups->values = array(parsing, values, sizeof *groups->values);
+    for (uint32_t i = 0; i < values && !parsing->cur.bad; i++)
+        groups->values[i] = text(parsing);
+    groups->n_series = count_of(parsing, "groups of series", 1, FG_BLOCK_ITEMS_MAX);
+    groups->of_series = array(parsing, groups->n_series, sizeof *groups->of_series);
+    for (uint32_t i = 0; i < groups->n_series && !parsing->cur.bad; i++) {
+        uint64_t group = fg_cur_varint(&parsing->cur);
+
+        check(parsing, group < groups->n_groups);
+        groups->of_series[i] = (uint32_t)group;
+    }
+}
+
+static void parse_made_of(struct parsing *parsing)
+{
+    struct fg_nodes *nodes = parsing->nodes;
+
+    nodes->n_made_of = count_of(parsing, "objects", FG_ID_BYTES, FG_NODES_MADE_OF_MAX);
+    nodes->made_of = array(parsing, nodes->n_made_of, sizeof *nodes->made_of);
+    for (uint32_t i = 0; i < nodes->n_made_of && !parsing->cur.bad; i++) {
+        nodes->made_of[i] = id(parsing);
+        check(parsing, i == 0 || fg_id_cmp(nodes->made_of[i - 1], nodes->made_of[i]) < 0);
+    }
+}
+
+/* At *end of its section, which it moves on. */
+static struct fg_nodes_place place(struct parsing *parsing, uint64_t *end)
+{
+    struct fg_nodes_place place = {.offset = *end};
+    uint64_t bytes = fg_cur_varint(&parsing->cur), raw_bytes, items;
+
+    if (bytes == 0)
+        return place;
+    raw_bytes = fg_cur_varint(&parsing->cur);
+    items = fg_cur_varint(&parsing->cur);
+    place.crc = fg_cur_le32(&parsing->cur);
+    check(parsing, bytes <= raw_bytes && raw_bytes <= FG_BLOCK_PAGE_RAW_MAX_BYTES &&
+                       items <= FG_BLOCK_ITEMS_MAX);
+    if (parsing->cur.bad)
+        return (struct fg_nodes_place){0};
+    place.bytes = (uint32_t)bytes;
+    place.raw_bytes = (uint32_t)raw_bytes;
+    place.items = (uint32_t)items;
+    *end += bytes;
+    return place;
+}
+
+static void parse_key(struct parsing *parsing, struct fg_nodes_key *key)
+{
+    const struct fg_groups *groups = &parsing->nodes->groups;
+    uint8_t kind = fg_cur_u8(&parsing->cur);
+    uint64_t number = fg_cur_varint(&parsing->cur);
+    uint64_t numbers = kind == FG_NODES_ALL     ? 1
+                       : kind == FG_NODES_GROUP ? groups->n_groups
+                                                : groups->n_series;
+    int64_t start = fg_cur_zigzag(&parsing->cur);
+    uint64_t len = fg_cur_varint(&parsing->cur);
+
+    check(parsing, kind <= FG_NODES_SERIES && number < numbers && len > 0 &&
+                       len <= (uint64_t)INT64_MAX - (uint64_t)start);
+    key->kind = (enum fg_nodes_kind)kind;
+    key->number = (uint32_t)number;
+    key->start_ns = start;
+    key->end_ns = (int64_t)((uint64_t)start + len);
+}
+
+static void parse_row(struct parsing *parsing, uint32_t number, uint32_t *base)
+{
+    struct fg_nodes_row *row = &parsing->nodes->rows[number];
+    uint64_t type = fg_cur_varint(&parsing->cur), multiple_of;
+
+    check(parsing, type < parsing->nodes->n_types);
+    row->type = (uint32_t)type;
+    row->factor = 1;
+    parse_key(parsing, &row->key);
+    row->count = fg_cur_varint(&parsing->cur);
+    row->digest = id(parsing);
+    *base = FG_MAP_NONE;
+    if (row->count == 0)
+        return;
+    row->total = fg_cur_zigzag(&parsing->cur);
+    multiple_of = fg_cur_varint(&parsing->cur);
+    if (multiple_of > 0) {
+        check(parsing, multiple_of <= parsing->nodes->n_rows);
+        *base = (uint32_t)(multiple_of - 1);
+        row->factor = fg_cur_varint(&parsing->cur);
+        check(parsing, row->factor > 0);
+        return;
+    }
+    row->cut_max = fg_cur_varint(&parsing->cur);
+    check(parsing, row->cut_max <= INT64_MAX);
+    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+        row->places[what] = place(parsing, &parsing->ends[what]);
+}
+
+/* Multiples have what they are multiples of, which is no multiple itself. */
+static void resolve(struct parsing *parsing, const uint32_t *bases)
+{
+    struct fg_nodes *nodes = parsing->nodes;
+
+    for (uint32_t i = 0; i < nodes->n_rows && !parsing->cur.bad; i++) {
+        struct fg_nodes_row *row = &nodes->rows[i];
+        const struct fg_nodes_row *base = &nodes->rows[bases[i] == FG_MAP_NONE ? i : bases[i]];
+
+        if (bases[i] == FG_MAP_NONE)
+            continue;
+        parsing->what = "multiples";
+        check(parsing, bases[bases[i]] == FG_MAP_NONE &&
+                           !__builtin_mul_overflow(base->cut_max, row->factor, &row->cut_max) &&
+                           row->cut_max <= INT64_MAX);
+        memcpy(row->places, base->places, sizeof row->places);
+    }
+}
+
+static bool rows_ascend(const struct fg_nodes_row *a, const struct fg_nodes_row *b)
+{
+    if (a->type != b->type)
+        return a->type < b->type;
+    return fg_nodes_key_cmp(&a->key, &b->key) < 0;
+}
+
+static void parse_rows(struct parsing *parsing)
+{
+    struct fg_nodes *nodes = parsing->nodes;
+    uint32_t *bases;
+
+    nodes->n_rows = count_of(parsing, "rows", ROW_MIN_BYTES, FG_NODES_MAX);
+    nodes->rows = array(parsing, nodes->n_rows, sizeof *nodes->rows);
+    bases = array(parsing, nodes->n_rows, sizeof *bases);
+    for (uint32_t i = 0; i < nodes->n_rows && !parsing->cur.bad; i++) {
+        parse_row(parsing, i, &bases[i]);
+        check(parsing, i == 0 || rows_ascend(&nodes->rows[i - 1], &nodes->rows[i]));
+    }
+    check(parsing, fg_cur_end(&parsing->cur));
+    if (!parsing->cur.bad)
+        resolve(parsing, bases);
+}
+
+static enum fg_code parse_directory(struct fg_slice raw, struct fg_arena *arena,
+                                    struct fg_nodes *nodes, struct fg_err *err)
+{
+    struct parsing parsing = {.cur = fg_cur(raw), .arena = arena, .nodes = nodes};
+
+    parse_types(&parsing);
+    parse_groups(&parsing);
+    parse_made_of(&parsing);
+    nodes->names = place(&parsing, &parsing.ends[FG_NODES_CROWN]);
+    nodes->dict = place(&parsing, &parsing.ends[FG_NODES_CROWN]);
+    parse_rows(&parsing);
+    if (parsing.no_room)
+        return fg_fail(err, FG_E_LIMIT, "no room for the directory of merged nodes");
+    if (parsing.cur.bad)
+        return fg_fail(err, FG_E_CORRUPT, "merged nodes: bad %s", parsing.what);
+    memcpy(nodes->section_bytes, parsing.ends, sizeof nodes->section_bytes);
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_parse(const struct fg_block_part *part, struct fg_slice bytes,
+                            struct fg_arena *arena, struct fg_nodes *ret_nodes, struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(bytes);
+    uint32_t magic = fg_cur_le32(&cur), version = fg_cur_le32(&cur);
+    struct fg_block_stored said = {.raw_bytes = fg_cur_le32(&cur)};
+    uint32_t stored_bytes = fg_cur_le32(&cur), head_crc;
+    struct fg_nodes nodes = {0};
+    struct fg_slice raw, stored;
+
+    if (fg_block_check_key(part->key, err) != FG_OK)
+        return fg_wrap(err, "merged nodes");
+    said.crc = fg_cur_le32(&cur);
+    head_crc = fg_cur_le32(&cur);
+    stored = fg_cur_take(&cur, stored_bytes);
+    if (magic != FG_NODES_MAGIC)
+        return fg_fail(err, FG_E_CORRUPT, "no merged nodes in %zu bytes", bytes.len);
+    if (cur.bad || said.raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
+        head_crc != fg_crc32c(fg_slice_sub(bytes, 0, FG_NODES_HEAD_BYTES - sizeof head_crc)))
+        return fg_fail(err, FG_E_CORRUPT, "merged nodes: bad head");
+    if (version < FG_NODES_VERSION_LEAST || version > FG_NODES_VERSION)
+        return fg_fail(err, FG_E_UNIMPLEMENTED, "merged nodes of version %u", version);
+    if (fg_block_unpack_in(stored, said, arena, &raw, err) != FG_OK)
+        return fg_wrap(err, "merged nodes");
+    if (parse_directory(raw, arena, &nodes, err) != FG_OK)
+        return err->code;
+    if (!fg_cur_end(&cur))
+        return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes left over", cur.left);
+    nodes.version = version;
+    *ret_nodes = nodes;
+    return FG_OK;
+}
+
+/* ---- deletions ---- */
+
+/* Has a group of the type a series that the selector names, or may it have one? */
+static enum fg_code type_is_named(const struct fg_nodes *nodes, const struct fg_profile_type *type,
+                                  const struct fg_selector *selector, struct fg_arena *arena,
+                                  bool *ret_named, struct fg_err *err)
+{
+    struct fg_arena_mark mark = fg_arena_mark(arena);
+    enum fg_groups_answer *answers =
+        fg_arena_new(arena, enum fg_groups_answer, nodes->groups.n_groups);
+
+    if (answers == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u groups", nodes->groups.n_groups);
+    if (fg_groups_match(&nodes->groups, type, selector, arena, answers, err) != FG_OK)
+        return err->code;
+    *ret_named = false;
+    for (uint32_t g = 0; g < nodes->groups.n_groups; g++)
+        *ret_named = *ret_named || answers[g] != FG_GROUPS_NONE;
+    fg_arena_release(arena, mark);
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_named(const struct fg_nodes *nodes, const struct fg_block_part *part,
+                            const struct fg_deletion *deletion, struct fg_arena *arena,
+                            bool *ret_named, struct fg_err *err)
+{
+    bool meets = fg_deletion_meets(deletion, part->t_min_ns, part->t_max_ns) &&
+                 fg_deletion_may_name(deletion, part->service);
+    bool named = meets && (nodes->n_types == 0 || nodes->groups.n_groups == 0);
+
+    for (uint32_t t = 0; t < nodes->n_types && meets && !named; t++)
+        if (type_is_named(nodes, &nodes->types[t], &deletion->selector, arena, &named, err) !=
+            FG_OK)
+            return err->code;
+    *ret_named = named;
+    return FG_OK;
+}

@@ -1,0 +1,186 @@
+#include "common/storage/rollup/verify.h"
+
+struct verifying {
+    const struct fg_block_part *part;
+    struct fg_slice sections[FG_NODES_WHATS]; /* CRN, FTB, FUL */
+    struct fg_arena *arena;
+    struct fg_nodes nodes;
+    struct fg_name_tree names;
+};
+
+static struct fg_slice bytes_of(const struct verifying *verifying, const struct fg_nodes_row *row,
+                                enum fg_nodes_what what)
+{
+    return fg_slice_sub(verifying->sections[what], row->places[what].offset,
+                        row->places[what].bytes);
+}
+
+static enum fg_code verify_crown(const struct verifying *verifying, const struct fg_nodes_row *row,
+                                 struct fg_err *err)
+{
+    struct fg_crown crown;
+    int64_t total;
+
+    if (fg_nodes_crown_parse(row, &verifying->names, bytes_of(verifying, row, FG_NODES_CROWN),
+                             verifying->arena, &crown, err) != FG_OK)
+        return err->code;
+    total = crown.root_rest;
+    for (uint32_t i = 0; i < crown.n_nodes; i++)
+        total = fg_value_add(total, fg_value_add(crown.self[i], crown.rest[i]));
+    if (total != row->total)
+        return fg_fail(err, FG_E_CORRUPT, "crown adds up to %lld, not %lld", (long long)total,
+                       (long long)row->total);
+    return FG_OK;
+}
+
+static enum fg_code verify_table(const struct verifying *verifying, const struct fg_nodes_row *row,
+                                 struct fg_err *err)
+{
+    uint32_t n_names = verifying->names.n_names;
+    int64_t *values = fg_arena_new(verifying->arena, int64_t, 2 * (size_t)n_names), total = 0;
+
+    if (values == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for a table");
+    if (fg_nodes_table_add(row, &verifying->names, bytes_of(verifying, row, FG_NODES_TABLE), 1,
+                           verifying->arena, values, values + n_names, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < n_names; i++)
+        total = fg_value_add(total, values[i]);
+    if (total != row->total)
+        return fg_fail(err, FG_E_CORRUPT, "table adds up to %lld, not %lld", (long long)total,
+                       (long long)row->total);
+    return FG_OK;
+}
+
+static enum fg_code verify_full(const struct verifying *verifying, const struct fg_nodes_row *row,
+                                struct fg_err *err)
+{
+    uint64_t *sums = fg_arena_new(verifying->arena, uint64_t, verifying->part->n_stacks);
+
+    if (sums == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for a full node");
+    return fg_nodes_full_add(row, bytes_of(verifying, row, FG_NODES_FULL), 1, verifying->arena,
+                             sums, verifying->part->n_stacks, err);
+}
+
+static enum fg_code verify_row(const struct verifying *verifying, const struct fg_nodes_row *row,
+                               struct fg_err *err)
+{
+    static enum fg_code (*const verify[])(const struct verifying *, const struct fg_nodes_row *,
+                                          struct fg_err *) = {
+        [FG_NODES_CROWN] = verify_crown,
+        [FG_NODES_TABLE] = verify_table,
+        [FG_NODES_FULL] = verify_full,
+    };
+    struct fg_arena_mark mark = fg_arena_mark(verifying->arena);
+    enum fg_code code = FG_OK;
+
+    for (unsigned what = 0; what < FG_NODES_WHATS && code == FG_OK; what++)
+        if (row->places[what].bytes > 0)
+            code = verify[what](verifying, row, err);
+    fg_arena_release(verifying->arena, mark);
+    return code;
+}
+
+/* Of which row's span is this one's a part, of the same key? They come after it, one by one. */
+static bool is_part_of(const struct fg_nodes_row *row, const struct fg_nodes_row *whole)
+{
+    return row->type == whole->type && row->key.kind == whole->key.kind &&
+           row->key.number == whole->key.number && row->key.start_ns >= whole->key.start_ns &&
+           row->key.end_ns <= whole->key.end_ns;
+}
+
+/*
+ * Where nothing is left of what nodes are made of, those of parts of a span add up to that of all
+ * of it, if they fill it. *at: a row; out: the one behind those that are parts of its span.
+ */
+static enum fg_code verify_span(const struct fg_nodes *nodes, uint32_t *at, struct fg_err *err)
+{
+    const struct fg_nodes_row *whole = &nodes->rows[(*at)++];
+    int64_t filled_ns = whole->key.start_ns, total = 0;
+    struct fg_id digest = {0, 0};
+    uint64_t count = 0;
+    uint32_t first = *at;
+
+    for (; *at < nodes->n_rows && is_part_of(&nodes->rows[*at], whole); (*at)++) {
+        const struct fg_nodes_row *row = &nodes->rows[*at];
+
+        if (row->key.start_ns == filled_ns)
+            filled_ns = row->key.end_ns;
+        count += row->count;
+        digest = fg_id_add(digest, row->digest);
+        total = fg_value_add(total, row->total);
+    }
+    if (*at == first || filled_ns != whole->key.end_ns ||
+        (count == whole->count && fg_id_eq(digest, whole->digest) && total == whole->total))
+        return FG_OK;
+    return fg_fail(
+        err, FG_E_CORRUPT,
+        "merged node %u: %llu profiles worth %lld, those of its parts are %llu worth %lld",
+        first - 1, (unsigned long long)whole->count, (long long)whole->total,
+        (unsigned long long)count, (long long)total);
+}
+
+static enum fg_code verify_spans(const struct fg_nodes *nodes, struct fg_err *err)
+{
+    for (uint32_t i = 0; i < nodes->n_rows;)
+        if (verify_span(nodes, &i, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static enum fg_code verify_rows(struct verifying *verifying, struct fg_err *err)
+{
+    const struct fg_nodes *nodes = &verifying->nodes;
+    struct fg_slice crn = verifying->sections[FG_NODES_CROWN];
+
+    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+        if (nodes->section_bytes[what] != verifying->sections[what].len)
+            return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes, said %llu",
+                           verifying->sections[what].len,
+                           (unsigned long long)nodes->section_bytes[what]);
+    if (fg_nodes_names_parse(nodes, fg_slice_sub(crn, 0, nodes->names.bytes),
+                             fg_slice_sub(crn, nodes->names.bytes, nodes->dict.bytes),
+                             verifying->arena, &verifying->names, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < nodes->n_rows; i++)
+        if (verify_row(verifying, &nodes->rows[i], err) != FG_OK)
+            return fg_wrap(err, "merged node %u", i);
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice file,
+                             size_t max_bytes, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
+    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+    struct verifying verifying = {
+        .part = part,
+        .sections = {[FG_NODES_CROWN] = fg_slice_sub(file, ranges.crn.offset, ranges.crn.len),
+                     [FG_NODES_TABLE] = fg_slice_sub(file, ranges.ftb.offset, ranges.ftb.len),
+                     [FG_NODES_FULL] = fg_slice_sub(file, ranges.ful.offset, ranges.ful.len)},
+        .arena = arena,
+    };
+
+    if (ranges.nod.len == 0)
+        return FG_OK;
+    if (fg_nodes_parse(part, fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
+                       &verifying.nodes, err) != FG_OK ||
+        verify_rows(&verifying, err) != FG_OK)
+        return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
+    return FG_OK;
+}
+
+enum fg_code fg_nodes_verify_alone(const struct fg_block_part *part, struct fg_slice file,
+                                   size_t max_bytes, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
+    struct fg_block_range nod = fg_nodes_ranges(part).nod;
+    struct fg_nodes nodes;
+
+    if (fg_nodes_parse(part, fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, err) !=
+            FG_OK ||
+        verify_spans(&nodes, err) != FG_OK)
+        return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
+    return FG_OK;
+}

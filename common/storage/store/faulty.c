@@ -1,0 +1,126 @@
+#include "common/storage/store/store.h"
+
+static struct fg_store_faulty *faulty_of(struct fg_store *store)
+{
+    return fg_container(store, struct fg_store_faulty, store);
+}
+
+static enum fg_code faulty_write(struct fg_store *store, struct fg_store_batch *batch,
+                                 struct fg_err *err)
+{
+    struct fg_store_faulty *faulty = faulty_of(store);
+    bool fails = faulty->fail_at != 0 && ++faulty->writes == faulty->fail_at;
+
+    if (atomic_load(&faulty->full) || faulty->sick) {
+        faulty->sick = true;
+        return fg_fail(err, FG_E_NO_SPACE, "write: no room, as asked for");
+    }
+
+    if (fails && !faulty->fail_late)
+        return fg_fail(err, FG_E_UNAVAILABLE, "write %llu: made to fail",
+                       (unsigned long long)faulty->writes);
+    if (fg_store_write(faulty->inner, batch, err) != FG_OK)
+        return err->code;
+    if (fails && faulty->fail_full)
+        atomic_store(&faulty->full, true);
+    if (fails)
+        return fg_fail(err, FG_E_UNAVAILABLE, "write %llu: made to fail after it was done",
+                       (unsigned long long)faulty->writes);
+    return FG_OK;
+}
+
+static enum fg_code faulty_heal(struct fg_store *store, struct fg_err *err)
+{
+    struct fg_store_faulty *faulty = faulty_of(store);
+
+    if (atomic_load(&faulty->full))
+        return fg_fail(err, FG_E_NO_SPACE, "heal: no room, as asked for");
+    faulty->sick = false;
+    (void)atomic_fetch_add(&faulty->healed, 1);
+    return fg_store_heal(faulty->inner, err);
+}
+
+static enum fg_code fail_read(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_UNAVAILABLE, "read: made to fail");
+}
+
+static enum fg_code faulty_get(struct fg_store *store, unsigned family, struct fg_slice key,
+                               struct fg_buf *out, bool *ret_found, struct fg_err *err)
+{
+    if (faulty_of(store)->fail_reads)
+        return fail_read(err);
+    return fg_store_get(faulty_of(store)->inner, family, key, out, ret_found, err);
+}
+
+static enum fg_code faulty_contains(struct fg_store *store, unsigned family, struct fg_slice key,
+                                    bool *ret_found, struct fg_err *err)
+{
+    if (faulty_of(store)->fail_reads)
+        return fail_read(err);
+    return fg_store_contains(faulty_of(store)->inner, family, key, ret_found, err);
+}
+
+/* --- an iterator that has failed and stands nowhere --- */
+
+static void dead_seek(struct fg_store_iter *iter, struct fg_slice key)
+{
+    (void)iter;
+    (void)key;
+}
+
+static void dead_next(struct fg_store_iter *iter)
+{
+    (void)iter;
+}
+
+static void dead_destroy(struct fg_store_iter *iter)
+{
+    free(iter);
+}
+
+struct fg_store_iter *fg_store_iter_failed(const struct fg_err *err)
+{
+    static const struct fg_store_iter_ops dead_ops = {dead_seek, dead_next, dead_destroy};
+    struct fg_store_iter *dead = fg_new(struct fg_store_iter);
+
+    dead->ops = &dead_ops;
+    dead->err = *err;
+    return dead;
+}
+
+static struct fg_store_iter *faulty_iter(struct fg_store *store, unsigned family,
+                                         struct fg_slice from, struct fg_slice to)
+{
+    struct fg_err err;
+
+    if (!faulty_of(store)->fail_reads)
+        return fg_store_iter_create(faulty_of(store)->inner, family, from, to);
+    (void)fail_read(&err);
+    return fg_store_iter_failed(&err);
+}
+
+static uint64_t faulty_disk_bytes(struct fg_store *store)
+{
+    return fg_store_disk_bytes(faulty_of(store)->inner);
+}
+
+static uint64_t faulty_memory_bytes(struct fg_store *store)
+{
+    return fg_store_memory_bytes(faulty_of(store)->inner);
+}
+
+static void faulty_close(struct fg_store *store)
+{
+    (void)store; /* in place, and the inner one is borrowed */
+}
+
+void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner)
+{
+    static const struct fg_store_ops ops = {
+        faulty_write, faulty_heal,       faulty_get,          faulty_contains,
+        faulty_iter,  faulty_disk_bytes, faulty_memory_bytes, faulty_close,
+    };
+
+    *faulty = (struct fg_store_faulty){.store = {.ops = &ops}, .inner = inner};
+}

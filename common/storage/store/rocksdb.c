@@ -1,0 +1,826 @@
+/*
+ * The store on RocksDB 7.8, by its C interface.
+ *
+ * Durability. A batch is one record of the write-ahead log, and with `sync` RocksDB returns after
+ * the log's fdatasync. There is one log for all families, so a batch over several is atomic too.
+ *
+ * Recovery. After kill -9 or a power cut the only thing that can be torn is the last record of the
+ * last log: it was never acknowledged, and everything acknowledged is in front of it. We cut it off
+ * ourselves (mark.h), and let RocksDB refuse a log with anything else wrong ("absolute
+ * consistency"). Its other modes drop what they cannot read without a word: a record that rotted or
+ * that the disk does not give, and all behind it. They also take a torn end for damage when they
+ * meet it again after a recovery that did not get to its end ("SST file is ahead of WALs").
+ *
+ * Loss. What a mark says was there has to be there: a MANIFEST or log that was cut short, a log
+ * that is missing, an older CURRENT are FG_E_CORRUPT, and the files stay as they are.
+ *
+ * After a failed write RocksDB refuses further ones. What it reads it goes on reading, so the
+ * database stays open. From a full disk it recovers by itself, within some seconds after there is
+ * room for a write buffer; for other errors there is DB::Resume(), which 7.8 has not in C, and
+ * which refuses most of them. fg_store_heal() opens the database anew, and readers never wait for
+ * it:
+ *
+ *     read-write, failing  --open read-only beside it-->  read-only  --open read-write-->
+ * read-write readers move over; the          ^                             readers failing one
+ * closes when         |                             move over its last iterator has gone
+ * fg_store_open(), where the disk takes no write: it is full, or read-only
+ *
+ * RocksDB allows one read-write opening of a folder at a time, so the failing one is closed before;
+ * read-only ones take no lock and may be as many as there are.
+ */
+#include "common/base/hash.h"
+#include "common/base/time.h"
+#include "common/runtime/log.h"
+#include "common/runtime/rwlock.h"
+#include "common/storage/store/aside.h"
+#include "common/storage/store/batch.h"
+#include "common/storage/store/mark.h"
+#include "common/storage/store/rocksdb_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rocksdb/c.h>
+#include <stdatomic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    BLOOM_BITS_PER_KEY = 10, /* one absent key in a hundred costs a block read */
+    BACKGROUND_JOBS = 2,     /* one flush, one compaction: the rest of the CPU is the service's */
+    WRITE_BUFFERS = 3,       /* per family: one filling, two being written out */
+    INFO_LOG_WARN = 2,       /* InfoLogLevel::WARN_LEVEL */
+    ZSTD_WINDOW_BITS = -14,  /* RocksDB's default: let the library choose */
+    ZSTD_LEVEL = 1,          /* values are small and live for an hour */
+    FORMAT_VERSION = 5,      /* block tables; RocksDB 6.6 and later */
+    DIR_MODE = 0750,
+    MANIFEST_MAX_BYTES = 8 * 1024 * 1024, /* it is read through at each start */
+    MARK_EVERY_MS = 1000,    /* of writes: so much at the end of a log may be lost unnoticed */
+    BLOCK_BYTES = 16 * 1024, /* 16 values or more compress together; lz4 opens it in 10 us */
+};
+
+/* One opening of the database. */
+struct opening {
+    rocksdb_t *db;
+    rocksdb_column_family_handle_t *families[FG_STORE_FAMILIES_MAX];
+    bool read_only;
+    bool quiet;           /* nothing of the folder is changed by it any more */
+    atomic_uint users;    /* reads and iterators; none come once it was replaced */
+    struct opening *next; /* of those that were replaced */
+};
+
+struct rocks {
+    struct fg_store store;
+    char *dir;
+    int dir_fd; /* holds the folder's lock: a read-only opening takes none of RocksDB's */
+    char *names[FG_STORE_FAMILIES_MAX];
+    unsigned n_families;
+
+    struct fg_rwlock lock;   /* of the next line */
+    struct opening *current; /* what is read from; the committer replaces it */
+
+    rocksdb_options_t *options;
+    rocksdb_cache_t *cache;
+    rocksdb_readoptions_t *read_options;
+
+    /* The committer's. */
+    rocksdb_writeoptions_t *write_options;
+    rocksdb_writebatch_t *batch; /* keeps its memory from write to write */
+    struct opening *replaced;    /* until their users have gone */
+    bool failing;                /* a write did, and it was not opened anew since */
+    uint64_t acknowledged;       /* sequence number of the last write that was; 0: not yet */
+    struct fg_marker *marker;
+    int64_t marked_mono_ns; /* when the last mark was tried */
+    bool marking_failed;    /* it could not be written, which was logged */
+    struct fg_err why;      /* current is read-only: what the opening for writing said */
+};
+
+struct rocks_iter {
+    struct fg_store_iter iter;
+    struct opening *opening;
+    rocksdb_iterator_t *it;
+    rocksdb_readoptions_t *read_options;
+    struct fg_slice from, to; /* RocksDB keeps pointing to the upper bound: it is in bytes below */
+    uint8_t bytes[];
+};
+
+static struct rocks *rocks_of(struct fg_store *store)
+{
+    return fg_container(store, struct rocks, store);
+}
+
+static const char *chars(struct fg_slice bytes)
+{
+    return bytes.len == 0 ? "" : (const char *)bytes.ptr;
+}
+
+static bool says(const char *text, const char *const *phrases, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strstr(text, phrases[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* RocksDB's errors arrive as text alone, "IO error: No space left on device: …". */
+static enum fg_code code_of(const char *text)
+{
+    static const char *const full[] = {"No space left on device", "Disk quota exceeded"};
+
+    if (fg_slice_starts(fg_cstr(text), "Corruption"))
+        return FG_E_CORRUPT;
+    return says(text, full, FG_COUNT(full)) ? FG_E_NO_SPACE : FG_E_UNAVAILABLE;
+}
+
+/* Returns true if the disk refused a write but its data can be read. */
+static bool is_of_a_disk(const struct fg_err *err)
+{
+    static const char *const faults[] = {"Input/output error", "Read-only file system"};
+
+    return err->code == FG_E_NO_SPACE ||
+           (err->code == FG_E_UNAVAILABLE && says(err->msg, faults, FG_COUNT(faults)));
+}
+
+/* Takes errptr. */
+static enum fg_code fail_rocks(struct fg_err *err, char *errptr, const char *what)
+{
+    (void)fg_fail(err, code_of(errptr), "%s: %s", what, errptr);
+    rocksdb_free(errptr);
+    return err->code;
+}
+
+/* --- options --- */
+
+static rocksdb_block_based_table_options_t *table_options(rocksdb_cache_t *cache)
+{
+    rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
+
+    rocksdb_block_based_options_set_block_cache(table, cache);
+    rocksdb_block_based_options_set_block_size(table, BLOCK_BYTES);
+    rocksdb_block_based_options_set_format_version(table, FORMAT_VERSION);
+    /* The table owns the filter policy from here on; not so the cache, which is shared. */
+    rocksdb_block_based_options_set_filter_policy(
+        table, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS_PER_KEY));
+    /* Filters and indexes count against the cache, else memory grows with the data; they are
+     * evicted last, and those of the newest files, which every contains() asks, never. */
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(table, 1);
+    rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(table, 1);
+    return table;
+}
+
+static void set_tables(rocksdb_options_t *options, rocksdb_cache_t *cache)
+{
+    rocksdb_block_based_table_options_t *table = table_options(cache);
+
+    rocksdb_options_set_block_based_table_factory(options, table);
+    rocksdb_block_based_options_destroy(table);
+    rocksdb_options_set_compression(options, rocksdb_lz4_compression);
+    rocksdb_options_set_bottommost_compression(options, rocksdb_zstd_compression);
+    rocksdb_options_set_bottommost_compression_options(options, ZSTD_WINDOW_BITS, ZSTD_LEVEL, 0, 0,
+                                                       1);
+    rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
+}
+
+static void on_line(const char *text)
+{
+    fg_log_warn("RocksDB warns", fg_ls("text", text));
+}
+
+static void set_info_log(rocksdb_options_t *options)
+{
+    rocksdb_logger_t *logger = fg_rocksdb_logger_create(on_line);
+
+    rocksdb_options_set_info_log(options, logger);
+    fg_rocksdb_logger_destroy(logger);
+    rocksdb_options_set_info_log_level(options, INFO_LOG_WARN);
+    rocksdb_options_set_stats_dump_period_sec(options, 0);
+    rocksdb_options_set_stats_persist_period_sec(options, 0);
+}
+
+/*
+ * Most keys that contains() is asked for are new, and the newest keys are in the memtable, where an
+ * absent key costs a search of its list. A filter over whole keys is an option without a setter in
+ * C.
+ */
+static void set_memtable_filter(rocksdb_options_t *options)
+{
+    char *errptr = NULL;
+
+    rocksdb_get_options_from_string(
+        options, "memtable_whole_key_filtering=true;memtable_prefix_bloom_size_ratio=0.02", options,
+        &errptr);
+    fg_assert(errptr == NULL); /* a constant; a later RocksDB that lost it is to be noticed */
+}
+
+static rocksdb_options_t *make_options(const struct fg_store_config *config, rocksdb_cache_t *cache)
+{
+    rocksdb_options_t *options = rocksdb_options_create();
+
+    rocksdb_options_set_create_if_missing(options, 1);
+    rocksdb_options_set_create_missing_column_families(options, 1);
+    rocksdb_options_set_paranoid_checks(options, 1);
+    rocksdb_options_set_wal_recovery_mode(options, rocksdb_absolute_consistency_recovery);
+    rocksdb_options_set_max_manifest_file_size(options, MANIFEST_MAX_BYTES);
+    rocksdb_options_set_max_total_wal_size(options, config->wal_max_bytes);
+    rocksdb_options_set_write_buffer_size(options, (size_t)config->write_buffer_bytes);
+    rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFERS);
+    rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
+    set_tables(options, cache);
+    set_info_log(options);
+    set_memtable_filter(options);
+    return options;
+}
+
+/* --- openings --- */
+
+static enum fg_code open_db(const struct rocks *rocks, bool read_only, struct opening **ret_opening,
+                            struct fg_err *err)
+{
+    const rocksdb_options_t *options[FG_STORE_FAMILIES_MAX];
+    const char *names[FG_STORE_FAMILIES_MAX];
+    struct opening *opening = fg_new(struct opening);
+    char *errptr = NULL;
+
+    for (unsigned i = 0; i < rocks->n_families; i++) {
+        options[i] = rocks->options;
+        names[i] = rocks->names[i];
+    }
+    opening->read_only = read_only;
+    opening->db =
+        read_only
+            ? rocksdb_open_for_read_only_column_families(rocks->options, rocks->dir,
+                                                         (int)rocks->n_families, names, options,
+                                                         opening->families, 0, &errptr)
+            : rocksdb_open_column_families(rocks->options, rocks->dir, (int)rocks->n_families,
+                                           names, options, opening->families, &errptr);
+    if (errptr != NULL) { /* what came back beside it means nothing */
+        free(opening);
+        return fail_rocks(err, errptr, rocks->dir);
+    }
+    *ret_opening = opening;
+    return FG_OK;
+}
+
+/* The order is RocksDB's: iterators are gone, then family handles, then the database. */
+static void close_db(const struct rocks *rocks, struct opening *opening)
+{
+    fg_assert(atomic_load(&opening->users) == 0);
+    for (unsigned i = 0; i < rocks->n_families; i++)
+        rocksdb_column_family_handle_destroy(opening->families[i]);
+    rocksdb_close(opening->db);
+    free(opening);
+}
+
+/* Returns a reference to the opening that readers use now. */
+static struct opening *use(struct rocks *rocks)
+{
+    struct opening *opening;
+
+    fg_rwlock_read(&rocks->lock);
+    opening = rocks->current;
+    atomic_fetch_add(&opening->users, 1);
+    fg_rwlock_unlock(&rocks->lock);
+    return opening;
+}
+
+static void let_go(struct opening *opening)
+{
+    atomic_fetch_sub(&opening->users, 1);
+}
+
+/* Readers that come now find `fresh`. */
+static void replace(struct rocks *rocks, struct opening *fresh)
+{
+    struct opening *before = rocks->current;
+
+    fg_rwlock_write(&rocks->lock); /* use() counts under it, so the count is final */
+    rocks->current = fresh;
+    fg_rwlock_unlock(&rocks->lock);
+    before->next = rocks->replaced;
+    rocks->replaced = before;
+}
+
+/* Closes replaced openings without readers. Returns false if a writable one still has readers. */
+static bool reap(struct rocks *rocks)
+{
+    struct opening **link = &rocks->replaced;
+    bool closed = true;
+
+    while (*link != NULL) {
+        struct opening *opening = *link;
+
+        if (atomic_load(&opening->users) > 0) {
+            closed &= opening->read_only;
+            link = &opening->next;
+            continue;
+        }
+        *link = opening->next;
+        close_db(rocks, opening);
+    }
+    return closed;
+}
+
+/* ---- marks ---- */
+
+/* Writes a mark. No write is under way, so all of the log is synced. */
+static void note_mark(struct rocks *rocks)
+{
+    struct fg_err err;
+    bool failed = fg_marker_note(rocks->marker, &err) != FG_OK;
+
+    rocks->marked_mono_ns = fg_mono_ns(fg_clock_real());
+    if (failed && !rocks->marking_failed)
+        fg_log_warn("store: how it stands could not be noted; damage may go unnoticed",
+                    fg_ls("err", err.msg));
+    rocks->marking_failed = failed;
+}
+
+static enum fg_code open_checked(struct rocks *rocks, bool read_only, struct opening **ret_opening,
+                                 struct fg_err *err)
+{
+    return fg_mark_check(rocks->dir, rocks->acknowledged, err) == FG_OK
+               ? open_db(rocks, read_only, ret_opening, err)
+               : err->code;
+}
+
+/* So that the next start has no log to read again, which takes seconds. */
+static void flush_db(struct rocks *rocks)
+{
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+
+    rocksdb_flushoptions_set_wait(options, 1);
+    for (unsigned i = 0; i < rocks->n_families; i++) {
+        char *errptr = NULL;
+
+        rocksdb_flush_cf(rocks->current->db, options, rocks->current->families[i], &errptr);
+        rocksdb_free(errptr); /* then it is in the log still */
+    }
+    rocksdb_flushoptions_destroy(options);
+}
+
+static void rocks_free(struct rocks *rocks)
+{
+    rocksdb_writebatch_destroy(rocks->batch);
+    rocksdb_writeoptions_destroy(rocks->write_options);
+    rocksdb_readoptions_destroy(rocks->read_options);
+    rocksdb_options_destroy(rocks->options);
+    rocksdb_cache_destroy(rocks->cache);
+    fg_rwlock_done(&rocks->lock);
+    for (unsigned i = 0; i < rocks->n_families; i++)
+        free(rocks->names[i]);
+    fg_marker_destroy(rocks->marker);
+    free(rocks->dir);
+    if (rocks->dir_fd >= 0)
+        (void)close(rocks->dir_fd);
+    free(rocks);
+}
+
+static void rocks_close(struct fg_store *store)
+{
+    struct rocks *rocks = rocks_of(store);
+
+    if (!rocks->current->read_only && !rocks->failing) {
+        flush_db(rocks);
+        note_mark(rocks);
+    }
+    close_db(rocks, rocks->current);
+    (void)reap(rocks);
+    fg_assert(rocks->replaced == NULL);
+    rocks_free(rocks);
+}
+
+/* --- write --- */
+
+static void fill(struct rocks *rocks, const struct fg_store_batch *batch)
+{
+    struct fg_cur cur = fg_cur(fg_buf_slice(&batch->ops));
+
+    rocksdb_writebatch_clear(rocks->batch);
+    while (fg_cur_more(&cur)) {
+        struct fg_store_op op = fg_store_batch_read(&cur, rocks->n_families);
+        rocksdb_column_family_handle_t *family = rocks->current->families[op.family];
+
+        switch (op.kind) {
+        case FG_STORE_PUT:
+            rocksdb_writebatch_put_cf(rocks->batch, family, chars(op.key), op.key.len,
+                                      chars(op.value), op.value.len);
+            break;
+        case FG_STORE_DELETE:
+            rocksdb_writebatch_delete_cf(rocks->batch, family, chars(op.key), op.key.len);
+            break;
+        case FG_STORE_DELETE_RANGE:
+            rocksdb_writebatch_delete_range_cf(rocks->batch, family, chars(op.key), op.key.len,
+                                               chars(op.value), op.value.len);
+            break;
+        }
+    }
+}
+
+static enum fg_code rocks_write(struct fg_store *store, struct fg_store_batch *batch,
+                                struct fg_err *err)
+{
+    struct rocks *rocks = rocks_of(store);
+    char *errptr = NULL;
+
+    (void)reap(rocks);
+    if (fg_store_batch_check(batch, err) != FG_OK)
+        return err->code;
+    if (batch->count == 0)
+        return FG_OK;
+    /* RocksDB may have recovered by itself from what failed. But then there is a torn record in a
+     * log that was gone on from, and that is for the end of the last one only. */
+    if (rocks->failing || rocks->current->read_only) {
+        *err = rocks->why;
+        return fg_wrap(err, "store is read-only");
+    }
+    fill(rocks, batch); /* each time: it holds the ids of the families of this opening */
+    rocksdb_write(rocks->current->db, rocks->write_options, rocks->batch, &errptr);
+    if (errptr != NULL) {
+        rocks->failing = true;
+        (void)fail_rocks(err, errptr, "write");
+        rocks->why = *err;
+        return err->code;
+    }
+    rocks->acknowledged = rocksdb_get_latest_sequence_number(rocks->current->db);
+    if (fg_mono_ns(fg_clock_real()) - rocks->marked_mono_ns >= MARK_EVERY_MS * FG_MS_NS)
+        note_mark(rocks);
+    return FG_OK;
+}
+
+/*
+ * Nothing of the folder changes any more, so that what is opened beside finds all that the MANIFEST
+ * names: a flush that ends just now would delete a log between the look at the one and the other.
+ * Reading goes on.
+ */
+static void make_quiet(struct opening *opening)
+{
+    char *errptr = NULL;
+
+    if (opening->quiet)
+        return;
+    opening->quiet = true;
+    rocksdb_disable_file_deletions(opening->db, &errptr);
+    rocksdb_free(errptr); /* it has none of its own */
+    rocksdb_cancel_all_background_work(opening->db, 1);
+}
+
+/*
+ * A table that cannot be read stops all writes when RocksDB comes to merge it, and would again
+ * after each opening. Without merging writes go on; they are not slowed down then for the number of
+ * tables.
+ */
+static void stop_merging(struct rocks *rocks)
+{
+    if (atomic_exchange(&rocks->store.damaged, true))
+        return;
+    rocksdb_options_set_disable_auto_compactions(rocks->options, 1);
+    fg_log_error("store is damaged: it is not merged any more, and grows until it is replaced",
+                 fg_ls("folder", rocks->dir), fg_ls("err", rocks->why.msg));
+}
+
+static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
+{
+    struct rocks *rocks = rocks_of(store);
+    bool closed = reap(rocks);
+    struct opening *fresh = NULL;
+
+    if (!rocks->current->read_only && !rocks->failing)
+        return FG_OK;
+    if (rocks->why.code == FG_E_CORRUPT)
+        stop_merging(rocks);
+    if (!rocks->current->read_only) {
+        make_quiet(rocks->current);
+        if (open_checked(rocks, true, &fresh, err) != FG_OK)
+            return fg_wrap(err, "opening anew, read-only");
+        replace(rocks, fresh);
+        closed = reap(rocks);
+    }
+    if (!closed)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "opening anew waits for questions that read what is to be closed");
+    if (open_checked(rocks, false, &fresh, err) != FG_OK) {
+        rocks->why = *err;
+        return fg_wrap(err, "opening anew");
+    }
+    fg_assert(fresh != NULL);
+    replace(rocks, fresh);
+    rocks->failing = false;
+    rocks->acknowledged = rocksdb_get_latest_sequence_number(fresh->db);
+    note_mark(rocks);
+    (void)reap(rocks);
+    return FG_OK;
+}
+
+/* --- read --- */
+
+/* *ret_value is NULL when the key is not there; else the caller destroys it, and then lets go of
+ * the opening. */
+static enum fg_code get_pinned(const struct rocks *rocks, const struct opening *opening,
+                               unsigned family, struct fg_slice key,
+                               rocksdb_pinnableslice_t **ret_value, struct fg_err *err)
+{
+    rocksdb_pinnableslice_t *value;
+    char *errptr = NULL;
+
+    fg_assert(family < rocks->n_families);
+    value = rocksdb_get_pinned_cf(opening->db, rocks->read_options, opening->families[family],
+                                  chars(key), key.len, &errptr);
+    if (errptr != NULL)
+        return fail_rocks(err, errptr, "read");
+    *ret_value = value;
+    return FG_OK;
+}
+
+static enum fg_code rocks_get(struct fg_store *store, unsigned family, struct fg_slice key,
+                              struct fg_buf *out, bool *ret_found, struct fg_err *err)
+{
+    struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
+    rocksdb_pinnableslice_t *value = NULL;
+    enum fg_code code = get_pinned(rocks, opening, family, key, &value, err);
+
+    if (value != NULL) {
+        size_t len = 0;
+        const char *bytes = rocksdb_pinnableslice_value(value, &len);
+
+        fg_buf_append(out, bytes, len);
+        rocksdb_pinnableslice_destroy(value);
+    }
+    let_go(opening);
+    if (code == FG_OK && out->full)
+        return fg_fail(err, FG_E_LIMIT, "value does not fit %zu bytes", out->max_bytes);
+    if (code == FG_OK)
+        *ret_found = value != NULL;
+    return code;
+}
+
+static enum fg_code rocks_contains(struct fg_store *store, unsigned family, struct fg_slice key,
+                                   bool *ret_found, struct fg_err *err)
+{
+    struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
+    rocksdb_pinnableslice_t *value = NULL;
+    enum fg_code code = get_pinned(rocks, opening, family, key, &value, err);
+
+    if (value != NULL)
+        rocksdb_pinnableslice_destroy(value);
+    let_go(opening);
+    if (code == FG_OK)
+        *ret_found = value != NULL;
+    return code;
+}
+
+/* --- iterators --- */
+
+static struct rocks_iter *iter_of(struct fg_store_iter *iter)
+{
+    return fg_container(iter, struct rocks_iter, iter);
+}
+
+/* Says where the iterator stands, after each move. */
+static void look(struct rocks_iter *it)
+{
+    size_t len = 0;
+    const char *bytes;
+    char *errptr = NULL;
+
+    it->iter.valid = rocksdb_iter_valid(it->it) != 0;
+    if (it->iter.valid) {
+        bytes = rocksdb_iter_key(it->it, &len);
+        it->iter.key = fg_bytes(bytes, len);
+        bytes = rocksdb_iter_value(it->it, &len);
+        it->iter.value = fg_bytes(bytes, len);
+        return;
+    }
+    rocksdb_iter_get_error(it->it, &errptr); /* the end, or an error? */
+    if (errptr != NULL)
+        (void)fail_rocks(&it->iter.err, errptr, "iterate");
+}
+
+static void rocks_iter_seek(struct fg_store_iter *iter, struct fg_slice key)
+{
+    struct rocks_iter *it = iter_of(iter);
+
+    if (fg_slice_cmp(key, it->from) < 0)
+        key = it->from; /* RocksDB has the upper bound only */
+    rocksdb_iter_seek(it->it, chars(key), key.len);
+    look(it);
+}
+
+static void rocks_iter_next(struct fg_store_iter *iter)
+{
+    struct rocks_iter *it = iter_of(iter);
+
+    fg_assert(iter->valid);
+    rocksdb_iter_next(it->it);
+    look(it);
+}
+
+static void rocks_iter_destroy(struct fg_store_iter *iter)
+{
+    struct rocks_iter *it = iter_of(iter);
+
+    rocksdb_iter_destroy(it->it);
+    rocksdb_readoptions_destroy(it->read_options);
+    let_go(it->opening);
+    free(it);
+}
+
+static struct rocks_iter *iter_alloc(struct fg_slice from, struct fg_slice to)
+{
+    static const struct fg_store_iter_ops ops = {rocks_iter_seek, rocks_iter_next,
+                                                 rocks_iter_destroy};
+    struct rocks_iter *it = fg_calloc(1, sizeof *it + from.len + to.len);
+
+    it->iter.ops = &ops;
+    if (from.len > 0)
+        memcpy(it->bytes, from.ptr, from.len);
+    if (to.len > 0)
+        memcpy(it->bytes + from.len, to.ptr, to.len);
+    it->from = fg_bytes(it->bytes, from.len);
+    it->to = fg_bytes(it->bytes + from.len, to.len);
+    return it;
+}
+
+/* An iterator reads the database as it was when it was made: RocksDB takes the sequence number
+ * then. */
+static struct fg_store_iter *rocks_iter_create(struct fg_store *store, unsigned family,
+                                               struct fg_slice from, struct fg_slice to)
+{
+    struct rocks *rocks = rocks_of(store);
+    struct rocks_iter *it = iter_alloc(from, to);
+
+    fg_assert(family < rocks->n_families);
+    it->opening = use(rocks);
+    it->read_options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_total_order_seek(it->read_options, 1);
+    if (it->to.len > 0)
+        rocksdb_readoptions_set_iterate_upper_bound(it->read_options, chars(it->to), it->to.len);
+    it->it = rocksdb_create_iterator_cf(it->opening->db, it->read_options,
+                                        it->opening->families[family]);
+    rocks_iter_seek(&it->iter, it->from);
+    return &it->iter;
+}
+
+/* --- sizes --- */
+
+/* Of all families together. */
+static uint64_t sum_property(const struct rocks *rocks, const struct opening *opening,
+                             const char *name)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < rocks->n_families; i++) {
+        uint64_t value = 0;
+
+        if (rocksdb_property_int_cf(opening->db, opening->families[i], name, &value) == 0)
+            sum += value;
+    }
+    return sum;
+}
+
+/* The log has no property; it holds what the memtables hold, so their size stands in for it. While
+ * the database is being reopened, which may take long on a slow disk, this returns the last known
+ * size. */
+static uint64_t rocks_disk_bytes(struct fg_store *store)
+{
+    struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
+    uint64_t bytes = sum_property(rocks, opening, "rocksdb.total-sst-files-size") +
+                     sum_property(rocks, opening, "rocksdb.cur-size-all-mem-tables");
+
+    let_go(opening);
+    return bytes;
+}
+
+static uint64_t rocks_memory_bytes(struct fg_store *store)
+{
+    struct rocks *rocks = rocks_of(store);
+    struct opening *opening = use(rocks);
+    uint64_t bytes = rocksdb_cache_get_usage(rocks->cache) +
+                     sum_property(rocks, opening, "rocksdb.size-all-mem-tables") +
+                     sum_property(rocks, opening, "rocksdb.estimate-table-readers-mem");
+
+    let_go(opening);
+    return bytes;
+}
+
+/* --- create --- */
+
+static char *copy_text(const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    return memcpy(fg_malloc(size), text, size);
+}
+
+static struct rocks *rocks_alloc(const char *dir, const char *const *families, unsigned n_families,
+                                 const struct fg_store_config *config)
+{
+    struct rocks *rocks = fg_new(struct rocks);
+
+    rocks->dir = copy_text(dir);
+    rocks->dir_fd = -1;
+    rocks->n_families = n_families;
+    for (unsigned i = 0; i < n_families; i++)
+        rocks->names[i] = copy_text(families[i]);
+    fg_rwlock_init(&rocks->lock);
+    rocks->cache = rocksdb_cache_create_lru((size_t)config->cache_bytes);
+    rocks->options = make_options(config, rocks->cache);
+    rocks->marker = fg_marker_create(dir);
+    rocks->read_options = rocksdb_readoptions_create();
+    rocks->write_options = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_set_sync(rocks->write_options, config->sync);
+    rocks->batch = rocksdb_writebatch_create();
+    return rocks;
+}
+
+/* Two processes on one folder would each say that they have made something durable. A file system
+ * without locks on folders leaves it to RocksDB's own, which those who only read do not take. */
+static enum fg_code lock_dir(struct rocks *rocks, struct fg_err *err)
+{
+    if (mkdir(rocks->dir, DIR_MODE) != 0 && errno != EEXIST)
+        return fg_fail_errno(err, errno, "%s", rocks->dir);
+    rocks->dir_fd = open(rocks->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (rocks->dir_fd < 0)
+        return fg_fail_errno(err, errno, "%s", rocks->dir);
+    if (flock(rocks->dir_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return fg_fail(err, FG_E_UNAVAILABLE, "%s is in use by another process", rocks->dir);
+    return FG_OK;
+}
+
+/* Opens the database for writing, or read-only if the disk takes no writes. */
+static enum fg_code open_first(struct rocks *rocks, struct fg_err *err)
+{
+    struct fg_err later;
+
+    if (open_checked(rocks, false, &rocks->current, err) == FG_OK)
+        return FG_OK;
+    if (!is_of_a_disk(err) || open_checked(rocks, true, &rocks->current, &later) != FG_OK)
+        return err->code;
+    rocks->why = *err;
+    return FG_OK;
+}
+
+/* An operator decides what happens to a damaged store. The setting names one damage by its number,
+ * so a setting that was left in place does not accept the next one. */
+static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_config *config,
+                                struct fg_err *err)
+{
+    uint32_t number = (uint32_t)fg_hash64(fg_cstr(err->msg));
+    char text[16];
+
+    (void)snprintf(text, sizeof text, "%08x", number);
+    if (!fg_slice_is(fg_cstr(config->accept_loss), text)) {
+        struct fg_err damage = *err;
+
+        return fg_fail(
+            err, FG_E_CORRUPT,
+            "%s; nothing was changed. Profiles that were acknowledged are lost. Restore "
+            "the folder, or set %s to %s: then it is set aside and an empty store begins",
+            damage.msg, config->accept_loss_setting, text);
+    }
+    fg_log_error("store is damaged and set aside, as was asked for: an empty one begins",
+                 fg_ls("folder", rocks->dir), fg_ls("err", err->msg));
+    if (fg_aside_move(rocks->dir, err) != FG_OK)
+        return err->code;
+    return open_first(rocks, err);
+}
+
+static enum fg_code open_dir(struct rocks *rocks, const struct fg_store_config *config,
+                             struct fg_err *err)
+{
+    if (lock_dir(rocks, err) != FG_OK || fg_aside_finish(rocks->dir, err) != FG_OK)
+        return err->code;
+    if (open_first(rocks, err) == FG_OK)
+        return FG_OK;
+    return err->code == FG_E_CORRUPT && config->accept_loss != NULL
+               ? accept_loss(rocks, config, err)
+               : err->code;
+}
+
+enum fg_code fg_store_open(const char *dir, const char *const *families, unsigned n_families,
+                           const struct fg_store_config *config, struct fg_store **ret_store,
+                           struct fg_err *err)
+{
+    static const struct fg_store_ops ops = {
+        rocks_write,       rocks_heal,       rocks_get,          rocks_contains,
+        rocks_iter_create, rocks_disk_bytes, rocks_memory_bytes, rocks_close,
+    };
+    struct rocks *rocks;
+
+    fg_assert(n_families > 0 && n_families <= FG_STORE_FAMILIES_MAX);
+    fg_assert(strcmp(families[0], "default") == 0);
+    rocks = rocks_alloc(dir, families, n_families, config);
+    rocks->store.ops = &ops;
+    if (open_dir(rocks, config, err) != FG_OK) {
+        rocks_free(rocks);
+        return fg_wrap(err, "store");
+    }
+    rocks->acknowledged = rocksdb_get_latest_sequence_number(rocks->current->db);
+    if (!rocks->current->read_only)
+        note_mark(rocks);
+    *ret_store = &rocks->store;
+    return FG_OK;
+}

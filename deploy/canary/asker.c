@@ -1,0 +1,332 @@
+#include "common/runtime/log.h"
+#include "deploy/canary/impl.h"
+#include "deploy/cli/ask.h"
+
+enum {
+    ASK_MAX_BYTES = 256 * 1024,              /* of a request's texts */
+    TIMELINE_PROFILES_MAX = 8 * 1024 * 1024, /* points are doubles: their sum is exact below 2^53 */
+};
+
+/* ---- what is asked ---- */
+
+struct draw {
+    uint64_t state;
+};
+
+static uint64_t drawn(struct draw *draw, uint64_t below)
+{
+    draw->state += 0x9e3779b97f4a7c15u; /* SplitMix64 */
+    return fg_mix64(draw->state) % below;
+}
+
+/* Where questions may begin. */
+static int64_t oldest_ms(const struct canary *canary)
+{
+    int64_t kept_ms = ledger_kept_ms(canary->ledger);
+
+    if (canary->config.window_ns == 0)
+        return kept_ms;
+    return FG_MAX(kept_ms, ledger_end_ms(canary->ledger) - canary->config.window_ns / FG_MS_NS);
+}
+
+/* Whole seconds by beginning earlier, which is possible at the beginning only. */
+struct ledger_range canary_whole_range(const struct canary *canary, uint32_t service)
+{
+    const struct ledger_shape *shape = ledger_shape(canary->ledger);
+    int64_t end_ms = ledger_end_ms(canary->ledger), from_ms = shape->start_ms;
+
+    if (canary->config.window_ns > 0 && oldest_ms(canary) > from_ms)
+        from_ms = oldest_ms(canary) + (end_ms - oldest_ms(canary)) % 1000;
+    else
+        from_ms -= 1000 - (end_ms - from_ms) % 1000;
+    return (struct ledger_range){from_ms, end_ms, service, LEDGER_NONE};
+}
+
+/* The last length_ms, or as much of it as there is. */
+static struct ledger_range last_range(const struct canary *canary, int64_t length_ms)
+{
+    int64_t end_ms = ledger_end_ms(canary->ledger);
+
+    length_ms = FG_MIN(length_ms, (end_ms - oldest_ms(canary)) / 1000 * 1000);
+    return (struct ledger_range){end_ms - length_ms, end_ms, LEDGER_NONE, LEDGER_NONE};
+}
+
+static struct ledger_range random_range(const struct canary *canary, struct draw *draw)
+{
+    int64_t from_ms = oldest_ms(canary), end_ms = ledger_end_ms(canary->ledger);
+    int64_t seconds = (end_ms - from_ms) / 1000, length_ms, slack_ms;
+
+    if (seconds == 0)
+        return last_range(canary, 0);
+    length_ms = 1000 * (1 + (int64_t)drawn(draw, (uint64_t)seconds));
+    slack_ms = end_ms - from_ms - FG_MIN(length_ms, seconds * 1000);
+    from_ms += (int64_t)drawn(draw, (uint64_t)slack_ms + 1);
+    return (struct ledger_range){from_ms, from_ms + FG_MIN(length_ms, seconds * 1000), LEDGER_NONE,
+                                 LEDGER_NONE};
+}
+
+/* Under the lock. Half of the questions are about what is new, where most goes wrong. */
+static struct ledger_range draw_range(const struct canary *canary, struct draw *draw)
+{
+    uint32_t service = (uint32_t)drawn(draw, canary->config.services);
+    struct ledger_range range;
+
+    switch (drawn(draw, 4)) {
+    case 0:
+        return canary_whole_range(canary, drawn(draw, 2) == 0 ? service : LEDGER_NONE);
+    case 1:
+        range = random_range(canary, draw);
+        break;
+    case 2:
+        range = last_range(canary, 60000);
+        break;
+    default:
+        range = last_range(canary, 10000);
+        break;
+    }
+    if (drawn(draw, 4) > 0)
+        range.service = service;
+    if (drawn(draw, 2) == 0)
+        range.pod = (uint32_t)drawn(draw, canary->config.pods);
+    return range;
+}
+
+/* ---- a question and its answer ---- */
+
+struct asked {
+    struct canary *canary;
+    struct client *client;
+    struct fg_arena *arena;
+    const char *selector;
+    int64_t mono_ns; /* when */
+    struct ledger_expected expected;
+};
+
+static enum fg_code ask_cells(struct asked *asked, int64_t *cells, int64_t *ret_foreign,
+                              struct fg_err *err)
+{
+    const struct ledger_range *range = &asked->expected.range;
+    enum fg_code code;
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    code = ask_tree(asked->client, FG_LIT(CONTENT_TYPE), fg_cstr(asked->selector),
+                    &(struct selection_range){range->start_ms, range->end_ms}, 0, asked->arena,
+                    &tree, err);
+    if (code == FG_OK)
+        content_read(ledger_shape(asked->canary->ledger), &tree, cells, ret_foreign);
+    fg_tree_done(&tree);
+    return code;
+}
+
+static enum fg_code judge_graph(struct asked *asked, struct verdict *ret_verdict,
+                                struct fg_err *err)
+{
+    struct canary *canary = asked->canary;
+    int64_t *cells = fg_calloc(ledger_cells(ledger_shape(canary->ledger)), sizeof *cells);
+    int64_t foreign = 0;
+    enum fg_code code = ask_cells(asked, cells, &foreign, err);
+
+    if (code == FG_OK) {
+        (void)pthread_mutex_lock(&canary->lock);
+        verdict_of_cells(canary->ledger, &asked->expected, cells, foreign, ret_verdict);
+        (void)pthread_mutex_unlock(&canary->lock);
+    }
+    free(cells);
+    return code;
+}
+
+static enum fg_code judge_timeline(struct asked *asked, struct verdict *ret_verdict,
+                                   struct fg_err *err)
+{
+    const struct ledger_range *range = &asked->expected.range;
+    struct canary *canary = asked->canary;
+    double total;
+
+    if (ask_total(asked->client, FG_LIT(CONTENT_TYPE), fg_cstr(asked->selector),
+                  &(struct selection_range){range->start_ms, range->end_ms}, asked->arena, &total,
+                  err) != FG_OK)
+        return err->code;
+    (void)pthread_mutex_lock(&canary->lock);
+    verdict_of_total(canary->ledger, &asked->expected, (int64_t)total, ret_verdict);
+    (void)pthread_mutex_unlock(&canary->lock);
+    return FG_OK;
+}
+
+/* ---- what is wrong ---- */
+
+/* Under the lock. The same profile is missing in many answers: it counts once. */
+static bool is_new(struct canary *canary, const struct verdict_finding *finding)
+{
+    if (finding->number == VERDICT_NO_NUMBER)
+        return true;
+    for (uint32_t i = 0; i < canary->n_reported; i++)
+        if (canary->reported[i].number == finding->number &&
+            canary->reported[i].kind == finding->kind)
+            return false;
+    if (canary->n_reported < CANARY_REPORTED_MAX)
+        canary->reported[canary->n_reported++] =
+            (struct canary_reported){finding->number, finding->kind};
+    return true;
+}
+
+static void log_finding(const struct asked *asked, const struct verdict_finding *finding,
+                        bool timeline)
+{
+    const struct ledger_shape *shape = ledger_shape(asked->canary->ledger);
+    const struct ledger_range *range = &asked->expected.range;
+    bool named = finding->number != VERDICT_NO_NUMBER;
+    struct ledger_profile profile = ledger_profile(shape, named ? finding->number : 0);
+
+    fg_log_error("an answer is wrong", fg_ls("what", verdict_kind_name(finding->kind)),
+                 fg_li("number", named ? (int64_t)finding->number : -1),
+                 fg_li("profile_time_ns", named ? profile.time_ns : 0),
+                 fg_li("cell", finding->cell == VERDICT_NO_CELL ? -1 : (int64_t)finding->cell),
+                 fg_li("expected", finding->expected), fg_li("found", finding->found),
+                 fg_lu("unacknowledged", asked->expected.n_maybes),
+                 fg_ls("query", timeline ? "SelectSeries" : "SelectMergeStacktraces"),
+                 fg_ls("selector", asked->selector), fg_li("start_ms", range->start_ms),
+                 fg_li("end_ms", range->end_ms),
+                 fg_li("took_ms", (canary_now_ns() - asked->mono_ns) / FG_MS_NS));
+}
+
+static void report(const struct asked *asked, const struct verdict *verdict, bool timeline)
+{
+    static const unsigned metrics[] = {CANARY_LOST, CANARY_DOUBLE, CANARY_FOREIGN};
+    struct canary *canary = asked->canary;
+
+    fg_metric_add(canary->metrics, CANARY_WRONG, 1);
+    for (uint32_t i = 0; i < FG_MIN(verdict->n, VERDICT_FINDINGS_MAX); i++) {
+        const struct verdict_finding *finding = &verdict->findings[i];
+
+        if (!is_new(canary, finding))
+            continue;
+        fg_metric_add(canary->metrics, metrics[finding->kind], 1);
+        log_finding(asked, finding, timeline);
+    }
+}
+
+static void on_seen(int64_t settled_mono_ns, void *arg)
+{
+    struct canary *canary = arg;
+
+    fg_metric_observe_ns(canary->metrics, CANARY_VISIBLE_SECONDS,
+                         canary_now_ns() - settled_mono_ns);
+}
+
+static void conclude(struct asked *asked, const struct verdict *verdict, bool timeline)
+{
+    struct canary *canary = asked->canary;
+
+    fg_metric_add(canary->metrics, CANARY_READS, 1);
+    fg_metric_observe_ns(canary->metrics, CANARY_READ_SECONDS, canary_now_ns() - asked->mono_ns);
+    (void)pthread_mutex_lock(&canary->lock);
+    if (verdict->n > 0)
+        report(asked, verdict, timeline);
+    else
+        ledger_seen(canary->ledger, &asked->expected, asked->mono_ns, on_seen, canary);
+    (void)pthread_mutex_unlock(&canary->lock);
+}
+
+/* ---- asking ---- */
+
+/* What an answer that says that it is not complete lacks, is not lost; what it has twice is wrong
+ * in any case. */
+static enum fg_code excuse_missing(const struct asked *asked, struct verdict *verdict,
+                                   struct fg_err *err)
+{
+    const char *missing = client_missing(asked->client);
+    uint32_t n = 0;
+
+    if (missing == NULL)
+        return FG_OK;
+    fg_metric_add(asked->canary->metrics, CANARY_INCOMPLETE, 1);
+    for (uint32_t i = 0; i < FG_MIN(verdict->n, VERDICT_FINDINGS_MAX); i++)
+        if (verdict->findings[i].kind != VERDICT_LOST)
+            verdict->findings[n++] = verdict->findings[i];
+    verdict->n = n;
+    return n > 0 ? FG_OK : fg_fail(err, FG_E_UNAVAILABLE, "it is not complete: %s", missing);
+}
+
+/* expected is the ledger's for the moment before. */
+static enum fg_code ask_expected(struct asked *asked, bool timeline, struct fg_err *err)
+{
+    struct canary *canary = asked->canary;
+    struct verdict verdict = {0};
+    uint64_t left_out;
+    enum fg_code code;
+
+    code = timeline ? judge_timeline(asked, &verdict, err) : judge_graph(asked, &verdict, err);
+    if (code == FG_OK)
+        code = excuse_missing(asked, &verdict, err);
+    if (code == FG_OK) {
+        conclude(asked, &verdict, timeline);
+    } else {
+        fg_metric_add(canary->metrics, CANARY_UNAVAILABLE, 1);
+        if (canary_may_complain(&canary->no_answer, &left_out))
+            fg_log_warn("no answer", fg_ls("selector", asked->selector),
+                        fg_lu("left_out", left_out), fg_ls("err", err->msg));
+    }
+    verdict_done(&verdict);
+    return code;
+}
+
+enum fg_code canary_ask(struct canary *canary, struct client *client,
+                        const struct ledger_range *range, bool timeline, struct fg_err *err)
+{
+    struct asked asked = {.canary = canary, .client = client, .mono_ns = canary_now_ns()};
+    struct fg_buf selector;
+    enum fg_code code;
+
+    ledger_expect(canary->ledger, range, &asked.expected);
+    (void)pthread_mutex_unlock(&canary->lock);
+    asked.arena = fg_arena_create(ASK_MAX_BYTES);
+    fg_buf_init(&selector, SIZE_MAX);
+    content_selector(range, canary->run, &selector);
+    asked.selector = (const char *)selector.ptr;
+    code = ask_expected(&asked, timeline, err);
+    fg_buf_done(&selector);
+    fg_arena_destroy(asked.arena);
+    ledger_expected_done(&asked.expected);
+    (void)pthread_mutex_lock(&canary->lock);
+    return code;
+}
+
+bool canary_may_sum(const struct canary *canary)
+{
+    return ledger_n_settled(canary->ledger) + ledger_n_pending(canary->ledger) <
+           TIMELINE_PROFILES_MAX;
+}
+
+/* Under the lock, until it is stopped. */
+static void ask_on(struct canary *canary, struct client *client)
+{
+    struct draw draw = {ledger_shape(canary->ledger)->seed + ++canary->n_askers};
+
+    while (!canary->stopped) {
+        int64_t next_ns = canary_now_ns() + canary->config.read_interval_ns;
+        struct ledger_range range = draw_range(canary, &draw);
+        bool timeline = drawn(&draw, 4) == 0 && canary_may_sum(canary);
+        struct fg_err err;
+
+        if (range.end_ms > range.start_ms && ledger_next(canary->ledger) > 0)
+            (void)canary_ask(canary, client, &range, timeline, &err); /* it was logged */
+        while (!canary->stopped && canary_now_ns() < next_ns)
+            canary_wait(canary, next_ns);
+    }
+}
+
+void *canary_ask_loop(void *arg)
+{
+    struct canary *canary = arg;
+    struct client *client;
+    struct fg_err err;
+
+    if (client_create(&canary->config.query, &client, &err) != FG_OK)
+        return NULL; /* the same was made before the threads, so this cannot be */
+    (void)pthread_mutex_lock(&canary->lock);
+    ask_on(canary, client);
+    (void)pthread_mutex_unlock(&canary->lock);
+    client_destroy(client);
+    return NULL;
+}

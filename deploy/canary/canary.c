@@ -1,0 +1,241 @@
+#include "deploy/canary/canary.h"
+
+#include "common/base/hash.h"
+#include "deploy/canary/impl.h"
+
+#include <time.h>
+
+enum {
+    LEAVES = 512,              /* of a service */
+    KEPT_MAX = 1024 * 1024,    /* profiles told apart: 128 KiB; 14 hours of 20 a second */
+    PENDING_MAX = 4096,        /* more are not sent while so many are not acknowledged */
+    STACK_BYTES = 1024 * 1024, /* of a thread */
+};
+
+static const int64_t LAST_CHECK_PAUSE_NS = FG_SECOND_NS / 2;
+
+static const struct fg_metric_def canary_metrics[] = FG_METRICS_DEFS(CANARY_METRICS);
+
+/* ---- life ---- */
+
+/* Nothing of it has to be secret, but no two canaries may draw the same. */
+static uint64_t draw_seed(void)
+{
+    return fg_mix64(fg_hash_seed() ^ (uint64_t)fg_wall_ns(fg_clock_real()));
+}
+
+static void init_lock(struct canary *canary)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_mutex_init(&canary->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&canary->woken, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
+static void make_ledger(struct canary *canary)
+{
+    const struct canary_config *config = &canary->config;
+    const struct ledger_shape shape = {
+        .seed = draw_seed(),
+        .services = config->services,
+        .pods = config->pods,
+        .leaves = LEAVES,
+        .start_ms = fg_wall_ns(fg_clock_real()) / FG_MS_NS,
+        .interval_ms = config->interval_ms,
+    };
+
+    canary->start_mono_ns = canary_now_ns();
+    canary->ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    (void)snprintf(canary->run, sizeof canary->run, "%016llx", (unsigned long long)shape.seed);
+}
+
+static enum fg_code start_thread(struct canary *canary, void *(*loop)(void *), struct fg_err *err)
+{
+    pthread_attr_t attributes;
+    int error;
+
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    error = pthread_create(&canary->threads[canary->n_threads], &attributes, loop, canary);
+    (void)pthread_attr_destroy(&attributes);
+    if (error != 0)
+        return fg_fail_errno(err, error, "thread %u", canary->n_threads + 1);
+    canary->n_threads++;
+    return FG_OK;
+}
+
+static enum fg_code start_threads(struct canary *canary, struct fg_err *err)
+{
+    const struct canary_config *config = &canary->config;
+
+    canary->threads = fg_calloc(config->senders + config->askers, sizeof *canary->threads);
+    for (unsigned i = 0; i < config->senders + config->askers; i++)
+        if (start_thread(canary, i < config->senders ? canary_send_loop : canary_ask_loop, err) !=
+            FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+static enum fg_code check_server(const struct client_config *config, struct fg_err *err)
+{
+    struct client *client;
+
+    if (client_create(config, &client, err) != FG_OK)
+        return err->code;
+    client_destroy(client);
+    return FG_OK;
+}
+
+enum fg_code canary_start(const struct canary_config *config, struct canary **ret_canary,
+                          struct fg_err *err)
+{
+    struct canary *canary;
+
+    if (check_server(&config->push, err) != FG_OK || check_server(&config->query, err) != FG_OK)
+        return err->code;
+    canary = fg_new(struct canary);
+    canary->config = *config;
+    canary->metrics =
+        fg_metrics_register(config->registry, canary_metrics, FG_COUNT(canary_metrics));
+    init_lock(canary);
+    make_ledger(canary);
+    if (start_threads(canary, err) != FG_OK) {
+        canary_destroy(canary);
+        return err->code;
+    }
+    *ret_canary = canary;
+    return FG_OK;
+}
+
+void canary_destroy(struct canary *canary)
+{
+    if (canary == NULL)
+        return;
+    canary_stop(canary);
+    ledger_destroy(canary->ledger);
+    (void)pthread_cond_destroy(&canary->woken);
+    (void)pthread_mutex_destroy(&canary->lock);
+    free(canary->threads);
+    free(canary);
+}
+
+/* ---- the end ---- */
+
+bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_out)
+{
+    int64_t now = canary_now_ns(), next = atomic_load(&complaint->next_mono_ns);
+
+    if (now < next || !atomic_compare_exchange_strong(&complaint->next_mono_ns, &next,
+                                                      fg_time_add(now, FG_SECOND_NS))) {
+        (void)atomic_fetch_add(&complaint->left_out, 1);
+        return false;
+    }
+    *ret_left_out = atomic_exchange(&complaint->left_out, 0);
+    return true;
+}
+
+void canary_wait(struct canary *canary, int64_t until_mono_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(until_mono_ns / FG_SECOND_NS),
+                                   .tv_nsec = (long)(until_mono_ns % FG_SECOND_NS)};
+
+    (void)pthread_cond_timedwait(&canary->woken, &canary->lock, &until);
+}
+
+static void set_flag(struct canary *canary, bool *flag)
+{
+    (void)pthread_mutex_lock(&canary->lock);
+    *flag = true;
+    (void)pthread_cond_broadcast(&canary->woken);
+    (void)pthread_mutex_unlock(&canary->lock);
+}
+
+void canary_hold(struct canary *canary)
+{
+    set_flag(canary, &canary->held);
+}
+
+bool canary_settle(struct canary *canary, int64_t deadline_mono_ns)
+{
+    bool settled;
+
+    (void)pthread_mutex_lock(&canary->lock);
+    while (ledger_n_pending(canary->ledger) > 0 && canary_now_ns() < deadline_mono_ns)
+        canary_wait(canary, deadline_mono_ns);
+    settled = ledger_n_pending(canary->ledger) == 0;
+    (void)pthread_mutex_unlock(&canary->lock);
+    return settled;
+}
+
+void canary_stop(struct canary *canary)
+{
+    set_flag(canary, &canary->stopped);
+    while (canary->n_threads > 0)
+        (void)pthread_join(canary->threads[--canary->n_threads], NULL);
+}
+
+/* Under the lock. Until there is an answer, or the time is over. */
+static enum fg_code check_service(struct canary *canary, struct client *client, uint32_t service,
+                                  bool timeline, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    struct ledger_range range = canary_whole_range(canary, service);
+
+    while (canary_ask(canary, client, &range, timeline, err) != FG_OK) {
+        int64_t next_ns = canary_now_ns() + LAST_CHECK_PAUSE_NS;
+
+        if (next_ns >= deadline_mono_ns)
+            return fg_wrap(err, "the last check had no answer in time");
+        while (canary_now_ns() < next_ns)
+            canary_wait(canary, next_ns);
+    }
+    return FG_OK;
+}
+
+enum fg_code canary_last_check(struct canary *canary, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+    struct client *client;
+
+    if (client_create(&canary->config.query, &client, err) != FG_OK)
+        return err->code;
+    (void)pthread_mutex_lock(&canary->lock);
+    for (uint32_t i = 0; i < canary->config.services && code == FG_OK; i++) {
+        code = check_service(canary, client, i, false, deadline_mono_ns, err);
+        if (code == FG_OK && canary_may_sum(canary))
+            code = check_service(canary, client, i, true, deadline_mono_ns, err);
+    }
+    (void)pthread_mutex_unlock(&canary->lock);
+    client_destroy(client);
+    return code;
+}
+
+struct canary_sums canary_sums(struct canary *canary)
+{
+    const struct fg_metrics *metrics = canary->metrics;
+    struct canary_sums sums = {
+        .pushed = fg_metric_get(metrics, CANARY_PUSHED),
+        .acknowledged = fg_metric_get(metrics, CANARY_ACKNOWLEDGED),
+        .skipped = fg_metric_get(metrics, CANARY_SKIPPED),
+        .refused = fg_metric_get(metrics, CANARY_REFUSED),
+        .unanswered = fg_metric_get(metrics, CANARY_UNANSWERED),
+        .reads = fg_metric_get(metrics, CANARY_READS),
+        .unavailable = fg_metric_get(metrics, CANARY_UNAVAILABLE),
+        .wrong = fg_metric_get(metrics, CANARY_WRONG),
+        .lost = fg_metric_get(metrics, CANARY_LOST),
+        .twice = fg_metric_get(metrics, CANARY_DOUBLE),
+        .foreign = fg_metric_get(metrics, CANARY_FOREIGN),
+    };
+
+    (void)pthread_mutex_lock(&canary->lock);
+    sums.pending = ledger_n_pending(canary->ledger);
+    (void)pthread_mutex_unlock(&canary->lock);
+    return sums;
+}
+
+const char *canary_run_name(const struct canary *canary)
+{
+    return canary->run;
+}

@@ -1,0 +1,118 @@
+#include "deploy/canary/content.h"
+
+#include "common/base/str.h"
+#include "common/model/pprof_write.h"
+
+#define SERVICE_PREFIX "flamegrid-canary-"
+#define ROOT_NAME      "canary"
+#define BRANCH_PREFIX  "service_"
+#define LEAF_PREFIX    "leaf_"
+
+enum { NAME_MAX_BYTES = 32 };
+
+static const int64_t DURATION_NS = 10 * FG_MS_NS; /* nothing depends on it */
+
+/* ---- profiles ---- */
+
+static uint32_t child(struct fg_tree *tree, uint32_t parent, const char *name)
+{
+    return fg_tree_child(tree, parent, fg_symbols_name_location(&tree->symbols, fg_cstr(name)));
+}
+
+void content_write(const struct ledger_profile *profile, struct fg_buf *out)
+{
+    const struct fg_pprof_head head = {
+        .type = {.name = FG_LIT("process_cpu"),
+                 .type = FG_LIT("cpu"),
+                 .unit = FG_LIT("nanoseconds"),
+                 .period_type = FG_LIT("cpu"),
+                 .period_unit = FG_LIT("nanoseconds")},
+        .period = DURATION_NS,
+        .time_ns = profile->time_ns,
+        .duration_ns = DURATION_NS,
+    };
+    char branch[NAME_MAX_BYTES], leaf[NAME_MAX_BYTES];
+    struct fg_tree tree;
+    uint32_t node;
+
+    (void)snprintf(branch, sizeof branch, BRANCH_PREFIX "%u", profile->service);
+    (void)snprintf(leaf, sizeof leaf, LEAF_PREFIX "%u", profile->leaf);
+    fg_tree_init(&tree);
+    node = child(&tree, FG_TREE_ROOT, ROOT_NAME);
+    node = child(&tree, node, branch);
+    node = child(&tree, node, leaf);
+    fg_tree_add(&tree, node, (int64_t)profile->value);
+    fg_pprof_write(&tree, &head, out);
+    fg_tree_done(&tree);
+}
+
+void content_path(const struct ledger_profile *profile, const char *run, struct fg_buf *out)
+{
+    struct fg_buf name;
+
+    fg_buf_init(&name, SIZE_MAX);
+    fg_buf_printf(&name, SERVICE_PREFIX "%u{pod=%u,canary_run=%s}", profile->service, profile->pod,
+                  run);
+    fg_buf_puts(out, "/ingest?format=pprof&name=");
+    fg_buf_url(out, fg_buf_slice(&name));
+    fg_buf_putc(out, '\0');
+    fg_buf_done(&name);
+}
+
+/* ---- answers ---- */
+
+void content_selector(const struct ledger_range *range, const char *run, struct fg_buf *out)
+{
+    fg_buf_printf(out, "{canary_run=\"%s\"", run);
+    if (range->service != LEDGER_NONE)
+        fg_buf_printf(out, ",service_name=\"" SERVICE_PREFIX "%u\"", range->service);
+    if (range->pod != LEDGER_NONE)
+        fg_buf_printf(out, ",pod=\"%u\"", range->pod);
+    fg_buf_putc(out, '}');
+    fg_buf_putc(out, '\0');
+}
+
+/* The number behind the prefix; LEDGER_NONE: it is no such name, or not below max. */
+static uint32_t number_of(struct fg_slice name, const char *prefix, uint32_t max)
+{
+    uint64_t number;
+
+    if (!fg_slice_starts(name, prefix) ||
+        !fg_parse_u64(fg_slice_sub(name, strlen(prefix), name.len), &number) || number >= max)
+        return LEDGER_NONE;
+    return (uint32_t)number;
+}
+
+/* LEDGER_NONE: not one of our stacks. */
+static uint32_t cell_of(const struct ledger_shape *shape, const struct fg_tree *tree, uint32_t node)
+{
+    uint32_t parent = tree->parents[node], root, service, leaf;
+
+    if (parent == FG_TREE_ROOT)
+        return LEDGER_NONE;
+    root = tree->parents[parent];
+    if (root == FG_TREE_ROOT || tree->parents[root] != FG_TREE_ROOT ||
+        !fg_slice_is(fg_tree_name(tree, root), ROOT_NAME))
+        return LEDGER_NONE;
+    service = number_of(fg_tree_name(tree, parent), BRANCH_PREFIX, shape->services);
+    leaf = number_of(fg_tree_name(tree, node), LEAF_PREFIX, shape->leaves);
+    if (service == LEDGER_NONE || leaf == LEDGER_NONE)
+        return LEDGER_NONE;
+    return ledger_cell(shape, service, leaf);
+}
+
+void content_read(const struct ledger_shape *shape, const struct fg_tree *tree, int64_t *cells,
+                  int64_t *ret_foreign)
+{
+    int64_t foreign = tree->root_self;
+
+    for (uint32_t node = 0; node < tree->n_nodes; node++) {
+        uint32_t cell = tree->self[node] == 0 ? LEDGER_NONE : cell_of(shape, tree, node);
+
+        if (cell != LEDGER_NONE)
+            cells[cell] = fg_value_add(cells[cell], tree->self[node]);
+        else
+            foreign = fg_value_add(foreign, tree->self[node]);
+    }
+    *ret_foreign = foreign;
+}

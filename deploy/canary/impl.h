@@ -1,0 +1,91 @@
+/* What canary.c, sender.c and asker.c share. */
+#ifndef FG_DEPLOY_CANARY_IMPL_H
+#define FG_DEPLOY_CANARY_IMPL_H
+
+#include "deploy/canary/canary.h"
+#include "deploy/canary/content.h"
+#include "deploy/canary/verdict.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* clang-format off */
+#define CANARY_METRICS(M)                                                                                                          \
+    M(COUNTER,   CANARY_PUSHED,       "flamegrid_canary_profiles_pushed_total", "Profiles sent for the first time")                 \
+    M(COUNTER,   CANARY_ACKNOWLEDGED, "flamegrid_canary_profiles_acknowledged_total", "Profiles answered with 2xx")                 \
+    M(COUNTER,   CANARY_SKIPPED,      "flamegrid_canary_profiles_skipped_total", "Profiles never sent, since too many were pending") \
+    M(GAUGE,     CANARY_PENDING,      "flamegrid_canary_profiles_pending", "Profiles sent and not acknowledged yet")                \
+    M(COUNTER,   CANARY_REFUSED,      "flamegrid_canary_push_failures_total{reason=\"refused\"}", "Pushes that failed, and were sent again")    \
+    M(COUNTER,   CANARY_UNANSWERED,   "flamegrid_canary_push_failures_total{reason=\"unanswered\"}", "Pushes that failed, and were sent again") \
+    M(HISTOGRAM, CANARY_PUSH_SECONDS, "flamegrid_canary_push_duration_seconds", "From a push to its 2xx")                           \
+    M(COUNTER,   CANARY_READS,        "flamegrid_canary_reads_total", "Questions that were answered")                               \
+    M(COUNTER,   CANARY_UNAVAILABLE,  "flamegrid_canary_reads_unavailable_total", "Questions without an answer")                    \
+    M(COUNTER,   CANARY_INCOMPLETE,   "flamegrid_canary_reads_incomplete_total", "Answers that said that something may be missing: as good as none") \
+    M(COUNTER,   CANARY_WRONG,        "flamegrid_canary_reads_wrong_total", "Answers in which something was missing or too much")   \
+    M(HISTOGRAM, CANARY_READ_SECONDS, "flamegrid_canary_read_duration_seconds", "From a question to its answer")                    \
+    M(HISTOGRAM, CANARY_VISIBLE_SECONDS, "flamegrid_canary_visible_seconds", "From an acknowledgement to the first answer with the profile in it") \
+    M(COUNTER,   CANARY_LOST,         "flamegrid_canary_profiles_lost_total", "Acknowledged profiles that an answer lacked")        \
+    M(COUNTER,   CANARY_DOUBLE,       "flamegrid_canary_profiles_double_total", "Profiles that an answer counted twice")            \
+    M(COUNTER,   CANARY_FOREIGN,      "flamegrid_canary_profiles_foreign_total", "Answers with something that was never sent")
+/* clang-format on */
+FG_METRICS_ENUM(canary_metric, CANARY_METRICS)
+
+enum { CANARY_REPORTED_MAX = 4096 }; /* wrong profiles that are told from new ones */
+
+struct canary_reported {
+    uint64_t number;
+    enum verdict_kind kind;
+};
+
+/* A failure that may come a hundred times a second: a line of the log in each second is enough, the
+ * rest is counted. */
+struct canary_complaint {
+    _Atomic int64_t next_mono_ns;
+    _Atomic uint64_t left_out;
+};
+
+struct canary {
+    struct canary_config config;
+    struct canary_complaint not_acknowledged, no_answer;
+    struct fg_metrics *metrics;
+    char run[CONTENT_RUN_MAX_BYTES]; /* tells this canary's profiles from all others' */
+    int64_t start_mono_ns;           /* when number 0 was due */
+    pthread_t *threads;
+    unsigned n_threads;
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t woken; /* a flag was set, or a profile settled */
+    struct ledger *ledger;
+    bool held, stopped;
+    struct canary_reported reported[CANARY_REPORTED_MAX];
+    uint32_t n_reported;
+    uint64_t n_askers; /* threads that have drawn their seed */
+};
+
+static inline int64_t canary_now_ns(void)
+{
+    return fg_mono_ns(fg_clock_real());
+}
+
+/* Any thread. true: it is to be logged, with how many were not since the last line. */
+bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_out);
+
+/* Under the lock: waits until woken, or that time. */
+void canary_wait(struct canary *canary, int64_t until_mono_ns);
+
+void *canary_send_loop(void *arg); /* struct canary * */
+void *canary_ask_loop(void *arg);
+
+/* Under the lock, which is let go meanwhile: puts one question. Any failure is counted and logged,
+ * and so is what is wrong with the answer. timeline: the sum over time instead of the flame graph;
+ * the range has whole seconds. */
+enum fg_code canary_ask(struct canary *canary, struct client *client,
+                        const struct ledger_range *range, bool timeline, struct fg_err *err);
+
+/* Under the lock: are there few enough for sums over time to be exact? */
+bool canary_may_sum(const struct canary *canary);
+
+/* Under the lock: since the beginning, or as far back as is asked; whole seconds. */
+struct ledger_range canary_whole_range(const struct canary *canary, uint32_t service);
+
+#endif

@@ -1,0 +1,344 @@
+#include "deploy/canary/ledger.h"
+
+#include "common/base/hash.h"
+
+enum {
+    VALUE_BITS = 30,
+    UNSEEN_MAX = 4096, /* acknowledged, in no answer yet; more are not timed */
+};
+
+struct pending {
+    uint64_t number;
+    int64_t retry_mono_ns; /* INT64_MAX: it is being sent */
+    uint32_t attempts;
+};
+
+struct unseen {
+    uint64_t number;
+    int64_t settled_mono_ns;
+};
+
+struct ledger {
+    struct ledger_shape shape;
+    uint64_t kept_max;
+    uint64_t next;     /* never issued from here on */
+    uint64_t kept;     /* remembered one by one from here on; those before are in sums */
+    uint64_t *settled; /* a bit for each number of [kept, next), at number % kept_max */
+    int64_t *sums;     /* [cells] of what is before kept */
+    uint64_t n_settled;
+    struct pending *pending;
+    uint32_t n_pending, pending_max;
+    struct unseen unseen[UNSEEN_MAX];
+    uint32_t n_unseen;
+};
+
+/* ---- profiles ---- */
+
+struct ledger_profile ledger_profile(const struct ledger_shape *shape, uint64_t number)
+{
+    uint64_t turn = number / shape->services;
+    uint32_t leaf = (uint32_t)(turn % shape->leaves);
+    uint64_t drawn = fg_mix64(fg_mix64(number) ^ shape->seed);
+
+    return (struct ledger_profile){
+        .number = number,
+        .value = 1 + (drawn >> (64 - VALUE_BITS)),
+        .service = (uint32_t)(number % shape->services),
+        .pod = leaf % shape->pods,
+        .leaf = leaf,
+        .time_ns =
+            (shape->start_ms + (int64_t)number * shape->interval_ms) * FG_MS_NS + FG_MS_NS / 2,
+    };
+}
+
+static uint32_t cell_of(const struct ledger_shape *shape, uint64_t number)
+{
+    struct ledger_profile profile = ledger_profile(shape, number);
+
+    return ledger_cell(shape, profile.service, profile.leaf);
+}
+
+/* ---- life ---- */
+
+struct ledger *ledger_create(const struct ledger_shape *shape, uint64_t kept_max,
+                             uint32_t pending_max)
+{
+    struct ledger *ledger = fg_new(struct ledger);
+
+    fg_assert(shape->services > 0 && shape->pods > 0 && shape->leaves > 0);
+    fg_assert(shape->interval_ms > 0 && kept_max > 0 && kept_max % 64 == 0);
+    ledger->shape = *shape;
+    ledger->kept_max = kept_max;
+    ledger->settled = fg_calloc(kept_max / 64, sizeof *ledger->settled);
+    ledger->sums = fg_calloc(ledger_cells(shape), sizeof *ledger->sums);
+    ledger->pending = fg_calloc(pending_max, sizeof *ledger->pending);
+    ledger->pending_max = pending_max;
+    return ledger;
+}
+
+void ledger_destroy(struct ledger *ledger)
+{
+    if (ledger == NULL)
+        return;
+    free(ledger->pending);
+    free(ledger->sums);
+    free(ledger->settled);
+    free(ledger);
+}
+
+const struct ledger_shape *ledger_shape(const struct ledger *ledger)
+{
+    return &ledger->shape;
+}
+
+/* ---- bits ---- */
+
+static uint64_t *word_of(const struct ledger *ledger, uint64_t number, uint64_t *ret_bit)
+{
+    uint64_t at = number % ledger->kept_max;
+
+    *ret_bit = UINT64_C(1) << (at % 64);
+    return &ledger->settled[at / 64];
+}
+
+bool ledger_is_settled(const struct ledger *ledger, uint64_t number)
+{
+    uint64_t bit;
+
+    if (number < ledger->kept || number >= ledger->next)
+        return false;
+    return (*word_of(ledger, number, &bit) & bit) != 0;
+}
+
+static void add_to_sum(struct ledger *ledger, uint64_t number)
+{
+    ledger->sums[cell_of(&ledger->shape, number)] +=
+        (int64_t)ledger_profile(&ledger->shape, number).value;
+}
+
+/* Makes room for numbers up to `next`: the oldest become sums. */
+static void fold(struct ledger *ledger, uint64_t next)
+{
+    for (; ledger->kept < ledger->next && next - ledger->kept > ledger->kept_max; ledger->kept++) {
+        uint64_t bit, *word = word_of(ledger, ledger->kept, &bit);
+
+        if ((*word & bit) != 0)
+            add_to_sum(ledger, ledger->kept);
+        *word &= ~bit;
+    }
+    if (next - ledger->kept > ledger->kept_max) /* all were skipped up to there */
+        ledger->kept = next - ledger->kept_max;
+}
+
+/* ---- sending ---- */
+
+uint64_t ledger_next(const struct ledger *ledger)
+{
+    return ledger->next;
+}
+
+bool ledger_issue(struct ledger *ledger, uint64_t number)
+{
+    fg_assert(number >= ledger->next);
+    if (ledger->n_pending == ledger->pending_max)
+        return false;
+    fold(ledger, number + 1);
+    ledger->next = number + 1;
+    ledger->pending[ledger->n_pending++] = (struct pending){number, INT64_MAX, 0};
+    return true;
+}
+
+/* It is one. */
+static uint32_t find_pending(const struct ledger *ledger, uint64_t number)
+{
+    uint32_t at = 0;
+
+    while (at < ledger->n_pending && ledger->pending[at].number != number)
+        at++;
+    fg_assert(at < ledger->n_pending);
+    return at;
+}
+
+void ledger_settle(struct ledger *ledger, uint64_t number, int64_t mono_ns)
+{
+    uint32_t at = find_pending(ledger, number);
+    uint64_t bit;
+
+    ledger->pending[at] = ledger->pending[--ledger->n_pending];
+    ledger->n_settled++;
+    if (number < ledger->kept) {
+        add_to_sum(ledger, number);
+        return;
+    }
+    *word_of(ledger, number, &bit) |= bit;
+    if (ledger->n_unseen < UNSEEN_MAX)
+        ledger->unseen[ledger->n_unseen++] = (struct unseen){number, mono_ns};
+}
+
+void ledger_postpone(struct ledger *ledger, uint64_t number, int64_t retry_mono_ns)
+{
+    struct pending *pending = &ledger->pending[find_pending(ledger, number)];
+
+    pending->retry_mono_ns = retry_mono_ns;
+    pending->attempts++;
+}
+
+bool ledger_retry(struct ledger *ledger, int64_t mono_ns, uint64_t *ret_number,
+                  uint32_t *ret_attempts)
+{
+    struct pending *due = NULL;
+
+    for (uint32_t i = 0; i < ledger->n_pending; i++) {
+        struct pending *pending = &ledger->pending[i];
+
+        if (pending->retry_mono_ns <= mono_ns &&
+            (due == NULL || pending->retry_mono_ns < due->retry_mono_ns))
+            due = pending;
+    }
+    if (due == NULL)
+        return false;
+    due->retry_mono_ns = INT64_MAX;
+    *ret_number = due->number;
+    *ret_attempts = due->attempts;
+    return true;
+}
+
+uint32_t ledger_n_pending(const struct ledger *ledger)
+{
+    return ledger->n_pending;
+}
+
+uint64_t ledger_n_settled(const struct ledger *ledger)
+{
+    return ledger->n_settled;
+}
+
+/* ---- asking ---- */
+
+/* The first number whose time is not before the millisecond. */
+static uint64_t number_at(const struct ledger_shape *shape, int64_t ms)
+{
+    if (ms <= shape->start_ms)
+        return 0;
+    return fg_time_grid(shape->start_ms, shape->interval_ms, ms);
+}
+
+static int64_t ms_of(const struct ledger_shape *shape, uint64_t number)
+{
+    return shape->start_ms + (int64_t)number * shape->interval_ms;
+}
+
+int64_t ledger_kept_ms(const struct ledger *ledger)
+{
+    return ms_of(&ledger->shape, ledger->kept);
+}
+
+int64_t ledger_end_ms(const struct ledger *ledger)
+{
+    return ms_of(&ledger->shape, ledger->next);
+}
+
+/* Is a profile of this service and leaf one that the question is about? */
+static bool asks_for(const struct ledger_shape *shape, const struct ledger_range *range,
+                     uint32_t service, uint32_t leaf)
+{
+    return (range->service == LEDGER_NONE || range->service == service) &&
+           (range->pod == LEDGER_NONE || range->pod == leaf % shape->pods);
+}
+
+static void expect_sums(const struct ledger *ledger, struct ledger_expected *expected)
+{
+    const struct ledger_shape *shape = &ledger->shape;
+
+    for (uint32_t cell = 0; cell < ledger_cells(shape); cell++)
+        if (asks_for(shape, &expected->range, cell / shape->leaves, cell % shape->leaves))
+            expected->cells[cell] = ledger->sums[cell];
+}
+
+static void expect_kept(const struct ledger *ledger, struct ledger_expected *expected)
+{
+    const struct ledger_shape *shape = &ledger->shape;
+
+    for (uint64_t number = FG_MAX(expected->first, ledger->kept); number < expected->end;
+         number++) {
+        struct ledger_profile profile;
+
+        if (!ledger_is_settled(ledger, number))
+            continue;
+        profile = ledger_profile(shape, number);
+        if (asks_for(shape, &expected->range, profile.service, profile.leaf))
+            expected->cells[ledger_cell(shape, profile.service, profile.leaf)] +=
+                (int64_t)profile.value;
+    }
+}
+
+static int by_cell(const void *a, const void *b)
+{
+    const struct ledger_maybe *left = a, *right = b;
+
+    if (left->cell != right->cell)
+        return left->cell < right->cell ? -1 : 1;
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+static void expect_maybes(const struct ledger *ledger, struct ledger_expected *expected)
+{
+    const struct ledger_shape *shape = &ledger->shape;
+
+    expected->maybes = fg_calloc(FG_MAX(ledger->n_pending, 1), sizeof *expected->maybes);
+    for (uint32_t i = 0; i < ledger->n_pending; i++) {
+        uint64_t number = ledger->pending[i].number;
+        uint32_t cell = cell_of(shape, number);
+
+        if (number >= expected->first && number < expected->end &&
+            asks_for(shape, &expected->range, cell / shape->leaves, cell % shape->leaves))
+            expected->maybes[expected->n_maybes++] = (struct ledger_maybe){number, cell};
+    }
+    qsort(expected->maybes, expected->n_maybes, sizeof *expected->maybes, by_cell);
+}
+
+void ledger_expect(const struct ledger *ledger, const struct ledger_range *range,
+                   struct ledger_expected *ret_expected)
+{
+    struct ledger_expected expected = {
+        .range = *range,
+        .first = number_at(&ledger->shape, range->start_ms),
+        .end = number_at(&ledger->shape, range->end_ms),
+        .cells = fg_calloc(ledger_cells(&ledger->shape), sizeof *expected.cells),
+        .n_settled = ledger->n_settled,
+    };
+
+    fg_assert(expected.first == 0 || expected.first >= ledger->kept);
+    fg_assert(expected.end <= ledger->next && expected.end >= ledger->kept);
+    if (expected.first == 0)
+        expect_sums(ledger, &expected);
+    expect_kept(ledger, &expected);
+    expect_maybes(ledger, &expected);
+    *ret_expected = expected;
+}
+
+void ledger_expected_done(struct ledger_expected *expected)
+{
+    free(expected->cells);
+    free(expected->maybes);
+}
+
+void ledger_seen(struct ledger *ledger, const struct ledger_expected *expected,
+                 int64_t asked_mono_ns, void (*each)(int64_t settled_mono_ns, void *arg), void *arg)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < ledger->n_unseen; i++) {
+        struct unseen unseen = ledger->unseen[i];
+        uint32_t cell = cell_of(&ledger->shape, unseen.number);
+
+        if (unseen.settled_mono_ns < asked_mono_ns && unseen.number >= expected->first &&
+            unseen.number < expected->end &&
+            asks_for(&ledger->shape, &expected->range, cell / ledger->shape.leaves,
+                     cell % ledger->shape.leaves))
+            each(unseen.settled_mono_ns, arg);
+        else
+            ledger->unseen[n++] = unseen;
+    }
+    ledger->n_unseen = n;
+}

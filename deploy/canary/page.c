@@ -1,0 +1,56 @@
+#include "deploy/canary/page.h"
+
+#include "common/net/metrics_page.h"
+
+struct page {
+    struct fg_work *work;
+    struct fg_loop *loop;
+    struct fg_http_server *server;
+    struct fg_metrics_page *metrics;
+};
+
+static void drop(struct page *page, bool looping)
+{
+    fg_metrics_page_stop(page->metrics);
+    fg_work_destroy(page->work);
+    if (looping)
+        fg_loop_stop(page->loop);
+    fg_metrics_page_destroy(page->metrics);
+    fg_http_server_destroy(page->server);
+    fg_loop_destroy(page->loop);
+    free(page);
+}
+
+enum fg_code page_open(const char *listen, struct fg_registry *registry, struct page **ret_page,
+                       struct fg_err *err)
+{
+    static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_BACKGROUND] = {1, 1}};
+    struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
+    struct page *page = fg_new(struct page);
+    bool looping;
+
+    config.drain_ns = FG_SECOND_NS;
+    page->loop = fg_loop_create("metrics");
+    page->server = fg_http_server_create(&config, &(struct fg_http_lent){0});
+    looping = fg_loop_start(page->loop, err) == FG_OK;
+    if (!looping || fg_work_create("canary", lanes, &page->work, err) != FG_OK) {
+        drop(page, looping);
+        return err->code;
+    }
+    page->metrics = fg_metrics_page_create(registry, page->work);
+    fg_metrics_page_route(page->metrics, page->server);
+    if (fg_http_server_start(page->server, listen, &page->loop, 1, err) != FG_OK) {
+        drop(page, looping);
+        return err->code;
+    }
+    *ret_page = page;
+    return FG_OK;
+}
+
+void page_close(struct page *page)
+{
+    if (page == NULL)
+        return;
+    fg_http_server_stop(page->server);
+    drop(page, true);
+}

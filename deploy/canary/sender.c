@@ -1,0 +1,153 @@
+#include "common/runtime/log.h"
+#include "deploy/canary/impl.h"
+
+static const int64_t PAUSE_MIN_NS = 250 * FG_MS_NS;
+static const int64_t PAUSE_MAX_NS = 5 * FG_SECOND_NS;
+static const int64_t LOOK_NS = 50 * FG_MS_NS;          /* for what is to be sent again */
+static const int64_t BEHIND_MAX_NS = 5 * FG_SECOND_NS; /* what is older is not sent any more */
+
+/* A profile on its way. */
+struct sending {
+    uint64_t number;
+    uint32_t attempts; /* before this one */
+};
+
+/* ---- which one ---- */
+
+/* The number that is due; ledger_next() where none is. */
+static uint64_t due_number(const struct canary *canary)
+{
+    int64_t since_ns = canary_now_ns() - canary->start_mono_ns;
+    int64_t interval_ns = canary->config.interval_ms * FG_MS_NS;
+    uint64_t due = (uint64_t)(since_ns / interval_ns), next = ledger_next(canary->ledger);
+
+    if (due > next && (int64_t)(due - next) * interval_ns > BEHIND_MAX_NS)
+        return due;
+    return next;
+}
+
+static bool is_due(const struct canary *canary, uint64_t number)
+{
+    int64_t since_ns = canary_now_ns() - canary->start_mono_ns;
+
+    return (int64_t)number * canary->config.interval_ms * FG_MS_NS <= since_ns;
+}
+
+static bool issue(struct canary *canary, struct sending *ret_sending)
+{
+    uint64_t next = ledger_next(canary->ledger), number = due_number(canary);
+
+    if (canary->held || !is_due(canary, number) || !ledger_issue(canary->ledger, number))
+        return false;
+    fg_metric_add(canary->metrics, CANARY_PUSHED, 1);
+    fg_metric_add(canary->metrics, CANARY_SKIPPED, number - next);
+    *ret_sending = (struct sending){number, 0};
+    return true;
+}
+
+/* What has waited for long goes before what is new, so that the unknown does not grow. */
+static bool next_sending(struct canary *canary, struct sending *ret_sending)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&canary->lock);
+    while (!canary->stopped && !found) {
+        found = ledger_retry(canary->ledger, canary_now_ns(), &ret_sending->number,
+                             &ret_sending->attempts) ||
+                issue(canary, ret_sending);
+        if (!found)
+            canary_wait(canary,
+                        canary_now_ns() + FG_MIN(LOOK_NS, canary->config.interval_ms * FG_MS_NS));
+    }
+    fg_metric_set(canary->metrics, CANARY_PENDING, ledger_n_pending(canary->ledger));
+    (void)pthread_mutex_unlock(&canary->lock);
+    return found;
+}
+
+/* ---- on its way ---- */
+
+static int64_t pause_ns(const struct sending *sending, uint64_t retry_after_s)
+{
+    int64_t pause = PAUSE_MIN_NS << FG_MIN(sending->attempts, 8u);
+
+    return FG_MIN(FG_MAX(pause, (int64_t)FG_MIN(retry_after_s, 60u) * FG_SECOND_NS), PAUSE_MAX_NS);
+}
+
+/* FG_OK: acknowledged. */
+static enum fg_code post(struct canary *canary, struct client *client,
+                         const struct ledger_profile *profile, uint64_t *ret_retry_after_s,
+                         struct fg_err *err)
+{
+    struct client_reply reply = {0};
+    struct fg_buf path, body;
+    enum fg_code code;
+
+    fg_buf_init(&path, SIZE_MAX);
+    fg_buf_init(&body, SIZE_MAX);
+    content_path(profile, canary->run, &path);
+    content_write(profile, &body);
+    code = client_post(client, (const char *)path.ptr, "application/octet-stream",
+                       fg_buf_slice(&body), &reply, err);
+    if (code != FG_OK) {
+        fg_metric_add(canary->metrics, CANARY_UNANSWERED, 1);
+    } else if (reply.status / 100 != 2) {
+        fg_metric_add(canary->metrics, CANARY_REFUSED, 1);
+        code = client_check(&reply, err);
+    }
+    *ret_retry_after_s = reply.retry_after_s;
+    client_reply_done(&reply);
+    fg_buf_done(&body);
+    fg_buf_done(&path);
+    return code;
+}
+
+static void acknowledged(struct canary *canary, const struct sending *sending, int64_t sent_ns)
+{
+    fg_metric_add(canary->metrics, CANARY_ACKNOWLEDGED, 1);
+    fg_metric_observe_ns(canary->metrics, CANARY_PUSH_SECONDS, canary_now_ns() - sent_ns);
+    (void)pthread_mutex_lock(&canary->lock);
+    ledger_settle(canary->ledger, sending->number, canary_now_ns());
+    (void)pthread_cond_broadcast(&canary->woken);
+    (void)pthread_mutex_unlock(&canary->lock);
+}
+
+static void postpone(struct canary *canary, const struct sending *sending, uint64_t retry_after_s)
+{
+    (void)pthread_mutex_lock(&canary->lock);
+    ledger_postpone(canary->ledger, sending->number,
+                    canary_now_ns() + pause_ns(sending, retry_after_s));
+    (void)pthread_mutex_unlock(&canary->lock);
+}
+
+static void send_one(struct canary *canary, struct client *client, const struct sending *sending)
+{
+    struct ledger_profile profile = ledger_profile(ledger_shape(canary->ledger), sending->number);
+    int64_t sent_ns = canary_now_ns();
+    uint64_t retry_after_s, left_out;
+    struct fg_err err;
+
+    if (post(canary, client, &profile, &retry_after_s, &err) == FG_OK) {
+        acknowledged(canary, sending, sent_ns);
+        return;
+    }
+    if (canary_may_complain(&canary->not_acknowledged, &left_out))
+        fg_log_warn("profile not acknowledged, will be sent again",
+                    fg_lu("number", sending->number), fg_lu("attempt", sending->attempts + 1),
+                    fg_lu("left_out", left_out), fg_ls("err", err.msg));
+    postpone(canary, sending, retry_after_s);
+}
+
+void *canary_send_loop(void *arg)
+{
+    struct canary *canary = arg;
+    struct sending sending;
+    struct client *client;
+    struct fg_err err;
+
+    if (client_create(&canary->config.push, &client, &err) != FG_OK)
+        return NULL; /* the same was made before the threads, so this cannot be */
+    while (next_sending(canary, &sending))
+        send_one(canary, client, &sending);
+    client_destroy(client);
+    return NULL;
+}

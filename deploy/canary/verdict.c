@@ -1,0 +1,192 @@
+#include "deploy/canary/verdict.h"
+
+enum {
+    SUBSETS_OF_MAX = 12, /* pending profiles of which all subsets are tried: 4,096 */
+};
+
+/* One sum against what it may be. */
+struct sum {
+    uint32_t cell;
+    int64_t expected, found;
+    const struct ledger_maybe *maybes; /* that may be in it */
+    uint32_t n_maybes;
+};
+
+const char *verdict_kind_name(enum verdict_kind kind)
+{
+    static const char *const names[] = {"lost", "double", "foreign"};
+
+    return names[kind];
+}
+
+void verdict_done(struct verdict *verdict)
+{
+    free(verdict->findings);
+}
+
+static void add(struct verdict *verdict, enum verdict_kind kind, const struct sum *sum,
+                uint64_t number)
+{
+    if (verdict->findings == NULL)
+        verdict->findings = fg_calloc(VERDICT_FINDINGS_MAX, sizeof *verdict->findings);
+    if (verdict->n < VERDICT_FINDINGS_MAX)
+        verdict->findings[verdict->n] =
+            (struct verdict_finding){kind, number, sum->cell, sum->expected, sum->found};
+    verdict->n++;
+}
+
+/* ---- pending profiles ---- */
+
+static int64_t value_of(const struct ledger *ledger, uint64_t number)
+{
+    return (int64_t)ledger_profile(ledger_shape(ledger), number).value;
+}
+
+static int64_t subset_sum(const struct ledger *ledger, const struct sum *sum, uint32_t subset)
+{
+    int64_t total = 0;
+
+    for (uint32_t i = 0; i < sum->n_maybes; i++)
+        if ((subset >> i & 1) != 0)
+            total += value_of(ledger, sum->maybes[i].number);
+    return total;
+}
+
+static uint32_t n_subsets(const struct sum *sum)
+{
+    return UINT32_C(1) << sum->n_maybes;
+}
+
+/* With too many to try all subsets of, whatever lies between none and all of them may be right. */
+static bool lies_between(const struct ledger *ledger, const struct sum *sum)
+{
+    int64_t rest = sum->found - sum->expected;
+
+    if (rest < 0)
+        return false;
+    for (uint32_t i = 0; i < sum->n_maybes && rest > 0; i++)
+        rest -= value_of(ledger, sum->maybes[i].number);
+    return rest <= 0;
+}
+
+static bool is_right(const struct ledger *ledger, const struct sum *sum)
+{
+    if (sum->found == sum->expected)
+        return true;
+    if (sum->n_maybes > SUBSETS_OF_MAX)
+        return lies_between(ledger, sum);
+    for (uint32_t subset = 1; subset < n_subsets(sum); subset++)
+        if (sum->found - sum->expected == subset_sum(ledger, sum, subset))
+            return true;
+    return false;
+}
+
+/* ---- which profile it is ---- */
+
+/* The first number of the cell that is not before `from`. */
+static uint64_t first_of_cell(const struct ledger_shape *shape, uint32_t cell, uint64_t from)
+{
+    uint64_t stride = ledger_stride(shape);
+    uint64_t base = (uint64_t)(cell % shape->leaves) * shape->services + cell / shape->leaves;
+
+    return from <= base ? base : base + (from - base + stride - 1) / stride * stride;
+}
+
+/* Acknowledged before the question was put? */
+static bool was_settled(const struct ledger *ledger, const struct sum *sum, uint64_t number)
+{
+    for (uint32_t i = 0; i < sum->n_maybes; i++)
+        if (sum->maybes[i].number == number)
+            return false;
+    return ledger_is_settled(ledger, number);
+}
+
+/* Does one profile of the cell explain the rest: by its absence (-value), or by being there once
+ * more? */
+static bool explain_by_one(const struct ledger *ledger, const struct ledger_expected *expected,
+                           const struct sum *sum, int64_t rest, struct verdict *verdict)
+{
+    const struct ledger_shape *shape = ledger_shape(ledger);
+
+    for (uint64_t number = first_of_cell(shape, sum->cell, expected->first); number < expected->end;
+         number += ledger_stride(shape)) {
+        int64_t value = value_of(ledger, number);
+
+        if (value != rest && value != -rest)
+            continue;
+        if (rest < 0 && !was_settled(ledger, sum, number))
+            continue;
+        add(verdict, rest < 0 ? VERDICT_LOST : VERDICT_DOUBLE, sum, number);
+        return true;
+    }
+    return false;
+}
+
+/* A cell with nothing in it has lost all that was in it. */
+static bool explain_by_all(const struct ledger *ledger, const struct ledger_expected *expected,
+                           const struct sum *sum, struct verdict *verdict)
+{
+    const struct ledger_shape *shape = ledger_shape(ledger);
+    uint32_t before = verdict->n;
+
+    if (sum->found != 0)
+        return false;
+    for (uint64_t number = first_of_cell(shape, sum->cell, expected->first); number < expected->end;
+         number += ledger_stride(shape))
+        if (was_settled(ledger, sum, number))
+            add(verdict, VERDICT_LOST, sum, number);
+    return verdict->n > before;
+}
+
+static void explain(const struct ledger *ledger, const struct ledger_expected *expected,
+                    const struct sum *sum, struct verdict *verdict)
+{
+    int64_t rest = sum->found - sum->expected;
+
+    if (explain_by_all(ledger, expected, sum, verdict))
+        return;
+    if (sum->n_maybes <= SUBSETS_OF_MAX)
+        for (uint32_t subset = 0; subset < n_subsets(sum); subset++)
+            if (explain_by_one(ledger, expected, sum, rest - subset_sum(ledger, sum, subset),
+                               verdict))
+                return;
+    add(verdict, rest < 0 ? VERDICT_LOST : VERDICT_DOUBLE, sum, VERDICT_NO_NUMBER);
+}
+
+/* ---- answers ---- */
+
+void verdict_of_cells(const struct ledger *ledger, const struct ledger_expected *expected,
+                      const int64_t *found, int64_t foreign, struct verdict *ret_verdict)
+{
+    uint32_t n_cells = ledger_cells(ledger_shape(ledger));
+    struct verdict verdict = {0};
+    uint32_t maybe = 0;
+
+    for (uint32_t cell = 0; cell < n_cells; cell++) {
+        struct sum sum = {cell, expected->cells[cell], found[cell], expected->maybes + maybe, 0};
+
+        for (; maybe < expected->n_maybes && expected->maybes[maybe].cell == cell; maybe++)
+            sum.n_maybes++;
+        if (!is_right(ledger, &sum))
+            explain(ledger, expected, &sum, &verdict);
+    }
+    if (foreign != 0)
+        add(&verdict, VERDICT_FOREIGN, &(struct sum){.cell = VERDICT_NO_CELL, .found = foreign},
+            VERDICT_NO_NUMBER);
+    *ret_verdict = verdict;
+}
+
+void verdict_of_total(const struct ledger *ledger, const struct ledger_expected *expected,
+                      int64_t found, struct verdict *ret_verdict)
+{
+    uint32_t n_cells = ledger_cells(ledger_shape(ledger));
+    struct sum sum = {VERDICT_NO_CELL, 0, found, expected->maybes, expected->n_maybes};
+    struct verdict verdict = {0};
+
+    for (uint32_t cell = 0; cell < n_cells; cell++)
+        sum.expected += expected->cells[cell];
+    if (!is_right(ledger, &sum))
+        add(&verdict, found < sum.expected ? VERDICT_LOST : VERDICT_DOUBLE, &sum,
+            VERDICT_NO_NUMBER);
+    *ret_verdict = verdict;
+}

@@ -1,0 +1,225 @@
+#include "deploy/cli/args.h"
+
+#include "common/base/str.h"
+#include "deploy/cli/cli.h"
+
+enum { DISTANCE_MAX = 2 }; /* of a name that is most likely a slip of the fingers */
+
+static const struct args_option *by_name(const struct args_command *command, struct fg_slice name)
+{
+    for (size_t i = 0; i < command->n_options; i++)
+        if (fg_slice_is(name, command->options[i].name))
+            return &command->options[i];
+    return NULL;
+}
+
+static const struct args_option *by_letter(const struct args_command *command, char letter)
+{
+    for (size_t i = 0; i < command->n_options; i++)
+        if (command->options[i].letter == letter)
+            return &command->options[i];
+    return NULL;
+}
+
+static enum fg_code fail_unknown(const struct args_command *command, struct fg_slice name,
+                                 struct fg_err *err)
+{
+    for (size_t i = 0; i < command->n_options; i++) {
+        const char *known = command->options[i].name;
+
+        if (fg_edit_distance(name, fg_cstr(known)) <= DISTANCE_MAX)
+            return fg_fail(err, FG_E_INVALID, "unknown option --%.*s (did you mean --%s?)",
+                           FG_S(name), known);
+    }
+    return fg_fail(err, FG_E_INVALID, "unknown option --%.*s", FG_S(name));
+}
+
+static enum fg_code set_number(const struct args_option *option, const char *value,
+                               struct fg_err *err)
+{
+    uint64_t number;
+
+    if (!fg_parse_u64(fg_cstr(value), &number) || number < option->min || number > option->max)
+        return fg_fail(err, FG_E_INVALID, "--%s %s: a number from %llu to %llu is needed",
+                       option->name, value, (unsigned long long)option->min,
+                       (unsigned long long)option->max);
+    *(uint64_t *)option->to = number;
+    return FG_OK;
+}
+
+static enum fg_code set_value(const struct args_option *option, const char *value,
+                              struct fg_err *err)
+{
+    if (option->kind == ARGS_NUMBER)
+        return set_number(option, value, err);
+    *(const char **)option->to = value;
+    return FG_OK;
+}
+
+/* The words of a command line, one after another. */
+struct reader {
+    char **argv;
+    int argc, at;
+};
+
+/* inside: the value that stands in the same word, or NULL: then it is the next one. */
+static enum fg_code take_option(const struct args_option *option, const char *inside,
+                                struct reader *reader, struct fg_err *err)
+{
+    if (option->kind == ARGS_FLAG) {
+        if (inside != NULL)
+            return fg_fail(err, FG_E_INVALID, "--%s takes no value", option->name);
+        *(bool *)option->to = true;
+        return FG_OK;
+    }
+    if (inside == NULL) {
+        if (reader->at == reader->argc)
+            return fg_fail(err, FG_E_INVALID, "--%s needs a value: %s", option->name,
+                           option->value);
+        inside = reader->argv[reader->at++];
+    }
+    return set_value(option, inside, err);
+}
+
+static enum fg_code take_long(const struct args_command *command, const char *text,
+                              struct reader *reader, struct fg_err *err)
+{
+    size_t len = strcspn(text, "=");
+    const struct args_option *option = by_name(command, fg_bytes(text, len));
+
+    if (option == NULL)
+        return fail_unknown(command, fg_bytes(text, len), err);
+    return take_option(option, text[len] == '=' ? text + len + 1 : NULL, reader, err);
+}
+
+static enum fg_code take_short(const struct args_command *command, const char *text,
+                               struct reader *reader, struct fg_err *err)
+{
+    const struct args_option *option = by_letter(command, text[0]);
+
+    if (option == NULL)
+        return fg_fail(err, FG_E_INVALID, "unknown option -%c", text[0]);
+    return take_option(option, text[1] != '\0' ? text + 1 : NULL, reader, err);
+}
+
+enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
+                        struct fg_err *err)
+{
+    struct reader reader = {argv, argc, 0};
+    bool options = true; /* until "--" */
+    int words = 0;
+
+    while (reader.at < argc) {
+        char *word = argv[reader.at++];
+        enum fg_code code = FG_OK;
+
+        if (!options || word[0] != '-' || word[1] == '\0')
+            argv[words++] = word; /* never overtakes the reader, which took it from here or later */
+        else if (strcmp(word, "--") == 0)
+            options = false;
+        else if (word[1] == '-')
+            code = take_long(command, word + 2, &reader, err);
+        else
+            code = take_short(command, word + 1, &reader, err);
+        if (code != FG_OK)
+            return code;
+    }
+    *ret_words = words;
+    return FG_OK;
+}
+
+/* Is the word an option of the table? */
+static bool is_ours(const struct args_command *command, const char *word)
+{
+    if (word[0] != '-' || word[1] == '\0')
+        return false;
+    if (word[1] != '-')
+        return by_letter(command, word[1]) != NULL;
+    return by_name(command, fg_bytes(word + 2, strcspn(word + 2, "="))) != NULL;
+}
+
+enum fg_code args_take(const struct args_command *command, int argc, char **argv, int *ret_left,
+                       struct fg_err *err)
+{
+    struct reader reader = {argv, argc, 0};
+    int left = 0;
+
+    while (reader.at < argc) {
+        char *word = argv[reader.at++];
+        enum fg_code code = FG_OK;
+
+        if (!is_ours(command, word))
+            argv[left++] = word;
+        else if (word[1] == '-')
+            code = take_long(command, word + 2, &reader, err);
+        else
+            code = take_short(command, word + 1, &reader, err);
+        if (code != FG_OK)
+            return code;
+    }
+    *ret_left = left;
+    return FG_OK;
+}
+
+static void write_option(const struct args_option *option, FILE *out)
+{
+    enum { COLUMN = 24 };
+    const char *value = option->value == NULL ? "" : option->value;
+    int width = 0;
+
+    if (option->letter != '\0')
+        width += fprintf(out, "  -%c, --%s %s", option->letter, option->name, value);
+    else
+        width += fprintf(out, "  --%s %s", option->name, value);
+    fprintf(out, "%*s%s\n", width < COLUMN ? COLUMN - width : 1, "", option->help);
+}
+
+void args_write_help(const struct args_command *command, FILE *out)
+{
+    fprintf(out, "usage: flamegrid %s %s\n\n%s\noptions:\n", command->name, command->usage,
+            command->about);
+    for (size_t i = 0; i < command->n_options; i++)
+        write_option(&command->options[i], out);
+    fprintf(out, "\n%s", command->notes);
+}
+
+/* Help comes before everything else: who asks for it has a reason to get the rest wrong. */
+bool args_wants_help(const struct args_command *command, int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
+            continue;
+        args_write_help(command, stdout);
+        return true;
+    }
+    return false;
+}
+
+bool args_begin(const struct args_command *command, int argc, char **argv, int *ret_words,
+                int *ret_exit)
+{
+    struct fg_err err;
+
+    if (args_wants_help(command, argc, argv)) {
+        *ret_exit = CLI_OK;
+        return false;
+    }
+    if (args_parse(command, argc, argv, ret_words, &err) != FG_OK) {
+        *ret_exit = args_refuse(command, &err);
+        return false;
+    }
+    return true;
+}
+
+int args_refuse(const struct args_command *command, const struct fg_err *err)
+{
+    fprintf(stderr, "flamegrid %s: %s; see flamegrid %s --help\n", command->name, err->msg,
+            command->name);
+    return CLI_USAGE;
+}
+
+int args_fail(const struct args_command *command, const struct fg_err *err)
+{
+    fprintf(stderr, "flamegrid %s: %s\n", command->name, err->msg);
+    return CLI_FAILED;
+}

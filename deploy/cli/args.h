@@ -1,0 +1,72 @@
+/*
+ * Options of a command, as a table: the parser and the help text come from the same lines.
+ *
+ * Understood are --name VALUE, --name=VALUE, -n VALUE, -nVALUE, and -- after which everything is a
+ * word. Options and words may be mixed; a lone "-" is a word. Of an option given twice the last
+ * counts.
+ */
+#ifndef FG_DEPLOY_CLI_ARGS_H
+#define FG_DEPLOY_CLI_ARGS_H
+
+#include "common/base/err.h"
+
+#include <stdio.h>
+
+enum args_kind {
+    ARGS_TEXT,   /* to: const char * */
+    ARGS_NUMBER, /* to: uint64_t; decimal, min..max */
+    ARGS_FLAG,   /* to: bool; has no value */
+};
+
+struct args_option {
+    const char *name; /* without its dashes */
+    char letter;      /* of the short form; 0: there is none */
+    enum args_kind kind;
+    void *to;          /* written only when the option is there */
+    const char *value; /* what help calls the value; NULL for flags */
+    const char *help;  /* one line, less than 70 characters */
+    uint64_t min, max; /* of numbers */
+};
+
+struct args_command {
+    const char *name;  /* "push" */
+    const char *usage; /* "FILE... --name SERVICE{labels} [options]" */
+    const char *about; /* lines that say what it does */
+    const char *notes; /* lines after the options: details, examples */
+    const struct args_option *options;
+    size_t n_options;
+};
+
+/*
+ * Moves what is no option to the front of argv, in its order, and counts it. Texts are borrowed
+ * from argv. FG_E_INVALID with what is wrong.
+ */
+enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
+                        struct fg_err *err) fg_must_check;
+
+/*
+ * Takes the table's options out of argv and leaves all else, in its order, for somebody who knows
+ * it; counts what is left. FG_E_INVALID with what is wrong.
+ */
+enum fg_code args_take(const struct args_command *command, int argc, char **argv, int *ret_left,
+                       struct fg_err *err) fg_must_check;
+
+void args_write_help(const struct args_command *command, FILE *out);
+
+/* Is help asked for? It is written to standard output then. */
+bool args_wants_help(const struct args_command *command, int argc, char **argv) fg_must_check;
+
+/*
+ * What every command does first. false: the command is over, with *ret_exit, since the command line
+ * was wrong (said on standard error) or help was asked for.
+ */
+bool args_begin(const struct args_command *command, int argc, char **argv, int *ret_words,
+                int *ret_exit) fg_must_check;
+
+/* "flamegrid push: <err>; see flamegrid push --help" on standard error; gives CLI_USAGE. */
+int args_refuse(const struct args_command *command, const struct fg_err *err);
+
+/* "flamegrid push: <err>" on standard error; gives CLI_FAILED. */
+int args_fail(const struct args_command *command, const struct fg_err *err);
+
+#endif

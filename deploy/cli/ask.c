@@ -1,0 +1,142 @@
+#include "deploy/cli/ask.h"
+
+#include "common/model/flame.h"
+#include "common/net/pbjson.h"
+#include "deploy/cli/treebytes.h"
+#include "proto/querier_v1.pb-c.h"
+
+static enum fg_code keep_types(const Querier__V1__SeriesResponse *series, struct fg_arena *arena,
+                               struct ask_list *ret_types, struct fg_err *err)
+{
+    struct ask_list types = {fg_arena_new(arena, struct fg_slice, series->n_labels_set), 0};
+
+    if (types.items == NULL)
+        return fg_fail(err, FG_E_LIMIT, "too many profile types");
+    for (size_t i = 0; i < series->n_labels_set; i++)
+        if (series->labels_set[i]->n_labels == 1) /* one that lacks the label is listed without */
+            types.items[types.count++] = fg_cstr(series->labels_set[i]->labels[0]->value);
+    *ret_types = types;
+    return FG_OK;
+}
+
+enum fg_code ask_types(struct client *client, struct fg_slice selector,
+                       const struct selection_range *range, struct fg_arena *arena,
+                       struct ask_list *ret_types, struct fg_err *err)
+{
+    Querier__V1__SeriesRequest request;
+    char *name = fg_arena_text(arena, FG_LIT("__profile_type__"));
+    char *matcher = fg_arena_text(arena, selector);
+    struct client_reply reply = {0};
+    ProtobufCMessage *message = NULL;
+
+    if (name == NULL || matcher == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the selector is too long");
+    querier__v1__series_request__init(&request);
+    request.matchers = &matcher;
+    request.n_matchers = 1;
+    request.label_names = &name;
+    request.n_label_names = 1;
+    request.start = range->start_ms;
+    request.end = range->end_ms;
+    if (client_call(client, "querier.v1.QuerierService/Series", &request.base, &reply, err) !=
+        FG_OK)
+        return err->code;
+    enum fg_code code = fg_pb_read(fg_buf_slice(&reply.body),
+                                   &querier__v1__series_response__descriptor, arena, &message, err);
+    client_reply_done(&reply);
+    if (code != FG_OK)
+        return code;
+    return keep_types((const Querier__V1__SeriesResponse *)message, arena, ret_types, err);
+}
+
+/* ---- merges ---- */
+
+static enum fg_code read_tree(struct fg_slice bytes, struct fg_tree *tree, struct fg_err *err)
+{
+    Querier__V1__SelectMergeStacktracesResponse *answer =
+        querier__v1__select_merge_stacktraces_response__unpack(NULL, bytes.len, bytes.ptr);
+    enum fg_code code;
+
+    if (answer == NULL)
+        return fg_fail(err, FG_E_DECODE, "the answer cannot be read");
+    code = treebytes_decode(fg_bytes(answer->tree.data, answer->tree.len), tree, err);
+    querier__v1__select_merge_stacktraces_response__free_unpacked(answer, NULL);
+    return code;
+}
+
+static enum fg_code copy_text(struct fg_arena *arena, struct fg_slice text, char **ret_copy,
+                              struct fg_err *err)
+{
+    *ret_copy = fg_arena_text(arena, text);
+    return *ret_copy == NULL ? fg_fail(err, FG_E_LIMIT, "the selector is too long") : FG_OK;
+}
+
+enum fg_code ask_tree(struct client *client, struct fg_slice type, struct fg_slice selector,
+                      const struct selection_range *range, uint64_t max_nodes,
+                      struct fg_arena *arena, struct fg_tree *tree, struct fg_err *err)
+{
+    Querier__V1__SelectMergeStacktracesRequest request;
+    struct client_reply reply = {0};
+
+    querier__v1__select_merge_stacktraces_request__init(&request);
+    if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
+        copy_text(arena, selector, &request.label_selector, err) != FG_OK)
+        return err->code;
+    request.start = range->start_ms;
+    request.end = range->end_ms;
+    request.opt_max_nodes_case =
+        QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__OPT_MAX_NODES_MAX_NODES;
+    request.max_nodes = max_nodes == 0 ? FG_FLAME_NODES_MAX : (int64_t)max_nodes;
+    request.format = QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
+    if (client_call(client, "querier.v1.QuerierService/SelectMergeStacktraces", &request.base,
+                    &reply, err) != FG_OK)
+        return err->code;
+    enum fg_code code = read_tree(fg_buf_slice(&reply.body), tree, err);
+    client_reply_done(&reply);
+    return code;
+}
+
+/* ---- time series ---- */
+
+/* The points after the start. */
+static enum fg_code read_total(struct fg_slice bytes, int64_t start_ms, double *ret_total,
+                               struct fg_err *err)
+{
+    Querier__V1__SelectSeriesResponse *answer =
+        querier__v1__select_series_response__unpack(NULL, bytes.len, bytes.ptr);
+    double total = 0;
+
+    if (answer == NULL)
+        return fg_fail(err, FG_E_DECODE, "the answer cannot be read");
+    for (size_t i = 0; i < answer->n_series; i++)
+        for (size_t k = 0; k < answer->series[i]->n_points; k++)
+            if (answer->series[i]->points[k]->timestamp > start_ms)
+                total += answer->series[i]->points[k]->value;
+    querier__v1__select_series_response__free_unpacked(answer, NULL);
+    *ret_total = total;
+    return FG_OK;
+}
+
+/* A point gathers (T - step, T], and the first T is the start, whose point is of what lies before:
+ * with the whole range as step the second one has all of it. */
+enum fg_code ask_total(struct client *client, struct fg_slice type, struct fg_slice selector,
+                       const struct selection_range *range, struct fg_arena *arena,
+                       double *ret_total, struct fg_err *err)
+{
+    Querier__V1__SelectSeriesRequest request;
+    struct client_reply reply = {0};
+
+    querier__v1__select_series_request__init(&request);
+    if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
+        copy_text(arena, selector, &request.label_selector, err) != FG_OK)
+        return err->code;
+    request.start = range->start_ms;
+    request.end = range->end_ms;
+    request.step = (double)(range->end_ms - range->start_ms) / 1000;
+    if (client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base, &reply, err) !=
+        FG_OK)
+        return err->code;
+    enum fg_code code = read_total(fg_buf_slice(&reply.body), range->start_ms, ret_total, err);
+    client_reply_done(&reply);
+    return code;
+}

@@ -1,0 +1,300 @@
+/*
+ * `flamegrid bucket export`: profiles out of a bucket, without a server. A querier that has no
+ * ingesters reads it, as it reads for everybody else.
+ */
+#include "deploy/cli/bucket_export.h"
+
+#include "common/base/str.h"
+#include "common/model/flame.h"
+#include "common/model/pprof_write.h"
+#include "common/model/tenant_id.h"
+#include "deploy/cli/args.h"
+#include "deploy/cli/cli.h"
+#include "deploy/cli/export_dir.h"
+#include "deploy/cli/output.h"
+#include "deploy/cli/selection.h"
+#include "deploy/single/server.h"
+
+#include <unistd.h>
+
+enum { ARENA_MAX_BYTES = 16 * 1024 * 1024 }; /* of what was asked for, and ids of types */
+
+/* Each request has its own, shorter one, and so many tries; this is for what nobody thought of. */
+static const int64_t TIMEOUT_NS = 24 * FG_HOUR_NS;
+
+struct export
+{
+    const char *selector, *type, *from, *until, *tenant, *format, *file;
+    bool split;
+
+    struct selection selection;
+    struct fg_export what;
+    struct fg_arena *arena;
+    struct fg_bucket *bucket;
+    struct fg_registry *registry;
+    struct fg_querier *querier;
+};
+
+static const char about[] =
+    "Writes what SELECTOR matches in the time range, straight from the bucket of a server with "
+    "the\n"
+    "same settings, whether one runs or not: merged, or with --split each profile by itself.\n";
+
+static const char notes[] =
+    "SELECTOR, TYPE and times are those of flamegrid query; see flamegrid query --help. The "
+    "bucket\n"
+    "has what a server has committed: what it took in the last quarter of an hour may not be "
+    "there\n"
+    "yet.\n"
+    "\n"
+    "FORMAT is\n"
+    "  pprof   gzip'ed, with addresses and lines; the default\n"
+    "  folded  collapsed stacks, \"main;work 30\" a line\n"
+    "\n"
+    "--split writes DIR/SERVICE-HASH/DAY/TIME-ID.pb.gz for each profile, and their labels into\n"
+    "DIR/SERVICE-HASH/.series, which flamegrid push --dir DIR sends them with. Without a TYPE all\n"
+    "sample types are in a file. Samples have their spans and traces as labels.\n"
+    "\n"
+    "Settings say where the bucket is, as for all of flamegrid bucket: --config FILE, --data DIR,\n"
+    "--bucket.type s3 and so on, or FG_... in the environment. --querier.answer_max_bytes is how\n"
+    "much memory an export may need, for its stacks and for what it writes.\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid bucket export shop --from now-6h -o shop.pb.gz --data /var/lib/flamegrid\n"
+    "  flamegrid bucket export 'shop.alloc_space{env=\"prod\"}' --format folded\n"
+    "  flamegrid bucket export '{}' --from 20240101 --split -o profiles --config flamegrid.yaml\n"
+    "  flamegrid push --dir profiles --url http://other:4040\n";
+
+static enum fg_code fail_empty(const struct export *export, struct fg_err *err)
+{
+    return fg_fail(err, FG_E_NOT_FOUND,
+                   "the bucket has no profiles of %.*s of tenant %s from %s until %s",
+                   FG_S(export->selection.labels), export->tenant, export->from, export->until);
+}
+
+/* ---- what comes out ---- */
+
+static enum fg_code check_output(const struct export *export, const struct fg_buf *out,
+                                 struct fg_err *err)
+{
+    if (out->full)
+        return fg_fail(err, FG_E_LIMIT, "the output has more than %zu bytes", out->max_bytes);
+    return out->len == 0 ? fail_empty(export, err) : FG_OK;
+}
+
+static enum fg_code run_pprof(const struct export *export, struct fg_buf *out, struct fg_err *err)
+{
+    struct fg_pprof_head head = {.time_ns = export->what.end_ms * FG_MS_NS};
+    struct fg_tree tree;
+
+    if (fg_profile_type_parse(fg_cstr(export->what.type), &head.type, err) != FG_OK)
+        return err->code;
+    fg_tree_init(&tree);
+    enum fg_code code = fg_export_tree(export->querier, &export->what, false, &tree, err);
+    if (code == FG_OK) {
+        fg_pprof_write(&tree, &head, out);
+        code = check_output(export, out, err);
+    }
+    fg_tree_done(&tree);
+    return code == FG_OK ? output_write_gzip(export->file, fg_buf_slice(out), err) : code;
+}
+
+static enum fg_code run_folded(const struct export *export, struct fg_buf *out, struct fg_err *err)
+{
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = fg_export_tree(export->querier, &export->what, true, &tree, err);
+    if (code == FG_OK) {
+        fg_flame_write_folded(&tree, out);
+        code = check_output(export, out, err);
+    }
+    fg_tree_done(&tree);
+    return code == FG_OK ? output_write(export->file, fg_buf_slice(out), err) : code;
+}
+
+static enum fg_code run_split(const struct export *export, struct fg_err *err)
+{
+    struct export_dir dir = {.path = export->file};
+    uint64_t profiles;
+
+    if (fg_export_profiles(export->querier, &export->what, export_dir_add, &dir, &profiles, err) !=
+        FG_OK)
+        return err->code;
+    if (profiles == 0)
+        return fail_empty(export, err);
+    printf("%llu profiles written\n", (unsigned long long)profiles);
+    return FG_OK;
+}
+
+static bool is_folded(const struct export *export)
+{
+    return strcmp(export->format, "folded") == 0;
+}
+
+static enum fg_code write_what(const struct export *export, struct fg_err *err)
+{
+    struct fg_buf out;
+
+    if (export->split)
+        return run_split(export, err);
+    fg_buf_init(&out, server_querier.answer_max_bytes);
+    enum fg_code code =
+        is_folded(export) ? run_folded(export, &out, err) : run_pprof(export, &out, err);
+    fg_buf_done(&out);
+    return code;
+}
+
+/* ---- what is asked for ---- */
+
+static enum fg_code check_output_options(const struct export *export, struct fg_err *err)
+{
+    if (!is_folded(export) && strcmp(export->format, "pprof") != 0)
+        return fg_fail(err, FG_E_INVALID, "--format %s: it is pprof or folded", export->format);
+    if (export->split && export->file == NULL)
+        return fg_fail(err, FG_E_INVALID, "--split needs a folder: add -o DIR");
+    if (export->split && is_folded(export))
+        return fg_fail(err, FG_E_INVALID, "--split writes pprof, which has a time in it");
+    if (export->file == NULL && !is_folded(export) && isatty(STDOUT_FILENO) == 1)
+        return fg_fail(err, FG_E_INVALID, "pprof is not for a terminal: add -o FILE");
+    return FG_OK;
+}
+
+static enum fg_code check(struct export *export, struct fg_err *err)
+{
+    struct selection_range range;
+
+    if (check_output_options(export, err) != FG_OK)
+        return err->code;
+    if (selection_parse(fg_cstr(export->selector), export->arena, &export->selection, err) != FG_OK)
+        return fg_wrap(err, "%s", export->selector);
+    if (export->type != NULL)
+        export->selection.type = fg_cstr(export->type);
+    if (selection_range(export->from, export->until, fg_wall_ns(fg_clock_real()), &range, err) !=
+            FG_OK ||
+        fg_tenant_check(fg_cstr(export->tenant), err) != FG_OK)
+        return err->code;
+    export->what = (struct fg_export){
+        .tenant = fg_cstr(export->tenant),
+        .selector = fg_arena_text(export->arena, export->selection.labels),
+        .start_ms = range.start_ms,
+        .end_ms = range.end_ms,
+        .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS,
+    };
+    return export->what.selector == NULL ? fg_fail(err, FG_E_INVALID, "the selector is too long")
+                                         : FG_OK;
+}
+
+/* A short type is one of those that are there. */
+static enum fg_code resolve_type(struct export *export, struct fg_err *err)
+{
+    struct fg_slice type = export->selection.type, *ids;
+    size_t n;
+
+    if (export->split && type.len == 0)
+        return FG_OK;
+    if (!selection_is_full_type(type)) {
+        if (fg_export_types(export->querier, &export->what, export->arena, &ids, &n, err) != FG_OK)
+            return err->code;
+        if (n == 0)
+            return fail_empty(export, err);
+        if (selection_choose_type(type, ids, n, &type, err) != FG_OK)
+            return err->code;
+    }
+    export->what.type = fg_arena_text(export->arena, type);
+    return export->what.type == NULL ? fg_fail(err, FG_E_INVALID, "the type is too long") : FG_OK;
+}
+
+static enum fg_code open_querier(struct export *export, struct fg_err *err)
+{
+    if (server_open_bucket(&export->bucket, err) != FG_OK)
+        return err->code;
+    export->registry = fg_registry_create();
+    export->querier = fg_querier_create(&(struct fg_querier_config){
+        .registry = export->registry,
+        .clock = fg_clock_real(),
+        .answer_max_bytes = server_querier.answer_max_bytes,
+        .bucket = export->bucket,
+        .cache_max_bytes = server_querier.cache_max_bytes,
+        .fetch_max_bytes = server_querier.fetch_max_bytes,
+        .manifest_age_ns = server_querier.manifest_age_ns,
+    });
+    return FG_OK;
+}
+
+static void close_querier(struct export *export)
+{
+    fg_querier_destroy(export->querier);
+    if (export->registry != NULL)
+        fg_registry_destroy(export->registry);
+    fg_bucket_close(export->bucket);
+}
+
+/* ---- the command ---- */
+
+static int run(struct export *export, const struct args_command *command)
+{
+    struct fg_err err;
+
+    if (check(export, &err) != FG_OK)
+        return args_refuse(command, &err);
+    enum fg_code code = open_querier(export, &err);
+    if (code == FG_OK)
+        code = resolve_type(export, &err);
+    if (code == FG_OK)
+        code = write_what(export, &err);
+    close_querier(export);
+    if (code == FG_E_LIMIT)
+        (void)fg_wrap(&err, "more than --querier.answer_max_bytes allows");
+    return code == FG_OK ? CLI_OK : args_fail(command, &err);
+}
+
+static int run_with(const struct fg_program_def *def, const struct args_command *command,
+                    struct export *export, int argc, char **argv)
+{
+    struct fg_program program;
+    struct fg_err err;
+    int n_flags, code;
+
+    if (args_take(command, argc, argv, &n_flags, &err) != FG_OK)
+        return args_refuse(command, &err);
+    if (fg_program_configure(def, n_flags, argv, &program, &err) == FG_OK)
+        code = run(export, command);
+    else
+        code = args_refuse(command, &err);
+    fg_program_forget(&program);
+    return code;
+}
+
+int bucket_export(const struct fg_program_def *def, int argc, char **argv)
+{
+    struct export export = {
+        .from = "now-1h", .until = "now", .tenant = FG_TENANT_ONLY, .format = "pprof"};
+    /* clang-format off */
+    const struct args_option options[] = {
+        {"type",   't', ARGS_TEXT, &export.type,   "TYPE",   "profile type, in full or short", 0, 0},
+        {"from",   0,   ARGS_TEXT, &export.from,   "TIME",   "start of the range, default now-1h", 0, 0},
+        {"until",  0,   ARGS_TEXT, &export.until,  "TIME",   "its end, default now", 0, 0},
+        {"tenant", 0,   ARGS_TEXT, &export.tenant, "TENANT", "whose profiles, default " FG_TENANT_ONLY, 0, 0},
+        {"format", 'f', ARGS_TEXT, &export.format, "FORMAT", "pprof or folded, default pprof", 0, 0},
+        {"split",  0,   ARGS_FLAG, &export.split,  NULL,     "each profile is a file of its own", 0, 0},
+        {"file",   'o', ARGS_TEXT, &export.file,   "FILE",   "write there, not to standard output; of --split a folder", 0, 0},
+    };
+    /* clang-format on */
+    const struct args_command command = {
+        "bucket export", "SELECTOR [options] [settings]", about, notes, options, FG_COUNT(options)};
+    struct fg_err err;
+    int code;
+
+    if (args_wants_help(&command, argc, argv))
+        return CLI_OK;
+    if (argc == 0 || argv[0][0] == '-') {
+        (void)fg_fail(&err, FG_E_INVALID, "a SELECTOR has to follow, {} for all");
+        return args_refuse(&command, &err);
+    }
+    export.selector = argv[0];
+    export.arena = fg_arena_create(ARENA_MAX_BYTES);
+    code = run_with(def, &command, &export, argc - 1, argv + 1);
+    fg_arena_destroy(export.arena);
+    return code;
+}

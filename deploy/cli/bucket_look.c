@@ -1,0 +1,243 @@
+#include "deploy/cli/bucket_look.h"
+
+#include "common/base/str.h"
+#include "common/cluster/manifest/manifest.h"
+#include "common/storage/rollup/reader.h"
+#include "compactor/mates.h"
+
+static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS;             /* of one request */
+static const size_t OBJECT_MAX_BYTES = (size_t)16 << 30;        /* blocks are far smaller */
+static const size_t PARSED_MAX_BYTES = (size_t)4 << 30;         /* of one object */
+static const size_t JSON_MAX_BYTES = (size_t)256 * 1024 * 1024; /* manifests have at most 32 MiB */
+
+/* ---- getting ---- */
+
+/* FG_OK with an empty body and etag where there is nothing and `maybe` is set. */
+static enum fg_code get(struct fg_bucket *bucket, const char *name, bool maybe,
+                        struct fg_bucket_request *ret_get, struct fg_err *err)
+{
+    *ret_get = (struct fg_bucket_request){
+        .verb = FG_BUCKET_GET,
+        .name = name,
+        .content_max_bytes = OBJECT_MAX_BYTES,
+        .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS,
+    };
+    if (fg_bucket_call(bucket, ret_get) == FG_OK || (maybe && ret_get->code == FG_E_NOT_FOUND))
+        return FG_OK;
+    *err = ret_get->err;
+    return err->code;
+}
+
+static enum fg_code get_l0(struct fg_bucket *bucket, struct fg_manifest **ret_manifest,
+                           struct fg_err *err)
+{
+    struct fg_bucket_request l0;
+    enum fg_code code = get(bucket, FG_NAME_L0, true, &l0, err);
+
+    if (code == FG_OK)
+        code = fg_manifest_l0(fg_buf_slice(&l0.body), fg_cstr(l0.etag.text), ret_manifest, err);
+    fg_bucket_clear(&l0);
+    return code;
+}
+
+static enum fg_code get_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
+                               struct fg_manifest **ret_manifest, struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_bucket_request blocks;
+    enum fg_code code;
+
+    if (fg_name_blocks(name, tenant, err) != FG_OK)
+        return err->code;
+    code = get(bucket, name, true, &blocks, err);
+    if (code == FG_OK)
+        code = fg_manifest_blocks(fg_buf_slice(&blocks.body), fg_cstr(blocks.etag.text), tenant,
+                                  ret_manifest, err);
+    fg_bucket_clear(&blocks);
+    return code;
+}
+
+/* ---- inspect ---- */
+
+static enum fg_code inspect_manifest(struct fg_manifest *manifest, bool l0, FILE *out)
+{
+    struct fg_buf json;
+
+    fg_buf_init(&json, JSON_MAX_BYTES);
+    if (l0)
+        fg_l0_json(&manifest->l0, &json);
+    else
+        fg_blocks_json(&manifest->blocks, &json);
+    (void)fwrite(json.ptr, 1, json.len, out);
+    fg_buf_done(&json);
+    fg_manifest_unref(manifest);
+    return FG_OK;
+}
+
+static void print_part(const struct fg_block_part *part, FILE *out)
+{
+    fprintf(out,
+            "%.*s/%.*s: %u profiles of %u series, %llu samples, %u stacks, %u nodes, %u groups, "
+            "%llu bytes of names\n",
+            FG_S(part->tenant), FG_S(part->service), part->n_profiles, part->n_series,
+            (unsigned long long)part->n_samples, part->n_stacks, part->n_nodes, part->n_groups,
+            (unsigned long long)fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len);
+    if (part->usage.profiles > 0)
+        fprintf(out, "  usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
+                (unsigned long long)part->usage.profiles,
+                (unsigned long long)part->usage.wire_bytes,
+                (unsigned long long)part->usage.raw_bytes, (unsigned long long)part->usage.samples);
+    else
+        fprintf(out, "  usage unknown: stored by a version that did not measure it\n");
+    if (part->key != 0)
+        fprintf(out, "  encrypted with key %u, which this version cannot read\n", part->key);
+}
+
+static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row, FILE *out)
+{
+    static const char *const kinds[] = {
+        [FG_NODES_ALL] = "all", [FG_NODES_GROUP] = "group", [FG_NODES_SERIES] = "series"};
+    const struct fg_profile_type *type = &nodes->types[row->type];
+
+    fprintf(out,
+            "  %.*s:%.*s, %s %u, %lld to %lld s: %llu profiles, total %lld, crown %u, table %u, "
+            "full %u bytes%s\n",
+            FG_S(type->name), FG_S(type->type), kinds[row->key.kind], row->key.number,
+            (long long)(row->key.start_ns / FG_SECOND_NS),
+            (long long)(row->key.end_ns / FG_SECOND_NS), (unsigned long long)row->count,
+            (long long)row->total, row->places[FG_NODES_CROWN].bytes,
+            row->places[FG_NODES_TABLE].bytes, row->places[FG_NODES_FULL].bytes,
+            row->factor == 1 ? "" : " of another");
+}
+
+static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t len)
+{
+    return fg_slice_sub(file, (size_t)offset, (size_t)len);
+}
+
+static enum fg_code print_nodes(struct fg_slice file, const struct fg_block_part *part, FILE *out,
+                                struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+    struct fg_nodes nodes = {0};
+
+    if (ranges.nod.len == 0)
+        return FG_OK;
+    if (fg_nodes_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+                       err) != FG_OK)
+        return err->code;
+    fprintf(out,
+            "  merged nodes: %u of %u types, %u groups, made of %u objects; %llu, %llu, %llu and "
+            "%llu bytes of places, crowns, tables and full nodes\n",
+            nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_made_of,
+            (unsigned long long)ranges.nod.len, (unsigned long long)ranges.crn.len,
+            (unsigned long long)ranges.ftb.len, (unsigned long long)ranges.ful.len);
+    for (uint32_t i = 0; i < nodes.n_rows; i++)
+        print_row(&nodes, &nodes.rows[i], out);
+    return FG_OK;
+}
+
+static enum fg_code print_parts(struct fg_slice file, const struct fg_block_directory *directory,
+                                FILE *out, struct fg_err *err)
+{
+    for (uint32_t p = 0; p < directory->n_parts; p++) {
+        print_part(&directory->parts[p], out);
+        if (print_nodes(file, &directory->parts[p], out, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, FILE *out,
+                                   struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_block_directory directory = {0};
+    struct fg_bucket_request object;
+    struct fg_slice file;
+    uint64_t offset = 0;
+    enum fg_code code = get(bucket, name, false, &object, err);
+
+    file = fg_buf_slice(&object.body);
+    if (code == FG_OK)
+        code = fg_block_directory_offset(file, file.len, &offset, err);
+    if (code == FG_OK)
+        code = fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
+                                        arena, &directory, err);
+    if (code == FG_OK) {
+        fprintf(out, "level %u%s, %llu bytes, %llu profiles, times %lld to %lld ns\n",
+                directory.level, directory.nodes_only ? ", merged nodes only" : "",
+                (unsigned long long)directory.file_bytes, (unsigned long long)directory.n_profiles,
+                (long long)directory.t_min_ns, (long long)directory.t_max_ns);
+        code = print_parts(file, &directory, out, err);
+    }
+    fg_bucket_clear(&object);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
+}
+
+static enum fg_code inspect_ring(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_bucket_request object;
+    struct fg_ring ring;
+    struct fg_buf json;
+    enum fg_code code = get(bucket, FG_RING_NAME, false, &object, err);
+
+    if (code == FG_OK)
+        code = fg_ring_decode(fg_buf_slice(&object.body), arena, &ring, err);
+    fg_bucket_clear(&object);
+    if (code != FG_OK)
+        return code;
+    fg_buf_init(&json, JSON_MAX_BYTES);
+    fg_ring_json(&ring, &json);
+    (void)fwrite(json.ptr, 1, json.len, out);
+    fg_buf_done(&json);
+    return FG_OK;
+}
+
+static enum fg_code inspect_compactors(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
+    struct fg_bucket_request object;
+    struct mates_list list;
+    struct fg_buf json;
+    enum fg_code code = get(bucket, FG_NAME_COMPACTORS, false, &object, err);
+
+    if (code == FG_OK)
+        code = mates_decode(fg_buf_slice(&object.body), arena, &list, err);
+    fg_bucket_clear(&object);
+    if (code != FG_OK)
+        return code;
+    fg_buf_init(&json, JSON_MAX_BYTES);
+    mates_json(&list, &json);
+    (void)fwrite(json.ptr, 1, json.len, out);
+    fg_buf_done(&json);
+    return FG_OK;
+}
+
+enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
+                            struct fg_err *err)
+{
+    struct fg_manifest *manifest = NULL;
+    struct fg_name parsed;
+
+    if (!fg_name_parse(fg_cstr(name), &parsed))
+        return fg_fail(err, FG_E_INVALID, "%s: neither a manifest nor a segment nor a block", name);
+    switch (parsed.kind) {
+    case FG_NAME_IS_L0:
+        if (get_l0(bucket, &manifest, err) != FG_OK)
+            return err->code;
+        return inspect_manifest(manifest, true, out);
+    case FG_NAME_IS_RING:
+        return inspect_ring(bucket, out, err);
+    case FG_NAME_IS_COMPACTORS:
+        return inspect_compactors(bucket, out, err);
+    case FG_NAME_IS_BLOCKS:
+        if (get_blocks(bucket, fg_cstr(parsed.tenant), &manifest, err) != FG_OK)
+            return err->code;
+        return inspect_manifest(manifest, false, out);
+    default:
+        return inspect_object(bucket, name, out, err);
+    }
+}

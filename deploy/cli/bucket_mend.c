@@ -1,0 +1,189 @@
+#include "deploy/cli/bucket_mend.h"
+
+#include "common/base/str.h"
+#include "deploy/cli/bucket_rebuild.h"
+
+enum { COPY_NAME_MAX_BYTES = FG_NAME_MAX_BYTES + 16 };
+
+struct fg_blocks mend_blocks(const struct mend_reference *reference)
+{
+    return reference->manifest->content == NULL ? fg_blocks_none(reference->tenant)
+                                                : reference->manifest->content->blocks;
+}
+
+/* ---- references ---- */
+
+/* Is the tenant's manifest there, or is it one that does not exist yet? */
+static enum fg_code check_manifest(const struct mending *mending,
+                                   const struct survey_tenant *tenant, struct fg_err *err)
+{
+    struct fg_blocks none = fg_blocks_none(fg_cstr(tenant->name));
+
+    if (tenant->manifest.code != FG_OK && tenant->manifest.code != FG_E_NOT_FOUND)
+        return fg_fail(err, FG_E_PRECONDITION, "%s: flamegrid bucket rebuild tenant comes first",
+                       tenant->manifest.err.msg);
+    if (fg_blocks_check(tenant->manifest.content == NULL ? &none
+                                                         : &tenant->manifest.content->blocks,
+                        &mending->survey.l0.content->l0, err) == FG_OK)
+        return FG_OK;
+    err->code = FG_E_PRECONDITION;
+    return err->code;
+}
+
+static enum fg_code find_block(struct mending *mending, struct fg_err *err)
+{
+    const struct survey_tenant *tenant =
+        survey_tenant(&mending->survey, fg_cstr(mending->name.tenant));
+    const struct fg_blocks_entry *entry;
+
+    if (tenant == NULL)
+        return FG_OK;
+    if (check_manifest(mending, tenant, err) != FG_OK)
+        return err->code;
+    entry = tenant->manifest.content == NULL
+                ? NULL
+                : fg_blocks_find(&tenant->manifest.content->blocks, mending->name.block);
+    if (entry != NULL)
+        mending->references[mending->n_references++] = (struct mend_reference){
+            .tenant = fg_cstr(tenant->name), .manifest = &tenant->manifest, .block = entry};
+    return FG_OK;
+}
+
+static const struct fg_l0_segment *find_live(const struct fg_l0 *l0, const struct fg_segment_id *id)
+{
+    for (uint32_t i = 0; i < l0->n_segments; i++)
+        if (fg_segment_id_cmp(&l0->segments[i].id, id) == 0)
+            return &l0->segments[i];
+    return NULL;
+}
+
+/* Tenants that have blocks of all they had in the segment need it no more. */
+static enum fg_code find_segment(struct mending *mending, struct fg_err *err)
+{
+    const struct fg_l0 *l0 = &mending->survey.l0.content->l0;
+    const struct fg_l0_segment *segment = find_live(l0, &mending->name.segment);
+
+    for (uint32_t p = 0; segment != NULL && p < segment->n_parts; p++) {
+        const struct survey_tenant *tenant =
+            survey_tenant(&mending->survey, l0->tenants[segment->parts[p].tenant].name);
+
+        if (check_manifest(mending, tenant, err) != FG_OK)
+            return err->code;
+        if (tenant->manifest.content == NULL ||
+            !fg_blocks_covers(&tenant->manifest.content->blocks, segment->generation))
+            mending->references[mending->n_references++] =
+                (struct mend_reference){.tenant = fg_cstr(tenant->name),
+                                        .manifest = &tenant->manifest,
+                                        .segment = segment,
+                                        .part = &segment->parts[p]};
+    }
+    return FG_OK;
+}
+
+enum fg_code mend_open(struct fg_bucket *bucket, const char *object, struct mending *mending,
+                       struct fg_err *err)
+{
+    *mending = (struct mending){.object = object};
+    if (!fg_name_parse(fg_cstr(object), &mending->name) ||
+        (mending->name.kind != FG_NAME_IS_BLOCK && mending->name.kind != FG_NAME_IS_SEGMENT))
+        return fg_fail(err, FG_E_INVALID, "%s: neither a segment nor a block", object);
+    if (survey_read(bucket, &mending->survey, err) != FG_OK)
+        return err->code;
+    if (mending->survey.l0.code != FG_OK)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       FG_NAME_L0
+                       " is missing or damaged: flamegrid bucket rebuild l0 comes first");
+    mending->references =
+        fg_calloc(FG_MAX(mending->survey.n_tenants, (size_t)1), sizeof *mending->references);
+    if ((mending->name.kind == FG_NAME_IS_BLOCK ? find_block : find_segment)(mending, err) != FG_OK)
+        return err->code;
+    if (mending->n_references == 0)
+        return fg_fail(err, FG_E_PRECONDITION, "no manifest refers to %s", object);
+    return FG_OK;
+}
+
+void mend_done(struct mending *mending)
+{
+    free(mending->references);
+    survey_done(&mending->survey);
+    *mending = (struct mending){.object = NULL};
+}
+
+/* ---- swaps ---- */
+
+static enum fg_code write_blocks(const struct mending *mending,
+                                 const struct mend_reference *reference,
+                                 const struct fg_blocks *blocks, FILE *out, struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf bytes;
+    enum fg_code code;
+
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = fg_name_blocks(name, blocks->tenant, err);
+    if (code == FG_OK)
+        code = fg_blocks_encode(blocks, &bytes, err);
+    if (code == FG_OK)
+        code = rebuild_replace(mending->survey.bucket, name, reference->manifest,
+                               fg_buf_slice(&bytes), out, err);
+    fg_buf_done(&bytes);
+    return code;
+}
+
+enum fg_code mend_swap(const struct mending *mending, const struct mend_reference *reference,
+                       const struct mend_swap *swap, bool apply, FILE *out, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
+    const struct fg_blocks blocks = mend_blocks(reference);
+    struct fg_blocks_giving_up giving_up = {.change = {.add = swap->add,
+                                                       .n_add = swap->n_add,
+                                                       .taken = swap->taken,
+                                                       .n_taken = swap->n_taken},
+                                            .n_lost = swap->n_lost};
+    struct fg_blocks_lost *lost = fg_arena_new(arena, struct fg_blocks_lost, swap->n_lost);
+    int64_t wall_ns = fg_wall_ns(fg_clock_real());
+    struct fg_blocks next;
+    bool changed;
+
+    if (reference->block != NULL) {
+        giving_up.change.replace = &reference->block->id;
+        giving_up.change.n_replace = 1;
+    } else {
+        giving_up.change.cover = &reference->segment->generation;
+        giving_up.change.n_cover = 1;
+    }
+    if (lost == NULL)
+        return fg_fail(err, FG_E_LIMIT, "%u services are lost", swap->n_lost);
+    for (uint32_t i = 0; i < swap->n_lost; i++) {
+        lost[i] = swap->lost[i];
+        lost[i].object = fg_cstr(mending->object);
+        lost[i].since_wall_ns = wall_ns;
+    }
+    giving_up.lost = lost;
+    if (fg_blocks_give_up(&blocks, &mending->survey.l0.content->l0, &giving_up, wall_ns, arena,
+                          &next, &changed, err) != FG_OK)
+        return err->code;
+    return apply && changed ? write_blocks(mending, reference, &next, out, err) : FG_OK;
+}
+
+enum fg_code mend_keep(const struct mending *mending, struct fg_slice bytes, FILE *out,
+                       struct fg_err *err)
+{
+    char name[COPY_NAME_MAX_BYTES];
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT,
+                                    .name = name,
+                                    .content = bytes,
+                                    .deadline_mono_ns = survey_deadline()};
+    enum fg_code code;
+
+    if (bytes.len == 0)
+        return FG_OK;
+    (void)snprintf(name, sizeof name, "quarantine/%s", mending->object);
+    code = fg_bucket_call(mending->survey.bucket, &put);
+    if (code != FG_OK)
+        *err = put.err;
+    else
+        (void)fprintf(out, "copied to %s\n", name);
+    fg_bucket_clear(&put);
+    return code;
+}

@@ -1,0 +1,132 @@
+#include "deploy/cli/bucket_quarantine.h"
+
+#include "common/base/str.h"
+#include "common/storage/block/verify.h"
+#include "deploy/cli/bucket_mend.h"
+
+enum { ARENA_BYTES = 512 * 1024 * 1024 };
+
+static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
+
+struct giving_up {
+    struct mending mending;
+    bool apply;
+    FILE *out;
+    struct fg_arena *arena;
+    struct fg_buf bytes;                 /* of the object; empty if it is missing */
+    struct fg_block_directory directory; /* empty if it cannot be read */
+    char why[FG_BLOCKS_WHY_MAX_BYTES];
+};
+
+static void parse_directory(struct giving_up *giving_up)
+{
+    struct fg_slice file = fg_buf_slice(&giving_up->bytes);
+    struct fg_block_directory directory;
+    struct fg_err unread;
+    uint64_t offset = 0;
+
+    if (fg_block_directory_offset(file, file.len, &offset, &unread) == FG_OK &&
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
+                                 giving_up->arena, &directory, &unread) == FG_OK)
+        giving_up->directory = directory;
+}
+
+/* Finds out what is wrong with the object. An intact object is quarantined, too, because the
+ * operator asked for it. */
+static enum fg_code examine(struct giving_up *giving_up, struct fg_err *err)
+{
+    struct fg_block_verified verified;
+    struct fg_err fault = {.code = FG_OK};
+    enum fg_code code = survey_get(giving_up->mending.survey.bucket, giving_up->mending.object,
+                                   &giving_up->bytes, err);
+
+    if (code == FG_E_NOT_FOUND)
+        (void)fg_fail(&fault, code, "the object is missing");
+    else if (code != FG_OK)
+        return code;
+    else if (fg_block_verify(fg_buf_slice(&giving_up->bytes), PARSED_MAX_BYTES, &verified,
+                             &fault) == FG_OK)
+        (void)fg_fail(&fault, FG_OK, "nothing is wrong with it");
+    (void)snprintf(giving_up->why, sizeof giving_up->why, "%s", fault.msg);
+    (void)fprintf(giving_up->out, "%s: %s\n", giving_up->mending.object, giving_up->why);
+    parse_directory(giving_up);
+    return FG_OK;
+}
+
+/* The tenant's service, if the object is known to have one of it only. */
+static struct fg_slice only_service(const struct giving_up *giving_up, struct fg_slice tenant)
+{
+    const struct fg_block_directory *directory = &giving_up->directory;
+    struct fg_slice service = FG_LIT("");
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < directory->n_parts; i++)
+        if (fg_slice_eq(directory->parts[i].tenant, tenant)) {
+            service = directory->parts[i].service;
+            n++;
+        }
+    return n == 1 ? service : FG_LIT("");
+}
+
+static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
+                                     const struct mend_reference *reference)
+{
+    const struct fg_blocks_entry *block = reference->block;
+    struct fg_blocks_lost lost = {.service = only_service(giving_up, reference->tenant),
+                                  .why = fg_cstr(giving_up->why)};
+
+    if (block != NULL) {
+        lost.t_min_ns = block->t_min_ns;
+        lost.t_max_ns = block->t_max_ns;
+        /* Nodes of other blocks are made again. */
+        lost.profiles = block->nodes_only && !block->alone ? 0 : block->profiles;
+        lost.bytes = block->bytes;
+    } else {
+        lost.t_min_ns = reference->part->t_min_ns;
+        lost.t_max_ns = reference->part->t_max_ns;
+        lost.profiles = reference->part->profiles;
+        lost.bytes = reference->segment->bytes;
+    }
+    return lost;
+}
+
+static enum fg_code run(struct giving_up *giving_up, struct fg_err *err)
+{
+    const struct mending *mending = &giving_up->mending;
+
+    if (examine(giving_up, err) != FG_OK)
+        return err->code;
+    if (giving_up->apply &&
+        mend_keep(mending, fg_buf_slice(&giving_up->bytes), giving_up->out, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < mending->n_references; i++) {
+        const struct mend_reference *reference = &mending->references[i];
+        const struct fg_blocks_lost lost = lost_by(giving_up, reference);
+        const struct mend_swap swap = {.lost = &lost, .n_lost = 1};
+
+        (void)fprintf(giving_up->out, "tenant %.*s: %llu profiles, times %lld to %lld ns\n",
+                      FG_S(reference->tenant), (unsigned long long)lost.profiles,
+                      (long long)lost.t_min_ns, (long long)lost.t_max_ns);
+        if (mend_swap(mending, reference, &swap, giving_up->apply, giving_up->out, err) != FG_OK)
+            return err->code;
+    }
+    if (!giving_up->apply)
+        (void)fprintf(giving_up->out, "nothing was written; --apply gives it up\n");
+    return FG_OK;
+}
+
+enum fg_code bucket_quarantine(struct fg_bucket *bucket, const char *object, bool apply, FILE *out,
+                               struct fg_err *err)
+{
+    struct giving_up giving_up = {
+        .apply = apply, .out = out, .arena = fg_arena_create(ARENA_BYTES)};
+    enum fg_code code = mend_open(bucket, object, &giving_up.mending, err);
+
+    fg_buf_init(&giving_up.bytes, 0);
+    if (code == FG_OK)
+        code = run(&giving_up, err);
+    fg_buf_done(&giving_up.bytes);
+    fg_arena_destroy(giving_up.arena);
+    mend_done(&giving_up.mending);
+    return code;
+}

@@ -1,0 +1,159 @@
+/* What all rebuilds share, and the ring's, which is little more. */
+#include "deploy/cli/bucket_rebuild.h"
+
+#include "common/base/str.h"
+
+uint64_t rebuild_revision(void)
+{
+    return (uint64_t)(fg_wall_ns(fg_clock_real()) / 1000);
+}
+
+static enum fg_code put(struct fg_bucket *bucket, struct fg_bucket_request *request,
+                        struct fg_err *err)
+{
+    enum fg_code code;
+
+    request->verb = FG_BUCKET_PUT;
+    request->deadline_mono_ns = survey_deadline();
+    code = fg_bucket_call(bucket, request);
+    if (code != FG_OK)
+        *err = request->err;
+    fg_bucket_clear(request);
+    return code;
+}
+
+enum fg_code rebuild_replace(struct fg_bucket *bucket, const char *name,
+                             const struct survey_object *was, struct fg_slice bytes, FILE *out,
+                             struct fg_err *err)
+{
+    char place[64], copy[FG_KEPT_NAME_MAX_BYTES];
+    struct fg_bucket_request request = {
+        .name = copy, .content = fg_buf_slice(&was->bytes), .condition = FG_BUCKET_IF_ABSENT};
+    enum fg_code code;
+
+    (void)snprintf(place, sizeof place, "replaced-%lld", (long long)fg_wall_ns(fg_clock_real()));
+    fg_kept_name(copy, name, place);
+    if (was->etag.text[0] != '\0') {
+        if (put(bucket, &request, err) != FG_OK)
+            return err->code;
+        (void)fprintf(out, "kept what was there as %s\n", copy);
+    }
+    request = (struct fg_bucket_request){
+        .name = name,
+        .content = bytes,
+        .condition = was->etag.text[0] == '\0' ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH,
+        .if_etag = was->etag};
+    code = put(bucket, &request, err);
+    if (code == FG_E_PRECONDITION)
+        return fg_fail(err, FG_E_ABORTED, "%s changed meanwhile, nothing was replaced", name);
+    if (code == FG_OK)
+        (void)fprintf(out, "wrote %s, %zu bytes\n", name, bytes.len);
+    return code;
+}
+
+/* ---- the ring ---- */
+
+struct ring_choice {
+    struct fg_arena *arena;
+    struct fg_ring ring;
+    struct fg_buf bytes;
+    char name[FG_KEPT_NAME_MAX_BYTES]; /* of the copy; "": none can be read */
+};
+
+/* The copy with the most swaps. */
+static enum fg_code choose_ring(struct fg_bucket *bucket, struct ring_choice *choice,
+                                struct fg_err *err)
+{
+    for (int i = 0; i < FG_KEPT_PLACES; i++) {
+        char name[FG_KEPT_NAME_MAX_BYTES];
+        struct fg_err unread;
+        struct fg_ring ring;
+        struct fg_buf bytes;
+        enum fg_code code;
+
+        fg_kept_name(name, FG_RING_NAME, i == 0 ? "0" : "1");
+        code = survey_get(bucket, name, &bytes, err);
+        if (code == FG_OK &&
+            fg_ring_decode(fg_buf_slice(&bytes), choice->arena, &ring, &unread) == FG_OK &&
+            (choice->name[0] == '\0' || ring.swaps > choice->ring.swaps)) {
+            choice->ring = ring;
+            memcpy(choice->name, name, sizeof name);
+            fg_buf_done(&choice->bytes);
+            choice->bytes = bytes;
+            continue;
+        }
+        fg_buf_done(&bytes);
+        if (code != FG_OK && code != FG_E_NOT_FOUND)
+            return code;
+    }
+    return FG_OK;
+}
+
+static void print_members(const struct fg_ring *ring, FILE *out)
+{
+    for (uint32_t i = 0; i < ring->n_members; i++)
+        (void)fprintf(out, "member %.*s: %s\n", FG_S(ring->members[i].name),
+                      fg_ring_state_name(fg_ring_state(ring, i)));
+}
+
+/* Makes a ring without members. Queriers ask ingesters only after these have joined. */
+static enum fg_code make_empty(const struct survey *survey, struct ring_choice *choice,
+                               struct fg_err *err)
+{
+    choice->ring = fg_ring_none();
+    choice->ring.swaps = FG_MIN(rebuild_revision(), FG_RING_NUMBER_MAX / 2);
+    choice->ring.generation =
+        survey->l0.code == FG_OK ? survey->l0.content->l0.generation : survey->ring.generation;
+    return fg_ring_encode(&choice->ring, &choice->bytes, err);
+}
+
+static enum fg_code rebuild_ring_of(const struct survey *survey,
+                                    const struct rebuild_options *options,
+                                    struct ring_choice *choice, FILE *out, struct fg_err *err)
+{
+    if (choose_ring(survey->bucket, choice, err) != FG_OK)
+        return err->code;
+    if (survey->ring_object.code == FG_OK &&
+        (choice->name[0] == '\0' || choice->ring.swaps <= survey->ring.swaps))
+        return fg_fail(err, FG_E_PRECONDITION, FG_RING_NAME " can be read, and no copy is newer");
+    if (choice->name[0] != '\0') {
+        (void)fprintf(out,
+                      "the kept version %s, of %llu swaps, takes its place; members with a newer "
+                      "copy put that back by themselves\n",
+                      choice->name, (unsigned long long)choice->ring.swaps);
+        print_members(&choice->ring, out);
+    } else if (!options->accept_loss) {
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "no kept version can be read, so nobody knows the members. An ingester that "
+                       "runs puts its copy back within a minute; if none does, stop the queriers, "
+                       "rebuild with --accept-loss, start all ingesters, then the queriers");
+    } else {
+        if (make_empty(survey, choice, err) != FG_OK)
+            return err->code;
+        (void)fprintf(out, "a ring without members takes its place: answers lack what an ingester "
+                           "holds until it has joined\n");
+    }
+    if (!options->apply) {
+        (void)fprintf(out, "nothing was written; --apply writes " FG_RING_NAME "\n");
+        return FG_OK;
+    }
+    return rebuild_replace(survey->bucket, FG_RING_NAME, &survey->ring_object,
+                           fg_buf_slice(&choice->bytes), out, err);
+}
+
+enum fg_code rebuild_ring(struct fg_bucket *bucket, const struct rebuild_options *options,
+                          FILE *out, struct fg_err *err)
+{
+    struct ring_choice choice = {.arena =
+                                     fg_arena_create((size_t)FG_KEPT_PLACES * FG_RING_ARENA_BYTES)};
+    struct survey survey = {.bucket = NULL};
+    enum fg_code code = survey_read(bucket, &survey, err);
+
+    fg_buf_init(&choice.bytes, FG_RING_MAX_BYTES);
+    if (code == FG_OK)
+        code = rebuild_ring_of(&survey, options, &choice, out, err);
+    fg_buf_done(&choice.bytes);
+    fg_arena_destroy(choice.arena);
+    survey_done(&survey);
+    return code;
+}

@@ -1,0 +1,882 @@
+/*
+ * The L0 manifest, made again.
+ *
+ * Which profiles belong into it? Those of the segments in the bucket that are in no block. What an
+ * older version of the manifest, or a kept one, knows of a segment decides first: its generation,
+ * and so whether a tenant's manifest covers it. Of the others the ids of their profiles decide: one
+ * with profiles in blocks is covered. An upload that was never committed is a segment like any
+ * other then: its profiles are taken once, whichever object they are found in, and the head that
+ * has them finds them there.
+ *
+ * What is in no block because a deletion took it must not come back: the deletions that a tenant's
+ * manifest remembers as ended are applied to every segment from before their end.
+ */
+#include "common/base/str.h"
+#include "common/storage/block/verify.h"
+#include "deploy/cli/bucket_ids.h"
+#include "deploy/cli/bucket_rebuild.h"
+#include "deploy/cli/bucket_rewrite.h"
+#include "ingester/keys.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+enum {
+    ARENA_BYTES = 512 * 1024 * 1024,
+    RUNS_MAX = 1 << 20, /* of groups in the future */
+    /* No more segments can have entered since the newest generation that a tenant covers, since all
+     * of these would be live. */
+    MARGIN = FG_L0_SEGMENTS_MAX + 1,
+};
+
+static const size_t PARSED_MAX_BYTES = (size_t)4 << 30;    /* of one object */
+static const size_t SEGMENT_MAX_BYTES = (size_t)4 << 30;   /* that is written anew */
+static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;       /* older ones are not swapped in */
+static const int64_t LONGEST_PROFILE_NS = 24 * FG_HOUR_NS; /* it counts where it ends */
+
+/* A version of the manifest that can be read. */
+struct version {
+    char name[FG_KEPT_NAME_MAX_BYTES];
+    struct survey_object object;
+};
+
+/* A tenant with segments. */
+struct owner {
+    struct owner *next;
+    char name[FG_TENANT_MAX_BYTES + 1];
+    const struct fg_blocks *blocks; /* NULL: it has none */
+    bool *read;                     /* [n_blocks]: its ids are in `in_blocks` */
+    struct id_set in_blocks, taken;
+};
+
+struct making {
+    const struct survey *survey;
+    const struct rebuild_options *options;
+    FILE *out;
+    struct version versions[FG_KEPT_PLACES + 1];
+    size_t n_versions;
+    struct owner *owners;
+    struct fg_arena *arena; /* of the new manifest */
+    struct fg_l0 l0;
+    bool upload; /* else it is only found out what there is to be written */
+    struct fg_id writer;
+    uint64_t cuts;
+    uint32_t window_now;
+    struct fg_ever_run *runs; /* groups that are not before the present */
+    uint32_t n_runs, cap_runs;
+    uint64_t n_lost, n_ambiguous; /* what has to be accepted */
+    uint64_t profiles;
+};
+
+/* ---- what is known ---- */
+
+static enum fg_code read_versions(struct making *making, struct fg_err *err)
+{
+    for (int i = 0; i < FG_KEPT_PLACES; i++) {
+        struct version *version = &making->versions[making->n_versions];
+        struct survey_object *object = &version->object;
+        enum fg_code code;
+
+        fg_kept_name(version->name, FG_NAME_L0, i == 0 ? "0" : "1");
+        code = survey_get(making->survey->bucket, version->name, &object->bytes, err);
+        if (code != FG_OK && code != FG_E_NOT_FOUND)
+            return code;
+        if (code == FG_OK && fg_manifest_l0(fg_buf_slice(&object->bytes), FG_LIT("kept"),
+                                            &object->content, err) == FG_OK)
+            making->n_versions++;
+        else
+            survey_object_done(object);
+    }
+    return FG_OK;
+}
+
+/* The present one first, if it can be read. */
+static const struct fg_l0 *version_of(const struct making *making, size_t number)
+{
+    const struct fg_manifest *present = making->survey->l0.content;
+
+    if (present != NULL && number-- == 0)
+        return &present->l0;
+    return number < making->n_versions ? &making->versions[number].object.content->l0 : NULL;
+}
+
+enum known { UNKNOWN, LIVE, GONE };
+
+/* Returns what the manifest versions say about the segment; sets *ret_entry if it is LIVE. */
+static enum known find_known(const struct making *making, const struct fg_segment_id *id,
+                             const struct fg_l0 **ret_l0, const struct fg_l0_segment **ret_entry)
+{
+    const struct fg_l0 *l0;
+
+    for (size_t v = 0; (l0 = version_of(making, v)) != NULL; v++) {
+        for (uint32_t i = 0; i < l0->n_gone; i++)
+            if (fg_segment_id_cmp(&l0->gone[i].id, id) == 0)
+                return GONE;
+        for (uint32_t i = 0; i < l0->n_segments; i++)
+            if (fg_segment_id_cmp(&l0->segments[i].id, id) == 0) {
+                *ret_l0 = l0;
+                *ret_entry = &l0->segments[i];
+                return LIVE;
+            }
+    }
+    return UNKNOWN;
+}
+
+/* ---- tenants ---- */
+
+static struct owner *find_owner(struct making *making, struct fg_slice name)
+{
+    const struct survey_tenant *tenant;
+    struct owner *owner = making->owners;
+
+    while (owner != NULL && !fg_slice_eq(fg_cstr(owner->name), name))
+        owner = owner->next;
+    if (owner != NULL)
+        return owner;
+    owner = fg_new(struct owner);
+    (void)snprintf(owner->name, sizeof owner->name, "%.*s", FG_S(name));
+    tenant = survey_tenant(making->survey, name);
+    if (tenant != NULL && tenant->manifest.content != NULL) {
+        owner->blocks = &tenant->manifest.content->blocks;
+        owner->read = fg_calloc(FG_MAX(owner->blocks->n_blocks, 1u), sizeof *owner->read);
+    }
+    owner->next = making->owners;
+    making->owners = owner;
+    return owner;
+}
+
+static void forget_owners(struct making *making)
+{
+    while (making->owners != NULL) {
+        struct owner *owner = making->owners;
+
+        making->owners = owner->next;
+        id_set_done(&owner->in_blocks);
+        id_set_done(&owner->taken);
+        free(owner->read);
+        free(owner);
+    }
+}
+
+static enum fg_code open_block(const struct making *making, const struct owner *owner,
+                               const struct fg_blocks_entry *block, char name[FG_NAME_MAX_BYTES],
+                               struct ids_object *ret_object, struct fg_err *err)
+{
+    if (fg_name_block(name, fg_cstr(owner->name), block->id, err) != FG_OK)
+        return err->code;
+    *ret_object =
+        (struct ids_object){making->survey->bucket, name, block->bytes, block->directory_offset};
+    return FG_OK;
+}
+
+static enum fg_code read_block(const struct making *making, struct owner *owner,
+                               const struct fg_blocks_entry *block, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct fg_block_directory directory;
+    char name[FG_NAME_MAX_BYTES];
+    struct ids_object object;
+    struct id_list ids = {.n = 0};
+    enum fg_code code = open_block(making, owner, block, name, &object, err);
+
+    if (code == FG_OK)
+        code = ids_directory(&object, arena, &directory, err);
+    for (uint32_t p = 0; code == FG_OK && p < directory.n_parts; p++)
+        code = ids_part(&object, &directory.parts[p], &ids, err);
+    for (size_t i = 0; code == FG_OK && i < ids.n; i++)
+        (void)id_set_add(&owner->in_blocks, ids.ids[i]);
+    id_list_done(&ids);
+    return code;
+}
+
+static bool meets(int64_t a_min, int64_t a_max, int64_t b_min, int64_t b_max)
+{
+    return a_min <= b_max && b_min <= a_max;
+}
+
+/* The ids of all blocks with profiles of that time are in `in_blocks` afterwards. A block that
+ * cannot be read leaves in doubt what it holds. */
+static enum fg_code know_blocks(struct making *making, struct owner *owner, const char *segment,
+                                int64_t t_min_ns, int64_t t_max_ns, struct fg_err *err)
+{
+    for (uint32_t i = 0; owner->blocks != NULL && i < owner->blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
+        struct fg_err unread;
+
+        if (owner->read[i] || !meets(block->t_min_ns, block->t_max_ns, t_min_ns, t_max_ns))
+            continue;
+        if (block->alone) {
+            making->n_ambiguous++;
+            (void)fprintf(making->out,
+                          "in doubt: %s has profiles of tenant %s of a time that is kept as merged "
+                          "nodes only; they may be among these\n",
+                          segment, owner->name);
+            continue;
+        }
+        owner->read[i] = true;
+        if (block->nodes_only || read_block(making, owner, block, &unread) == FG_OK)
+            continue;
+        if (!fg_damage_is(unread.code)) {
+            *err = unread;
+            return err->code;
+        }
+        making->n_ambiguous++;
+        (void)fprintf(making->out,
+                      "in doubt: %s; what it holds of %s would count twice. Put the block back, or "
+                      "rebuild the tenant's manifest without it first\n",
+                      unread.msg, segment);
+    }
+    return FG_OK;
+}
+
+/* Deletions that are over and took from segments that are as old as this one. */
+static enum fg_code past_deletions(struct making *making, const struct owner *owner,
+                                   const char *segment, int64_t modified_wall_ns,
+                                   struct fg_arena *arena, struct fg_deletions *ret_deletions,
+                                   struct fg_err *err)
+{
+    struct fg_blocks past = fg_blocks_none(fg_cstr(owner->name));
+    const struct fg_blocks *blocks = owner->blocks;
+
+    *ret_deletions = (struct fg_deletions){0};
+    if (blocks == NULL || blocks->n_ended == 0)
+        return FG_OK;
+    past.tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, blocks->n_ended);
+    if (past.tombstones == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_ended);
+    for (uint32_t i = 0; i < blocks->n_ended; i++) {
+        const struct fg_blocks_tombstone *ended = &blocks->ended[i];
+
+        if (ended->ended_wall_ns < modified_wall_ns)
+            continue;
+        if (ended->selector.len < FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES - 4) {
+            past.tombstones[past.n_tombstones++] = *ended;
+            continue;
+        }
+        making->n_ambiguous++; /* it may have been cut */
+        (void)fprintf(making->out,
+                      "in doubt: %s may have profiles of tenant %s that a deletion took whose "
+                      "selector was not kept whole\n",
+                      segment, owner->name);
+    }
+    return fg_blocks_deletions(&past, arena, ret_deletions, err);
+}
+
+/* ---- a segment of the new manifest ---- */
+
+static enum fg_code add_run(struct making *making, const struct fg_block_group *group,
+                            struct fg_err *err)
+{
+    if (group->window <= making->window_now)
+        return FG_OK;
+    if (making->n_runs == RUNS_MAX)
+        return fg_fail(err, FG_E_LIMIT, "more than %d groups of the future", RUNS_MAX);
+    if (making->n_runs == making->cap_runs) {
+        making->cap_runs = FG_MAX(making->cap_runs * 2, 64u);
+        making->runs = fg_realloc(making->runs, making->cap_runs * sizeof *making->runs);
+    }
+    making->runs[making->n_runs++] =
+        (struct fg_ever_run){group->window, group->shard, group->shard};
+    return FG_OK;
+}
+
+static enum fg_code note_groups(struct making *making, struct fg_slice file,
+                                const struct fg_block_part *part, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct fg_block_range range = fg_block_part_range(part, FG_BLOCK_WANT_GROUPS);
+    struct fg_block_group *groups;
+
+    if (fg_block_groups_parse(part, fg_slice_sub(file, (size_t)range.offset, (size_t)range.len),
+                              arena, &groups, err) != FG_OK)
+        return err->code;
+    for (uint32_t g = 0; g < part->n_groups; g++)
+        if (add_run(making, &groups[g], err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* The parts of a file, a tenant's services together. NULL at the arena's limit. */
+static struct fg_l0_new_part *sum_parts(const struct making *making,
+                                        const struct fg_block_directory *directory,
+                                        uint32_t *ret_count)
+{
+    struct fg_l0_new_part *parts =
+        fg_arena_new(making->arena, struct fg_l0_new_part, directory->n_parts);
+    uint32_t n = 0;
+
+    for (uint32_t p = 0; parts != NULL && p < directory->n_parts; p++) {
+        const struct fg_block_part *part = &directory->parts[p];
+
+        if (n == 0 || !fg_slice_eq(parts[n - 1].tenant, part->tenant)) {
+            parts[n++] =
+                (struct fg_l0_new_part){fg_arena_copy(making->arena, part->tenant), part->t_min_ns,
+                                        part->t_max_ns, part->n_profiles, part->usage};
+            continue;
+        }
+        parts[n - 1].t_min_ns = FG_MIN(parts[n - 1].t_min_ns, part->t_min_ns);
+        parts[n - 1].t_max_ns = FG_MAX(parts[n - 1].t_max_ns, part->t_max_ns);
+        parts[n - 1].profiles += part->n_profiles;
+        fg_usage_add(&parts[n - 1].usage, &part->usage);
+    }
+    *ret_count = n;
+    return parts;
+}
+
+static enum fg_code upload(const struct making *making, const struct fg_segment_id *id,
+                           struct fg_slice file, struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT,
+                                    .name = name,
+                                    .content = file,
+                                    .condition = FG_BUCKET_IF_ABSENT,
+                                    .deadline_mono_ns = survey_deadline()};
+    enum fg_code code;
+
+    fg_name_segment(name, id);
+    code = fg_bucket_call(making->survey->bucket, &put);
+    if (code != FG_OK)
+        *err = put.err;
+    fg_bucket_clear(&put);
+    return code;
+}
+
+/* The file, whole and verified, becomes the next segment. */
+static enum fg_code enter(struct making *making, struct fg_slice file,
+                          const struct fg_block_directory *directory, struct fg_err *err)
+{
+    uint64_t offset = 0;
+    struct fg_l0_new new = {.id = {making->writer, ++making->cuts, making->cuts},
+                            .bytes = file.len,
+                            .profiles = directory->n_profiles,
+                            .digest = directory->digest,
+                            .t_min_ns = directory->t_min_ns,
+                            .t_max_ns = directory->t_max_ns,
+                            .groups = fg_ever_none()};
+
+    new.parts = sum_parts(making, directory, &new.n_parts);
+    if (new.parts == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the L0 manifest would be too large");
+    if (fg_block_directory_offset(file, file.len, &offset, err) != FG_OK)
+        return err->code;
+    new.directory_offset = offset;
+    new.directory_bytes = file.len - offset;
+    for (uint32_t p = 0; p < directory->n_parts; p++)
+        if (note_groups(making, file, &directory->parts[p], err) != FG_OK)
+            return err->code;
+    if (making->upload && upload(making, &new.id, file, err) != FG_OK)
+        return err->code;
+    making->profiles += directory->n_profiles;
+    return fg_l0_commit(&making->l0, &new, fg_wall_ns(fg_clock_real()), 0, making->arena,
+                        &making->l0, err);
+}
+
+/* ---- a segment that there is ---- */
+
+/* The segment under examination. */
+struct looking {
+    const char *name;
+    int64_t modified_wall_ns;
+    enum known known;
+    const struct fg_l0 *l0;            /* LIVE: the version that knows it */
+    const struct fg_l0_segment *entry; /* LIVE */
+    struct fg_slice file;
+    struct fg_block_directory directory;
+    struct fg_arena *arena;
+};
+
+/* A tenant's part of a segment. */
+struct share {
+    struct owner *owner;
+    struct fg_deletions deletions;
+    struct id_list without;  /* in blocks, or taken already */
+    uint64_t n, n_in_blocks; /* profiles */
+    bool touched;            /* a deletion may name some */
+};
+
+static bool is_covered(const struct looking *looking, const struct owner *owner)
+{
+    return looking->known == GONE || (looking->known == LIVE && owner->blocks != NULL &&
+                                      fg_blocks_covers(owner->blocks, looking->entry->generation));
+}
+
+/* Returns true if the segment is LIVE and the blocks of all its tenants cover it. */
+static bool is_done_with(struct making *making, const struct looking *looking)
+{
+    for (uint32_t i = 0; looking->known == LIVE && i < looking->entry->n_parts; i++)
+        if (!is_covered(
+                looking,
+                find_owner(making, looking->l0->tenants[looking->entry->parts[i].tenant].name)))
+            return false;
+    return looking->known != UNKNOWN;
+}
+
+/* Parts [first, end) are the tenant's. */
+static enum fg_code look_at_share(struct making *making, struct looking *looking, uint32_t first,
+                                  uint32_t end, struct share *share, struct fg_err *err)
+{
+    const struct ids_object object = {making->survey->bucket, looking->name, looking->file.len, 0};
+    const struct fg_block_part *parts = looking->directory.parts;
+    struct id_list ids = {.n = 0};
+    enum fg_code code =
+        past_deletions(making, share->owner, looking->name, looking->modified_wall_ns,
+                       looking->arena, &share->deletions, err);
+
+    for (uint32_t p = first; code == FG_OK && p < end; p++) {
+        code = know_blocks(making, share->owner, looking->name, parts[p].t_min_ns,
+                           parts[p].t_max_ns, err);
+        if (code == FG_OK)
+            code = ids_part(&object, &parts[p], &ids, err);
+        share->touched |= fg_deletions_touch(&share->deletions, parts[p].service, parts[p].t_min_ns,
+                                             parts[p].t_max_ns);
+    }
+    share->n = ids.n;
+    for (size_t i = 0; i < ids.n; i++)
+        share->n_in_blocks += id_set_has(&share->owner->in_blocks, ids.ids[i]);
+    for (size_t i = 0; code == FG_OK && i < ids.n; i++)
+        if (id_set_has(&share->owner->in_blocks, ids.ids[i]) ||
+            (share->n_in_blocks == 0 && !id_set_add(&share->owner->taken, ids.ids[i])))
+            id_list_add(&share->without, ids.ids[i]);
+    id_list_sort(&share->without);
+    id_list_done(&ids);
+    return code;
+}
+
+/* Writes the uncovered profiles of a tenant's part as a segment of their own. */
+static enum fg_code enter_share(struct making *making, const struct looking *looking,
+                                const struct share *share, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    const struct merge_source source = rewrite_source(
+        looking->name, looking->file, &looking->directory, fg_cstr(share->owner->name));
+    struct merge merge = rewrite_merge(fg_cstr(share->owner->name), &source, 1);
+    struct fg_block_directory directory;
+    uint64_t kept = 0, offset;
+    struct fg_buf file;
+    enum fg_code code;
+
+    if (share->without.n == share->n)
+        return FG_OK;
+    merge.deletions = share->deletions;
+    merge.without = (struct merge_without){share->without.ids, share->without.n};
+    fg_buf_init(&file, SEGMENT_MAX_BYTES);
+    code = bucket_rewrite(&merge, &file, &kept, err);
+    if (code == FG_OK && kept > 0 && share->n_in_blocks > 0) {
+        /* A segment is covered as a whole: the others were deleted, by a deletion that is not
+         * known any more, or this was never committed and they are in a head. */
+        making->n_ambiguous++;
+        (void)fprintf(making->out,
+                      "in doubt: %s: blocks have %llu of %llu profiles of tenant %s; %llu others "
+                      "were deleted, or are in a head, or are nowhere else; they are left out\n",
+                      looking->name, (unsigned long long)share->n_in_blocks,
+                      (unsigned long long)share->n, share->owner->name, (unsigned long long)kept);
+        kept = 0;
+    }
+    if (code == FG_OK && kept > 0) {
+        code = fg_block_directory_offset(fg_buf_slice(&file), file.len, &offset, err);
+        if (code == FG_OK)
+            code = fg_block_directory_parse(
+                fg_slice_sub(fg_buf_slice(&file), (size_t)offset, SIZE_MAX), file.len, arena,
+                &directory, err);
+        if (code == FG_OK)
+            code = enter(making, fg_buf_slice(&file), &directory, err);
+    }
+    fg_buf_done(&file);
+    if (code == FG_OK && kept > 0)
+        (void)fprintf(making->out,
+                      "%s: %llu of %llu profiles of tenant %s; the others are in blocks, in other "
+                      "segments, or were deleted\n",
+                      looking->name, (unsigned long long)kept, (unsigned long long)share->n,
+                      share->owner->name);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", looking->name);
+}
+
+static enum fg_code look_at_shares(struct making *making, struct looking *looking,
+                                   struct fg_err *err)
+{
+    const struct fg_block_directory *directory = &looking->directory;
+    struct share *shares = fg_calloc(FG_MAX(directory->n_parts, 1u), sizeof *shares);
+    uint32_t n = 0;
+    bool whole = true;
+    enum fg_code code = FG_OK;
+
+    for (uint32_t first = 0, end; code == FG_OK && first < directory->n_parts; first = end) {
+        struct share *share = &shares[n];
+
+        end = first + 1;
+        while (end < directory->n_parts &&
+               fg_slice_eq(directory->parts[end].tenant, directory->parts[first].tenant))
+            end++;
+        share->owner = find_owner(making, directory->parts[first].tenant);
+        if (is_covered(looking, share->owner)) {
+            whole = false;
+            continue;
+        }
+        n++;
+        code = look_at_share(making, looking, first, end, share, err);
+        whole = whole && share->without.n == 0 && !share->touched;
+    }
+    if (code == FG_OK && whole && n > 0) {
+        code = enter(making, looking->file, directory, err);
+        if (code == FG_OK)
+            (void)fprintf(making->out, "%s: all of its %llu profiles\n", looking->name,
+                          (unsigned long long)directory->n_profiles);
+    }
+    for (uint32_t i = 0; code == FG_OK && !whole && i < n; i++)
+        code = enter_share(making, looking, &shares[i], err);
+    for (uint32_t i = 0; i < n; i++) {
+        fg_deletions_done(&shares[i].deletions);
+        id_list_done(&shares[i].without);
+    }
+    free(shares);
+    return code;
+}
+
+static enum fg_code parse(struct looking *looking, struct fg_err *err)
+{
+    struct fg_block_verified verified;
+    uint64_t offset;
+
+    if (fg_block_verify(looking->file, PARSED_MAX_BYTES, &verified, err) != FG_OK ||
+        fg_block_directory_offset(looking->file, looking->file.len, &offset, err) != FG_OK)
+        return err->code;
+    return fg_block_directory_parse(fg_slice_sub(looking->file, (size_t)offset, SIZE_MAX),
+                                    looking->file.len, looking->arena, &looking->directory, err);
+}
+
+static enum fg_code look_at_segment(struct making *making, struct looking *looking,
+                                    struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct fg_buf body;
+    enum fg_code code;
+
+    if (is_done_with(making, looking))
+        return FG_OK;
+    looking->arena = arena;
+    code = survey_get(making->survey->bucket, looking->name, &body, err);
+    looking->file = fg_buf_slice(&body);
+    if (code == FG_OK)
+        code = parse(looking, err);
+    if (fg_damage_is(code)) {
+        making->n_lost++;
+        (void)fprintf(making->out, "lost: %s: %s\n", looking->name,
+                      code == FG_E_NOT_FOUND ? "the object is missing" : err->msg);
+        code = FG_OK;
+    } else if (code == FG_OK) {
+        code = look_at_shares(making, looking, err);
+    }
+    fg_buf_done(&body);
+    return code;
+}
+
+/* Those of which a version knows first: they were committed, and stay as they are. */
+static enum fg_code look_at_segments(struct making *making, enum known which, struct fg_err *err)
+{
+    for (size_t i = 0; i < making->survey->n_segments; i++) {
+        const struct survey_entry *entry = &making->survey->segments[i];
+        struct looking looking = {.modified_wall_ns = entry->modified_wall_ns};
+        char name[FG_NAME_MAX_BYTES];
+
+        looking.known = find_known(making, &entry->name.segment, &looking.l0, &looking.entry);
+        if (looking.known != which)
+            continue;
+        fg_name_segment(name, &entry->name.segment);
+        looking.name = name;
+        if (look_at_segment(making, &looking, err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static bool is_listed(const struct survey *survey, const struct fg_segment_id *id)
+{
+    size_t low = 0, high = survey->n_segments;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = fg_segment_id_cmp(&survey->segments[middle].name.segment, id);
+
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* Live in some version, not covered, and not in the bucket. */
+static enum fg_code find_missing(struct making *making, struct fg_err *err)
+{
+    const struct fg_l0 *l0;
+
+    for (size_t v = 0; (l0 = version_of(making, v)) != NULL; v++)
+        for (uint32_t i = 0; i < l0->n_segments; i++) {
+            char name[FG_NAME_MAX_BYTES];
+            struct looking looking = {
+                .name = name, .known = LIVE, .l0 = l0, .entry = &l0->segments[i]};
+
+            fg_name_segment(name, &l0->segments[i].id);
+            if (!is_listed(making->survey, &l0->segments[i].id) &&
+                look_at_segment(making, &looking, err) != FG_OK)
+                return err->code;
+        }
+    return FG_OK;
+}
+
+/* ---- the manifest ---- */
+
+/* Groups of blocks that are of the future, or may be by their duration. */
+static enum fg_code note_blocks(struct making *making, struct fg_err *err)
+{
+    int64_t from_ns = fg_time_add(fg_wall_ns(fg_clock_real()), -LONGEST_PROFILE_NS);
+
+    for (size_t t = 0; t < making->survey->n_tenants; t++) {
+        struct owner *owner = find_owner(making, fg_cstr(making->survey->tenants[t].name));
+
+        for (uint32_t i = 0; owner->blocks != NULL && i < owner->blocks->n_blocks; i++) {
+            const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
+            fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+            struct fg_block_directory directory;
+            struct fg_block_group *groups;
+            char name[FG_NAME_MAX_BYTES];
+            struct ids_object object;
+
+            if (block->nodes_only || block->t_max_ns < from_ns)
+                continue;
+            if (open_block(making, owner, block, name, &object, err) != FG_OK)
+                return err->code;
+            if (ids_directory(&object, arena, &directory, err) != FG_OK) {
+                if (!fg_damage_is(err->code))
+                    return err->code;
+                continue; /* it cannot be looked into for late profiles either */
+            }
+            for (uint32_t p = 0; p < directory.n_parts; p++) {
+                if (ids_groups(&object, &directory.parts[p], arena, &groups, err) != FG_OK)
+                    return err->code;
+                for (uint32_t g = 0; g < directory.parts[p].n_groups; g++)
+                    if (add_run(making, &groups[g], err) != FG_OK)
+                        return err->code;
+            }
+        }
+    }
+    return FG_OK;
+}
+
+/* Every group up to the present counts as held: a profile of one is looked for in blocks. */
+static enum fg_code set_ever(struct making *making, struct fg_err *err)
+{
+    making->l0.ever = fg_ever_none();
+    if (making->n_runs > 0 &&
+        !fg_ever_make(making->runs, making->n_runs, making->arena, &making->l0.ever))
+        return fg_fail(err, FG_E_LIMIT, "no room for %u groups", making->n_runs);
+    making->l0.ever.below = making->window_now + 1;
+    return FG_OK;
+}
+
+/* Lists all old segments as gone; the compactor deletes them when no writer can swap them in any
+ * more. */
+static enum fg_code set_gone(struct making *making, struct fg_err *err)
+{
+    const struct survey *survey = making->survey;
+    int64_t since_ns = fg_time_add(fg_wall_ns(fg_clock_real()), UPLOAD_MAX_AGE_NS);
+    size_t n = FG_MIN(survey->n_segments, (size_t)FG_L0_GONE_MAX);
+
+    making->l0.gone = fg_arena_new(making->arena, struct fg_l0_gone, n);
+    if (making->l0.gone == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %zu segments", n);
+    for (size_t i = 0; i < n; i++)
+        making->l0.gone[i] =
+            (struct fg_l0_gone){survey->segments[i].name.segment, since_ns, {NULL, 0}};
+    making->l0.n_gone = (uint32_t)n;
+    return FG_OK;
+}
+
+/* The greatest generation that something in the bucket knows of. */
+static uint64_t known_generation(const struct making *making)
+{
+    uint64_t newest = making->survey->ring.generation;
+    const struct fg_l0 *l0;
+
+    for (size_t v = 0; (l0 = version_of(making, v)) != NULL; v++)
+        newest = FG_MAX(newest, l0->generation);
+    for (size_t i = 0; i < making->survey->n_tenants; i++) {
+        const struct fg_manifest *manifest = making->survey->tenants[i].manifest.content;
+
+        if (manifest != NULL)
+            newest =
+                FG_MAX(newest, FG_MAX(manifest->blocks.newest, manifest->blocks.covered_floor));
+    }
+    return newest;
+}
+
+/* Before the first segment enters: its generations begin above all that there were. */
+static enum fg_code begin_l0(struct making *making, struct fg_err *err)
+{
+    const struct survey *survey = making->survey;
+    uint64_t known = known_generation(making), given = making->options->generation;
+
+    if (given != 0 && given < known)
+        return fg_fail(err, FG_E_INVALID, "generation %llu is too small: the bucket knows of %llu",
+                       (unsigned long long)given, (unsigned long long)known);
+    if (known > UINT64_MAX / 4 || given > UINT64_MAX / 4)
+        return fg_fail(err, FG_E_INVALID, "there is no generation beyond %llu",
+                       (unsigned long long)FG_MAX(known, given));
+    making->l0 = fg_l0_none();
+    making->l0.revision = rebuild_revision();
+    making->l0.floor = making->l0.generation = FG_MAX(known + MARGIN, given);
+    making->l0.tenants = fg_arena_new(making->arena, struct fg_l0_tenant, survey->n_tenants);
+    if (making->l0.tenants == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %zu tenants", survey->n_tenants);
+    for (size_t i = 0; i < survey->n_tenants; i++) {
+        const struct fg_manifest *manifest = survey->tenants[i].manifest.content;
+        struct fg_l0_tenant *tenant = &making->l0.tenants[making->l0.n_tenants++];
+
+        *tenant = (struct fg_l0_tenant){fg_cstr(survey->tenants[i].name),
+                                        manifest == NULL ? 0 : manifest->blocks.newest};
+        for (uint32_t t = 0; manifest != NULL && t < manifest->blocks.n_tombstones; t++)
+            making->l0.asked = FG_MAX(making->l0.asked, manifest->blocks.tombstones[t].awaits);
+    }
+    return FG_OK;
+}
+
+static enum fg_code check_tenants(const struct survey *survey, struct fg_err *err)
+{
+    for (size_t i = 0; i < survey->n_tenants; i++) {
+        const struct survey_tenant *tenant = &survey->tenants[i];
+
+        if (tenant->manifest.code != FG_OK &&
+            (tenant->manifest.code != FG_E_NOT_FOUND || tenant->n_blocks > 0))
+            return fg_fail(err, FG_E_PRECONDITION,
+                           "the manifest of tenant %s is missing or damaged, so nobody knows what "
+                           "its blocks hold: flamegrid bucket rebuild tenant %s comes first",
+                           tenant->name, tenant->name);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make(struct making *making, struct fg_err *err)
+{
+    making->cuts = making->n_lost = making->n_ambiguous = making->profiles = 0;
+    making->n_runs = 0;
+    forget_owners(making);
+    fg_arena_reset(making->arena);
+    if (begin_l0(making, err) != FG_OK || look_at_segments(making, LIVE, err) != FG_OK ||
+        look_at_segments(making, UNKNOWN, err) != FG_OK || find_missing(making, err) != FG_OK ||
+        note_blocks(making, err) != FG_OK || set_ever(making, err) != FG_OK)
+        return err->code;
+    return set_gone(making, err);
+}
+
+/* After a failure: nothing refers to them. */
+static void discard(struct making *making)
+{
+    for (uint64_t cut = 1; cut <= making->cuts; cut++) {
+        const struct fg_segment_id id = {making->writer, cut, cut};
+        char name[FG_NAME_MAX_BYTES];
+        struct fg_bucket_request request = {
+            .verb = FG_BUCKET_DELETE, .name = name, .deadline_mono_ns = survey_deadline()};
+
+        fg_name_segment(name, &id);
+        (void)fg_bucket_call(making->survey->bucket, &request);
+        fg_bucket_clear(&request);
+    }
+}
+
+static void print_plan(const struct making *making)
+{
+    const struct fg_l0 *l0;
+
+    for (size_t v = 0; (l0 = version_of(making, v)) != NULL; v++)
+        (void)fprintf(making->out, "used: %s, of generation %llu\n",
+                      making->survey->l0.content != NULL && v == 0
+                          ? FG_NAME_L0 " as it is"
+                          : making->versions[v - (making->survey->l0.content != NULL)].name,
+                      (unsigned long long)l0->generation);
+    (void)fprintf(making->out,
+                  FG_NAME_L0 ": generation %llu, %llu profiles in %u segments, %u tenants\n",
+                  (unsigned long long)making->l0.generation, (unsigned long long)making->profiles,
+                  making->l0.n_segments, making->l0.n_tenants);
+}
+
+static enum fg_code write_l0(struct making *making, struct fg_err *err)
+{
+    struct fg_buf bytes;
+    enum fg_code code;
+
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = fg_l0_encode(&making->l0, &bytes, err);
+    if (code == FG_OK)
+        code = rebuild_replace(making->survey->bucket, FG_NAME_L0, &making->survey->l0,
+                               fg_buf_slice(&bytes), making->out, err);
+    fg_buf_done(&bytes);
+    return code;
+}
+
+static enum fg_code apply(struct making *making, struct fg_err *err)
+{
+    FILE *out = making->out;
+    enum fg_code code;
+
+    making->upload = true;
+    making->out = fopen("/dev/null", "w"); /* it was all said */
+    if (making->out == NULL) {
+        making->out = out;
+        return fg_fail_errno(err, errno, "/dev/null");
+    }
+    code = make(making, err);
+    (void)fclose(making->out);
+    making->out = out;
+    if (code == FG_OK)
+        code = write_l0(making, err);
+    if (code != FG_OK && code != FG_E_UNAVAILABLE && code != FG_E_DEADLINE)
+        discard(making); /* after the others the manifest may be there */
+    return code;
+}
+
+static enum fg_code run(struct making *making, struct fg_err *err)
+{
+    if (check_tenants(making->survey, err) != FG_OK || read_versions(making, err) != FG_OK ||
+        make(making, err) != FG_OK)
+        return err->code;
+    print_plan(making);
+    if (making->n_lost + making->n_ambiguous > 0 && !making->options->accept_loss)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "%llu segments are lost and %llu are in doubt; --accept-loss goes on "
+                       "without what is lost or in doubt",
+                       (unsigned long long)making->n_lost, (unsigned long long)making->n_ambiguous);
+    if (!making->options->apply) {
+        (void)fprintf(making->out, "nothing was written; --apply writes " FG_NAME_L0 "\n");
+        return FG_OK;
+    }
+    return apply(making, err);
+}
+
+enum fg_code rebuild_l0(struct fg_bucket *bucket, const struct rebuild_options *options, FILE *out,
+                        struct fg_err *err)
+{
+    struct survey survey = {.bucket = NULL};
+    struct making making = {
+        .survey = &survey,
+        .options = options,
+        .out = out,
+        .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES),
+        .window_now = (uint32_t)FG_MAX(fg_wall_ns(fg_clock_real()) / HEAD_WINDOW_NS, (int64_t)0)};
+    enum fg_code code = survey_read(bucket, &survey, err);
+
+    if (code == FG_OK &&
+        getrandom(&making.writer, sizeof making.writer, 0) != (ssize_t)sizeof making.writer)
+        code = fg_fail_errno(err, errno, "random numbers");
+    if (code == FG_OK)
+        code = run(&making, err);
+    forget_owners(&making);
+    for (size_t i = 0; i < making.n_versions; i++)
+        survey_object_done(&making.versions[i].object);
+    free(making.runs);
+    fg_arena_destroy(making.arena);
+    survey_done(&survey);
+    return code;
+}

@@ -1,0 +1,653 @@
+/*
+ * A tenant's manifest, made again from its blocks.
+ *
+ * The newest version that can be read (the present object, or a kept one) says which blocks were
+ * live and which were replaced by then. About blocks that it does not know the ids of their
+ * profiles decide, the newest block first: a block without any profile of a newer one is live, one
+ * with all of its profiles in newer ones was replaced by these. Blocks whose profiles are all in
+ * live segments still are of a compaction that was not finished, or will be made again from these.
+ *
+ * What no rule explains is refused: a block with some of its profiles in newer blocks and others
+ * nowhere, which were deleted on purpose or are all that is left.
+ */
+#include "common/base/str.h"
+#include "compactor/plan.h"
+#include "deploy/cli/bucket_ids.h"
+#include "deploy/cli/bucket_rebuild.h"
+
+enum { ARENA_BYTES = 512 * 1024 * 1024 };
+
+/* A block in the bucket. */
+struct candidate {
+    struct fg_id id;
+    uint64_t bytes;
+    const struct fg_blocks_entry *known; /* in the version that is used; NULL: it is newer */
+    struct fg_blocks_entry entry;        /* as it enters the manifest */
+    struct id_list ids;
+    bool nodes_only, live;
+};
+
+struct making {
+    const struct survey *survey;
+    const struct rebuild_options *options;
+    const struct survey_tenant *tenant;
+    FILE *out;
+    struct fg_arena *arena; /* of the new manifest */
+    char used[FG_KEPT_NAME_MAX_BYTES];
+    struct survey_object version;  /* kept; its content is NULL unless it is used */
+    const struct fg_blocks *known; /* NULL: no version can be read */
+    struct candidate *candidates;  /* the newest first */
+    size_t n;
+    struct id_set in_blocks;   /* of live ones */
+    struct id_set in_segments; /* of live segments that no version says are covered */
+    struct fg_blocks blocks;
+    uint64_t n_lost, n_ambiguous, profiles;
+};
+
+/* ---- versions ---- */
+
+/* The version with the most swaps. */
+static enum fg_code choose_version(struct making *making, struct fg_err *err)
+{
+    const struct survey_object *present = &making->tenant->manifest;
+    char object[FG_NAME_MAX_BYTES];
+
+    if (fg_name_blocks(object, fg_cstr(making->tenant->name), err) != FG_OK)
+        return err->code;
+    if (present->content != NULL) {
+        making->known = &present->content->blocks;
+        (void)snprintf(making->used, sizeof making->used, "%s as it is", object);
+    }
+    for (int i = 0; i < FG_KEPT_PLACES; i++) {
+        struct survey_object kept = {.code = FG_OK};
+        char name[FG_KEPT_NAME_MAX_BYTES];
+        struct fg_err unread;
+
+        fg_kept_name(name, object, i == 0 ? "0" : "1");
+        kept.code = survey_get(making->survey->bucket, name, &kept.bytes, err);
+        if (kept.code != FG_OK && kept.code != FG_E_NOT_FOUND)
+            return err->code;
+        if (kept.code == FG_OK &&
+            fg_manifest_blocks(fg_buf_slice(&kept.bytes), FG_LIT("kept"),
+                               fg_cstr(making->tenant->name), &kept.content, &unread) == FG_OK &&
+            (making->known == NULL || kept.content->blocks.revision > making->known->revision)) {
+            survey_object_done(&making->version);
+            making->version = kept;
+            making->known = &kept.content->blocks;
+            memcpy(making->used, name, sizeof name);
+        } else {
+            survey_object_done(&kept);
+        }
+    }
+    return FG_OK;
+}
+
+/* ---- blocks ---- */
+
+static bool was_replaced(const struct making *making, struct fg_id id)
+{
+    for (uint32_t i = 0; making->known != NULL && i < making->known->n_gone; i++)
+        if (fg_id_eq(making->known->gone[i].id, id))
+            return true;
+    return false;
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const struct candidate *a = left, *b = right;
+
+    return fg_id_cmp(b->id, a->id);
+}
+
+static enum fg_code open_block(const struct making *making, const struct candidate *candidate,
+                               char name[FG_NAME_MAX_BYTES], struct ids_object *ret_object,
+                               struct fg_err *err)
+{
+    struct fg_bucket_request tail = {.verb = FG_BUCKET_GET,
+                                     .name = name,
+                                     .content_max_bytes = FG_BLOCK_TRAILER_BYTES,
+                                     .length = FG_BLOCK_TRAILER_BYTES,
+                                     .deadline_mono_ns = survey_deadline()};
+    uint64_t offset = 0;
+    enum fg_code code;
+
+    if (fg_name_block(name, fg_cstr(making->tenant->name), candidate->id, err) != FG_OK)
+        return err->code;
+    if (candidate->bytes < FG_BLOCK_HEADER_BYTES + FG_BLOCK_TRAILER_BYTES)
+        return fg_fail(err, FG_E_CORRUPT, "%s: cut to %llu bytes", name,
+                       (unsigned long long)candidate->bytes);
+    tail.offset = candidate->bytes - FG_BLOCK_TRAILER_BYTES;
+    code = fg_bucket_call(making->survey->bucket, &tail);
+    if (code != FG_OK)
+        *err = tail.err;
+    else
+        code = fg_block_directory_offset(fg_buf_slice(&tail.body), candidate->bytes, &offset, err);
+    fg_bucket_clear(&tail);
+    *ret_object = (struct ids_object){making->survey->bucket, name, candidate->bytes, offset};
+    return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
+}
+
+/* The span that it was made for, as its level and its last profile tell. */
+static void set_span(struct fg_blocks_entry *entry)
+{
+    int64_t unit_ns = entry->level == PLAN_HOUR ? FG_HOUR_NS : PLAN_DAY_NS;
+    int64_t rest_ns = entry->t_max_ns % unit_ns;
+    struct plan_span month = plan_month_of(entry->t_max_ns);
+
+    if (entry->level != PLAN_HOUR && entry->level != PLAN_DAY) {
+        entry->start_ns = month.start_ns;
+        entry->end_ns = month.end_ns;
+        return;
+    }
+    rest_ns += rest_ns < 0 ? unit_ns : 0;
+    entry->start_ns = entry->t_max_ns - rest_ns;
+    entry->end_ns = fg_time_add(entry->start_ns, unit_ns);
+}
+
+static enum fg_code read_shards(const struct ids_object *object,
+                                const struct fg_block_directory *directory,
+                                struct fg_blocks_entry *entry, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+
+    entry->shard_first = UINT16_MAX;
+    for (uint32_t p = 0; p < directory->n_parts; p++) {
+        struct fg_block_group *groups;
+
+        if (ids_groups(object, &directory->parts[p], arena, &groups, err) != FG_OK)
+            return err->code;
+        for (uint32_t g = 0; g < directory->parts[p].n_groups; g++) {
+            entry->shard_first = FG_MIN(entry->shard_first, groups[g].shard);
+            entry->shard_last = FG_MAX(entry->shard_last, groups[g].shard);
+        }
+    }
+    return FG_OK;
+}
+
+static enum fg_code read_block(const struct making *making, struct candidate *candidate,
+                               struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct fg_block_directory directory;
+    char name[FG_NAME_MAX_BYTES];
+    struct ids_object object;
+
+    if (open_block(making, candidate, name, &object, err) != FG_OK ||
+        ids_directory(&object, arena, &directory, err) != FG_OK)
+        return err->code;
+    for (uint32_t p = 0; p < directory.n_parts; p++)
+        if (!fg_slice_eq(directory.parts[p].tenant, fg_cstr(making->tenant->name)))
+            return fg_fail(err, FG_E_CORRUPT, "%s: it has parts of another tenant", name);
+    candidate->nodes_only = directory.n_parts > 0 && directory.nodes_only;
+    candidate->entry =
+        (struct fg_blocks_entry){.id = candidate->id,
+                                 .level = (uint8_t)directory.level,
+                                 .nodes_only = candidate->nodes_only,
+                                 .t_min_ns = directory.t_min_ns,
+                                 .t_max_ns = directory.t_max_ns,
+                                 .bytes = candidate->bytes,
+                                 .directory_offset = object.directory_offset,
+                                 .directory_bytes = candidate->bytes - object.directory_offset,
+                                 .nodes_offset = directory.nodes_offset,
+                                 .nodes_bytes = object.directory_offset - directory.nodes_offset,
+                                 .profiles = directory.n_profiles,
+                                 .digest = directory.digest,
+                                 .usage = directory.usage};
+    set_span(&candidate->entry);
+    if (candidate->known != NULL)
+        candidate->entry = *candidate->known;
+    if (candidate->nodes_only)
+        return FG_OK;
+    for (uint32_t p = 0; p < directory.n_parts; p++)
+        if (ids_part(&object, &directory.parts[p], &candidate->ids, err) != FG_OK)
+            return err->code;
+    return candidate->known != NULL ? FG_OK
+                                    : read_shards(&object, &directory, &candidate->entry, err);
+}
+
+static enum fg_code read_blocks(struct making *making, struct fg_err *err)
+{
+    making->candidates =
+        fg_calloc(FG_MAX(making->tenant->n_blocks, (size_t)1), sizeof *making->candidates);
+    for (size_t i = 0; i < making->tenant->n_blocks; i++) {
+        const struct survey_entry *entry = &making->tenant->blocks[i];
+        struct candidate *candidate = &making->candidates[making->n];
+        struct fg_err unread;
+
+        if (was_replaced(making, entry->name.block))
+            continue;
+        *candidate = (struct candidate){.id = entry->name.block, .bytes = entry->bytes};
+        if (making->known != NULL)
+            candidate->known = fg_blocks_find(making->known, candidate->id);
+        making->n++;
+        if (read_block(making, candidate, &unread) == FG_OK)
+            continue;
+        if (!fg_damage_is(unread.code)) {
+            *err = unread;
+            return err->code;
+        }
+        making->n_lost++;
+        (void)fprintf(making->out, "lost: %s\n", unread.msg);
+        id_list_done(&candidate->ids);
+        making->n--;
+    }
+    if (making->n > 1)
+        qsort(making->candidates, making->n, sizeof *making->candidates, newest_first);
+    return FG_OK;
+}
+
+static const struct candidate *find_candidate(const struct making *making, struct fg_id id)
+{
+    for (size_t i = 0; i < making->n; i++)
+        if (fg_id_eq(making->candidates[i].id, id))
+            return &making->candidates[i];
+    return NULL;
+}
+
+/* ---- segments ---- */
+
+/* Reads the ids of the tenant's profiles in a live segment; none if it has no part there. */
+static enum fg_code segment_ids(const struct making *making, const struct fg_l0_segment *segment,
+                                struct id_list *ids, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct fg_slice tenant = fg_cstr(making->tenant->name);
+    struct fg_block_directory directory;
+    char name[FG_NAME_MAX_BYTES];
+    const struct ids_object object = {making->survey->bucket, name, segment->bytes,
+                                      segment->directory_offset};
+    uint32_t first;
+
+    fg_name_segment(name, &segment->id);
+    if (ids_directory(&object, arena, &directory, err) != FG_OK)
+        return err->code;
+    first = fg_block_part_find(&directory, tenant, FG_LIT(""));
+    for (uint32_t p = first;
+         p < directory.n_parts && fg_slice_eq(directory.parts[p].tenant, tenant); p++)
+        if (ids_part(&object, &directory.parts[p], ids, err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* Returns true if the segment has profiles of the tenant that its known blocks may not cover. */
+static bool may_be_uncovered(const struct making *making, const struct fg_l0 *l0,
+                             const struct fg_l0_segment *segment)
+{
+    uint32_t number = fg_l0_tenant(l0, fg_cstr(making->tenant->name));
+
+    return number != FG_L0_NO_TENANT && fg_l0_part(segment, number) != NULL &&
+           (making->known == NULL || !fg_blocks_covers(making->known, segment->generation));
+}
+
+static const struct fg_l0 *live_l0(const struct making *making)
+{
+    return making->survey->l0.code == FG_OK ? &making->survey->l0.content->l0 : NULL;
+}
+
+static enum fg_code read_segments(struct making *making, struct fg_err *err)
+{
+    const struct fg_l0 *l0 = live_l0(making);
+
+    for (uint32_t i = 0; l0 != NULL && i < l0->n_segments; i++) {
+        struct id_list ids = {.n = 0};
+        struct fg_err unread;
+
+        if (!may_be_uncovered(making, l0, &l0->segments[i]))
+            continue;
+        if (segment_ids(making, &l0->segments[i], &ids, &unread) != FG_OK &&
+            !fg_damage_is(unread.code)) {
+            id_list_done(&ids);
+            *err = unread;
+            return err->code;
+        }
+        for (size_t k = 0; k < ids.n; k++)
+            (void)id_set_add(&making->in_segments, ids.ids[k]);
+        id_list_done(&ids);
+    }
+    return FG_OK;
+}
+
+/* ---- which blocks are live ---- */
+
+static uint64_t count_in(const struct id_list *ids, const struct id_set *set)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < ids->n; i++)
+        n += id_set_has(set, ids->ids[i]);
+    return n;
+}
+
+static void decide(struct making *making, struct candidate *candidate)
+{
+    uint64_t newer = count_in(&candidate->ids, &making->in_blocks);
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    if (fg_name_block(name, fg_cstr(making->tenant->name), candidate->id, &err) != FG_OK)
+        return;
+    if (candidate->known == NULL && candidate->ids.n > 0 &&
+        count_in(&candidate->ids, &making->in_segments) == candidate->ids.n) {
+        (void)fprintf(making->out, "%s: not listed; live segments have all of its profiles\n",
+                      name);
+        return;
+    }
+    if (newer > 0 && newer == candidate->ids.n) {
+        (void)fprintf(making->out, "%s: not listed; newer blocks have all of its profiles\n", name);
+        return;
+    }
+    if (newer > 0) {
+        making->n_ambiguous++;
+        (void)fprintf(making->out,
+                      "in doubt: %s: newer blocks have %llu of its %zu profiles; the others were "
+                      "deleted on purpose, or are nowhere else\n",
+                      name, (unsigned long long)newer, candidate->ids.n);
+        return;
+    }
+    candidate->live = true;
+    making->profiles += candidate->ids.n;
+    for (size_t i = 0; i < candidate->ids.n; i++)
+        (void)id_set_add(&making->in_blocks, candidate->ids.ids[i]);
+}
+
+/* Keeps merged nodes if a version knows them and all their blocks are live. The compactor makes the
+ * others again. */
+static void decide_nodes(struct making *making, struct candidate *candidate)
+{
+    const struct fg_blocks_entry *known = candidate->known;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    if (known != NULL) {
+        candidate->live = true;
+        for (uint32_t i = 0; !known->alone && i < known->n_from_blocks; i++) {
+            const struct candidate *from = find_candidate(making, known->from_blocks[i]);
+
+            candidate->live = candidate->live && from != NULL && from->live;
+        }
+        return;
+    }
+    if (fg_name_block(name, fg_cstr(making->tenant->name), candidate->id, &err) != FG_OK)
+        return;
+    for (size_t i = 0; i < making->n; i++) {
+        const struct candidate *other = &making->candidates[i];
+
+        if (other->live && !other->nodes_only &&
+            other->entry.t_min_ns <= candidate->entry.t_max_ns &&
+            candidate->entry.t_min_ns <= other->entry.t_max_ns) {
+            (void)fprintf(making->out, "%s: not listed; merged nodes of profiles that are there\n",
+                          name);
+            return;
+        }
+    }
+    /* Its profiles are gone: it is all that is left of them. */
+    candidate->live = candidate->entry.alone = true;
+}
+
+/* ---- the manifest ---- */
+
+static bool has_older_of_span(const struct making *making, const struct candidate *candidate)
+{
+    for (size_t i = 0; i < making->n; i++) {
+        const struct candidate *other = &making->candidates[i];
+
+        if (other->live && !other->nodes_only && fg_id_cmp(other->id, candidate->id) < 0 &&
+            other->entry.level == candidate->entry.level &&
+            other->entry.start_ns == candidate->entry.start_ns &&
+            other->entry.shard_first <= candidate->entry.shard_last &&
+            candidate->entry.shard_first <= other->entry.shard_last)
+            return true;
+    }
+    return false;
+}
+
+static int by_gone_id(const void *left, const void *right)
+{
+    return fg_id_cmp(((const struct fg_blocks_gone *)left)->id,
+                     ((const struct fg_blocks_gone *)right)->id);
+}
+
+/* Lists the live blocks, and as gone those that were gone already. Other blocks are not listed and
+ * stay in the bucket. */
+static enum fg_code set_blocks(struct making *making, struct fg_err *err)
+{
+    struct fg_blocks *blocks = &making->blocks;
+    uint32_t n_gone = making->known == NULL ? 0 : making->known->n_gone;
+
+    blocks->blocks = fg_arena_new(making->arena, struct fg_blocks_entry, making->n);
+    blocks->gone = fg_arena_new(making->arena, struct fg_blocks_gone, n_gone);
+    if (blocks->blocks == NULL || blocks->gone == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %zu blocks", making->n);
+    for (size_t i = making->n; i-- > 0;) { /* ascending */
+        struct candidate *candidate = &making->candidates[i];
+
+        if (!candidate->live)
+            continue;
+        if (candidate->known == NULL && !candidate->nodes_only)
+            candidate->entry.patch = has_older_of_span(making, candidate);
+        blocks->blocks[blocks->n_blocks++] = candidate->entry;
+    }
+    if (n_gone > 0)
+        memcpy(blocks->gone, making->known->gone, n_gone * sizeof *blocks->gone);
+    blocks->n_gone = n_gone;
+    if (n_gone > 1)
+        qsort(blocks->gone, n_gone, sizeof *blocks->gone, by_gone_id);
+    return FG_OK;
+}
+
+/* Is all that the segment has of the tenant in blocks? Part of it being there means that the rest
+ * was deleted: a segment is covered as a whole. */
+static enum fg_code is_covered(struct making *making, const struct fg_l0 *l0,
+                               const struct fg_l0_segment *segment, bool *ret_covered,
+                               struct fg_err *err)
+{
+    struct id_list ids = {.n = 0};
+    uint64_t n;
+
+    *ret_covered = !may_be_uncovered(making, l0, segment);
+    if (*ret_covered)
+        return FG_OK;
+    if (segment_ids(making, segment, &ids, err) != FG_OK) {
+        id_list_done(&ids);
+        return fg_damage_is(err->code) ? FG_OK : err->code; /* it counts as uncovered */
+    }
+    n = count_in(&ids, &making->in_blocks);
+    if (n > 0 && n < ids.n) {
+        making->n_ambiguous++;
+        (void)fprintf(making->out,
+                      "in doubt: segment of generation %llu: blocks have %llu of its %zu profiles; "
+                      "the others were deleted on purpose, or are nowhere else\n",
+                      (unsigned long long)segment->generation, (unsigned long long)n, ids.n);
+    }
+    *ret_covered = n > 0;
+    id_list_done(&ids);
+    return FG_OK;
+}
+
+/*
+ * All up to the newest generation is covered but the live segments that are not. Generations in
+ * between whose segments are gone are listed as well: readers with an older L0 manifest know them.
+ */
+static enum fg_code set_covered(struct making *making, struct fg_err *err)
+{
+    const struct fg_l0 *l0 = live_l0(making);
+    struct fg_blocks *blocks = &making->blocks;
+    uint64_t end = making->survey->ring.generation, first = 0;
+    uint32_t number =
+        l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(l0, fg_cstr(making->tenant->name));
+
+    if (making->known != NULL)
+        end = FG_MAX(end, FG_MAX(making->known->newest, making->known->covered_floor));
+    if (l0 == NULL) { /* its generations will begin above that (rebuild l0) */
+        blocks->covered_floor = blocks->newest = end;
+        return FG_OK;
+    }
+    blocks->covered = fg_arena_new(making->arena, uint64_t, FG_BLOCKS_COVERED_MAX);
+    if (blocks->covered == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for what is covered");
+    end = l0->generation;
+    blocks->covered_floor = end;
+    blocks->newest = FG_MAX(l0->floor, number == FG_L0_NO_TENANT ? 0 : l0->tenants[number].retired);
+    for (uint32_t i = 0; i < l0->n_segments; i++) {
+        const struct fg_l0_segment *segment = &l0->segments[i];
+        bool covered;
+
+        if (number == FG_L0_NO_TENANT || fg_l0_part(segment, number) == NULL)
+            continue;
+        if (is_covered(making, l0, segment, &covered, err) != FG_OK)
+            return err->code;
+        if (covered)
+            blocks->newest = FG_MAX(blocks->newest, segment->generation);
+        if (!covered && first == 0) {
+            first = segment->generation;
+            blocks->covered_floor = first - 1;
+        }
+        for (uint64_t g = blocks->n_covered == 0 ? blocks->covered_floor + 1
+                                                 : blocks->covered[blocks->n_covered - 1] + 1;
+             first != 0 && covered && g <= segment->generation; g++) {
+            const struct fg_l0_segment *other = fg_l0_segment(l0, g);
+
+            if (g != segment->generation && other != NULL && fg_l0_part(other, number) != NULL)
+                continue; /* one that was found uncovered */
+            if (blocks->n_covered == FG_BLOCKS_COVERED_MAX)
+                return fg_fail(err, FG_E_LIMIT, "more than %d covered segments",
+                               FG_BLOCKS_COVERED_MAX);
+            blocks->covered[blocks->n_covered++] = g;
+        }
+    }
+    return FG_OK;
+}
+
+/* Segments that left the L0 manifest are covered, though an older one is not. */
+static enum fg_code set_retired(struct making *making, struct fg_err *err)
+{
+    const struct fg_l0 *l0 = live_l0(making);
+    struct fg_blocks *blocks = &making->blocks;
+    uint32_t number =
+        l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(l0, fg_cstr(making->tenant->name));
+    uint64_t from;
+
+    if (number == FG_L0_NO_TENANT || fg_blocks_covers(blocks, l0->tenants[number].retired))
+        return FG_OK;
+    from = blocks->n_covered == 0 ? blocks->covered_floor + 1
+                                  : blocks->covered[blocks->n_covered - 1] + 1;
+    for (uint64_t g = from; g <= l0->tenants[number].retired; g++) {
+        const struct fg_l0_segment *live = fg_l0_segment(l0, g);
+
+        if (live != NULL && fg_l0_part(live, number) != NULL)
+            continue;
+        if (blocks->n_covered == FG_BLOCKS_COVERED_MAX)
+            return fg_fail(err, FG_E_LIMIT, "more than %d covered segments", FG_BLOCKS_COVERED_MAX);
+        blocks->covered[blocks->n_covered++] = g;
+    }
+    return FG_OK;
+}
+
+static enum fg_code make(struct making *making, struct fg_err *err)
+{
+    const struct fg_blocks *known = making->known;
+
+    making->blocks = known == NULL ? fg_blocks_none(fg_cstr(making->tenant->name)) : *known;
+    making->blocks.tenant = fg_cstr(making->tenant->name);
+    making->blocks.revision = rebuild_revision();
+    making->blocks.blocks = NULL;
+    making->blocks.covered = NULL;
+    making->blocks.n_blocks = making->blocks.n_covered = 0;
+    if (read_segments(making, err) != FG_OK || read_blocks(making, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < making->n; i++)
+        if (!making->candidates[i].nodes_only)
+            decide(making, &making->candidates[i]);
+    for (size_t i = 0; i < making->n; i++)
+        if (making->candidates[i].nodes_only)
+            decide_nodes(making, &making->candidates[i]);
+    for (uint32_t i = 0; known != NULL && i < known->n_blocks; i++) {
+        char name[FG_NAME_MAX_BYTES];
+
+        if (known->blocks[i].nodes_only || find_candidate(making, known->blocks[i].id) != NULL)
+            continue;
+        if (fg_name_block(name, fg_cstr(making->tenant->name), known->blocks[i].id, err) != FG_OK)
+            return err->code;
+        if (making->version.content == NULL) { /* of the present manifest, it is missing */
+            making->n_lost++;
+            (void)fprintf(making->out, "lost: %s: the object is missing\n", name);
+        }
+    }
+    if (set_blocks(making, err) != FG_OK || set_covered(making, err) != FG_OK)
+        return err->code;
+    return set_retired(making, err);
+}
+
+static void print_plan(const struct making *making)
+{
+    if (making->known != NULL)
+        (void)fprintf(making->out, "used: %s, of revision %llu\n", making->used,
+                      (unsigned long long)making->known->revision);
+    else
+        (void)fprintf(making->out, "no version can be read: deletions that were pending are lost, "
+                                   "ask for them again\n");
+    (void)fprintf(making->out,
+                  "tenant %s: %llu profiles in %u blocks, covered up to generation %llu\n",
+                  making->tenant->name, (unsigned long long)making->profiles,
+                  making->blocks.n_blocks, (unsigned long long)making->blocks.covered_floor);
+}
+
+static enum fg_code write_blocks(struct making *making, struct fg_err *err)
+{
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf bytes;
+    enum fg_code code;
+
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    code = fg_name_blocks(name, fg_cstr(making->tenant->name), err);
+    if (code == FG_OK)
+        code = fg_blocks_encode(&making->blocks, &bytes, err);
+    if (code == FG_OK)
+        code = rebuild_replace(making->survey->bucket, name, &making->tenant->manifest,
+                               fg_buf_slice(&bytes), making->out, err);
+    fg_buf_done(&bytes);
+    return code;
+}
+
+static enum fg_code run(struct making *making, struct fg_slice tenant, struct fg_err *err)
+{
+    making->tenant = survey_tenant(making->survey, tenant);
+    if (making->tenant == NULL)
+        return fg_fail(err, FG_E_NOT_FOUND, "there is nothing of tenant %.*s", FG_S(tenant));
+    if (choose_version(making, err) != FG_OK || make(making, err) != FG_OK)
+        return err->code;
+    print_plan(making);
+    if (making->n_lost + making->n_ambiguous > 0 && !making->options->accept_loss)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "%llu blocks are lost and %llu objects are in doubt; --accept-loss goes on "
+                       "without these blocks",
+                       (unsigned long long)making->n_lost, (unsigned long long)making->n_ambiguous);
+    if (!making->options->apply) {
+        (void)fprintf(making->out, "nothing was written; --apply writes the manifest\n");
+        return FG_OK;
+    }
+    return write_blocks(making, err);
+}
+
+enum fg_code rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,
+                            const struct rebuild_options *options, FILE *out, struct fg_err *err)
+{
+    struct survey survey = {.bucket = NULL};
+    struct making making = {.survey = &survey,
+                            .options = options,
+                            .out = out,
+                            .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
+    enum fg_code code = survey_read(bucket, &survey, err);
+
+    if (code == FG_OK)
+        code = run(&making, tenant, err);
+    for (size_t i = 0; i < making.n; i++)
+        id_list_done(&making.candidates[i].ids);
+    free(making.candidates);
+    id_set_done(&making.in_blocks);
+    id_set_done(&making.in_segments);
+    survey_object_done(&making.version);
+    fg_arena_destroy(making.arena);
+    survey_done(&survey);
+    return code;
+}

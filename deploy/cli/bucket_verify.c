@@ -1,0 +1,734 @@
+#include "deploy/cli/bucket_verify.h"
+
+#include "common/storage/block/verify.h"
+#include "common/storage/rollup/verify.h"
+#include "deploy/cli/bucket_survey.h"
+
+#include <stdarg.h>
+
+enum { FAULT_MAX_BYTES = 1024 }; /* an error's message and a sentence */
+
+static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
+static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not committed */
+
+#define CURE_L0      "flamegrid bucket rebuild l0"
+#define CURE_RING    "flamegrid bucket rebuild ring"
+#define CURE_TENANT  "flamegrid bucket rebuild tenant "
+#define CURE_REBUILD "flamegrid bucket rebuild l0, or rebuild tenant"
+#define CURE_VERSION "use the newest version of flamegrid that writes to the bucket"
+#define CURE_OBJECT                                                                                \
+    "put it back from a backup; else flamegrid bucket repair %s; if that saves nothing, "          \
+    "flamegrid bucket quarantine"
+
+/* What a block has of a service, for merged nodes that are made of it. */
+struct held {
+    struct fg_id block;
+    struct fg_buf service;
+    uint64_t profiles;
+    struct fg_id digest;
+};
+
+/* A tenant, and the ids of its profiles that were seen. */
+struct owner {
+    const struct survey_tenant *tenant;
+    const struct fg_blocks *blocks; /* NULL: the manifest cannot be read */
+    struct fg_id *ids;
+    size_t n_ids, cap_ids;
+    struct held *held;
+    size_t n_held, cap_held;
+    struct fg_id *broken; /* blocks with a fault */
+    size_t n_broken;
+    uint64_t n_segments, n_blocks, n_above; /* above: of merged nodes only */
+    uint64_t n_alone, n_alone_profiles;     /* of merged nodes whose profiles are gone */
+    struct fg_usage usage;                  /* of all profiles, and of those that are gone */
+};
+
+struct verifying {
+    struct survey survey;
+    const struct fg_l0 *l0; /* NULL: there is none that can be read */
+    struct owner *owners;   /* as the survey's tenants */
+    struct fg_err *err;     /* of the object at hand */
+    FILE *out;
+    uint64_t n_objects, n_bytes, n_pages;
+    uint64_t n_faults;
+    uint64_t n_orphans, orphan_bytes;
+    bool moved; /* an object left its manifest while it was read */
+};
+
+/* An object as a manifest has it. */
+struct listed {
+    const char *name;
+    uint64_t generation; /* of a segment; 0: a block */
+    struct owner *owner; /* of a block */
+    const struct fg_blocks_entry *block;
+    uint64_t bytes, profiles;
+    int64_t t_min_ns, t_max_ns;
+    struct fg_id digest;
+};
+
+/* One line: the object, what is wrong with it and what that means, what cures it. */
+static void fg_printf(4, 5)
+    report(struct verifying *v, const char *object, const char *cure, const char *format, ...)
+{
+    char what[FAULT_MAX_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was begun in the line above */
+    (void)vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    v->n_faults++;
+    (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
+}
+
+static enum fg_code differs(const struct verifying *v, const struct listed *listed,
+                            const char *what)
+{
+    return fg_fail(v->err, FG_E_CORRUPT, "%s: its %s is not what the manifest says", listed->name,
+                   what);
+}
+
+/* That of a block, or of each tenant in a segment. */
+static bool same_usage(const struct verifying *v, const struct listed *listed,
+                       const struct fg_block_directory *directory)
+{
+    const struct fg_l0_segment *segment =
+        listed->block != NULL ? NULL : fg_l0_segment(v->l0, listed->generation);
+
+    if (listed->block != NULL)
+        return fg_usage_eq(&directory->usage, &listed->block->usage);
+    for (uint32_t i = 0; segment != NULL && i < segment->n_parts; i++) {
+        struct fg_slice tenant = v->l0->tenants[segment->parts[i].tenant].name;
+        struct fg_usage usage = {0};
+
+        for (uint32_t p = fg_block_part_find(directory, tenant, FG_LIT(""));
+             p < directory->n_parts && fg_slice_eq(directory->parts[p].tenant, tenant); p++)
+            fg_usage_add(&usage, &directory->parts[p].usage);
+        if (!fg_usage_eq(&usage, &segment->parts[i].usage))
+            return false;
+    }
+    return true;
+}
+
+static enum fg_code compare(const struct verifying *v, const struct listed *listed,
+                            const struct fg_block_directory *directory)
+{
+    if (directory->file_bytes != listed->bytes)
+        return differs(v, listed, "size");
+    if (directory->n_profiles != listed->profiles)
+        return differs(v, listed, "number of profiles");
+    if (!fg_id_eq(directory->digest, listed->digest))
+        return differs(v, listed, "digest");
+    if (directory->t_min_ns != listed->t_min_ns || directory->t_max_ns != listed->t_max_ns)
+        return differs(v, listed, "time");
+    if (!same_usage(v, listed, directory))
+        return differs(v, listed, "usage");
+    if (listed->block != NULL &&
+        (directory->nodes_offset + listed->block->nodes_bytes != listed->block->directory_offset ||
+         (directory->n_parts > 0 && directory->nodes_only != listed->block->nodes_only)))
+        return differs(v, listed, "place of merged nodes");
+    return FG_OK;
+}
+
+static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t len)
+{
+    return fg_slice_sub(file, (size_t)offset, (size_t)len);
+}
+
+/* ---- merged nodes ---- */
+
+static void hold(struct owner *owner, struct fg_id block, const struct fg_block_part *part)
+{
+    struct held *held;
+
+    if (owner->n_held == owner->cap_held) {
+        owner->cap_held = FG_MAX(owner->cap_held * 2, 64);
+        owner->held = fg_realloc(owner->held, owner->cap_held * sizeof *owner->held);
+    }
+    held = &owner->held[owner->n_held++];
+    *held = (struct held){.block = block, .profiles = part->n_profiles, .digest = part->digest};
+    fg_buf_init(&held->service, SIZE_MAX);
+    fg_buf_put(&held->service, part->service);
+}
+
+static const struct held *find_held(const struct owner *owner, struct fg_id block,
+                                    struct fg_slice service)
+{
+    for (size_t i = 0; i < owner->n_held; i++)
+        if (fg_id_eq(owner->held[i].block, block) &&
+            fg_slice_eq(fg_buf_slice(&owner->held[i].service), service))
+            return &owner->held[i];
+    return NULL;
+}
+
+static bool is_made_of(const struct fg_blocks_entry *block, struct fg_id id)
+{
+    for (uint32_t i = 0; i < block->n_from_blocks; i++)
+        if (fg_id_eq(block->from_blocks[i], id))
+            return true;
+    return false;
+}
+
+static bool is_broken(const struct owner *owner, struct fg_id block)
+{
+    for (size_t i = 0; i < owner->n_broken; i++)
+        if (fg_id_eq(owner->broken[i], block))
+            return true;
+    return false;
+}
+
+/* Compares merged nodes with the blocks that they were made of. */
+static enum fg_code verify_made_of(const struct verifying *v, const struct listed *listed,
+                                   struct fg_slice file, const struct fg_block_part *part)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_block_range nod = fg_nodes_ranges(part).nod;
+    struct fg_nodes nodes = {0};
+    struct fg_id digest = {0, 0};
+    uint64_t profiles = 0;
+
+    if (fg_nodes_parse(part, bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
+        return v->err->code;
+    for (uint32_t i = 0; i < nodes.n_made_of; i++) {
+        const struct held *held = find_held(listed->owner, nodes.made_of[i], part->service);
+
+        if (is_broken(listed->owner, nodes.made_of[i])) /* which was reported */
+            return FG_OK;
+        if (held == NULL || !is_made_of(listed->block, nodes.made_of[i]))
+            return fg_fail(v->err, FG_E_CORRUPT, "part %.*s is made of a block that is not there",
+                           FG_S(part->service));
+        profiles += held->profiles;
+        digest = fg_id_add(digest, held->digest);
+    }
+    if (profiles != part->n_profiles || !fg_id_eq(digest, part->digest))
+        return fg_fail(
+            v->err, FG_E_CORRUPT,
+            "part %.*s sums up %u profiles, the blocks it is made of have %llu, or others",
+            FG_S(part->service), part->n_profiles, (unsigned long long)profiles);
+    return FG_OK;
+}
+
+static enum fg_code verify_nodes(const struct verifying *v, const struct listed *listed,
+                                 struct fg_slice file, const struct fg_block_part *part)
+{
+    if (fg_nodes_verify(part, file, PARSED_MAX_BYTES, v->err) != FG_OK ||
+        fg_nodes_verify_sums(part, file, PARSED_MAX_BYTES, v->err) != FG_OK)
+        return v->err->code;
+    if (listed->block == NULL)
+        return FG_OK;
+    if (listed->block->alone) { /* what it was made of is gone: it has to add up by itself */
+        listed->owner->n_alone_profiles += part->n_profiles;
+        return fg_nodes_verify_alone(part, file, PARSED_MAX_BYTES, v->err);
+    }
+    if (listed->block->nodes_only)
+        return verify_made_of(v, listed, file, part);
+    hold(listed->owner, listed->block->id, part);
+    return FG_OK;
+}
+
+/* ---- profiles ---- */
+
+static void add_ids(struct owner *owner, const struct fg_id *ids, size_t n)
+{
+    if (owner->n_ids + n > owner->cap_ids) {
+        owner->cap_ids = FG_MAX(owner->n_ids + n, owner->cap_ids * 2);
+        owner->ids = fg_realloc(owner->ids, owner->cap_ids * sizeof *owner->ids);
+    }
+    memcpy(owner->ids + owner->n_ids, ids, n * sizeof *ids);
+    owner->n_ids += n;
+}
+
+static enum fg_code take_ids(const struct verifying *v, struct fg_slice file,
+                             const struct fg_block_part *part, struct owner *owner)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_block_range range = fg_block_part_range(part, FG_BLOCK_WANT_SERIES);
+    struct fg_block_index index = {0};
+    const struct fg_block_pages *pages = &index.pages[FG_BLOCK_PID];
+
+    if (fg_block_part_parse(part, bytes_of(file, range.offset, range.len), arena, &index, v->err) !=
+        FG_OK)
+        return v->err->code;
+    for (uint32_t p = 0; p < pages->count; p++) {
+        const struct fg_block_page *page = &pages->pages[p];
+        struct fg_id *ids = NULL;
+
+        if (fg_block_ids_parse(&index, p, bytes_of(file, page->offset, page->bytes), arena, &ids,
+                               v->err) != FG_OK)
+            return v->err->code;
+        add_ids(owner, ids, page->items);
+    }
+    return FG_OK;
+}
+
+static struct owner *find_owner(const struct verifying *v, struct fg_slice tenant)
+{
+    const struct survey_tenant *found = survey_tenant(&v->survey, tenant);
+
+    return found == NULL ? NULL : &v->owners[found - v->survey.tenants];
+}
+
+/* Returns the owner for whom the part is live. NULL: a block covers the part, or it is unknown
+ * whether one does. */
+static struct owner *owner_of(const struct verifying *v, const struct listed *listed,
+                              struct fg_slice tenant)
+{
+    struct owner *owner = listed->generation == 0 ? listed->owner : find_owner(v, tenant);
+
+    if (owner == NULL || owner->blocks == NULL ||
+        (listed->generation != 0 && fg_blocks_covers(owner->blocks, listed->generation)))
+        return NULL;
+    return owner;
+}
+
+static enum fg_code verify_file(struct verifying *v, const struct listed *listed,
+                                struct fg_slice file)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_block_directory directory = {0};
+    struct fg_block_verified verified = {0};
+    uint64_t offset = 0;
+
+    if (fg_block_verify(file, PARSED_MAX_BYTES, &verified, v->err) != FG_OK ||
+        fg_block_directory_offset(file, file.len, &offset, v->err) != FG_OK ||
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
+                                 &directory, v->err) != FG_OK)
+        return fg_wrap(v->err, "%s", listed->name);
+    if (compare(v, listed, &directory) != FG_OK)
+        return v->err->code;
+    for (uint32_t p = 0; p < directory.n_parts; p++) {
+        struct owner *owner = owner_of(v, listed, directory.parts[p].tenant);
+
+        if (owner != NULL &&
+            (listed->block == NULL || !listed->block->nodes_only || listed->block->alone))
+            fg_usage_add(&owner->usage, &directory.parts[p].usage);
+        if (verify_nodes(v, listed, file, &directory.parts[p]) != FG_OK ||
+            (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK))
+            return fg_wrap(v->err, "%s", listed->name);
+    }
+    v->n_objects++;
+    v->n_bytes += file.len;
+    v->n_pages += verified.n_pages;
+    return FG_OK;
+}
+
+static enum fg_code verify_object(struct verifying *v, const struct listed *listed)
+{
+    struct fg_buf body;
+    enum fg_code code = survey_get(v->survey.bucket, listed->name, &body, v->err);
+
+    if (code == FG_OK)
+        code = verify_file(v, listed, fg_buf_slice(&body));
+    fg_buf_done(&body);
+    return code;
+}
+
+/* ---- what manifests list ---- */
+
+/* Does the manifest, read again, still list it? A compactor may be at work. */
+static enum fg_code is_still_listed(struct verifying *v, const struct listed *listed,
+                                    const struct fg_segment_id *segment, bool *ret_listed)
+{
+    struct survey_object now = {.code = FG_OK};
+    enum fg_code code;
+
+    *ret_listed = false;
+    if (listed->block != NULL) {
+        code = survey_read_blocks(v->survey.bucket, fg_cstr(listed->owner->tenant->name), &now,
+                                  v->err);
+        if (code == FG_OK && now.code == FG_OK)
+            *ret_listed = fg_blocks_find(&now.content->blocks, listed->block->id) != NULL;
+    } else {
+        code = survey_read_l0(v->survey.bucket, &now, v->err);
+        if (code == FG_OK && now.code == FG_OK) {
+            const struct fg_l0_segment *found = fg_l0_segment(&now.content->l0, listed->generation);
+
+            *ret_listed = found != NULL && fg_segment_id_cmp(&found->id, segment) == 0;
+        }
+    }
+    survey_object_done(&now);
+    return code;
+}
+
+/* A segment that all of its tenants cover is read by nobody, and leaves soon. */
+static bool is_unneeded(const struct verifying *v, const struct listed *listed)
+{
+    const struct fg_l0_segment *segment =
+        listed->block != NULL ? NULL : fg_l0_segment(v->l0, listed->generation);
+
+    for (uint32_t p = 0; segment != NULL && p < segment->n_parts; p++)
+        if (owner_of(v, listed, v->l0->tenants[segment->parts[p].tenant].name) != NULL)
+            return false;
+    return segment != NULL;
+}
+
+/* Errors of an object begin with its name, or with the request that had it. */
+static const char *without_name(const char *why, const char *name)
+{
+    size_t len = strlen(name);
+
+    return strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0 ? why + len + 2 : why;
+}
+
+static void note_broken(const struct listed *listed)
+{
+    struct owner *owner = listed->owner;
+
+    owner->broken = fg_realloc(owner->broken, (owner->n_broken + 1) * sizeof *owner->broken);
+    owner->broken[owner->n_broken++] = listed->block->id;
+}
+
+/* FG_OK also for an object with a fault, which is reported. */
+static enum fg_code verify_listed(struct verifying *v, const struct listed *listed,
+                                  const struct fg_segment_id *segment)
+{
+    char cure[sizeof CURE_OBJECT + FG_NAME_MAX_BYTES];
+    enum fg_code code = verify_object(v, listed);
+    bool there = true;
+
+    if (code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_CORRUPT && code != FG_E_LIMIT &&
+        code != FG_E_UNIMPLEMENTED)
+        return code;
+    if (code == FG_OK || is_unneeded(v, listed))
+        return FG_OK;
+    (void)snprintf(cure, sizeof cure, CURE_OBJECT, listed->name);
+    if (code == FG_E_UNIMPLEMENTED)
+        report(v, listed->name, CURE_VERSION, "not damaged, but unreadable: %s",
+               without_name(v->err->msg, listed->name));
+    else if (code != FG_E_NOT_FOUND)
+        report(v, listed->name, cure, "damaged: %s; answers that need the damaged part lack it",
+               without_name(v->err->msg, listed->name));
+    else if (is_still_listed(v, listed, segment, &there) != FG_OK)
+        return v->err->code;
+    else if (there)
+        report(v, listed->name, cure,
+               "the object is missing; its %llu profiles are lost unless it is put back",
+               (unsigned long long)listed->profiles);
+    v->moved |= !there;
+    if (there && listed->block != NULL)
+        note_broken(listed);
+    return FG_OK;
+}
+
+static enum fg_code verify_segments(struct verifying *v)
+{
+    for (uint32_t i = 0; v->l0 != NULL && i < v->l0->n_segments; i++) {
+        const struct fg_l0_segment *segment = &v->l0->segments[i];
+        char name[FG_NAME_MAX_BYTES];
+
+        fg_name_segment(name, &segment->id);
+        for (uint32_t p = 0; p < segment->n_parts; p++)
+            find_owner(v, v->l0->tenants[segment->parts[p].tenant].name)->n_segments++;
+        if (verify_listed(v,
+                          &(struct listed){.name = name,
+                                           .generation = segment->generation,
+                                           .bytes = segment->bytes,
+                                           .profiles = segment->profiles,
+                                           .t_min_ns = segment->t_min_ns,
+                                           .t_max_ns = segment->t_max_ns,
+                                           .digest = segment->digest},
+                          &segment->id) != FG_OK)
+            return v->err->code;
+    }
+    return FG_OK;
+}
+
+/* Those with profiles, or those of nodes of these. */
+static enum fg_code verify_blocks(struct verifying *v, struct owner *owner, bool nodes_only)
+{
+    for (uint32_t i = 0; i < owner->blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
+        char name[FG_NAME_MAX_BYTES];
+
+        if (block->nodes_only != nodes_only)
+            continue;
+        owner->n_blocks += !nodes_only;
+        owner->n_above += nodes_only && !block->alone;
+        owner->n_alone += block->alone;
+        if (fg_name_block(name, fg_cstr(owner->tenant->name), block->id, v->err) != FG_OK ||
+            verify_listed(v,
+                          &(struct listed){.name = name,
+                                           .owner = owner,
+                                           .block = block,
+                                           .bytes = block->bytes,
+                                           .profiles = block->profiles,
+                                           .t_min_ns = block->t_min_ns,
+                                           .t_max_ns = block->t_max_ns,
+                                           .digest = block->digest},
+                          NULL) != FG_OK)
+            return v->err->code;
+    }
+    return FG_OK;
+}
+
+static int cmp_ids(const void *left, const void *right)
+{
+    return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
+}
+
+/* Exactly once. */
+static void check_ids(struct verifying *v, struct owner *owner)
+{
+    char name[FG_NAME_MAX_BYTES];
+    uint64_t twice = 0;
+
+    if (owner->n_ids > 1)
+        qsort(owner->ids, owner->n_ids, sizeof *owner->ids, cmp_ids);
+    for (size_t i = 1; i < owner->n_ids; i++) {
+        if (!fg_id_eq(owner->ids[i], owner->ids[i - 1]))
+            continue;
+        if (twice++ == 0 && fg_name_blocks(name, fg_cstr(owner->tenant->name), v->err) == FG_OK)
+            report(v, name, CURE_REBUILD,
+                   "profile %016llx%016llx is there more than once, so answers count it twice",
+                   (unsigned long long)owner->ids[i].hi, (unsigned long long)owner->ids[i].lo);
+    }
+    fprintf(v->out, "%s: %zu profiles, ", owner->tenant->name, owner->n_ids - (size_t)twice);
+    if (twice == 0)
+        fprintf(v->out, "each once, ");
+    else
+        fprintf(v->out, "%llu of them more than once, ", (unsigned long long)twice);
+    fprintf(v->out, "in %llu segments and %llu blocks", (unsigned long long)owner->n_segments,
+            (unsigned long long)owner->n_blocks);
+    if (owner->n_above > 0)
+        fprintf(v->out, ", and %llu of merged nodes over these",
+                (unsigned long long)owner->n_above);
+    if (owner->n_alone > 0)
+        fprintf(v->out, "; of %llu profiles that were dropped, merged nodes in %llu blocks",
+                (unsigned long long)owner->n_alone_profiles, (unsigned long long)owner->n_alone);
+    fprintf(v->out, "; usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
+            (unsigned long long)owner->usage.profiles, (unsigned long long)owner->usage.wire_bytes,
+            (unsigned long long)owner->usage.raw_bytes, (unsigned long long)owner->usage.samples);
+}
+
+/* ---- manifests with one another ---- */
+
+static bool has_objects(const struct survey *survey)
+{
+    return survey->n_segments > 0 || survey->n_tenants > 0 || survey->ring.generation > 0;
+}
+
+/* The greatest generation that some tenant's manifest covers, and whose it is. */
+static const struct survey_tenant *newest_covered(const struct survey *survey, uint64_t *ret_newest)
+{
+    const struct survey_tenant *whose = NULL;
+
+    *ret_newest = 0;
+    for (size_t i = 0; i < survey->n_tenants; i++) {
+        const struct fg_manifest *manifest = survey->tenants[i].manifest.content;
+
+        if (manifest != NULL && manifest->blocks.newest > *ret_newest) {
+            *ret_newest = manifest->blocks.newest;
+            whose = &survey->tenants[i];
+        }
+    }
+    return whose;
+}
+
+/* The tenants' manifests were read later and may cover what was committed in between, so a look at
+ * the L0 manifest as it is now decides. */
+static enum fg_code check_l0_age(struct verifying *v)
+{
+    struct survey_object now = {.code = FG_OK};
+    uint64_t newest, generation;
+    const struct survey_tenant *whose = newest_covered(&v->survey, &newest);
+
+    if (newest <= v->l0->generation && v->survey.ring.generation <= v->l0->generation)
+        return FG_OK;
+    if (survey_read_l0(v->survey.bucket, &now, v->err) != FG_OK)
+        return v->err->code;
+    generation = now.code == FG_OK ? now.content->l0.generation : v->l0->generation;
+    survey_object_done(&now);
+    if (newest > generation)
+        report(v, FG_NAME_L0, CURE_L0,
+               "it is from a backup: it ends with generation %llu, and the manifest of tenant %s "
+               "covers %llu; newer segments are not read, and ingesters do not commit",
+               (unsigned long long)generation, whose->name, (unsigned long long)newest);
+    else if (v->survey.ring.generation > generation)
+        report(v, FG_NAME_L0, CURE_L0,
+               "it is from a backup: it ends with generation %llu, and ingesters have drained into "
+               "%llu; newer segments are not read, and ingesters do not commit",
+               (unsigned long long)generation, (unsigned long long)v->survey.ring.generation);
+    return FG_OK;
+}
+
+static enum fg_code check_l0(struct verifying *v)
+{
+    const struct survey *survey = &v->survey;
+
+    if (survey->l0.code == FG_OK)
+        return check_l0_age(v);
+    if (survey->l0.code != FG_E_NOT_FOUND)
+        report(v, FG_NAME_L0, CURE_L0, "damaged: %s; nothing in the bucket can be read",
+               survey->l0.err.msg);
+    else if (has_objects(survey))
+        report(v, FG_NAME_L0, CURE_L0,
+               "missing, and there are %zu segments, %zu blocks of %zu tenants, and a ring of "
+               "generation %llu; nothing in the bucket can be read",
+               survey->n_segments, survey->n_blocks, survey->n_tenants,
+               (unsigned long long)survey->ring.generation);
+    return FG_OK;
+}
+
+/* A single server has no ring. A cluster has copies of it since its first change. */
+static void check_ring(struct verifying *v)
+{
+    const struct survey_object *ring = &v->survey.ring_object;
+
+    if (ring->code == FG_OK)
+        return;
+    if (ring->code != FG_E_NOT_FOUND)
+        report(v, FG_RING_NAME, CURE_RING, "damaged: %s; nobody can tell which ingesters to ask",
+               ring->err.msg);
+    else if (v->survey.ring_was_kept)
+        report(v, FG_RING_NAME, CURE_RING,
+               "missing, and there was one; nobody can tell which ingesters to ask");
+}
+
+/* Blocks that no manifest lists, while the L0 manifest still has all segments, are of a compaction
+ * that was not finished: nothing is lost. */
+static bool needs_manifest(const struct verifying *v, const struct survey_tenant *tenant)
+{
+    uint32_t number = v->l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(v->l0, fg_cstr(tenant->name));
+
+    if (number == FG_L0_NO_TENANT)
+        return tenant->n_blocks > 0;
+    return v->l0->tenants[number].retired > 0 || (tenant->n_blocks > 0 && v->l0->floor > 0);
+}
+
+static enum fg_code check_tenant(struct verifying *v, struct owner *owner)
+{
+    const struct survey_tenant *tenant = owner->tenant;
+    const struct survey_object *manifest = &tenant->manifest;
+    char name[FG_NAME_MAX_BYTES], cure[sizeof CURE_TENANT + FG_TENANT_MAX_BYTES];
+    struct fg_err why;
+
+    if (fg_name_blocks(name, fg_cstr(tenant->name), v->err) != FG_OK)
+        return v->err->code;
+    (void)snprintf(cure, sizeof cure, "%s%s", CURE_TENANT, tenant->name);
+    if (manifest->code == FG_E_NOT_FOUND && needs_manifest(v, tenant))
+        report(v, name, cure,
+               "missing, and there are %zu blocks of the tenant; questions about the tenant fail",
+               tenant->n_blocks);
+    else if (manifest->code != FG_OK && manifest->code != FG_E_NOT_FOUND)
+        report(v, name, cure, "damaged: %s; questions about the tenant fail", manifest->err.msg);
+    else if (manifest->code == FG_OK && v->l0 != NULL &&
+             fg_blocks_check(&manifest->content->blocks, v->l0, &why) != FG_OK)
+        report(v, name, cure, "%s; questions about the tenant fail", why.msg);
+    return FG_OK;
+}
+
+/* ---- objects that nobody refers to ---- */
+
+static void count_orphan(struct verifying *v, const struct survey_entry *entry)
+{
+    v->n_orphans++;
+    v->orphan_bytes += entry->bytes;
+}
+
+/* A cut that the L0 manifest has not heard of, of an upload too old to be committed any more. */
+static bool is_unheard(const struct verifying *v, const struct survey_entry *entry)
+{
+    const struct fg_l0_writer *writer = fg_l0_writer(v->l0, entry->name.segment.writer);
+
+    return (writer == NULL || entry->name.segment.cut > writer->cut) &&
+           fg_wall_ns(fg_clock_real()) >= fg_time_add(entry->modified_wall_ns, UPLOAD_MAX_AGE_NS);
+}
+
+/* Without a manifest nobody knows: that was reported. */
+static void find_orphans(struct verifying *v)
+{
+    for (size_t i = 0; v->l0 != NULL && i < v->survey.n_segments; i++) {
+        const struct survey_entry *entry = &v->survey.segments[i];
+        char name[FG_NAME_MAX_BYTES];
+
+        if (fg_l0_knows(v->l0, &entry->name.segment))
+            continue;
+        if (!is_unheard(v, entry)) {
+            count_orphan(v, entry);
+            continue;
+        }
+        fg_name_segment(name, &entry->name.segment);
+        report(v, name, "start its ingester, or " CURE_L0,
+               "the L0 manifest has not heard of it: its ingester ended before the commit, or the "
+               "manifest is from a backup");
+    }
+    for (size_t t = 0; t < v->survey.n_tenants; t++)
+        for (size_t i = 0; v->owners[t].blocks != NULL && i < v->survey.tenants[t].n_blocks; i++)
+            if (!fg_blocks_knows(v->owners[t].blocks, v->survey.tenants[t].blocks[i].name.block))
+                count_orphan(v, &v->survey.tenants[t].blocks[i]);
+}
+
+/* ---- all ---- */
+
+static enum fg_code verify_all(struct verifying *v)
+{
+    if (check_l0(v) != FG_OK)
+        return v->err->code;
+    check_ring(v);
+    for (size_t i = 0; i < v->survey.n_tenants; i++)
+        if (check_tenant(v, &v->owners[i]) != FG_OK)
+            return v->err->code;
+    if (verify_segments(v) != FG_OK)
+        return v->err->code;
+    for (size_t i = 0; i < v->survey.n_tenants; i++) {
+        struct owner *owner = &v->owners[i];
+
+        if (owner->blocks == NULL)
+            continue;
+        if (verify_blocks(v, owner, false) != FG_OK || verify_blocks(v, owner, true) != FG_OK)
+            return v->err->code;
+        check_ids(v, owner);
+    }
+    find_orphans(v);
+    if (v->n_orphans > 0)
+        fprintf(v->out, "orphans: %llu objects, %llu bytes, that no manifest refers to\n",
+                (unsigned long long)v->n_orphans, (unsigned long long)v->orphan_bytes);
+    if (v->moved)
+        return fg_fail(v->err, FG_E_ABORTED, "the bucket changed while it was read; try again");
+    if (v->n_faults > 0)
+        return fg_fail(v->err, FG_E_CORRUPT, "%llu faults", (unsigned long long)v->n_faults);
+    fprintf(v->out, "ok: %llu objects, %llu bytes, %llu pages, generation %llu\n",
+            (unsigned long long)v->n_objects, (unsigned long long)v->n_bytes,
+            (unsigned long long)v->n_pages,
+            (unsigned long long)(v->l0 == NULL ? 0 : v->l0->generation));
+    return FG_OK;
+}
+
+/* A tenant without a manifest has no blocks, unless it must have one. */
+static void meet_owners(struct verifying *v)
+{
+    v->owners = fg_calloc(FG_MAX(v->survey.n_tenants, (size_t)1), sizeof *v->owners);
+    for (size_t i = 0; i < v->survey.n_tenants; i++) {
+        struct survey_tenant *tenant = &v->survey.tenants[i];
+        struct owner *owner = &v->owners[i];
+
+        owner->tenant = tenant;
+        if (tenant->manifest.code == FG_E_NOT_FOUND && !needs_manifest(v, tenant))
+            fg_assert(fg_manifest_blocks(FG_LIT(""), FG_LIT(""), fg_cstr(tenant->name),
+                                         &tenant->manifest.content, v->err) == FG_OK);
+        if (tenant->manifest.content != NULL)
+            owner->blocks = &tenant->manifest.content->blocks;
+    }
+}
+
+enum fg_code bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
+{
+    struct verifying v = {.err = err, .out = out};
+    enum fg_code code;
+
+    if (survey_read(bucket, &v.survey, err) != FG_OK)
+        return err->code;
+    v.l0 = v.survey.l0.code == FG_OK ? &v.survey.l0.content->l0 : NULL;
+    meet_owners(&v);
+    code = verify_all(&v);
+    for (size_t i = 0; i < v.survey.n_tenants; i++) {
+        free(v.owners[i].ids);
+        free(v.owners[i].broken);
+        for (size_t k = 0; k < v.owners[i].n_held; k++)
+            fg_buf_done(&v.owners[i].held[k].service);
+        free(v.owners[i].held);
+    }
+    free(v.owners);
+    survey_done(&v.survey);
+    return code;
+}

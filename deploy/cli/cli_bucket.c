@@ -1,0 +1,344 @@
+/*
+ * `flamegrid bucket VERB [NAME] [settings]`: a look at the bucket as a server with these settings
+ * has it, whether one runs or not. A verb is a row of the table at the end, but for export.
+ */
+#include "common/base/str.h"
+#include "deploy/cli/bucket_export.h"
+#include "deploy/cli/bucket_look.h"
+#include "deploy/cli/bucket_quarantine.h"
+#include "deploy/cli/bucket_rebuild.h"
+#include "deploy/cli/bucket_repair.h"
+#include "deploy/cli/bucket_verify.h"
+#include "deploy/cli/cli.h"
+#include "deploy/cli/show.h"
+#include "deploy/single/server.h"
+
+#include <errno.h>
+
+enum { CAT_STEP_BYTES = 8 * 1024 * 1024 };
+
+static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS; /* of one request */
+
+struct command {
+    struct fg_bucket *bucket;
+    const char *name; /* or prefix */
+    bool recursive;
+    const char *tenant; /* rebuild tenant; "": none */
+    struct rebuild_options rebuild;
+    struct fg_err err;
+};
+
+struct verb {
+    const char *name;
+    enum { NAME_NEEDED, NAME_TAKEN, NAME_NONE } word;
+    enum fg_code (*run)(struct command *command);
+};
+
+static const char help[] =
+    "usage: flamegrid bucket ls [PREFIX] [--recursive] [settings]\n"
+    "       flamegrid bucket cat NAME [settings]\n"
+    "       flamegrid bucket rm NAME [settings]\n"
+    "       flamegrid bucket inspect NAME [settings]\n"
+    "       flamegrid bucket verify [settings]\n"
+    "       flamegrid bucket rebuild l0|ring|tenant TENANT [options] [settings]\n"
+    "       flamegrid bucket repair OBJECT [--apply] [settings]\n"
+    "       flamegrid bucket quarantine OBJECT [--apply] [settings]\n"
+    "       flamegrid bucket export SELECTOR [options] [settings]\n"
+    "\n"
+    "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
+    "--bucket.type s3 and so on, or FG_... in the environment. The name follows the verb.\n"
+    "\n"
+    "  ls    lists objects that begin with PREFIX: size, time, name; a folder, which ends with\n"
+    "        '/', is one line unless --recursive (-r) is given\n"
+    "  cat   writes an object to standard output\n"
+    "  rm    removes an object; a server that needs it is not asked\n"
+    "  inspect\n"
+    "        shows a manifest or the ring as JSON, or what is in a segment or block\n"
+    "  verify\n"
+    "        compares the manifests, the ring and the list of objects with one another, and reads\n"
+    "        all live segments and blocks: every checksum, sum and digest, and whether each "
+    "profile\n"
+    "        is there once; one line for each fault, with its cure. Status 0: no fault, 1: there\n"
+    "        are some, 2: the bucket could not be read\n"
+    "  rebuild\n"
+    "        makes the L0 manifest, the ring or a tenant's manifest again from what is in the "
+    "bucket;\n"
+    "        says what it would write. --apply writes it, if the object did not change meanwhile, "
+    "and\n"
+    "        keeps the old one below manifests/kept/. --accept-loss goes on without what is lost "
+    "or in\n"
+    "        doubt. --generation N: the least one of the new L0 manifest\n"
+    "  repair\n"
+    "        saves the services that are intact in a damaged segment or block: writes them to new\n"
+    "        blocks, which take its place, and records what is lost, so that answers about the "
+    "lost\n"
+    "        services and times say so. Says what it would do; --apply does it, also while the "
+    "cluster\n"
+    "        runs\n"
+    "  quarantine\n"
+    "        gives one damaged or lost segment or block up: no manifest refers to it any more, "
+    "its\n"
+    "        bytes are copied below quarantine/, and answers about its time say that they lack it\n"
+    "  export\n"
+    "        writes profiles as pprof or stacks; flamegrid bucket export --help says more\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid bucket ls --data /var/lib/flamegrid\n"
+    "  flamegrid bucket ls segments/ -r --config flamegrid.yaml\n"
+    "  flamegrid bucket inspect manifests/l0\n"
+    "  flamegrid bucket verify\n"
+    "  flamegrid bucket rebuild l0\n"
+    "  flamegrid bucket rebuild tenant acme --apply\n"
+    "  flamegrid bucket repair tenants/acme/blocks/18ea7cdf8a0c6c8003ad349947090480\n";
+
+static int64_t deadline(void)
+{
+    return fg_mono_ns(fg_clock_real()) + TIMEOUT_NS;
+}
+
+/* ---- ls ---- */
+
+static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
+{
+    time_t seconds = (time_t)(entry->modified_wall_ns / FG_SECOND_NS);
+    char date[32] = "", size[32] = "";
+    struct fg_buf line;
+    struct tm parts;
+
+    (void)arg;
+    if (!entry->folder && gmtime_r(&seconds, &parts) != NULL) {
+        (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
+        (void)snprintf(size, sizeof size, "%llu", (unsigned long long)entry->size_bytes);
+    }
+    fg_buf_init(&line, SIZE_MAX);
+    fg_buf_printf(&line, "%12s  %20s  ", size, date);
+    show_text(fg_cstr(entry->name), &line);
+    fg_buf_putc(&line, '\n');
+    (void)fwrite(line.ptr, 1, line.len, stdout);
+    fg_buf_done(&line);
+    return ferror(stdout) == 0;
+}
+
+static enum fg_code ls(struct command *command)
+{
+    return fg_bucket_each(command->bucket, command->name, !command->recursive, 0, print_entry, NULL,
+                          &command->err);
+}
+
+/* ---- cat ---- */
+
+static enum fg_code write_out(struct command *command, struct fg_slice bytes)
+{
+    if (fwrite(bytes.ptr, 1, bytes.len, stdout) == bytes.len)
+        return FG_OK;
+    return fg_fail_errno(&command->err, errno, "standard output");
+}
+
+/* Piece by piece, all of one version. */
+static enum fg_code cat(struct command *command)
+{
+    struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
+                                    .name = command->name,
+                                    .length = CAT_STEP_BYTES,
+                                    .content_max_bytes = CAT_STEP_BYTES};
+    enum fg_code code;
+
+    do {
+        get.deadline_mono_ns = deadline();
+        code = fg_bucket_call(command->bucket, &get);
+        if (code != FG_OK)
+            command->err = get.err;
+        else
+            code = write_out(command, fg_buf_slice(&get.body));
+        get.offset += get.body.len;
+        get.condition = FG_BUCKET_IF_MATCH;
+        get.if_etag = get.etag;
+    } while (code == FG_OK && get.body.len > 0 && get.offset < get.size_bytes);
+    fg_bucket_clear(&get);
+    return code;
+}
+
+/* ---- rm ---- */
+
+/* A name that is not there is most likely a slip, which a delete would pass over. */
+static enum fg_code rm(struct command *command)
+{
+    struct fg_bucket_request request = {
+        .verb = FG_BUCKET_HEAD, .name = command->name, .deadline_mono_ns = deadline()};
+
+    if (fg_bucket_call(command->bucket, &request) == FG_OK) {
+        request.verb = FG_BUCKET_DELETE;
+        (void)fg_bucket_call(command->bucket, &request);
+    }
+    if (request.code != FG_OK)
+        command->err = request.err;
+    return request.code;
+}
+
+/* ---- inspect and verify ---- */
+
+static enum fg_code inspect(struct command *command)
+{
+    return bucket_inspect(command->bucket, command->name, stdout, &command->err);
+}
+
+static enum fg_code verify(struct command *command)
+{
+    return bucket_verify(command->bucket, stdout, &command->err);
+}
+
+/* ---- rebuild, repair and quarantine ---- */
+
+static enum fg_code rebuild(struct command *command)
+{
+    const struct rebuild_options *options = &command->rebuild;
+
+    if (strcmp(command->name, "tenant") == 0) {
+        if (fg_tenant_check(fg_cstr(command->tenant), &command->err) != FG_OK)
+            return command->err.code;
+        return rebuild_tenant(command->bucket, fg_cstr(command->tenant), options, stdout,
+                              &command->err);
+    }
+    if (command->tenant[0] != '\0')
+        return fg_fail(&command->err, FG_E_INVALID, "unexpected argument \"%.100s\"",
+                       command->tenant);
+    if (strcmp(command->name, "l0") == 0)
+        return rebuild_l0(command->bucket, options, stdout, &command->err);
+    if (strcmp(command->name, "ring") == 0)
+        return rebuild_ring(command->bucket, options, stdout, &command->err);
+    return fg_fail(&command->err, FG_E_INVALID, "\"%.100s\" is none of l0, ring and tenant",
+                   command->name);
+}
+
+static enum fg_code repair(struct command *command)
+{
+    return bucket_repair(command->bucket, command->name, command->rebuild.apply, stdout,
+                         &command->err);
+}
+
+static enum fg_code quarantine(struct command *command)
+{
+    return bucket_quarantine(command->bucket, command->name, command->rebuild.apply, stdout,
+                             &command->err);
+}
+
+/* ---- the command ---- */
+
+static const struct verb verbs[] = {
+    {"ls", NAME_TAKEN, ls},          {"cat", NAME_NEEDED, cat},
+    {"rm", NAME_NEEDED, rm},         {"inspect", NAME_NEEDED, inspect},
+    {"verify", NAME_NONE, verify},   {"rebuild", NAME_NEEDED, rebuild},
+    {"repair", NAME_NEEDED, repair}, {"quarantine", NAME_NEEDED, quarantine},
+};
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < FG_COUNT(verbs); i++)
+        if (strcmp(name, verbs[i].name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+static int fail(const struct verb *verb, const struct command *command, enum cli_exit code)
+{
+    (void)fprintf(stderr, "flamegrid bucket %s: %s\n", verb->name, command->err.msg);
+    return code;
+}
+
+static int run(const struct verb *verb, struct command *command)
+{
+    enum fg_code code = server_open_bucket(&command->bucket, &command->err);
+
+    if (code == FG_OK)
+        code = verb->run(command);
+    fg_bucket_close(command->bucket);
+    if (code == FG_OK && fflush(stdout) != 0)
+        code = fg_fail_errno(&command->err, errno, "standard output");
+    if (code == FG_OK)
+        return CLI_OK;
+    return fail(verb, command,
+                verb->run == verify && code != FG_E_CORRUPT ? CLI_UNKNOWN : CLI_FAILED);
+}
+
+/* Takes the command's own words out of argv; what remains are settings. */
+static int take_words(struct command *command, const struct verb *verb, int argc, char **argv,
+                      int *ret_argc)
+{
+    bool rebuilds = verb->run == rebuild;
+    bool applies = rebuilds || verb->run == repair || verb->run == quarantine;
+    int kept = 0, from = 0;
+
+    command->name = command->tenant = "";
+    if (argc > 0 && argv[0][0] != '-') {
+        command->name = argv[0];
+        from = 1;
+    }
+    if (rebuilds && argc > 1 && from == 1 && argv[1][0] != '-') {
+        command->tenant = argv[1];
+        from = 2;
+    }
+    for (int i = from; i < argc; i++) {
+        if (strcmp(argv[i], "--recursive") == 0 || strcmp(argv[i], "-r") == 0)
+            command->recursive = true;
+        else if (applies && strcmp(argv[i], "--apply") == 0)
+            command->rebuild.apply = true;
+        else if (rebuilds && strcmp(argv[i], "--accept-loss") == 0)
+            command->rebuild.accept_loss = true;
+        else if (rebuilds && strcmp(argv[i], "--generation") == 0 && i + 1 < argc &&
+                 fg_parse_u64(fg_cstr(argv[i + 1]), &command->rebuild.generation))
+            i++;
+        else
+            argv[kept++] = argv[i];
+    }
+    *ret_argc = kept;
+    return from;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static int run_with(const struct fg_program_def *def, int argc, char **argv)
+{
+    const struct verb *verb = find_verb(argv[0]);
+    struct command command = {0};
+    struct fg_program program;
+    int n_flags, code, words;
+
+    words = take_words(&command, verb, argc - 1, argv + 1, &n_flags);
+    if (verb->word == NAME_NEEDED && words == 0) {
+        (void)fg_fail(&command.err, FG_E_INVALID, "a name has to follow; see --help");
+        return fail(verb, &command, CLI_USAGE);
+    }
+    if (verb->word == NAME_NONE && words > 0) {
+        (void)fg_fail(&command.err, FG_E_INVALID, "unexpected argument \"%.100s\"", command.name);
+        return fail(verb, &command, CLI_USAGE);
+    }
+    if (fg_program_configure(def, n_flags, argv + 1, &program, &command.err) == FG_OK)
+        code = run(verb, &command);
+    else
+        code = fail(verb, &command, CLI_USAGE);
+    fg_program_forget(&program);
+    return code;
+}
+
+int cli_bucket(int argc, char **argv)
+{
+    if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
+        return server_with_def(bucket_export, argc - 1, argv + 1);
+    if (argc > 0 && wants_help(argc, argv)) {
+        (void)fputs(help, stdout);
+        return CLI_OK;
+    }
+    if (argc == 0 || find_verb(argv[0]) == NULL) {
+        if (argc > 0)
+            (void)fprintf(stderr, "flamegrid bucket: unknown verb \"%s\"\n\n", argv[0]);
+        (void)fputs(help, stderr);
+        return CLI_USAGE;
+    }
+    return server_with_def(run_with, argc, argv);
+}

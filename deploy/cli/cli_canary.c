@@ -1,0 +1,204 @@
+/* `flamegrid canary`: see canary/README.md. */
+#include "common/base/str.h"
+#include "common/runtime/config.h"
+#include "common/runtime/stop.h"
+#include "deploy/canary/canary.h"
+#include "deploy/canary/page.h"
+#include "deploy/cli/cli.h"
+
+enum {
+    SENDERS = 4,
+    ASKERS = 2,
+    RATE_MAX = 500, /* of each kind, a second */
+    SERVICES_MAX = 16,
+    PODS_MAX = 64,
+    PUSH_TIMEOUT_S = 10, /* as agents have it */
+    QUERY_TIMEOUT_S = 30,
+};
+
+struct command {
+    struct canary_config canary;
+    const char *query_url, *rate, *reads, *lasts, *settle, *window, *listen;
+    uint64_t services, pods;
+    int64_t lasts_ns, settle_ns;
+};
+
+static const char about[] =
+    "Sends small profiles of known values, and asks for them all the time: every profile that was\n"
+    "acknowledged has to be in every answer exactly once. Says which are missing or double.\n";
+
+static const char notes[] =
+    "Profiles go to the services flamegrid-canary-0, -1, ... with a label canary_run that is new\n"
+    "each time. What is not acknowledged with a 2xx is sent again, the same bytes, until it is.\n"
+    "Questions are about the whole time, the last minute and drawn ranges, about services and\n"
+    "single series, as flame graphs and as sums over time. Those without an answer count as\n"
+    "unavailable, not as wrong.\n"
+    "\n"
+    "Ends after --for, on SIGINT or SIGTERM: nothing new is sent, what is not acknowledged gets\n"
+    "--settle to be, all is checked once more, and the counts are printed. Exit code 1: something\n"
+    "was lost, double or foreign, or there was no answer in the end.\n"
+    "\n"
+    "Where profiles are deleted after a while (retention), --window has to be shorter than that.\n"
+    "RATE is a number a second, 20/s, or a minute, 6/m. Metrics are called flamegrid_canary_...\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid canary --for 1m\n"
+    "  flamegrid canary --url http://distributor:4040 --query-url http://querier:4040\n"
+    "  flamegrid canary --window 12h --listen :9090\n";
+
+/* ---- the command line ---- */
+
+/* "20/s", "6/m", "20". */
+static enum fg_code read_rate(const char *option, const char *text, int64_t *ret_interval_ns,
+                              struct fg_err *err)
+{
+    size_t slash = fg_slice_find(fg_cstr(text), '/');
+    struct fg_slice unit = fg_slice_sub(fg_cstr(text), slash, SIZE_MAX);
+    int64_t of_ns = fg_slice_is(unit, "/m") ? FG_MINUTE_NS : FG_SECOND_NS;
+    uint64_t rate;
+
+    if (!fg_parse_u64(fg_slice_sub(fg_cstr(text), 0, slash), &rate) || rate == 0 ||
+        rate > RATE_MAX || (unit.len > 0 && !fg_slice_is(unit, "/m") && !fg_slice_is(unit, "/s")))
+        return fg_fail(err, FG_E_INVALID, "--%s %s: 1 to %d a second or a minute, such as 20/s",
+                       option, text, RATE_MAX);
+    *ret_interval_ns = of_ns / (int64_t)rate;
+    return FG_OK;
+}
+
+static enum fg_code read_duration(const char *option, const char *text, int64_t *ns,
+                                  struct fg_err *err)
+{
+    const char *fault = text == NULL ? NULL : fg_conf_read_duration(fg_cstr(text), ns);
+
+    if (fault != NULL)
+        return fg_fail(err, FG_E_INVALID, "--%s %s %s", option, text, fault);
+    return FG_OK;
+}
+
+static enum fg_code check(struct command *command, int words, struct fg_err *err)
+{
+    struct canary_config *canary = &command->canary;
+    int64_t interval_ns = 0;
+
+    if (words > 0)
+        return fg_fail(err, FG_E_INVALID, "only options are expected");
+    if (read_rate("rate", command->rate, &interval_ns, err) != FG_OK ||
+        read_rate("reads", command->reads, &canary->read_interval_ns, err) != FG_OK ||
+        read_duration("for", command->lasts, &command->lasts_ns, err) != FG_OK ||
+        read_duration("settle", command->settle, &command->settle_ns, err) != FG_OK ||
+        read_duration("window", command->window, &canary->window_ns, err) != FG_OK)
+        return err->code;
+    canary->interval_ms = interval_ns / FG_MS_NS;
+    canary->read_interval_ns *= ASKERS;
+    canary->services = (uint32_t)command->services;
+    canary->pods = (uint32_t)command->pods;
+    canary->query = canary->push;
+    if (command->query_url != NULL)
+        canary->query.url = command->query_url;
+    canary->push.timeout_s = PUSH_TIMEOUT_S;
+    canary->query.timeout_s = QUERY_TIMEOUT_S;
+    return FG_OK;
+}
+
+/* ---- the run ---- */
+
+static void print_sums(const struct canary_sums *sums)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } lines[] = {
+        {"pushed", sums->pushed},   {"acknowledged", sums->acknowledged},
+        {"unknown", sums->pending}, {"skipped", sums->skipped},
+        {"refused", sums->refused}, {"unanswered", sums->unanswered},
+        {"reads", sums->reads},     {"unavailable", sums->unavailable},
+        {"wrong", sums->wrong},     {"lost", sums->lost},
+        {"double", sums->twice},    {"foreign", sums->foreign},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(lines); i++)
+        printf("%-14s%llu\n", lines[i].name, (unsigned long long)lines[i].value);
+}
+
+static enum fg_code end(struct canary *canary, const struct command *command, struct fg_err *err)
+{
+    struct canary_sums sums;
+    enum fg_code code;
+
+    canary_hold(canary);
+    if (!canary_settle(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns))
+        fprintf(stderr, "flamegrid canary: not everything was acknowledged in the end\n");
+    canary_stop(canary);
+    code = canary_last_check(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns, err);
+    sums = canary_sums(canary);
+    print_sums(&sums);
+    if (code == FG_OK && sums.lost + sums.twice + sums.foreign > 0)
+        return fg_fail(err, FG_E_CORRUPT, "answers were wrong, see above");
+    return code;
+}
+
+static enum fg_code run_canary(struct canary *canary, const struct command *command,
+                               struct fg_err *err)
+{
+    fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
+    if (command->lasts_ns > 0)
+        (void)fg_stop_wait_for(command->lasts_ns);
+    else
+        (void)fg_stop_wait();
+    return end(canary, command, err);
+}
+
+static enum fg_code run(struct command *command, struct fg_err *err)
+{
+    struct fg_registry *registry = fg_registry_create();
+    struct canary *canary = NULL;
+    struct page *page = NULL;
+    enum fg_code code;
+
+    command->canary.registry = registry;
+    code = canary_start(&command->canary, &canary, err);
+    if (code == FG_OK && command->listen != NULL)
+        code = page_open(command->listen, registry, &page, err);
+    if (code == FG_OK)
+        code = run_canary(canary, command, err);
+    page_close(page);
+    canary_destroy(canary);
+    fg_registry_destroy(registry);
+    return code;
+}
+
+int cli_canary(int argc, char **argv)
+{
+    struct command command = {.rate = "20/s",
+                              .reads = "4/s",
+                              .settle_ns = 30 * FG_SECOND_NS,
+                              .services = 2,
+                              .pods = 4,
+                              .canary = {.senders = SENDERS, .askers = ASKERS}};
+    /* clang-format off */
+    const struct args_option options[] = {
+        {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "of questions, where it is another", 0, 0},
+        {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "how long, 10m; default until it is stopped", 0, 0},
+        {"rate",      'r', ARGS_TEXT,   &command.rate,      "RATE",     "profiles, default 20/s", 0, 0},
+        {"reads",     0,   ARGS_TEXT,   &command.reads,     "RATE",     "questions, default 4/s", 0, 0},
+        {"services",  0,   ARGS_NUMBER, &command.services,  "N",        "services, default 2", 1, SERVICES_MAX},
+        {"series",    0,   ARGS_NUMBER, &command.pods,      "N",        "series of each, default 4", 1, PODS_MAX},
+        {"window",    0,   ARGS_TEXT,   &command.window,    "DURATION", "how far back it asks, default all", 0, 0},
+        {"settle",    0,   ARGS_TEXT,   &command.settle,    "DURATION", "to acknowledge the rest at the end, default 30s", 0, 0},
+        {"listen",    0,   ARGS_TEXT,   &command.listen,    "ADDRESS",  "GET /metrics, :9090", 0, 0},
+        CLIENT_OPTIONS(command.canary.push),
+    };
+    /* clang-format on */
+    const struct args_command args = {"canary", "[options]", about,
+                                      notes,    options,     FG_COUNT(options)};
+    struct fg_err err;
+    int words, code;
+
+    if (!args_begin(&args, argc, argv, &words, &code))
+        return code;
+    if (check(&command, words, &err) != FG_OK)
+        return args_refuse(&args, &err);
+    fg_stop_init();
+    fg_ignore_sigpipe();
+    return run(&command, &err) == FG_OK ? CLI_OK : args_fail(&args, &err);
+}

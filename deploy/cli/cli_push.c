@@ -1,0 +1,124 @@
+#include "deploy/cli/cli.h"
+#include "deploy/cli/push_dir.h"
+#include "deploy/cli/upload_file.h"
+
+struct push {
+    struct client_config server;
+    struct pushing pushing;
+    const char *dir;
+    uint64_t connections;
+};
+
+static const char about[] =
+    "Sends each FILE as one profile; \"-\" is standard input. With --dir all files of a\n"
+    "folder, over several connections.\n";
+
+static const char notes[] =
+    "NAME is the service and its labels, without quotes: 'shop{env=prod,region=eu}'.\n"
+    "\n"
+    "Without --format: files that are gzip, or end in .pb, .pb.gz or .pprof, are pprof; .lines "
+    "has\n"
+    "one stack a line; .jfr is a Java recording; .folded, .collapsed, .txt and all else are\n"
+    "collapsed stacks, \"main;work 30\" a line.\n"
+    "\n"
+    "Text has no types in it, so for text the service's name may end with one: shop.cpu (the\n"
+    "default), shop.wall, shop.alloc_space, shop.inuse_objects, shop.goroutines, shop.mutex_count\n"
+    "and so on; the service is shop. A service that has a dot in its name therefore needs the\n"
+    "ending: my.shop.cpu. With pprof the name is taken as it is.\n"
+    "\n"
+    "Times are written now-1h, 20240131, 1700000000 (seconds). A time inside a pprof comes first.\n"
+    "A server that is busy (429, 503) is asked again up to five times.\n"
+    "\n"
+    "--dir DIR sends what is below DIR, hidden files left out, whatever their age: a profile that\n"
+    "has a time of its own is stored under that. Without --name the folder below DIR is the\n"
+    "service: DIR/shop/2024-01-31/cpu.pb.gz is of shop; or a file .series in the folder, or in "
+    "one\n"
+    "above it, says all labels: {__name__=\"process_cpu\", service_name=\"shop\", env=\"prod\"}. "
+    "So\n"
+    "does flamegrid bucket export --split. Sent again it counts once.\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid push cpu.pb.gz heap.pb.gz --name 'shop{env=prod}'\n"
+    "  perf script | stackcollapse-perf.pl | flamegrid push - --name shop.cpu\n"
+    "  flamegrid push old.folded --name shop --from now-2h --until now-1h\n"
+    "  flamegrid push --dir /var/profiles --connections 8\n";
+
+static enum fg_code check_what(const struct push *push, int words, struct fg_err *err)
+{
+    if (push->dir != NULL)
+        return words == 0 ? FG_OK : fg_fail(err, FG_E_INVALID, "--dir or files, not both at once");
+    if (words == 0)
+        return fg_fail(err, FG_E_INVALID, "which files? \"-\" is standard input");
+    if (push->pushing.name == NULL || push->pushing.name[0] == '\0')
+        return fg_fail(err, FG_E_INVALID, "--name is needed: the service the profiles are of");
+    return FG_OK;
+}
+
+static enum fg_code check(struct push *push, int words, struct fg_err *err)
+{
+    const char *format = push->pushing.format;
+
+    if (check_what(push, words, err) != FG_OK)
+        return err->code;
+    if (format != NULL && !upload_file_is_format(format))
+        return fg_fail(err, FG_E_INVALID,
+                       "--format %s: it is pprof, folded, lines, jfr, trie, "
+                       "tree or speedscope",
+                       format);
+    return client_create(&push->server, &push->pushing.client, err);
+}
+
+/* A file that fails does not keep the others from being sent. */
+static int push_files(const struct pushing *pushing, int words, char **files)
+{
+    int code = CLI_OK;
+
+    for (int i = 0; i < words; i++) {
+        struct pushed pushed;
+        struct fg_err err;
+
+        if (push_file(pushing, files[i], &pushed, &err) == FG_OK) {
+            printf("%s: ok 200, %zu bytes of %s\n", files[i], pushed.bytes, pushed.format);
+            continue;
+        }
+        fprintf(stderr, "%s: failed, %s\n", files[i], err.msg);
+        code = CLI_FAILED;
+    }
+    return code;
+}
+
+int cli_push(int argc, char **argv)
+{
+    struct push push = {.connections = 4};
+    struct pushing *pushing = &push.pushing;
+    /* clang-format off */
+    const struct args_option options[] = {
+        {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "service and labels, needed: 'shop{env=prod}'", 0, 0},
+        {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree, speedscope", 0, 0},
+        {"from",        0,   ARGS_TEXT,   &pushing->from,        "TIME",   "start of the profile, default now", 0, 0},
+        {"until",       0,   ARGS_TEXT,   &pushing->until,       "TIME",   "its end, default now", 0, 0},
+        {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "of text: counts a second, default 100", 1, UINT32_MAX},
+        {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "what took the profile; label pyroscope_spy", 0, 0},
+        {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "sends all files below this folder", 0, 0},
+        {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "of --dir, at a time, default 4", 1, 256},
+        CLIENT_OPTIONS(push.server),
+    };
+    /* clang-format on */
+    const struct args_command command = {"push",  "FILE... --name NAME | --dir DIR [options]",
+                                         about,   notes,
+                                         options, FG_COUNT(options)};
+    struct fg_err err;
+    int words, code;
+
+    if (!args_begin(&command, argc, argv, &words, &code))
+        return code;
+    if (check(&push, words, &err) != FG_OK)
+        return args_refuse(&command, &err);
+    if (push.dir == NULL)
+        code = push_files(pushing, words, argv);
+    else if (push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, &code, &err) !=
+             FG_OK)
+        code = args_fail(&command, &err);
+    client_destroy(pushing->client);
+    return code;
+}

@@ -1,0 +1,313 @@
+#include "common/base/str.h"
+#include "common/base/time.h"
+#include "common/model/flame.h"
+#include "common/model/selector.h"
+#include "common/net/pbjson.h"
+#include "deploy/cli/ask.h"
+#include "deploy/cli/cli.h"
+#include "deploy/cli/output.h"
+#include "deploy/cli/show.h"
+#include "proto/querier_v1.pb-c.h"
+
+#include <unistd.h>
+
+enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
+
+struct query {
+    struct client_config server;
+    const char *selector, *type, *from, *until, *output, *file;
+    uint64_t max_nodes, limit;
+
+    struct selection selection;
+    struct selection_range range;
+    struct fg_slice type_id; /* in full */
+    struct fg_arena *arena;
+    struct client *client;
+};
+
+static const char about[] =
+    "Merges all profiles that SELECTOR matches in the time range, and shows the sum.\n";
+
+static const char notes[] =
+    "SELECTOR is one of\n"
+    "  shop                            a service\n"
+    "  'shop{env=\"prod\"}'              a service and more labels, as in PromQL: = != =~ !~\n"
+    "  'shop.alloc_space{...}'         the same, and a type by the endings that push knows\n"
+    "  '{env=\"prod\"}'                  labels only\n"
+    "  'process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"shop\"}'\n"
+    "A service whose name ends like a type: '{service_name=\"shop.cpu\"}'.\n"
+    "\n"
+    "TYPE is a full id as in the last line, a sample type (cpu, alloc_space, inuse_space,\n"
+    "goroutine) or name:sample type (mutex:delay). Default: the only type there is, else\n"
+    "process_cpu:cpu. flamegrid labels --types lists them.\n"
+    "\n"
+    "FORMAT is\n"
+    "  table   functions by their own share; the default on a terminal\n"
+    "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
+    "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
+    "  json    flame graph and timeline, as /pyroscope/render gives them\n"
+    "\n"
+    "Times are written now-1h, now-30min, 20240131 (a day), 1700000000 (seconds).\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid query shop\n"
+    "  flamegrid query 'shop{env=\"prod\"}' --type alloc_space --from now-6h --limit 50\n"
+    "  flamegrid query shop --output folded | flamegraph.pl > shop.svg\n"
+    "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
+
+static enum fg_code fail_empty(const struct query *query, struct fg_err *err)
+{
+    return fg_fail(err, FG_E_NOT_FOUND,
+                   "no profiles of %.*s from %s until %s; flamegrid labels service_name lists "
+                   "services",
+                   FG_S(query->selection.labels), query->from, query->until);
+}
+
+/* ---- what comes out ---- */
+
+static enum fg_code write_buf(const struct query *query, const struct fg_buf *out,
+                              struct fg_err *err)
+{
+    if (out->full)
+        return fg_fail(err, FG_E_LIMIT, "more than %d bytes: try a smaller --max-nodes",
+                       OUTPUT_MAX_BYTES);
+    return output_write(query->file, fg_buf_slice(out), err);
+}
+
+/* ---- table and folded ---- */
+
+static enum fg_code ask_sum(const struct query *query, struct fg_tree *tree, struct fg_err *err)
+{
+    if (ask_tree(query->client, query->type_id, query->selection.labels, &query->range,
+                 query->max_nodes, query->arena, tree, err) != FG_OK)
+        return err->code;
+    return tree->n_nodes == 0 ? fail_empty(query, err) : FG_OK;
+}
+
+static void write_title(const struct query *query, struct fg_buf *out)
+{
+    show_text(query->type_id, out);
+    fg_buf_putc(out, ' ');
+    show_text(query->selection.labels, out);
+    fg_buf_puts(out, "\n\n");
+}
+
+static enum fg_code run_table(const struct query *query, struct fg_err *err)
+{
+    struct fg_profile_type type = {0};
+    struct fg_tree tree;
+    struct fg_buf out;
+
+    if (fg_profile_type_parse(query->type_id, &type, err) != FG_OK)
+        return err->code;
+    fg_tree_init(&tree);
+    fg_buf_init(&out, OUTPUT_MAX_BYTES);
+    if (ask_sum(query, &tree, err) == FG_OK) {
+        write_title(query, &out);
+        show_table(&tree, type.unit, query->limit, &out);
+        err->code = write_buf(query, &out, err);
+    }
+    fg_buf_done(&out);
+    fg_tree_done(&tree);
+    return err->code;
+}
+
+static enum fg_code run_folded(const struct query *query, struct fg_err *err)
+{
+    struct fg_tree tree;
+    struct fg_buf out;
+
+    fg_tree_init(&tree);
+    fg_buf_init(&out, OUTPUT_MAX_BYTES);
+    if (ask_sum(query, &tree, err) == FG_OK) {
+        fg_flame_write_folded(&tree, &out);
+        err->code = write_buf(query, &out, err);
+    }
+    fg_buf_done(&out);
+    fg_tree_done(&tree);
+    return err->code;
+}
+
+/* ---- pprof ---- */
+
+static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
+{
+    Querier__V1__SelectMergeProfileRequest request;
+    struct client_reply reply = {0};
+
+    querier__v1__select_merge_profile_request__init(&request);
+    request.profile_typeid = fg_arena_text(query->arena, query->type_id);
+    request.label_selector = fg_arena_text(query->arena, query->selection.labels);
+    if (request.profile_typeid == NULL || request.label_selector == NULL)
+        return fg_fail(err, FG_E_LIMIT, "the selector is too long");
+    request.start = query->range.start_ms;
+    request.end = query->range.end_ms;
+    if (query->max_nodes > 0) {
+        request.opt_max_nodes_case =
+            QUERIER__V1__SELECT_MERGE_PROFILE_REQUEST__OPT_MAX_NODES_MAX_NODES;
+        request.max_nodes = (int64_t)query->max_nodes;
+    }
+    if (client_call(query->client, "querier.v1.QuerierService/SelectMergeProfile", &request.base,
+                    &reply, err) != FG_OK)
+        return err->code;
+    enum fg_code code = reply.body.len == 0
+                            ? fail_empty(query, err)
+                            : output_write_gzip(query->file, fg_buf_slice(&reply.body), err);
+    client_reply_done(&reply);
+    return code;
+}
+
+/* ---- json ---- */
+
+/*
+ * The type as a matcher of __name__, since an id may have characters that no metric's name can
+ * have; a metric's name is nothing else.
+ */
+static enum fg_code write_render_query(const struct query *query, struct fg_buf *path,
+                                       struct fg_err *err)
+{
+    struct fg_selector selector = {0};
+    struct fg_buf text;
+
+    fg_buf_init(&text, FG_SELECTOR_MAX_BYTES);
+    enum fg_code code = fg_selector_parse(query->selection.labels, query->arena, &selector, err);
+    if (code == FG_OK)
+        code = fg_selector_add(&selector, query->arena, FG_MATCH_EQ, FG_LIT(FG_LABEL_NAME),
+                               query->type_id, err);
+    if (code == FG_OK) {
+        fg_selector_write(&selector, &text);
+        fg_buf_url(path, fg_buf_slice(&text));
+    }
+    fg_selector_done(&selector);
+    fg_buf_done(&text);
+    return code;
+}
+
+static enum fg_code run_json(const struct query *query, struct fg_err *err)
+{
+    struct client_reply reply = {0};
+    struct fg_buf path;
+
+    fg_buf_init(&path, SIZE_MAX);
+    fg_buf_printf(&path, "/pyroscope/render?from=%lld&until=%lld&max-nodes=%llu&query=",
+                  (long long)query->range.start_ms, (long long)query->range.end_ms,
+                  (unsigned long long)query->max_nodes);
+    enum fg_code code = write_render_query(query, &path, err);
+    fg_buf_putc(&path, '\0');
+    if (code == FG_OK)
+        code = client_get(query->client, (const char *)path.ptr, &reply, err);
+    fg_buf_done(&path);
+    if (code == FG_OK)
+        code = client_check(&reply, err);
+    if (code == FG_OK)
+        code = write_buf(query, &reply.body, err);
+    client_reply_done(&reply);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static const struct {
+    const char *name;
+    enum fg_code (*run)(const struct query *query, struct fg_err *err);
+    bool binary;
+} outputs[] = {
+    {"table", run_table, false},
+    {"folded", run_folded, false},
+    {"pprof", run_pprof, true},
+    {"json", run_json, false},
+};
+
+static enum fg_code choose_output(const struct query *query, size_t *ret_output, struct fg_err *err)
+{
+    bool terminal = query->file == NULL && isatty(STDOUT_FILENO) == 1;
+    const char *name = query->output;
+
+    if (name == NULL)
+        name = terminal ? "table" : "folded";
+    for (size_t i = 0; i < FG_COUNT(outputs); i++) {
+        if (strcmp(name, outputs[i].name) != 0)
+            continue;
+        if (terminal && outputs[i].binary)
+            return fg_fail(err, FG_E_INVALID, "--output %s is not for a terminal: add -o FILE",
+                           name);
+        *ret_output = i;
+        return FG_OK;
+    }
+    return fg_fail(err, FG_E_INVALID, "--output %s: it is table, folded, pprof or json", name);
+}
+
+static enum fg_code check(struct query *query, int words, size_t *ret_output, struct fg_err *err)
+{
+    if (words != 1)
+        return fg_fail(err, FG_E_INVALID,
+                       words == 0 ? "a SELECTOR is needed, {} for all" : "one SELECTOR at a time");
+    if (choose_output(query, ret_output, err) != FG_OK)
+        return err->code;
+    if (selection_parse(fg_cstr(query->selector), query->arena, &query->selection, err) != FG_OK)
+        return fg_wrap(err, "%s", query->selector);
+    if (query->type != NULL)
+        query->selection.type = fg_cstr(query->type);
+    if (selection_range(query->from, query->until, fg_wall_ns(fg_clock_real()), &query->range,
+                        err) != FG_OK)
+        return err->code;
+    return client_create(&query->server, &query->client, err);
+}
+
+static enum fg_code resolve_type(struct query *query, struct fg_err *err)
+{
+    struct ask_list types = {0};
+
+    query->type_id = query->selection.type;
+    if (selection_is_full_type(query->type_id))
+        return FG_OK;
+    if (ask_types(query->client, query->selection.labels, &query->range, query->arena, &types,
+                  err) != FG_OK)
+        return err->code;
+    if (types.count == 0)
+        return fail_empty(query, err);
+    return selection_choose_type(query->selection.type, types.items, types.count, &query->type_id,
+                                 err);
+}
+
+static int run(struct query *query, const struct args_command *command, int words)
+{
+    struct fg_err err;
+    size_t output = 0;
+
+    if (check(query, words, &output, &err) != FG_OK)
+        return args_refuse(command, &err);
+    if (resolve_type(query, &err) != FG_OK || outputs[output].run(query, &err) != FG_OK)
+        return args_fail(command, &err);
+    return CLI_OK;
+}
+
+int cli_query(int argc, char **argv)
+{
+    struct query query = {.from = "now-1h", .until = "now", .limit = 30};
+    /* clang-format off */
+    const struct args_option options[] = {
+        {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "profile type, in full or short", 0, 0},
+        {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "start of the range, default now-1h", 0, 0},
+        {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "its end, default now", 0, 0},
+        {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "table, folded, pprof or json", 0, 0},
+        {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write there, not to standard output", 0, 0},
+        {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "of a table, default 30; 0 is all", 0, UINT32_MAX},
+        {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, json 8192", 1, FG_FLAME_NODES_MAX},
+        CLIENT_OPTIONS(query.server),
+    };
+    /* clang-format on */
+    const struct args_command command = {"query", "SELECTOR [options]", about, notes,
+                                         options, FG_COUNT(options)};
+    int words, code;
+
+    if (!args_begin(&command, argc, argv, &words, &code))
+        return code;
+    query.selector = words > 0 ? argv[0] : "";
+    query.arena = fg_arena_create(ASK_ARENA_MAX_BYTES);
+    code = run(&query, &command, words);
+    client_warn_missing(query.client);
+    client_destroy(query.client);
+    fg_arena_destroy(query.arena);
+    return code;
+}

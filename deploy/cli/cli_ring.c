@@ -1,0 +1,197 @@
+/*
+ * `flamegrid ring VERB [WORD] [settings]`: the ring in the bucket as a server with these settings
+ * has it, whether one runs or not. A verb is a row of the table at the end.
+ */
+#include "common/base/str.h"
+#include "common/cluster/ring/object.h"
+#include "common/cluster/ring/page.h"
+#include "deploy/cli/args.h"
+#include "deploy/cli/cli.h"
+#include "deploy/single/server.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { OUTPUT_MAX_BYTES = 64 * 1024 * 1024 }; /* the largest ring there can be has less */
+
+static const int64_t TIMEOUT_NS = FG_MINUTE_NS; /* of one request */
+
+/* ring: where it is. word: what follows the verb. */
+struct command {
+    struct fg_ring_object ring;
+    const char *word;
+    bool json;
+    struct fg_err err;
+};
+
+struct verb {
+    const char *name;
+    const char *word; /* what has to follow; NULL: nothing */
+    enum fg_code (*run)(struct command *command);
+};
+
+static const char about[] =
+    "The ring says which ingesters of a cluster there are, and which of them own what.\n"
+    "\n"
+    "  ls          its members with how many shards they own, and revisions: what came under\n"
+    "              older ones is not all committed yet\n"
+    "  forget NAME gives up a member that is gone for good with all it held; stop it first.\n"
+    "              What others have of it stays, as long as no second one is lost before\n"
+    "              the revisions that are there by then have drained\n"
+    "  replicate N how many members have each profile, from now on: 1 to 3\n";
+
+static const char notes[] =
+    "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
+    "--bucket.type s3 and so on, or FG_... in the environment.\n"
+    "\n"
+    "examples:\n"
+    "  flamegrid ring ls --config flamegrid.yaml\n"
+    "  flamegrid ring forget ingester-3 --config flamegrid.yaml\n";
+
+/* ---- verbs ---- */
+
+static enum fg_code print(struct command *command, const struct fg_ring_view *view)
+{
+    enum fg_code code = FG_OK;
+    struct fg_buf text;
+
+    fg_buf_init(&text, OUTPUT_MAX_BYTES);
+    if (command->json)
+        fg_ring_json(&view->ring, &text);
+    else
+        fg_ring_write_text(view, &text);
+    if (fwrite(text.ptr, 1, text.len, stdout) != text.len)
+        code = fg_fail_errno(&command->err, errno, "standard output");
+    fg_buf_done(&text);
+    return code;
+}
+
+static enum fg_code ls(struct command *command)
+{
+    fg_auto(fg_ring_view) *view = NULL;
+
+    if (fg_ring_object_read(&command->ring, &view, NULL, &command->err) != FG_OK)
+        return command->err.code;
+    return print(command, view);
+}
+
+/* Makes the change and shows what there is then. */
+static enum fg_code change(struct command *command, const struct fg_ring_change *wanted)
+{
+    fg_auto(fg_ring_view) *view = NULL;
+
+    if (fg_ring_object_change(&command->ring, wanted, &view, &command->err) != FG_OK)
+        return command->err.code;
+    return print(command, view);
+}
+
+/* A name that is not there is most likely a slip, which the change would pass over. */
+static enum fg_code forget(struct command *command)
+{
+    const struct fg_ring_change wanted = {.kind = FG_RING_FORGET, .name = fg_cstr(command->word)};
+    fg_auto(fg_ring_view) *view = NULL;
+
+    if (fg_ring_object_read(&command->ring, &view, NULL, &command->err) != FG_OK)
+        return command->err.code;
+    if (fg_ring_find(&view->ring, wanted.name) == FG_RING_NO_MEMBER)
+        return fg_fail(&command->err, FG_E_NOT_FOUND, "no member of the ring is called %.200s",
+                       command->word);
+    return change(command, &wanted);
+}
+
+static enum fg_code replicate(struct command *command)
+{
+    struct fg_ring_change wanted = {.kind = FG_RING_REPLICATE};
+    uint64_t replicas;
+
+    if (!fg_parse_u64(fg_cstr(command->word), &replicas) || replicas == 0 ||
+        replicas > FG_RING_REPLICAS_MAX)
+        return fg_fail(&command->err, FG_E_INVALID, "%.200s replicas; there can be 1 to %d",
+                       command->word, FG_RING_REPLICAS_MAX);
+    wanted.replicas = (unsigned)replicas;
+    return change(command, &wanted);
+}
+
+/* ---- the command ---- */
+
+static const struct verb verbs[] = {
+    {"ls", NULL, ls},
+    {"forget", "NAME", forget},
+    {"replicate", "N", replicate},
+};
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < FG_COUNT(verbs); i++)
+        if (strcmp(name, verbs[i].name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+static enum fg_code run(const struct verb *verb, struct command *command)
+{
+    struct fg_bucket *bucket = NULL;
+    enum fg_code code = server_open_bucket(&bucket, &command->err);
+
+    if (code != FG_OK)
+        return code;
+    command->ring = (struct fg_ring_object){
+        .bucket = bucket,
+        .wave = fg_bucket_wave_create(),
+        .clock = fg_clock_real(),
+        .timeout_ns = TIMEOUT_NS,
+    };
+    code = verb->run(command);
+    fg_bucket_wave_destroy(command->ring.wave);
+    fg_bucket_close(bucket);
+    if (code == FG_OK && fflush(stdout) != 0)
+        code = fg_fail_errno(&command->err, errno, "standard output");
+    return code;
+}
+
+static int run_with(const struct fg_program_def *def, const struct args_command *args,
+                    const struct verb *verb, struct command *command, int argc, char **argv)
+{
+    struct fg_program program;
+    int n_flags, code = CLI_OK;
+
+    if (args_take(args, argc, argv, &n_flags, &command->err) != FG_OK)
+        return args_refuse(args, &command->err);
+    if (fg_program_configure(def, n_flags, argv, &program, &command->err) != FG_OK)
+        code = args_refuse(args, &command->err);
+    else if (run(verb, command) != FG_OK)
+        code = args_fail(args, &command->err);
+    fg_program_forget(&program);
+    return code;
+}
+
+static int with_def(const struct fg_program_def *def, int argc, char **argv)
+{
+    struct command command = {0};
+    const struct args_option options[] = {
+        {"json", 0, ARGS_FLAG, &command.json, NULL, "all there is, as JSON", 0, 0},
+    };
+    const struct args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
+                                      about,   notes,
+                                      options, FG_COUNT(options)};
+    const struct verb *verb = argc == 0 ? NULL : find_verb(argv[0]);
+    int words = verb != NULL && verb->word != NULL ? 2 : 1;
+
+    if (args_wants_help(&args, argc, argv))
+        return CLI_OK;
+    if (verb == NULL) {
+        (void)fg_fail(&command.err, FG_E_INVALID, "ls, forget or replicate has to follow");
+        return args_refuse(&args, &command.err);
+    }
+    if (argc < words || (words == 2 && argv[1][0] == '-')) {
+        (void)fg_fail(&command.err, FG_E_INVALID, "%s: %s has to follow", verb->name, verb->word);
+        return args_refuse(&args, &command.err);
+    }
+    command.word = words == 2 ? argv[1] : NULL;
+    return run_with(def, &args, verb, &command, argc - words, argv + words);
+}
+
+int cli_ring(int argc, char **argv)
+{
+    return server_with_def(with_def, argc, argv);
+}

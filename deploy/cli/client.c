@@ -1,0 +1,323 @@
+#include "deploy/cli/client.h"
+
+#include "common/base/str.h"
+#include "deploy/cli/show.h"
+
+#include <curl/curl.h>
+#include <jansson.h>
+
+enum {
+    CONNECT_TIMEOUT_S = 10,
+    REQUEST_TIMEOUT_S = 300, /* large queries take long; the server has limits of its own */
+    REPLY_MAX_BYTES =
+        1024 * 1024 * 1024, /* of a pprof of everything; more than anyone can look at */
+    MISSING_MAX_BYTES = 1100,
+    MESSAGE_MAX_BYTES = 400, /* of the server's words, so that ours fit around them */
+};
+
+static const char default_url[] = "http://127.0.0.1:4040";
+
+struct client {
+    CURL *curl;
+    char *url;                       /* without a slash at the end */
+    struct curl_slist *headers;      /* of every request */
+    char missing[MISSING_MAX_BYTES]; /* of the last answer; "": nothing */
+};
+
+/* ---- life ---- */
+
+static const char *or_env(const char *given, const char *name)
+{
+    const char *value = given != NULL ? given : getenv(name); /* NOLINT(concurrency-mt-unsafe) */
+
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+/* NULL value: no such header. */
+static void add_header(struct curl_slist **headers, const char *name, const char *value)
+{
+    struct fg_buf line;
+
+    if (value == NULL)
+        return;
+    fg_buf_init(&line, SIZE_MAX);
+    fg_buf_printf(&line, "%s: %s", name, value);
+    fg_buf_putc(&line, '\0');
+    struct curl_slist *longer = curl_slist_append(*headers, (const char *)line.ptr);
+    fg_assert(longer != NULL); /* memory is gone */
+    *headers = longer;
+    fg_buf_done(&line);
+}
+
+/* A line end in a header's value would begin a header of its own. */
+static enum fg_code check_value(const char *what, const char *value, struct fg_err *err)
+{
+    if (value != NULL && strpbrk(value, "\r\n") != NULL)
+        return fg_fail(err, FG_E_INVALID, "%s has a line end in it", what);
+    return FG_OK;
+}
+
+static char *copy_url(const char *url)
+{
+    size_t len = strlen(url);
+
+    while (len > 0 && url[len - 1] == '/')
+        len--;
+    char *copy = fg_malloc(len + 1);
+    memcpy(copy, url, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+static void set_defaults(struct client *client)
+{
+    CURL *curl = client->curl;
+
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_DEFAULT_PROTOCOL, "http");
+    curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "gzip");
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)REQUEST_TIMEOUT_S);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "flamegrid/" FG_VERSION);
+}
+
+enum fg_code client_create(const struct client_config *config, struct client **ret_client,
+                           struct fg_err *err)
+{
+    const char *url = or_env(config->url, "FLAMEGRID_URL");
+    const char *tenant = or_env(config->tenant, "FLAMEGRID_TENANT");
+    const char *token = or_env(config->token, "FLAMEGRID_TOKEN");
+    struct fg_buf bearer;
+
+    if (check_value("the tenant", tenant, err) != FG_OK ||
+        check_value("the token", token, err) != FG_OK)
+        return err->code;
+    struct client *client = fg_new(struct client);
+    client->curl = curl_easy_init();
+    fg_assert(client->curl != NULL); /* memory is gone */
+    client->url = copy_url(url == NULL ? default_url : url);
+    set_defaults(client);
+    if (config->timeout_s > 0)
+        curl_easy_setopt(client->curl, CURLOPT_TIMEOUT, (long)config->timeout_s);
+    /* Waiting for "100 Continue" would cost a second with servers that do not say it. */
+    add_header(&client->headers, "Expect", "");
+    add_header(&client->headers, "X-Scope-OrgID", tenant);
+    fg_buf_init(&bearer, SIZE_MAX);
+    fg_buf_printf(&bearer, "Bearer %s", token == NULL ? "" : token);
+    fg_buf_putc(&bearer, '\0');
+    add_header(&client->headers, "Authorization", token == NULL ? NULL : (const char *)bearer.ptr);
+    fg_buf_done(&bearer);
+    *ret_client = client;
+    return FG_OK;
+}
+
+void client_destroy(struct client *client)
+{
+    if (client == NULL)
+        return;
+    curl_slist_free_all(client->headers);
+    curl_easy_cleanup(client->curl);
+    free(client->url);
+    free(client);
+}
+
+void client_reply_done(struct client_reply *reply)
+{
+    fg_buf_done(&reply->body);
+}
+
+/* ---- requests ---- */
+
+/* Taking less than was offered makes libcurl give up with CURLE_WRITE_ERROR. */
+static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
+{
+    struct fg_buf *body = arg;
+
+    fg_buf_append(body, bytes, size * count);
+    return body->full ? 0 : size * count;
+}
+
+static enum fg_code fail_transfer(const struct client *client, CURLcode rc, struct fg_err *err)
+{
+    switch (rc) {
+    case CURLE_WRITE_ERROR:
+        return fg_fail(err, FG_E_LIMIT, "the answer exceeds %d bytes: ask for less",
+                       REPLY_MAX_BYTES);
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return fg_fail(err, FG_E_INVALID, "%s is no URL of a server", client->url);
+    case CURLE_COULDNT_CONNECT:
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "no server at %s: start one with flamegrid server, or say where with --url",
+                       client->url);
+    default:
+        return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url, curl_easy_strerror(rc));
+    }
+}
+
+/* Control characters would be for the terminal. */
+static void read_missing(struct client *client)
+{
+    struct curl_header *complete, *missing;
+    size_t n = 0;
+
+    client->missing[0] = '\0';
+    if (curl_easy_header(client->curl, "X-Flamegrid-Complete", 0, CURLH_HEADER, -1, &complete) !=
+            CURLHE_OK ||
+        strcmp(complete->value, "false") != 0)
+        return;
+    (void)snprintf(client->missing, sizeof client->missing, "the server does not say why");
+    if (curl_easy_header(client->curl, "X-Flamegrid-Missing", 0, CURLH_HEADER, -1, &missing) !=
+        CURLHE_OK)
+        return;
+    for (const char *c = missing->value; *c != '\0' && n < sizeof client->missing - 1; c++)
+        client->missing[n++] = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
+    client->missing[n] = '\0';
+}
+
+const char *client_missing(const struct client *client)
+{
+    return client->missing[0] == '\0' ? NULL : client->missing;
+}
+
+void client_warn_missing(const struct client *client)
+{
+    if (client != NULL && client->missing[0] != '\0')
+        (void)fprintf(stderr, "flamegrid: the answer is not complete: %s\n", client->missing);
+}
+
+static void read_meta(CURL *curl, struct client_reply *reply)
+{
+    curl_off_t retry_after_s = 0;
+    long status = 0;
+
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s);
+    reply->status = (unsigned)status;
+    reply->retry_after_s = retry_after_s > 0 ? (uint64_t)retry_after_s : 0;
+}
+
+static enum fg_code perform(struct client *client, const char *path, struct client_reply *ret_reply,
+                            struct fg_err *err)
+{
+    struct client_reply reply = {0};
+    struct fg_buf url;
+
+    fg_buf_init(&url, SIZE_MAX);
+    fg_buf_init(&reply.body, REPLY_MAX_BYTES);
+    fg_buf_printf(&url, "%s%s", client->url, path);
+    fg_buf_putc(&url, '\0');
+    curl_easy_setopt(client->curl, CURLOPT_URL, (const char *)url.ptr);
+    curl_easy_setopt(client->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(client->curl, CURLOPT_WRITEDATA, &reply.body);
+    CURLcode rc = curl_easy_perform(client->curl);
+    fg_buf_done(&url);
+    if (rc != CURLE_OK) {
+        fg_buf_done(&reply.body);
+        return fail_transfer(client, rc, err);
+    }
+    read_meta(client->curl, &reply);
+    read_missing(client);
+    *ret_reply = reply;
+    return FG_OK;
+}
+
+enum fg_code client_get(struct client *client, const char *path, struct client_reply *ret_reply,
+                        struct fg_err *err)
+{
+    curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);
+    curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, client->headers);
+    return perform(client, path, ret_reply, err);
+}
+
+/* libcurl's lists cannot share a tail, so the headers of every request are copied. */
+static struct curl_slist *headers_with_type(const struct client *client, const char *content_type)
+{
+    struct curl_slist *headers = NULL;
+
+    add_header(&headers, "Content-Type", content_type);
+    for (const struct curl_slist *item = client->headers; item != NULL; item = item->next) {
+        struct curl_slist *longer = curl_slist_append(headers, item->data);
+        fg_assert(longer != NULL); /* memory is gone */
+        headers = longer;
+    }
+    return headers;
+}
+
+enum fg_code client_post(struct client *client, const char *path, const char *content_type,
+                         struct fg_slice body, struct client_reply *ret_reply, struct fg_err *err)
+{
+    struct curl_slist *headers = headers_with_type(client, content_type);
+
+    curl_easy_setopt(client->curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
+    /* NULL would mean "read it from standard input". */
+    curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, body.len == 0 ? "" : (const char *)body.ptr);
+    curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, headers);
+    enum fg_code code = perform(client, path, ret_reply, err);
+    curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    return code;
+}
+
+enum fg_code client_call(struct client *client, const char *method, const ProtobufCMessage *request,
+                         struct client_reply *ret_reply, struct fg_err *err)
+{
+    size_t len = protobuf_c_message_get_packed_size(request);
+    uint8_t *bytes = fg_malloc(FG_MAX(len, 1));
+    struct client_reply reply = {0};
+    struct fg_buf path;
+
+    (void)protobuf_c_message_pack(request, bytes);
+    fg_buf_init(&path, SIZE_MAX);
+    fg_buf_printf(&path, "/%s", method);
+    fg_buf_putc(&path, '\0');
+    enum fg_code code = client_post(client, (const char *)path.ptr, "application/proto",
+                                    fg_bytes(bytes, len), &reply, err);
+    fg_buf_done(&path);
+    free(bytes);
+    if (code != FG_OK)
+        return code;
+    if (client_check(&reply, err) != FG_OK) {
+        client_reply_done(&reply);
+        return err->code;
+    }
+    *ret_reply = reply;
+    return FG_OK;
+}
+
+enum fg_code client_check(const struct client_reply *reply, struct fg_err *err)
+{
+    struct fg_buf message;
+
+    if (reply->status == 200)
+        return FG_OK;
+    fg_buf_init(&message, SIZE_MAX);
+    client_message(fg_buf_slice(&reply->body), &message);
+    enum fg_code code = fg_fail(err, FG_E_UNKNOWN, "the server says %u: %.*s", reply->status,
+                                FG_S(fg_buf_slice(&message)));
+    fg_buf_done(&message);
+    return code;
+}
+
+/* ---- texts ---- */
+
+static void put_line(struct fg_slice text, struct fg_buf *out)
+{
+    show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
+}
+
+void client_message(struct fg_slice body, struct fg_buf *out)
+{
+    json_t *root = json_loadb((const char *)body.ptr, body.len, 0, NULL);
+    const char *message = json_string_value(json_object_get(root, "message"));
+
+    if (message != NULL)
+        put_line(fg_cstr(message), out);
+    else if (fg_trim(body).len > 0)
+        put_line(fg_slice_sub(fg_trim(body), 0, fg_slice_find(fg_trim(body), '\n')), out);
+    else
+        fg_buf_puts(out, "nothing more");
+    json_decref(root);
+}

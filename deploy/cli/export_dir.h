@@ -1,0 +1,27 @@
+/*
+ * Profiles as files of a folder, so that `flamegrid push --dir` finds them:
+ *
+ *   DIR/shop-6f1c…/.series                               all labels (series_file.h)
+ *   DIR/shop-6f1c…/2024-01-31/120000.250-0b5e….pb.gz     time of day in UTC, and the profile's id
+ *
+ * Written again a profile has the same name. A file is there as a whole or not at all, but for the
+ * machine's own failure: nothing is synced.
+ */
+#ifndef FG_DEPLOY_CLI_EXPORT_DIR_H
+#define FG_DEPLOY_CLI_EXPORT_DIR_H
+
+#include "querier/export.h"
+
+enum { EXPORT_PATH_MAX_BYTES = 4096 };
+
+struct export_dir {
+    const char *path; /* borrowed; made when it is not there */
+    char series[EXPORT_PATH_MAX_BYTES], day[EXPORT_PATH_MAX_BYTES]; /* folders made last */
+};
+
+/* For fg_export_profiles(), with a struct export_dir. FG_E_INVALID: too long a path; else what the
+ * system says, with the path. */
+enum fg_code export_dir_add(void *dir, const struct fg_export_profile *profile,
+                            struct fg_err *err) fg_must_check;
+
+#endif

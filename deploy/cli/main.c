@@ -1,0 +1,33 @@
+#include "common/base/def.h"
+#include "deploy/cli/cli.h"
+#include "deploy/single/server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv); /* what follows the command */
+} commands[] = {
+    {"server", server_run}, {"bucket", cli_bucket}, {"ring", cli_ring},     {"push", cli_push},
+    {"query", cli_query},   {"labels", cli_labels}, {"canary", cli_canary},
+};
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+
+    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0)
+        return cli_version();
+    if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
+        cli_help(stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < FG_COUNT(commands); i++)
+        if (strcmp(command, commands[i].name) == 0)
+            return commands[i].run(argc - 2, argv + 2);
+    if (command[0] != '\0')
+        (void)fprintf(stderr, "flamegrid: unknown command \"%s\"\n\n", command);
+    cli_help(stderr);
+    return 2;
+}

@@ -1,0 +1,254 @@
+#include "deploy/cli/push_dir.h"
+
+#include "common/base/time.h"
+#include "deploy/cli/cli.h"
+#include "deploy/cli/series_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+enum {
+    PATH_MAX_BYTES = 4096,
+    DEPTH_MAX = 32,
+    SERVICE_MAX_BYTES = 256,
+    LABELS_MAX_BYTES = 256 * 1024 * 1024, /* of all series of the folder */
+    FAILURES_SHOWN_MAX = 100,
+};
+
+/* A file to send. */
+struct item {
+    char *path;
+    const struct fg_labels *series; /* of the nearest folder that has them; NULL: none has */
+};
+
+struct list {
+    struct item *items;
+    size_t n, cap;
+    struct fg_arena *arena; /* of labels */
+    bool by_name;           /* whatever is in folders */
+};
+
+/* What the threads share. */
+struct sending {
+    const struct pushing *pushing;
+    const struct client_config *server;
+    const struct list *list;
+    size_t dir_len; /* of the folder's path, which all paths begin with */
+
+    pthread_mutex_t lock; /* of all below */
+    size_t next, sent, failed;
+    uint64_t bytes;
+};
+
+/* ---- which files ---- */
+
+static void add_path(struct list *list, const char *path, const struct fg_labels *series)
+{
+    size_t size = strlen(path) + 1;
+
+    if (list->n == list->cap) {
+        list->cap = FG_MAX(256, list->cap * 2);
+        list->items = fg_realloc(list->items, list->cap * sizeof *list->items);
+    }
+    list->items[list->n++] = (struct item){memcpy(fg_malloc(size), path, size), series};
+}
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* Labels that the folder itself has; else *series stays. */
+static enum fg_code read_series(struct list *list, const char *folder,
+                                const struct fg_labels **series, struct fg_err *err)
+{
+    char path[PATH_MAX_BYTES];
+    struct fg_labels *labels;
+    enum fg_code code;
+
+    if (list->by_name ||
+        (size_t)snprintf(path, sizeof path, "%s/" SERIES_FILE, folder) >= sizeof path)
+        return FG_OK; /* what is in the folder has no shorter path and will say so */
+    labels = fg_arena_new(list->arena, struct fg_labels, 1);
+    if (labels == NULL)
+        return fg_fail(err, FG_E_LIMIT, "%s: too many series", path);
+    code = series_file_read(path, list->arena, labels, err);
+    if (code == FG_OK)
+        *series = labels;
+    return code == FG_E_NOT_FOUND ? FG_OK : code;
+}
+
+static enum fg_code walk(struct list *list, const char *path, unsigned depth,
+                         const struct fg_labels *series, struct fg_err *err);
+
+/* Files and folders; what a link leads to only where it is a file, so that there is an end. */
+static enum fg_code walk_entry(struct list *list, const char *path, unsigned depth,
+                               const struct fg_labels *series, struct fg_err *err)
+{
+    struct stat stat_buf;
+
+    if (lstat(path, &stat_buf) != 0)
+        return fg_fail_errno(err, errno, "%s", path);
+    if (S_ISDIR(stat_buf.st_mode))
+        return walk(list, path, depth + 1, series, err);
+    if (stat(path, &stat_buf) == 0 && S_ISREG(stat_buf.st_mode))
+        add_path(list, path, series);
+    return FG_OK;
+}
+
+static enum fg_code walk(struct list *list, const char *path, unsigned depth,
+                         const struct fg_labels *series, struct fg_err *err)
+{
+    struct dirent **entries;
+    int n = scandir(path, &entries, is_shown, alphasort);
+    enum fg_code code;
+
+    if (n < 0)
+        return fg_fail_errno(err, errno, "%s", path);
+    code = read_series(list, path, &series, err);
+    if (depth > DEPTH_MAX)
+        code = fg_fail(err, FG_E_INVALID, "%s: more than %d folders deep", path, DEPTH_MAX);
+    for (int i = 0; i < n; i++) {
+        char below[PATH_MAX_BYTES];
+
+        if ((size_t)snprintf(below, sizeof below, "%s/%s", path, entries[i]->d_name) >=
+            sizeof below)
+            code = fg_fail(err, FG_E_INVALID, "%s: too long a path", path);
+        if (code == FG_OK)
+            code = walk_entry(list, below, depth, series, err);
+        free(entries[i]);
+    }
+    free(entries);
+    return code;
+}
+
+/* ---- sending ---- */
+
+/* The folder below the one that was named; FG_E_INVALID: the file is in none. */
+static enum fg_code service_of(const struct sending *sending, const char *path,
+                               char service[SERVICE_MAX_BYTES], struct fg_err *err)
+{
+    const char *below = path + sending->dir_len + 1;
+    const char *end = strchr(below, '/');
+
+    if (end == NULL || (size_t)(end - below) >= SERVICE_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID,
+                       "whose is it? --name, or folders with the names of services");
+    memcpy(service, below, (size_t)(end - below));
+    service[end - below] = '\0';
+    return FG_OK;
+}
+
+static enum fg_code send_one(const struct sending *sending, struct client *client,
+                             const struct item *item, struct pushed *ret_pushed, struct fg_err *err)
+{
+    struct pushing pushing = *sending->pushing;
+    char service[SERVICE_MAX_BYTES];
+
+    pushing.client = client;
+    pushing.series = item->series;
+    if (pushing.name == NULL && pushing.series == NULL) {
+        if (service_of(sending, item->path, service, err) != FG_OK)
+            return err->code;
+        pushing.name = service;
+    }
+    return push_file(&pushing, item->path, ret_pushed, err);
+}
+
+static const struct item *take_item(struct sending *sending)
+{
+    const struct item *item = NULL;
+
+    (void)pthread_mutex_lock(&sending->lock);
+    if (sending->next < sending->list->n)
+        item = &sending->list->items[sending->next++];
+    (void)pthread_mutex_unlock(&sending->lock);
+    return item;
+}
+
+static void note(struct sending *sending, const char *path, const struct pushed *pushed,
+                 const struct fg_err *err)
+{
+    (void)pthread_mutex_lock(&sending->lock);
+    if (pushed != NULL) {
+        sending->sent++;
+        sending->bytes += pushed->bytes;
+    } else if (++sending->failed <= FAILURES_SHOWN_MAX) {
+        fprintf(stderr, "%s: failed, %s\n", path, err->msg);
+    }
+    (void)pthread_mutex_unlock(&sending->lock);
+}
+
+static void *run(void *arg)
+{
+    struct sending *sending = arg;
+    struct client *client;
+    const struct item *item;
+    struct fg_err err;
+
+    if (client_create(sending->server, &client, &err) != FG_OK)
+        return NULL; /* the first one was made, so this is for want of memory; others go on */
+    while ((item = take_item(sending)) != NULL) {
+        struct pushed pushed = {0};
+        enum fg_code code = send_one(sending, client, item, &pushed, &err);
+
+        note(sending, item->path, code == FG_OK ? &pushed : NULL, &err);
+    }
+    client_destroy(client);
+    return NULL;
+}
+
+static void send_all(struct sending *sending, unsigned connections)
+{
+    pthread_t *threads = fg_calloc(connections, sizeof *threads);
+    unsigned n = 0;
+
+    while (n + 1 < FG_MIN(connections, sending->list->n) &&
+           pthread_create(&threads[n], NULL, run, sending) == 0)
+        n++;
+    (void)run(sending); /* the last one is this thread */
+    while (n > 0)
+        (void)pthread_join(threads[--n], NULL);
+    free(threads);
+}
+
+/* ---- all of it ---- */
+
+static int report(const struct sending *sending, int64_t took_ns)
+{
+    double seconds = (double)took_ns / FG_SECOND_NS;
+
+    if (sending->failed > FAILURES_SHOWN_MAX)
+        fprintf(stderr, "and %zu more failed\n", sending->failed - FAILURES_SHOWN_MAX);
+    printf("%zu files sent, %llu bytes, %zu failed, %.1f s\n", sending->sent,
+           (unsigned long long)sending->bytes, sending->failed, seconds);
+    return sending->failed == 0 ? CLI_OK : CLI_FAILED;
+}
+
+enum fg_code push_dir(const struct pushing *pushing, const struct client_config *server,
+                      const char *dir, unsigned connections, int *ret_exit, struct fg_err *err)
+{
+    struct sending sending = {.pushing = pushing, .server = server};
+    struct list list = {.arena = fg_arena_create(LABELS_MAX_BYTES),
+                        .by_name = pushing->name != NULL};
+    int64_t start_ns = fg_mono_ns(fg_clock_real());
+    enum fg_code code = walk(&list, dir, 0, NULL, err);
+
+    if (code == FG_OK && list.n == 0)
+        code = fg_fail(err, FG_E_NOT_FOUND, "%s: there are no files in it", dir);
+    if (code == FG_OK) {
+        sending.list = &list;
+        sending.dir_len = strlen(dir);
+        (void)pthread_mutex_init(&sending.lock, NULL);
+        send_all(&sending, connections);
+        (void)pthread_mutex_destroy(&sending.lock);
+        *ret_exit = report(&sending, fg_mono_ns(fg_clock_real()) - start_ns);
+    }
+    for (size_t i = 0; i < list.n; i++)
+        free(list.items[i].path);
+    free(list.items);
+    fg_arena_destroy(list.arena);
+    return code;
+}

@@ -1,0 +1,29 @@
+/*
+ * Sending a file as a profile, with patience for servers that are busy: POST /ingest, or, where all
+ * labels of the series are known, push.v1.PusherService/Push.
+ */
+#ifndef FG_DEPLOY_CLI_PUSHING_H
+#define FG_DEPLOY_CLI_PUSHING_H
+
+#include "common/model/labels.h"
+#include "deploy/cli/client.h"
+
+/* How files are sent. Of name, from, until, format and spy_name NULL: not said. */
+struct pushing {
+    const char *name, *from, *until, *format, *spy_name;
+    const struct fg_labels *series; /* in the place of a name; NULL: by /ingest */
+    uint64_t sample_rate;           /* 0: the server's default */
+    struct client *client;
+};
+
+/* What went over the wire. */
+struct pushed {
+    size_t bytes;
+    const char *format;
+};
+
+/* The err begins with what is wrong, not with the file's name. */
+enum fg_code push_file(const struct pushing *pushing, const char *file, struct pushed *ret_pushed,
+                       struct fg_err *err) fg_must_check;
+
+#endif

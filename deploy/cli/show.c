@@ -1,0 +1,101 @@
+#include "deploy/cli/show.h"
+
+#include <math.h>
+
+void show_text(struct fg_slice text, struct fg_buf *out)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.ptr[i];
+
+        fg_buf_putc(out, c < 0x20 || c == 0x7f ? ' ' : c);
+    }
+}
+
+/* ---- values ---- */
+
+struct scale {
+    double factor;
+    const char *suffix;
+};
+
+/* Largest first; the last takes what is left. */
+static const struct scale time_scales[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+static const struct scale byte_scales[] = {
+    {0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "B"}};
+
+static void put_scaled(int64_t value, const struct scale *scales, size_t n_scales,
+                       struct fg_buf *out)
+{
+    size_t i = 0;
+
+    while (i + 1 < n_scales && fabs((double)value) < scales[i].factor)
+        i++;
+    /* The smallest unit has no fractions. */
+    fg_buf_printf(out, i + 1 < n_scales ? "%.2f%s" : "%.0f%s", (double)value / scales[i].factor,
+                  scales[i].suffix);
+}
+
+void show_value(int64_t value, struct fg_slice unit, struct fg_buf *out)
+{
+    if (fg_slice_is(unit, "nanoseconds"))
+        put_scaled(value, time_scales, FG_COUNT(time_scales), out);
+    else if (fg_slice_is(unit, "bytes"))
+        put_scaled(value, byte_scales, FG_COUNT(byte_scales), out);
+    else
+        fg_buf_printf(out, "%lld", (long long)value);
+}
+
+/* ---- the table ---- */
+
+static int compare_self(const void *a, const void *b)
+{
+    const struct fg_top_row *x = a, *y = b;
+
+    if (x->self != y->self)
+        return x->self > y->self ? -1 : 1;
+    if (x->total != y->total)
+        return x->total > y->total ? -1 : 1;
+    return fg_slice_cmp(x->name, y->name);
+}
+
+static int64_t whole(const struct fg_tree *tree)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < tree->n_nodes; i++)
+        sum = fg_value_add(sum, tree->self[i]);
+    return sum;
+}
+
+/* Right-aligned value and its percentage. */
+static void put_cell(int64_t value, int64_t total, struct fg_slice unit, struct fg_buf *out)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, SIZE_MAX);
+    show_value(value, unit, &text);
+    fg_buf_printf(out, "%12.*s %6.2f%%  ", FG_S(fg_buf_slice(&text)),
+                  total == 0 ? 0 : 100.0 * (double)value / (double)total);
+    fg_buf_done(&text);
+}
+
+void show_table(const struct fg_tree *tree, struct fg_slice unit, size_t limit, struct fg_buf *out)
+{
+    int64_t total = whole(tree);
+    size_t n_rows;
+    struct fg_top_row *rows = fg_flame_top(tree, &n_rows);
+    size_t shown = limit == 0 ? n_rows : FG_MIN(limit, n_rows);
+
+    if (n_rows > 0)
+        qsort(rows, n_rows, sizeof *rows, compare_self);
+    fg_buf_puts(out, "        SELF              TOTAL           FUNCTION\n");
+    for (size_t i = 0; i < shown; i++) {
+        put_cell(rows[i].self, total, unit, out);
+        put_cell(rows[i].total, total, unit, out);
+        show_text(rows[i].name, out);
+        fg_buf_putc(out, '\n');
+    }
+    if (shown < n_rows)
+        fg_buf_printf(out, "%zu more functions; --limit 0 shows all\n", n_rows - shown);
+    free(rows);
+}

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Checks that what our files say about other files is true. Reads file names from standard input: all that git knows.
+
+Prints one line for each link of a Markdown file that leads nowhere, for each path of ours in prose or comments that does
+not exist, and for each document that is not in the repository. Exits with 1 if there are any, with 2 if it was given no
+file.
+"""
+
+import os
+import re
+import sys
+
+FOLDERS = "common|proto|distributor|ingester|querier|compactor|deploy|tests"
+PROSE = (".md", ".c", ".h", ".cc", ".py", ".cmake", ".txt", ".proto", ".js", ".yaml", "")
+SUFFIXES = "c|h|cc|py|md|cmake|proto|yaml|js|css|html|supp"
+
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+CODE_BLOCK = re.compile(r"^```.*?^```", re.S | re.M)
+# A path from the root; braces stand for several: common/base/{buf,str}.h
+PATH = re.compile(r"(?<![\w./{}$:@-])((?:%s)/[\w./{},-]*[\w}])(?![\w*<$])" % FOLDERS)
+DOCUMENT = re.compile(r"(?<![\w./-])([A-Za-z][\w-]*\.md)\b")
+HEADING = re.compile(r"^#+ +(.*)$", re.M)
+
+
+def expanded(path):
+    """The paths that one with braces stands for."""
+    match = re.search(r"\{([^{}]*)\}", path)
+    if not match:
+        return [path]
+    return [way for word in match.group(1).split(",")
+            for way in expanded(path[:match.start()] + word + path[match.end():])]
+
+
+def anchors(text):
+    """The names that headings of a page have on the web."""
+    found = set()
+    for heading in HEADING.findall(CODE_BLOCK.sub("", text)):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+class Tree:
+    def __init__(self, paths):
+        self.files = set(paths)
+        self.folders = {os.path.dirname(path) for path in paths}
+        for folder in list(self.folders):
+            while folder:
+                folder = os.path.dirname(folder)
+                self.folders.add(folder)
+        self.names = {os.path.basename(path) for path in paths}
+        self.anchors = {}
+
+    def has(self, path):
+        path = os.path.normpath(path)
+        return path in self.files or path in self.folders or path == "."
+
+    def has_module(self, path):
+        """As has(), or without the suffix that a file and its header have in common."""
+        return self.has(path) or any(path + "." + suffix in self.files for suffix in ("c", "h", "cc", "py"))
+
+    def has_anchor(self, path, anchor):
+        if path not in self.anchors:
+            with open(path, encoding="utf-8") as page:
+                self.anchors[path] = anchors(page.read())
+        return anchor in self.anchors[path]
+
+
+def links(tree, path, text):
+    for match in LINK.finditer(CODE_BLOCK.sub(lambda block: "\n" * block.group().count("\n"), text)):
+        target, _, anchor = match.group(1).partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        there = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+        if not tree.has(there):
+            yield match.start(), "links to %s, which is not there" % target
+        elif anchor and there.endswith(".md") and not tree.has_anchor(there, anchor):
+            yield match.start(), "links to #%s, which is no heading of %s" % (anchor, there)
+
+
+def mentions(tree, path, text):
+    for match in PATH.finditer(text):
+        said = match.group(1).rstrip(".,")
+        if "build/" in said or said.endswith(".pb-c.h"):  # made by the build
+            continue
+        for way in expanded(said):
+            if not tree.has_module(way) and "." in os.path.basename(way):
+                yield match.start(), "%s is not there" % way
+    for match in DOCUMENT.finditer(text):
+        if match.group(1) not in tree.names:
+            yield match.start(), "there is no document %s" % match.group(1)
+
+
+def findings(tree, path):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for check in (links, mentions) if path.endswith(".md") else (mentions,):
+        for at, fault in check(tree, path, text):
+            yield "%s:%d: %s" % (path, text.count("\n", 0, at) + 1, fault)
+
+
+def main():
+    paths = sys.stdin.read().split()
+    tree = Tree(paths)
+    found = []
+    looked = 0
+    for path in paths:
+        data = path.startswith(("tests/golden/", "tests/corpus/", "tests/data/", "tests/fuzz/corpus/"))
+        if data or os.path.splitext(path)[1] not in PROSE or path == "tests/lint/references.py":
+            continue
+        looked += 1
+        found += findings(tree, path)
+    if looked == 0:
+        print("no file to look at")
+        return 2
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

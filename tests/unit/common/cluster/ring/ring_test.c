@@ -1,0 +1,601 @@
+/* The ring as a value: bytes, JSON, and what each change makes of it. */
+#include "common/base/crc32c.h"
+#include "common/cluster/ring/shard.h"
+#include "tests/lib/ring_make.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* ann, bob and cat have joined; ann and bob have drained what was before. */
+static struct fg_ring example(struct fg_arena *arena)
+{
+    const struct fg_ring_change changes[] = {
+        ring_make_join("bob", "west", 2),
+        ring_make_join("ann", "east", 1),
+        ring_make_join("cat", "north", 3),
+        ring_make_drained("ann", 1, 3),
+    };
+    struct fg_ring ring = fg_ring_none();
+
+    for (size_t i = 0; i < FG_COUNT(changes); i++)
+        ring = ring_make(&ring, changes[i], arena);
+    return ring;
+}
+
+static void assert_round_trip(const struct fg_ring *ring, struct fg_arena *arena)
+{
+    struct fg_buf bytes, again;
+    struct fg_ring read;
+    struct fg_err err;
+
+    fg_buf_init(&bytes, FG_RING_MAX_BYTES);
+    fg_buf_init(&again, FG_RING_MAX_BYTES);
+    assert_int_equal(fg_ring_encode(ring, &bytes, &err), FG_OK);
+    if (fg_ring_decode(fg_buf_slice(&bytes), arena, &read, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(fg_ring_encode(&read, &again, &err), FG_OK);
+    assert_true(fg_slice_eq(fg_buf_slice(&bytes), fg_buf_slice(&again)));
+    assert_int_equal(read.n_members, ring->n_members);
+    assert_int_equal(read.n_revisions, ring->n_revisions);
+    assert_int_equal(read.swaps, ring->swaps);
+    assert_int_equal(read.generation, ring->generation);
+    assert_int_equal(read.n_spreads, ring->n_spreads);
+    assert_int_equal(read.floor, ring->floor);
+    assert_int_equal(read.others.n, ring->others.n);
+    fg_buf_done(&bytes);
+    fg_buf_done(&again);
+}
+
+static const struct fg_ring_member *member_of(const struct fg_ring *ring, const char *name)
+{
+    uint32_t number = fg_ring_find(ring, fg_cstr(name));
+
+    return number == FG_RING_NO_MEMBER ? NULL : &ring->members[number];
+}
+
+static enum fg_ring_state state_of(const struct fg_ring *ring, const char *name)
+{
+    return fg_ring_state(ring, fg_ring_find(ring, fg_cstr(name)));
+}
+
+static void assert_unchanged(const struct fg_ring *ring, const struct fg_ring_change *change,
+                             struct fg_arena *arena)
+{
+    struct fg_ring next;
+    bool changed = true;
+    struct fg_err err;
+
+    assert_int_equal(fg_ring_apply(ring, change, arena, &next, &changed, &err), FG_OK);
+    assert_false(changed);
+    assert_int_equal(next.swaps, ring->swaps);
+}
+
+static void assert_refused(const struct fg_ring *ring, const struct fg_ring_change *change,
+                           enum fg_code code, const char *why, struct fg_arena *arena)
+{
+    struct fg_ring next;
+    bool changed;
+    struct fg_err err;
+
+    assert_int_equal(fg_ring_apply(ring, change, arena, &next, &changed, &err), code);
+    assert_string_equal(err.msg, why);
+}
+
+static void joins(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring none = fg_ring_none(), ring = example(arena);
+    struct fg_ring_change again = ring_make_join("bob", "west", 2);
+
+    (void)state;
+    assert_round_trip(&none, arena);
+    assert_round_trip(&ring, arena);
+    assert_int_equal(fg_ring_newest(&none), 0);
+    assert_int_equal(fg_ring_newest(&ring), 3);
+    assert_int_equal(ring.n_members, 3);
+    /* bob has not drained what came to him alone, nor to him and ann. */
+    assert_int_equal(ring.n_revisions, 3);
+    assert_int_equal(ring.revisions[0].n_places, 1);
+    assert_int_equal(ring.revisions[2].n_places, 3);
+    assert_int_equal(ring.revisions[2].replicas, 3);
+    assert_int_equal(member_of(&ring, "ann")->drained, 3);
+    assert_int_equal(member_of(&ring, "bob")->drained, 1);
+    assert_int_equal(member_of(&ring, "cat")->drained, 3);
+    assert_true(fg_slice_is(fg_ring_zone(&ring, 2), "north"));
+    assert_int_equal(state_of(&ring, "bob"), FG_RING_ACTIVE);
+    assert_unchanged(&ring, &again, arena);
+
+    ring = ring_make(&ring, ring_make_drained("bob", 2, 3), arena);
+    assert_int_equal(ring.n_revisions, 1);
+    assert_round_trip(&ring, arena);
+
+    /* Another address makes no revision, another zone does. */
+    again.address = FG_LIT("tcp://elsewhere:1");
+    ring = ring_make(&ring, again, arena);
+    assert_int_equal(fg_ring_newest(&ring), 3);
+    assert_true(fg_slice_is(member_of(&ring, "bob")->address, "tcp://elsewhere:1"));
+    again.zone = FG_LIT("east");
+    ring = ring_make(&ring, again, arena);
+    assert_int_equal(fg_ring_newest(&ring), 4);
+    assert_int_equal(ring.n_revisions, 2);
+    assert_true(fg_slice_is(ring.revisions[0].places[1].zone, "west"));
+    assert_true(fg_slice_is(ring.revisions[1].places[1].zone, "east"));
+    assert_int_equal(member_of(&ring, "bob")->drained, 3);
+    fg_arena_destroy(arena);
+}
+
+/* A member that leaves is there until all have drained what it was in; it comes back, perhaps. */
+static void leaves(void **state)
+{
+    const struct fg_ring_change leave = ring_make_leave("ann", 1);
+    const struct fg_ring_change other = ring_make_leave("ann", 99);
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring ring = example(arena), back;
+
+    (void)state;
+    ring = ring_make(&ring, ring_make_drained("bob", 2, 3), arena);
+    assert_unchanged(&ring, &other, arena);
+    ring = ring_make(&ring, leave, arena);
+    assert_int_equal(fg_ring_newest(&ring), 4);
+    assert_int_equal(ring.n_revisions, 2);
+    assert_int_equal(ring.revisions[1].n_places, 2);
+    assert_int_equal(state_of(&ring, "ann"), FG_RING_LEAVING);
+    assert_unchanged(&ring, &leave, arena);
+    back = ring_make(&ring, ring_make_join("ann", "east", 1), arena);
+    assert_int_equal(state_of(&back, "ann"), FG_RING_ACTIVE);
+    assert_int_equal(member_of(&back, "ann")->drained, 3); /* it still has something from before */
+
+    ring = ring_make(&ring, ring_make_drained("ann", 1, 4), arena);
+    assert_int_equal(state_of(&ring, "ann"), FG_RING_GONE);
+    ring = ring_make(&ring, ring_make_drained("bob", 2, 4), arena);
+    assert_int_equal(ring.n_revisions, 2);
+    ring = ring_make(&ring, ring_make_drained("cat", 3, 4), arena);
+    assert_int_equal(ring.n_revisions, 1);
+    assert_int_equal(ring.generation, 40); /* where it is now, though who said so has gone */
+    assert_null(member_of(&ring, "ann"));
+    assert_int_equal(ring.revisions[0].places[0].member, 0); /* bob */
+    assert_unchanged(&ring, &leave, arena);
+    assert_round_trip(&ring, arena);
+
+    /* All leave; the numbers go on. */
+    ring = ring_make(&ring, ring_make_leave("bob", 2), arena);
+    ring = ring_make(&ring, ring_make_leave("cat", 3), arena);
+    ring = ring_make(&ring, ring_make_drained("cat", 3, 6), arena);
+    ring = ring_make(&ring, ring_make_drained("bob", 2, 6), arena);
+    assert_int_equal(ring.n_members, 0);
+    assert_int_equal(ring.n_revisions, 1);
+    assert_round_trip(&ring, arena);
+    ring = ring_make(&ring, ring_make_join("dan", "", 4), arena);
+    assert_int_equal(fg_ring_newest(&ring), 7);
+    assert_int_equal(ring.n_revisions, 1);
+    fg_arena_destroy(arena);
+}
+
+static void drains(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    const struct fg_ring_change before = ring_make_drained("bob", 2, 1);
+    const struct fg_ring_change beyond = ring_make_drained("bob", 2, 4);
+    const struct fg_ring_change other = ring_make_drained("bob", 99, 3);
+    const struct fg_ring_change nobody = ring_make_drained("eve", 2, 3);
+    const struct fg_ring_change half = ring_make_drained("bob", 2, 2);
+    struct fg_ring ring = example(arena);
+
+    (void)state;
+    assert_unchanged(&ring, &before, arena);
+    assert_unchanged(&ring, &other, arena);
+    assert_unchanged(&ring, &nobody, arena);
+    assert_refused(&ring, &beyond, FG_E_INVALID, "revision 4 was drained, the newest is 3", arena);
+    ring = ring_make(&ring, half, arena);
+    assert_int_equal(ring.n_revisions, 2); /* the first has ended, the second has not */
+    assert_int_equal(ring.revisions[0].number, 2);
+    fg_arena_destroy(arena);
+}
+
+/* Who is given up takes what it held along, and nobody waits for it. */
+static void forgets(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    const struct fg_ring_change bob = ring_make_forget("bob"), ann = ring_make_forget("ann");
+    const struct fg_ring_change eve = ring_make_forget("eve");
+    struct fg_ring ring = example(arena);
+
+    (void)state;
+    assert_unchanged(&ring, &eve, arena);
+    ring = ring_make(&ring, bob, arena);
+    assert_int_equal(fg_ring_newest(&ring), 4);
+    assert_int_equal(ring.n_revisions, 2); /* he was all the older two waited for */
+    assert_int_equal(member_of(&ring, "bob")->lost, 4);
+    assert_int_equal(state_of(&ring, "bob"), FG_RING_GONE);
+    assert_unchanged(&ring, &bob, arena);
+    assert_round_trip(&ring, arena);
+
+    /* One that was about to leave: membership is as it was, so there is no new revision. */
+    ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
+    assert_int_equal(fg_ring_newest(&ring), 5);
+    ring = ring_make(&ring, ann, arena);
+    assert_int_equal(fg_ring_newest(&ring), 5);
+    assert_int_equal(member_of(&ring, "ann")->lost, 5);
+    assert_unchanged(&ring, &ann, arena);
+
+    /* Not gone after all. */
+    ring = ring_make(&ring, ring_make_join("ann", "east", 1), arena);
+    assert_int_equal(state_of(&ring, "ann"), FG_RING_ACTIVE);
+    assert_int_equal(member_of(&ring, "ann")->lost, 5);
+    fg_arena_destroy(arena);
+}
+
+/* The same name with another store: it keeps its place, and what it held is lost. */
+static void wiped(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    const struct fg_ring_change late = ring_make_drained("bob", 2, 3);
+    struct fg_ring ring = example(arena);
+    struct fg_ring_change join = ring_make_join("bob", "west", 22);
+
+    (void)state;
+    join.wall_ns = 2000;
+    ring = ring_make(&ring, join, arena);
+    assert_int_equal(fg_ring_newest(&ring), 4);
+    assert_int_equal(ring.n_revisions, 2); /* cat and ann have not drained the one before */
+    assert_int_equal(ring.revisions[1].n_places, 3);
+    assert_int_equal(member_of(&ring, "bob")->lost, 4);
+    assert_int_equal(member_of(&ring, "bob")->drained, 4);
+    assert_int_equal(member_of(&ring, "bob")->since_wall_ns, 2000);
+    assert_int_equal(member_of(&ring, "bob")->store.lo, 22);
+    assert_unchanged(&ring, &late, arena); /* of the old one */
+    assert_unchanged(&ring, &join, arena);
+    assert_round_trip(&ring, arena);
+    fg_arena_destroy(arena);
+}
+
+static void replicates(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring_change two = {.kind = FG_RING_REPLICATE, .replicas = 2};
+    struct fg_ring_change none = {.kind = FG_RING_REPLICATE};
+    struct fg_ring_change four = {.kind = FG_RING_REPLICATE, .replicas = 4};
+    struct fg_ring ring = example(arena), empty = fg_ring_none();
+
+    (void)state;
+    ring = ring_make(&ring, two, arena);
+    assert_int_equal(fg_ring_newest(&ring), 4);
+    assert_int_equal(ring.revisions[ring.n_revisions - 1].replicas, 2);
+    assert_int_equal(ring.revisions[ring.n_revisions - 1].n_places, 3);
+    assert_int_equal(ring.revisions[0].replicas, 3);
+    assert_unchanged(&ring, &two, arena);
+    assert_refused(&ring, &none, FG_E_INVALID, "0 replicas; there can be 1 to 3", arena);
+    assert_refused(&ring, &four, FG_E_INVALID, "4 replicas; there can be 1 to 3", arena);
+
+    /* Before anyone joins: it is that, whatever who joins brings along. */
+    ring = ring_make(&empty, two, arena);
+    assert_round_trip(&ring, arena);
+    ring = ring_make(&ring, ring_make_join("ann", "", 1), arena);
+    assert_int_equal(ring.n_revisions, 1);
+    assert_int_equal(ring.revisions[0].replicas, 2);
+    fg_arena_destroy(arena);
+}
+
+/* A spread gets wider and never narrower, and stays when other things change. */
+static void widens(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 3};
+    struct fg_ring ring = example(arena);
+
+    (void)state;
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team")), 0);
+    ring = ring_make(&ring, widen, arena);
+    assert_int_equal(fg_ring_newest(&ring), 3); /* no revision is made of it */
+    assert_unchanged(&ring, &widen, arena);
+    widen.spread = 2;
+    widen.since_ns = 1000;
+    assert_unchanged(&ring, &widen, arena);
+    widen.name = FG_LIT("tea");
+    ring = ring_make(&ring, widen, arena);
+    widen.name = FG_LIT("z");
+    ring = ring_make(&ring, widen, arena);
+    widen.spread = FG_SHARD_SPREAD_MAX;
+    ring = ring_make(&ring, widen, arena);
+    ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
+    assert_round_trip(&ring, arena);
+    assert_int_equal(ring.n_spreads, 3);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("tea")), 2);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team")), 3);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("z")), 12);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("teams")), 0);
+    /* Each time has its own, for ever. */
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("z"), 999), 0);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("z"), 1000), 12); /* both began then */
+    widen = (struct fg_ring_change){
+        .kind = FG_RING_WIDEN, .name = FG_LIT("tea"), .spread = 5, .since_ns = 2000};
+    ring = ring_make(&ring, widen, arena);
+    widen.spread = 7;
+    widen.since_ns = 1500; /* not before what others may go by */
+    ring = ring_make(&ring, widen, arena);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 0), 0);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 1999), 2);
+    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 2000), 7);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("tea")), 7);
+    assert_round_trip(&ring, arena);
+
+    widen.spread = FG_SHARD_SPREAD_MAX + 1;
+    assert_refused(&ring, &widen, FG_E_INVALID, "a spread of 13; there can be 0 to 12", arena);
+    widen.name = FG_LIT("");
+    assert_refused(&ring, &widen, FG_E_INVALID, "the name of a tenant is empty", arena);
+    fg_arena_destroy(arena);
+}
+
+/* Where the list is full one number is for all others. */
+static void too_many_spreads(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX);
+    struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .spread = 1};
+    struct fg_ring ring = example(arena);
+
+    (void)state;
+    for (unsigned i = 0; i < FG_RING_SPREADS_MAX; i++) {
+        widen.name = fg_cstr(fg_arena_printf(arena, "team-%u", i * 7919 % 1024));
+        ring = ring_make(&ring, widen, arena);
+    }
+    assert_int_equal(ring.n_spreads, FG_RING_SPREADS_MAX);
+    widen.name = FG_LIT("one-more");
+    widen.spread = 4;
+    ring = ring_make(&ring, widen, arena);
+    assert_int_equal(ring.n_spreads, FG_RING_SPREADS_MAX);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("one-more")), 4);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("another")), 4);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-5")), 1);
+    widen.name = FG_LIT("another");
+    assert_unchanged(&ring, &widen, arena);
+    widen.name = FG_LIT("team-5");
+    ring = ring_make(&ring, widen, arena); /* those that are there go on by themselves */
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-5")), 4);
+    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-6")), 1);
+    assert_round_trip(&ring, arena);
+    fg_arena_destroy(arena);
+}
+
+/* A ring of before spreads were in it says nothing of them: everything may be in use. */
+static void without_spreads(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring ring = example(arena), read;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    fg_buf_init(&bytes, FG_RING_MAX_BYTES);
+    assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
+    bytes.len -= 4 + 3; /* checksum; floor, others, spreads */
+    fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
+    assert_int_equal(fg_ring_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
+    assert_int_equal(fg_ring_spread(&read, FG_LIT("team")), FG_SHARD_SPREAD_MAX);
+    assert_int_equal(fg_ring_spread_at(&read, FG_LIT("team"), INT64_MAX), 0);
+    assert_round_trip(&read, arena);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
+static void texts(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring none = fg_ring_none();
+    struct fg_ring_change join = ring_make_join("", "", 1);
+    char longer[300];
+
+    (void)state;
+    memset(longer, 'a', sizeof longer);
+    assert_refused(&none, &join, FG_E_INVALID, "the member's name is empty", arena);
+    join.name = FG_LIT("a b");
+    assert_refused(&none, &join, FG_E_INVALID,
+                   "the member's name has something other than letters, digits and -._", arena);
+    join.name = fg_bytes(longer, 129);
+    assert_refused(&none, &join, FG_E_INVALID, "the member's name is longer than 128 bytes", arena);
+    join.name = FG_LIT("a-b_c.9");
+    join.zone = FG_LIT("<b>");
+    assert_refused(&none, &join, FG_E_INVALID,
+                   "the member's zone has something other than letters, digits and -._", arena);
+    join.zone = FG_LIT("");
+    join.address = FG_LIT("");
+    assert_refused(&none, &join, FG_E_INVALID, "the member's address is empty", arena);
+    join.address = fg_bytes(longer, 257);
+    assert_refused(&none, &join, FG_E_INVALID, "the member's address is longer than 256 bytes",
+                   arena);
+    join.address = FG_LIT("tcp://a:1");
+    join.http = FG_LIT("a\n");
+    assert_refused(&none, &join, FG_E_INVALID,
+                   "the member's address of HTTP has something other than printable ASCII without "
+                   "blanks",
+                   arena);
+    join.http = FG_LIT("");
+    join.replicas = 4;
+    assert_refused(&none, &join, FG_E_INVALID, "4 replicas; there can be 1 to 3", arena);
+    fg_arena_destroy(arena);
+}
+
+static void limits(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(SIZE_MAX), *small = fg_arena_create(600);
+    struct fg_ring ring = fg_ring_none(), next;
+    struct fg_ring_change join = ring_make_join("x", "", 1);
+    char name[32], zone[32];
+    bool changed;
+    struct fg_err err;
+
+    (void)state;
+    ring = ring_make(&ring, join, arena);
+    for (unsigned i = 0; i < FG_RING_REVISIONS_MAX - 1; i++) {
+        (void)snprintf(zone, sizeof zone, "zone-%u", i);
+        join.zone = fg_arena_copy(arena, fg_cstr(zone));
+        ring = ring_make(&ring, join, arena);
+    }
+    join.zone = FG_LIT("one-more");
+    assert_refused(&ring, &join, FG_E_LIMIT,
+                   "32 revisions of the ring have not drained yet: wait, or forget members that "
+                   "are gone",
+                   arena);
+    assert_int_equal(fg_ring_apply(&ring, &join, small, &next, &changed, &err), FG_E_LIMIT);
+
+    ring = fg_ring_none();
+    for (unsigned i = 0; i < FG_RING_MEMBERS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "m-%u", i);
+        join.name = fg_arena_copy(arena, fg_cstr(name));
+        ring.n_revisions = FG_MIN(ring.n_revisions, 1); /* all has drained */
+        if (ring.n_revisions > 0)
+            ring.revisions[0].number = i;
+        assert_int_equal(fg_ring_apply(&ring, &join, arena, &ring, &changed, &err), FG_OK);
+        ring.revisions = &ring.revisions[ring.n_revisions - 1];
+    }
+    ring.n_revisions = 1;
+    assert_round_trip(&ring, arena);
+    join.name = FG_LIT("z");
+    assert_refused(&ring, &join, FG_E_LIMIT, "the ring would have 1025 members, 1024 at most",
+                   arena);
+    fg_arena_destroy(arena);
+    fg_arena_destroy(small);
+}
+
+/* A newer program's fields come through, also where something else changes. */
+static void later_fields(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring ring = example(arena), read;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    ring = ring_make(
+        &ring, (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 1},
+        arena);
+    ring.later = FG_LIT("whole");
+    ring.spreads[0].later = FG_LIT("team's");
+    ring.members[1].later = FG_LIT("bob's");
+    ring.revisions[2].later = FG_LIT("third");
+    assert_round_trip(&ring, arena);
+    ring = ring_make(&ring, ring_make_join("abe", "", 4), arena);
+    fg_buf_init(&bytes, FG_RING_MAX_BYTES);
+    assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
+    assert_int_equal(fg_ring_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
+    assert_true(fg_slice_is(read.later, "whole"));
+    assert_true(fg_slice_is(member_of(&read, "bob")->later, "bob's"));
+    assert_true(fg_slice_is(read.revisions[2].later, "third"));
+    assert_int_equal(read.revisions[3].later.len, 0);
+    assert_true(fg_slice_is(read.spreads[0].later, "team's"));
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
+/* Every length cut, every byte another one with the checksum put right: read or refused. */
+static void broken_bytes(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    const struct fg_ring_change widen = {
+        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2};
+    struct fg_ring ring = example(arena), read;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    (void)state;
+    ring = ring_make(&ring, widen, arena);
+    fg_buf_init(&bytes, FG_RING_MAX_BYTES);
+    assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
+    for (size_t i = 0; i < bytes.len; i++) {
+        struct fg_slice whole = fg_buf_slice(&bytes);
+        uint32_t crc;
+
+        assert_int_equal(fg_ring_decode(fg_slice_sub(whole, 0, i), arena, &read, &err),
+                         FG_E_CORRUPT);
+        bytes.ptr[i] ^= 0x5a;
+        assert_int_equal(fg_ring_decode(whole, arena, &read, &err), FG_E_CORRUPT);
+        crc = fg_crc32c(fg_slice_sub(whole, 0, whole.len - 4));
+        for (size_t k = 0; k < 4; k++)
+            bytes.ptr[bytes.len - 4 + k] = (uint8_t)(crc >> 8 * k);
+        (void)!fg_ring_decode(whole, arena, &read, &err);
+        bytes.ptr[i] ^= 0x5a;
+        fg_buf_clear(&bytes);
+        assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
+    }
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
+static void json(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    const struct fg_ring_change widen = {
+        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2};
+    struct fg_ring ring = example(arena);
+    json_t *root, *members, *revisions, *spread;
+    struct fg_buf text;
+
+    (void)state;
+    ring = ring_make(&ring, widen, arena);
+    fg_buf_init(&text, 1 << 20);
+    fg_ring_json(&ring, &text);
+    root = json_loadb((const char *)text.ptr, text.len, 0, NULL);
+    assert_non_null(root);
+    assert_int_equal(json_integer_value(json_object_get(root, "revision")), 3);
+    members = json_object_get(root, "members");
+    assert_int_equal(json_array_size(members), 3);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(members, 1), "zone")),
+                        "west");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(members, 1), "state")),
+                        "active");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(members, 1), "store")),
+                        "00000000000000010000000000000002");
+    revisions = json_object_get(root, "revisions");
+    assert_int_equal(json_array_size(revisions), 3);
+    assert_int_equal(json_array_size(json_object_get(json_array_get(revisions, 1), "waits_for")),
+                     1);
+    assert_null(json_object_get(json_array_get(revisions, 2), "waits_for"));
+    spread = json_array_get(json_object_get(root, "spreads"), 0);
+    assert_string_equal(json_string_value(json_object_get(spread, "tenant")), "team");
+    spread = json_array_get(json_object_get(spread, "steps"), 0);
+    assert_int_equal(json_integer_value(json_object_get(spread, "spread")), 2);
+    assert_int_equal(json_array_size(json_object_get(root, "spread_of_others")), 0);
+    json_decref(root);
+    fg_buf_clear(&text);
+    ring = fg_ring_none();
+    fg_ring_json(&ring, &text);
+    root = json_loadb((const char *)text.ptr, text.len, 0, NULL);
+    assert_non_null(root);
+    json_decref(root);
+    fg_buf_done(&text);
+    fg_arena_destroy(arena);
+}
+
+/* A majority to write, and as many to read as share one with every majority. */
+static void quorums(void **state)
+{
+    (void)state;
+    for (unsigned replicas = 1; replicas <= 3; replicas++)
+        for (unsigned owners = 0; owners <= replicas; owners++) {
+            unsigned writes = fg_ring_writes(replicas), reads = fg_ring_reads(replicas, owners);
+
+            assert_true(writes * 2 > replicas);
+            if (owners >= writes)
+                assert_int_equal(writes + reads, owners + 1);
+            else
+                assert_int_equal(reads, 0);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joins),           cmocka_unit_test(leaves),
+        cmocka_unit_test(drains),          cmocka_unit_test(forgets),
+        cmocka_unit_test(wiped),           cmocka_unit_test(replicates),
+        cmocka_unit_test(widens),          cmocka_unit_test(too_many_spreads),
+        cmocka_unit_test(without_spreads), cmocka_unit_test(texts),
+        cmocka_unit_test(limits),          cmocka_unit_test(later_fields),
+        cmocka_unit_test(broken_bytes),    cmocka_unit_test(json),
+        cmocka_unit_test(quorums),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+/* A seat step by step; what comes of many of them is tests/sim/ring. */
+#include "common/cluster/ring/seat.h"
+#include "tests/lib/ring_make.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    struct fg_arena *arena;
+    struct fg_ring ring;
+    struct fg_ring_seat seat;
+    struct fg_ring_seat_effects effects;
+    int64_t mono_ns;
+};
+
+static void init(struct fixture *f, const char *name, uint64_t store)
+{
+    fg_ring_seat_init(&f->seat, &(struct fg_ring_seat_config){
+                                    .name = fg_cstr(name),
+                                    .zone = FG_LIT("z"),
+                                    .address = FG_LIT("tcp://h:1"),
+                                    .http = FG_LIT(""),
+                                    .store = {store, 1},
+                                    .replicas = 2,
+                                    .backoff_min_ns = 100,
+                                    .backoff_max_ns = 1000,
+                                    .seed = 1,
+                                });
+}
+
+static void step(struct fixture *f, enum fg_ring_seat_event_kind kind, uint64_t revision, bool won)
+{
+    const struct fg_ring_seat_event event = {
+        .kind = kind,
+        .mono_ns = f->mono_ns,
+        .ring = &f->ring,
+        .arena = f->arena,
+        .revision = revision,
+        .won = won,
+    };
+
+    fg_ring_seat_step(&f->seat, &event, &f->effects);
+}
+
+/* The ring is read, and swapped if that is wanted; until nothing is wanted any more. */
+static void carry_out(struct fixture *f)
+{
+    step(f, FG_RING_SEAT_RING, 0, false);
+    while (f->effects.swap) {
+        ring_make_check(&f->effects.ring);
+        f->ring = f->effects.ring;
+        step(f, FG_RING_SEAT_SWAPPED, 0, true);
+        assert_true(f->effects.read); /* the answer is not believed */
+        step(f, FG_RING_SEAT_RING, 0, false);
+    }
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    f->arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    init(f, "me", 1);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_arena_destroy(f->arena);
+    free(f);
+    return 0;
+}
+
+static void joins_and_leaves(void **state)
+{
+    struct fixture *f = *state;
+
+    step(f, FG_RING_SEAT_TICK, 0, false);
+    assert_false(f->effects.read || f->effects.swap);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+    assert_int_equal(f->ring.revisions[0].replicas, 2);
+    assert_int_equal(f->effects.drain, 0);
+
+    /* Somebody else comes: what came before is to be committed, and that is said. */
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    carry_out(f);
+    assert_int_equal(f->effects.drain, 2);
+    carry_out(f);
+    assert_int_equal(f->effects.drain, 0); /* once */
+    step(f, FG_RING_SEAT_DRAINED, 2, false);
+    assert_true(f->effects.read);
+    carry_out(f);
+    assert_int_equal(f->ring.n_revisions, 1);
+
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    assert_true(f->effects.read);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    assert_int_equal(f->effects.drain, 3);
+    assert_int_equal(fg_ring_newest(&f->ring), 3);
+    step(f, FG_RING_SEAT_DRAINED, 3, false);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT); /* though the other has not drained */
+    assert_int_equal(f->ring.n_revisions, 2);
+    step(f, FG_RING_SEAT_TICK, 0, false);
+    assert_false(f->effects.read || f->effects.swap);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_false(f->effects.read || f->effects.swap);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+}
+
+/* A start finds its place as it was, with what is still to be drained. */
+/* Nobody knows of the swap that seats it whether it arrives: it is not gone before that is known.
+ */
+static void leaves_while_it_joins(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_ring late;
+
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_true(f->effects.swap);
+    late = f->effects.ring;
+    step(f, FG_RING_SEAT_SWAPPED, 0, false);
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    step(f, FG_RING_SEAT_RING, 0, false); /* which is as it was */
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    assert_true(f->effects.swap);
+    step(f, FG_RING_SEAT_SWAPPED, 0, false);
+    f->ring = late; /* one of them has arrived */
+    f->mono_ns += 1000;
+    carry_out(f);
+    step(f, FG_RING_SEAT_DRAINED, fg_ring_newest(&f->ring), false);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    assert_int_equal(f->ring.n_members, 0);
+}
+
+/* ... or somebody else has changed the ring, so that it cannot arrive any more. */
+static void leaves_before_it_has_joined(void **state)
+{
+    struct fixture *f = *state;
+
+    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_SEAT_SWAPPED, 0, false);
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+}
+
+/* It has come with an empty disk, and says so before it goes. */
+static void leaves_with_an_empty_disk(void **state)
+{
+    struct fixture *f = *state;
+
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    init(f, "me", 2);
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    step(f, FG_RING_SEAT_DRAINED, fg_ring_newest(&f->ring), false);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    f->ring = ring_make(&f->ring,
+                        (struct fg_ring_change){
+                            .kind = FG_RING_DRAINED,
+                            .name = FG_LIT("other"),
+                            .store = f->ring.members[fg_ring_find(&f->ring, FG_LIT("other"))].store,
+                            .revision = fg_ring_newest(&f->ring)},
+                        f->arena);
+    assert_int_equal(f->ring.n_revisions, 1);
+    assert_int_equal(f->ring.n_members, 1);
+}
+
+static void starts_again(void **state)
+{
+    struct fixture *f = *state;
+
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    init(f, "me", 1);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+    assert_false(f->effects.swap);
+    assert_int_equal(f->effects.drain, 2);
+}
+
+static void pauses(void **state)
+{
+    struct fixture *f = *state;
+
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_true(f->effects.swap);
+    step(f, FG_RING_SEAT_SWAPPED, 0, false); /* lost, or nobody knows */
+    for (int i = 0; i < 10; i++) {
+        assert_false(f->effects.read);
+        assert_in_range(f->effects.wake_mono_ns, f->mono_ns + 1, f->mono_ns + 1000);
+        step(f, FG_RING_SEAT_RING, 0, false); /* somebody else has read it */
+        assert_false(f->effects.swap);
+        f->mono_ns = f->effects.wake_mono_ns;
+        step(f, FG_RING_SEAT_TICK, 0, false);
+        assert_true(f->effects.read);
+        step(f, FG_RING_SEAT_TICK, 0, false);
+        assert_false(f->effects.read); /* it is being read */
+        step(f, FG_RING_SEAT_RING, 0, false);
+        assert_true(f->effects.swap);
+        step(f, FG_RING_SEAT_SWAPPED, 0, false);
+        while (f->effects.read) { /* a pause of nothing */
+            step(f, FG_RING_SEAT_RING, 0, false);
+            step(f, FG_RING_SEAT_SWAPPED, 0, false);
+        }
+    }
+}
+
+static void replaced(void **state)
+{
+    struct fixture *f = *state;
+
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_join("me", "z", 99), f->arena);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_REPLACED);
+    assert_false(f->effects.swap || f->effects.read);
+    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_REPLACED);
+    assert_false(f->effects.read);
+}
+
+/* With an empty disk: the place is taken over. */
+static void takes_over(void **state)
+{
+    struct fixture *f = *state;
+
+    carry_out(f);
+    init(f, "me", 99);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+    assert_int_equal(f->ring.n_members, 1);
+    assert_int_equal(f->ring.members[0].store.lo, 99);
+    assert_int_equal(fg_ring_newest(&f->ring), 2);
+    assert_int_equal(f->effects.drain, 0);
+}
+
+static void forgotten(void **state)
+{
+    struct fixture *f = *state;
+
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_forget("me"), f->arena);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_JOINING);
+    assert_true(f->effects.swap);
+    f->ring = f->effects.ring;
+    step(f, FG_RING_SEAT_SWAPPED, 0, true);
+    carry_out(f);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+}
+
+/* Where the ring takes no more revisions, what is drained is said all the same. */
+static void full_ring(void **state)
+{
+    struct fixture *f = *state;
+    char zone[16];
+
+    carry_out(f);
+    f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
+    for (unsigned i = 0; f->ring.n_revisions < FG_RING_REVISIONS_MAX; i++) {
+        (void)snprintf(zone, sizeof zone, "z-%u", i);
+        f->ring = ring_make(&f->ring, ring_make_join("other", zone, 2), f->arena);
+        f->ring.revisions[f->ring.n_revisions - 1].places[1].zone =
+            fg_arena_copy(f->arena, fg_cstr(zone));
+    }
+    init(f, "new", 3);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_false(f->effects.swap);
+    assert_int_equal(f->seat.err.code, FG_E_LIMIT);
+    assert_int_equal(f->seat.state, FG_RING_SEAT_JOINING);
+    assert_true(f->effects.read || f->effects.wake_mono_ns < INT64_MAX);
+
+    init(f, "me", 1);
+    f->seat.config.zone = FG_LIT("elsewhere");
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_false(f->effects.swap);
+    assert_int_equal(f->effects.drain, fg_ring_newest(&f->ring));
+    step(f, FG_RING_SEAT_DRAINED, f->effects.drain, false);
+    step(f, FG_RING_SEAT_RING, 0, false);
+    assert_true(f->effects.swap);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(joins_and_leaves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_while_it_joins, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_before_it_has_joined, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_with_an_empty_disk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(starts_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(takes_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(full_ring, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

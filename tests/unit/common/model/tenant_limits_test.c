@@ -1,0 +1,271 @@
+/* Limits of tenants, from a file that changes under them. */
+#include "common/base/time.h"
+#include "common/model/tenant_limits.h"
+#include "common/runtime/log.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char path[64];
+    struct fg_limit_settings defaults;
+    struct fg_registry *registry;
+    struct fg_tenants *tenants;
+    unsigned writes;
+};
+
+/* Each writing gets a time of its own, which the file system's clock might not give it. */
+static void write_file(struct fixture *f, const char *yaml)
+{
+    FILE *file = fopen(f->path, "we");
+    const struct timespec times[2] = {{1000 + f->writes, 0}, {1000 + f->writes, 0}};
+
+    f->writes++;
+    assert_non_null(file);
+    assert_int_equal(fwrite(yaml, 1, strlen(yaml), file), strlen(yaml));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(utimensat(AT_FDCWD, f->path, times, 0), 0);
+}
+
+static enum fg_code create(struct fixture *f, const char *file, struct fg_err *err)
+{
+    return fg_tenants_create(&(struct fg_tenants_config){.defaults = &f->defaults,
+                                                         .file = file,
+                                                         .reload_ns = FG_HOUR_NS,
+                                                         .registry = f->registry},
+                             &f->tenants, err);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct fg_conf_section section = {"limits", fg_limit_fields, fg_limit_n_fields, &f->defaults};
+    struct fg_err err;
+    int fd;
+
+    (void)snprintf(f->path, sizeof f->path, "/tmp/fg_limits_test_XXXXXX");
+    fd = mkstemp(f->path);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    f->registry = fg_registry_create();
+    assert_int_equal(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL,
+                                  NULL, NULL, 0, &err),
+                     FG_OK);
+    fg_log_set_level(FG_LOG_ERROR);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_conf_section section = {"limits", fg_limit_fields, fg_limit_n_fields, &f->defaults};
+
+    fg_tenants_destroy(f->tenants);
+    fg_registry_destroy(f->registry);
+    fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
+    (void)unlink(f->path);
+    free(f);
+    return 0;
+}
+
+static uint64_t names_max(struct fixture *f, const char *tenant)
+{
+    struct fg_limits *limits = fg_tenants_limits(f->tenants, fg_cstr(tenant));
+    uint64_t max = limits->values.max_label_names_per_series;
+
+    fg_limits_unref(limits);
+    return max;
+}
+
+static void without_a_file_all_have_the_defaults(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    f->defaults.max_label_names_per_series = 7;
+    assert_int_equal(create(f, "", &err), FG_OK);
+    assert_int_equal(names_max(f, "anybody"), 7);
+}
+
+static void an_override_replaces_what_it_names(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_limits *limits;
+    struct fg_err err;
+
+    write_file(f, "overrides:\n"
+                  "  a:\n    max_label_names_per_series: 5\n    reject_older_than: 7d\n"
+                  "  b.c: {max_label_names_per_series: 6}\n"
+                  "  empty:\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    assert_int_equal(names_max(f, "a"), 5);
+    assert_int_equal(names_max(f, "b.c"), 6);
+    assert_int_equal(names_max(f, "empty"), 30);
+    assert_int_equal(names_max(f, "other"), 30);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("a"));
+    assert_true(limits->values.reject_older_than_ns == 7 * 24 * FG_HOUR_NS);
+    assert_int_equal(limits->values.max_label_value_length, 2048);
+    fg_limits_unref(limits);
+}
+
+static void rules_are_read_with_the_rest(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_limits *limits, *defaults;
+    struct fg_err err;
+
+    write_file(f, "overrides:\n"
+                  "  a:\n"
+                  "    ingestion_relabeling_rules:\n"
+                  "      - {action: drop, source_labels: [env], regex: test}\n"
+                  "    ingestion_relabeling_default_rules_position: disabled\n"
+                  "    sample_type_relabeling_rules: [{action: keep, source_labels: [__type__], "
+                  "regex: cpu}]\n"
+                  "  b: {}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("a"));
+    assert_int_equal(fg_relabel_count(limits->rules), 1);
+    assert_int_equal(fg_relabel_count(limits->type_rules), 1);
+    fg_limits_unref(limits);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("b"));
+    defaults = fg_tenants_limits(f->tenants, FG_LIT("c"));
+    assert_int_equal(fg_relabel_count(limits->rules), 5); /* the default ones */
+    assert_ptr_equal(limits->rules, defaults->rules);     /* once for all who have them */
+    assert_ptr_equal(limits->type_rules, defaults->type_rules);
+    fg_limits_unref(limits);
+    fg_limits_unref(defaults);
+}
+
+static void a_changed_file_is_read_again(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_limits *before;
+    struct fg_err err;
+
+    write_file(f, "overrides: {a: {max_label_names_per_series: 5}}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    before = fg_tenants_limits(f->tenants, FG_LIT("a"));
+    fg_tenants_look(f->tenants);
+    assert_int_equal(names_max(f, "a"), 5);
+    write_file(f, "overrides: {a: {max_label_names_per_series: 8}}\n");
+    fg_tenants_look(f->tenants);
+    assert_int_equal(names_max(f, "a"), 8);
+    assert_int_equal(before->values.max_label_names_per_series, 5); /* whoever goes by it */
+    fg_limits_unref(before);
+    write_file(f, "");
+    fg_tenants_look(f->tenants);
+    assert_int_equal(names_max(f, "a"), 30);
+}
+
+static void a_broken_file_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    write_file(f, "overrides: {a: {max_label_names_per_series: 5}}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    fg_log_set_level(FG_LOG_ERROR + 1);
+    write_file(f, "overrides: {a: {max_label_names_per_series: 8}, b: {max_nonsense: 1}}\n");
+    fg_tenants_look(f->tenants);
+    assert_int_equal(names_max(f, "a"), 5);
+    assert_int_equal(unlink(f->path), 0);
+    fg_tenants_look(f->tenants);
+    assert_int_equal(names_max(f, "a"), 5);
+}
+
+/* clang-format off */
+static const struct {
+    const char *yaml, *error;
+} broken[] = {
+    {"overrides:\n  a:\n    max_label_names_per_serie: 1\n", "unknown key \"overrides.a.max_label_names_per_serie\" at F:3; did you mean \"overrides.a.max_label_names_per_series\"?"},
+    {"overrides:\n  a:\n    max_label_names_per_series: x\n", "overrides.a.max_label_names_per_series: \"x\" is not a whole number (F:3)"},
+    {"overrides:\n  a: {}\n  a: {}\n", "overrides.a is given twice, again at F:3"},
+    {"overrides:\n  a: 5\n", "overrides.a: a value in the place of a map at F:2"},
+    {"overrides: [a]\n", "a list is not a setting at F:1"},
+    {"limits: {}\n", "unknown key; there is nothing but \"overrides\" here at F:1"},
+    {"overrides: {}\nmore: {}\n", "unknown key; there is nothing but \"overrides\" here at F:2"},
+    {"nonsense\n", "a value in the place of a map of settings at F:1"},
+};
+/* clang-format on */
+
+/* The path in place of F. */
+static void assert_error(const struct fixture *f, const char *got, const char *want)
+{
+    char text[FG_ERR_MSG_MAX_BYTES];
+    const char *mark = strstr(want, "F:");
+
+    assert_non_null(mark);
+    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(mark - want), want, f->path, mark + 1);
+    assert_string_equal(got, text);
+}
+
+static void a_broken_file_stops_the_start(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    for (size_t i = 0; i < FG_COUNT(broken); i++) {
+        write_file(f, broken[i].yaml);
+        assert_int_equal(create(f, f->path, &err), FG_E_INVALID);
+        assert_error(f, err.msg, broken[i].error);
+    }
+    assert_int_equal(create(f, "/nonexistent/limits.yaml", &err), FG_E_NOT_FOUND);
+}
+
+/* With several tenants each has limits though nobody set any; one alone has none. */
+static void tenancy_brings_limits_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_limits *limits;
+    struct fg_err err;
+
+    write_file(f, "overrides:\n"
+                  "  large: {max_series_per_tenant: 0, ingestion_rate_mb: 0, "
+                  "tenant_catalog_share: 0.9}\n");
+    assert_int_equal(create(f, f->path, &err), FG_OK);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("anonymous"));
+    assert_true(limits->values.ingestion_rate_mb == 0);
+    assert_int_equal(limits->values.max_series_per_tenant, 0);
+    assert_true(limits->values.tenant_catalog_share == 1);
+    fg_limits_unref(limits);
+    fg_tenants_destroy(f->tenants);
+
+    assert_int_equal(fg_tenants_create(&(struct fg_tenants_config){.enabled = true,
+                                                                   .defaults = &f->defaults,
+                                                                   .file = f->path,
+                                                                   .reload_ns = FG_HOUR_NS,
+                                                                   .registry = f->registry},
+                                       &f->tenants, &err),
+                     FG_OK);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("small"));
+    assert_true(limits->values.ingestion_rate_mb == FG_TENANT_RATE_MB);
+    assert_int_equal(limits->values.max_series_per_tenant, FG_TENANT_SERIES_MAX);
+    assert_true(limits->values.tenant_catalog_share == 0.5);
+    fg_limits_unref(limits);
+    limits = fg_tenants_limits(f->tenants, FG_LIT("large"));
+    assert_true(limits->values.ingestion_rate_mb == 0);
+    assert_int_equal(limits->values.max_series_per_tenant, 0);
+    assert_true(limits->values.tenant_catalog_share == 0.9);
+    fg_limits_unref(limits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(without_a_file_all_have_the_defaults, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_override_replaces_what_it_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rules_are_read_with_the_rest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tenancy_brings_limits_of_its_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_changed_file_is_read_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_broken_file_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_broken_file_stops_the_start, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

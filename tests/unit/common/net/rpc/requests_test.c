@@ -1,0 +1,567 @@
+/* Large requests, many connections: what callers can make a server hold. */
+#include "common/base/time.h"
+#include "common/net/rpc/call.h"
+#include "common/net/rpc/context.h"
+#include "common/net/rpc/kinds.h"
+#include "common/net/rpc/parts.h"
+#include "common/net/rpc/request.h"
+#include "tests/lib/rpc_run.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    MIB = 1024 * 1024,
+    CALLERS = 24,
+    LARGE = 40 * MIB,
+    REQUESTS_MAX = 128 * MIB, /* half of it for requests in parts: one of the callers fits */
+    GROWTH_MAX = 400 * MIB,   /* less than half of what is sent; ASan keeps what was freed */
+};
+
+struct fixture {
+    char cluster[1];
+    struct fg_rpc_settings settings;
+    struct fg_registry *registry;
+    struct fg_rpc *rpc;
+    struct fg_rpc_server *server;
+    struct fg_peer *peer;
+    char url[RPC_RUN_URL_BYTES];
+    struct fg_err err;
+};
+
+static uint8_t *pattern; /* [LARGE] */
+
+static int make_pattern(void **state)
+{
+    (void)state;
+    pattern = fg_malloc(LARGE);
+    for (size_t i = 0; i < LARGE; i++)
+        pattern[i] = (uint8_t)(i * 31 >> 7);
+    return 0;
+}
+
+static int free_pattern(void **state)
+{
+    (void)state;
+    free(pattern);
+    return 0;
+}
+
+static void open_server(struct fixture *f)
+{
+    assert_int_equal(fg_rpc_create(&f->settings, f->registry, &f->rpc, &f->err), FG_OK);
+    f->server = fg_rpc_server_create(f->rpc, 8);
+    fg_rpc_server_handle(f->server, FG_RPC_PUSH, rpc_run_echo, NULL);
+}
+
+static int set_up(void **state, const char *scheme)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    f->settings = (struct fg_rpc_settings){
+        .cluster = f->cluster, .threads = 2, .answers_max_bytes = 512 * MIB};
+    f->settings.requests_max_bytes = REQUESTS_MAX;
+    f->settings.connections_max = 64;
+    f->settings.connections_per_address_max = 64;
+    f->registry = fg_registry_create();
+    open_server(f);
+    if (scheme == NULL) {
+        f->peer = fg_peer_direct(f->server);
+    } else {
+        rpc_run_url(scheme, f->url);
+        if (fg_rpc_server_start(f->server, f->url, &f->err) != FG_OK)
+            fail_msg("%s", f->err.msg);
+        assert_int_equal(fg_peer_dial(f->rpc, f->url, 8, &f->peer, &f->err), FG_OK);
+    }
+    *state = f;
+    return 0;
+}
+
+static int set_up_direct(void **state)
+{
+    return set_up(state, NULL);
+}
+
+static int set_up_tcp(void **state)
+{
+    return set_up(state, "tcp");
+}
+
+static int set_up_inproc(void **state)
+{
+    return set_up(state, "inproc");
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_peer_destroy(f->peer);
+    fg_rpc_server_destroy(f->server);
+    fg_rpc_destroy(f->rpc);
+    fg_registry_destroy(f->registry);
+    free(f);
+    return 0;
+}
+
+static enum fg_code push(struct fixture *f, size_t len)
+{
+    struct fg_call call = rpc_run_call(FG_RPC_PUSH, 20 * FG_SECOND_NS);
+    enum fg_code code;
+
+    call.payload = fg_bytes(pattern, len);
+    code = fg_peer_call(f->peer, &call);
+    if (code == FG_OK)
+        assert_true(fg_slice_eq(call.reply_payload, call.payload));
+    f->err = call.err;
+    fg_call_done(f->peer, &call);
+    return code;
+}
+
+/* A metric of the registry, by the end of the line before it and its name. */
+static unsigned long long metric(struct fixture *f, const char *name)
+{
+    struct fg_buf out;
+    size_t at;
+    unsigned long long value;
+
+    fg_buf_init(&out, MIB);
+    fg_registry_write(f->registry, &out);
+    fg_buf_putc(&out, '\0');
+    at = fg_slice_search(fg_buf_slice(&out), name);
+    assert_true(at < out.len);
+    value = strtoull((const char *)out.ptr + at + strlen(name), NULL, 10);
+    fg_buf_done(&out);
+    return value;
+}
+
+/* --- requests in parts --- */
+
+static void large_requests_arrive_whole(void **state)
+{
+    const size_t frame = FG_RPC_FRAME_BYTES + strlen("head");
+    const size_t sizes[] = {FG_RPC_WHOLE_MAX_BYTES - frame, FG_RPC_WHOLE_MAX_BYTES - frame + 1,
+                            3 * MIB - frame, 3 * MIB, 20 * MIB + 1};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < FG_COUNT(sizes); i++)
+        assert_int_equal(push(f, sizes[i]), FG_OK);
+    assert_int_equal(fg_rpc_server_request_bytes(f->server), 0);
+}
+
+static void a_kind_has_a_largest_request(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_call call = rpc_run_call(FG_RPC_PING, FG_SECOND_NS);
+
+    call.payload = fg_bytes(pattern, 64 * 1024);
+    assert_int_equal(fg_peer_call(f->peer, &call), FG_E_TOO_LARGE);
+    assert_string_equal(call.err.msg, "ping of 65540 bytes, at most 65536");
+    fg_call_done(f->peer, &call);
+    assert_int_equal(push(f, 1), FG_OK);
+}
+
+static void a_request_that_never_fits_is_too_large(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t *bytes = fg_calloc(1, REQUESTS_MAX / 2);
+    struct fg_call call = rpc_run_call(FG_RPC_PUSH, 20 * FG_SECOND_NS);
+
+    call.payload = fg_bytes(bytes, REQUESTS_MAX / 2);
+    assert_int_equal(fg_peer_call(f->peer, &call), FG_E_INVALID);
+    assert_non_null(strstr(call.err.msg, "rpc.requests_max_bytes"));
+    fg_call_done(f->peer, &call);
+    free(bytes);
+    assert_int_equal(metric(f, "\nflamegrid_rpc_refused_total{reason=\"too_large\"} "), 1);
+}
+
+/* --- the table of parts --- */
+
+static enum fg_code add(struct fg_parts *parts, struct fg_part part, int64_t now_ns,
+                        struct fg_parts_whole **ret_whole)
+{
+    struct fg_err err;
+
+    return fg_parts_add(parts, &part, now_ns, ret_whole, &err);
+}
+
+static void parts_end_with_their_time_and_connection(void **state)
+{
+    const int64_t second = FG_SECOND_NS;
+    struct fg_part part = {.owner = 1,
+                           .key = 1,
+                           .total = 10,
+                           .bytes = FG_LIT("12345"),
+                           .deadline_mono_ns = 90 * second};
+    struct fg_part rest = part, other = part;
+    struct fg_parts_whole *whole;
+    struct fg_budget budget;
+    struct fg_parts *parts;
+
+    (void)state;
+    fg_budget_init(&budget, 15);
+    parts = fg_parts_create(&budget);
+    rest.offset = 5;
+    rest.bytes = FG_LIT("67890");
+    other.owner = 2;
+
+    assert_int_equal(add(parts, rest, 0, &whole), FG_E_UNAVAILABLE); /* it has no beginning */
+    assert_int_equal(add(parts, part, 0, &whole), FG_OK);
+    assert_null(whole);
+    assert_int_equal(fg_budget_used(&budget), 10);
+    assert_int_equal(add(parts, other, 0, &whole), FG_E_UNAVAILABLE); /* busy */
+    assert_int_equal(add(parts, part, 0, &whole), FG_OK);             /* repeated */
+    assert_null(whole);
+    rest.offset = 6;
+    rest.bytes.len = 4;
+    assert_int_equal(add(parts, rest, 0, &whole), FG_E_INVALID); /* a gap */
+    rest.offset = UINT64_MAX;
+    assert_int_equal(add(parts, rest, 0, &whole), FG_E_INVALID);
+    rest.offset = 5;
+    rest.bytes.len = 5;
+    assert_int_equal(add(parts, rest, 0, &whole), FG_OK);
+    assert_true(fg_slice_is(fg_parts_bytes(whole), "1234567890"));
+    assert_int_equal(fg_budget_used(&budget), 10); /* until it is answered */
+    fg_parts_whole_free(whole);
+    assert_int_equal(fg_budget_used(&budget), 0);
+
+    assert_int_equal(add(parts, part, 0, &whole), FG_OK);
+    fg_parts_drop_owner(parts, 2);
+    assert_int_equal(fg_budget_used(&budget), 10);
+    fg_parts_drop_owner(parts, 1);
+    assert_int_equal(fg_budget_used(&budget), 0);
+
+    assert_int_equal(add(parts, part, 0, &whole), FG_OK);
+    fg_parts_sweep(parts, 29 * second);
+    assert_int_equal(fg_budget_used(&budget), 10);
+    fg_parts_sweep(parts, 30 * second); /* nobody sends the rest */
+    assert_int_equal(fg_budget_used(&budget), 0);
+
+    part.deadline_mono_ns = second;
+    assert_int_equal(add(parts, part, 0, &whole), FG_OK);
+    fg_parts_sweep(parts, second);
+    assert_int_equal(fg_budget_used(&budget), 0);
+
+    part.total = 16;
+    assert_int_equal(add(parts, part, 0, &whole), FG_E_TOO_LARGE);
+    fg_parts_destroy(parts);
+}
+
+/* --- many callers --- */
+
+static size_t resident_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long all, resident;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
+    (void)fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int connect_by_hand(const struct fixture *f)
+{
+    static const uint8_t greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    at.sin_port = htons((uint16_t)strtoul(strrchr(f->url, ':') + 1, NULL, 10));
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+/* Says that a message of `says` bytes comes, and sends `len` of them, or what is taken. */
+static void send_from_all(struct fixture *f, uint64_t says, size_t len)
+{
+    int fds[CALLERS];
+    size_t sent[CALLERS] = {0};
+    uint8_t header[8];
+    int64_t end_ns = fg_mono_ns(fg_clock_real()) + 5 * FG_SECOND_NS;
+    bool any = true;
+
+    for (size_t i = 0; i < sizeof header; i++)
+        header[i] = (uint8_t)(says >> (56 - 8 * i));
+    for (unsigned i = 0; i < CALLERS; i++) {
+        fds[i] = connect_by_hand(f);
+        (void)send(fds[i], header, sizeof header, MSG_NOSIGNAL);
+    }
+    while (any && fg_mono_ns(fg_clock_real()) < end_ns) {
+        any = false;
+        for (unsigned i = 0; i < CALLERS; i++) {
+            ssize_t n =
+                send(fds[i], pattern + sent[i], FG_MIN(len - sent[i], (size_t)MIB), MSG_NOSIGNAL);
+
+            if (n > 0)
+                sent[i] += (size_t)n;
+            any |= sent[i] < len && (n > 0 || errno == EAGAIN);
+        }
+    }
+    assert_int_equal(push(f, MIB), FG_OK); /* others are served while all of them wait */
+    for (unsigned i = 0; i < CALLERS; i++)
+        (void)close(fds[i]);
+}
+
+static void large_messages_are_not_buffered(void **state)
+{
+    struct fixture *f = *state;
+    size_t before;
+
+    rpc_run_connected(f->peer);
+    before = resident_bytes();
+    send_from_all(f, LARGE, LARGE - 1);
+    assert_true(resident_bytes() < before + GROWTH_MAX);
+    before = resident_bytes();
+    send_from_all(f, FG_RPC_WHOLE_MAX_BYTES, FG_RPC_WHOLE_MAX_BYTES - 1);
+    assert_true(resident_bytes() < before + GROWTH_MAX);
+}
+
+/* One part on a connection of its own. */
+static enum fg_code send_part(nng_socket socket, uint64_t offset, uint64_t total, size_t len)
+{
+    struct fg_rpc_frame frame = {.kind = FG_RPC_PART, .left = 60 * 1000}, reply;
+    struct fg_rpc_frame first = {.kind = FG_RPC_PUSH};
+    uint8_t *part = fg_malloc(len);
+    struct fg_buf head;
+    struct fg_err err;
+    nng_msg *msg;
+
+    memcpy(part, pattern, len);
+    if (offset == 0)
+        fg_rpc_frame_encode(&first, part);
+    fg_buf_init(&head, 24);
+    fg_buf_le64(&head, 7);
+    fg_buf_le64(&head, offset);
+    fg_buf_le64(&head, total);
+    frame.head = fg_buf_slice(&head);
+    frame.payload = fg_bytes(part, len);
+    assert_int_equal(nng_msg_alloc(&msg, fg_rpc_frame_size(&frame)), 0);
+    fg_rpc_frame_encode(&frame, nng_msg_body(msg));
+    assert_int_equal(nng_sendmsg(socket, msg, 0), 0);
+    assert_int_equal(nng_recvmsg(socket, &msg, 0), 0);
+    assert_int_equal(
+        fg_rpc_frame_decode(fg_bytes(nng_msg_body(msg), nng_msg_len(msg)), &reply, &err), FG_OK);
+    nng_msg_free(msg);
+    fg_buf_done(&head);
+    free(part);
+    return fg_code_from_grpc(reply.kind);
+}
+
+static void requests_that_never_end_stay_in_the_budget(void **state)
+{
+    struct fixture *f = *state;
+    nng_socket sockets[CALLERS];
+    unsigned begun = 0;
+    size_t before;
+
+    rpc_run_connected(f->peer);
+    before = resident_bytes();
+    for (unsigned i = 0; i < CALLERS; i++) {
+        enum fg_code code = FG_OK;
+
+        assert_int_equal(nng_req0_open(&sockets[i]), 0);
+        assert_int_equal(nng_dial(sockets[i], f->url, NULL, 0), 0);
+        for (uint64_t at = 0; at < LARGE - MIB && code == FG_OK; at += MIB)
+            code = send_part(sockets[i], at, LARGE, MIB);
+        assert_true(code == FG_OK || code == FG_E_UNAVAILABLE);
+        begun += code == FG_OK;
+    }
+    assert_int_equal(begun, REQUESTS_MAX / 2 / LARGE);
+    assert_int_equal(fg_rpc_server_request_bytes(f->server), begun * (size_t)LARGE);
+    assert_int_equal(metric(f, "\nflamegrid_rpc_requests_held_bytes "), begun * (size_t)LARGE);
+    assert_int_equal(metric(f, "\nflamegrid_rpc_connections "), CALLERS + 1);
+    assert_int_equal(metric(f, "\nflamegrid_rpc_refused_total{reason=\"busy\"} "), CALLERS - begun);
+    assert_true(resident_bytes() < before + GROWTH_MAX);
+    assert_int_equal(push(f, MIB), FG_OK);
+    assert_int_equal(push(f, 3 * MIB), FG_OK); /* beside the one that waits */
+    for (unsigned i = 0; i < CALLERS; i++)
+        nng_close(sockets[i]);
+    for (unsigned i = 0; i < 500 && fg_rpc_server_request_bytes(f->server) > 0; i++)
+        nng_msleep(10);
+    assert_int_equal(fg_rpc_server_request_bytes(f->server), 0);
+    assert_int_equal(push(f, 20 * MIB), FG_OK);
+}
+
+/* --- limits of connections --- */
+
+static void connections_have_a_limit(void **state)
+{
+    static const struct {
+        unsigned max, per_address, admitted;
+        const char *reason;
+    } cases[] = {
+        {4, 64, 3, "\nflamegrid_rpc_refused_total{reason=\"connections\"} "},
+        {64, 5, 4, "\nflamegrid_rpc_refused_total{reason=\"address\"} "},
+    };
+    uint8_t byte;
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fixture f = {.registry = fg_registry_create()};
+        int fds[CALLERS];
+        unsigned closed = 0;
+
+        f.settings =
+            (struct fg_rpc_settings){.cluster = f.cluster, .threads = 2, .answers_max_bytes = MIB};
+        f.settings.connections_max = cases[i].max;
+        f.settings.connections_per_address_max = cases[i].per_address;
+        open_server(&f);
+        rpc_run_url("tcp", f.url);
+        assert_int_equal(fg_rpc_server_start(f.server, f.url, &f.err), FG_OK);
+        assert_int_equal(fg_peer_dial(f.rpc, f.url, 8, &f.peer, &f.err), FG_OK);
+        rpc_run_connected(f.peer);
+        for (unsigned k = 0; k < CALLERS; k++) {
+            fds[k] = connect_by_hand(&f);
+            nng_msleep(20);
+        }
+        for (unsigned k = 0; k < CALLERS; k++) {
+            ssize_t n = recv(fds[k], &byte, 1, 0);
+
+            while (n > 0)
+                n = recv(fds[k], &byte, 1, 0); /* nng's greeting */
+            closed += n == 0 || errno != EAGAIN;
+            (void)close(fds[k]);
+        }
+        assert_int_equal(CALLERS - closed, cases[i].admitted);
+        assert_int_equal(metric(&f, cases[i].reason), closed);
+        assert_int_equal(push(&f, 1), FG_OK); /* the one that was there first */
+        fg_peer_destroy(f.peer);
+        fg_rpc_server_destroy(f.server);
+        fg_rpc_destroy(f.rpc);
+        fg_registry_destroy(f.registry);
+    }
+}
+
+/* --- callers that are gone --- */
+
+static _Atomic(struct fg_rpc_request *) kept;
+
+static void keep(struct fg_rpc_request *req, void *arg)
+{
+    (void)arg;
+    atomic_store(&kept, req);
+}
+
+static void work_learns_that_its_caller_is_gone(void **state)
+{
+    struct fixture f = {.registry = fg_registry_create()};
+    struct fg_call call = rpc_run_call(FG_RPC_SELECT, 10 * FG_SECOND_NS);
+    struct fg_rpc_request *req;
+    nng_socket socket;
+    nng_msg *msg;
+    struct fg_rpc_frame frame = fg_call_frame(&call, 0);
+
+    (void)state;
+    f.settings =
+        (struct fg_rpc_settings){.cluster = f.cluster, .threads = 2, .answers_max_bytes = MIB};
+    open_server(&f);
+    fg_rpc_server_handle(f.server, FG_RPC_SELECT, keep, NULL);
+    rpc_run_url("tcp", f.url);
+    assert_int_equal(fg_rpc_server_start(f.server, f.url, &f.err), FG_OK);
+    assert_int_equal(nng_req0_open(&socket), 0);
+    assert_int_equal(nng_dial(socket, f.url, NULL, 0), 0);
+    assert_int_equal(nng_msg_alloc(&msg, fg_rpc_frame_size(&frame)), 0);
+    fg_rpc_frame_encode(&frame, nng_msg_body(msg));
+    assert_int_equal(nng_sendmsg(socket, msg, 0), 0);
+    while ((req = atomic_load(&kept)) == NULL)
+        nng_msleep(1);
+    assert_false(fg_rpc_is_abandoned(req));
+    nng_close(socket);
+    for (unsigned i = 0; i < 500 && !fg_rpc_is_abandoned(req); i++)
+        nng_msleep(10);
+    assert_true(fg_rpc_is_abandoned(req));
+    fg_rpc_reply(req, FG_LIT(""), FG_LIT(""));
+    fg_rpc_server_destroy(f.server);
+    fg_rpc_destroy(f.rpc);
+    fg_registry_destroy(f.registry);
+}
+
+/* --- deadlines --- */
+
+static struct {
+    enum fg_code code;
+    int64_t left_ns;
+} last;
+
+static void note_left(struct fg_rpc_request *req, void *arg)
+{
+    (void)arg;
+    last.left_ns = fg_rpc_deadline_mono_ns(req) - fg_mono_ns(fg_clock_real());
+    fg_rpc_reply(req, FG_LIT(""), FG_LIT(""));
+}
+
+static void note_code(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
+{
+    last.code = fg_code_from_grpc(frame->kind);
+    fg_rpc_request_done(req);
+}
+
+static void ask_with(struct fg_rpc_server *server, uint64_t left_ms)
+{
+    struct fg_rpc_frame frame = {.kind = FG_RPC_SELECT, .left = left_ms};
+    struct fg_rpc_request req = {.reply = note_code};
+    uint8_t bytes[FG_RPC_FRAME_BYTES];
+
+    last.left_ns = 0;
+    fg_rpc_frame_encode(&frame, bytes);
+    fg_rpc_dispatch(server, &req, fg_bytes(bytes, sizeof bytes));
+}
+
+static void deadlines_are_capped(void **state)
+{
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
+
+    (void)state;
+    fg_rpc_server_handle(server, FG_RPC_SELECT, note_left, NULL);
+    ask_with(server, 1000);
+    assert_int_equal(last.code, FG_OK);
+    assert_in_range(last.left_ns, 1, FG_SECOND_NS);
+    ask_with(server, 24 * 3600 * 1000);
+    assert_int_equal(last.code, FG_OK);
+    assert_in_range(last.left_ns, 1, 5 * FG_MINUTE_NS);
+    ask_with(server, UINT64_MAX);
+    assert_int_equal(last.code, FG_E_INVALID);
+    ask_with(server, 0);
+    assert_int_equal(last.code, FG_E_DEADLINE);
+    fg_rpc_server_destroy(server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"large_requests_arrive_whole (direct)", large_requests_arrive_whole, set_up_direct,
+         tear_down, NULL},
+        {"large_requests_arrive_whole (inproc)", large_requests_arrive_whole, set_up_inproc,
+         tear_down, NULL},
+        {"large_requests_arrive_whole (tcp)", large_requests_arrive_whole, set_up_tcp, tear_down,
+         NULL},
+        cmocka_unit_test_setup_teardown(a_kind_has_a_largest_request, set_up_tcp, tear_down),
+        cmocka_unit_test_setup_teardown(a_request_that_never_fits_is_too_large, set_up_tcp,
+                                        tear_down),
+        cmocka_unit_test(parts_end_with_their_time_and_connection),
+        cmocka_unit_test_setup_teardown(large_messages_are_not_buffered, set_up_tcp, tear_down),
+        cmocka_unit_test_setup_teardown(requests_that_never_end_stay_in_the_budget, set_up_tcp,
+                                        tear_down),
+        cmocka_unit_test(connections_have_a_limit),
+        cmocka_unit_test(work_learns_that_its_caller_is_gone),
+        cmocka_unit_test(deadlines_are_capped),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, make_pattern, free_pattern);
+}

@@ -1,0 +1,454 @@
+#include "common/runtime/work.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include <cmocka.h>
+
+enum { JOBS_MAX = 3000 };
+
+/* What a test wants to know of each job, and a gate that holds the workers back. */
+struct task {
+    struct fg_job job;
+    struct fg_loop *loop; /* where done() ought to be */
+    sem_t *gate;          /* run() waits for it; NULL: does not */
+    pthread_t ran_on;
+    unsigned order; /* among all that ran */
+    bool fails, at_home;
+    _Atomic unsigned done_calls;
+};
+
+static struct task tasks[JOBS_MAX];
+static _Atomic unsigned n_ran, n_done;
+
+static enum fg_code run(struct fg_job *job, struct fg_err *err)
+{
+    struct task *task = fg_container(job, struct task, job);
+
+    if (task->gate != NULL)
+        assert_int_equal(sem_wait(task->gate), 0);
+    task->ran_on = pthread_self();
+    task->order = atomic_fetch_add(&n_ran, 1);
+    return task->fails ? fg_fail(err, FG_E_CORRUPT, "task failed") : FG_OK;
+}
+
+static void done(struct fg_job *job)
+{
+    struct task *task = fg_container(job, struct task, job);
+
+    task->at_home = task->loop == NULL ? pthread_equal(pthread_self(), task->ran_on) != 0
+                                       : fg_loop_is_current(task->loop);
+    atomic_fetch_add(&task->done_calls, 1);
+    atomic_fetch_add(&n_done, 1);
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    memset(tasks, 0, sizeof tasks);
+    for (size_t i = 0; i < JOBS_MAX; i++) {
+        tasks[i].job.run = run;
+        tasks[i].job.done = done;
+    }
+    atomic_store(&n_ran, 0);
+    atomic_store(&n_done, 0);
+    return 0;
+}
+
+static struct fg_work *make(unsigned threads, unsigned queue_max)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_INGEST] = {threads, queue_max}};
+    struct fg_work *work = NULL;
+    struct fg_err err;
+
+    assert_int_equal(fg_work_create("tst", lanes, &work, &err), FG_OK);
+    return work;
+}
+
+static struct fg_lane_state state_of(struct fg_work *work)
+{
+    struct fg_lane_state now;
+
+    fg_work_state(work, FG_LANE_INGEST, &now);
+    return now;
+}
+
+static void wait_running(struct fg_work *work, unsigned n)
+{
+    while (state_of(work).running != n)
+        (void)sched_yield();
+}
+
+static void runs_and_comes_home(void **state)
+{
+    struct fg_loop *loop = fg_loop_create("home");
+    struct fg_work *work = make(2, 10);
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_loop_start(loop, &err), FG_OK);
+    tasks[0].job.home = tasks[0].loop = loop;
+    tasks[1].fails = true; /* and done on the worker */
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[0].job));
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[1].job));
+    fg_work_destroy(work);
+    fg_loop_stop(loop);
+    fg_loop_destroy(loop);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(atomic_load(&tasks[i].done_calls), 1);
+        assert_true(tasks[i].at_home);
+    }
+    assert_int_equal(tasks[0].job.code, FG_OK);
+    assert_int_equal(tasks[1].job.code, FG_E_CORRUPT);
+    assert_int_equal(tasks[1].job.err.code, FG_E_CORRUPT);
+    assert_string_equal(tasks[1].job.err.msg, "task failed");
+}
+
+static void a_full_lane_refuses(void **state)
+{
+    struct fg_work *work = make(1, 2);
+    struct fg_lane_state now;
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < 4; i++)
+        tasks[i].gate = &gate;
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[0].job));
+    wait_running(work, 1);
+    /* The bound is of both queues together. */
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[1].job));
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 7, &tasks[2].job));
+    assert_false(fg_work_submit(work, FG_LANE_INGEST, &tasks[3].job));
+    assert_false(fg_work_submit_pinned(work, FG_LANE_INGEST, 7, &tasks[3].job));
+    now = state_of(work);
+    assert_int_equal(now.queued, 2);
+    assert_int_equal(now.running, 1);
+    assert_int_equal(now.refused, 2);
+    assert_true(now.oldest_age_ns > 0);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 3);
+    assert_int_equal(atomic_load(&tasks[3].done_calls), 0);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+static void room_comes_back(void **state)
+{
+    struct fg_work *work = make(1, 1);
+    struct fg_lane_state now;
+
+    (void)state;
+    for (size_t i = 0; i < 50; i++) {
+        assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[i].job));
+        while (atomic_load(&n_done) != i + 1)
+            (void)sched_yield();
+    }
+    now = state_of(work);
+    assert_int_equal(now.queued, 0);
+    assert_int_equal(now.running, 0);
+    assert_int_equal(now.refused, 0);
+    assert_int_equal(now.oldest_age_ns, 0);
+    fg_work_destroy(work);
+}
+
+static void a_lane_without_threads_refuses(void **state)
+{
+    struct fg_work *work = make(0, 100);
+
+    (void)state;
+    assert_false(fg_work_submit(work, FG_LANE_INGEST, &tasks[0].job));
+    assert_false(fg_work_submit_pinned(work, FG_LANE_INGEST, 3, &tasks[0].job));
+    assert_false(fg_work_submit(work, FG_LANE_BACKGROUND, &tasks[0].job));
+    assert_int_equal(state_of(work).refused, 2);
+    fg_work_destroy(work);
+    fg_work_destroy(NULL);
+}
+
+/* Pinned and shared jobs mixed: each pin keeps its thread and its order, and all are run on the way
+ * out. */
+static void pins_keep_thread_and_order(void **state)
+{
+    enum { THREADS = 3, PINS = 5 };
+    struct fg_work *work = make(THREADS, JOBS_MAX);
+    const struct task *last[PINS] = {NULL};
+
+    (void)state;
+    for (unsigned i = 0; i < JOBS_MAX; i++) {
+        if (i % 6 < PINS)
+            assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, i % 6, &tasks[i].job));
+        else
+            assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[i].job));
+    }
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), JOBS_MAX);
+    for (unsigned i = 0; i < JOBS_MAX; i++) {
+        const struct task *task = &tasks[i], *before = i % 6 < PINS ? last[i % 6] : NULL;
+
+        assert_int_equal(atomic_load(&task->done_calls), 1);
+        if (before != NULL) {
+            assert_true(pthread_equal(task->ran_on, before->ran_on));
+            assert_true(task->order > before->order);
+        }
+        if (i % 6 < PINS)
+            last[i % 6] = task;
+    }
+    /* 3 is to 0 as 4 is to 1: pin % threads. */
+    assert_true(pthread_equal(last[0]->ran_on, last[3]->ran_on));
+    assert_true(pthread_equal(last[1]->ran_on, last[4]->ran_on));
+    assert_false(pthread_equal(last[0]->ran_on, last[1]->ran_on));
+}
+
+/* A stuck worker keeps its pinned jobs waiting, and nothing else. */
+static void others_take_shared_jobs(void **state)
+{
+    struct fg_work *work = make(2, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    tasks[0].gate = &gate;
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
+    wait_running(work, 1);
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[1].job));
+    for (size_t i = 2; i < 20; i++)
+        assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[i].job));
+    while (atomic_load(&n_done) != 18)
+        (void)sched_yield();
+    assert_int_equal(atomic_load(&tasks[1].done_calls), 0);
+    assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 20);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* What waits for one worker by name keeps nobody from lending the other, but only that one. */
+static void who_is_idle_is_lent(void **state)
+{
+    struct fg_work *work = make(2, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < 4; i++)
+        tasks[i].gate = &gate;
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
+    wait_running(work, 1);
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[1].job));
+    while (!fg_work_lend(work, FG_LANE_INGEST, &tasks[2].job)) /* as soon as it sleeps */
+        (void)sched_yield();
+    assert_false(fg_work_lend(work, FG_LANE_INGEST, &tasks[3].job));
+    assert_int_equal(state_of(work).refused, 0);
+    wait_running(work, 2);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 3);
+    assert_false(pthread_equal(tasks[2].ran_on, tasks[1].ran_on));
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* The head that waited longer goes first, whichever queue it is in. */
+static void neither_queue_starves(void **state)
+{
+    struct fg_work *work = make(1, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    tasks[0].gate = &gate;
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[0].job));
+    wait_running(work, 1);
+    for (unsigned i = 1; i < 60; i++) {
+        struct timespec tick = {0, 1000}; /* so that no two have the same age */
+
+        if (i % 3 == 0)
+            assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[i].job));
+        else
+            assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, i, &tasks[i].job));
+        (void)nanosleep(&tick, NULL);
+    }
+    assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    for (unsigned i = 0; i < 60; i++)
+        assert_int_equal(tasks[i].order, i);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* Submits itself again until it is refused: only the end of the lane can do that here. */
+static struct fg_work *endless_work;
+static _Atomic unsigned endless_refusals;
+
+static void again(struct fg_job *job)
+{
+    if (!fg_work_submit(endless_work, FG_LANE_INGEST, job))
+        atomic_fetch_add(&endless_refusals, 1);
+}
+
+static void destroy_refuses_new_jobs(void **state)
+{
+    (void)state;
+    atomic_store(&endless_refusals, 0);
+    endless_work = make(2, 10);
+    tasks[0].job.done = again;
+    assert_true(fg_work_submit(endless_work, FG_LANE_INGEST, &tasks[0].job));
+    while (atomic_load(&n_ran) < 10)
+        (void)sched_yield();
+    assert_int_equal(atomic_load(&endless_refusals), 0);
+    fg_work_destroy(endless_work); /* comes back, although the job never ends by itself */
+    assert_int_equal(atomic_load(&endless_refusals), 1);
+}
+
+/* ---- flows ---- */
+
+static void wait_done(unsigned n)
+{
+    while (atomic_load(&n_done) != n)
+        (void)sched_yield();
+}
+
+/* One flow alone has half of the queue, and no other is refused for it. */
+static void a_full_flow_refuses_nobody_else(void **state)
+{
+    struct fg_work *work = make(1, 8);
+    unsigned taken[3] = {0}, n = 0;
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < 300; i++)
+        tasks[i].gate = &gate;
+    assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 1, &tasks[n++].job));
+    wait_running(work, 1);
+    for (uint64_t flow = 1; flow <= 3; flow++) {
+        for (int i = 0; i < 50; i++)
+            if (fg_work_submit_flow(work, FG_LANE_INGEST, flow, &tasks[n].job)) {
+                taken[flow - 1]++;
+                n++;
+            }
+    }
+    assert_int_equal(taken[0], 4); /* of 8 */
+    assert_int_equal(taken[1], 2); /* of what is left */
+    assert_int_equal(taken[2], 1);
+    assert_int_equal(state_of(work).queued, 7);
+    assert_int_equal(state_of(work).refused, 150 - 7);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work); /* runs all that is queued */
+    assert_int_equal(atomic_load(&n_done), n);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* A flow with many jobs waiting holds up a short one by no more than one job. */
+static void flows_take_turns(void **state)
+{
+    enum { MANY = 20 };
+    struct fg_work *work = make(1, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < MANY + 3; i++)
+        tasks[i].gate = &gate;
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 7, &tasks[i].job));
+    wait_running(work, 1);
+    for (size_t i = MANY; i < MANY + 3; i++)
+        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 8, &tasks[i].job));
+    for (size_t i = 0; i < MANY + 3; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    wait_done(MANY + 3);
+    for (unsigned i = 1; i < MANY; i++)
+        assert_true(tasks[i].order > tasks[i - 1].order); /* in order within a flow */
+    for (unsigned i = 0; i < 3; i++)
+        assert_in_range(tasks[MANY + i].order, 2 * i + 1, 2 * i + 2);
+    fg_work_destroy(work);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* However many of its jobs wait, one flow leaves workers for others. */
+static void a_flow_leaves_workers_for_others(void **state)
+{
+    struct fg_work *work = make(4, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    for (size_t i = 0; i < 10; i++) {
+        tasks[i].gate = &gate;
+        assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 1, &tasks[i].job));
+    }
+    wait_running(work, 2); /* of 4 */
+    assert_true(fg_work_submit_flow(work, FG_LANE_INGEST, 2, &tasks[10].job));
+    wait_done(1); /* while the gate is shut for those of the first flow */
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[11].job));
+    wait_done(2);
+    assert_int_equal(state_of(work).running, 2);
+    assert_int_equal(state_of(work).queued, 8);
+    assert_false(fg_work_is_wanted(work, FG_LANE_INGEST)); /* what waits may not run yet */
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    assert_int_equal(atomic_load(&n_done), 12);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+struct submitter {
+    struct fg_work *work;
+    size_t from, to;
+};
+
+static void *submit_some(void *arg)
+{
+    const struct submitter *submitter = arg;
+
+    for (size_t i = submitter->from; i < submitter->to; i++)
+        while (i % 5 == 0
+                   ? !fg_work_submit(submitter->work, FG_LANE_INGEST, &tasks[i].job)
+                   : !fg_work_submit_flow(submitter->work, FG_LANE_INGEST, i % 7, &tasks[i].job))
+            (void)sched_yield();
+    return NULL;
+}
+
+/* No job is forgotten by idle workers, whatever the order in which they come and end. */
+static void all_jobs_of_flows_run(void **state)
+{
+    struct fg_work *work = make(5, 16);
+    struct submitter submitters[3];
+    pthread_t threads[3];
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(threads); i++) {
+        submitters[i] = (struct submitter){work, i * 1000, (i + 1) * 1000};
+        assert_int_equal(pthread_create(&threads[i], NULL, submit_some, &submitters[i]), 0);
+    }
+    for (size_t i = 0; i < FG_COUNT(threads); i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    wait_done(3000); /* without anything that wakes the workers once more */
+    fg_work_destroy(work);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(runs_and_comes_home, reset),
+        cmocka_unit_test_setup(a_full_lane_refuses, reset),
+        cmocka_unit_test_setup(a_full_flow_refuses_nobody_else, reset),
+        cmocka_unit_test_setup(flows_take_turns, reset),
+        cmocka_unit_test_setup(a_flow_leaves_workers_for_others, reset),
+        cmocka_unit_test_setup(all_jobs_of_flows_run, reset),
+        cmocka_unit_test_setup(room_comes_back, reset),
+        cmocka_unit_test_setup(a_lane_without_threads_refuses, reset),
+        cmocka_unit_test_setup(pins_keep_thread_and_order, reset),
+        cmocka_unit_test_setup(others_take_shared_jobs, reset),
+        cmocka_unit_test_setup(who_is_idle_is_lent, reset),
+        cmocka_unit_test_setup(neither_queue_starves, reset),
+        cmocka_unit_test_setup(destroy_refuses_new_jobs, reset),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

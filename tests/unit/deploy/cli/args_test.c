@@ -1,0 +1,199 @@
+#include "deploy/cli/args.h"
+#include "deploy/cli/cli.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { WORDS_MAX = 8 };
+
+struct values {
+    const char *name, *file;
+    uint64_t limit;
+    bool types;
+};
+
+typedef enum fg_code (*parser)(const struct args_command *command, int argc, char **argv,
+                               int *ret_words, struct fg_err *err);
+
+/* line: the words of a command line, NULL after the last. */
+static enum fg_code parse_by(parser by, const char *const *line, struct values *ret_values,
+                             char **argv, int *ret_words, struct fg_err *err)
+{
+    static struct values values;
+    static const struct args_option options[] = {
+        {"name", 'n', ARGS_TEXT, &values.name, "NAME", "", 0, 0},
+        {"file", 'o', ARGS_TEXT, &values.file, "FILE", "", 0, 0},
+        {"limit", 0, ARGS_NUMBER, &values.limit, "N", "", 1, 100},
+        {"types", 0, ARGS_FLAG, &values.types, NULL, "", 0, 0},
+    };
+    static const struct args_command command = {"test", "", "", "", options, FG_COUNT(options)};
+    int argc = 0;
+
+    values = (struct values){0};
+    for (; line[argc] != NULL; argc++)
+        argv[argc] = (char *)(uintptr_t)line[argc];
+    enum fg_code code = by(&command, argc, argv, ret_words, err);
+    *ret_values = values;
+    return code;
+}
+
+static enum fg_code parse(const char *const *line, struct values *ret_values, char **argv,
+                          int *ret_words, struct fg_err *err)
+{
+    return parse_by(args_parse, line, ret_values, argv, ret_words, err);
+}
+
+static void options_and_words_mix(void **state)
+{
+    static const char *const line[] = {"a",         "--name", "x y",    "-", "-oout",
+                                       "--limit=7", "--",     "--name", NULL};
+    char *argv[FG_COUNT(line)];
+    struct values values;
+    struct fg_err err;
+    int words;
+
+    (void)state;
+    assert_int_equal(parse(line, &values, argv, &words, &err), FG_OK);
+    assert_int_equal(words, 3);
+    assert_string_equal(argv[0], "a");
+    assert_string_equal(argv[1], "-");
+    assert_string_equal(argv[2], "--name");
+    assert_string_equal(values.name, "x y");
+    assert_string_equal(values.file, "out");
+    assert_int_equal(values.limit, 7);
+    assert_false(values.types);
+}
+
+static void what_others_know_is_left(void **state)
+{
+    static const char *const line[] = {"--config", "--types", "a", "--bucket.type=s3",
+                                       "-oout",    "--limit", "7", NULL};
+    static const char *const left[] = {"--config", "a", "--bucket.type=s3"};
+    static const char *const wrong[] = {"--other", "--limit", NULL};
+    char *argv[FG_COUNT(line)];
+    struct values values;
+    struct fg_err err;
+    int n;
+
+    (void)state;
+    assert_int_equal(parse_by(args_take, line, &values, argv, &n, &err), FG_OK);
+    assert_int_equal(n, FG_COUNT(left));
+    for (size_t i = 0; i < FG_COUNT(left); i++)
+        assert_string_equal(argv[i], left[i]);
+    assert_string_equal(values.file, "out");
+    assert_int_equal(values.limit, 7);
+    assert_true(values.types);
+    assert_int_equal(parse_by(args_take, wrong, &values, argv, &n, &err), FG_E_INVALID);
+    assert_string_equal(err.msg, "--limit needs a value: N");
+}
+
+static void forms_of_values(void **state)
+{
+    static const struct {
+        const char *line[WORDS_MAX], *name;
+    } cases[] = {
+        {{"--name", "a"}, "a"},
+        {{"--name=a"}, "a"},
+        {{"-n", "a"}, "a"},
+        {{"-na"}, "a"},
+        {{"--name="}, ""},
+        {{"--name=a=b"}, "a=b"},
+        {{"--name", "--file"}, "--file"}, /* a value may look like anything */
+        {{"--name", "a", "--name", "b"}, "b"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        char *argv[WORDS_MAX];
+        struct values values;
+        struct fg_err err;
+        int words;
+
+        print_message("  %s\n", cases[i].line[0]);
+        assert_int_equal(parse(cases[i].line, &values, argv, &words, &err), FG_OK);
+        assert_string_equal(values.name, cases[i].name);
+        assert_int_equal(words, 0);
+    }
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+    static const struct {
+        const char *line[WORDS_MAX], *want;
+    } cases[] = {
+        {{"--nmae", "x"}, "unknown option --nmae (did you mean --name?)"},
+        {{"--whatever"}, "unknown option --whatever"},
+        {{"-x"}, "unknown option -x"},
+        {{"--name"}, "--name needs a value: NAME"},
+        {{"-n"}, "--name needs a value: NAME"},
+        {{"--types=yes"}, "--types takes no value"},
+        {{"--limit", "0"}, "--limit 0: a number from 1 to 100 is needed"},
+        {{"--limit", "101"}, "--limit 101: a number from 1 to 100 is needed"},
+        {{"--limit", "many"}, "--limit many: a number from 1 to 100 is needed"},
+        {{"--limit", "99999999999999999999"},
+         "--limit 99999999999999999999: a number from 1 to 100 is needed"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        char *argv[WORDS_MAX];
+        struct values values;
+        struct fg_err err;
+        int words;
+
+        assert_int_equal(parse(cases[i].line, &values, argv, &words, &err), FG_E_INVALID);
+        assert_string_equal(err.msg, cases[i].want);
+    }
+}
+
+/* Mistakes end with 2 before anything is sent; every command knows --help. */
+static void commands_refuse_and_help(void **state)
+{
+    static const struct {
+        int (*run)(int argc, char **argv);
+        const char *line[WORDS_MAX];
+        int want;
+    } cases[] = {
+        {cli_push, {"--help"}, CLI_OK},
+        {cli_query, {"a", "--nonsense", "-h"}, CLI_OK},
+        {cli_labels, {"--help"}, CLI_OK},
+        {cli_push, {NULL}, CLI_USAGE},
+        {cli_push, {"file"}, CLI_USAGE},
+        {cli_push, {"file", "--name", "a", "--format", "xml"}, CLI_USAGE},
+        {cli_push, {"file", "--name", "a", "--token", "a\nb: c"}, CLI_USAGE},
+        {cli_query, {NULL}, CLI_USAGE},
+        {cli_query, {"a", "b"}, CLI_USAGE},
+        {cli_query, {"a{b=c}"}, CLI_USAGE},
+        {cli_query, {"a", "--output", "svg"}, CLI_USAGE},
+        {cli_query, {"a", "--from", "now", "--until", "now-1h"}, CLI_USAGE},
+        {cli_labels, {"a", "b"}, CLI_USAGE},
+        {cli_labels, {"--types", "a"}, CLI_USAGE},
+        {cli_labels, {"--match", "{"}, CLI_USAGE},
+        {cli_push, {"/nowhere/to/be.found", "--name", "a"}, CLI_FAILED},
+        {cli_labels, {"--url", "ftp://127.0.0.1"}, CLI_FAILED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        char *argv[WORDS_MAX];
+        int argc = 0;
+
+        for (; cases[i].line[argc] != NULL; argc++)
+            argv[argc] = (char *)(uintptr_t)cases[i].line[argc];
+        print_message("  %zu\n", i);
+        assert_int_equal(cases[i].run(argc, argv), cases[i].want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_and_words_mix),    cmocka_unit_test(what_others_know_is_left),
+        cmocka_unit_test(forms_of_values),          cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(commands_refuse_and_help),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
